@@ -10,11 +10,11 @@ fn main() {
     println!("cargo::rustc-env=REPRISE_COMMIT={commit}");
 }
 
-/// None outside a repository of these sources, as in a tarball, or without git.
+/// `None` outside a repository of these sources, as in a tarball, or without git.
 fn commit() -> Option<String> {
     let folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
     let root = folder.join("../..").canonicalize().ok()?;
-    // A tarball may be unpacked inside another repository, whose commit says nothing of it.
+    // A tarball may be unpacked inside another repository, whose commit means nothing here.
     if Path::new(&git(&["rev-parse", "--show-toplevel"])?)
         .canonicalize()
         .ok()?
@@ -22,8 +22,8 @@ fn commit() -> Option<String> {
     {
         return None;
     }
-    // One or the other changes with every commit and checkout. A file that is not there would have this
-    // run for every build.
+    // At least one of them changes with every commit and checkout. A missing file would rerun this script in every
+    // build.
     for file in ["HEAD", "logs/HEAD"] {
         let path = git(&["rev-parse", "--path-format=absolute", "--git-path", file])?;
         if Path::new(&path).exists() {
@@ -33,7 +33,7 @@ fn commit() -> Option<String> {
     git(&["rev-parse", "--short=12", "HEAD"])
 }
 
-/// What git says, without its end of line.
+/// Runs git, and returns its output without the line end.
 fn git(words: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
     let output = command.args(words).output().ok()?;

@@ -3,13 +3,15 @@
 import re
 from collections.abc import Sequence
 
-from lab.bench.readme import KeptStudy
+from lab.bench.readme import KeptStudy, checks_table
 from lab.bench.report import sections_of
 from lab.page import Table
 
 BLOCK = re.compile(
     r"<!-- from the study (?P<study>[a-z]+): (?P<keys>[a-z0-9, -]+) -->\n.*?<!-- end -->", re.S
 )
+
+CHECKS = re.compile(r"<!-- checks of all studies -->\n.*?<!-- end -->", re.S)
 
 
 class KeyMissingError(ValueError):
@@ -19,7 +21,9 @@ class KeyMissingError(ValueError):
 def page_of(text: str, kept: Sequence[KeptStudy]) -> str:
     """The page with the tables as the kept studies have them."""
     studies = {study.name: study for study in kept}
-    return BLOCK.sub(lambda block: _made(block, studies.get(block["study"])), text)
+    made = BLOCK.sub(lambda block: _made(block, studies.get(block["study"])), text)
+    begin = "<!-- checks of all studies -->"
+    return CHECKS.sub(lambda _: f"{begin}\n{checks_table(kept)}\n<!-- end -->", made)
 
 
 def _made(block: re.Match[str], study: KeptStudy | None) -> str:

@@ -1,4 +1,4 @@
-"""Keeps a whole study in the repository, and makes README's section of the benchmark's.
+"""Keeps a whole study in the repository, and makes the tables of README and docs/performance.md again.
 
 The small files go to `studies/`, in place of the earlier study of the same experiment: raw samples,
 rows, the page. Figures are in the page, so they are left out as files, and so are tables and
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lab.bench.checks import checks
 from lab.bench.performance import page_of
-from lab.bench.readme import BENCHMARK, FIGURE, THESIS, KeptStudy, replaced, section_of
+from lab.bench.readme import KeptStudy, replaced, section_of
 from lab.files import alone
 from lab.process import REPOSITORY, deaf_to_signals
 from lab.study import served, verdicts
@@ -28,8 +28,6 @@ from lab.study.index import write_index
 README = REPOSITORY / "README.md"
 PERFORMANCE = REPOSITORY / "docs" / "performance.md"
 STUDIES = REPOSITORY / "studies"
-FIGURES = {BENCHMARK: FIGURE, THESIS: "beside-4mbps-p4_recirculation"}
-"""What README shows of them."""
 LEFT_OUT = ("logs", "figures", "tables", "viewers.csv", ".work")
 BYTES_MAX = 2 << 20
 FORMS: tuple[tuple[int, int | None], ...] = (
@@ -112,9 +110,8 @@ def _make_smaller(folder: Folder, made: Path) -> None:
         if _n_bytes(made / "raw") > BYTES_MAX:
             continue
         derive(small)
-        figure = FIGURES.get(folder.experiment.experiment)
         for name in LEFT_OUT:
-            _leave_out(made / name, but=f"{figure}.svg")
+            _leave_out(made / name)
         if _n_bytes(made) <= BYTES_MAX:
             return
     raise FolderError(
@@ -127,12 +124,11 @@ def _left_out(place: Path, whole: Path) -> tuple[str, ...]:
     return LEFT_OUT if place == whole else ()
 
 
-def _leave_out(path: Path, but: str) -> None:
-    for file in [path] if path.is_file() else sorted(path.rglob("*")):
-        if file.name != but:
-            file.unlink()
-    if path.is_dir() and not any(path.iterdir()):
-        path.rmdir()
+def _leave_out(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _n_bytes(place: Path) -> int:
@@ -161,7 +157,6 @@ def _told(folder: Folder) -> KeptStudy:
         found,
         verdicts.read(small[verdicts.FILE]),
         served.read(small.get(served.FILE, "")),
-        {THESIS: FIGURES[THESIS]},
     )
 
 

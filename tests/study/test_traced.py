@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from lab.bench.performance import BLOCK, KeyMissingError, page_of
+from lab.bench.performance import BLOCK, CHECKS, KeyMissingError, page_of
 from lab.bench.readme import BEGIN, END
 from lab.study.keep import PERFORMANCE, README, current_pages, kept_studies
 
@@ -25,7 +25,7 @@ NO_RESULTS = (
 
 def prose(text: str) -> str:
     """A page without what tools write, code, links' targets, and names with a number in them."""
-    text = BLOCK.sub("", text)
+    text = CHECKS.sub("", BLOCK.sub("", text))
     text = re.sub(rf"{re.escape(BEGIN)}.*?{re.escape(END)}", "", text, flags=re.S)
     text = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
     text = re.sub(r"`[^`]*`", "", text)

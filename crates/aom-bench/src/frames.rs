@@ -7,26 +7,25 @@ use aom::wire::{HEADER_BYTES, UDP_PORT, Variant, request};
 const ETHERNET_BYTES: usize = 14;
 const IPV4_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
-/// Before the UDP payload.
+/// The offset of the UDP payload.
 pub(crate) const BEFORE: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
-/// The message begins with which request it is of.
+/// The message starts with a mark that identifies its request.
 pub(crate) const MARK_BYTES: usize = 4;
-/// Requests that are different; more are never under way.
+/// The number of marks, which are reused in a cycle. No more requests may be in flight.
 pub(crate) const N_MARKS: usize = 1 << 14;
 
-/// What a copy says.
+/// The fields of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// The last byte of the address that it is sent to.
+    /// The last byte of the destination address.
     pub(crate) to: u8,
     pub(crate) shard: u8,
-    /// Of the request.
+    /// The mark of the request.
     pub(crate) mark: usize,
-    /// Whether a signature is in it.
     pub(crate) is_signed: bool,
 }
 
-/// A request's frame: to a group's address, or as plain multicast to another port.
+/// The frame of a request to a group's address, or of plain multicast to another port.
 pub(crate) fn frame(
     variant: Variant,
     (from, to): (Ipv4Addr, Ipv4Addr),
@@ -64,10 +63,10 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// Of which request a frame is a copy; none if it is something else.
+/// Parses a copy of one of the requests; `None` for other frames.
 pub(crate) fn seen(frame: &[u8], variant: Variant) -> Option<Seen> {
     let is_udp = frame.get(12..15)? == [8, 0, 0x45] && frame[23] == 17;
-    // Its payload is as long as any of ours.
+    // The payload's length is not checked; it only has to contain the mark.
     let payload = frame.get(BEFORE..).filter(|_| is_udp)?;
     let at = variant.overhead_bytes();
     let mark = payload.get(at..at + MARK_BYTES)?;
@@ -81,7 +80,7 @@ pub(crate) fn seen(frame: &[u8], variant: Variant) -> Option<Seen> {
     })
 }
 
-/// To what port a plain frame goes: the sequencer leaves it alone.
+/// The destination port of plain frames, which the sequencer leaves alone.
 pub(crate) const PLAIN_UDP_PORT: u16 = UDP_PORT + 10;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Sends requests at a given rate into one interface, and takes every copy from another. One thread sends and
-//! receives, so a machine of two processors has one for the switch.
+//! Sends requests at a given rate into one interface, and takes every copy from another. One thread sends and receives,
+//! so a machine of two processors has one for the switch.
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::frames::{self, N_MARKS, PLAIN_UDP_PORT, Seen};
 
-/// Quantiles that are told, where there are enough samples: at least ten above it.
+/// Reported quantiles. Each needs at least ten samples above it.
 const QUANTILES_PCT: [f64; 9] = [0.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999];
-/// Frames that are sent before it is looked what came.
+/// Frames that are sent before the next look for received ones.
 const SENT_AT_ONCE: u32 = 8;
 const RECEIVED_AT_ONCE: usize = 64;
-/// Longer ones count as this: a minute.
+/// Longer delays count as a minute.
 const DELAY_MAX_NS: u64 = 60_000_000_000;
-/// Nothing came for so long: what is missing is lost.
+/// Packets are lost if nothing came for this time.
 const QUIET: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -65,7 +65,6 @@ pub(crate) struct Load {
     delays: Option<std::path::PathBuf>,
 }
 
-/// Why nothing is measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     #[error(transparent)]
@@ -78,7 +77,7 @@ pub(crate) enum LoadError {
     File(String, std::io::Error),
 }
 
-/// What is known of a request that is under way.
+/// A request in flight.
 #[derive(Debug, Clone, Copy)]
 struct UnderWay {
     sent_at: Instant,
@@ -86,7 +85,6 @@ struct UnderWay {
     n_left: u16,
 }
 
-/// What came.
 struct Counts {
     copies: u64,
     signed: u64,
@@ -127,7 +125,7 @@ impl Load {
         }
     }
 
-    /// Packets that each receiver gets of a request.
+    /// The number of packets that each receiver gets for a request.
     fn n_shards(&self) -> u16 {
         match self.kind {
             Kind::Tagged => self.receivers.div_ceil(LANES as u16),
@@ -154,7 +152,7 @@ impl Load {
     }
 }
 
-/// What is measured with.
+/// The state of a measurement.
 struct Run<'a> {
     load: &'a Load,
     sender: Box<dyn Port>,
@@ -196,7 +194,7 @@ impl<'a> Run<'a> {
         self.n_sent * u64::from(load.n_shards()) * u64::from(load.receivers)
     }
 
-    /// By how much the last of them was late.
+    /// Sends requests that are due. Returns by how much the last one was late.
     fn send_what_is_due(&mut self, begun: Instant, n_max: u64) -> Result<Duration, PortError> {
         let mut late = Duration::ZERO;
         for _ in 0..SENT_AT_ONCE {

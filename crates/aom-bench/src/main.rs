@@ -1,5 +1,5 @@
-//! `reprise-aom-bench`: the capacity and the delay of authenticated ordered multicast. The lab's study
-//! `neobft` runs it; `docs/aom.md` has the figures.
+//! `reprise-aom-bench`: the capacity and the delay of authenticated ordered multicast. The lab's study `neobft` runs
+//! it; `docs/aom.md` has the figures.
 
 mod frames;
 mod load;
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     match printed {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // There is nobody to tell where this cannot be written.
+            // If standard error cannot be written, there is nowhere to report it.
             let _ = writeln!(std::io::stderr(), "reprise-aom-bench: {error}");
             ExitCode::FAILURE
         }

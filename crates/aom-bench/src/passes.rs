@@ -1,5 +1,5 @@
-//! The cost of a request inside the switch, without ports: its tags alone, with all copies, and plain
-//! multicast of as many copies; engine by engine, in turns.
+//! The cost of a request inside the switch, without ports: the tags alone, with all copies, and plain multicast with as
+//! many copies. The engines are measured in alternation.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::frames::{self, PLAIN_UDP_PORT};
 
-/// The group of all ports: `p4/lib/stations.p4`.
+/// The multicast group of `p4/lib/stations.p4` for frames to unknown MACs.
 const FLOOD_GROUP: u32 = 0xffff;
 const ENGINES: [&str; 4] = [
     "interpreter",
@@ -41,11 +41,11 @@ pub(crate) struct Passes {
 /// What is sent.
 #[derive(Debug, Clone, Copy)]
 enum What {
-    /// Requests whose copies are not made.
+    /// Requests to a group without receivers, so that no copies are made.
     Tags,
-    /// Requests.
+    /// Requests with all copies.
     Whole,
-    /// As many copies of frames that are no requests.
+    /// Plain frames with as many copies.
     Plain,
 }
 
@@ -166,7 +166,7 @@ impl Contestant {
         it
     }
 
-    /// One request; how many copies left.
+    /// Sends one request. Returns the number of copies.
     fn request(&mut self) -> usize {
         self.now += 1_000;
         self.switch.handle_frame(self.now, SENDER_PORT, &self.frame);

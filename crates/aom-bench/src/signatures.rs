@@ -1,5 +1,5 @@
-//! The cost of a signature: whole packets through the signer, in memory, with a full pool and with a fresh
-//! nonce for each, in turns.
+//! The cost of a signature: whole packets through the signer, in memory, in alternation with a full pool and with a
+//! fresh nonce for each.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -35,10 +35,10 @@ impl Signatures {
         Ok(json!({ "packets": self.packets, "pooled_per_s": pooled, "fresh_per_s": fresh }))
     }
 
-    /// Packets a second of one turn, each of them signed.
+    /// Packets a second of one round, each of them signed.
     fn turn(&self, is_pooled: bool) -> io::Result<f64> {
-        // The pool is full, and no thread refills it during the measurement: the level stays above the
-        // low-water mark. A pool of one nonce is full or empty.
+        // No thread refills the pool during the measurement. A full pool of this capacity stays above the low-water
+        // mark; a pool of one nonce is either full or empty.
         let capacity = if is_pooled {
             2 * self.packets as usize
         } else {
@@ -70,7 +70,7 @@ impl Signatures {
     }
 }
 
-/// What the sequencer sends to its signer.
+/// A packet from the sequencer to its signer.
 fn stamped(number: u32) -> Vec<u8> {
     let addresses = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(239, 1, 0, 1));
     let mut frame = frames::frame(Variant::Signed, addresses, UDP_PORT, number as usize, 4);

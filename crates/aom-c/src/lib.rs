@@ -1,4 +1,5 @@
-//! The C interface of `include/aom.h`, which documents each function.
+//! The C interface of `include/aom.h`. The header documents each function.
+#![warn(missing_docs)]
 #![expect(unsafe_code, reason = "C passes pointers")]
 
 use std::cell::RefCell;
@@ -16,22 +17,22 @@ const MESSAGE: c_int = 1;
 const DROP: c_int = 2;
 const EVIDENCE: c_int = 3;
 
-/// A member.
+/// A member of a group, as an opaque pointer for C.
 pub struct AomMember(Joined);
 
-/// An event, with its parts as C reads them.
+/// An event, with its parts serialized for C.
 pub struct AomEvent {
     kind: c_int,
     epoch: u64,
     sequence: u32,
-    /// Of a drop; otherwise the same number.
+    /// The last dropped sequence number; for other events the same as `sequence`.
     last_sequence: u32,
     message: Vec<u8>,
     certificate: Vec<u8>,
     hashes: Option<[u8; 64]>,
 }
 
-/// What a member has received and refused, in the order of `aom.h`.
+/// Counts received and refused datagrams. The fields have the order of `aom_counters` in `aom.h`.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct AomCounters {
@@ -71,7 +72,7 @@ fn fail<T>(error: impl Display, otherwise: T) -> T {
 
 /// # Safety
 ///
-/// `member_file` is NULL or ends with a zero byte.
+/// `member_file` is NULL or a string that ends with a zero byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_join(member_file: *const c_char, timeout_ms: u32) -> *mut AomMember {
     if member_file.is_null() {
@@ -90,7 +91,7 @@ pub unsafe extern "C" fn aom_join(member_file: *const c_char, timeout_ms: u32) -
 
 /// # Safety
 ///
-/// `member` is NULL or came from [`aom_join`], and nobody uses it any more.
+/// `member` is NULL or came from [`aom_join`], and is not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_leave(member: *mut AomMember) {
     if !member.is_null() {
@@ -101,7 +102,8 @@ pub unsafe extern "C" fn aom_leave(member: *mut AomMember) {
 
 /// # Safety
 ///
-/// `member` is one that has not left; `message` has so many bytes.
+/// `member` is NULL, or came from [`aom_join`] and has not left; `message` is NULL or has `message_bytes` readable
+/// bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_send(
     member: *mut AomMember,
@@ -121,7 +123,7 @@ pub unsafe extern "C" fn aom_send(
 
 /// # Safety
 ///
-/// `member` is one that has not left; `event` is a place for a pointer.
+/// `member` is NULL, or came from [`aom_join`] and has not left; `event` is NULL or points to a writable pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_next(
     member: *mut AomMember,
@@ -149,7 +151,7 @@ pub unsafe extern "C" fn aom_next(
 
 /// # Safety
 ///
-/// `event` is NULL or came from [`aom_next`], and nobody uses it any more.
+/// `event` is NULL or came from [`aom_next`] or `aom_certificate`, and is not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_event_free(event: *mut AomEvent) {
     if !event.is_null() {
@@ -160,7 +162,7 @@ pub unsafe extern "C" fn aom_event_free(event: *mut AomEvent) {
 
 /// # Safety
 ///
-/// `event` is NULL or one that is not freed.
+/// `event` is NULL or was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_event_kind(event: *const AomEvent) -> c_int {
     // SAFETY: the caller's promise.
@@ -169,7 +171,7 @@ pub unsafe extern "C" fn aom_event_kind(event: *const AomEvent) -> c_int {
 
 /// # Safety
 ///
-/// `event` is NULL or one that is not freed.
+/// `event` is NULL or was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_event_epoch(event: *const AomEvent) -> u64 {
     // SAFETY: the caller's promise.
@@ -178,7 +180,7 @@ pub unsafe extern "C" fn aom_event_epoch(event: *const AomEvent) -> u64 {
 
 /// # Safety
 ///
-/// `event` is NULL or one that is not freed.
+/// `event` is NULL or was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_event_sequence(event: *const AomEvent) -> u32 {
     // SAFETY: the caller's promise.
@@ -187,7 +189,7 @@ pub unsafe extern "C" fn aom_event_sequence(event: *const AomEvent) -> u32 {
 
 /// # Safety
 ///
-/// `event` is NULL or one that is not freed.
+/// `event` is NULL or was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_event_last_sequence(event: *const AomEvent) -> u32 {
     // SAFETY: the caller's promise.
@@ -196,7 +198,7 @@ pub unsafe extern "C" fn aom_event_last_sequence(event: *const AomEvent) -> u32 
 
 /// # Safety
 ///
-/// `event` is NULL or one that is not freed; `message_bytes` is NULL or a place for a number.
+/// `event` is NULL or was not freed; `message_bytes` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_event_message(
     event: *const AomEvent,
@@ -210,7 +212,7 @@ pub unsafe extern "C" fn aom_event_message(
 
 /// # Safety
 ///
-/// `event` is NULL or one that is not freed; `certificate_bytes` is NULL or a place for a number.
+/// `event` is NULL or was not freed; `certificate_bytes` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_event_certificate(
     event: *const AomEvent,
@@ -224,7 +226,7 @@ pub unsafe extern "C" fn aom_event_certificate(
 
 /// # Safety
 ///
-/// `event` is NULL or one that is not freed.
+/// `event` is NULL or was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_event_hashes(event: *const AomEvent) -> *const u8 {
     // SAFETY: the caller's promise.
@@ -235,7 +237,8 @@ pub unsafe extern "C" fn aom_event_hashes(event: *const AomEvent) -> *const u8 {
 
 /// # Safety
 ///
-/// `member` is one that has not left; certificate and message have so many bytes.
+/// `member` is NULL, or came from [`aom_join`] and has not left; certificate and message are NULL or have the given
+/// number of readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_verify(
     member: *mut AomMember,
@@ -266,7 +269,7 @@ pub unsafe extern "C" fn aom_verify(
 
 /// # Safety
 ///
-/// `member` is one that has not left; `event` is a place for a pointer.
+/// `member` is NULL, or came from [`aom_join`] and has not left; `event` is NULL or points to a writable pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_certificate(
     member: *mut AomMember,
@@ -298,7 +301,7 @@ pub unsafe extern "C" fn aom_certificate(
 
 /// # Safety
 ///
-/// The certificate has so many bytes; `epoch` and `sequence` are places for numbers.
+/// `certificate` is NULL or has `certificate_bytes` readable bytes; `epoch` and `sequence` are NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_certificate_number(
     certificate: *const u8,
@@ -331,7 +334,7 @@ pub unsafe extern "C" fn aom_certificate_number(
 
 /// # Safety
 ///
-/// `member` is one that has not left; `counters` is a place for them.
+/// `member` is NULL, or came from [`aom_join`] and has not left; `counters` is NULL or writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aom_count(member: *mut AomMember, counters: *mut AomCounters) -> c_int {
     // SAFETY: the caller's promise.
@@ -346,7 +349,7 @@ pub unsafe extern "C" fn aom_count(member: *mut AomMember, counters: *mut AomCou
     0
 }
 
-/// What the thread's last call that failed says.
+/// The error message of this thread's last failed call.
 #[unsafe(no_mangle)]
 pub extern "C" fn aom_error() -> *const c_char {
     LAST_ERROR.with_borrow(|last| last.as_ptr())
@@ -422,11 +425,11 @@ fn milliseconds(n: u32) -> Duration {
     Duration::from_millis(u64::from(n))
 }
 
-/// No bytes may be anywhere, at NULL too.
+/// Returns the slice, or `None` for NULL. With 0 bytes any pointer is valid, also NULL.
 ///
 /// # Safety
 ///
-/// `bytes` is NULL or has so many bytes.
+/// `bytes` is NULL or has `n_bytes` readable bytes.
 unsafe fn bytes_at<'a>(bytes: *const u8, n_bytes: usize) -> Option<&'a [u8]> {
     if n_bytes == 0 {
         return Some(&[]);

@@ -1,4 +1,4 @@
-//! Messages in a stream of bytes: each is four bytes of length, big endian, then that many bytes of JSON.
+//! Frames messages in a stream of bytes: four bytes of length, big endian, then that many bytes of JSON.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -7,24 +7,22 @@ use crate::limits::MESSAGE_BYTES_MAX;
 
 const LENGTH_BYTES: usize = 4;
 
-/// The bytes are no stream of messages. The error does not quote them: they may be a key.
+/// The error does not quote the bytes, since they may be a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Empty, or longer than any message.
     #[error("expected a message of 1 to {MESSAGE_BYTES_MAX} bytes, found a length of {0}")]
     Length(u32),
-    /// Not a message of this version.
     #[error(
         "expected one of the protocol's messages in JSON, found something else at byte {0} of it"
     )]
     NoMessage(usize),
 }
 
-/// A message as bytes of the stream.
+/// Serializes a message with its length.
 ///
 /// # Errors
 ///
-/// If it is longer than a message may be.
+/// If the message is longer than the bound.
 pub fn frame(message: &impl Serialize) -> Result<Vec<u8>, FrameError> {
     let json =
         serde_json::to_vec(message).map_err(|error| FrameError::NoMessage(error.column()))?;
@@ -42,23 +40,23 @@ pub struct Frames {
 }
 
 impl std::fmt::Debug for Frames {
-    /// The bytes may contain keys.
+    /// Hides the bytes, which may contain keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Frames({} bytes)", self.bytes.len())
     }
 }
 
 impl Frames {
-    /// Takes bytes from the stream.
+    /// Appends bytes from the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next message, if it is whole. After each push, call it until it returns none.
+    /// Returns the next whole message. After each push, call it until it returns `None`.
     ///
     /// # Errors
     ///
-    /// If the bytes are no message; nothing after them can be read.
+    /// If the bytes are not a message; the rest of the stream then cannot be read.
     pub fn poll<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         let Some((length, rest)) = self.bytes.split_first_chunk::<LENGTH_BYTES>() else {
             return Ok(None);

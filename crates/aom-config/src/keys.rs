@@ -1,4 +1,4 @@
-//! Keys as text: hexadecimal digits. No error here quotes the text, since it may be a key.
+//! Keys as hexadecimal text. Errors never quote the text, since it may be a key.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,32 +6,23 @@ use std::str::FromStr;
 use k256::ecdsa::VerifyingKey;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A member's key with the sequencer for one epoch: 16 digits, k0 before k1.
+/// The key that a member shares with the sequencer for one epoch, in text 16 digits: k0, then k1.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TagKey(pub aom::half_siphash::Key);
 
-/// A point of secp256k1, compressed (SEC 1, section 2.3.3): 66 digits.
+/// A public key of secp256k1, in text 66 digits: the compressed point (SEC 1, section 2.3.3).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
-/// Text that is no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Too short, too long, or other characters.
     #[error("expected {expected} hexadecimal digits, found {found} characters")]
-    Digits {
-        /// The expected number of digits.
-        expected: usize,
-        /// The number of characters found.
-        found: usize,
-    },
-    /// The right number of digits, but no key.
+    Digits { expected: usize, found: usize },
     #[error("expected a compressed point of secp256k1, 02 or 03 and 64 digits; this is none")]
     NoPoint,
 }
 
 impl PublicKey {
-    /// The key that verifies signatures.
     #[must_use]
     pub fn verifying_key(&self) -> VerifyingKey {
         self.0
@@ -57,7 +48,7 @@ impl fmt::Debug for PublicKey {
 }
 
 impl fmt::Debug for TagKey {
-    /// Keys must not be in logs.
+    /// Hides the key, so that it never gets into a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TagKey(..)")
     }
@@ -68,7 +59,7 @@ impl FromStr for PublicKey {
 
     fn from_str(text: &str) -> Result<PublicKey, KeyError> {
         let bytes: [u8; 33] = bytes_of(text)?;
-        // The library also reads a compact point, 05, which would give one key two texts.
+        // The library also reads a compact point (05), with which one key would have two texts.
         if !matches!(bytes[0], 2 | 3) {
             return Err(KeyError::NoPoint);
         }
@@ -89,13 +80,13 @@ impl FromStr for TagKey {
     }
 }
 
-/// Two digits a byte.
+/// Writes two hexadecimal digits for each byte.
 #[must_use]
 pub fn digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads exactly N bytes of digits.
+/// Reads exactly `2 * N` hexadecimal digits.
 ///
 /// # Errors
 ///

@@ -1,24 +1,23 @@
-//! Every bound of the protocol, with its reason.
+//! Bounds of the protocol, each with its reason.
 
 use std::time::Duration;
 
-/// The protocol's version; a join names it.
+/// The protocol's version, which every join carries.
 pub const VERSION: u32 = 1;
 
-/// Bytes of one message. A membership of 64 receivers, each with a name of 64 bytes and a key, has about 14,000.
+/// The longest message. A membership of 64 receivers, each with a name of 64 bytes and a key, has about 14,000 bytes.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes of a group's or member's name. It becomes a label of a host name in a certificate.
+/// The longest name of a group or member. Names are labels of host names in certificates, which have this bound.
 pub const NAME_BYTES_MAX: usize = 63;
 
-/// The interval at which the service says that it is alive.
+/// The interval at which the service sends an alive message.
 pub const ALIVE_EVERY: Duration = Duration::from_secs(2);
 
-/// The longest silence of the service: four of five alive messages may be late.
+/// A member reconnects after this silence of the service: four of five alive messages may be late.
 pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// The version of member files.
 pub const MEMBER_FILE_VERSION: u32 = 1;
 
-/// Bytes of a member file; a usual one has some 2,000.
+/// The longest member file. A usual one has about 2,000 bytes.
 pub const MEMBER_FILE_BYTES_MAX: usize = 64 * 1024;

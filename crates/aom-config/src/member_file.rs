@@ -1,6 +1,6 @@
-//! The file that a member gets once, when it is added: its identity, the service's address, and the keys that
-//! prove its identity. It is a secret: everyone who has it can act as that member. The key that signs the member's confirms
-//! is not in it: each process makes its own, since it does not remember what another one has confirmed.
+//! The file that a member gets once, when it is added: its identity, the service's address, and the keys that prove its
+//! identity. The file is a secret: everyone who has it can act as that member. It does not contain the key that signs
+//! confirms: each process makes its own, since it does not know what another process has confirmed.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,60 +10,48 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{MEMBER_FILE_BYTES_MAX, MEMBER_FILE_VERSION};
 use crate::message::check_name;
 
-/// The name in the service's certificate, whatever its address.
+/// The name in the service's certificate, whatever the service's address is.
 pub const SERVICE_NAME: &str = "configuration.aom";
 
-/// The file's content. As text it is JSON.
+/// The content of a member file, in JSON.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberFile {
-    /// The version of the format.
+    /// The version of the file format.
     pub version: u32,
-    /// The group's name.
     pub group: String,
-    /// The member's name.
     pub member: String,
-    /// The address of the configuration service.
     pub service: SocketAddr,
     /// The certificate of the authority that signed the service's certificate, PEM.
     pub authority: String,
     /// The member's certificate, PEM.
     pub certificate: String,
-    /// Its private key, PEM.
+    /// The member's private key, PEM.
     pub key: String,
 }
 
-/// Text that is no member file. The error does not quote it, since it contains keys.
+/// The error does not quote the text, since it contains keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemberFileError {
-    /// Not JSON of this form.
     #[error(
         "line {line}, column {column}: expected a member file (version {MEMBER_FILE_VERSION}), which `reprise aom member add` writes; this is none"
     )]
-    Form {
-        /// The line of the error.
-        line: usize,
-        /// The column of the error.
-        column: usize,
-    },
-    /// Another version of the format.
+    Form { line: usize, column: usize },
     #[error(
         "expected a member file of version {MEMBER_FILE_VERSION}, found version {0}: use the reprise that wrote it, or make a new file with `reprise aom member file`"
     )]
     Version(u32),
-    /// Not a valid name.
     #[error("{0}")]
     Name(String),
-    /// Longer than a member file may be.
     #[error("expected at most {MEMBER_FILE_BYTES_MAX} bytes, found {0}: this is no member file")]
     Length(usize),
 }
 
 impl MemberFile {
-    /// Reads a file's text.
+    /// Parses the text of a member file.
     ///
     /// # Errors
     ///
-    /// Names the expected part and its place.
+    /// If the text is too long, has another version or is not of this form, or if a name is invalid.
     pub fn parse(text: &str) -> Result<MemberFile, MemberFileError> {
         #[derive(Deserialize)]
         struct Version {
@@ -76,7 +64,7 @@ impl MemberFile {
             line: error.line(),
             column: error.column(),
         };
-        // A later version may have other fields.
+        // The version is read first, since another version may have other fields.
         let Version { version } = serde_json::from_str(text).map_err(form)?;
         if version != MEMBER_FILE_VERSION {
             return Err(MemberFileError::Version(version));
@@ -89,7 +77,6 @@ impl MemberFile {
 }
 
 impl fmt::Display for MemberFile {
-    /// The file's text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = serde_json::to_string_pretty(self).map_err(|_| fmt::Error)?;
         writeln!(f, "{text}")
@@ -97,7 +84,7 @@ impl fmt::Display for MemberFile {
 }
 
 impl fmt::Debug for MemberFile {
-    /// Keys must not be in logs.
+    /// Hides the keys, so that they never get into a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let MemberFile {
             group,

@@ -1,5 +1,5 @@
-//! The messages: a member joins, the service sends it each membership, the member acknowledges that it has
-//! installed it.
+//! The messages: a member joins, the service sends the membership now and at every change, and the member acknowledges
+//! each one that it has installed.
 
 use std::net::Ipv4Addr;
 
@@ -9,50 +9,41 @@ use serde::{Deserialize, Serialize};
 use crate::keys::{PublicKey, TagKey};
 use crate::limits::{NAME_BYTES_MAX, VERSION};
 
-/// A message of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToService {
     /// The first message of a connection, and only the first.
     Join(Join),
-    /// Its receiver has advanced to that epoch.
-    Installed {
-        /// The epoch.
-        epoch: u64,
-    },
+    /// The member's receiver has advanced to this epoch.
+    Installed { epoch: u64 },
 }
 
-/// A message of the service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToMember {
-    /// The membership that holds from now on; sent after a join and at every change.
+    /// The current membership; sent after a join and at every change.
     Membership(Membership),
-    /// The last message: why the service ends the connection.
+    /// The last message of a connection.
     Refused {
-        /// In words, with the next step for the operator.
+        /// Why the service ends the connection, and the operator's next step.
         reason: String,
     },
-    /// The service is alive.
+    /// Keeps the connection alive.
     Alive,
 }
 
-/// The member that joins. Its certificate names the same member.
+/// Names the member that joins. The member's certificate must be that member's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Join {
-    /// The protocol's version.
     pub version: u32,
-    /// The group's name.
     pub group: String,
-    /// The member's name in it.
     pub member: String,
-    /// The key that verifies its confirms; only members of a Byzantine group have one.
+    /// The key that verifies the member's confirms, if the group is Byzantine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_key: Option<PublicKey>,
 }
 
 impl Join {
-    /// A join of this version of the protocol.
     #[must_use]
     pub fn new(group: &str, member: &str, confirm_key: Option<PublicKey>) -> Join {
         Join {
@@ -64,31 +55,28 @@ impl Join {
     }
 }
 
-/// A group in one epoch, as the service describes it to one member.
+/// A group in one epoch, as one member sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
-    /// The group's name.
     pub group: String,
     /// The group number in packets.
     pub number: u16,
-    /// The epoch, which packets have with 32 bits.
+    /// The epoch; packets carry it with 32 bits.
     pub epoch: u64,
-    /// The address of requests; absent if they are sent to the sequencer's own address.
+    /// The destination of requests; absent if requests go to the sequencer's own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
-    /// Whether the epoch may already have messages. A member that joins then begins with the first number
-    /// that it can prove.
+    /// Whether the epoch may have messages already. A member that joins then starts with the first sequence number that
+    /// it can prove.
     pub has_begun: bool,
-    /// This member's place in `receivers`.
+    /// This member's index in `receivers`.
     pub receiver: u8,
-    /// The receivers, by number.
     pub receivers: Vec<Peer>,
-    /// The key that verifies the sequencer's stamp.
     pub sequencer: Sequencer,
-    /// Whether a message is delivered only when others have confirmed it.
+    /// Whether a message is delivered only when a quorum of members has confirmed it.
     pub byzantine: bool,
-    /// The previous epoch's last number: a receiver may wait for packets up to it before it advances. Absent
-    /// if it is unknown because the switch was restarted, or if there was no previous epoch.
+    /// The previous epoch's last sequence number: a receiver may wait for packets up to it before it advances. Absent
+    /// if the switch was restarted, which loses the number, or if there was no previous epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
 }
@@ -96,48 +84,40 @@ pub struct Membership {
 /// A receiver, as other members need it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
-    /// Its name.
     pub name: String,
-    /// The IP address at which it receives packets and confirms.
+    /// The address at which the member receives packets and confirms.
     pub ip: Ipv4Addr,
     /// The UDP port of both.
     pub udp_port: u16,
-    /// The key that verifies its confirms.
+    /// The key that verifies the receiver's confirms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_key: Option<PublicKey>,
 }
 
-/// The key that a member has for the sequencer.
+/// The key with which a member verifies the sequencer's stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "variant", rename_all = "snake_case")]
 pub enum Sequencer {
-    /// AOM-HM: the key that only the sequencer and this member have.
-    Tagged {
-        /// The key of this epoch.
-        key: TagKey,
-    },
-    /// AOM-PK: the coprocessor's key.
-    Signed {
-        /// The key that verifies signatures.
-        public_key: PublicKey,
-    },
+    /// AOM-HM: the key of this epoch that only the sequencer and this member have.
+    Tagged { key: TagKey },
+    /// AOM-PK: the coprocessor's public key.
+    Signed { public_key: PublicKey },
 }
 
-/// An epoch that is over.
+/// An epoch that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
-    /// The epoch.
     pub epoch: u64,
-    /// The last sequence number that was given; 0 if none was given.
+    /// The last sequence number that the sequencer assigned; 0 if it assigned none.
     pub sequence: u32,
 }
 
 impl Membership {
-    /// The membership in the form of crate `aom`.
+    /// Converts the membership to the form of crate `aom`.
     ///
     /// # Errors
     ///
-    /// If its parts contradict each other.
+    /// If the receiver's check refuses it, or if a Byzantine group has no confirm keys.
     pub fn to_receiver(&self) -> Result<aom::membership::Membership, MembershipError> {
         let confirm_keys = match self.byzantine {
             true => self
@@ -172,11 +152,11 @@ impl Membership {
     }
 }
 
-/// Checks the name of a group or member. It becomes a label of a host name in a certificate.
+/// Checks the name of a group or member. A name is a label of a host name in a certificate.
 ///
 /// # Errors
 ///
-/// Says what was expected.
+/// Returns what was expected, in words.
 pub fn check_name(what: &str, name: &str) -> Result<(), String> {
     let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let is_good = !name.is_empty()

@@ -1,8 +1,8 @@
 //! A member's connection to the configuration service, without I/O.
 //!
-//! The member joins, receives its membership and every later one, and acknowledges each when its receiver has
-//! installed it. A membership that is already installed is only acknowledged again. An older one is an error:
-//! an epoch never comes back, so the service has lost its state.
+//! The member joins, receives its current and every later membership, and acknowledges each when its receiver has
+//! installed it. If the service repeats an installed membership, the session only acknowledges it again. An older
+//! membership is an error: epochs only increase, so the service has lost its state.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,14 +11,13 @@ use crate::frame::{FrameError, Frames, frame};
 use crate::limits::SILENCE_MAX;
 use crate::message::{Join, Membership, ToMember, ToService};
 
-/// An event of the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// Install it, then acknowledge it with [`Session::installed`].
+    /// The caller installs it, then acknowledges it with [`Session::installed`].
     Membership(Membership),
-    /// The service ends the connection.
+    /// The service ends the connection and refuses further ones.
     Refused {
-        /// In words, with the next step for the operator.
+        /// The reason in words, with the operator's next step.
         reason: String,
     },
 }
@@ -26,33 +25,19 @@ pub enum Event {
 /// The reason to close a connection; the next one may succeed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// The bytes are not the protocol.
     #[error("the configuration service does not speak this protocol: {0}")]
     Frame(#[from] FrameError),
-    /// A membership of another group than the joined one.
     #[error("expected a membership of group \"{expected}\", found one of \"{found}\"")]
-    OtherGroup {
-        /// The group that was joined.
-        expected: String,
-        /// The group of the membership.
-        found: String,
-    },
-    /// A membership older than the installed one.
+    OtherGroup { expected: String, found: String },
     #[error(
         "the configuration service announced epoch {found} after epoch {installed}, expected a later epoch: its state was lost or restored from an older copy; remove the group there and add it under a new name"
     )]
-    Older {
-        /// The installed epoch.
-        installed: u64,
-        /// The epoch of the membership.
-        found: u64,
-    },
-    /// The service was silent for too long.
+    Older { installed: u64, found: u64 },
     #[error("no message from the configuration service for {} s", SILENCE_MAX.as_secs())]
     Silent,
 }
 
-/// One connection. Time is a duration since any fixed moment.
+/// The member's side of one connection. Times are durations since any fixed moment.
 #[derive(Debug)]
 pub struct Session {
     group: String,
@@ -64,7 +49,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A new connection of a member that has installed that epoch, if any.
+    /// Starts a connection. `installed` is the epoch that the member has installed, if any.
     ///
     /// # Errors
     ///
@@ -82,7 +67,7 @@ impl Session {
         })
     }
 
-    /// Takes bytes from the service.
+    /// Handles bytes from the service.
     ///
     /// # Errors
     ///
@@ -125,11 +110,11 @@ impl Session {
         }
     }
 
-    /// Acknowledges that the receiver has advanced to that epoch.
+    /// Acknowledges that the receiver has advanced to this epoch.
     ///
     /// # Errors
     ///
-    /// If the message cannot be made.
+    /// If the message cannot be serialized.
     pub fn installed(&mut self, epoch: u64) -> Result<(), SessionError> {
         self.installed = self.installed.max(Some(epoch));
         self.acknowledge(epoch)
@@ -141,7 +126,7 @@ impl Session {
         Ok(())
     }
 
-    /// The time to call [`handle_timeout`](Self::handle_timeout), if no bytes come before.
+    /// When to call [`handle_timeout`](Self::handle_timeout), unless bytes come before.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
         self.heard_at + SILENCE_MAX
@@ -157,12 +142,11 @@ impl Session {
         }
     }
 
-    /// The next bytes to send. After every other call, call it until it returns none.
+    /// Returns the next bytes to send. After every other call, call it until it returns `None`.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         self.to_send.pop_front()
     }
 
-    /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

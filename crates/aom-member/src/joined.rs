@@ -1,4 +1,4 @@
-//! A member by its file: the configuration service sends it its membership, at first and at every change.
+//! A member that has a member file: the configuration service sends its membership after the join and at every change.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -21,57 +21,57 @@ use crate::{Counters, Member, MemberError, SendError, Sender, lock};
 /// The reason why joining failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// The file cannot be read.
+    /// The member file cannot be read.
     #[error("{}: {source}", path.display())]
     Unreadable {
-        /// The member's file.
+        /// The member file.
         path: PathBuf,
-        /// The reason.
+        /// The kernel's reason.
         source: std::io::Error,
     },
-    /// Other users may read the file.
+    /// Other users may read the member file.
     #[error("{}: expected a file that only its owner can read, for it holds a secret; found mode {mode:03o}: chmod 600 it", path.display())]
     Mode {
-        /// The member's file.
+        /// The member file.
         path: PathBuf,
-        /// Its mode.
+        /// The file's permission bits.
         mode: u32,
     },
-    /// It is no member file.
+    /// The file's content is not a member file.
     #[error("{}: {source}", path.display())]
     File {
-        /// The member's file.
+        /// The member file.
         path: PathBuf,
         /// What was expected, and where.
         source: MemberFileError,
     },
-    /// TLS refuses its keys or certificates.
+    /// TLS refuses the file's keys or certificates.
     #[error("{}: expected valid certificates and a private key ({reason}): make a new file with `reprise aom member file`", path.display())]
     Keys {
-        /// The member's file.
+        /// The member file.
         path: PathBuf,
-        /// TLS's message.
+        /// The error that TLS returned.
         reason: String,
     },
-    /// The service refuses the member.
+    /// The service refuses the member, for the reason given.
     #[error("the configuration service refuses: {0}")]
     Refused(String),
-    /// The service cannot be reached, or sends no membership.
+    /// The service cannot be reached, or sent no membership in time.
     #[error("no membership from the configuration service at {service} within {} ms ({because})", waited.as_millis())]
     Late {
-        /// Its address.
+        /// The service's address.
         service: SocketAddr,
-        /// The time waited.
+        /// How long the caller waited.
         waited: Duration,
-        /// The last event.
+        /// The latest reason why there is no membership.
         because: String,
     },
-    /// A thread or a socket could not be had.
+    /// The member could not be started.
     #[error(transparent)]
     Member(#[from] MemberError),
 }
 
-/// A member. It stays joined until it is dropped.
+/// A member that the configuration service keeps in its group. Dropping it ends the membership.
 #[derive(Debug)]
 pub struct Joined {
     member: Arc<Member>,
@@ -79,15 +79,14 @@ pub struct Joined {
     keeper: Keeping,
 }
 
-/// State that session and application share.
 #[derive(Debug, Default)]
 pub(crate) struct About {
     pub(crate) membership: Option<Membership>,
-    /// The reason why there is no connection to the service at the moment.
+    /// The latest reason why there is no membership yet.
     pub(crate) because: String,
 }
 
-/// The session's thread; it ends when this is dropped.
+/// The session's thread. Dropping it stops the thread.
 #[derive(Debug)]
 struct Keeping {
     stop: Option<oneshot::Sender<()>>,
@@ -95,10 +94,10 @@ struct Keeping {
 }
 
 impl Joined {
-    /// Joins with this member file, and waits at most this long for the membership.
+    /// Joins with this member file, and waits at most `timeout` for the membership.
     ///
     /// # Errors
-    /// If the file is wrong, the service refuses the member, or nothing answers.
+    /// If the file is invalid, the service refuses the member, or no membership comes in time.
     pub fn join(path: &Path, timeout: Duration) -> Result<Joined, JoinError> {
         let file = read(path)?;
         let tls = session::tls(&file).map_err(|reason| JoinError::Keys {
@@ -129,10 +128,10 @@ impl Joined {
         }
     }
 
-    /// Sends a message to the group. [`Joined::next`] gives it back when it is ordered, as to every member.
+    /// Sends a message to the group. [`Joined::next`] returns it when it is ordered, as it does for every member.
     ///
     /// # Errors
-    /// If it is too long, the kernel does not take it, or the group has no address.
+    /// If the message is too long, the kernel refuses it, or the group has no address.
     pub fn send(&self, message: &[u8]) -> Result<(), SendError> {
         let membership = lock(&self.about).membership.clone();
         let membership = membership.ok_or(SendError::NoAddress)?;
@@ -142,7 +141,7 @@ impl Joined {
         let own = own.ok_or(SendError::NoAddress)?.ip;
         let socket = UdpSocket::bind((own, 0))?;
         if address.is_multicast() {
-            // A host with several interfaces sends by the one on which it receives.
+            // A host with several interfaces must send from the interface on which it receives.
             socket2::SockRef::from(&socket).set_multicast_if_v4(&own)?;
         }
         let variant = match membership.sequencer {
@@ -153,24 +152,25 @@ impl Joined {
         Sender::new(socket, group, membership.number, variant).send(message)
     }
 
-    /// Waits at most this long for the next event.
+    /// Returns the next event, or `None` after the timeout.
     ///
     /// # Errors
-    /// If the member was removed or its socket failed, once all of its events are taken.
+    /// If the member was removed or its socket failed, and the caller has taken all events.
     pub fn next(&self, timeout: Duration) -> Result<Option<Event>, MemberError> {
         self.member.next(timeout)
     }
 
-    /// Verifies another member's certificate with this member's own tag, the public key or the members' keys.
+    /// Verifies another member's certificate with this member's own tag, the sequencer's public key or the members'
+    /// confirm keys.
     ///
     /// # Errors
-    /// If the bytes are no certificate.
+    /// If the bytes are not a certificate.
     pub fn verify(&self, certificate: &[u8], message: &[u8]) -> Result<bool, CertificateError> {
         self.member.verify(certificate, message)
     }
 
-    /// The certificate of a message of the current epoch, with what has come since its delivery; `None` if there is no
-    /// other than the message's own. To be asked for when the message is shown to another member.
+    /// The certificate of a message of the current epoch, with the tags that came after its delivery; `None` if the
+    /// message's own certificate is the only one. Call it just before the message is shown to another member.
     ///
     /// # Errors
     /// If the member has ended.
@@ -182,13 +182,13 @@ impl Joined {
         self.member.certificate(epoch, sequence)
     }
 
-    /// The last membership.
+    /// The latest membership that this member has installed.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
         lock(&self.about).membership.clone()
     }
 
-    /// The counts of received and refused datagrams.
+    /// Counts received and refused datagrams.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.member.counters()
@@ -219,11 +219,11 @@ impl Keeping {
 
     fn end(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // If there is no receiver, the thread has already ended.
+            // Sending fails only if the thread has ended already.
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
-            // The thread has already printed its panic.
+            // The panic hook has already printed a panic of the thread.
             let _ = thread.join();
         }
     }

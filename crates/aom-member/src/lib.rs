@@ -1,10 +1,11 @@
-//! A member of a group of authenticated ordered multicast: the receiver of crate `aom` with sockets and a
-//! thread of its own. The configuration service keeps a [`Joined`] member, which has a member file, in its
-//! group. For a [`Member`] the caller gives the membership.
+//! A member of a group of authenticated ordered multicast: the receiver of crate `aom` with a socket and a thread. A
+//! [`Joined`] member has a member file, and the configuration service keeps it in its group. For a [`Member`] the
+//! caller supplies the membership.
 //!
-//! Events that the application does not take in time wait, at most [`EVENTS_MAX`] and some more than
-//! [`EVENT_BYTES_MAX`]. Then the member stops reading and the kernel's buffer fills. A datagram that the kernel loses becomes a drop-notification, as
-//! after any other loss. Every loss is reported.
+//! The member queues events until the application takes them. At [`EVENTS_MAX`] events or [`EVENT_BYTES_MAX`] of
+//! content it stops reading, and the kernel's buffer fills. A datagram that the kernel then discards is reported as a
+//! drop, like any other loss.
+#![warn(missing_docs)]
 
 mod joined;
 mod mailbox;
@@ -31,20 +32,20 @@ pub use joined::{JoinError, Joined};
 pub use receiving::Counters;
 pub use sender::{SendError, Sender};
 
-/// The most events that wait for the application.
+/// The number of queued events at which the member stops reading.
 pub const EVENTS_MAX: usize = 4096;
-/// The bytes of their messages and certificates at which the member stops reading.
+/// The bytes of queued messages and certificates at which the member stops reading.
 pub const EVENT_BYTES_MAX: usize = 16 << 20;
-/// Bytes of the socket's receive buffer, which the kernel fills while the member does not read.
+/// The size of the socket's receive buffer, which the kernel fills while the member does not read.
 pub const SOCKET_BUFFER_BYTES: usize = 4 << 20;
 
-/// The reason why a member cannot be made, or cannot go on.
+/// The reason why a member cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
-    /// The membership contradicts itself.
+    /// The membership is invalid.
     #[error(transparent)]
     Membership(#[from] MembershipError),
-    /// A socket or a thread could not be had.
+    /// The kernel refused a socket or a thread.
     #[error("the member's socket or thread: {0}")]
     Io(#[from] io::Error),
     /// The member cannot receive at its address.
@@ -52,17 +53,16 @@ pub enum MemberError {
         "cannot bind {address}, the member's receive address ({source}): give this host that address, stop the process that uses it, or add the member with another address"
     )]
     Bind {
-        /// The address that the service gave.
+        /// The receive address that the configuration service assigned.
         address: SocketAddr,
-        /// The reason.
+        /// The kernel's reason.
         source: io::Error,
     },
-    /// The member has ended: its socket failed, or it was removed.
+    /// The member has ended: its socket failed, it was removed, or the service refused it.
     #[error("the member has ended: {0}")]
     Ended(String),
 }
 
-/// A command to a member's thread.
 enum Command {
     Advance {
         membership: Box<Membership>,
@@ -70,17 +70,17 @@ enum Command {
         peers: Vec<SocketAddr>,
         done: oneshot::Sender<Result<(), MembershipError>>,
     },
-    /// The certificate of a delivered message, with what has come since.
+    /// Requests a delivered message's certificate, with the tags that came after its delivery.
     Certificate {
         epoch: u64,
         sequence: u32,
         done: oneshot::Sender<Option<Certificate>>,
     },
-    /// Ends the membership; the application is told why behind the remaining events.
+    /// Ends the member. The application gets the reason after the queued events.
     Leave { because: String },
 }
 
-/// A member. It stays joined until it is dropped.
+/// A running member. Dropping it ends the membership.
 #[derive(Debug)]
 pub struct Member {
     shared: Arc<Shared>,
@@ -88,18 +88,17 @@ pub struct Member {
     thread: Option<JoinHandle<()>>,
 }
 
-/// State that application and thread share.
 #[derive(Debug)]
 struct Shared {
     mailbox: Mailbox,
-    /// Of the current epoch and of the previous one, whose certificates may still be in use.
+    /// The previous and the current epoch's. Certificates of the previous epoch can still be verified.
     memberships: Mutex<Vec<Membership>>,
     counters: Mutex<Counters>,
 }
 
 impl Member {
-    /// Receives on `socket` from number `first` on. In a Byzantine group `peers` are the other members, and
-    /// `confirm_key` signs this member's confirms.
+    /// Starts a member that receives on `socket` from sequence number `first` on. In a Byzantine group, `confirms` has
+    /// the key that signs this member's confirms and the addresses of the other members.
     ///
     /// # Errors
     /// If the membership is invalid, or the thread cannot be started.
@@ -130,17 +129,17 @@ impl Member {
         })
     }
 
-    /// Waits at most this long for the next event.
+    /// Returns the next event, or `None` after the timeout.
     ///
     /// # Errors
-    /// If the member has ended and all of its events are taken.
+    /// If the member has ended and the caller has taken all of its events.
     pub fn next(&self, timeout: Duration) -> Result<Option<Event>, MemberError> {
         let mailbox = &self.shared.mailbox;
         mailbox.take(timeout).map_err(MemberError::Ended)
     }
 
-    /// Begins the next epoch. Once this returns, nothing of the old epoch is received, and its complete
-    /// messages are among the events. `last` is the old epoch's last number, if it is known.
+    /// Starts the next epoch. When this returns, the member receives nothing of the old epoch any more, and has queued
+    /// the old epoch's complete messages. `last` is the old epoch's last sequence number, if it is known.
     ///
     /// # Errors
     /// If the membership is invalid; then the old one stays. If the member has ended.
@@ -154,7 +153,7 @@ impl Member {
         Ok(answer.map_err(|_| MemberError::Ended("its thread is gone".to_owned()))??)
     }
 
-    /// The same without waiting; the channel gives the answer.
+    /// As `advance`, without waiting for the result.
     fn advance_later(
         &self,
         membership: Membership,
@@ -173,16 +172,17 @@ impl Member {
         Ok(answer)
     }
 
-    /// Ends the membership: after the remaining events, the member reports its removal.
+    /// Ends the member. The application gets the reason after the queued events.
     fn end(&self, because: String) {
-        // If there is no receiver, the thread has already ended and told why.
+        // Sending fails only if the thread has ended already, and it has then reported its own reason.
         let _ = self.commands.send(Command::Leave { because });
     }
 
-    /// Verifies another member's certificate with this member's own tag, the public key or the members' keys.
+    /// Verifies another member's certificate with this member's own tag, the sequencer's public key or the members'
+    /// confirm keys.
     ///
     /// # Errors
-    /// If the bytes are no certificate.
+    /// If the bytes are not a certificate.
     pub fn verify(&self, certificate: &[u8], message: &[u8]) -> Result<bool, CertificateError> {
         let certificate = Certificate::from_bytes(certificate)?;
         let memberships = lock(&self.shared.memberships).clone();
@@ -190,8 +190,8 @@ impl Member {
         Ok(memberships.any(|membership| certificate.verify(membership, message)))
     }
 
-    /// The certificate of a message of the current epoch, with what has come since its delivery; `None` if there is no
-    /// other than the message's own. [`Receiver::certificate`](aom::receiver::Receiver::certificate) says more.
+    /// The certificate of a message of the current epoch, with the tags that came after its delivery; `None` if the
+    /// message's own certificate is the only one. See [`Receiver::certificate`](aom::receiver::Receiver::certificate).
     ///
     /// # Errors
     /// If the member has ended.
@@ -211,13 +211,13 @@ impl Member {
         answer.blocking_recv().map_err(|_| gone())
     }
 
-    /// The last membership.
+    /// The membership of the current epoch.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
         lock(&self.shared.memberships).last().cloned()
     }
 
-    /// The counts of received and refused datagrams.
+    /// Counts received and refused datagrams.
     #[must_use]
     pub fn counters(&self) -> Counters {
         *lock(&self.shared.counters)
@@ -228,13 +228,13 @@ impl Drop for Member {
     fn drop(&mut self) {
         self.end("it left".to_owned());
         if let Some(thread) = self.thread.take() {
-            // The thread has already printed its panic.
+            // The panic hook has already printed a panic of the thread.
             let _ = thread.join();
         }
     }
 }
 
-/// A lock's content is always consistent when the lock is released: no code panics while it holds one.
+/// Ignores poisoning: no code panics while it holds one of these locks.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

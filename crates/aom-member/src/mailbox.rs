@@ -1,5 +1,5 @@
-//! Events between a member's thread and its application. Their number and bytes are bounded, and each side waits for
-//! the other.
+//! The bounded queue of events from a member's thread to the application. The application waits for an event, the
+//! member's thread for room.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -22,7 +22,7 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct Inside {
     events: VecDeque<Event>,
-    /// Of the events' messages and certificates.
+    /// Bytes on the heap of the queued events.
     n_bytes: usize,
     closed_because: Option<String>,
 }
@@ -38,7 +38,7 @@ impl Mailbox {
         }
     }
 
-    /// Waits until there is room, or until the reader is gone.
+    /// Waits until there is room, or until the mailbox is closed.
     pub(crate) async fn room(&self) {
         loop {
             let emptied = self.emptied.notified();
@@ -55,8 +55,8 @@ impl Mailbox {
         has_room || inside.closed_because.is_some()
     }
 
-    /// One datagram may give more events than there is room for: a signature releases a whole chain. Drops behind drops
-    /// need no room.
+    /// Accepts events beyond the bound, since one datagram may produce many: a signature releases a whole chain. A drop
+    /// that directly follows a queued drop is merged into it.
     pub(crate) fn put(&self, event: Event) {
         let mut inside = lock(&self.inside);
         inside.n_bytes += event.heap_bytes();
@@ -65,7 +65,7 @@ impl Mailbox {
         self.filled.notify_one();
     }
 
-    /// Closes the mailbox: no more events are put in.
+    /// Lets the application get `because` after the queued events. The first reason stays.
     pub(crate) fn close(&self, because: String) {
         lock(&self.inside).closed_because.get_or_insert(because);
         self.filled.notify_all();

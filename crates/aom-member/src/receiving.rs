@@ -1,4 +1,4 @@
-//! The thread of a member: datagrams, time and commands in, events and confirms out.
+//! The member's thread: takes datagrams, timeouts and commands; produces events and confirms.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -18,27 +18,26 @@ use tokio::sync::mpsc;
 
 use crate::{Command, MemberError, SOCKET_BUFFER_BYTES, Shared, lock};
 
-/// Longer than any UDP payload.
+/// At least the largest UDP payload.
 const DATAGRAM_BYTES: usize = 1 << 16;
 /// The most datagrams that are read before commands and timeouts are checked again.
 const DATAGRAMS_AT_ONCE: usize = 64;
 
-/// Counts of received and refused datagrams of a member.
+/// Counts a member's received and refused datagrams.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams received, accepted or refused.
+    /// Received datagrams, accepted or refused.
     pub datagrams: u64,
-    /// The sequencer's packets that were refused, by reason.
+    /// Refused packets of the sequencer, by reason.
     pub refused: Refused,
-    /// The members' confirms that were refused, by reason.
+    /// Refused confirms of other members, by reason.
     pub refused_confirms: RefusedConfirms,
-    /// Confirms that the kernel did not send; the other members lack them.
+    /// Confirms that the kernel refused to send, so that the other member lacks them.
     pub unsent_confirms: u64,
-    /// Epoch and number of the last message or drop that was put among the events.
+    /// Epoch and sequence number of the last message or drop that was queued for the application.
     pub told: Option<(u64, u32)>,
 }
 
-/// A receiver with confirms or without.
 enum Core {
     Trusting(Box<Receiver>),
     Confirming(Box<Confirming>),
@@ -48,7 +47,7 @@ pub(crate) struct Task {
     socket: UdpSocket,
     core: Core,
     peers: Vec<SocketAddr>,
-    /// Confirms from other addresses than the peers'. Their signatures are not verified.
+    /// Confirms from an address that is not a peer's. They are refused before their signatures are verified.
     n_strange_confirms: u64,
     shared: Arc<Shared>,
     begun: Instant,
@@ -63,7 +62,7 @@ impl Task {
         shared: Arc<Shared>,
     ) -> Result<Task, MemberError> {
         socket.set_nonblocking(true)?;
-        // The kernel gives as much as its administrator allows.
+        // The kernel may grant less, up to the administrator's limit.
         socket2::SockRef::from(&socket).set_recv_buffer_size(SOCKET_BUFFER_BYTES)?;
         let (core, peers) = match confirms {
             None => (
@@ -85,7 +84,7 @@ impl Task {
         })
     }
 
-    /// Runs until it gets the command to leave, or its socket fails.
+    /// Runs until a command ends it or the socket fails, and closes the mailbox.
     pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let because = match self.receive(&mut commands).await {
             Ok(because) => because,
@@ -94,7 +93,7 @@ impl Task {
         self.shared.mailbox.close(because);
     }
 
-    /// Returns why it leaves.
+    /// Returns why the member ends.
     async fn receive(
         &mut self,
         commands: &mut mpsc::UnboundedReceiver<Command>,
@@ -125,13 +124,14 @@ impl Task {
             let (n_bytes, from) = match socket.try_recv_from(buffer) {
                 Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                // ICMP reports that the peer of an earlier confirm is not there.
+                // An ICMP error: nobody listens at the peer to which an earlier confirm was sent.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),
             };
             n_datagrams += 1;
             let datagram = &buffer[..n_bytes];
-            // Of the sequencer's packets nothing is known by their address: they have that of a request's sender.
+            // The source address of a sequencer's packet is the sender's of the request, so only confirms can be
+            // filtered by address.
             if ConfirmPacket::read(datagram).is_some() && !self.peers.contains(&from) {
                 self.n_strange_confirms += 1;
                 continue;
@@ -155,7 +155,7 @@ impl Task {
                 sequence,
                 done,
             }) => {
-                // The caller may have given up waiting.
+                // The caller may no longer wait.
                 let _ = done.send(self.core.certificate(epoch, sequence));
                 return ControlFlow::Continue(());
             }
@@ -171,12 +171,12 @@ impl Task {
             let old = memberships.pop();
             *memberships = old.into_iter().chain([*membership]).collect();
         }
-        // The caller may have given up waiting.
+        // The caller may no longer wait.
         let _ = done.send(advanced);
         ControlFlow::Continue(())
     }
 
-    /// Passes all events to the application, and all confirms to the other members.
+    /// Queues all events for the application, and sends all confirms to the other members.
     fn tell(&mut self, socket: &tokio::net::UdpSocket) {
         let mut told = None;
         while let Some(event) = self.core.poll_event() {
@@ -212,7 +212,7 @@ async fn sleep_until(due: Option<Instant>) {
     }
 }
 
-/// Whether there is something to read, and room for its events.
+/// Waits until the mailbox has room and the socket has a datagram.
 async fn readable(socket: &tokio::net::UdpSocket, shared: &Shared) -> io::Result<()> {
     shared.mailbox.room().await;
     socket.readable().await
@@ -269,7 +269,8 @@ impl Core {
     fn certificate(&self, epoch: u64, sequence: u32) -> Option<Certificate> {
         match self {
             Core::Trusting(core) if core.membership().epoch == epoch => core.certificate(sequence),
-            // Confirms are verified before they are part of a certificate.
+            // In a Byzantine group every confirm is verified before it enters a certificate, so there is no better
+            // certificate.
             Core::Trusting(_) | Core::Confirming(_) => None,
         }
     }

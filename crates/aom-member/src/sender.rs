@@ -1,35 +1,35 @@
-//! Requests to a group.
+//! Sends requests to a group.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
 use aom::wire::{self, Variant};
 
-/// The most bytes of a UDP payload.
+/// The most bytes in a UDP payload over IPv4.
 const DATAGRAM_BYTES_MAX: usize = 65_507;
 
 /// The reason why a request was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// With the sequencer's header it does not fit into a datagram.
+    /// With the sequencer's header the message does not fit into a datagram.
     #[error("expected a message of at most {expected} bytes, found {found}")]
     Length {
-        /// The most bytes that fit.
+        /// The longest message that fits.
         expected: usize,
-        /// The bytes of the message.
+        /// The length of the message.
         found: usize,
     },
-    /// The service has named no address for requests.
+    /// The group has no address for requests.
     #[error(
         "the group has no multicast address: send requests to the sequencer's own address, which the operator knows"
     )]
     NoAddress,
-    /// The kernel did not take it.
+    /// The kernel refused the datagram.
     #[error("the request was not sent: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Sends requests to one group. A sender is not told whether a request arrives; only members are.
+/// Sends requests to one group. Only members learn whether a request was ordered; the sender gets no answer.
 #[derive(Debug)]
 pub struct Sender {
     socket: UdpSocket,
@@ -39,7 +39,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// `group` is the group's address, or the sequencer's own address if the number identifies the group.
+    /// `group` is the group's address, or the sequencer's own if the group's number selects the group.
     #[must_use]
     pub fn new(socket: UdpSocket, group: SocketAddr, number: u16, variant: Variant) -> Sender {
         Sender {
@@ -50,10 +50,10 @@ impl Sender {
         }
     }
 
-    /// Sends a request.
+    /// Sends one request.
     ///
     /// # Errors
-    /// If it is too long, or the kernel does not take it.
+    /// If the message is too long, or the kernel refuses it.
     pub fn send(&self, message: &[u8]) -> Result<(), SendError> {
         let expected = DATAGRAM_BYTES_MAX - self.variant.overhead_bytes();
         if message.len() > expected {

@@ -1,5 +1,4 @@
-//! The connection to the configuration service. It is made again whenever it breaks, as long as the member
-//! exists.
+//! Keeps the connection to the configuration service: reconnects until the member ends.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, mpsc};
@@ -25,34 +24,33 @@ use tokio_rustls::client::TlsStream;
 use crate::joined::About;
 use crate::{Member, MemberError, lock};
 
-/// The pause before the next attempt to reach a service that does not answer, at first and at most.
+/// The pause before the next attempt to connect: at first, and at most.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
-/// The time to wait for the last messages of an epoch that has ended. A lost message becomes a drop after the
-/// receiver's timeout; packets of the next epoch wait in the socket.
+/// How long to wait for the last messages of an epoch that has ended. A lost message becomes a drop after the
+/// receiver's timeout. Packets of the next epoch wait in the socket meanwhile.
 const STRAGGLERS: Duration = PATIENCE.saturating_add(Duration::from_millis(5));
-/// Why there may be no membership yet though the service is there.
+/// Why there may be no membership although the service is connected.
 const CONNECTED: &str = "it is connected, and the group has no epoch yet that this process receives: `reprise aom group show` says when";
-/// The interval of the check whether they have come.
+/// The polling interval of that wait.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// The reason why a connection ended.
 pub(crate) enum Ended {
-    /// The service refuses further connections.
+    /// The service refuses this and all further connections.
     Refused(String),
-    /// The member could not be made, or has ended.
+    /// The member could not be started, or has ended.
     Member(MemberError),
-    /// The next one may succeed.
+    /// The next connection may succeed.
     Again(String),
 }
 
-/// The keys and certificates of a member file, for TLS.
+/// The TLS configuration with the keys and certificates of a member file.
 pub(crate) fn tls(file: &MemberFile) -> Result<rustls::ClientConfig, String> {
     let certificate = |pem: &str| {
         let read = CertificateDer::from_pem_slice(pem.as_bytes());
         read.map_err(|error| error.to_string())
     };
     let key = PrivateKeyDer::from_pem_slice(file.key.as_bytes());
-    // The error does not quote the text, since it may be a key.
+    // The error must not quote the text, since it may be a key.
     let key = key.map_err(|_| "the private key is no PEM".to_owned())?;
     let mut roots = RootCertStore::empty();
     let added = roots.add(certificate(&file.authority)?);
@@ -69,12 +67,12 @@ pub(crate) fn tls(file: &MemberFile) -> Result<rustls::ClientConfig, String> {
 /// Installs in a member each membership that the service sends.
 pub(crate) struct Keeper {
     file: MemberFile,
-    /// Of this process and no other, in no file: a process that is started again does not remember what it has
-    /// confirmed, and must not confirm something else with the same key.
+    /// Made anew in each process and never stored. A process that starts again does not know what its predecessor has
+    /// confirmed, so it must not be able to confirm something else with the same key.
     confirm_key: SigningKey,
     connector: TlsConnector,
     about: Arc<Mutex<About>>,
-    /// Reports the first membership, or the reason why there is none.
+    /// Reports the first membership, or the reason why there is none, to the caller of `join`.
     first: Option<mpsc::Sender<Result<Arc<Member>, Ended>>>,
     member: Option<Arc<Member>>,
     begun: Instant,
@@ -98,7 +96,7 @@ impl Keeper {
         })
     }
 
-    /// Runs until it is stopped, or the service refuses the member.
+    /// Runs until it is stopped or the service refuses the member.
     pub(crate) async fn run(mut self, mut stopped: oneshot::Receiver<()>) {
         let mut retry_after = RETRY_AFTER[0];
         loop {
@@ -123,7 +121,7 @@ impl Keeper {
         }
     }
 
-    /// Ends the member, and reports that to the waiting caller.
+    /// Ends the member, or reports to the waiting caller that there is none.
     fn end(self, ended: Ended) {
         match (&self.member, &self.first) {
             (Some(member), _) => {
@@ -141,7 +139,6 @@ impl Keeper {
         }
     }
 
-    /// One connection, from its beginning to its end.
     async fn connection(&mut self) -> Ended {
         let stream = match timeout(SILENCE_MAX, self.connect()).await {
             Ok(Ok(stream)) => stream,
@@ -250,14 +247,14 @@ fn confirm_key() -> Result<SigningKey, MemberError> {
     loop {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).map_err(std::io::Error::from)?;
-        // One of 2^128 is no key.
+        // About one in 2^128 random values is not a valid key.
         if let Ok(key) = SigningKey::from_slice(&bytes) {
             return Ok(key);
         }
     }
 }
 
-/// The addresses of confirms: those of all other members.
+/// The addresses of all other members, which get this member's confirms.
 fn peers(told: &Membership) -> Vec<SocketAddr> {
     let others = (0..)
         .zip(&told.receivers)
@@ -266,7 +263,7 @@ fn peers(told: &Membership) -> Vec<SocketAddr> {
     others.collect()
 }
 
-/// Waits, for a limited time, until the member has delivered an epoch's last number.
+/// Waits until the member has delivered or dropped an epoch's last sequence number, at most `STRAGGLERS`.
 async fn stragglers(member: &Member, last: (u64, u32)) {
     let until = Instant::now() + STRAGGLERS;
     while member.counters().told < Some(last) && Instant::now() < until {

@@ -1,9 +1,9 @@
-//! An epoch's advance, and a group's removal, step by step. Each step is written down before it is carried
-//! out, so a service that was killed in a step goes on with it. Each step may be carried out twice.
+//! The steps of an epoch change and of a group's removal. Each step is saved before it is carried out, and may be
+//! carried out twice, so a service that was killed in a step continues with it.
 //!
-//! `sequences` is set to 1 only in [`Phase::Write`], before [`Phase::Start`] is written down. A connection that ends in
-//! between is the end of the advance: the next one begins another epoch, since nobody knows whether a copy of the service
-//! has gone on with this one. So no number is given twice in an epoch.
+//! `sequences` is set to 1 only in [`Phase::Write`], before [`Phase::Start`] is saved. If the connection ends in
+//! between, the next connection begins another epoch, since a copy of the service may have continued with this one. So
+//! no sequence number is assigned twice in an epoch.
 
 use aom_config::message::Ended;
 use tokio::time::{Duration, Instant, timeout};
@@ -12,11 +12,11 @@ use crate::sequencer::{Connection, ConnectionError};
 use crate::service::{Core, ServiceError};
 use crate::state::{Group, Phase};
 
-/// How often it is looked whether a member that is waited for is still connected.
+/// The interval at which the service checks whether the members it waits for are still connected.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 impl Core {
-    /// Carries out the group's phase and the following ones, until the group is active or gone.
+    /// Carries out the group's phase and the following ones, until the group rests, is active or is removed.
     pub(crate) async fn go_on(&mut self, name: &str) -> Result<(), ServiceError> {
         while let Some(group) = self.state.groups.get(name) {
             match group.phase {
@@ -39,7 +39,7 @@ impl Core {
         group.ended = group.current.as_ref().and_then(|current| {
             let epoch = current.number;
             let read = last.map(|sequence| Ended { epoch, sequence });
-            // An advance that was cut off may have written the next epoch's registers already.
+            // An interrupted epoch change may already have written the next epoch's registers.
             read.or(group.ended.filter(|ended| ended.epoch == epoch))
         });
         group.phase = Phase::Hand;

@@ -1,6 +1,5 @@
-//! The service's own certificate authority, in its folder, which signs members' certificates. They do not
-//! expire. The service's state has the fingerprint of each member's certificate; without it a certificate is
-//! refused.
+//! The service's certificate authority, which signs members' certificates. Its key is in the service's folder. The
+//! certificates do not expire; the service accepts a certificate only if the state has its fingerprint.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
@@ -26,32 +25,20 @@ use crate::service::Issue;
 
 const FILE: &str = "authority.pem";
 
-/// Why there is no authority.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// The system refuses.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file is no authority. The error does not quote it.
+    Io { path: PathBuf, source: io::Error },
+    /// The file is not an authority's. The error does not quote it, since it may contain a key.
     #[error("{}: expected the private key and the certificate of the service's authority, PEM: put the right file back; without it every member needs a new file", path.display())]
-    NoAuthority {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A certificate could not be made.
+    NoAuthority { path: PathBuf },
     #[error("making a certificate: {0}")]
     Certificate(#[from] rcgen::Error),
-    /// TLS refuses the certificate.
     #[error("TLS: {0}")]
     Tls(String),
 }
 
-/// It signs members' certificates, and the service's own.
+/// Signs the certificates of members and of the service.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
@@ -60,11 +47,11 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// That of a folder that is this service's, made if there is none. Members' files say that the service is at
-    /// `service`.
+    /// Opens the authority in the service's folder, and creates it if there is none. Member files name `service` as the
+    /// service's address.
     ///
     /// # Errors
-    /// The file cannot be read or made, or is no authority's.
+    /// If the file cannot be read or created, or is not an authority's.
     pub fn open(folder: &Path, service: SocketAddr) -> Result<Authority, AuthorityError> {
         let path = folder.join(FILE);
         let failed = |source| AuthorityError::Io {
@@ -94,11 +81,10 @@ impl Authority {
         })
     }
 
-    /// The listener's TLS configuration: a certificate that is new at each start; clients must show a
-    /// member's certificate.
+    /// The listener's TLS configuration. The service's certificate is new at each start; clients must show a member's.
     ///
     /// # Errors
-    /// A certificate cannot be made.
+    /// If the certificate cannot be made.
     pub fn server_config(&self) -> Result<rustls::ServerConfig, AuthorityError> {
         let tls = |error: &dyn std::fmt::Display| AuthorityError::Tls(error.to_string());
         let (key, certificate) = self.signed(
@@ -165,12 +151,11 @@ impl Issue for Authority {
     }
 }
 
-/// By which a member is known.
 pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
     Sha256::digest(certificate).into()
 }
 
-/// The same at each start, since certificates name their signer by it.
+/// The parameters of the authority's certificate. The name must never change: issued certificates contain it.
 fn about_the_authority() -> Result<CertificateParams, AuthorityError> {
     let mut about = CertificateParams::new(Vec::new())?;
     about.distinguished_name.push(
@@ -182,7 +167,7 @@ fn about_the_authority() -> Result<CertificateParams, AuthorityError> {
     Ok(about)
 }
 
-/// Key and certificate of a new one.
+/// Creates a new authority: its key and its certificate, PEM.
 fn made() -> Result<String, AuthorityError> {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let certificate = about_the_authority()?.self_signed(&key)?;

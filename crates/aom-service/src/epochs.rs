@@ -1,25 +1,25 @@
-//! Numbers of epochs. They must not come again where the service's folder is lost, an older copy of it is restored, or two
-//! services have copies of one: an old packet would be of the new epoch. So a number is the time at which its epoch begins.
-//! Whoever begins an epoch later, with whatever state, has a higher number, as long as the host's clock is not set back.
+//! Epoch numbers. A number must not repeat if the service's folder is lost, if an older copy of it is restored, or if
+//! two services have copies of the same folder: an old packet would belong to the new epoch. So a number is the time at
+//! which its epoch begins. An epoch that begins later has a higher number, whatever the state is, as long as the host's
+//! clock is not set back.
 
 use std::time::Duration;
 
-/// Numbers a second. At one a second a group of 64 members, each added in an epoch of its own, would take a minute.
+/// Numbers per second. With one per second, adding 64 members, each in an epoch of its own, would take a minute.
 const PER_S: u64 = 8;
-/// 1 January 2026, from which numbers are counted: no release was there before, so a clock that says so is wrong.
+/// 1 January 2026, the time of number 0. No release is older, so a clock before it is wrong.
 const FIRST: Duration = Duration::from_secs(1_767_225_600);
-/// Packets have 32 bits of a number: until 2043.
+/// Packets carry 32 bits of a number, which last until 2043.
 const LAST: u64 = u32::MAX as u64;
 
-/// The number of an epoch that begins now.
 fn number_at(since_1970: Duration) -> u64 {
     let since = since_1970.saturating_sub(FIRST);
     let units = since.as_nanos() * u128::from(PER_S) / 1_000_000_000;
     u64::try_from(units).unwrap_or(u64::MAX)
 }
 
-/// How long to wait before the next epoch, so that no number is ahead of the clock. A clock that was set back is not
-/// waited for.
+/// How long to wait before the next epoch, so that its number is not ahead of the clock. Zero after the clock was set
+/// back: the wait could be long.
 pub(crate) fn wait_after(last: u64, since_1970: Duration) -> Duration {
     if number_at(since_1970) != last {
         return Duration::ZERO;
@@ -31,10 +31,10 @@ pub(crate) fn wait_after(last: u64, since_1970: Duration) -> Duration {
     Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
 }
 
-/// The number of the next epoch, which is above the last one.
+/// The number of the next epoch, which is above `last`.
 ///
 /// # Errors
-/// The clock was never set: with a state that was lost, numbers would come again. Or there is none left.
+/// If the clock was never set, since numbers could then repeat after a loss of the state; or if no number is left.
 pub(crate) fn next(last: u64, since_1970: Duration) -> Result<u64, String> {
     if since_1970 < FIRST {
         return Err(format!(
@@ -61,12 +61,12 @@ mod tests {
     fn numbers_are_the_time_and_never_come_again() {
         let first = next(0, NOW).expect("a number");
         assert_eq!(first, 262_195_200);
-        // A state that was lost, and one that is older.
+        // A lost state, and older ones.
         for last in [0, 5, first - 100] {
             let later = next(last, NOW + Duration::from_millis(125));
             assert_eq!(later.expect("a number"), first + 1);
         }
-        // A clock that was set back.
+        // The clock was set back.
         let earlier = next(first, NOW - Duration::from_secs(3600));
         assert_eq!(earlier.expect("a number"), first + 1);
     }

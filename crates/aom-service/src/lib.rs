@@ -1,12 +1,16 @@
-//! The configuration service of authenticated ordered multicast. It owns the groups, members, keys and epochs
-//! of one sequencer switch, writes them there over P4Runtime, and sends each member its membership over TLS.
+//! The configuration service of authenticated ordered multicast. It owns the groups, members, keys and epochs of one
+//! sequencer switch, writes them to the switch over P4Runtime, and sends each member its membership over TLS.
 //!
-//! In reading order: [`operator`] requests of operators and answers, over [`operator_socket`]; [`members`]
-//! messages between a member's connection and the service; [`state`] the service's state, and [`store`] its
-//! file; [`sequencer`] the switch's entries and registers; [`service`] the task that owns all of it, with
-//! [`requests`], [`sessions`] and [`advance`], the steps of an epoch change, with [`epochs`] their numbers, and
-//! [`rejoins`], how often members cause them. [`authority`] signs certificates of members, and [`listener`] takes
-//! their connections, among those of strangers ([`strangers`]).
+//! In reading order:
+//!
+//! - [`operator`]: requests of operators and the answers, over [`operator_socket`];
+//! - [`members`]: messages between a member's connection and the service;
+//! - [`state`]: the service's state, which [`store`] saves;
+//! - [`sequencer`]: the switch's entries and registers;
+//! - [`service`]: the task that owns all of it, with [`requests`] and [`sessions`];
+//! - [`advance`]: the steps of an epoch change, with [`epochs`], the numbers, and [`rejoins`], the rate limits;
+//! - [`authority`]: signs members' certificates;
+//! - [`listener`]: accepts members' connections; [`strangers`] bounds those that have not joined.
 
 mod advance;
 pub mod authority;

@@ -1,6 +1,6 @@
-//! Members' connections: TLS 1.3, a certificate each, and crate `aom-config`'s protocol. Each connection is a
-//! task of its own. Its memory and its time are bounded, so none disturbs another. There are no more than [`STRANGERS_MAX`]
-//! that have not joined, or are told that they end, and one for each member.
+//! Members' connections: TLS 1.3, a certificate each, and crate `aom-config`'s protocol. Each connection is a task with
+//! bounded memory and time, so none disturbs another. Connections that have not joined yet or that are being refused
+//! are at most [`STRANGERS_MAX`]; beside them each member has at most one.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,12 +21,11 @@ use crate::authority::fingerprint;
 use crate::members::{Ending, Fingerprint, Members, NotJoined, Told};
 use crate::strangers::Strangers;
 
-/// Connections that have not joined yet, at a time.
+/// The most connections that have not joined or are being refused.
 const STRANGERS_MAX: usize = 256;
-/// The time to show a certificate and join, and the time to take a message.
+/// How long a peer may take to show a certificate and join, and to read a message.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     #[error("{0}")]
@@ -47,7 +46,7 @@ enum Ended {
     Cut,
 }
 
-/// Accepts members' connections as long as it is polled.
+/// Accepts members' connections until the future is dropped.
 pub async fn serve(listener: TcpListener, tls: rustls::ServerConfig, members: Members) {
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     let strangers = Strangers::new(STRANGERS_MAX);
@@ -63,7 +62,7 @@ pub async fn serve(listener: TcpListener, tls: rustls::ServerConfig, members: Me
         let (acceptor, members, strangers) = (acceptor.clone(), members.clone(), strangers.clone());
         tokio::spawn(async move {
             match attend(stream, from.ip(), (&acceptor, &members, &strangers)).await {
-                // Anybody can make as many of these as he likes.
+                // Logged at debug level only: anybody can cause any number of these.
                 (Joined::No, because) => {
                     tracing::debug!(%from, %because, "a connection has ended that has not joined");
                 }
@@ -75,13 +74,12 @@ pub async fn serve(listener: TcpListener, tls: rustls::ServerConfig, members: Me
     }
 }
 
-/// Whether a connection was a member's.
+/// Whether a connection got as far as to join.
 enum Joined {
     No,
     Yes,
 }
 
-/// A connection until it ends.
 async fn attend(
     stream: TcpStream,
     from: IpAddr,
@@ -100,7 +98,7 @@ async fn attend(
         joined = joining => joined,
         () = stranger.cut() => Err(Ended::Cut),
     };
-    // From here on it is a member's, which has one connection: a second one ends the first.
+    // A joined connection needs no place here: each member has one, and a second one replaces the first.
     drop(stranger);
     let (mut connection, told) = match joined {
         Ok(joined) => joined,
@@ -110,7 +108,8 @@ async fn attend(
         Ok(reason) => reason,
         Err(ended) => return (Joined::Yes, ended),
     };
-    // A peer that does not read takes its time; another connection of the member may be there already.
+    // The refusal needs a place: a peer that does not read can delay it, while the member may have another connection
+    // already.
     let mut stranger = strangers.admit(from);
     let ended = tokio::select! {
         ended = connection.refuse(reason) => ended,
@@ -119,7 +118,7 @@ async fn attend(
     (Joined::Yes, ended)
 }
 
-/// A connection of a known member.
+/// A connection that has sent its join.
 struct Connection {
     stream: TlsStream<TcpStream>,
     frames: Frames,
@@ -127,10 +126,10 @@ struct Connection {
     fingerprint: Fingerprint,
 }
 
-/// The handshake and the first message.
+/// Performs the TLS handshake and reads the join.
 async fn greet(stream: TcpStream, acceptor: &TlsAcceptor) -> Result<Connection, Ended> {
     let socket = socket2::SockRef::from(&stream);
-    // A member's host that is gone answers nothing, so it does not take its messages.
+    // Detects a host that is gone: it does not acknowledge the messages.
     socket.set_tcp_user_timeout(Some(SILENCE_MAX))?;
     stream.set_nodelay(true)?;
     let mut stream = acceptor.accept(stream).await?;
@@ -185,13 +184,13 @@ impl Connection {
             .await
     }
 
-    /// The last word.
+    /// Sends the reason as the last message, and closes the connection.
     async fn refuse(&mut self, reason: String) -> Ended {
         let last = ToMember::Refused {
             reason: reason.clone(),
         };
         let said = self.say(&last).await;
-        // The last message arrives although the member's further bytes are not read.
+        // Shuts down so that the last message arrives, although the member's further bytes are not read.
         let closed = timeout(PATIENCE, self.stream.shutdown()).await;
         match (said, closed) {
             (Err(ended), _) => ended,
@@ -205,7 +204,7 @@ impl Connection {
         Ok(timeout(PATIENCE, self.stream.flush()).await??)
     }
 
-    /// Until the member is refused: why.
+    /// Exchanges messages until the service refuses the member. Returns the reason.
     async fn go_on(
         &mut self,
         members: &Members,
@@ -217,7 +216,7 @@ impl Connection {
         loop {
             tokio::select! {
                 changed = told.changed() => {
-                    // Without a last word: the member connects again.
+                    // The service is ending. The member gets no refusal, so it connects again.
                     changed.map_err(|_| Ending)?;
                     let now = told.borrow_and_update().clone();
                     match now {
@@ -251,10 +250,10 @@ impl Connection {
     }
 }
 
-/// Where members connect.
+/// Binds the socket to which members connect.
 ///
 /// # Errors
-/// The address is taken, or not this host's.
+/// If the address is in use, or is not this host's.
 pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }

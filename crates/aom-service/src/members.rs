@@ -1,5 +1,5 @@
-//! Messages between a member's connection and the service. The connection reports joins and installed epochs;
-//! the service sends the current membership.
+//! Messages between a member's connection and the service. The connection reports joins and installed epochs; the
+//! service sends the current membership.
 //!
 //! A member that reads slowly gets only the newest membership: a later epoch replaces an earlier one.
 
@@ -7,56 +7,50 @@ use aom_config::keys::PublicKey;
 use aom_config::message::Membership;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// Joins and acknowledgements that wait for the service at most; then connections wait.
+/// The most joins and acknowledgements in the queue to the service. When it is full, connections wait.
 pub const WAITING_MAX: usize = 256;
 
-/// SHA-256 of a certificate's DER: by it a member is known.
+/// SHA-256 of a certificate's DER. It identifies a member.
 pub type Fingerprint = [u8; 32];
 
 /// The service's message to a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
-    /// Nothing yet: the group has no epoch, or its next one is being made.
+    /// No membership yet: the group has no epoch, or its next one is in preparation.
     Nothing,
-    /// The current membership.
     Membership(Box<Membership>),
-    /// The connection ends: why, with the next step.
+    /// The reason why the service ends the connection, with the operator's next step.
     Refused(String),
 }
 
 /// A connection's message to the service.
 #[derive(Debug)]
 pub enum FromMember {
-    /// A member joins. A second connection of the same member replaces the first, which is told so.
+    /// A member joins. A second connection of the same member replaces the first, which gets a refusal.
     Join {
-        /// The group's name.
         group: String,
-        /// The member's.
         member: String,
-        /// Of the certificate that its TLS client showed.
+        /// The fingerprint of the certificate that the TLS client showed.
         fingerprint: Fingerprint,
-        /// The key that verifies its confirms.
         confirm_key: Option<PublicKey>,
-        /// Gives the messages to it from now on; or the reason why it is no member, with the next step.
+        /// Gets a channel with the service's messages to this connection, or the reason for the refusal with the
+        /// operator's next step.
         answer: oneshot::Sender<Result<watch::Receiver<Told>, String>>,
     },
-    /// Its receiver has advanced to that epoch.
+    /// The member's receiver has advanced to this epoch.
     Installed {
-        /// The group's name.
         group: String,
-        /// The member's.
         member: String,
-        /// The epoch.
         epoch: u64,
     },
 }
 
-/// The service, as connections reach it.
+/// A handle with which connections reach the service.
 #[derive(Debug, Clone)]
 pub struct Members(mpsc::Sender<FromMember>);
 
 impl Members {
-    /// And where the service hears them.
+    /// Returns the handle for connections, and the channel from which the service receives.
     #[must_use]
     pub fn channel() -> (Members, mpsc::Receiver<FromMember>) {
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
@@ -64,7 +58,7 @@ impl Members {
     }
 
     /// # Errors
-    /// It is no member, or the service ends.
+    /// If the service refuses the member, or is ending.
     pub async fn join(
         &self,
         (group, member): (&str, &str),
@@ -85,7 +79,7 @@ impl Members {
     }
 
     /// # Errors
-    /// If the service ends.
+    /// If the service is ending.
     pub async fn installed(&self, (group, member): (&str, &str), epoch: u64) -> Result<(), Ending> {
         self.say(FromMember::Installed {
             group: group.to_owned(),
@@ -100,18 +94,17 @@ impl Members {
     }
 }
 
-/// The service ends: the next one may be there soon.
+/// The service is ending. Its successor may start soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the configuration service is ending")]
 pub struct Ending;
 
-/// The reason why a connection gets no membership.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotJoined {
-    /// In words for the member, with the next step.
+    /// The refusal in words for the member, with the operator's next step.
     #[error("{0}")]
     Refused(String),
-    /// It may try again.
+    /// The member may try again.
     #[error(transparent)]
     Ending(#[from] Ending),
 }

@@ -1,185 +1,140 @@
-//! An operator's requests and the service's answers: one request and one answer for each connection to its
-//! Unix socket, each a line of JSON.
+//! Requests of operators and the service's answers. A connection to the service's Unix socket carries one request and
+//! one answer, each a line of JSON.
 
 use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-/// An operator's request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
-    /// A new group, without members and inactive.
+    /// Adds a group, without members and inactive.
     GroupAdd(GroupAdd),
-    /// A group goes, with its members.
-    GroupRemove {
-        /// Its name.
-        group: String,
-    },
-    /// One group, or all.
-    GroupShow {
-        /// Its name.
-        group: Option<String>,
-    },
-    /// A new member; an epoch advance.
+    /// Removes a group and its members.
+    GroupRemove { group: String },
+    /// Shows one group, or all.
+    GroupShow { group: Option<String> },
+    /// Adds a member and begins a new epoch.
     MemberAdd(MemberAdd),
-    /// A member goes; an epoch advance.
-    MemberRemove {
-        /// Of which group.
-        group: String,
-        /// Its name.
-        member: String,
-    },
-    /// A new certificate for a member. Its old one is refused from now on; no epoch advance.
-    MemberFile {
-        /// Of which group.
-        group: String,
-        /// Its name.
-        member: String,
-    },
-    /// New epoch, new keys.
-    EpochAdvance {
-        /// Of which group.
-        group: String,
-    },
+    /// Removes a member and begins a new epoch.
+    MemberRemove { group: String, member: String },
+    /// Makes a new certificate for a member. The old one is refused from now on; the epoch stays.
+    MemberFile { group: String, member: String },
+    /// Begins a new epoch with new keys.
+    EpochAdvance { group: String },
 }
 
-/// A new group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupAdd {
-    /// Its name.
     pub group: String,
-    /// Its number on the wire, from 1 on; the service chooses where none is given.
+    /// The group number in packets, from 1 on; if absent, the service chooses it.
     pub number: Option<u16>,
-    /// The IPv4 address that senders use; where there is none, requests name the number.
+    /// The IPv4 destination of requests; if absent, requests name the group's number.
     pub address: Option<Ipv4Addr>,
-    /// The authenticator of its packets.
     pub variant: Variant,
     /// Whether members confirm to each other before they deliver.
     pub byzantine: bool,
 }
 
-/// The authenticator of a group's packets.
+/// How a group's packets are authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "variant", rename_all = "snake_case")]
 pub enum Variant {
     /// AOM-HM.
     Tagged,
-    /// AOM-PK, by a signer at that port of the switch with that public key (33 bytes in hexadecimal digits).
+    /// AOM-PK, by a signer at a port of the switch.
     Signed {
         /// The switch's port where the signer is.
         signer_port: u16,
-        /// Its key.
+        /// The signer's public key.
         public_key: aom_config::keys::PublicKey,
     },
 }
 
-/// A new member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberAdd {
-    /// Of which group.
     pub group: String,
-    /// Its name.
     pub member: String,
-    /// Where its packets go.
     pub mac: String,
-    /// Its address.
     pub ip: Ipv4Addr,
-    /// And UDP port.
     pub udp_port: u16,
-    /// The switch's port that leads there.
+    /// The switch's port to the member.
     pub switch_port: u16,
 }
 
-/// The service's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    /// It is done, and written down.
+    /// The change is done, and saved.
     Done {
         /// The result, in words.
         message: String,
-        /// The group after it; none if it is removed.
+        /// The group after the change; absent if it was removed.
         group: Option<Box<GroupView>>,
-        /// The text of a member's new file, a secret.
+        /// The text of a member's new file. It is a secret.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         member_file: Option<String>,
     },
-    /// The groups that were asked for.
     Groups {
-        /// By their names.
+        /// In the order of their names.
         groups: Vec<GroupView>,
     },
-    /// It is not done, and nothing has changed.
+    /// The request failed, and nothing has changed.
     Failed {
-        /// Why, with the next step.
+        /// The reason, with the next step.
         error: String,
     },
 }
 
-/// A group as an operator sees it: no keys.
+/// A group as an operator sees it, without keys.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupView {
-    /// Its name.
     pub group: String,
-    /// Its number on the wire.
     pub number: u16,
-    /// The address that senders use.
     pub address: Option<Ipv4Addr>,
-    /// The authenticator of its packets.
     pub variant: Variant,
-    /// Whether members confirm to each other.
     pub byzantine: bool,
-    /// The epoch, from 1 on; 0: none yet.
+    /// The current epoch; 0 before the first.
     pub epoch: u64,
-    /// Of a Byzantine group's receivers in this epoch: how many may lie and the others still deliver the same.
+    /// In a Byzantine group: how many receivers of this epoch may lie while the others still deliver the same messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub liars_max: Option<usize>,
-    /// Whether its requests are stamped; if not, why not.
     pub state: GroupState,
-    /// The number that was given last, read from the switch; none if the switch does not answer.
+    /// The last sequence number that the switch assigned; absent if the switch does not answer.
     pub sequence: Option<u32>,
-    /// How long nothing was stamped at the last advance, in milliseconds, rounded up.
+    /// For how long the last epoch change stopped stamping, in milliseconds, rounded up.
     pub last_gap_ms: Option<u64>,
-    /// By their numbers.
+    /// In the order in which they were added.
     pub members: Vec<MemberView>,
 }
 
-/// Whether a group's requests are stamped.
+/// Whether the switch stamps a group's requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum GroupState {
-    /// They are.
     Active,
-    /// An epoch is being advanced.
+    /// An epoch change is in progress; the switch stamps no requests.
     Advancing,
-    /// They are not.
     Inactive {
-        /// In words, with the next step.
+        /// The reason, with the next step.
         because: String,
     },
 }
 
-/// A member as an operator sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberView {
-    /// Its name.
     pub member: String,
-    /// Its number; none until it has joined, where that is needed (a Byzantine group).
+    /// The receiver number in the current epoch; absent if the member does not receive in it.
     pub receiver: Option<u8>,
-    /// Where its packets go.
     pub mac: String,
-    /// Its address.
     pub ip: Ipv4Addr,
-    /// And UDP port.
     pub udp_port: u16,
-    /// The switch's port that leads there.
+    /// The switch's port to the member.
     pub switch_port: u16,
-    /// Whether it is connected.
     pub is_connected: bool,
-    /// The epoch that its receiver has said to have.
+    /// The last epoch that the member has acknowledged on this connection.
     pub installed: Option<u64>,
-    /// Why it is connected and does not receive: in words.
+    /// Why a connected member does not receive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<String>,
 }

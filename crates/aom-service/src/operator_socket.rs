@@ -1,5 +1,5 @@
-//! The socket between operators' commands and the service: in its folder, which only its owner can use. A request and
-//! its answer are a line of JSON each, and then the connection ends.
+//! The socket between operators' commands and the service. It is in the service's folder, which only its owner can use.
+//! A connection carries one request and one answer, each a line of JSON.
 
 use std::fs::Permissions;
 use std::io;
@@ -16,48 +16,39 @@ use crate::operator::{Answer, Request};
 use crate::service::Operator;
 
 const NAME: &str = "operator.sock";
-/// Bytes of a request; one has some 300.
+/// The longest request. A usual one has about 300 bytes.
 const REQUEST_BYTES_MAX: u64 = 64 * 1024;
-/// Bytes of an answer; 1,024 groups of 64 members have some 20 million.
+/// The longest answer. 1,024 groups of 64 members have about 20 million bytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
-/// Until a request is there, and until its answer is taken.
+/// How long a command may take to send its request, and to read its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Commands at a time; the next ones wait.
+/// The most commands that are served at once. Further ones wait.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Why a command has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// No service listens.
     #[error("{}: no configuration service runs on this folder: start it with `reprise aom serve`, or name its folder with --state", folder.display())]
-    NotThere {
-        /// The service's folder.
-        folder: PathBuf,
-    },
-    /// The folder is another user's.
+    NotThere { folder: PathBuf },
     #[error("{}: this folder is not yours, and the service takes requests from its owner only", folder.display())]
-    NotYours {
-        /// The service's folder.
-        folder: PathBuf,
-    },
-    /// It ended in the middle.
+    NotYours { folder: PathBuf },
     #[error(
         "the configuration service did not answer ({0}), so the command may have been carried out: check with `reprise aom group show`"
     )]
     Broken(String),
 }
 
-/// The service's end.
+/// The service's side of the socket.
 pub struct OperatorSocket {
     listener: UnixListener,
     path: PathBuf,
 }
 
 impl OperatorSocket {
-    /// The folder belongs to this service, so an existing socket there is one of a dead process.
+    /// Creates the socket. It replaces an existing one: the service has locked the folder, so the socket is a dead
+    /// process's.
     ///
     /// # Errors
-    /// The socket cannot be made.
+    /// If the socket cannot be created.
     pub fn bind(folder: &Path) -> io::Result<OperatorSocket> {
         let path = folder.join(NAME);
         stream_socket::expect_short(&path).map_err(io::Error::other)?;
@@ -70,7 +61,7 @@ impl OperatorSocket {
         Ok(OperatorSocket { listener, path })
     }
 
-    /// Serves as long as it is polled.
+    /// Serves until the future is dropped.
     pub async fn serve(self, operator: Operator) {
         let places = std::sync::Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
@@ -98,7 +89,7 @@ impl OperatorSocket {
 
 impl Drop for OperatorSocket {
     fn drop(&mut self) {
-        // It may be gone with its folder.
+        // The socket may be gone with its folder.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -121,10 +112,10 @@ async fn serve_one(stream: UnixStream, operator: &Operator) -> io::Result<()> {
     written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 
-/// Asks the service that has this folder. How long it takes is the service's: an advance waits for members.
+/// Sends a request to the service of this folder. There is no timeout, since an epoch change waits for members.
 ///
 /// # Errors
-/// There is none, or it ends before it answers.
+/// If no service runs, the folder is another user's, or the service ends before it answers.
 pub async fn ask(folder: &Path, request: &Request) -> Result<Answer, AskError> {
     let folder = folder.to_owned();
     let stream = match UnixStream::connect(folder.join(NAME)).await {

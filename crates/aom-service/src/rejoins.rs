@@ -1,28 +1,28 @@
-//! How often members can make a group begin a new epoch. A process of a Byzantine group's member has a key of its own for
-//! confirms, so each start of one needs a new epoch. A member that starts again and again must not stop the group, nor keep
-//! the others from joining again.
+//! Limits how often members cause a new epoch. In a Byzantine group each process of a member has a key of its own for
+//! confirms, so each start of a process needs a new epoch. A member that restarts again and again must neither stop the
+//! group nor keep other members from joining again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many epochs at once, and one more after each period.
+/// A token bucket of epochs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// At once, from 1 on.
+    /// How many epochs may begin at once, from 1 on.
     pub burst: u32,
-    /// Until there may be another one.
+    /// The interval at which another one is allowed.
     pub every: Duration,
 }
 
-/// The paces of members' epochs.
+/// How often members may cause a new epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RejoinLimits {
-    /// Of one member: a process that crashes again and again costs the group an epoch a minute.
+    /// The limit of each member: a process that crashes again and again costs the group one epoch a minute.
     pub member: Pace,
-    /// Of all members of a group together. An epoch takes in all that wait, so a member waits no longer than that for the
-    /// others'.
+    /// The limit of all members of a group together. An epoch includes all waiting members, so a member waits at most
+    /// one interval because of the others.
     pub group: Pace,
 }
 
@@ -41,7 +41,7 @@ impl Default for RejoinLimits {
     }
 }
 
-/// The epochs that members have caused.
+/// The buckets of members and groups.
 #[derive(Debug)]
 pub(crate) struct Rejoins {
     limits: RejoinLimits,
@@ -49,7 +49,7 @@ pub(crate) struct Rejoins {
     groups: BTreeMap<String, Bucket>,
 }
 
-/// When everything that was taken is there again; none if it is.
+/// The time at which the bucket is full again; `None` if it is full.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket(Option<Instant>);
 
@@ -75,13 +75,13 @@ impl Rejoins {
         }
     }
 
-    /// How often a member may cause an epoch, in words.
+    /// How often a member may cause an epoch, for a message.
     pub(crate) fn pace(&self) -> String {
         let every = self.limits.member.every;
         format!("every {} s", every.as_secs_f64())
     }
 
-    /// How long until an epoch may begin for this member.
+    /// How long the member must wait before it may cause an epoch.
     pub(crate) fn wait(&self, group: &str, member: &str, now: Instant) -> Duration {
         let of_member = self.members.get(&(group.to_owned(), member.to_owned()));
         let of_member = of_member.copied().unwrap_or_default();
@@ -90,7 +90,7 @@ impl Rejoins {
         of_member.max(of_group.wait(self.limits.group, now))
     }
 
-    /// An epoch begins that these members have caused.
+    /// Charges the group and these members for one epoch.
     pub(crate) fn take(&mut self, group: &str, members: &[&str], now: Instant) {
         let of_group = self.groups.entry(group.to_owned()).or_default();
         of_group.take(self.limits.group, now);
@@ -99,7 +99,7 @@ impl Rejoins {
             let of_member = self.members.entry(key).or_default();
             of_member.take(self.limits.member, now);
         }
-        // Nothing is kept of those that have their whole burst again.
+        // A full bucket needs no entry.
         self.members.retain(|_, it| it.0 > Some(now));
         self.groups.retain(|_, it| it.0 > Some(now));
     }
@@ -147,7 +147,7 @@ mod tests {
         let mut rejoins = Rejoins::new(LIMITS);
         let begun = Instant::now();
         let mut n_epochs = 0;
-        // Each second another member of many starts again.
+        // Each second another member restarts.
         for second in 0..600 {
             let now = begun + Duration::from_secs(second);
             let member = format!("m{second}");

@@ -1,5 +1,4 @@
-//! Requests of operators. Each is checked whole before anything changes, then written down, carried out and
-//! answered.
+//! Requests of operators. Each is checked completely before anything changes, then saved, carried out and answered.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +10,7 @@ use crate::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, Member
 use crate::service::{Core, ServiceError};
 use crate::state::{BYZANTINE_MEMBERS_MIN, GROUPS_MAX, Group, Mac, Member, Past, Phase};
 
-/// A text for the operator, or an error that ends the service.
+/// A message for the operator, or an error that ends the service.
 #[derive(Debug)]
 enum Refusal {
     Request(String),
@@ -31,7 +30,7 @@ impl From<ServiceError> for Refusal {
 }
 
 impl Core {
-    /// Carries a request out.
+    /// Carries out a request. An error ends the service; a refused request is an answer.
     pub(crate) async fn answer(&mut self, request: Request) -> Result<Answer, ServiceError> {
         let answered = match request {
             Request::GroupShow { group } => self.show(group.as_deref()).await,
@@ -168,7 +167,7 @@ impl Core {
             is_byzantine = group.byzantine;
         }
         match is_byzantine {
-            // It receives when it has joined, since its key is known then.
+            // The member receives after its join, which brings its key.
             true => self.save()?,
             false => self.renew(group).await?,
         }
@@ -213,7 +212,7 @@ impl Core {
                 it.name
             ));
         }
-        // One station, one port: its frames go there.
+        // Frames to a station go to one port, so a MAC cannot be at two ports.
         let is_elsewhere =
             |(_, it): &(&String, &Member)| it.mac == mac && it.switch_port != what.switch_port;
         if let Some((other, it)) = everybody.find(is_elsewhere) {
@@ -268,7 +267,7 @@ impl Core {
         Ok(self.done(name, message, None).await)
     }
 
-    /// How many members of a Byzantine group may lie, behind a message about its epoch.
+    /// A suffix for a message about a Byzantine group's epoch: how many receivers may lie, and who has not joined.
     fn liars(&self, name: &str) -> String {
         let group = self.state.groups.get(name).filter(|it| it.byzantine);
         let Some((group, epoch)) = group.and_then(|group| Some((group, group.told()?))) else {
@@ -288,7 +287,7 @@ impl Core {
         format!("; of its {n_receivers} receivers {may_lie}{absent}")
     }
 
-    /// After a change of members: a new epoch, or none if no member is left.
+    /// Begins a new epoch after a change of members. If none can begin, the group is left without an epoch.
     async fn renew(&mut self, name: &str) -> Result<(), ServiceError> {
         let waits = self
             .state
@@ -309,7 +308,7 @@ impl Core {
         self.carry_out(name).await
     }
 
-    /// As far as the switch is there.
+    /// Carries out the group's phases. If the switch fails, the rest waits for the next connection.
     async fn carry_out(&mut self, name: &str) -> Result<(), ServiceError> {
         let done = self.go_on(name).await;
         self.outcome(done)
@@ -330,7 +329,7 @@ impl Core {
         Ok(Answer::Groups { groups })
     }
 
-    /// If the switch went away meanwhile, the message says so.
+    /// Builds the answer. If the switch went away meanwhile, the message reports it.
     async fn done(&mut self, name: &str, message: String, member_file: Option<String>) -> Answer {
         let group = self.view(name).await.map(Box::new);
         let is_waiting = self.switch.connection.is_none() && group.is_some();
@@ -395,7 +394,7 @@ impl Core {
         }
     }
 
-    /// Why a Byzantine group has no epoch yet.
+    /// Why a Byzantine group has no epoch yet, for the operator.
     fn waits_for(&self, name: &str, group: &Group) -> String {
         let absent = self.absent(name, group);
         let n_members = group.members.len();
@@ -408,7 +407,7 @@ impl Core {
         )
     }
 
-    /// Why a member that is connected does not receive.
+    /// Why a connected member does not receive, for the operator.
     fn member_waits(&self, name: &str, group: &Group, member: &Member) -> Option<String> {
         let wanting = self.wanting(name, group);
         if !wanting.contains(&member.name.as_str()) {
@@ -465,7 +464,8 @@ impl Core {
         })
     }
 
-    /// A change of members is one of epochs: there must be a number for the next, or whoever was removed would go on.
+    /// Refuses a change of members if no number is left for the next epoch: in the old epoch a removed member would
+    /// still receive.
     fn can_begin(&self, name: &str) -> Result<(), String> {
         let last = self.group(name)?.past.last_epoch;
         match epochs::next(last, self.options.clock.now()) {
@@ -474,7 +474,7 @@ impl Core {
         }
     }
 
-    /// Changes are not begun without the switch, nor in a group that is going.
+    /// Refuses a change if the switch is not connected, or if the group is being removed.
     fn can_change(&self, name: &str) -> Result<(), String> {
         if self.group(name)?.phase == Phase::Remove {
             return Err(format!("group \"{name}\" is being removed"));

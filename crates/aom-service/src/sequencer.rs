@@ -1,5 +1,5 @@
-//! The sequencer's program, the entries that belong to a state, and a connection that writes exactly these
-//! entries to the switch.
+//! The sequencer's program, the entries that a state needs, and a connection that writes exactly these entries to the
+//! switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use p4runtime_proto::p4::v1::{
 use crate::operator::Variant;
 use crate::state::{Epoch, Group, Mac, Member, Phase, State};
 
-/// The multicast group for frames to unknown stations: `p4/lib/stations.p4`.
+/// The multicast group of `p4/lib/stations.p4` for frames to unknown MACs.
 const FLOOD_GROUP: u16 = 0xffff;
 
 /// The switch's program, and the values that all groups share.
@@ -35,7 +35,7 @@ pub struct Sequencer {
     registers: Registers,
     /// The source MAC of packets to receivers.
     own_mac: Mac,
-    /// Ports of hosts that are no members: frames to unknown stations go there too.
+    /// Ports of hosts that are not members: frames to unknown MACs are flooded to these ports too.
     ports: Vec<u16>,
 }
 
@@ -47,7 +47,6 @@ struct Tables {
     of_variant: OfVariant,
 }
 
-/// Which of the two programs it is.
 #[derive(Debug, Clone)]
 enum OfVariant {
     Tagged { lane_keys: Table },
@@ -61,24 +60,21 @@ struct Registers {
     sequences: Array,
 }
 
-/// Why the program cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SequencerError {
-    /// It is none of the sequencer's.
     #[error(
         "expected the program of a sequencer, p4/aom_hm.p4, p4/aom_hm_rounds.p4 or p4/aom_pk.p4: {0}"
     )]
     Program(#[from] ProgramError),
-    /// No MAC.
     #[error("{0}")]
     Mac(String),
 }
 
 impl Sequencer {
-    /// A compiled program, the MAC that its copies come from, and the ports of hosts that are no members.
+    /// Takes a compiled program, the source MAC of packets to receivers, and the ports of hosts that are not members.
     ///
     /// # Errors
-    /// If it is none of the sequencer's programs.
+    /// If the program is not a sequencer, or the MAC is invalid.
     pub fn new(
         p4info: P4Info,
         device_config: Vec<u8>,
@@ -118,7 +114,7 @@ impl Sequencer {
         })
     }
 
-    /// Whether the program authenticates like that.
+    /// Checks that the program authenticates packets as the group needs.
     ///
     /// # Errors
     /// Names the program to load instead.
@@ -134,7 +130,7 @@ impl Sequencer {
         ))
     }
 
-    /// Every entry that a state comes to.
+    /// All entries that the switch must have for a state.
     pub(crate) fn entries(&self, state: &State) -> Vec<Entity> {
         let mut entries = Vec::new();
         for group in state.groups.values() {
@@ -164,7 +160,7 @@ impl Sequencer {
                 entries.push(of_table(signers.entry(&key, &[u64::from(receivers)])));
             }
             (OfVariant::Tagged { lane_keys }, _) => {
-                // A shard's copy recirculates: any port will do for its way through egress.
+                // A shard's copy recirculates in egress, so its port does not matter.
                 let port = epoch.receivers.first().map_or(0, |it| it.switch_port);
                 let of_shards = epoch.keys.chunks(LANES);
                 let replicas = (0..).take(of_shards.len()).map(|shard| (port, shard));
@@ -180,7 +176,7 @@ impl Sequencer {
         }
     }
 
-    /// By its address, or by its number where it has none.
+    /// Matches the group's address, or its number if it has no address.
     fn group_entry(&self, group: &Group, shards: u16, receivers: u16) -> TableEntry {
         let number = u64::from(group.number);
         let arguments = [number, group.slot.into(), shards.into(), receivers.into()];
@@ -211,7 +207,7 @@ impl Sequencer {
         ]
     }
 
-    /// A frame that is no request goes to its station; with an unknown station, to every port in use.
+    /// Frames that are not requests go to their MAC's port; those to an unknown MAC go to all known ports.
     fn add_stations(&self, state: &State, entries: &mut Vec<Entity>) {
         let members = state.groups.values().flat_map(|group| &group.members);
         let stations: BTreeMap<Mac, u16> = members.map(|it| (it.mac, it.switch_port)).collect();
@@ -240,34 +236,30 @@ fn in_the_switch(group: &Group) -> Option<&Epoch> {
 }
 
 fn multicast_ids(group: &Group) -> [u16; 2] {
-    // Slots are below 1,024, so these are below the group of all ports.
+    // Slots are below 1,024, so these ids are below `FLOOD_GROUP`.
     let first = 1 + 2 * (group.slot as u16);
     [first, first + 1]
 }
 
-/// A switch that has the sequencer's program and no entries but this service's. All of a connection goes to one process
-/// of the switch: when that ends, the connection fails.
+/// A switch that has the sequencer's program and only this service's entries. A connection belongs to one process of
+/// the switch, and fails when the process ends.
 pub(crate) struct Connection {
     client: Client,
     sequencer: Sequencer,
     cookie: u64,
     instance: u64,
-    /// The entries in the switch.
+    /// The entries in the switch, as last read or written.
     entries: BTreeMap<Key, Entity>,
 }
 
-/// Why there is no connection, or none any more.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// A call failed.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// Another program.
     #[error(
         "expected a switch without a program or with the sequencer's, found another program: use another switch for the sequencer, or replace the program with --replace-program"
     )]
     OtherProgram,
-    /// The switch was restarted, or a program was loaded.
     #[error(
         "the switch has lost its state: it was started anew, or its program was replaced, or something else has written its registers"
     )]
@@ -275,7 +267,7 @@ pub enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// Whether another controller wants the switch.
+    /// Whether another controller competes for the switch.
     pub(crate) fn is_of_a_rival(&self) -> bool {
         use ClientError::{Busy, NotPrimary, Outbid, Unbeatable};
         let ConnectionError::Client(error) = self else {
@@ -287,7 +279,7 @@ impl ConnectionError {
         )
     }
 
-    /// The election id of another controller that is primary, and may end.
+    /// The election id of the other controller, if it is primary and may end.
     pub(crate) fn primary(&self) -> Option<u128> {
         match self {
             ConnectionError::Client(ClientError::Busy { election_id, .. }) => Some(*election_id),
@@ -295,7 +287,7 @@ impl ConnectionError {
         }
     }
 
-    /// Whether another controller has taken the role.
+    /// Whether another controller has become primary in this service's place.
     pub(crate) fn is_displaced(&self) -> bool {
         matches!(
             self,
@@ -303,7 +295,7 @@ impl ConnectionError {
         )
     }
 
-    /// The same, of a service that has waited so long.
+    /// The same error with the time that the service has waited.
     pub(crate) fn after(self, waited: Duration) -> ConnectionError {
         match self {
             ConnectionError::Client(ClientError::Busy { election_id, .. }) => ClientError::Busy {
@@ -316,17 +308,17 @@ impl ConnectionError {
     }
 }
 
-/// The state of a switch's pipeline for this service.
+/// What a new connection finds in the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// This service's writes are there.
+    /// The program and the entries are this service's.
     Ours,
-    /// The program must be loaded; its former state is lost. So it is where the process is another one: a state file
-    /// restores what was written, and not the numbers that were given since.
+    /// The program must be loaded, which discards the switch's state. This is also so for another process of the
+    /// switch: its state file restores entries, but not the sequence numbers that were assigned since.
     Nothing,
 }
 
-/// The key of an entry: no two entries share it.
+/// Identifies an entry in the switch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Table(u32, Vec<(u32, Vec<u8>)>),
@@ -334,7 +326,8 @@ enum Key {
 }
 
 impl Connection {
-    /// Connects as the switch's primary controller: if there is another, not at all, or in its place.
+    /// Connects as the switch's primary controller. If there is another primary, this fails, or displaces it if
+    /// `takes_over` is set.
     pub(crate) async fn open(
         switch: &SwitchAddress,
         device_id: u64,
@@ -374,7 +367,7 @@ impl Connection {
         Ok((connection, found))
     }
 
-    /// Ends when the switch says that another controller is primary, or closes the stream. May be dropped at any time.
+    /// Returns when the switch reports another primary controller or closes the stream. Cancellation safe.
     pub(crate) async fn lost(&mut self) -> ConnectionError {
         loop {
             if let Err(error) = self.client.next_message().await {
@@ -383,12 +376,11 @@ impl Connection {
         }
     }
 
-    /// The switch's process.
+    /// The random number of the switch's process.
     pub(crate) fn instance(&self) -> u64 {
         self.instance
     }
 
-    /// Loads the program, to be known by this cookie from now on.
     pub(crate) async fn load(&mut self, cookie: u64) -> Result<(), ConnectionError> {
         let Sequencer {
             p4info,
@@ -403,8 +395,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads the state of the pipeline. The switch gives keys to no reader: with zeros in their place these entries
-    /// differ from those that are wanted, so they are written once more after each connection, and not again.
+    /// Reads all entries. The switch returns zeros for keys, so entries with keys differ from the wanted ones, and
+    /// `write_entries` writes them once after each connection.
     pub(crate) async fn read_entries(&mut self) -> Result<(), ConnectionError> {
         let tables = &self.sequencer.tables;
         let mut wanted: Vec<Entity> = [&tables.groups, &tables.receivers, &tables.stations]
@@ -421,8 +413,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the switch is as this state says: the entries, and the epochs of groups that are active. If not, another
-    /// service has written since, which has a copy of the state or an older one.
+    /// Returns whether the switch has the state's entries, and the epochs of its active groups. If not, another service
+    /// with a copy of the state, or with an older one, has written since.
     pub(crate) async fn is_as_written(&mut self, state: &State) -> Result<bool, ConnectionError> {
         let wanted = self.sequencer.entries(state);
         let wanted: BTreeMap<Key, Entity> = wanted.into_iter().filter_map(as_written).collect();
@@ -439,7 +431,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// Entries without what the switch gives to no reader.
+    /// Removes keys, which the switch never returns, to compare entries.
     fn readable(&self, entries: &BTreeMap<Key, Entity>) -> BTreeMap<Key, Entity> {
         let secret = match &self.sequencer.tables.of_variant {
             OfVariant::Tagged { lane_keys } => Some(lane_keys.id()),
@@ -457,7 +449,7 @@ impl Connection {
         entries.iter().map(without_keys).collect()
     }
 
-    /// Makes the switch have these entries and no others.
+    /// Writes the difference, so that the switch has exactly the state's entries.
     pub(crate) async fn write_entries(&mut self, state: &State) -> Result<(), ConnectionError> {
         let wanted = self.sequencer.entries(state);
         let wanted: BTreeMap<Key, Entity> = wanted.into_iter().filter_map(as_written).collect();
@@ -469,15 +461,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Stops a group. When this returns, no request of the group is stamped any more, and no stamped request is inside
-    /// the switch. Gives the last number that was given in the group's epoch, if the switch still has that.
+    /// Stops a group. When this returns, no further request of the group is stamped, and no stamped request is inside
+    /// the switch. Returns the last sequence number of the group's epoch, if the switch still has it.
     pub(crate) async fn stop(&mut self, group: &Group) -> Result<Option<u32>, ConnectionError> {
         self.set_active(group, false).await?;
         self.client.drain().await?;
         self.last_number(group).await
     }
 
-    /// A new epoch's registers; the group is inactive.
+    /// Writes a new epoch's registers. The group must be inactive.
     pub(crate) async fn begin_epoch(
         &mut self,
         group: &Group,
@@ -503,7 +495,7 @@ impl Connection {
         Ok(self.client.write(vec![update]).await?)
     }
 
-    /// None if the switch's registers are not of the group's epoch.
+    /// The last sequence number of the group's epoch; `None` if the switch's registers belong to another epoch.
     pub(crate) async fn last_number(
         &mut self,
         group: &Group,
@@ -521,11 +513,11 @@ impl Connection {
         let is_of_epoch = epoch.map(u64::from) == value(epochs);
         let next = value(sequences).and_then(|next| u32::try_from(next).ok());
         let next = next.ok_or(ConnectionError::Lost)?;
-        // After the last number comes 0.
+        // The register wraps to 0 after the last sequence number.
         Ok(is_of_epoch.then(|| next.wrapping_sub(1)))
     }
 
-    /// Whether it still is the switch that was loaded.
+    /// Checks that it is still the same process of the switch, with the program that this service loaded.
     pub(crate) async fn check(&mut self) -> Result<(), ConnectionError> {
         let config = self.client.pipeline(ResponseType::CookieOnly).await;
         let config = config.map_err(|error| match error {
@@ -540,7 +532,7 @@ impl Connection {
     }
 }
 
-/// The entry without the switch's counts; none if a controller cannot write it.
+/// The entry without counters and other read-only fields; `None` if this service does not write such entries.
 fn as_written(entity: Entity) -> Option<(Key, Entity)> {
     match entity.entity? {
         entity::Entity::TableEntry(entry) if !entry.is_default_action => {
@@ -576,7 +568,7 @@ fn as_written(entity: Entity) -> Option<(Key, Entity)> {
     }
 }
 
-/// Deletions first: they make room.
+/// The updates from one set of entries to another. Deletions come first, to make room.
 fn difference(has: &BTreeMap<Key, Entity>, wanted: &BTreeMap<Key, Entity>) -> Vec<Update> {
     let gone = has.iter().filter(|(key, _)| !wanted.contains_key(key));
     let mut updates: Vec<Update> = gone.map(|(_, entity)| delete(entity.clone())).collect();

@@ -1,6 +1,6 @@
-//! The service: one task that owns state, switch and sessions, so there is one change at a time. Operators
-//! and members wait for their turn. While an advance waits for members, the service handles members and no
-//! operators.
+//! The service: one task that owns state, switch and sessions, so only one change happens at a time. Requests of
+//! operators and messages of members wait in queues. While an epoch change waits for members, the service handles
+//! messages of members but no requests of operators.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -22,50 +22,47 @@ use crate::sessions::Sessions;
 use crate::state::{BYZANTINE_MEMBERS_MIN, Group, Phase, State};
 use crate::store::{Store, StoreError};
 
-/// The interval of the check whether the switch still is the one that was loaded.
+/// The interval of the check whether the switch has restarted or has another program.
 pub const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// How long a switch that does not answer is left alone, at first and at most.
+/// The pause before the next attempt to connect to a switch that does not answer: at first, and at most.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
-/// How long another controller may be in the way before the service gives up, unless it was told to wait longer for its
+/// How long another controller may be primary before the service ends, unless `FirstTurn` sets another time for the
 /// first connection.
 pub const RIVAL_FOR: Duration = Duration::from_secs(3);
-/// A group that has given this number is advanced: 16 million are left, some seconds of the fastest senders.
+/// The service begins a new epoch when a group has reached this sequence number. 16 million remain, some seconds of the
+/// fastest senders.
 const NUMBERS_NEAR_END: u32 = 0xff00_0000;
-/// Requests of operators that wait.
+/// The most operator requests in the queue.
 const WAITING_MAX: usize = 64;
 
-/// How the service is started.
 #[derive(Debug)]
 pub struct Options {
-    /// The switch's P4Runtime.
+    /// The address of the switch's P4Runtime server.
     pub switch: SwitchAddress,
-    /// Its device.
     pub device_id: u64,
     /// The service's folder.
     pub state: PathBuf,
-    /// The switch's program.
     pub sequencer: Sequencer,
-    /// How long an advance waits for members that are connected and do not answer. All groups wait.
+    /// How long an epoch change waits for connected members that do not answer. Meanwhile no other group changes.
     pub ack_deadline: Duration,
-    /// Whether the program that the switch runs may be another one, which is then lost.
+    /// Whether the service may replace another program that the switch runs.
     pub replaces_programs: bool,
-    /// How it becomes the switch's controller when it starts.
     pub first_turn: FirstTurn,
-    /// How often members can make a group begin a new epoch.
+    /// How often members may cause a new epoch.
     pub rejoins: RejoinLimits,
-    /// By which epochs are numbered.
+    /// The source of epoch numbers.
     pub clock: Clock,
-    /// For tests: the service ends there as if it were killed; the points are called by [`Service::run`]'s steps.
+    /// For tests: the name of the point in [`Service::run`]'s steps at which the service ends as if it were killed.
     pub stop_at: Option<&'static str>,
 }
 
-/// How a service that starts becomes the switch's primary controller where there is another one. Whoever displaces a
-/// service later is left alone, however it was started: two that displaced each other would never end.
+/// How the service becomes primary controller at its start if the switch has another one. If another controller
+/// displaces the service later, the service does not displace it in turn: two such services would never end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FirstTurn {
-    /// How long it waits for the other's end.
+    /// How long the service waits for the other controller to end.
     pub wait: Duration,
-    /// Whether it takes the role at once.
+    /// Whether the service displaces the other controller at once.
     pub takes_over: bool,
 }
 
@@ -78,12 +75,11 @@ impl Default for FirstTurn {
     }
 }
 
-/// A host's clock: the time since 1970.
+/// The host's clock, as the time since 1970.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Duration + Send + Sync>);
 
 impl Clock {
-    /// One that is read by calling this.
     pub fn new(read: impl Fn() -> Duration + Send + Sync + 'static) -> Clock {
         Clock(Arc::new(read))
     }
@@ -99,44 +95,38 @@ impl std::fmt::Debug for Clock {
     }
 }
 
-/// Makes members' files.
+/// Makes member files.
 pub trait Issue: Send {
-    /// A new file for a member, and the fingerprint of the certificate that is in it.
+    /// Returns a new file for a member, and the fingerprint of the certificate in the file.
     ///
     /// # Errors
-    /// In words.
+    /// If the certificate cannot be made; the reason is in words.
     fn issue(&self, group: &str, member: &str) -> Result<(String, Fingerprint), String>;
 }
 
-/// Why the service ends.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// Its folder.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Its authority.
     #[error(transparent)]
     Authority(#[from] AuthorityError),
-    /// Its switch, in a way that waiting does not mend.
+    /// A failure of the connection to the switch that no later attempt can mend.
     #[error("the sequencer: {0}")]
     Connection(#[from] ConnectionError),
-    /// No random numbers.
     #[error("the system gives no random numbers: {0}")]
     Random(#[from] getrandom::Error),
-    /// [`Options::stop_at`].
     #[error("stopped at \"{0}\"")]
     StoppedAt(&'static str),
 }
 
-/// A request and where its answer goes.
 type Asked = (Request, oneshot::Sender<Answer>);
 
-/// The service, as operators reach it.
+/// A handle with which operators reach the service.
 #[derive(Debug, Clone)]
 pub struct Operator(mpsc::Sender<Asked>);
 
 impl Operator {
-    /// Sends a request and waits for the answer. The request is carried out even if the caller gives up.
+    /// Sends a request and waits for the answer. The service carries out the request even if the caller gives up.
     pub async fn ask(&self, request: Request) -> Answer {
         let (answer, answered) = oneshot::channel();
         let ending = || {
@@ -151,7 +141,7 @@ impl Operator {
     }
 }
 
-/// A service that has its folder.
+/// A service that holds the lock of its folder.
 pub struct Service {
     core: Core,
     operator: Operator,
@@ -159,7 +149,6 @@ pub struct Service {
     asked: mpsc::Receiver<Asked>,
 }
 
-/// The state that the task owns.
 pub(crate) struct Core {
     pub(crate) options: Options,
     pub(crate) issuer: Box<dyn Issue>,
@@ -168,36 +157,35 @@ pub(crate) struct Core {
     pub(crate) sessions: Sessions,
     pub(crate) from_members: mpsc::Receiver<FromMember>,
     pub(crate) switch: Switch,
-    /// Groups that are to be advanced, since their numbers end.
+    /// Groups that need a new epoch because their sequence numbers run out.
     pub(crate) due: BTreeSet<String>,
-    /// The epochs that members have caused, and may cause.
     pub(crate) rejoins: Rejoins,
-    /// Members that an advance has waited for in vain, by group: the next ones do not, until it has said something.
+    /// Group and name of members for which an epoch change has waited in vain. Further changes do not wait for them
+    /// until they have acknowledged an epoch.
     pub(crate) late: BTreeSet<(String, String)>,
-    /// How long nothing was stamped at the last advance.
+    /// For how long each group's last epoch change stopped stamping.
     pub(crate) gaps: BTreeMap<String, Duration>,
-    /// When a group was stopped that is being advanced.
+    /// When each group that is in an epoch change was stopped.
     pub(crate) stopped_at: BTreeMap<String, Instant>,
 }
 
-/// The switch, there or not.
+/// The connection to the switch, or why there is none.
 pub(crate) struct Switch {
     pub(crate) connection: Option<Connection>,
-    /// Why it is not there.
     pub(crate) because: String,
     retry_at: Instant,
     retry_after: Duration,
     rival_since: Option<Instant>,
-    /// How to become primary for the first time; none when the service has been so.
+    /// How to become primary for the first time; `None` once the service has been primary.
     first_turn: Option<FirstTurn>,
 }
 
 impl Service {
-    /// Opens the folder, then calls `issuer`, whose authority may be in that folder. Nothing else is done
-    /// before [`Service::run`].
+    /// Opens and locks the folder, then calls `issuer`, whose authority may be in that folder. Everything else happens
+    /// in [`Service::run`].
     ///
     /// # Errors
-    /// The folder is another service's, or its content is no state.
+    /// If another service uses the folder, or its content is not a state.
     pub fn open(
         options: Options,
         issuer: impl FnOnce() -> Result<Box<dyn Issue>, AuthorityError>,
@@ -233,22 +221,20 @@ impl Service {
         })
     }
 
-    /// For operators' sockets.
     #[must_use]
     pub fn operator(&self) -> Operator {
         self.operator.clone()
     }
 
-    /// For members' connections.
     #[must_use]
     pub fn members(&self) -> Members {
         self.members.clone()
     }
 
-    /// Serves until `stop`. The next service on the folder goes on with unfinished changes.
+    /// Serves until `stop` completes. The next service on the folder continues unfinished changes.
     ///
     /// # Errors
-    /// The folder cannot be written, or the switch is another controller's.
+    /// If the folder cannot be written, or another controller keeps the switch.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServiceError> {
         let Service {
             mut core,
@@ -265,7 +251,7 @@ impl Service {
                 () = &mut stop => return Ok(()),
                 Some((request, answer)) = asked.recv() => {
                     let given = core.answer(request).await?;
-                    // The caller may be gone; the request is done all the same.
+                    // The caller may be gone; the request is carried out all the same.
                     let _ = answer.send(given);
                 }
                 Some(message) = core.from_members.recv() => core.hear(message),
@@ -277,8 +263,8 @@ impl Service {
     }
 }
 
-/// Why a connection is none any more, as soon as the switch says so: a service that writes nothing would not find out that
-/// another controller has displaced it.
+/// Returns the reason as soon as the switch ends the connection. A service that writes nothing would not notice
+/// otherwise that another controller has displaced it.
 async fn lost(connection: &mut Option<Connection>) -> ConnectionError {
     match connection {
         Some(connection) => connection.lost().await,
@@ -298,7 +284,7 @@ impl Switch {
         }
     }
 
-    /// How long the controller that is in the way may be so.
+    /// How long this service tolerates the other controller.
     fn patience(&self, error: &ConnectionError) -> Duration {
         match self.first_turn {
             Some(turn) if error.primary().is_some() => turn.wait,
@@ -308,7 +294,7 @@ impl Switch {
 }
 
 impl Core {
-    /// Writes the state's entries to the switch, as far as the switch is there.
+    /// Connects to the switch if necessary, and carries out all pending changes.
     async fn work(&mut self) -> Result<(), ServiceError> {
         if self.switch.connection.is_none() {
             if Instant::now() < self.switch.retry_at {
@@ -339,7 +325,8 @@ impl Core {
         Ok(())
     }
 
-    /// Groups whose members have joined with other keys than the epoch has, as far as they may have a new epoch for it.
+    /// Groups that need a new epoch because of their members: connected members confirm with other keys than the epoch
+    /// has, or all members of a group without an epoch are there. Respects the limits of rejoins.
     fn caused_by_members(&mut self) -> Vec<String> {
         let now = Instant::now();
         let mut due = Vec::new();
@@ -356,7 +343,7 @@ impl Core {
                 continue;
             }
             let wanting = self.wanting(name, group);
-            // The operator has added it: that is one epoch, however often it starts later.
+            // The first start of a member that the operator added is not limited.
             let is_first = |member: &&str| {
                 group
                     .member(member)
@@ -364,7 +351,7 @@ impl Core {
             };
             let (first, mut again): (Vec<&str>, Vec<&str>) =
                 wanting.into_iter().partition(is_first);
-            // Those that may cause none are taken in with the others.
+            // Members that may not cause an epoch now are still included in one that others cause.
             again.retain(|it| self.rejoins.wait(name, it, now).is_zero());
             if !again.is_empty() {
                 self.rejoins.take(name, &again, now);
@@ -376,7 +363,7 @@ impl Core {
         due
     }
 
-    /// Members that are connected and confirm with another key than the group's epoch has.
+    /// Connected members that confirm with another key than the group's epoch has.
     pub(crate) fn wanting<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group
             .current
@@ -393,7 +380,7 @@ impl Core {
         members.filter(wants).collect()
     }
 
-    /// A Byzantine group's members that have never joined, and are not connected.
+    /// Members of a Byzantine group that have never joined and are not connected.
     pub(crate) fn absent<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let members = group.members.iter();
         let absent = members.filter(|it| {
@@ -406,7 +393,7 @@ impl Core {
         self.late.contains(&(group.to_owned(), member.to_owned()))
     }
 
-    /// Begins an advance, with the keys of the processes that are connected. The caller writes it down.
+    /// Begins an epoch change with the keys of the connected processes. The caller must save the state.
     pub(crate) async fn begin(&mut self, name: &str, is_switch_lost: bool) -> Result<(), String> {
         let Some(group) = self.state.groups.get_mut(name) else {
             return Ok(());
@@ -423,7 +410,7 @@ impl Core {
         group.begin_advance(number, is_switch_lost)
     }
 
-    /// After a failure of the switch the service connects again; any other failure ends the service.
+    /// After a failure of the switch the service reconnects; any other failure ends the service.
     pub(crate) fn outcome(&mut self, done: Result<(), ServiceError>) -> Result<(), ServiceError> {
         let switch = &mut self.switch;
         let error = match done {
@@ -487,8 +474,8 @@ impl Core {
         }
         let (mut connection, found) = opened?;
         if found == Found::Nothing {
-            // The new cookie is written first: a later service then loads the program again, and gives no
-            // number twice.
+            // The new cookie is saved before the program is loaded. If the service is killed in between, its successor
+            // loads the program again, and assigns no sequence number twice.
             self.state.cookie = getrandom::u64()?;
             self.state.instance = connection.instance();
             self.renew_all(|_| true, true).await;
@@ -505,7 +492,7 @@ impl Core {
                     "the sequencer is not as this service's state says: that is older than the last change; every group begins a new epoch"
                 );
             }
-            // Another service, with a copy of the state, may have gone on with an advance that is written down here.
+            // Another service with a copy of the state may have continued an epoch change that is saved here.
             self.renew_all(
                 |group| group.is_advancing() || !is_as_written,
                 !is_as_written,
@@ -522,8 +509,8 @@ impl Core {
         Ok(())
     }
 
-    /// New epochs for the groups that are chosen, as far as they had one. A switch that has lost its state has lost the
-    /// last numbers.
+    /// Begins new epochs for the chosen groups that had an epoch. `is_switch_lost`: the last sequence numbers are lost
+    /// with the switch's state.
     async fn renew_all(&mut self, is_chosen: impl Fn(&Group) -> bool, is_switch_lost: bool) {
         for name in self.state.groups.keys().cloned().collect::<Vec<_>>() {
             let Some(group) = self.state.groups.get_mut(&name).filter(|it| is_chosen(it)) else {
@@ -544,7 +531,7 @@ impl Core {
         }
     }
 
-    /// From time to time: is it still that switch, and are there numbers left?
+    /// Checks periodically that the switch is the same, and that each active group has sequence numbers left.
     async fn check(&mut self) -> Result<(), ServiceError> {
         let Some(connection) = &mut self.switch.connection else {
             return Ok(());
@@ -575,7 +562,7 @@ impl Core {
         Ok(self.store.save(&self.state)?)
     }
 
-    /// A point between two steps.
+    /// Ends the service here if a test asked for this point between two steps.
     pub(crate) fn reach(&self, point: &'static str) -> Result<(), ServiceError> {
         match self.options.stop_at == Some(point) {
             true => Err(ServiceError::StoppedAt(point)),

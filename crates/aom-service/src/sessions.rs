@@ -9,7 +9,7 @@ use crate::members::{FromMember, Told};
 use crate::service::Core;
 use crate::state::Group;
 
-/// By group and member.
+/// By group name and member name.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions(BTreeMap<(String, String), Session>);
 
@@ -17,7 +17,7 @@ pub(crate) struct Sessions(BTreeMap<(String, String), Session>);
 struct Session {
     told: watch::Sender<Told>,
     installed: Option<u64>,
-    /// The key of its process.
+    /// The confirm key of the member's process.
     confirm_key: Option<PublicKey>,
 }
 
@@ -31,7 +31,7 @@ impl Sessions {
         self.get(group, member)?.installed
     }
 
-    /// The key with which a process that is connected confirms.
+    /// The confirm key of the member's process, if it is connected.
     pub(crate) fn confirm_key(&self, group: &str, member: &str) -> Option<PublicKey> {
         let session = self.get(group, member)?;
         session.confirm_key.filter(|_| !session.told.is_closed())
@@ -41,7 +41,7 @@ impl Sessions {
         self.0.get(&(group.to_owned(), member.to_owned()))
     }
 
-    /// Replaces the member's earlier connection, which is told so.
+    /// Replaces the member's earlier connection, which gets a refusal.
     fn begin(
         &mut self,
         (group, member): (&str, &str),
@@ -66,7 +66,7 @@ impl Sessions {
         receiver
     }
 
-    /// Sends the group's members the current membership.
+    /// Sends the current membership to the group's members, where it has changed.
     pub(crate) fn tell(&mut self, name: &str, group: &Group) {
         for ((of, member), session) in &mut self.0 {
             if of == name {
@@ -80,7 +80,7 @@ impl Sessions {
         }
     }
 
-    /// The last word to one member, or to all of the group.
+    /// Refuses one member, or all members of the group, and ends their connections.
     pub(crate) fn refuse(&mut self, group: &str, member: Option<&str>, reason: &str) {
         self.0.retain(|(of, who), session| {
             let is_meant = of == group && member.is_none_or(|member| member == who);
@@ -91,13 +91,13 @@ impl Sessions {
         });
     }
 
-    /// The receivers of the epoch that are connected and have not installed it yet.
+    /// The epoch's receivers that are connected and have not acknowledged it yet.
     pub(crate) fn missing<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group.told() else {
             return Vec::new();
         };
         let names = epoch.receivers.iter().map(|it| it.name.as_str());
-        // Who has joined with another key since the epoch was prepared does not receive in it.
+        // A process that joined with another key after the epoch was prepared does not receive in this epoch.
         let receives = |member: &str| {
             !group.byzantine || epoch.confirm_key(member) == self.confirm_key(name, member)
         };
@@ -110,7 +110,8 @@ impl Sessions {
     }
 }
 
-/// A Byzantine group's member gets no epoch that has another process's key: that process may have confirmed already.
+/// A member of a Byzantine group gets no epoch with the key of another process: that process may have confirmed
+/// already.
 fn told_of(name: &str, group: &Group, member: &str, confirm_key: Option<PublicKey>) -> Told {
     let epoch = group.told();
     let is_own = epoch.is_some_and(|it| it.confirm_key(member) == confirm_key);
@@ -122,7 +123,6 @@ fn told_of(name: &str, group: &Group, member: &str, confirm_key: Option<PublicKe
 }
 
 impl Core {
-    /// Handles a connection's message.
     pub(crate) fn hear(&mut self, message: FromMember) {
         match message {
             FromMember::Installed {
@@ -144,13 +144,13 @@ impl Core {
                 answer,
             } => {
                 let joined = self.admit(&group, &member, fingerprint, confirm_key);
-                // The caller may be gone again.
+                // The connection may have ended meanwhile.
                 let _ = answer.send(joined);
             }
         }
     }
 
-    /// The error is for the member.
+    /// Returns the channel for a connection that joins, or an error message for the member.
     fn admit(
         &mut self,
         name: &str,

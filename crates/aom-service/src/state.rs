@@ -1,5 +1,4 @@
-//! The service's state: groups, members, keys and epochs. It is written to the folder before a change is
-//! carried out.
+//! The service's state: groups, members, keys and epochs. It is saved before a change is carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -13,73 +12,73 @@ use serde::{Deserialize, Serialize};
 use crate::members::Fingerprint;
 use crate::operator::Variant;
 
-/// Of the file.
+/// The version of the state file.
 pub(crate) const VERSION: u32 = 1;
-/// Cells of the sequencer's registers.
+/// The number of cells in the sequencer's registers.
 pub(crate) const GROUPS_MAX: u32 = 1024;
-/// With fewer members none of a Byzantine group may lie.
+/// The least number of members of a Byzantine group of which one may lie.
 pub(crate) const BYZANTINE_MEMBERS_MIN: usize = 4;
 
-/// Everything.
+/// The whole state, as in the state file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) version: u32,
-    /// The cookie of the switch's pipeline: a pipeline with another cookie has lost the service's writes.
+    /// The cookie of the switch's pipeline. A pipeline with another cookie has lost the service's writes.
     pub(crate) cookie: u64,
-    /// The switch's process: another one has lost the last numbers, whatever it has restored.
+    /// Identifies the switch's process. Another process has lost the last sequence numbers, whatever its state file
+    /// restored.
     #[serde(default)]
     pub(crate) instance: u64,
     pub(crate) groups: BTreeMap<String, Group>,
-    /// Groups that are no more, by their numbers.
+    /// Removed groups, by number.
     pub(crate) retired: BTreeMap<u16, Past>,
 }
 
-/// The values that must not repeat when a group's number is used again.
+/// What must not repeat if a group's number is used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Past {
-    /// The highest epoch that any key or number was given in.
+    /// The highest epoch for which keys or sequence numbers were assigned.
     pub(crate) last_epoch: u64,
 }
 
-/// A group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Group {
     pub(crate) number: u16,
-    /// Its cell of the registers.
+    /// The group's cell in the registers.
     pub(crate) slot: u32,
     pub(crate) address: Option<Ipv4Addr>,
     pub(crate) variant: Variant,
     pub(crate) byzantine: bool,
     pub(crate) members: Vec<Member>,
     pub(crate) past: Past,
-    /// The epoch that the switch has the entries of.
+    /// The epoch whose entries the switch has.
     pub(crate) current: Option<Epoch>,
     /// The next epoch, in preparation.
     pub(crate) next: Option<Epoch>,
-    /// How far the one before went, where that is known.
+    /// The previous epoch's last sequence number, if it is known.
     pub(crate) ended: Option<Ended>,
     pub(crate) phase: Phase,
 }
 
-/// How far an advance has come. Each is written down before its work begins, and its work may be done twice.
+/// The step of an epoch change. Each step is saved before its work begins, and its work may be done twice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Phase {
-    /// No epoch, and no request is stamped: why.
+    /// The group has no epoch, for this reason, and its requests are not stamped.
     Resting(String),
-    /// Deactivate, drain, read the last number.
+    /// Deactivate, drain, read the last sequence number.
     Stop,
-    /// Tell the members, wait for them.
+    /// Send the new membership to the members, and wait for them.
     Hand,
-    /// Write the new epoch's entries and registers; the old keys go.
+    /// Write the new epoch's entries and registers, and delete the old keys.
     Write,
     /// Activate.
     Start,
-    /// Requests are stamped.
+    /// The switch stamps the group's requests.
     Active,
-    /// Deactivate, drain, delete; then the group has no epoch: why.
+    /// Deactivate, drain, delete the entries; then the group rests for this reason.
     Halt(String),
-    /// Deactivate, drain, delete; then the group is no more.
+    /// Deactivate, drain, delete the entries; then the group is removed.
     Remove,
 }
 
@@ -91,26 +90,24 @@ pub(crate) struct Member {
     pub(crate) ip: Ipv4Addr,
     pub(crate) udp_port: u16,
     pub(crate) switch_port: u16,
-    /// Of its certificate.
     #[serde(with = "hex")]
     pub(crate) fingerprint: Fingerprint,
-    /// Of the process that had joined when the last epoch began; a Byzantine group's member without one does not
-    /// receive yet.
+    /// The key of the process that was connected when the last epoch began. In a Byzantine group a member without a key
+    /// does not receive yet.
     pub(crate) confirm_key: Option<PublicKey>,
 }
 
-/// Six bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct Mac(pub(crate) [u8; 6]);
 
-/// Receivers and keys of an epoch: they do not change as long as it lasts.
+/// The receivers and keys of an epoch, which never change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Epoch {
     pub(crate) number: u64,
-    /// By their numbers.
+    /// By receiver number.
     pub(crate) receivers: Vec<Member>,
-    /// A key a lane, so that lanes without a receiver have one too; none where a signer signs.
+    /// AOM-HM: one key for each lane, also for lanes without a receiver. AOM-PK: empty.
     pub(crate) keys: Vec<TagKey>,
 }
 
@@ -125,7 +122,7 @@ impl State {
         }
     }
 
-    /// The lowest cell that no group has.
+    /// The lowest register cell that no group has.
     pub(crate) fn free_slot(&self) -> Option<u32> {
         let taken: BTreeSet<u32> = self.groups.values().map(|group| group.slot).collect();
         (0..GROUPS_MAX).find(|slot| !taken.contains(slot))
@@ -137,7 +134,7 @@ impl State {
         (1..=u16::MAX).find(|it| !taken.contains(it) && !self.retired.contains_key(it))
     }
 
-    /// Removes a group; keeps the values that must not repeat.
+    /// Removes a group, and keeps what must not repeat.
     pub(crate) fn retire(&mut self, name: &str) {
         if let Some(group) = self.groups.remove(name) {
             self.retired.insert(group.number, group.past);
@@ -146,12 +143,12 @@ impl State {
 }
 
 impl Group {
-    /// Begins an advance to a new epoch with new keys: [`Phase::Stop`] and the following phases remain. An
-    /// unfinished advance begins again, with an epoch that no member knows. `is_switch_lost`: the last number
-    /// of the previous epoch is unknown.
+    /// Begins the change to a new epoch with new keys, from [`Phase::Stop`] on. An unfinished change is restarted with
+    /// an epoch that no member knows. `is_switch_lost`: the previous epoch's last sequence number is unknown.
     ///
     /// # Errors
-    /// Why there can be none, with the next step.
+    /// If the group has no receivers, or there are no random numbers; returns the reason, with the operator's next
+    /// step.
     pub(crate) fn begin_advance(
         &mut self,
         number: u64,
@@ -193,13 +190,12 @@ impl Group {
         }
     }
 
-    /// A Byzantine group that has no epoch begins its first one by itself when all of its members are there, and they
-    /// are enough that one may lie.
+    /// Whether a Byzantine group has no epoch yet. Its first one begins without the operator when all members are there
+    /// and are enough that one may lie.
     pub(crate) fn waits_for_members(&self) -> bool {
         self.byzantine && matches!(self.phase, Phase::Resting(_))
     }
 
-    /// Whether an advance was begun and is not finished.
     pub(crate) fn is_advancing(&self) -> bool {
         matches!(
             self.phase,
@@ -207,7 +203,7 @@ impl Group {
         )
     }
 
-    /// The membership for members: the next epoch as soon as the old one is stopped.
+    /// The epoch that members are sent: the next one as soon as the old one is stopped.
     pub(crate) fn told(&self) -> Option<&Epoch> {
         match self.phase {
             Phase::Hand | Phase::Write => self.next.as_ref(),
@@ -215,7 +211,7 @@ impl Group {
         }
     }
 
-    /// One member's membership; none if it does not receive in that epoch.
+    /// The membership for one member; `None` if the member does not receive in the epoch.
     pub(crate) fn membership(&self, name: &str, member: &str) -> Option<Membership> {
         let epoch = self.told()?;
         let place = epoch.receivers.iter().position(|it| it.name == member)?;
@@ -260,18 +256,17 @@ impl Member {
 }
 
 impl Epoch {
-    /// As packets have it: no epoch is above [`EPOCH_LAST`](aom::limits::EPOCH_LAST).
+    /// The epoch as packets carry it. No epoch is above [`EPOCH_LAST`](aom::limits::EPOCH_LAST), so no bits are lost.
     pub(crate) fn on_the_wire(&self) -> u32 {
         self.number as u32
     }
 
-    /// The key with which a receiver confirms.
     pub(crate) fn confirm_key(&self, member: &str) -> Option<PublicKey> {
         let receiver = self.receivers.iter().find(|it| it.name == member);
         receiver.and_then(|it| it.confirm_key)
     }
 
-    /// How many of its receivers may lie without harm, where they confirm to each other.
+    /// How many receivers may lie without harm in a Byzantine group.
     pub(crate) fn liars_max(&self) -> usize {
         self.receivers.len().saturating_sub(1) / 3
     }
@@ -330,7 +325,6 @@ impl std::fmt::Display for Mac {
 }
 
 impl Mac {
-    /// As a number.
     pub(crate) fn to_u64(self) -> u64 {
         self.0
             .iter()
@@ -338,7 +332,7 @@ impl Mac {
     }
 }
 
-/// A fingerprint as 64 digits.
+/// Serializes a fingerprint as 64 hexadecimal digits.
 mod hex {
     use aom_config::keys::{bytes_of, digits};
     use serde::{Deserialize, Deserializer, Serializer, de};

@@ -1,4 +1,4 @@
-//! The service's folder: its lock, and its state, which is written whole or not at all.
+//! The service's folder: its lock, and its state file, which is replaced atomically.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
@@ -10,46 +10,30 @@ use crate::state::{State, VERSION};
 const STATE: &str = "state.json";
 const LOCK: &str = "lock";
 
-/// Why the folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The system refuses.
     #[error("{}: {what}: {source}", path.display())]
     Io {
-        /// Of which file or folder.
         path: PathBuf,
         /// The attempted action.
         what: &'static str,
-        /// Why not.
         source: io::Error,
     },
-    /// Others could read the keys.
     #[error("{}: expected a folder that only its owner can use, for it holds keys; found mode {mode:03o}: chmod 700 it", path.display())]
-    Mode {
-        /// The folder.
-        path: PathBuf,
-        /// Of it.
-        mode: u32,
-    },
-    /// A service has it.
+    Mode { path: PathBuf, mode: u32 },
     #[error("{}: another configuration service uses this folder: stop it, or give another folder with --state", path.display())]
-    Taken {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The file is no state. The error does not quote it, since it contains keys.
+    Taken { path: PathBuf },
+    /// The file is not a state. The error does not quote it, since it contains keys.
     #[error("{}: line {line}, column {column}: expected the state of a configuration service (version {VERSION}), which this is not: put the right file back, or begin with an empty folder and new groups' numbers", path.display())]
     NoState {
-        /// The file.
         path: PathBuf,
-        /// Where it stops to be one.
+        /// The place of the first error.
         line: usize,
-        /// And where in the line.
         column: usize,
     },
 }
 
-/// The folder. While this value exists, no other service can open it.
+/// A locked folder. While this value exists, no other service can open the folder.
 #[derive(Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
@@ -57,7 +41,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Makes the folder if it is not there.
+    /// Locks the folder, and creates it if it does not exist.
     pub(crate) fn open(folder: &Path) -> Result<Store, StoreError> {
         let made = DirBuilder::new().mode(0o700).recursive(true).create(folder);
         made.map_err(failed(folder, "making the folder"))?;
@@ -81,7 +65,7 @@ impl Store {
         }
     }
 
-    /// The last saved state; none in a new folder.
+    /// The last saved state; `None` in a new folder.
     pub(crate) fn load(&self) -> Result<Option<State>, StoreError> {
         let path = self.folder.join(STATE);
         let text = match fs::read(&path) {
@@ -101,7 +85,7 @@ impl Store {
         }
     }
 
-    /// Once this returns, a loss of power leaves this state; before that, it leaves the previous
+    /// After a loss of power the folder has this state if `save` has returned, and before that this or the previous
     /// one.
     pub(crate) fn save(&self, state: &State) -> Result<(), StoreError> {
         let path = self.folder.join(STATE);

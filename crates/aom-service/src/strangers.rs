@@ -1,7 +1,7 @@
-//! Connections that have not joined yet. Anybody can open one, so they are bounded, and none keeps others out: a new one
-//! takes the place of the oldest of the address that has most. So whoever opens many disturbs his own address first. (The
-//! switch's limiter, `p4runtime-server/src/connections.rs`, cuts the oldest that has called nothing, whatever its address;
-//! here nobody has called anything.)
+//! Bounds connections that have not joined yet. Anybody can open one, so a new connection that finds no place replaces
+//! the oldest one of the address with the most. So a peer that opens many displaces its own first. (The switch's
+//! limiter, `p4runtime-server/src/connections.rs`, instead closes the oldest connection without a call, whatever its
+//! address. Here no connection has made a call.)
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// At most so many at a time.
+/// The open connections, at most `max`.
 #[derive(Clone)]
 pub(crate) struct Strangers {
     max: usize,
@@ -19,11 +19,11 @@ pub(crate) struct Strangers {
 #[derive(Default)]
 struct Open {
     n_admitted: u64,
-    /// By number, so the oldest first.
+    /// By number of admission, so the oldest comes first.
     connections: BTreeMap<u64, (IpAddr, oneshot::Sender<()>)>,
 }
 
-/// A place, as long as this value exists.
+/// A place for one connection, which is released on drop.
 pub(crate) struct Stranger {
     number: u64,
     cut: oneshot::Receiver<()>,
@@ -38,7 +38,7 @@ impl Strangers {
         }
     }
 
-    /// A place for a new connection; another one ends if there is no room.
+    /// Admits a new connection. If there is no place, another connection loses its own.
     pub(crate) fn admit(&self, peer: IpAddr) -> Stranger {
         let mut open = self.open();
         if open.connections.len() >= self.max {
@@ -55,7 +55,7 @@ impl Strangers {
         }
     }
 
-    /// A panic elsewhere does not make the data wrong.
+    /// Ignores poisoning: a panic elsewhere leaves this data consistent.
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,16 +74,16 @@ impl Open {
         if let Some(number) = oldest.map(|(number, _)| *number)
             && let Some((_, cut)) = self.connections.remove(&number)
         {
-            // It may have ended on its own just now.
+            // The connection may have just ended by itself.
             let _ = cut.send(());
         }
     }
 }
 
 impl Stranger {
-    /// Until its place is another's.
+    /// Waits until the place is given to another connection.
     pub(crate) async fn cut(&mut self) {
-        // The sender is dropped only when it has been used.
+        // The sender is never dropped before it is used.
         let _ = (&mut self.cut).await;
     }
 }
@@ -114,7 +114,7 @@ mod tests {
         assert!(!is_cut(&mut member));
         let n_cut = many.iter_mut().map(is_cut).filter(|it| *it).count();
         assert_eq!(n_cut, 97);
-        // Another one has room at once.
+        // A connection from another address gets a place at once.
         let mut other = strangers.admit(from(3));
         assert!(!is_cut(&mut member) && !is_cut(&mut other));
         assert!(is_cut(&mut many[97]), "the oldest of the address with most");

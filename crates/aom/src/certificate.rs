@@ -1,4 +1,4 @@
-//! The proof of a message's number, by the sequencer or by the members, for another member.
+//! Certificates: proofs of a message's sequence number that a member shows to another member.
 
 use k256::ecdsa::VerifyingKey;
 
@@ -9,67 +9,66 @@ use crate::limits::CANDIDATES_MAX;
 use crate::membership::{Membership, Sequencer};
 use crate::wire::{LANES, LINK_BYTES, SIGNATURE_BYTES, Stamp};
 
-/// Proves a message's number to another member of its group.
+/// Proves a message's sequence number to another member of its group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// The group.
+    /// The group's number.
     pub group: u16,
-    /// The epoch.
+    /// The epoch that the sequence number belongs to.
     pub epoch: u64,
-    /// The number.
+    /// The sequence number that is proved.
     pub sequence: u32,
-    /// The proof that the other member verifies.
+    /// What the other member verifies.
     pub proof: Proof,
 }
 
-/// The proof in a certificate.
+/// The proof in a certificate; its form depends on the group's variant and mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
-    /// AOM-HM: the tags of all receivers. A shard may have several variants, since the prover can verify none but its
-    /// own tag: each receiver finds its own right tag among them.
+    /// AOM-HM: the tags of all receivers. The prover can verify only its own tag, so a shard may have several variants,
+    /// some of them forged. Each verifier finds its own right tag among them.
     Tags(Vec<ShardTags>),
     /// AOM-PK: the sequencer's signature on this packet or on a later one of the chain.
     Signed {
-        /// The predecessor's state.
+        /// The state of the predecessor in the chain.
         link: Hash,
-        /// Hashes of the messages behind this one, up to the signed packet's.
+        /// SHA-256 of each message after this one, up to the signed packet's.
         later: Vec<Hash>,
-        /// In the wire's byte order.
+        /// The signature in the wire's byte order.
         signature: [u8; SIGNATURE_BYTES],
     },
-    /// With an untrusted network: the confirms of a quorum of members. No other content can have a
-    /// quorum.
+    /// Byzantine network mode: confirms of a quorum of members. No two contents can both have a quorum.
     Confirmed(Vec<Confirm>),
 }
 
 /// Tags of a shard's four receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardTags {
-    /// The shard.
+    /// The shard's number.
     pub shard: u8,
-    /// A tag a lane.
+    /// The tag of each lane.
     pub tags: [u32; LANES],
 }
 
-/// The reason why bytes are no certificate.
+/// The reason why `Certificate::from_bytes` refuses some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    /// They end inside the certificate, or go on behind it.
+    /// The bytes end inside the certificate, or continue after its end.
     #[error("expected a certificate of {expected} bytes or more, found {found}")]
     Length {
-        /// The length that its beginning gives.
+        /// The length that the first bytes imply.
         expected: usize,
-        /// The actual length.
+        /// The length of the input.
         found: usize,
     },
-    /// An unknown kind of proof.
+    /// The first byte names no known kind of proof.
     #[error("expected tags (1), a signature (2) or confirms (3), found proof {0}")]
     Proof(u8),
 }
 
 impl Certificate {
-    /// Verifies with this member's own tag, the public key or the members' keys that the message
-    /// has this number.
+    /// Returns whether the proof is valid for this message, epoch and sequence number. Uses this member's own tag, the
+    /// sequencer's public key or the members' confirm keys.
     #[must_use]
     pub fn verify(&self, membership: &Membership, message: &[u8]) -> bool {
         if (self.group, self.epoch) != (membership.group, membership.epoch) || self.sequence == 0 {
@@ -78,8 +77,7 @@ impl Certificate {
         let hash = hash_of(message);
         match (&self.proof, membership.sequencer) {
             (Proof::Tags(tags), Sequencer::Tagging(key)) => {
-                // In a Byzantine group tags are no proof: the sequencer may have sent other members
-                // another content.
+                // In Byzantine mode tags prove nothing: the sequencer may have sent other members another content.
                 membership.confirm_keys.is_empty() && self.verify_tag(membership, tags, key, &hash)
             }
             (
@@ -117,7 +115,7 @@ impl Certificate {
             sequence: self.sequence,
             digest,
         };
-        // Each variant is a guess, so they are bounded as in a certificate of our own.
+        // Each variant is one guess at the tag. So the verifier tries only as many as an honest prover sends.
         let mut variants = tags
             .iter()
             .filter(|of| of.shard == shard)
@@ -125,7 +123,7 @@ impl Certificate {
         variants.any(|variant| half_siphash::verify(key, &stamp, variant.tags[lane]))
     }
 
-    /// Follows the chain from the packet's state to the signed one.
+    /// Computes the chain from the packet's state to the signed state, and verifies the signature.
     fn verify_chain(
         &self,
         (chain, key): (ChainId, &VerifyingKey),
@@ -155,7 +153,6 @@ impl Certificate {
         members.len() >= membership.quorum()
     }
 
-    /// The bytes that it holds in memory, without its own structure.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.proof {
             Proof::Tags(tags) => size_of_val(tags.as_slice()),
@@ -164,7 +161,7 @@ impl Certificate {
         }
     }
 
-    /// The certificate as bytes for another member.
+    /// Serializes the certificate for another member.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = vec![match self.proof {
@@ -202,11 +199,12 @@ impl Certificate {
         bytes
     }
 
-    /// Reads bytes that [`to_bytes`](Self::to_bytes) wrote.
+    /// Reads bytes that [`to_bytes`](Self::to_bytes) wrote. Checks the form only; [`verify`](Self::verify) checks the
+    /// proof.
     ///
     /// # Errors
     ///
-    /// If the bytes are no certificate. [`verify`](Self::verify) says whether it is genuine.
+    /// If the bytes are not a whole certificate.
     pub fn from_bytes(bytes: &[u8]) -> Result<Certificate, CertificateError> {
         let length = |expected| CertificateError::Length {
             expected,
@@ -269,14 +267,14 @@ impl Certificate {
 const TAGS: u8 = 1;
 const SIGNED: u8 = 2;
 const CONFIRMED: u8 = 3;
-/// Proof, group, epoch, number.
+/// Kind of proof, group, epoch, sequence number.
 const HEAD_BYTES: usize = 1 + 2 + 8 + 4;
-/// Shard, tags.
+/// Shard and tags.
 const SHARD_TAGS_BYTES: usize = 1 + 4 * LANES;
-/// Member, hash, signature.
+/// Member, hash and signature.
 const CONFIRM_BYTES: usize = 1 + 32 + SIGNATURE_BYTES;
 
-/// Of a slice that has as many bytes.
+/// Panics if the slice has fewer than `N` bytes.
 fn array_of<const N: usize>(bytes: &[u8]) -> [u8; N] {
     std::array::from_fn(|at| bytes[at])
 }
@@ -289,7 +287,7 @@ fn tags_of(bytes: &[u8]) -> ShardTags {
     }
 }
 
-/// A receiver's shard, and its lane in it.
+/// Returns a receiver's shard and its lane in that shard.
 pub(crate) fn place_of(receiver: u8) -> (u8, usize) {
     (receiver / LANES as u8, usize::from(receiver) % LANES)
 }

@@ -1,14 +1,14 @@
-//! AOM-PK: packets linked by hashes, and signatures on some of them.
+//! AOM-PK: packets linked by hashes, with signatures on some of them.
 //!
-//! A packet's state is SHA-256 of its block: link, SHA-256 of the message, number, group, epoch. The link is the
-//! predecessor's state, so a signature on a state covers all packets before it. Group and epoch separate the chains,
-//! which one key signs. Two different packets have different blocks, so two packets with one state are a collision of
-//! SHA-256.
+//! A packet's state is SHA-256 of its block: link, SHA-256 of the message, sequence number, group, epoch. The link is
+//! the predecessor's state, so a signature on a state covers all packets before it. One key signs the chains of all
+//! groups and epochs; group and epoch in the block keep the chains apart. Different packets have different blocks, so
+//! two packets with the same state are a collision of SHA-256.
 //!
-//! The published coprocessor has a shorter block without group and epoch, in which link and message overlap by XOR: a
-//! collision of 128 of its bits is enough there. It is the block of group 0 in epoch 0, so that the published vectors
-//! hold; the configuration service gives neither of these numbers. The blocks' lengths differ, so that a state of one
-//! form is none of the other.
+//! The published coprocessor has a shorter block without group and epoch, in which link and message overlap by XOR.
+//! There a collision of 128 bits of the hash suffices. Group 0 in epoch 0 has this block, so that the published test
+//! vectors hold; the configuration service assigns neither number. The two forms differ in length, so no block has both
+//! forms.
 
 use k256::ecdsa::signature::hazmat::PrehashVerifier;
 use k256::ecdsa::{Signature, VerifyingKey};
@@ -16,28 +16,28 @@ use sha2::{Digest, Sha256};
 
 use crate::wire::{LINK_BYTES, SIGNATURE_BYTES};
 
-/// SHA-256 of a message or of a block.
+/// A SHA-256: of a message, or of a block (then it is a state).
 pub type Hash = [u8; 32];
 
-/// Bytes of the published block: link and message overlap by 16 bytes.
+/// The published block's length: link and message hash overlap by 16 bytes.
 const PUBLISHED_BLOCK_BYTES: usize = LINK_BYTES + 16 + 4;
-/// The chain that has the published block.
+/// The only chain that uses the published block.
 const PUBLISHED_CHAIN: ChainId = ChainId { group: 0, epoch: 0 };
 
-/// Identifies a packet's chain: there is one in each epoch of a group.
+/// Identifies a chain: each epoch of a group has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChainId {
     /// The group's number.
     pub group: u16,
-    /// The epoch.
+    /// The epoch as on the wire.
     pub epoch: u32,
 }
 
-/// The link of the epoch's first packet.
+/// The link of an epoch's first packet.
 pub const FIRST_LINK: Hash = [0; LINK_BYTES];
 
-/// In place of a message's hash: the number has no message, since its digest is not the message's. Nobody knows a
-/// message with this SHA-256.
+/// Stands in for a message's hash in a block if the request's digest was wrong: the sequence number then has no
+/// message. Nobody knows a message with this SHA-256.
 pub const NO_MESSAGE: Hash = [0; 32];
 
 /// SHA-256 of a message.
@@ -46,7 +46,7 @@ pub fn hash_of(message: &[u8]) -> Hash {
     Sha256::digest(message).into()
 }
 
-/// The state of the packet with this link, message and number.
+/// The state of the packet with this link, message hash and sequence number.
 #[must_use]
 pub fn state_of(chain: ChainId, link: &Hash, message: &Hash, sequence: u32) -> Hash {
     if chain == PUBLISHED_CHAIN {
@@ -71,8 +71,8 @@ fn published_state_of(link: &Hash, message: &Hash, sequence: u32) -> Hash {
     Sha256::digest(block).into()
 }
 
-/// Verifies the key's signature of a state. Both signatures of a pair (s, -s) are accepted: the published
-/// coprocessor sends either.
+/// Verifies a signature of a state. Accepts both valid forms, (r, s) and (r, -s): the published coprocessor sends
+/// either.
 #[must_use]
 pub fn verify(key: &VerifyingKey, state: &Hash, signature: &[u8; SIGNATURE_BYTES]) -> bool {
     let mut bytes = *signature;
@@ -84,7 +84,7 @@ pub fn verify(key: &VerifyingKey, state: &Hash, signature: &[u8; SIGNATURE_BYTES
     key.verify_prehash(state, &signature).is_ok()
 }
 
-/// A signature on the wire: r and s, as a whole from the last byte to the first.
+/// Converts a signature to its wire form: r and s as one string of bytes, reversed.
 #[must_use]
 pub fn to_wire(signature: &Signature) -> [u8; SIGNATURE_BYTES] {
     let mut bytes: [u8; SIGNATURE_BYTES] = signature.to_bytes().into();
@@ -112,7 +112,7 @@ mod tests {
         VerifyingKey::from_sec1_bytes(&point).expect("a point of the curve")
     }
 
-    /// Digest of the message, state, signature; both have the number 1 and no predecessor.
+    /// Message hash, state, signature. Both packets have sequence number 1 and no predecessor.
     const PUBLISHED: [(&str, &str, &str); 2] = [
         (
             "f3d48b51ee935b0a609b56e164264340e4cab21f58f35acd432a1b3c3945473f",
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    /// In the published block the second half of the link is added to the first half of the message's hash.
+    /// In the published block the second half of the link is XORed with the first half of the message's hash.
     #[test]
     fn what_is_moved_from_the_message_to_the_link_is_another_state_but_in_the_published_chain() {
         let (link, message) = ([3; 32], [5; 32]);

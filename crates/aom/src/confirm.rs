@@ -1,8 +1,8 @@
-//! With an untrusted network, members confirm to each other which content they received (NeoBFT's Byzantine
-//! network mode). A message is delivered when a quorum has signed that its number has its content.
+//! Byzantine network mode of NeoBFT, for an untrusted network: members confirm to each other which content they
+//! received. A member delivers a message when a quorum has signed that the sequence number has this content.
 //!
-//! A member signs one content a number. If two contents had a quorum each, more members than may lie would
-//! have signed both. So correct members never deliver different messages under one number.
+//! A member signs one content for each sequence number. If two contents had a quorum each, more members than may lie
+//! would have signed both. So correct members never deliver different messages under one sequence number.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,58 +20,58 @@ use crate::receiver::Receiver;
 use crate::refused::Refused;
 use crate::wire::{ConfirmPacket, SIGNATURE_BYTES};
 
-/// A member's statement that a number has this content.
+/// A member's signed statement that a sequence number has this content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confirm {
-    /// The member's number.
+    /// The member that signs.
     pub member: u8,
-    /// The number.
+    /// The sequence number.
     pub sequence: u32,
     /// SHA-256 of the message.
     pub hash: Hash,
-    /// r and s.
+    /// ECDSA: r and s, big endian.
     pub signature: [u8; SIGNATURE_BYTES],
 }
 
-/// How many confirms were refused, by reason.
+/// Counts refused confirms by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RefusedConfirms {
-    /// Another group or epoch, or an unknown member.
+    /// The confirm has another group or epoch, or names no member of the group.
     pub strangers: u64,
     /// The signature is wrong.
     pub forged: u64,
-    /// A number that is settled, or a repeated confirm.
+    /// The sequence number is settled already, or the confirm is a repetition.
     pub late: u64,
-    /// Another content than in the member's earlier confirm.
+    /// The member confirmed another content before.
     pub contradictory: u64,
-    /// A number beyond the window.
+    /// The sequence number is beyond the window.
     pub beyond_window: u64,
 }
 
-/// A receiver that delivers only what its group confirms.
+/// A receiver that delivers a message only when a quorum of its group confirms it.
 #[derive(Debug)]
 pub struct Confirming {
     receiver: Receiver,
     key: SigningKey,
-    /// The first number that is not settled.
+    /// The lowest sequence number that is not settled.
     next: u64,
-    /// Whether the receiver's first number is the first of all.
+    /// Set until the first event of a receiver with `FIRST_PROVED`, which starts the window.
     is_open: bool,
-    /// The rounds of `next` and the numbers that follow it.
+    /// One round for each sequence number from `next` on.
     rounds: VecDeque<Round>,
     events: VecDeque<Event>,
     outgoing: VecDeque<Vec<u8>>,
     refused: RefusedConfirms,
 }
 
-/// The state of one number.
+/// What this member knows of one sequence number.
 #[derive(Debug, Default)]
 struct Round {
     own: Option<Own>,
     confirms: Vec<Confirm>,
 }
 
-/// The content that this member received.
+/// This member's own result for the sequence number.
 #[derive(Debug)]
 enum Own {
     Message(Duration, Hash, Box<Message>),
@@ -93,7 +93,7 @@ impl Confirm {
         }
     }
 
-    /// Whether the member confirmed this content.
+    /// Returns whether the signature is the named member's.
     #[must_use]
     pub fn verify(&self, membership: &Membership) -> bool {
         let said = said_by(membership, self.member, self.sequence, &self.hash);
@@ -104,7 +104,7 @@ impl Confirm {
     }
 }
 
-/// The bytes that a member signs. The first words separate them from all other data that its key signs.
+/// The hash that a member signs. The leading string separates confirms from everything else that the key signs.
 fn said_by(membership: &Membership, member: u8, sequence: u32, hash: &Hash) -> Hash {
     Sha256::new()
         .chain_update(b"authenticated ordered multicast, confirm")
@@ -118,11 +118,12 @@ fn said_by(membership: &Membership, member: u8, sequence: u32, hash: &Hash) -> H
 }
 
 impl Confirming {
-    /// `key` is the private key of this member's confirm key in the membership.
+    /// Creates a receiver that starts at sequence number `first`, as `Receiver::new` does. `key` is the private key of
+    /// this member's confirm key in the membership.
     ///
     /// # Errors
     ///
-    /// If the membership is invalid, or has no such key.
+    /// If the membership is invalid, or its confirm key does not match `key`.
     pub fn new(
         membership: Membership,
         first: u32,
@@ -141,7 +142,7 @@ impl Confirming {
         })
     }
 
-    /// Takes a datagram of the sequencer or of another member.
+    /// Handles a datagram from the sequencer or from another member.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8]) {
         match ConfirmPacket::read(datagram) {
             Some(packet) => self.take_confirm(&packet),
@@ -150,13 +151,13 @@ impl Confirming {
         self.go_on(now);
     }
 
-    /// To be called at the time that [`poll_timeout`](Self::poll_timeout) named.
+    /// Must be called at the time that [`poll_timeout`](Self::poll_timeout) returned.
     pub fn handle_timeout(&mut self, now: Duration) {
         self.receiver.handle_timeout(now);
         self.go_on(now);
     }
 
-    /// The time when the next number is given up, if no datagram settles it before.
+    /// The time at which the next sequence number is given up, unless a datagram settles it before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let given_up = self.rounds.front().and_then(Round::given_up_at);
@@ -167,33 +168,33 @@ impl Confirming {
             .min()
     }
 
-    /// The next event.
+    /// Returns the next event, if there is one.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// The next datagram for every other member.
+    /// Returns the next datagram that the caller must send to every other member.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         self.outgoing.pop_front()
     }
 
-    /// The number of refused packets of the sequencer.
+    /// Counts refused packets of the sequencer.
     #[must_use]
     pub fn refused(&self) -> Refused {
         self.receiver.refused()
     }
 
-    /// The number of refused confirms of members.
+    /// Counts refused confirms of other members.
     #[must_use]
     pub fn refused_confirms(&self) -> RefusedConfirms {
         self.refused
     }
 
-    /// Begins the next epoch: numbers without a quorum are dropped.
+    /// Starts the next epoch. Sequence numbers of the old epoch without a quorum are dropped.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new); then nothing changes.
+    /// As for [`new`](Self::new); then nothing changes.
     pub fn advance(
         &mut self,
         now: Duration,
@@ -203,7 +204,7 @@ impl Confirming {
         check_key(&membership, &self.key)?;
         membership.check()?;
         let epoch = self.receiver.membership().epoch;
-        // All events of the receiver before the new epoch's first belong to the old epoch.
+        // All events that the receiver has queued up to here belong to the old epoch.
         let old = self.receiver.membership().clone();
         self.receiver.advance(membership, last)?;
         while let Some(event) = self.receiver.poll_event() {
@@ -266,7 +267,7 @@ impl Confirming {
         }
     }
 
-    /// Confirms this member's message of a number to the others.
+    /// Signs a confirm of the received message and queues it for the other members.
     fn take_message(&mut self, now: Duration, membership: &Membership, message: Message) {
         let (sequence, hash) = (message.sequence, hash_of(&message.payload));
         self.make_room(membership, sequence, sequence);
@@ -287,7 +288,8 @@ impl Confirming {
         );
     }
 
-    /// Only the end of a long gap is in the window: the rest is dropped as it came, as a range.
+    /// Creates rounds only for the part of a gap inside the window. `make_room` drops the rest as one range, so a gap
+    /// of billions needs no memory.
     fn take_drop(&mut self, membership: &Membership, drop: DropNotification) {
         self.make_room(membership, drop.first, drop.last);
         for number in self.next.max(u64::from(drop.first))..=u64::from(drop.last) {
@@ -295,8 +297,8 @@ impl Confirming {
         }
     }
 
-    /// Moves the window until it contains the last of these numbers, which follow those that the receiver has given
-    /// before. This bounds the memory if no quorum is reached.
+    /// Moves the window until it contains `last`, and settles the sequence numbers that leave it. This bounds the
+    /// memory if no quorum is reached. `first..=last` follows the range of the receiver's previous event.
     fn make_room(&mut self, membership: &Membership, first: u32, last: u32) {
         if std::mem::take(&mut self.is_open) {
             self.rounds.clear();
@@ -311,7 +313,7 @@ impl Confirming {
         }
     }
 
-    /// The head becomes a message if it has a quorum, else a drop.
+    /// Delivers the head if it has a quorum, else drops it.
     fn settle_head(&mut self, membership: &Membership, epoch: u64) {
         let round = self.rounds.pop_front().unwrap_or_default();
         match round.confirmed(membership.quorum()) {
@@ -323,9 +325,9 @@ impl Confirming {
         }
     }
 
-    /// The numbers before `first`, of which there is one at least, have no message here.
+    /// Drops the sequence numbers from `next` to `first - 1`. The caller ensures that there is at least one.
     fn drop_until(&mut self, first: u64, epoch: u64) {
-        // Numbers end with the epoch's last, so both have 32 bits.
+        // Sequence numbers end at `u32::MAX`, so both casts are exact.
         let dropped = DropNotification {
             epoch,
             first: self.next as u32,
@@ -336,7 +338,7 @@ impl Confirming {
     }
 }
 
-/// The round of a number in the window.
+/// Returns the round of a sequence number, which must not be before the window.
 fn round(rounds: &mut VecDeque<Round>, next: u64, number: u64) -> &mut Round {
     let idx = (number - next) as usize;
     while rounds.len() <= idx {
@@ -382,7 +384,7 @@ impl Round {
         confirms.filter(|confirm| confirm.hash == *hash).count()
     }
 
-    /// The message, with the members' confirms in place of the sequencer's proof.
+    /// The message, if it has a quorum, with the confirms as its proof in place of the sequencer's.
     fn confirmed(self, quorum: usize) -> Option<Message> {
         let Some(Own::Message(_, hash, message)) = self.own else {
             return None;

@@ -1,4 +1,4 @@
-//! The events of a receiver.
+//! Events that a receiver returns.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -6,63 +6,63 @@ use std::ops::RangeInclusive;
 use crate::certificate::Certificate;
 use crate::chain::Hash;
 
-/// What happened in a group, in order.
+/// What happened in a group. Messages and drops come in the order of their sequence numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// The next message.
+    /// The message with the next sequence number.
     Message(Message),
-    /// The next numbers have no message at this receiver.
+    /// This receiver has no message for the next sequence numbers.
     Drop(DropNotification),
-    /// The sequencer authenticated two contents under one number.
+    /// The sequencer authenticated two contents under one sequence number.
     Evidence(Evidence),
 }
 
 /// A message that the sequencer ordered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its epoch.
+    /// The epoch of the sequence number.
     pub epoch: u64,
-    /// Its number in the epoch, from 1 on.
+    /// The sequence number, from 1 on in each epoch.
     pub sequence: u32,
     /// The sender's payload.
     pub payload: Vec<u8>,
-    /// The proof for other members.
+    /// Proves the sequence number to other members.
     pub certificate: Certificate,
 }
 
-/// Numbers, one after the other, whose messages, or parts of their proofs, did not come in time. They are a range,
-/// since one packet can leave billions of numbers behind.
+/// Consecutive sequence numbers whose messages, or parts of their proofs, did not come in time. It is a range, since
+/// one packet can skip billions of sequence numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DropNotification {
-    /// Their epoch.
+    /// The epoch of the sequence numbers.
     pub epoch: u64,
-    /// The first number.
+    /// The first dropped sequence number.
     pub first: u32,
-    /// The last number.
+    /// The last dropped sequence number.
     pub last: u32,
 }
 
-/// Two contents of one number, both authenticated by the sequencer.
+/// Two contents of one sequence number, both authenticated by the sequencer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evidence {
-    /// The epoch.
+    /// The epoch of the sequence number.
     pub epoch: u64,
-    /// The number that was used twice.
+    /// The sequence number that was used twice.
     pub sequence: u32,
-    /// The first content: SHA-256 of the message (AOM-HM), the packet's state (AOM-PK).
+    /// The first content: SHA-256 of the message (AOM-HM) or the packet's state (AOM-PK).
     pub first: Hash,
     /// The second content, in the same form.
     pub second: Hash,
 }
 
 impl DropNotification {
-    /// The numbers; there may be billions.
+    /// The dropped sequence numbers; there may be billions.
     #[must_use]
     pub fn numbers(self) -> RangeInclusive<u32> {
         self.first..=self.last
     }
 
-    /// This and the numbers that follow it, as one range; `None` if they do not follow it.
+    /// Merges two ranges if `next` directly follows this one in the same epoch.
     #[must_use]
     pub fn followed_by(self, next: DropNotification) -> Option<DropNotification> {
         let follows = next.epoch == self.epoch && self.last.checked_add(1) == Some(next.first);
@@ -74,8 +74,8 @@ impl DropNotification {
 }
 
 impl Event {
-    /// Puts an event behind others. Drops that follow drops become one event, so that numbers without messages fill no
-    /// queue.
+    /// Appends the event to a queue. A drop that directly follows a queued drop is merged into it, so that dropped
+    /// sequence numbers do not fill the queue.
     pub fn queue(self, events: &mut VecDeque<Event>) {
         if let Event::Drop(next) = self
             && let Some(Event::Drop(last)) = events.back_mut()
@@ -87,7 +87,7 @@ impl Event {
         }
     }
 
-    /// The bytes that it holds in memory, without its own structure.
+    /// Bytes on the heap.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         match self {

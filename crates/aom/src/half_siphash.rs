@@ -1,8 +1,8 @@
-//! The tag of AOM-HM: HalfSipHash-2-4 over four words, with the sequencer's own initial state.
+//! The tag of AOM-HM: HalfSipHash-2-4 over four words, with the published sequencer's initial state.
 //!
-//! It differs from the reference HalfSipHash (J.-P. Aumasson, `halfsiphash.c`) in the initial
-//! state, in the output (all four words of the state), and in having no length word. Its words are
-//! the header's, big endian. A tag has 32 bits: 2^32 attempts forge one.
+//! It differs from the reference HalfSipHash (J.-P. Aumasson, `halfsiphash.c`) in the initial state, in the output (XOR
+//! of all four words of the state), and in having no length word. Its input words are the header's, big endian. A tag
+//! has 32 bits, so a forger succeeds after about 2^32 attempts.
 
 use std::fmt;
 
@@ -20,14 +20,14 @@ pub struct Key {
 }
 
 impl fmt::Debug for Key {
-    /// Keys must not be in logs.
+    /// Hides the key, so that it never gets into a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(..)")
     }
 }
 
-/// The words that a tag covers, in the header's order. Of the epoch they have the low 8 bits: the published sequencer
-/// has no more, and each epoch has fresh keys.
+/// The words that a tag covers, in the header's order. They contain only the low 8 bits of the epoch, like the
+/// published sequencer's; the other bits need no tag, since each epoch has fresh keys.
 fn words_of(stamp: &Stamp) -> [u32; 4] {
     let [d0, d1, d2, d3, d4, d5, d6, d7] = stamp.digest;
     [
@@ -38,13 +38,13 @@ fn words_of(stamp: &Stamp) -> [u32; 4] {
     ]
 }
 
-/// The tag of a packet for the receiver with `key`.
+/// Computes a packet's tag for the receiver with `key`.
 #[must_use]
 pub fn tag(key: Key, stamp: &Stamp) -> u32 {
     tag_of_words(key, words_of(stamp))
 }
 
-/// Whether `found` is the tag. Its time does not depend on the number of equal bits.
+/// Returns whether `found` is the packet's tag. Runs in constant time.
 #[must_use]
 pub fn verify(key: Key, stamp: &Stamp, found: u32) -> bool {
     tag(key, stamp).ct_eq(&found).into()
@@ -146,8 +146,8 @@ mod tests {
         }
     }
 
-    /// The reference's vectors test the round and the finish. Its initial state, byte order, length
-    /// word and output differ from ours.
+    /// Tests the round and the finish with the reference's vectors. The reference's initial state, byte order, length
+    /// word and output differ from AOM's.
     #[test]
     fn rounds_are_those_of_the_reference() {
         const EXPECTED: [u32; 17] = [

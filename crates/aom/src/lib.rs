@@ -1,10 +1,11 @@
-//! Authenticated ordered multicast, the receiver's side, after NeoBFT (Sun et al., SIGCOMM 2023).
+//! The receiver of authenticated ordered multicast (AOM), after NeoBFT (Sun et al., SIGCOMM 2023).
 //!
-//! A sequencer in the network stamps every message to a group with an epoch and a sequence number
-//! and authenticates both for each receiver. A receiver delivers in order, learns of gaps, and can
-//! prove to another member what the sequencer sent. `docs/aom.md` lists the promises.
+//! A sequencer in the network stamps every message to a group with an epoch and a sequence number, and authenticates
+//! both for each receiver. A receiver delivers messages in order, reports gaps, and can prove to another member what
+//! the sequencer sent. `docs/aom.md` lists the guarantees.
 //!
-//! No sockets, clocks or threads: bytes and the time go in, events come out.
+//! This crate has no sockets, clocks or threads: the caller passes in datagrams and the time, and polls events.
+#![warn(missing_docs)]
 
 pub mod certificate;
 pub mod chain;

@@ -1,37 +1,39 @@
-//! Every bound of the receiver, with its reason.
+//! Bounds of the receiver, each with its reason.
 
 use std::time::Duration;
 
-/// The most receivers of a group: tags of 16 shards.
+/// The most receivers of a group: 16 shards of four tags.
 pub const RECEIVERS_MAX: u8 = 64;
 
-/// The last epoch that a group can have: packets have 32 bits of it. Epochs are never used again, so a group that has
-/// reached it is removed and added anew under another number.
+/// The last epoch that a group can have, since packets carry 32 bits of it. Epochs are never reused, so a group that
+/// has reached it must be removed and added again under another group number.
 pub const EPOCH_LAST: u64 = u32::MAX as u64;
 
-/// The most numbers that are open at once. At 100,000 messages a second they pass in 10 ms.
+/// The most sequence numbers that are pending at once. At 100,000 messages a second that is 10 ms of traffic.
 pub const WINDOW: u32 = 1024;
 
-/// The most different contents that are kept of one shard of one number, and the most variants of a shard's tags in a
-/// certificate. The sequencer sends one; others are forged, and without a bound forgers would fill the memory.
+/// The most contents that a receiver keeps for one shard of a sequence number, and the most variants of a shard's tags
+/// in a certificate. The sequencer sends one; all others are forged, and without a bound a forger could fill the
+/// memory.
 pub const CANDIDATES_MAX: usize = 16;
 
-/// The most bytes of messages that wait for their proof (AOM-PK). Honest ones wait for a signature for a millisecond,
-/// and at 100 MB a second that is 100 KB.
+/// The most bytes of messages that wait for their proof (AOM-PK). Genuine messages wait for a signature for about a
+/// millisecond; at 100 MB a second that is 100 KB.
 pub const UNPROVED_BYTES_MAX: usize = 8 << 20;
 
-/// How long a message waits for a higher shard's packet whose candidates all came before the own packet (AOM-HM). A
-/// network that keeps the order needs none of it; one that does not seldom needs more.
+/// How long a message waits for a higher shard's packet if all candidates of that shard came before this receiver's own
+/// packet (AOM-HM). Without reordering the wait never happens; a network that reorders seldom needs more.
 pub const SETTLE: Duration = Duration::from_millis(5);
 
-/// The longest time to wait for a number that is known to be given. Packets of one switch overtake each other
-/// by microseconds; but on a machine of two cores the switch may wait for the processor between two packets.
+/// How long a receiver waits for a missing sequence number after a proof that the sequencer assigned it. Packets of one
+/// switch overtake each other by microseconds only, but on a machine of two cores the switch may wait for a processor
+/// between two packets.
 pub const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The longest time that a message waits for the confirms of others. Each member signs and verifies them,
-/// about 100 us each, and they may be queued behind those of other messages.
+/// How long a message waits for the confirms of other members. A member signs its own confirm and verifies those of the
+/// others, about 100 us each, and they may queue behind the confirms of other messages.
 pub const CONFIRM_PATIENCE: Duration = Duration::from_millis(500);
 
-/// In place of a receiver's first number: begin with the first number that the receiver can prove. It serves
-/// a member that joins an epoch after its beginning. No number is 0.
+/// Passed as a receiver's first sequence number by a member that joins in the middle of an epoch: the receiver starts
+/// at the first sequence number that it can prove. The value is free, since sequence numbers start at 1.
 pub const FIRST_PROVED: u32 = 0;

@@ -1,4 +1,4 @@
-//! The configuration service's data for a member, for one epoch.
+//! What the configuration service sends to a member for one epoch.
 
 use k256::ecdsa::VerifyingKey;
 
@@ -7,10 +7,10 @@ use crate::half_siphash::Key;
 use crate::limits::{EPOCH_LAST, RECEIVERS_MAX};
 use crate::wire::LANES;
 
-/// A member's place in its group, and its keys.
+/// A member's place in its group, and the keys that it needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
-    /// The group.
+    /// The group's number.
     pub group: u16,
     /// The epoch, at most [`EPOCH_LAST`].
     pub epoch: u64,
@@ -20,11 +20,11 @@ pub struct Membership {
     pub receiver: u8,
     /// The key that verifies the sequencer's stamp.
     pub sequencer: Sequencer,
-    /// The members' confirm keys, by number; empty if the network is trusted.
+    /// The members' confirm keys, indexed by receiver number; empty if the network is trusted.
     pub confirm_keys: Vec<VerifyingKey>,
 }
 
-/// The key that a member has for the sequencer.
+/// The key with which a member verifies the sequencer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sequencer {
     /// AOM-HM: the key that only the sequencer and this member have.
@@ -36,31 +36,31 @@ pub enum Sequencer {
 /// The reason why a membership is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MembershipError {
-    /// No receivers, or more than a group may have.
+    /// The group has no receivers, or more than a group may have.
     #[error("expected 1 to {RECEIVERS_MAX} receivers, found {0}")]
     Receivers(u8),
-    /// A number that no receiver has.
+    /// The receiver's number is not below the number of receivers.
     #[error("expected a receiver below {n_receivers}, found {receiver}")]
     Receiver {
-        /// The number of receivers.
+        /// The number of receivers in the group.
         n_receivers: u8,
-        /// The number found.
+        /// The invalid receiver number.
         receiver: u8,
     },
-    /// An epoch that does not fit into a packet.
+    /// The epoch does not fit into a packet.
     #[error("expected an epoch of at most {EPOCH_LAST}, found {0}")]
     Epoch(u64),
-    /// Only some members have confirm keys.
+    /// Some members have confirm keys and others do not.
     #[error(
         "expected no keys for confirms, or one of each of {n_receivers} receivers, found {found}"
     )]
     ConfirmKeys {
-        /// The number of receivers.
+        /// The number of receivers in the group.
         n_receivers: u8,
-        /// The number of keys.
+        /// The number of confirm keys.
         found: usize,
     },
-    /// The member's signing key does not belong to its confirm key.
+    /// The member's signing key does not match its confirm key.
     #[error(
         "expected the signing key that belongs to receiver {0}'s key for confirms, found another"
     )]
@@ -68,14 +68,14 @@ pub enum MembershipError {
 }
 
 impl Membership {
-    /// Shards of the group, each of four receivers.
+    /// The number of shards, each of four receivers.
     #[must_use]
     pub fn n_shards(&self) -> u8 {
         self.n_receivers.div_ceil(LANES as u8)
     }
 
-    /// The confirms of one content that a message needs, the quorum. Any two quorums share more members than
-    /// the third that may lie. With 3f+1 members it is 2f+1.
+    /// The number of members that must confirm a content before it is delivered. Any two quorums share more members
+    /// than the third of the group that may lie. A group of 3f+1 members has a quorum of 2f+1.
     #[must_use]
     pub fn quorum(&self) -> usize {
         let n_members = usize::from(self.n_receivers);
@@ -83,13 +83,12 @@ impl Membership {
         (n_members + n_liars) / 2 + 1
     }
 
-    /// The epoch as packets have it; of a membership that was [checked](Self::check) it is the whole epoch.
+    /// The epoch as packets carry it. No bits are lost in a [checked](Self::check) membership.
     #[must_use]
     pub fn epoch_on_the_wire(&self) -> u32 {
         self.epoch as u32
     }
 
-    /// The chain of the epoch's signed packets.
     pub(crate) fn chain(&self) -> ChainId {
         ChainId {
             group: self.group,
@@ -97,9 +96,11 @@ impl Membership {
         }
     }
 
+    /// Checks that the fields are within their bounds and consistent with each other.
+    ///
     /// # Errors
     ///
-    /// If its numbers contradict each other, or do not fit into packets.
+    /// If they are not, or if the epoch does not fit into a packet.
     pub fn check(&self) -> Result<(), MembershipError> {
         let Membership {
             epoch,

@@ -1,4 +1,4 @@
-//! Numbers in order: complete ones are delivered, and those that are not complete in time are dropped.
+//! The window of sequence numbers: delivers complete messages in order, and drops those that are not complete in time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,65 +8,63 @@ use crate::chain::Hash;
 use crate::event::{DropNotification, Event, Evidence, Message};
 use crate::limits::{FIRST_PROVED, PATIENCE, WINDOW};
 
-/// The state of one number.
+/// What a variant knows of one sequence number.
 pub(crate) trait Slot {
-    /// The time since which it is proved that the sequencer gave the number.
+    /// Since when there is a proof that the sequencer assigned the sequence number.
     fn proved_at(&self) -> Option<Duration>;
 
-    /// The time from which the number is settled, whether it has a message or never will; `None` if it is not known yet.
+    /// From when on the sequence number can be settled, with a message or without one; `None` while more data is
+    /// needed.
     fn settled_at(&self) -> Option<Duration>;
 
-    /// A later number was proved.
+    /// Called when a later sequence number was proved.
     fn follow(&mut self);
 
-    /// What becomes of the number.
     fn settle(self) -> Settled;
 }
 
-/// What becomes of a number.
 pub(crate) enum Settled {
     Message(Delivery),
-    /// The sequencer itself says that the number has no message; with the hash that is compared if the number comes a
-    /// second time.
+    /// The sequencer proved that there is no message. The hash detects a second content of the same sequence number.
     Void(Hash),
     Dropped,
 }
 
-/// A message with its proof.
 pub(crate) struct Delivery {
     pub(crate) payload: Vec<u8>,
-    /// The hash that is compared if the number comes a second time.
+    /// Detects a second content of the same sequence number.
     pub(crate) hash: Hash,
     pub(crate) proof: Proof,
 }
 
-/// What is kept of a delivered message.
+/// What remains of a settled sequence number, to detect a second content.
 #[derive(Debug)]
 struct Delivered {
     number: u64,
     hash: Hash,
-    /// AOM-HM: the tags that have come.
+    /// AOM-HM: all tags received so far.
     tags: Vec<ShardTags>,
 }
 
-/// The window of numbers that are not settled, and the events of those that are.
+/// The window of pending sequence numbers, and the events of the settled ones.
 #[derive(Debug)]
 pub(crate) struct Order<S> {
     group: u16,
     epoch: u64,
-    /// The first number that is not settled.
+    /// The lowest sequence number that is not settled.
     next: u64,
-    /// Whether the first number that is proved is the first of all.
+    /// Set until the first proof of a receiver with `FIRST_PROVED`: the window then starts at the proved sequence
+    /// number.
     is_open: bool,
-    /// The slots of `next` and the numbers that follow it.
+    /// One slot for each sequence number from `next` on.
     slots: VecDeque<S>,
-    /// The last delivered messages; the newest at the end.
+    /// The last `WINDOW` settled sequence numbers with a known hash, the newest at the end.
     delivered: VecDeque<Delivered>,
     events: VecDeque<Event>,
 }
 
 impl<S: Slot> Order<S> {
-    /// `events` are those of the previous epoch that were not yet polled.
+    /// `events` are those of the previous epoch that the caller has not polled yet.
     pub(crate) fn new(group: u16, epoch: u64, first: u32, events: VecDeque<Event>) -> Order<S> {
         Order {
             group,
@@ -83,23 +81,21 @@ impl<S: Slot> Order<S> {
         self.events.pop_front()
     }
 
-    /// The first number that is not settled.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Whether a number is so far ahead that only a proof may move the window to it.
+    /// Returns whether a sequence number is past the window, so that only a proof may move the window there.
     pub(crate) fn is_beyond(&self, sequence: u32) -> bool {
         u64::from(sequence) >= self.next + u64::from(WINDOW)
     }
 
-    /// The hash of a delivered number, if it was delivered recently enough.
+    /// The hash of a delivered sequence number, if it is among the last `WINDOW`.
     pub(crate) fn delivered(&self, number: u64) -> Option<Hash> {
         let mut delivered = self.delivered.iter();
         delivered.find(|it| it.number == number).map(|it| it.hash)
     }
 
-    /// The hash of a delivered number, and the tags that have come.
     pub(crate) fn delivered_tags(&mut self, number: u64) -> Option<(Hash, &mut Vec<ShardTags>)> {
         let mut delivered = self.delivered.iter_mut();
         delivered
@@ -107,7 +103,7 @@ impl<S: Slot> Order<S> {
             .map(|it| (it.hash, &mut it.tags))
     }
 
-    /// The certificate of a delivered number, with the tags that have come since.
+    /// The certificate of a delivered message, including tags that came after its delivery.
     pub(crate) fn certificate(&self, sequence: u32) -> Option<Certificate> {
         let mut delivered = self.delivered.iter();
         let found = delivered.find(|it| it.number == u64::from(sequence))?;
@@ -120,13 +116,13 @@ impl<S: Slot> Order<S> {
         })
     }
 
-    /// The slot of a number in the window, if there is data about it.
+    /// The slot of a sequence number, if it is in the window and has data.
     pub(crate) fn known(&self, number: u64) -> Option<&S> {
         let idx = usize::try_from(number.checked_sub(self.next)?).ok()?;
         self.slots.get(idx)
     }
 
-    /// The slot of a number in the window.
+    /// The slot of a sequence number, which must not be before the window; created if it does not exist.
     pub(crate) fn slot(&mut self, sequence: u32, empty: impl Fn() -> S) -> &mut S {
         let idx = (u64::from(sequence) - self.next) as usize;
         while self.slots.len() <= idx {
@@ -135,13 +131,12 @@ impl<S: Slot> Order<S> {
         &mut self.slots[idx]
     }
 
-    /// All slots that have data.
     pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut S> {
         self.slots.iter_mut()
     }
 
-    /// Moves the window until it contains a proved number, and settles the numbers that it leaves behind. `first` is the
-    /// first number that is proved with it.
+    /// Moves the window until it contains a proved sequence number, and settles those that leave the window. `first` is
+    /// the lowest sequence number that the same proof covers; an open window starts there.
     pub(crate) fn make_room(&mut self, first: u32, sequence: u32) {
         if std::mem::take(&mut self.is_open) {
             let before = u64::from(first) - self.next;
@@ -161,7 +156,7 @@ impl<S: Slot> Order<S> {
         self.slots.iter_mut().take(n_before).for_each(Slot::follow);
     }
 
-    /// The sequencer authenticated two contents under one number.
+    /// Queues the event that the sequencer authenticated two contents under one sequence number.
     pub(crate) fn tell_evidence(&mut self, sequence: u32, first: Hash, second: Hash) {
         let epoch = self.epoch;
         self.events.push_back(Event::Evidence(Evidence {
@@ -172,28 +167,27 @@ impl<S: Slot> Order<S> {
         }));
     }
 
-    /// Delivers complete messages. Gives up the head if it, or a number behind it, has been proved for too
-    /// long.
+    /// Delivers complete messages. Gives up the head when any sequence number in the window has been proved for
+    /// `PATIENCE`.
     pub(crate) fn deliver(&mut self, now: Duration) {
         while self.is_settled(now) || self.is_late(now) {
             self.settle_head();
         }
     }
 
-    /// The time when the head is delivered or given up, if no datagram settles it before.
+    /// The time at which the head is delivered or given up, unless a datagram settles it before.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let settled = self.slots.front().and_then(Slot::settled_at);
         settled.into_iter().chain(self.given_up_at()).min()
     }
 
-    /// Ends the epoch: delivers complete messages and drops the other numbers, up to the last number if that
-    /// is known.
+    /// Ends the epoch: delivers complete messages, and drops the other sequence numbers up to `last` if it is known.
     pub(crate) fn finish(mut self, last: Option<u32>) -> VecDeque<Event> {
         while self.slots.iter().any(|slot| slot.proved_at().is_some()) {
             self.settle_head();
         }
         let after = last.map_or(self.next, |last| u64::from(last) + 1);
-        // A receiver that has proved nothing yet gets no events before its first number.
+        // A receiver without a proof has no first sequence number yet, so it reports no drops.
         if self.next < after && !self.is_open {
             self.drop_until(after);
         }
@@ -214,7 +208,7 @@ impl<S: Slot> Order<S> {
         proved.min().map(|at| at + PATIENCE)
     }
 
-    /// The head becomes a message if it is complete, otherwise a drop.
+    /// Delivers the head if it is complete, else drops it.
     fn settle_head(&mut self) {
         let settled = self.slots.pop_front().map(Slot::settle);
         let delivery = match settled {
@@ -231,7 +225,7 @@ impl<S: Slot> Order<S> {
         };
         self.remember(delivery.hash, tags);
         let (group, epoch) = (self.group, self.epoch);
-        // Numbers end with the epoch's last, so the head has 32 bits.
+        // Sequence numbers end at `u32::MAX`, so the cast is exact.
         let sequence = self.next as u32;
         self.events.push_back(Event::Message(Message {
             epoch,
@@ -247,7 +241,7 @@ impl<S: Slot> Order<S> {
         self.next += 1;
     }
 
-    /// Keeps what the head was, for the case that it comes a second time.
+    /// Records the head's hash, to detect a second content of the same sequence number.
     fn remember(&mut self, hash: Hash, tags: Vec<ShardTags>) {
         let number = self.next;
         self.delivered.push_back(Delivered { number, hash, tags });
@@ -256,9 +250,9 @@ impl<S: Slot> Order<S> {
         }
     }
 
-    /// The numbers before `first`, of which there is one at least, have no message here.
+    /// Drops the sequence numbers from `next` to `first - 1`. The caller ensures that there is at least one.
     fn drop_until(&mut self, first: u64) {
-        // Numbers end with the epoch's last, so both have 32 bits.
+        // Sequence numbers end at `u32::MAX`, so both casts are exact.
         let dropped = DropNotification {
             epoch: self.epoch,
             first: self.next as u32,

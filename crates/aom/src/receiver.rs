@@ -1,4 +1,4 @@
-//! A receiver of either variant: bytes and the time go in, events come out.
+//! The receiver of both variants, without I/O: the caller passes in datagrams and the time, and polls events.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,15 +12,16 @@ use crate::signed::{self, SignedSlot};
 use crate::tagged::{self, TaggedSlot};
 use crate::wire::{Authenticator, Packet};
 
-/// A receiver that trusts the network not to lie, but expects it to lose, reorder and repeat packets. For an
-/// untrusted network use [`Confirming`](crate::confirm::Confirming).
+/// A receiver for a trusted network: one that may lose, reorder and repeat packets, but does not lie. For an untrusted
+/// network use [`Confirming`](crate::confirm::Confirming).
 ///
-/// Time is a duration since any fixed moment, and never runs backwards. Work for a datagram: SHA-256 of its
-/// message, and one tag (AOM-HM), or a signature if it has one (AOM-PK). Memory: at most
-/// [`WINDOW`](crate::limits::WINDOW) numbers, each with its message and
-/// [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) tags a shard or hashes a signature;
-/// [`UNPROVED_BYTES_MAX`](crate::limits::UNPROVED_BYTES_MAX) of messages without a proof; and the events that were not
-/// yet polled, of which a datagram gives at most two a number of the window.
+/// Times are durations since any fixed moment, and must never decrease. Work for each datagram: SHA-256 of its message,
+/// and one tag (AOM-HM) or, if the packet is signed, one signature (AOM-PK). Memory:
+///
+/// - at most [`WINDOW`](crate::limits::WINDOW) sequence numbers, each with its message and its proof: at most
+///   [`CANDIDATES_MAX`](crate::limits::CANDIDATES_MAX) tags per shard (AOM-HM), or a signature's hashes (AOM-PK);
+/// - [`UNPROVED_BYTES_MAX`](crate::limits::UNPROVED_BYTES_MAX) of messages without a proof;
+/// - events that the caller has not polled: a datagram adds at most two for each sequence number of the window.
 #[derive(Debug)]
 pub struct Receiver {
     membership: Membership,
@@ -35,12 +36,12 @@ enum Collector {
 }
 
 impl Receiver {
-    /// A receiver that begins with number `first`, or, with [`FIRST_PROVED`](crate::limits::FIRST_PROVED), with the first
-    /// that it can prove.
+    /// Creates a receiver that starts at sequence number `first`, or at the first that it can prove if `first` is
+    /// [`FIRST_PROVED`](crate::limits::FIRST_PROVED).
     ///
     /// # Errors
     ///
-    /// If the numbers of the membership are invalid.
+    /// If `Membership::check` refuses the membership.
     pub fn new(membership: Membership, first: u32) -> Result<Receiver, MembershipError> {
         membership.check()?;
         Ok(Receiver {
@@ -50,7 +51,7 @@ impl Receiver {
         })
     }
 
-    /// Takes a datagram.
+    /// Handles a datagram from the sequencer. A refused one is counted by reason.
     pub fn handle_datagram(&mut self, now: Duration, datagram: &[u8]) {
         if let Err(refusal) = self.take(now, datagram) {
             self.refused.count(refusal);
@@ -58,7 +59,7 @@ impl Receiver {
         self.handle_timeout(now);
     }
 
-    /// To be called at the time that [`poll_timeout`](Self::poll_timeout) named.
+    /// Must be called at the time that [`poll_timeout`](Self::poll_timeout) returned.
     pub fn handle_timeout(&mut self, now: Duration) {
         match &mut self.collector {
             Collector::Tagged(order) => order.deliver(now),
@@ -66,7 +67,7 @@ impl Receiver {
         }
     }
 
-    /// The time when the next number is given up, if no datagram settles it before.
+    /// The time at which the next sequence number is given up, unless a datagram settles it before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         match &self.collector {
@@ -75,7 +76,7 @@ impl Receiver {
         }
     }
 
-    /// The next event. After each datagram and timeout, call it until it returns none.
+    /// Returns the next event. After each datagram and timeout, call it until it returns `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         match &mut self.collector {
             Collector::Tagged(order) => order.poll_event(),
@@ -83,9 +84,9 @@ impl Receiver {
         }
     }
 
-    /// The certificate of one of the last [`WINDOW`](crate::limits::WINDOW) messages of this epoch, with what has come
-    /// since its delivery (AOM-HM): if somebody sends false tags, it convinces members that the message's own
-    /// certificate does not. `None` if the message's own certificate is all that there is.
+    /// The certificate of one of the last [`WINDOW`](crate::limits::WINDOW) messages of this epoch, including tags that
+    /// came after its delivery (AOM-HM). If an attacker sent false tags, this certificate convinces members that the
+    /// one in the `Event` does not. `None` if the event's certificate is the only one.
     #[must_use]
     pub fn certificate(&self, sequence: u32) -> Option<Certificate> {
         match &self.collector {
@@ -94,26 +95,25 @@ impl Receiver {
         }
     }
 
-    /// The number of refused packets.
+    /// Counts refused packets by reason.
     #[must_use]
     pub fn refused(&self) -> Refused {
         self.refused
     }
 
-    /// The current membership.
+    /// The membership of the current epoch.
     #[must_use]
     pub fn membership(&self) -> &Membership {
         &self.membership
     }
 
-    /// Begins the next epoch with its number 1. `last` is the last number of the old epoch, if the
-    /// configuration service knows it: missing numbers up to it are dropped, even if no later number came.
-    /// Complete messages of the old epoch are delivered first, the other numbers are dropped, and no further
-    /// packet of it is accepted.
+    /// Starts the next epoch at sequence number 1. Complete messages of the old epoch are delivered first, its other
+    /// sequence numbers are dropped, and no further packet of it is accepted. `last` is the old epoch's last sequence
+    /// number, if the configuration service knows it: missing ones up to `last` are dropped, even if no later one came.
     ///
     /// # Errors
     ///
-    /// If the numbers of the membership are invalid; then nothing changes.
+    /// If `Membership::check` refuses the membership; then nothing changes.
     pub fn advance(
         &mut self,
         membership: Membership,

@@ -1,29 +1,29 @@
-//! Refused packets and the reasons.
+//! Counters of refused packets.
 
-/// How many packets were refused, by reason.
+/// Counts refused packets by reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refused {
     /// Not a packet of the sequencer, or not of the group's variant.
     pub malformed: u64,
-    /// A packet of another group.
+    /// The group is another one.
     pub other_group: u64,
-    /// A packet of another epoch.
+    /// The epoch is another one.
     pub other_epoch: u64,
-    /// A shard that the group does not have.
+    /// The group does not have the shard.
     pub wrong_shard: u64,
-    /// The number 0.
+    /// The sequence number is 0.
     pub no_number: u64,
     /// The digest is not the message's.
     pub wrong_digest: u64,
     /// This receiver's tag, or the signature, is wrong.
     pub forged: u64,
-    /// Its link does not fit the predecessor or the successor.
+    /// The link does not match the predecessor's or the successor's state.
     pub broken_link: u64,
-    /// A number that is delivered or given up, or a repeated packet.
+    /// The sequence number is settled already, or the packet is a repetition.
     pub replayed: u64,
-    /// An unverified packet whose number is beyond the window.
+    /// The packet is not proved, and its sequence number is beyond the window.
     pub beyond_window: u64,
-    /// The number, or its shard, has too many contents already.
+    /// The sequence number, or its shard, has too many candidates already.
     pub too_many: u64,
 }
 

@@ -1,12 +1,13 @@
-//! AOM-PK: packets wait for a signature, and the chain is checked backwards from it.
+//! AOM-PK: packets wait for a signature, and each signature is followed backwards along the chain.
 //!
 //! A signature proves its packet's state, the packet's link proves the predecessor's state, and so on. If the
-//! predecessor with that state is missing, the walk stops: earlier packets wait for it, or for an earlier
-//! signature. The walk also stops at a packet with a first packet's link: the coprocessor did not see the
-//! packets before it (they were lost on the way there, or the coprocessor was restarted).
+//! predecessor with that state is missing, the walk stops: earlier packets wait for the missing packet or for an
+//! earlier signature. The walk also stops at a packet with `FIRST_LINK`: the coprocessor never saw the packets before
+//! it, because they were lost on the way to it or because it was restarted.
 //!
-//! The coprocessor links a packet whose digest is wrong too, as a number without a message. Once that is proved, the
-//! number is dropped at once. Who exchanges the message of a true packet has no proof of it.
+//! The coprocessor links a packet with a wrong digest as a sequence number without a message. Once a signature proves
+//! this, the receiver drops the sequence number at once. An attacker who replaces the message of a genuine packet has
+//! no such proof.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +23,11 @@ use crate::wire::{LINK_BYTES, SIGNATURE_BYTES, Stamp};
 
 #[derive(Debug, Default)]
 pub(crate) struct SignedSlot {
-    /// The time since which the number's state is proved, and the state.
+    /// Since when the state is proved, and the state.
     proved: Option<(Duration, Hash)>,
-    /// The packet with that state.
+    /// The packet with the proved state.
     accepted: Option<Accepted>,
-    /// Packets without a proof yet, the oldest first.
+    /// Packets that are not proved, the oldest first.
     candidates: Vec<Candidate>,
 }
 
@@ -35,7 +36,7 @@ struct Candidate {
     at: Duration,
     link: Hash,
     state: Hash,
-    /// [`NO_MESSAGE`] if the digest is wrong; then the message is empty.
+    /// [`NO_MESSAGE`] if the digest was wrong; then `message` is empty.
     hash: Hash,
     message: Vec<u8>,
 }
@@ -44,19 +45,19 @@ struct Candidate {
 struct Accepted {
     packet: Candidate,
     run: Run,
-    /// The number of the run's hashes that belong to later packets.
+    /// The number of hashes at the start of `run` that belong to later packets.
     n_later: usize,
 }
 
-/// A signature and the hashes that it proves.
+/// A signature and the hashes of the messages that it proves.
 #[derive(Debug, Clone)]
 struct Run {
     signature: [u8; SIGNATURE_BYTES],
-    /// Hashes of the messages, the signed one's first, each followed by its predecessor's.
+    /// From the signed packet's message backwards.
     hashes: Arc<Vec<Hash>>,
 }
 
-/// Takes a packet of this group and epoch.
+/// Handles a packet of this group and epoch.
 pub(crate) fn take(
     order: &mut Order<SignedSlot>,
     key: &VerifyingKey,
@@ -88,7 +89,7 @@ pub(crate) fn take(
     let taken = take_linked(order, key, refused, (stamp.sequence, signature, packet));
     match is_right {
         true => taken,
-        // Whatever becomes of it, it brings no message.
+        // The packet may be proved, but it delivers no message.
         false => Err(Refusal::WrongDigest),
     }
 }
@@ -132,7 +133,8 @@ fn take_linked(
     Ok(())
 }
 
-/// The number of the first packet of the chain that ends with this one: all of them wait.
+/// The first sequence number of the pending chain that ends with this packet. A member that joins in the middle of an
+/// epoch starts there.
 fn first_of_chain(order: &Order<SignedSlot>, sequence: u32, packet: &Candidate) -> u32 {
     let (mut first, mut link) = (sequence, &packet.link);
     while *link != FIRST_LINK
@@ -144,7 +146,7 @@ fn first_of_chain(order: &Order<SignedSlot>, sequence: u32, packet: &Candidate) 
     first
 }
 
-/// The state of the accepted packet with this number.
+/// The state of the packet that was accepted or delivered under this sequence number.
 fn first_state(order: &Order<SignedSlot>, sequence: u32) -> Option<Hash> {
     let number = u64::from(sequence);
     let accepted = order.known(number).and_then(|slot| slot.accepted.as_ref());
@@ -153,7 +155,7 @@ fn first_state(order: &Order<SignedSlot>, sequence: u32) -> Option<Hash> {
         .or_else(|| order.delivered(number))
 }
 
-/// Accepts a packet that a later packet's link proves; otherwise it waits for a proof.
+/// Accepts a packet if a later packet's link proves it; otherwise keeps it as a candidate.
 fn take_unsigned(
     order: &mut Order<SignedSlot>,
     refused: &mut Refused,
@@ -174,7 +176,7 @@ fn take_unsigned(
     if slot.candidates.iter().any(|it| it.state == packet.state) {
         return Err(Refusal::Replayed);
     }
-    // The newest are kept, since the true packet comes close to its proof.
+    // The newest candidates are kept, since the genuine packet comes shortly before its proof.
     let is_full = slot.candidates.len() == CANDIDATES_MAX;
     if is_full {
         slot.candidates.remove(0);
@@ -196,7 +198,7 @@ fn take_unsigned(
     }
 }
 
-/// Bounds the bytes of messages without a proof. Returns the number of packets that are forgotten.
+/// Bounds the bytes of messages without a proof. Returns the number of discarded packets.
 fn forget_oldest(order: &mut Order<SignedSlot>) -> u64 {
     let mut n_bytes: usize = order.slots_mut().map(|slot| slot.unproved_bytes()).sum();
     let mut n_forgotten = 0;
@@ -211,8 +213,8 @@ fn forget_oldest(order: &mut Order<SignedSlot>) -> u64 {
     n_forgotten
 }
 
-/// Accepts the packet with the proved state of a number, then its predecessor by its link, and so on. Returns
-/// the number of packets that had another state.
+/// Accepts the packet with the proved state, then its predecessor by its link, and so on. Returns the number of
+/// discarded candidates that had another state.
 fn walk(
     order: &mut Order<SignedSlot>,
     now: Duration,
@@ -263,7 +265,8 @@ fn walk(
     n_broken
 }
 
-/// The first number of the window follows the last that was delivered.
+/// Compares the link of the window's first packet with the state of its predecessor, which is delivered already. A
+/// difference is evidence against the sequencer.
 fn look_at_predecessor(order: &mut Order<SignedSlot>, sequence: u32, link: Hash) {
     let before = sequence - 1;
     if let Some(delivered) = order.delivered(u64::from(before))
@@ -274,7 +277,7 @@ fn look_at_predecessor(order: &mut Order<SignedSlot>, sequence: u32, link: Hash)
 }
 
 impl Accepted {
-    /// The signature and the hashes from the signed packet's down to this one's.
+    /// The signature, and the hashes from the signed packet's message to this one's.
     fn run_so_far(&self) -> ([u8; SIGNATURE_BYTES], Vec<Hash>) {
         let hashes = self.run.hashes[..=self.n_later].to_vec();
         (self.run.signature, hashes)
@@ -296,7 +299,7 @@ impl Slot for SignedSlot {
         self.accepted.as_ref().map(|_| Duration::ZERO)
     }
 
-    /// A later number says nothing that its link does not.
+    /// Only the link of the next packet can prove a packet, so a later sequence number changes nothing.
     fn follow(&mut self) {}
 
     fn settle(self) -> Settled {

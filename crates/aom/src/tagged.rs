@@ -1,19 +1,20 @@
-//! AOM-HM: verifies this receiver's tag, collects the tags of all receivers.
+//! AOM-HM: verifies this receiver's own tag, and collects the tags of all receivers.
 //!
-//! Only a packet with this receiver's own right tag proves that a number was given. Only such a packet moves
-//! the window and starts a deadline. The other shards' packets of that number cannot be verified here: who can
-//! reach this receiver can invent some. A bounded number of them is kept as candidates, and all that have the proved
-//! digest go into the certificate, so that each verifier finds its own right tag among them.
+//! Only a packet with a right tag for this receiver proves that the sequencer assigned a sequence number. Only such a
+//! packet moves the window and starts a timeout. Packets of other shards cannot be verified here, and anybody who can
+//! reach this receiver can forge them. The receiver keeps a bounded number of them as candidates. All candidates with
+//! the proved digest go into the certificate, so that each verifier finds its own right tag among them.
 //!
-//! The sequencer sends a number's shards in their order, and a network seldom changes it. So by the time of the own
-//! packet the lower shards' packets have come, and the higher shards' have not. A higher shard's candidate that came
-//! earlier may be an invented one: alone it counts only after a while. One that comes between the own packet and the
-//! true one completes the number too early; the true one is kept for certificates that are asked for later.
+//! The sequencer sends the shards of a sequence number in ascending order, and the network seldom reorders them. So
+//! when the own shard's packet comes, the lower shards' packets have come and the higher shards' have not. A higher
+//! shard's candidate that came earlier is probably forged: if a shard has no other candidate, the message waits for
+//! `SETTLE`. A forged packet that comes between the own packet and the genuine one completes the sequence number too
+//! early. The genuine packet is still kept, for certificates that are requested later.
 //!
-//! The sequencer cannot compute a digest, so it stamps a request whose digest is wrong. That packet, with a right tag
-//! and another message, proves that the number was given, but not that it has no message: anybody who has seen the
-//! packet can exchange the message. A true packet comes before any later number's, so the number is given up at the
-//! next proof of a later one.
+//! The sequencer cannot compute a digest, so it also stamps requests with a wrong digest. Such a packet, with a right
+//! tag and a message that does not match, proves that the sequence number was assigned. It does not prove that there is
+//! no message, since anybody who has seen the packet can replace its message. The genuine packet comes before that of
+//! any later sequence number, so the receiver gives up when a later one is proved.
 
 use std::time::Duration;
 
@@ -30,11 +31,11 @@ use crate::wire::{LANES, Stamp};
 pub(crate) struct TaggedSlot {
     own_shard: u8,
     proved: Option<Proved>,
-    /// The time since which a right tag has come with another message than the digest's.
+    /// Since when there is a packet with a right tag whose message does not match the digest.
     hollow_at: Option<Duration>,
-    /// A later number was proved after that.
+    /// A later sequence number was proved after `hollow_at`.
     is_void: bool,
-    /// By shard, the oldest first. Once the number is proved, all have its digest.
+    /// For each shard, the oldest first. After the proof all have the proved digest.
     candidates: Vec<Vec<Candidate>>,
 }
 
@@ -50,11 +51,11 @@ struct Proved {
 struct Candidate {
     digest: [u8; 8],
     tags: [u32; LANES],
-    /// It came before the number was proved.
+    /// The packet came before the sequence number was proved.
     is_early: bool,
 }
 
-/// Takes a packet of this group and epoch.
+/// Handles a packet of this group and epoch.
 pub(crate) fn take(
     order: &mut Order<TaggedSlot>,
     membership: &Membership,
@@ -82,7 +83,7 @@ pub(crate) fn take(
             order.tell_evidence(stamp.sequence, first, hash);
             return Err(Refusal::Replayed);
         }
-        // The other lanes' tags may differ.
+        // The packet may carry other tags for the other lanes.
         return keep(order, membership, &stamp, tags);
     }
     if u64::from(stamp.sequence) < order.next() {
@@ -99,7 +100,7 @@ pub(crate) fn take(
     slot.keep(&stamp, tags)
 }
 
-/// The digest of a number that is or was proved.
+/// The message hash of a sequence number that is proved or delivered.
 fn first_content(order: &Order<TaggedSlot>, sequence: u32) -> Option<Hash> {
     let number = u64::from(sequence);
     let proved = order.known(number).and_then(|slot| slot.proved.as_ref());
@@ -108,7 +109,7 @@ fn first_content(order: &Order<TaggedSlot>, sequence: u32) -> Option<Hash> {
         .or_else(|| order.delivered(number))
 }
 
-/// Takes a packet whose tags cannot be verified here: it waits for the proof of its number.
+/// Keeps a packet that cannot be verified here until its sequence number is proved.
 fn keep(
     order: &mut Order<TaggedSlot>,
     membership: &Membership,
@@ -126,7 +127,8 @@ fn keep(
     slot.keep(stamp, tags)
 }
 
-/// Keeps other tags of a delivered message for certificates that are asked for later: false ones may have come first.
+/// Adds further tags to a delivered message, for certificates that are requested later. The tags known at the delivery
+/// may be forged.
 fn keep_late(order: &mut Order<TaggedSlot>, stamp: &Stamp, tags: [u32; LANES]) {
     let Some((hash, known)) = order.delivered_tags(u64::from(stamp.sequence)) else {
         return;
@@ -139,7 +141,7 @@ fn keep_late(order: &mut Order<TaggedSlot>, stamp: &Stamp, tags: [u32; LANES]) {
     }
 }
 
-/// Takes a number that was given, with a message that is not the digest's.
+/// Records that a sequence number was assigned, by a packet whose message does not match its digest.
 fn take_hollow(
     order: &mut Order<TaggedSlot>,
     membership: &Membership,
@@ -171,7 +173,7 @@ impl TaggedSlot {
         self.proved = Some(proved);
     }
 
-    /// Keeps what a shard's packet says. With too many, one is forgotten.
+    /// Keeps the packet's digest and tags as a candidate. A full list loses a candidate or refuses the new one.
     fn keep(&mut self, stamp: &Stamp, tags: [u32; LANES]) -> Result<(), Refusal> {
         let is_other = |proved: &Proved| proved.digest != stamp.digest;
         if self.proved.as_ref().is_some_and(is_other) {
@@ -191,8 +193,9 @@ impl TaggedSlot {
             candidates.push(candidate);
             return Ok(());
         }
-        // Before the proof the newest are kept, since the true packet comes close to the proof. Behind it a higher
-        // shard's early candidates make room; others stay, since the true one is among them already.
+        // Before the proof the newest candidates are kept, since the genuine packet comes shortly before the proof.
+        // After the proof, new packets of a higher shard replace its early candidates. Other shards keep theirs, which
+        // include the genuine packet.
         let idx = match self.proved {
             None => Some(0),
             Some(_) if stamp.shard > self.own_shard => candidates.iter().position(|it| it.is_early),
@@ -205,7 +208,7 @@ impl TaggedSlot {
         Err(Refusal::TooMany)
     }
 
-    /// Whether the true packet of a shard is among its candidates in a network that keeps the order.
+    /// Returns whether the shard's candidates include the genuine packet, if the network does not reorder.
     fn is_there(&self, shard: u8) -> bool {
         let mut candidates = self.candidates[usize::from(shard)].iter();
         candidates.any(|candidate| shard <= self.own_shard || !candidate.is_early)

@@ -1,7 +1,7 @@
-//! Datagrams of authenticated ordered multicast (docs/aom.md, "On the wire"), read and written.
+//! Reads and writes the datagrams of authenticated ordered multicast (docs/aom.md, "On the wire").
 //!
-//! All numbers are big endian. A request is as long as the packets that the sequencer makes of it,
-//! so no step changes a length.
+//! All numbers are big endian. A request is as long as the packets that the sequencer makes from it, so no step changes
+//! a packet's length.
 
 use sha2::{Digest, Sha256};
 
@@ -10,20 +10,20 @@ use crate::confirm::Confirm;
 
 /// The UDP port of requests.
 pub const UDP_PORT: u16 = 60004;
-/// Bytes of the header of all kinds.
+/// The length of the header that requests, tagged and signed packets share.
 pub const HEADER_BYTES: usize = 20;
-/// Tags in one packet.
+/// The number of tags in a packet.
 pub const LANES: usize = 4;
-/// Header and tags; the message is behind them.
+/// Header and tags; the message follows.
 pub const TAGGED_BYTES: usize = HEADER_BYTES + 4 * LANES;
-/// A signature on the wire: r and s, 64 bytes, the last first.
+/// The length of a signature: r and s as one string of bytes, reversed.
 pub const SIGNATURE_BYTES: usize = 64;
-/// The state of the predecessor in the chain.
+/// The length of a link: the predecessor's state.
 pub const LINK_BYTES: usize = 32;
-/// Header, signature and link; the message is behind them.
+/// Header, signature and link; the message follows.
 pub const SIGNED_BYTES: usize = HEADER_BYTES + SIGNATURE_BYTES + LINK_BYTES;
 
-/// A group's authenticator.
+/// How the sequencer authenticates a group's packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {
     /// AOM-HM: a tag for each receiver.
@@ -33,7 +33,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// The offset of the message.
+    /// The offset of the message in a datagram.
     #[must_use]
     pub fn overhead_bytes(self) -> usize {
         match self {
@@ -43,37 +43,37 @@ impl Variant {
     }
 }
 
-/// The kind that a datagram claims; it is not authenticated.
+/// The first byte of a datagram; it is not authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Request = 1,
     Tagged = 2,
     Signed = 3,
-    /// A confirm of a member to the other members.
+    /// A member's confirm to the other members.
     Confirm = 4,
 }
 
-/// The sequencer's stamp.
+/// What the sequencer writes into a packet's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// The epoch.
+    /// The epoch of the sequence number.
     pub epoch: u32,
-    /// The shard: the four receivers of the tags; 0 in a signed packet.
+    /// The shard whose four tags the packet carries; 0 in a signed packet.
     pub shard: u8,
     /// The group's number.
     pub group: u16,
-    /// From 1 on; 0 means no number.
+    /// The sequence number, from 1 on; 0 is invalid.
     pub sequence: u32,
     /// The first 8 bytes of SHA-256(message), as the sender claims.
     pub digest: [u8; 8],
 }
 
-/// A packet of the sequencer, not verified.
+/// A packet of the sequencer, parsed but not verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Its stamp.
+    /// The sequencer's stamp.
     pub stamp: Stamp,
-    /// Its proof.
+    /// The proof of the stamp.
     pub authenticator: Authenticator,
     /// The sender's payload.
     pub message: &'a [u8],
@@ -82,33 +82,33 @@ pub struct Packet<'a> {
 /// The proof of a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authenticator {
-    /// Tags for the receivers of a shard.
+    /// The tags for the four receivers of a shard.
     Tags([u32; LANES]),
-    /// A place in the chain.
+    /// A link of the chain, and possibly a signature.
     Chained {
-        /// In the wire's byte order; `None`: a later packet is signed.
+        /// The signature in the wire's byte order; `None` if only a later packet is signed.
         signature: Option<[u8; SIGNATURE_BYTES]>,
         /// The predecessor's state.
         link: [u8; LINK_BYTES],
     },
 }
 
-/// A confirm to another member; not verified.
+/// A confirm to another member, parsed but not verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfirmPacket {
     /// The group's number.
     pub group: u16,
-    /// The epoch.
+    /// The epoch of the sequence number.
     pub epoch: u32,
     /// The member's statement.
     pub confirm: Confirm,
 }
 
-/// Kind, epoch, member, group, number.
+/// Kind, epoch, member, group, sequence number.
 const CONFIRM_HEADER_BYTES: usize = 12;
 
 impl ConfirmPacket {
-    /// Reads a UDP payload; `None` if it is no confirm.
+    /// Reads a UDP payload; `None` if it is not a confirm.
     #[must_use]
     pub fn read(datagram: &[u8]) -> Option<ConfirmPacket> {
         let (header, rest) = datagram.split_first_chunk::<CONFIRM_HEADER_BYTES>()?;
@@ -127,7 +127,7 @@ impl ConfirmPacket {
         })
     }
 
-    /// The bytes on the wire.
+    /// Serializes the confirm as a UDP payload.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let Confirm {
@@ -147,23 +147,23 @@ impl ConfirmPacket {
     }
 }
 
-/// The reason why a datagram is no packet of the sequencer.
+/// The reason why a datagram is not a packet of the sequencer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Shorter than its headers.
+    /// The datagram is shorter than its headers.
     #[error("expected {expected} bytes or more, found {found}")]
     Truncated {
         /// The length that the headers need.
         expected: usize,
-        /// The actual length.
+        /// The length of the datagram.
         found: usize,
     },
-    /// Neither tagged nor signed.
+    /// The kind is neither tagged nor signed.
     #[error("expected a tagged (2) or signed (3) packet, found kind {0}")]
     Kind(u8),
 }
 
-/// The first 8 bytes of SHA-256(message): the digest that is stamped.
+/// The digest that the sequencer stamps: the first 8 bytes of SHA-256(message).
 #[must_use]
 pub fn digest_of(message: &[u8]) -> [u8; 8] {
     let mut digest = [0; 8];
@@ -171,7 +171,7 @@ pub fn digest_of(message: &[u8]) -> [u8; 8] {
     digest
 }
 
-/// The bytes of a request to a group.
+/// Serializes a request to a group.
 #[must_use]
 pub fn request(variant: Variant, group: u16, message: &[u8]) -> Vec<u8> {
     let mut datagram = vec![0; variant.overhead_bytes() + message.len()];
@@ -183,11 +183,11 @@ pub fn request(variant: Variant, group: u16, message: &[u8]) -> Vec<u8> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a UDP payload.
+    /// Parses a UDP payload without verifying it.
     ///
     /// # Errors
     ///
-    /// If it is too short, or not a packet of the sequencer.
+    /// If the datagram is too short, or is neither a tagged nor a signed packet.
     pub fn read(datagram: &'a [u8]) -> Result<Packet<'a>, WireError> {
         let truncated = |expected| WireError::Truncated {
             expected,
@@ -212,7 +212,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// The bytes on the wire.
+    /// Serializes the packet as a UDP payload.
     #[must_use]
     pub fn write(&self) -> Vec<u8> {
         let mut datagram = Vec::with_capacity(SIGNED_BYTES + self.message.len());
@@ -236,7 +236,7 @@ impl<'a> Packet<'a> {
 }
 
 impl Stamp {
-    /// The chain of a signed packet.
+    /// The chain to which a signed packet belongs.
     #[must_use]
     pub fn chain(&self) -> ChainId {
         ChainId {
@@ -289,7 +289,7 @@ fn read_tags(rest: &[u8]) -> Option<(Authenticator, &[u8])> {
     Some((Authenticator::Tags(std::array::from_fn(tag)), message))
 }
 
-/// A signature of zeros means that there is none: neither r nor s is ever zero.
+/// All zeros mean that there is no signature: r and s of a real one are never zero.
 fn read_chained(rest: &[u8]) -> Option<(Authenticator, &[u8])> {
     let (signature, rest) = rest.split_first_chunk::<SIGNATURE_BYTES>()?;
     let (link, message) = rest.split_first_chunk::<LINK_BYTES>()?;
@@ -355,7 +355,7 @@ mod tests {
             let request = request(variant, 0x0304, b"message");
             assert_eq!(request.len(), packets()[packet].write().len());
             assert_eq!(request[..8], [1, 0, 0, 0, 0, 0, 3, 4]);
-            // SHA-256("message") begins so.
+            // The first 8 bytes of SHA-256("message").
             assert_eq!(
                 request[12..20],
                 [0xab, 0x53, 0x0a, 0x13, 0xe4, 0x59, 0x14, 0x98]

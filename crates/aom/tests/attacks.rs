@@ -1,6 +1,6 @@
-//! Receivers under attack: who can reach them sends what it likes, a sender asks for wrong digests, a sequencer lies.
-//! What must hold: no two honest receivers deliver different messages under one number, true messages are delivered,
-//! and memory stays within its bound.
+//! Receivers under attack: by anybody who can send datagrams to them, by senders with wrong digests, and by a lying
+//! sequencer. No two honest receivers may deliver different messages under one sequence number, genuine messages must
+//! be delivered, and memory must stay within its bound.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,10 +22,10 @@ use common::{GROUP, NOW, Signing, Tagging, events, message, told};
 mod allocated;
 mod common;
 
-/// Of a datagram.
+/// The digest's offset in a datagram.
 const DIGEST_AT: usize = 12;
 
-/// The same packet with other tags, as somebody sends it who knows no key.
+/// The same packet with random tags, as an attacker without keys sends it.
 fn with_false_tags(packet: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut spoiled = packet.to_vec();
     rng.fill(&mut spoiled[HEADER_BYTES..TAGGED_BYTES]);
@@ -36,7 +36,7 @@ fn with_message(packet: &[u8], overhead_bytes: usize, message: &[u8]) -> Vec<u8>
     [&packet[..overhead_bytes], message].concat()
 }
 
-/// When false packets of another shard come.
+/// When false packets of another shard arrive.
 #[derive(Debug, Clone, Copy)]
 enum Spoiled {
     BeforeAll,
@@ -97,15 +97,15 @@ fn false_tags_of_other_shards_spoil_neither_messages_nor_certificates() {
                     panic!("expected message {number}, found {event:?}: {case}");
                 };
                 assert_eq!(found.payload, message(number));
-                // With the right digest and between the two packets of the switch, the false ones complete the number:
-                // the certificate then convinces the own shard only.
+                // False packets with the right digest that come between the switch's two packets complete the sequence
+                // number. The certificate then convinces only the own shard.
                 let is_first = place < 4 && has_right_digest;
                 let verifiers = match when {
                     Spoiled::BetweenShards if is_first => 0..4,
                     _ => 0..n_receivers,
                 };
                 convince(&sequencer, verifiers, &found, &case);
-                // The last of them are still known, with the true packet that came behind.
+                // Recent messages also have a certificate with the genuine packet, which came after the false ones.
                 if let Some(certificate) = receiver.certificate(number) {
                     let found = Message {
                         certificate,
@@ -120,7 +120,7 @@ fn false_tags_of_other_shards_spoil_neither_messages_nor_certificates() {
     }
 }
 
-/// Each of these members finds its own right tag in a certificate, and none of another message.
+/// Asserts that each of these members accepts the certificate for this message, and for no other.
 fn convince(sequencer: &Tagging, verifiers: Range<u8>, found: &Message, case: &str) {
     let n_receivers = sequencer.keys.len() as u8;
     let bytes = found.certificate.to_bytes();
@@ -172,7 +172,7 @@ fn a_stamped_number_with_a_wrong_digest_is_dropped_at_once_by_everybody() {
             let mut receiver = sequencer.receiver(n_receivers, place);
             let shards = u64::from(n_receivers.div_ceil(4));
             for number in 1..=100 {
-                // The sender's digest is of another message; the sequencer cannot know.
+                // The sender's digest belongs to another message; the sequencer cannot check it.
                 let overhead_bytes = TAGGED_BYTES;
                 for packet in sequencer.packets(number, &message(number)) {
                     let packet = match number % 2 {
@@ -203,7 +203,7 @@ fn a_wrong_digest_at_the_end_is_dropped_like_any_number_that_is_known_to_be_give
     assert_eq!(told(&mut receiver), [(1, None)]);
 }
 
-/// Another member has the same packet, with everybody's tags, and exchanges its message.
+/// The attacker is a member: it has the same packet with all tags, and replaces the message.
 #[test]
 fn an_exchanged_message_drops_no_number_whose_packet_comes_in_its_order() {
     let sequencer = Tagging::new(5, 3);
@@ -219,7 +219,8 @@ fn an_exchanged_message_drops_no_number_whose_packet_comes_in_its_order() {
             receiver.handle_timeout(NOW + SETTLE);
             assert_eq!(told(&mut receiver), [(number, Some(message(number)))]);
         }
-        // Of what follows a loss nothing is known: the number is waited for.
+        // After a loss, a packet with a replaced message does not end the wait: its sequence number may still have a
+        // message.
         let lost = sequencer.packets(101, &message(101));
         for packet in sequencer.packets(102, &message(102)) {
             receiver.handle_datagram(NOW, &packet);
@@ -237,7 +238,7 @@ fn an_exchanged_message_drops_no_number_whose_packet_comes_in_its_order() {
     }
 }
 
-/// A number that the signer linked without a message, as it does if the digest is wrong.
+/// A packet that the signer linked without a message, as it does for a wrong digest.
 fn void(signing: &mut Signing, is_signed: bool) -> Vec<u8> {
     signing.void_packet(b"not what the digest is of", is_signed)
 }
@@ -325,7 +326,7 @@ fn byzantine(sequencer: &Tagging, n_members: u8, member: u8) -> Confirming {
     Confirming::new(membership, 1, key_of(member)).expect("a membership")
 }
 
-/// The most that one receiver may hold with messages as short as these: docs/aom.md has it.
+/// The memory bound of one receiver with messages as short as here; docs/aom.md states it.
 const RECEIVER_BYTES_MAX: usize = 64 << 20;
 
 #[test]
@@ -359,7 +360,7 @@ fn a_gap_to_the_last_number_takes_no_memory_in_any_mode() {
             "{found:?}"
         );
     }
-    // Without the others' confirms it delivers nothing: all numbers are one drop.
+    // No other member confirms, so nothing is delivered, and all sequence numbers are one drop.
     let found: Vec<_> = std::iter::from_fn(|| confirming.poll_event()).collect();
     let everything = DropNotification {
         last: u32::MAX,
@@ -377,7 +378,7 @@ fn confirms_and_messages_without_a_quorum_stay_within_the_window() {
     let mut member = byzantine(&sequencer, n_members, 0);
     let before = allocated::bytes();
     let mut most = 0;
-    // No member but a liar confirms, and it skips ahead as far as it can.
+    // Only the liar confirms to the member, and the sequence numbers skip ahead.
     for number in (1..20 * WINDOW).step_by(7) {
         for packet in sequencer.packets(number, &message(number)) {
             liar.handle_datagram(NOW, &packet);
@@ -399,7 +400,7 @@ fn confirms_and_messages_without_a_quorum_stay_within_the_window() {
     assert!(most < 4 << 20, "{most} bytes");
 }
 
-/// The sequencer lies at random, member 3 confirms to each what it likes to hear, and the network loses and invents.
+/// The sequencer sends either content at random, member 3 confirms both, and the network loses and forges packets.
 #[test]
 fn a_lying_sequencer_and_a_lying_member_divide_no_members_that_confirm() {
     for seed in 0..10 {
@@ -424,7 +425,7 @@ fn a_lying_sequencer_and_a_lying_member_divide_no_members_that_confirm() {
                 datagrams.extend(std::iter::from_fn(|| member.poll_transmit()));
             }
             for member in honest.iter_mut().chain(&mut liars) {
-                // The sequencer's packets were given: what is left are confirms.
+                // All but the first two datagrams are confirms; the sequencer's packets are delivered already.
                 for datagram in &datagrams[2..] {
                     member.handle_datagram(now, &hostile(&mut rng, &datagrams));
                     if rng.u8(..10) > 0 {
@@ -456,7 +457,7 @@ fn a_lying_sequencer_and_a_lying_member_divide_no_members_that_confirm() {
     }
 }
 
-/// A hostile datagram: a true one altered, one of another group or epoch, a huge number, or noise.
+/// A genuine datagram that is altered, of another group or epoch or with a huge sequence number, or noise.
 fn hostile(rng: &mut Rng, honest: &[Vec<u8>]) -> Vec<u8> {
     let mut datagram = honest[rng.usize(..honest.len())].clone();
     match rng.u8(..8) {
@@ -488,13 +489,13 @@ fn hostile(rng: &mut Rng, honest: &[Vec<u8>]) -> Vec<u8> {
     datagram
 }
 
-/// Gives honest packets, some lost, among hostile ones to a receiver, and returns its messages.
+/// Passes genuine packets, some of them lost, among hostile ones to a receiver, and returns the delivered messages.
 fn attacked(
     rng: &mut Rng,
     receiver: &mut Receiver,
     of_numbers: &[Vec<Vec<u8>>],
 ) -> HashMap<u32, Vec<u8>> {
-    // What an attacker may have seen.
+    // The packets that the attacker may have seen.
     let mut honest: Vec<Vec<u8>> = Vec::new();
     let mut delivered = HashMap::new();
     let (mut now, mut next) = (NOW, 1u64);
@@ -576,7 +577,7 @@ fn forgers_of_long_unsigned_messages_meet_the_bound_of_the_memory() {
     let mut rng = Rng::with_seed(1);
     for n in 0..4000u32 {
         let link = std::array::from_fn(|_| rng.u8(..));
-        // The state need not be right, the digest must.
+        // The receiver keeps an unsigned message whatever its link is, but only if the digest is right.
         let forged = signing.packet_of(2 + n % (WINDOW - 1), link, &long, false);
         receiver.handle_datagram(NOW + Duration::from_micros(n.into()), &forged);
     }
@@ -585,7 +586,6 @@ fn forgers_of_long_unsigned_messages_meet_the_bound_of_the_memory() {
     assert!(receiver.refused().too_many > 3000);
 }
 
-/// A signed group's number 0 in epoch 0 aside, no group has the published block.
 #[test]
 fn a_state_without_a_message_is_none_with_one() {
     let signing = Signing::new(1);

@@ -1,4 +1,4 @@
-//! A network that may lie: members deliver what a quorum has confirmed.
+//! Byzantine network mode: members deliver what a quorum has confirmed.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ impl Group {
         Group { sequencer, members }
     }
 
-    /// Gives the packets of a number to some members.
+    /// Delivers the packets of a sequence number to some members.
     fn deliver(&mut self, sequence: u32, message: &[u8], members: &[usize]) {
         for packet in self.sequencer.packets(sequence, message) {
             for member in members {
@@ -52,7 +52,7 @@ impl Group {
         }
     }
 
-    /// Carries all confirms but those that `is_lost` from one member to another.
+    /// Delivers all confirms, except those for which `is_lost(from, to)` holds.
     fn exchange(&mut self, is_lost: impl Fn(usize, usize) -> bool) {
         for from in 0..self.members.len() {
             while let Some(datagram) = self.members[from].poll_transmit() {
@@ -124,7 +124,7 @@ fn quorums_of_any_two_contents_share_more_members_than_may_lie() {
 
 #[test]
 fn a_sequencer_that_lies_divides_receivers_and_not_members_that_confirm() {
-    // Two halves of a group get different messages under one number, each with right tags.
+    // The two halves of a group get different messages under one sequence number, each with right tags.
     let mut plain: Vec<Receiver> = (0..4)
         .map(|member| Tagging::new(4, 1).receiver(4, member))
         .collect();
@@ -158,7 +158,7 @@ fn a_sequencer_that_lies_divides_receivers_and_not_members_that_confirm() {
 
 #[test]
 fn with_a_lying_member_beside_the_lying_sequencer_one_content_at_most_is_delivered() {
-    // Member 3 says to each half that it has what that half has.
+    // Member 3 confirms to each half the content that the half has.
     let mut group = Group::new(4);
     let mut double =
         Confirming::new(membership(&group.sequencer, 4, 3), 1, key_of(3)).expect("a membership");
@@ -188,7 +188,7 @@ fn one_member_that_says_nothing_holds_nobody_up() {
     for member in 0..3 {
         assert_eq!(group.told(member), [(1, Some(b"one".to_vec()))]);
     }
-    // It has confirms of it, and not the message: with the next it learns that it has none.
+    // Member 3 has only the confirms, and not the message. The next message shows it the gap.
     group.deliver(2, b"two", &[0, 1, 2, 3]);
     group.exchange(|_, _| false);
     group.time_out(Duration::from_secs(1));
@@ -217,7 +217,7 @@ fn confirms_that_are_forged_doubled_or_late_are_refused_and_counted() {
     member.handle_datagram(NOW, &first);
     let expected = RefusedConfirms {
         strangers: 3,
-        // Another member's name under it, another hash, another signature.
+        // Altered: the member's number, the hash, the signature.
         forged: 4,
         late: 1,
         contradictory: 0,

@@ -71,7 +71,7 @@ fn a_certificate_with_one_bit_altered_does_not_verify() {
     assert!(!verifies(&certificate, b"messagf"));
     let whole = certificate.to_bytes();
     assert_eq!(Certificate::from_bytes(&whole), Ok(certificate.clone()));
-    // All but the tags of the others, which only they can verify.
+    // All bits except the other receivers' tags, which this receiver cannot verify.
     let own = 15 * 8..(15 + 1 + 4) * 8;
     for bit in (0..15 * 8).chain(own) {
         let mut bytes = whole.clone();
@@ -104,7 +104,7 @@ fn packets_in_any_order_are_delivered_in_order_and_none_is_a_drop() {
         for packet in &packets {
             receiver.handle_datagram(NOW, packet);
         }
-        // Packets of the other shard that overtook the own one count after a while.
+        // Packets of the other shard that came before the own packet count only after `SETTLE`.
         receiver.handle_timeout(NOW + SETTLE);
         let expected: Vec<_> = (1..=100)
             .map(|number| (number, Some(message(number))))
@@ -116,7 +116,7 @@ fn packets_in_any_order_are_delivered_in_order_and_none_is_a_drop() {
 #[test]
 fn a_lost_packet_is_one_drop_before_the_next_message() {
     let sequencer = Tagging::new(5, 1);
-    // Of the own shard, of the other, or all of them.
+    // The packet of the own shard, of the other shard, or both are lost.
     for lost in [vec![0], vec![1], vec![0, 1]] {
         let mut receiver = sequencer.receiver(5, 1);
         for number in 1..=3 {
@@ -141,7 +141,6 @@ fn a_lost_packet_is_one_drop_before_the_next_message() {
     }
 }
 
-/// One of the counters.
 type Reason = fn(&mut Refused) -> &mut u64;
 
 #[test]
@@ -156,7 +155,7 @@ fn what_is_forged_replayed_or_of_others_is_refused_and_counted() {
     let sequencer = Tagging::new(5, 2);
     let mut receiver = sequencer.receiver(5, 1);
     let whole = sequencer.packets(1, b"message");
-    // The second tag, from byte 24 on, is this receiver's.
+    // This receiver's tag is the second, at byte 24.
     let expected: [(usize, u8, Reason); 10] = [
         (0, 1, |refused| &mut refused.malformed),
         (1, 1, |refused| &mut refused.other_epoch),
@@ -178,7 +177,7 @@ fn what_is_forged_replayed_or_of_others_is_refused_and_counted() {
         receiver.handle_datagram(NOW, &packet);
         assert_eq!(receiver.refused(), counter, "byte {at}");
         assert_eq!(events(&mut receiver), []);
-        // A right tag with another message proves that the number was given.
+        // A right tag proves that the sequence number was assigned, even with another message.
         let is_given = at == TAGGED_BYTES;
         assert_eq!(receiver.poll_timeout().is_some(), is_given, "byte {at}");
     }
@@ -365,7 +364,7 @@ fn who_joins_an_epoch_that_has_begun_hears_from_the_first_number_that_it_proves(
     let sequencer = Tagging::new(3, 2);
     for first in [1, 7, 5000, u32::MAX - 2] {
         let mut receiver = Receiver::new(sequencer.membership(3, 0), FIRST_PROVED).expect("whole");
-        // What it cannot prove tells it nothing.
+        // A packet with a wrong tag does not set the first sequence number.
         let mut forged = sequencer.packets(first + 1, b"forged").remove(0);
         forged[20] ^= 1;
         receiver.handle_datagram(NOW, &forged);

@@ -1,4 +1,4 @@
-//! A receiver of AOM-PK: what waits for a signature, and chains that are broken.
+//! A receiver of AOM-PK: packets that wait for a signature, and broken chains.
 
 use aom::certificate::{Certificate, Proof};
 use aom::chain::FIRST_LINK;
@@ -11,10 +11,10 @@ use common::{NOW, Signing, events, message, told};
 
 mod common;
 
-/// Where the link stands in a signed packet (docs/aom.md, "On the wire").
+/// The link's offset in a signed packet (docs/aom.md, "On the wire").
 const LINK_AT: usize = 84;
 
-/// Packets 1 to `last`, signed where the number is a multiple of `every`.
+/// Packets 1 to `last`, of which those whose sequence number is a multiple of `every` are signed.
 fn chain(signing: &mut Signing, last: u32, every: u32) -> Vec<Vec<u8>> {
     (1..=last)
         .map(|number| signing.packet(&message(number), number % every == 0))
@@ -62,7 +62,7 @@ fn who_joins_an_epoch_that_has_begun_hears_from_the_first_number_of_the_chain_th
         }
         assert_eq!(told(&mut receiver), all(n_missed + 1..=8));
     }
-    // A packet that is not its successor's predecessor begins nothing.
+    // The receiver does not start at a packet whose state is not its successor's link.
     let mut signing = Signing::new(1);
     let packets = chain(&mut signing, 4, 4);
     let mut forged = packets[1].clone();
@@ -137,7 +137,7 @@ fn a_lost_packet_is_a_drop_with_all_before_it_back_to_the_last_signature() {
         }
     }
     assert_eq!(told(&mut receiver), all(1..=4));
-    // 5 and 6 have no signature of their own, and 7, which would vouch for them, is missing.
+    // 5 and 6 have no signature of their own, and 7, whose link would prove them, is missing.
     assert_eq!(receiver.poll_timeout(), Some(NOW + PATIENCE));
     receiver.handle_timeout(NOW + PATIENCE);
     let expected: Vec<_> = [(5, None), (6, None), (7, None)]
@@ -182,7 +182,7 @@ fn a_link_that_is_not_the_predecessors_refuses_what_is_before_up_to_the_last_sig
         receiver.handle_datagram(NOW, packet);
     }
     assert_eq!(told(&mut receiver), all(1..=2));
-    // Somebody who does not know the key changes number 3, and its digest with it.
+    // An attacker without the key replaces packet 3, message and digest.
     let third = signing.packet(&message(3), false);
     let link: [u8; 32] = third[84..116].try_into().expect("a link");
     let fourth = signing.packet(&message(4), true);
@@ -228,7 +228,7 @@ fn forgers_neither_move_the_window_nor_fill_the_memory() {
     }
     assert_eq!(receiver.refused().too_many, 100 - CANDIDATES_MAX as u64);
     assert_eq!(receiver.poll_timeout(), None);
-    // A signed one has room still.
+    // A signed packet is accepted although the candidates are full.
     receiver.handle_datagram(NOW, &signing.packet_of(2, [1; 32], b"signed", true));
     receiver.handle_timeout(NOW + PATIENCE);
     let expected = [(1, None), (2, Some(b"signed".to_vec()))];
@@ -252,7 +252,7 @@ fn two_contents_that_are_signed_under_one_number_are_evidence() {
         ),
         "{found:?}"
     );
-    // A chain that goes on from what was not delivered says the same.
+    // Packet 2 of a fork, whose link is not the delivered packet's state, is evidence too.
     let mut fork = Signing::new(1);
     let _ = fork.packet(b"other", true);
     receiver.handle_datagram(NOW, &fork.packet(b"second", true));
@@ -267,7 +267,6 @@ fn two_contents_that_are_signed_under_one_number_are_evidence() {
     );
 }
 
-/// One of the counters.
 type Reason = fn(&mut Refused) -> &mut u64;
 
 #[test]

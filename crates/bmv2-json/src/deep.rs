@@ -1,4 +1,4 @@
-//! JSON that is nested deeper than serde_json reads by itself, as that of a long expression is.
+//! Reads JSON that is nested deeper than serde_json's limit, for example a long expression.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use serde::de::DeserializeOwned;
 
 use crate::limits;
 
-/// How deep a file may be nested to be read on the caller's stack: serde_json's own limit.
+/// The deepest nesting that is read on the caller's stack: below serde_json's own limit of 128.
 const USUAL_DEPTH: usize = 100;
-/// Bytes of stack for a deeper one, up to 32 KiB for each level, of which the system gives what is used.
+/// Stack for a deeper file: up to 32 KiB for each level. The system backs only the pages that are used.
 const DEEP_STACK_BYTES: usize = 64 << 20;
 
 /// Why a file is not read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// It is no JSON, or not of the type that was asked for.
+    /// Not JSON, or not of the requested type.
     NoJson(serde_json::Error),
-    /// How deep it is nested, more than [`limits::JSON_DEPTH_MAX`].
+    /// The nesting depth found, more than [`limits::JSON_DEPTH_MAX`].
     TooDeep(usize),
 }
 
@@ -35,10 +35,10 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Reads a file's bytes.
+/// Deserialises JSON bytes.
 ///
 /// # Errors
-/// [`ReadError`].
+/// The bytes are no JSON, do not fit `T`, or are nested deeper than [`limits::JSON_DEPTH_MAX`].
 pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, ReadError> {
     let depth = depth(json);
     if depth > limits::JSON_DEPTH_MAX {
@@ -47,7 +47,7 @@ pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, ReadError> {
     if depth <= USUAL_DEPTH {
         return serde_json::from_slice(json).map_err(ReadError::NoJson);
     }
-    // Reading is recursive.
+    // Deserialisation is recursive.
     let read = stacker::grow(DEEP_STACK_BYTES, || {
         let mut reader = serde_json::Deserializer::from_slice(json);
         reader.disable_recursion_limit();
@@ -58,7 +58,7 @@ pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, ReadError> {
     read.map_err(ReadError::NoJson)
 }
 
-/// How deep objects and lists are nested, in a text that is JSON.
+/// The deepest nesting of objects and lists, if the text is JSON.
 fn depth(json: &[u8]) -> usize {
     let (mut depth, mut deepest, mut is_string, mut is_escaped) = (0_usize, 0, false, false);
     for byte in json {

@@ -8,27 +8,22 @@ use crate::FieldRef;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "value", rename_all = "snake_case")]
 pub enum Value {
-    /// A header field.
     Field(FieldRef),
     /// A constant in hexadecimal, big endian, perhaps with a sign.
     Hexstr(String),
-    /// A truth value.
     Bool(bool),
-    /// A text.
     String(String),
-    /// A computed value; wrapped once more wherever p4c does so.
+    /// p4c may wrap an expression in further ones; the wrapping is kept.
     Expression(Box<Expression>),
     /// An action parameter, by position, inside an expression.
     Local(u32),
     /// An action parameter, by position, as a primitive's argument.
     RuntimeData(u32),
-    /// A header instance.
+    /// Name of a header instance.
     Header(String),
-    /// A header stack.
+    /// Name of a header stack.
     HeaderStack(String),
-    /// A header union.
     HeaderUnion(String),
-    /// A stack of header unions.
     HeaderUnionStack(String),
     /// A field of the last valid header of a stack.
     StackField(FieldRef),
@@ -36,17 +31,13 @@ pub enum Value {
     UnionStackField((String, String, String)),
     /// Bit offset and width, in a parser only.
     Lookahead((u32, u32)),
-    /// A register array and the expression that gives the index.
+    /// A register array and the expression for the index.
     Register((String, Box<Value>)),
-    /// A named calculation.
+    /// Name of a calculation.
     Calculation(String),
-    /// A register array as an argument.
     RegisterArray(String),
-    /// A counter array as an argument.
     CounterArray(String),
-    /// A meter array as an argument.
     MeterArray(String),
-    /// An extern instance as an argument.
     Extern(String),
     /// A parser's `extract` into a header instance.
     Regular(String),
@@ -57,7 +48,7 @@ pub enum Value {
     /// The arguments of `log_msg`.
     #[serde(deserialize_with = "parameters")]
     ParametersVector(Vec<Value>),
-    /// In a calculation: all that follows the last header named.
+    /// In a calculation: the packet's bytes behind the last header named.
     Payload(Option<String>),
 }
 
@@ -79,9 +70,7 @@ fn parameters<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<V
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Expression {
-    /// An operation.
     Op(Operation),
-    /// An operand in parentheses.
     Value(Value),
 }
 
@@ -103,8 +92,6 @@ pub struct Operation {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Operand {
-    /// The usual object.
     Value(Value),
-    /// A member's position.
     Index(u32),
 }

@@ -1,8 +1,10 @@
-//! The BMv2 JSON format that compiler and switch agree on: serde types, and the limits that both hold.
+//! BMv2's JSON format, which the compiler writes and the switch reads: serde types, and limits that both enforce.
 //!
-//! Written by `p4-compiler`, read by `dataplane`; both also exchange it with the other world, so
-//! every attribute that p4c writes is representable and unknown attributes are ignored on
-//! reading. Source: behavioral-model, `docs/JSON_format.md`, format version 2.23.
+//! Other tools exchange these files too, so every attribute that p4c writes is representable, and reading ignores
+//! unknown attributes. Source: behavioral-model, `docs/JSON_format.md`, format version 2.23.
+//!
+//! Unless a field says otherwise, `name` is the name in the P4 program and `id` is unique among objects of the same
+//! type.
 
 mod control;
 mod deep;
@@ -17,74 +19,62 @@ pub use parser::*;
 
 use serde::{Deserialize, Serialize};
 
-/// The format version this crate writes; any 2.x file is read.
+/// The format version that this crate writes; it reads any 2.x file.
 pub const FORMAT_VERSION: [u32; 2] = [2, 23];
 
 /// A whole BMv2 JSON file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Program {
-    /// Every header type, the user metadata's (`scalars`) and the architecture's included.
+    /// All header types, with user metadata (`scalars`) and the architecture's metadata.
     pub header_types: Vec<HeaderType>,
-    /// Every header instance; the order is the order of the ids.
+    /// All header instances, ordered by id.
     pub headers: Vec<Header>,
-    /// Header stacks.
     pub header_stacks: Vec<HeaderStack>,
-    /// Header union types.
     pub header_union_types: Vec<HeaderUnionType>,
-    /// Header unions.
     pub header_unions: Vec<HeaderUnion>,
-    /// Stacks of header unions.
     pub header_union_stacks: Vec<HeaderUnionStack>,
-    /// Field lists that clone, resubmit, recirculate and digest refer to by id.
+    /// Clone, resubmit, recirculate and digest refer to field lists by id.
     pub field_lists: Vec<FieldList>,
     /// Every `error` constant and its number.
     pub errors: Vec<(String, u32)>,
-    /// Every enum and its constants.
     pub enums: Vec<Enum>,
-    /// The parsers; v1model has one.
+    /// v1model has one parser.
     pub parsers: Vec<Parser>,
-    /// Parser value sets.
     pub parse_vsets: Vec<ParseVset>,
-    /// The deparsers; v1model has one.
+    /// v1model has one deparser.
     pub deparsers: Vec<Deparser>,
-    /// Meters.
     pub meter_arrays: Vec<MeterArray>,
-    /// Counters, direct ones too.
+    /// Direct counters are among them.
     pub counter_arrays: Vec<CounterArray>,
-    /// Registers.
     pub register_arrays: Vec<RegisterArray>,
-    /// Named hash and checksum computations.
+    /// Hash and checksum computations that have a name.
     pub calculations: Vec<Calculation>,
-    /// Digests.
     pub learn_lists: Vec<LearnList>,
-    /// Actions.
     pub actions: Vec<Action>,
     /// Ingress and egress.
     pub pipelines: Vec<Pipeline>,
-    /// Checksums that are verified after parsing and updated before deparsing.
     pub checksums: Vec<Checksum>,
-    /// Fields on which arithmetic is allowed though nothing else uses them.
+    /// Fields that need arithmetic though no expression in the program uses them.
     pub force_arith: Vec<FieldRef>,
-    /// Extern instances that have no array of their own above.
+    /// Extern instances other than meters, counters and registers.
     pub extern_instances: Vec<ExternInstance>,
-    /// The target's name for a field, and the program's.
+    /// The target's name of a field, then the program's.
     pub field_aliases: Vec<(String, FieldRef)>,
-    /// The source's path.
+    /// Path of the P4 source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Version and compiler.
     #[serde(rename = "__meta__")]
     pub meta: Meta,
 }
 
-/// Reading and writing is compiled here once, not anew in each crate that does it.
+/// These methods compile serde's code once, here, and not in each crate that reads or writes a file.
 impl Program {
-    /// Reads a file's bytes.
+    /// Parses a BMv2 JSON file.
     ///
     /// # Errors
     ///
-    /// They are no JSON, not this format's, or nested deeper than [`limits::JSON_DEPTH_MAX`].
+    /// The bytes are no JSON, not of this format, or nested deeper than [`limits::JSON_DEPTH_MAX`].
     pub fn from_json(json: &[u8]) -> serde_json::Result<Self> {
         deep::from_slice(json).map_err(|error| match error {
             ReadError::NoJson(error) => error,
@@ -92,16 +82,16 @@ impl Program {
         })
     }
 
-    /// The file's text, on one line.
+    /// Returns the file's text, on one line.
     ///
     /// # Errors
     ///
-    /// None that a program of this crate's types can have.
+    /// Values of this crate's types cause none.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }
 
-    /// The file's text, indented.
+    /// Returns the file's text, indented.
     ///
     /// # Errors
     ///
@@ -111,12 +101,10 @@ impl Program {
     }
 }
 
-/// Version of the file, and its author.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
-    /// Major and minor version of the format.
+    /// Major, then minor version of the format.
     pub version: [u32; 2],
-    /// The compiler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiler: Option<String>,
 }
@@ -130,10 +118,10 @@ impl Default for Meta {
     }
 }
 
-/// Where in the P4 source something comes from.
+/// A position in the P4 source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SourceInfo {
-    /// The file's path as the compiler was given it.
+    /// The path as given to the compiler.
     pub filename: String,
     /// Line, from 1.
     pub line: u32,
@@ -143,41 +131,34 @@ pub struct SourceInfo {
     pub source_fragment: String,
 }
 
-/// A field's place: header instance, then member.
+/// Header instance, then field.
 pub type FieldRef = (String, String);
 
-/// A header type: its fields in the order of the wire.
+/// A header type: its fields in wire order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeaderType {
-    /// Name in the P4 program.
     pub name: String,
-    /// Unique among header types.
     pub id: u32,
-    /// The fields.
     pub fields: Vec<Field>,
-    /// Bytes at most, where a field has a variable width.
+    /// The longest header, in bytes, if a field has variable width.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u32>,
-    /// Bits of the variable-width field (P4_14 only; P4_16 uses `extract_VL`).
+    /// Width of the variable field in bits (P4_14 only; P4_16 uses `extract_VL`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length_exp: Option<Value>,
 }
 
-/// A field of a header type: `[name, width, signed]`, or `[name, width]`.
+/// `[name, width, signed]`, or `[name, width]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Field {
-    /// Member name.
     pub name: String,
-    /// Width in bits.
     pub width: FieldWidth,
-    /// Two's complement.
     pub signed: bool,
 }
 
-/// A field's width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldWidth {
-    /// A fixed width in bits.
+    /// In bits.
     Fixed(u32),
     /// `varbit`, written `"*"`.
     Variable,
@@ -238,111 +219,87 @@ impl<'de> Deserialize<'de> for Field {
 /// A header or metadata instance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// Name in the P4 program.
     pub name: String,
-    /// Unique among headers.
     pub id: u32,
     /// Name of its [`HeaderType`].
     pub header_type: String,
-    /// Metadata: always valid, never deparsed.
+    /// Metadata is always valid and never deparsed.
     pub metadata: bool,
-    /// Left out of the Thrift/PI interface; p4c always writes `true`.
+    /// Whether Thrift and PI leave the header out; p4c always writes `true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pi_omit: Option<bool>,
 }
 
-/// A header stack.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeaderStack {
-    /// Name in the P4 program.
     pub name: String,
-    /// Unique among stacks.
     pub id: u32,
-    /// Size in headers, as p4c writes it beside the ids.
+    /// The number of elements; p4c writes it beside the ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
-    /// Name of the elements' [`HeaderType`].
+    /// The elements' [`HeaderType`].
     pub header_type: String,
-    /// The elements, first to last.
     pub header_ids: Vec<u32>,
 }
 
-/// A header union type: its members' names and header types.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeaderUnionType {
-    /// Name in the P4 program.
     pub name: String,
-    /// Unique among union types.
     pub id: u32,
-    /// Member name and header type name.
+    /// Each member's name and header type.
     pub headers: Vec<(String, String)>,
 }
 
-/// A header union.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeaderUnion {
-    /// Name in the P4 program.
     pub name: String,
-    /// Unique among unions.
     pub id: u32,
-    /// Name of its [`HeaderUnionType`].
     pub union_type: String,
-    /// The member headers, in the type's order.
+    /// The members, in the type's order.
     pub header_ids: Vec<u32>,
-    /// Left out of the Thrift/PI interface.
+    /// Whether Thrift and PI leave the union out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pi_omit: Option<bool>,
 }
 
-/// A stack of header unions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HeaderUnionStack {
-    /// Name in the P4 program.
     pub name: String,
-    /// Unique among union stacks.
     pub id: u32,
-    /// Name of the elements' [`HeaderUnionType`].
+    /// The elements' [`HeaderUnionType`].
     pub union_type: String,
-    /// The elements, first to last.
     pub header_union_ids: Vec<u32>,
 }
 
-/// Fields that survive a clone, resubmit or recirculate, or that a digest sends.
+/// Fields that a clone, resubmit or recirculation preserves, or a digest sends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FieldList {
-    /// The id in the primitive; unique among field lists.
+    /// Primitives refer to the list by this id.
     pub id: u32,
-    /// A name for messages.
+    /// Used in messages only.
     pub name: String,
-    /// Where in the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
-    /// The fields.
     pub elements: Vec<Value>,
 }
 
-/// An enum and its constants' numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Enum {
-    /// Name in the P4 program.
     pub name: String,
-    /// Constant and number.
+    /// Each constant and its number.
     pub entries: Vec<(String, u32)>,
 }
 
-/// The order in which valid headers are written to the wire.
+/// The order in which valid headers are written to the packet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Deparser {
-    /// Name in the P4 program.
     pub name: String,
-    /// Unique among deparsers.
     pub id: u32,
-    /// Where in the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
-    /// Header instance names.
+    /// Names of header instances.
     pub order: Vec<String>,
-    /// Primitives to run before emitting, as newer p4c writes them.
+    /// Statements to run before emitting; newer versions of p4c write them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub primitives: Vec<Primitive>,
 }

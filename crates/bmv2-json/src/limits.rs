@@ -1,54 +1,53 @@
-//! The limits of a program that compiler and switch share, so that the one refuses what the other would: each a name, a
-//! unit, a reason. And what a program takes of a switch's memory by its declarations.
+//! Limits that compiler and switch share, so that the compiler refuses every program that the switch would refuse;
+//! and an estimate of the memory that a program's declarations take in a switch.
 
 use crate::{FieldWidth, Header, HeaderType, Program};
 
-/// Cells of one register, counter or meter array: 128 MiB of 64-bit cells; protects from a wrong size in a file.
+/// Cells of one register, counter or meter array: 128 MiB of 64-bit cells. Catches a wrong size in a file.
 pub const ARRAY_CELLS_MAX: u32 = 1 << 24;
 
-/// Bits of a field, and of a register's cell: the widest that p4c accepts by default.
+/// Width of a field or a register's cell: the widest that p4c accepts by default.
 pub const FIELD_BITS_MAX: u32 = 65_536;
 
-/// Nested expressions: deeper ones would overflow the stack of whoever evaluates.
+/// Nesting of expressions: evaluation is recursive, and deeper nesting would overflow the stack.
 pub const EXPRESSION_DEPTH_MAX: usize = 256;
 
-/// Objects and lists inside one another in a file: an expression of [`EXPRESSION_DEPTH_MAX`] takes two for each, and
-/// simple_switch reads 1,000.
+/// Nesting of objects and lists in a JSON file. An expression of [`EXPRESSION_DEPTH_MAX`] needs two levels for each
+/// of its own; simple_switch reads 1,000.
 pub const JSON_DEPTH_MAX: usize = 1_000;
 
-/// Fields of all headers and metadata: each takes 32 bytes of every packet that is inside, and time to clear them.
+/// Fields of all headers and metadata together: each takes 32 bytes in every packet inside the switch, and time to
+/// clear.
 pub const FIELDS_MAX: usize = 65_536;
 
-/// Bytes of one packet's headers and metadata: as much as [`FIELDS_MAX`] fields of 32 bits take, twice.
+/// Bytes of headers and metadata of one packet: twice what [`FIELDS_MAX`] fields of at most 128 bits take.
 pub const HEADER_VECTOR_BYTES_MAX: u64 = 4 << 20;
 
-/// Bytes of a program's arrays, with the header vectors of [`PACKETS_AT_ONCE`] packets: what a small server has to spare
-/// for one switch. A switch with workers has them once for each.
+/// Bytes of a program's arrays plus the header vectors of [`PACKETS_AT_ONCE`] packets: what a small server can spare
+/// for one switch. Each worker of a switch takes them again.
 pub const PROGRAM_BYTES_MAX: u64 = 2 << 30;
 
-/// Packets whose header vectors count as memory of the program: a receive batch.
+/// Packets whose header vectors count as memory of the program: one receive batch.
 pub const PACKETS_AT_ONCE: u64 = 64;
 
-/// Bytes of a field in a packet beside those of a value that is wider than 128 bits.
+/// Bytes of a field in a packet; a value wider than 128 bits takes its own bytes in addition.
 const FIELD_BYTES: u64 = 32;
-/// Bytes of a counter's cell.
 const COUNTER_BYTES: u64 = 16;
-/// Bytes of a meter's cell, its rates included.
+/// Includes the cell's rates.
 const METER_BYTES: u64 = 128;
 
-/// The memory of a program, in bytes; sums stop at the greatest number.
+/// The memory of a program, in bytes. Sums saturate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// Registers, counters and meters.
+    /// All registers, counters and meters.
     pub arrays: u64,
     /// Headers and metadata of one packet.
     pub header_vector: u64,
-    /// Fields in it.
+    /// Number of fields in the header vector.
     pub fields: usize,
 }
 
 impl Memory {
-    /// What a program takes.
     pub fn of(program: &Program) -> Self {
         let registers = program
             .register_arrays
@@ -83,7 +82,7 @@ impl Memory {
         }
     }
 
-    /// Why no switch takes the program; none where it does.
+    /// Returns why no switch accepts the program, or `None`.
     pub fn excess(&self) -> Option<String> {
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         if self.fields > FIELDS_MAX {
@@ -119,7 +118,6 @@ fn wide_bytes(bits: u32) -> u64 {
     }
 }
 
-/// Bytes of a register's cell.
 fn cell_bytes(bits: u32) -> u64 {
     if bits <= 64 {
         8
@@ -128,12 +126,12 @@ fn cell_bytes(bits: u32) -> u64 {
     }
 }
 
-/// Bytes that a header of this type takes of a packet.
+/// Bytes of a header in a packet.
 fn header_bytes(header_type: &HeaderType) -> u64 {
     let fields = header_type.fields.iter().map(|field| match field.width {
         FieldWidth::Fixed(bits) => FIELD_BYTES + wide_bytes(bits),
         FieldWidth::Variable => FIELD_BYTES + u64::from(header_type.max_length.unwrap_or(0)),
     });
-    // Validity, the varbit field's width, the room on the wire.
+    // One more field's bytes for validity, the varbit field's width and the room on the wire.
     FIELD_BYTES + fields.sum::<u64>()
 }

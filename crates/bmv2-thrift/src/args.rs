@@ -1,8 +1,7 @@
-//! Arguments of a call, an answer's fields, or fields of a structure in either, by their numbers.
+//! Reads the fields of a call, an answer or a nested structure by their numbers.
 
 use crate::wire::read::{Fields, Value};
 
-/// A field is not of the type that the call has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("field {id}: expected {expected}, found {found}")]
 pub struct ArgsError {
@@ -11,7 +10,7 @@ pub struct ArgsError {
     found: &'static str,
 }
 
-/// Fields by their numbers. One that is left out is zero, as generated code has it.
+/// Fields by their numbers. A missing field reads as zero, as in generated code.
 #[derive(Debug, Clone, Copy)]
 pub struct Args<'a>(&'a Fields);
 
@@ -39,9 +38,8 @@ macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident: $of:ty, $variant:ident, $zero:expr, $what:literal;)*) => {
         $(
             $(#[$doc])*
-            ///
             /// # Errors
-            /// It is of another type.
+            /// The field has another type.
             pub fn $name(self, id: i16) -> Result<$of, ArgsError> {
                 match self.0.get(id) {
                     None => Ok($zero),
@@ -54,33 +52,26 @@ macro_rules! numbers {
 }
 
 impl<'a> Args<'a> {
-    /// Of a structure's fields.
     pub fn new(fields: &'a Fields) -> Self {
         Self(fields)
     }
 
-    /// Whether a field is there.
     pub fn has(self, id: i16) -> bool {
         self.0.get(id).is_some()
     }
 
     numbers! {
-        /// A field.
         bool: bool, Bool, false, "a bool";
-        /// A field.
         i16: i16, I16, 0, "an i16";
-        /// A field.
         i32: i32, I32, 0, "an i32";
-        /// A field.
         i64: i64, I64, 0, "an i64";
-        /// A field.
         double: f64, Double, 0.0, "a double";
     }
 
-    /// A field, text too.
+    /// A string, binary or text.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The field has another type.
     pub fn bytes(self, id: i16) -> Result<&'a [u8], ArgsError> {
         match self.0.get(id) {
             None => Ok(&[]),
@@ -89,10 +80,10 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// A field.
+    /// A string in UTF-8.
     ///
     /// # Errors
-    /// It is of another type, or not in UTF-8.
+    /// The field has another type, or is not UTF-8.
     pub fn text(self, id: i16) -> Result<&'a str, ArgsError> {
         std::str::from_utf8(self.bytes(id)?).map_err(|_| ArgsError {
             id,
@@ -101,10 +92,10 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// The fields of a structure; none where it is left out.
+    /// The fields of a structure. `None` if the field is missing.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The field has another type.
     pub fn fields(self, id: i16) -> Result<Option<Args<'a>>, ArgsError> {
         match self.0.get(id) {
             None => Ok(None),
@@ -131,7 +122,7 @@ impl<'a> Args<'a> {
     /// A list of strings.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The field has another type.
     pub fn all_bytes(self, id: i16) -> Result<Vec<&'a [u8]>, ArgsError> {
         self.list(id, "strings", |value| match value {
             Value::Bytes(value) => Some(value.as_slice()),
@@ -142,7 +133,7 @@ impl<'a> Args<'a> {
     /// A list of structures.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The field has another type.
     pub fn all_fields(self, id: i16) -> Result<Vec<Args<'a>>, ArgsError> {
         self.list(id, "structs", |value| match value {
             Value::Struct(fields) => Some(Args(fields)),
@@ -150,10 +141,8 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// A list of numbers.
-    ///
     /// # Errors
-    /// It is of another type.
+    /// The field has another type.
     pub fn all_i32(self, id: i16) -> Result<Vec<i32>, ArgsError> {
         self.list(id, "i32s", |value| match value {
             Value::I32(value) => Some(*value),
@@ -161,10 +150,8 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// A list of numbers.
-    ///
     /// # Errors
-    /// It is of another type.
+    /// The field has another type.
     pub fn all_i64(self, id: i16) -> Result<Vec<i64>, ArgsError> {
         self.list(id, "i64s", |value| match value {
             Value::I64(value) => Some(*value),
@@ -172,10 +159,10 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// Pairs of text; bytes that are none are replaced.
+    /// A map of strings. Invalid UTF-8 is replaced.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The field has another type.
     pub fn text_pairs(self, id: i16) -> Result<Vec<(String, String)>, ArgsError> {
         let pairs = match self.0.get(id) {
             None => return Ok(Vec::new()),

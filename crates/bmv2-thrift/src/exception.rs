@@ -1,29 +1,27 @@
-//! The exceptions that the services declare. Each has a code and nothing else; behind it stands, in a field of ours
-//! that other clients pass over, why.
+//! The exceptions that the services declare. BMv2's have only a code; ours add the reason in a second field, which
+//! other clients ignore.
 //!
-//! The numbers and names are BMv2's: its clients print the names.
+//! Numbers and names are BMv2's: its clients print the names.
 
 use crate::wire::Type;
 use crate::wire::write::Writer;
 use crate::{Args, ArgsError};
 
-/// What goes into an exception.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exception {
-    /// A number of one of the codes here.
+    /// The number of one of the codes below.
     pub code: i32,
-    /// Why, in words; empty where the other end is BMv2.
+    /// The reason. Empty if it comes from BMv2.
     pub message: String,
 }
 
-/// A code of some service's.
+/// An error code of a service.
 pub trait Code {
-    /// As it is sent.
+    /// The number on the wire.
     fn number(self) -> i32;
 }
 
 impl Exception {
-    /// One with its reason.
     pub fn new(code: impl Code, message: impl Into<String>) -> Self {
         Self {
             code: code.number(),
@@ -31,7 +29,7 @@ impl Exception {
         }
     }
 
-    /// The field that it is in the answer's structure.
+    /// Writes the exception as the field of an answer.
     pub fn write(&self, writer: &mut Writer) {
         writer.field(1, Type::Struct);
         writer.field(1, Type::I32).i32(self.code);
@@ -39,10 +37,10 @@ impl Exception {
         writer.stop();
     }
 
-    /// The reverse.
+    /// Reads the structure that `Exception::write` writes.
     ///
     /// # Errors
-    /// A field is of another type.
+    /// A field has another type.
     pub fn read(args: Args<'_>) -> Result<Self, ArgsError> {
         let message = String::from_utf8_lossy(args.bytes(2)?).into_owned();
         Ok(Self {
@@ -56,7 +54,6 @@ macro_rules! codes {
     ($(#[$doc:meta])* $name:ident { $($code:ident = $number:literal $text:literal,)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        #[allow(missing_docs, reason = "the name is what there is to say")]
         pub enum $name {
             $($code = $number,)*
         }
@@ -68,7 +65,7 @@ macro_rules! codes {
         }
 
         impl $name {
-            /// BMv2's name of a number, if it is one.
+            /// BMv2's name of a code.
             pub fn name(number: i32) -> Option<&'static str> {
                 match number {
                     $($number => Some($text),)*
@@ -80,7 +77,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Of tables and action profiles.
+    /// Errors of calls on tables and action profiles.
     TableCode {
         TableFull = 1 "TABLE_FULL",
         InvalidHandle = 2 "INVALID_HANDLE",
@@ -114,7 +111,6 @@ codes! {
 }
 
 codes! {
-    /// Of counter arrays.
     CounterCode {
         InvalidName = 1 "INVALID_COUNTER_NAME",
         InvalidIndex = 2 "INVALID_INDEX",
@@ -123,7 +119,6 @@ codes! {
 }
 
 codes! {
-    /// Of registers.
     RegisterCode {
         InvalidName = 1 "INVALID_REGISTER_NAME",
         InvalidIndex = 2 "INVALID_INDEX",
@@ -132,7 +127,6 @@ codes! {
 }
 
 codes! {
-    /// Of meter arrays.
     MeterCode {
         InvalidName = 1 "INVALID_METER_NAME",
         InvalidIndex = 2 "INVALID_INDEX",
@@ -144,7 +138,6 @@ codes! {
 }
 
 codes! {
-    /// Of parser value sets.
     ValueSetCode {
         InvalidName = 1 "INVALID_PARSE_VSET_NAME",
         Error = 2 "ERROR",
@@ -152,7 +145,7 @@ codes! {
 }
 
 codes! {
-    /// Of exchanging programs.
+    /// Errors of program swaps.
     SwapCode {
         ConfigSwapDisabled = 1 "CONFIG_SWAP_DISABLED",
         OngoingSwap = 2 "ONGOING_SWAP",
@@ -161,14 +154,13 @@ codes! {
 }
 
 codes! {
-    /// Of ports.
     PortCode {
         Error = 1 "ERROR",
     }
 }
 
 codes! {
-    /// Of digests.
+    /// Errors of calls on digests.
     LearnCode {
         InvalidListId = 1 "INVALID_LIST_ID",
         InvalidListName = 2 "INVALID_LIST_NAME",
@@ -177,7 +169,7 @@ codes! {
 }
 
 codes! {
-    /// Of calculations.
+    /// Errors of calls on hash calculations.
     HashCode {
         InvalidName = 1 "INVALID_CALCULATION_NAME",
         WrongType = 2 "WRONG_TYPE_CALCULATION",
@@ -186,7 +178,7 @@ codes! {
 }
 
 codes! {
-    /// Of asking for ids.
+    /// Errors of lookups of ids by name.
     IdCode {
         InvalidType = 0 "INVALID_RESOURCE_TYPE",
         InvalidName = 1 "INVALID_RESOURCE_NAME",
@@ -194,7 +186,6 @@ codes! {
 }
 
 codes! {
-    /// Of multicast.
     MulticastCode {
         TableFull = 1 "TABLE_FULL",
         InvalidGroup = 2 "INVALID_MGID",
@@ -205,7 +196,7 @@ codes! {
 }
 
 codes! {
-    /// Of mirroring sessions.
+    /// Errors of calls on mirroring sessions.
     MirrorCode {
         SessionNotFound = 1 "SESSION_NOT_FOUND",
     }

@@ -1,8 +1,8 @@
-//! BMv2's Thrift protocol, which `thrift-server` serves and `simple-switch-cli` calls: how values are encoded
+//! BMv2's Thrift protocol, which `thrift-server` serves and `simple-switch-cli` calls: the encoding of values
 //! ([`wire`]), the structures of the services ([`message`]), the codes of their exceptions ([`exception`]).
 //!
-//! Numbers of fields and codes are BMv2's. Of each call the arguments are numbered from 1 on, in their order; the
-//! server reads them by these numbers ([`Args`]), the client writes them one after the other ([`Call`]). No sockets here.
+//! The numbers of fields and codes are BMv2's. A call's arguments are numbered from 1 in order: the server reads them
+//! by number ([`Args`]), the client writes them one after the other ([`Call`]). No sockets here.
 //!
 //! Reading order: `wire`, `args`, `call`, `message`, `exception`.
 
@@ -16,7 +16,6 @@ pub mod wire;
 pub use args::{Args, ArgsError};
 pub use call::Call;
 
-/// The name under which a service is multiplexed.
 pub mod service {
     /// Tables, action profiles, counters, meters, registers, value sets, programs, ports.
     pub const STANDARD: &str = "standard";

@@ -1,48 +1,46 @@
-//! The structures of the services, which one side writes and the other reads.
+//! The structures of the services.
 
 use crate::wire::Type;
 use crate::wire::write::Writer;
 use crate::{Args, ArgsError};
 
-/// Fields behind each other, and their end.
+/// A structure that both ends of a connection read and write.
 pub trait Structure: Sized {
-    /// All fields, and the end.
     fn write(&self, writer: &mut Writer);
 
-    /// The reverse. A field that is left out is zero.
+    /// Reads all fields. A missing field is zero.
     ///
     /// # Errors
-    /// A field is of another type.
+    /// A field has another type.
     fn read(args: Args<'_>) -> Result<Self, ArgsError>;
 }
 
-/// All structures of a list.
+/// Reads a list of structures.
 ///
 /// # Errors
-/// One of them is another one.
+/// The field, or one within it, has another type.
 pub fn read_all<T: Structure>(args: Args<'_>, id: i16) -> Result<Vec<T>, ArgsError> {
     args.all_fields(id)?.into_iter().map(T::read).collect()
 }
 
-/// A match of one key field. Numbers have the bytes of the field's width.
+/// The match of one key field. Values have as many bytes as the field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MatchParam {
-    /// A value.
     Exact(Vec<u8>),
-    /// A value and the length of the prefix.
+    /// The value and the prefix length.
     Lpm(Vec<u8>, i32),
-    /// A value and a mask.
+    /// The value and the mask.
     Ternary(Vec<u8>, Vec<u8>),
     /// Whether a header is valid.
     Valid(bool),
     /// The first and the last value.
     Range(Vec<u8>, Vec<u8>),
-    /// The match that its type says is left out, or the type is none.
+    /// A type number without the match that it announces, or an unknown type number.
     None(i32),
 }
 
 impl MatchParam {
-    /// BMv2's number of its type, which is one below the number of the field it is in.
+    /// BMv2's type number. The match is in the field with this number plus 2.
     pub fn type_number(&self) -> i32 {
         match self {
             Self::Exact(_) => 0,
@@ -107,10 +105,9 @@ impl Structure for MatchParam {
     }
 }
 
-/// Options of an entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The lowest wins; -1 in answers about tables that know no priorities.
+    /// The lowest number wins. Answers have -1 for tables without priorities.
     pub priority: Option<i32>,
 }
 
@@ -128,17 +125,15 @@ impl Structure for Options {
     }
 }
 
-/// What an entry runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ActionEntry {
-    /// Nothing.
     #[default]
     Empty,
     /// An action with arguments.
     Call(String, Vec<Vec<u8>>),
-    /// A member of an action profile.
+    /// The handle of an action profile's member.
     Member(i32),
-    /// A group of an action profile.
+    /// The handle of an action profile's group.
     Group(i32),
 }
 
@@ -184,12 +179,11 @@ impl Structure for ActionEntry {
     }
 }
 
-/// When an entry with a timeout was hit.
+/// The idle timeout and last hit of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Life {
-    /// After so much time without a hit it is idle. Milliseconds.
+    /// The entry is idle after this time without a hit.
     pub timeout_ms: i32,
-    /// Milliseconds.
     pub since_hit_ms: i32,
 }
 
@@ -208,18 +202,15 @@ impl Structure for Life {
     }
 }
 
-/// An entry of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// One match a field.
+    /// One match for each field.
     pub key: Vec<MatchParam>,
-    /// Its priority.
     pub options: Options,
-    /// Unsigned, in spite of the type.
+    /// Unsigned in spite of the type.
     pub handle: i32,
-    /// What it runs.
     pub action: ActionEntry,
-    /// If it has a timeout.
+    /// Only of entries with an idle timeout.
     pub life: Option<Life>,
 }
 
@@ -254,11 +245,9 @@ impl Structure for Entry {
 /// A member of an action profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// By which entries and groups name it.
     pub handle: i32,
     /// The action's name.
     pub action: String,
-    /// The action's arguments.
     pub args: Vec<Vec<u8>>,
 }
 
@@ -283,7 +272,6 @@ impl Structure for Member {
 /// A group of an action profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// By which entries name it.
     pub handle: i32,
     /// Handles.
     pub members: Vec<i32>,
@@ -307,12 +295,10 @@ impl Structure for Group {
     }
 }
 
-/// What a counter has counted, as unsigned numbers.
+/// The value of a counter. Both numbers are unsigned in spite of their type.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CounterValue {
-    /// Bytes.
     pub bytes: i64,
-    /// Packets.
     pub packets: i64,
 }
 
@@ -331,10 +317,10 @@ impl Structure for CounterValue {
     }
 }
 
-/// One rate of a meter, which has several, the lowest first.
+/// One rate of a meter. A meter's list has the lowest rate first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeterRate {
-    /// Bytes or packets a microsecond.
+    /// Bytes or packets per microsecond.
     pub units_per_micros: f64,
     /// Bytes or packets.
     pub burst: i32,
@@ -355,16 +341,14 @@ impl Structure for MeterRate {
     }
 }
 
-/// A port of the switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortInfo {
-    /// Its number.
     pub port: i32,
-    /// The interface.
+    /// Name of the network interface.
     pub interface: String,
-    /// Whether frames come and leave.
+    /// Whether the port receives and sends frames.
     pub is_up: bool,
-    /// More about it, as names and values.
+    /// Further properties, as names and values.
     pub extra: Vec<(String, String)>,
 }
 
@@ -395,14 +379,12 @@ impl Structure for PortInfo {
     }
 }
 
-/// What a switch says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwitchInfo {
-    /// Its number.
     pub device_id: i64,
-    /// Where it serves Thrift.
+    /// The TCP port of the Thrift server.
     pub thrift_port: i32,
-    /// Sockets for notifications, events and a debugger, where there are some.
+    /// Addresses of the sockets for notifications, for events and for a debugger.
     pub sockets: [Option<String>; 3],
 }
 
@@ -431,12 +413,12 @@ impl Structure for SwitchInfo {
     }
 }
 
-/// Parameters of a custom CRC of 16 bits, as unsigned numbers.
+/// Parameters of a custom 16-bit CRC. Numbers are unsigned in spite of their type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crc16 {
-    /// Polynomial, initial remainder, what the result is changed by.
+    /// Polynomial, initial remainder, final XOR value.
     pub numbers: [i16; 3],
-    /// Of the data, of the remainder.
+    /// Whether the data and the remainder are reflected.
     pub reflected: [bool; 2],
 }
 
@@ -456,12 +438,12 @@ impl Structure for Crc16 {
     }
 }
 
-/// The same, of 32 bits.
+/// Parameters of a custom 32-bit CRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crc32 {
-    /// Polynomial, initial remainder, what the result is changed by.
+    /// Polynomial, initial remainder, final XOR value.
     pub numbers: [i32; 3],
-    /// Of the data, of the remainder.
+    /// Whether the data and the remainder are reflected.
     pub reflected: [bool; 2],
 }
 
@@ -488,12 +470,10 @@ fn write_reflected(writer: &mut Writer, reflected: [bool; 2]) {
     writer.stop();
 }
 
-/// Where a mirroring session sends copies.
+/// Where a mirroring session sends copies: a port, a multicast group, or both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MirroringSession {
-    /// A port.
     pub port: Option<i32>,
-    /// A multicast group.
     pub group: Option<i32>,
 }
 

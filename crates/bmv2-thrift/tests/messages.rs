@@ -1,4 +1,4 @@
-//! Every structure, written by one end and read by the other.
+//! Each structure is written by one end and read by the other.
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use bmv2_thrift::Args;

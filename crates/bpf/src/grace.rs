@@ -1,4 +1,4 @@
-//! The kernel's time: its clock, and waiting until no program sees what was before.
+//! The kernel's clock, and waiting until every running program has ended.
 
 #![expect(
     unsafe_code,
@@ -11,12 +11,11 @@ use std::mem;
 /// `MEMBARRIER_CMD_GLOBAL`: the kernel waits for a grace period of RCU (`synchronize_rcu`).
 const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
 
-/// Waits until every program that ran when this was called has ended, some milliseconds: one that runs
-/// after it sees all that was written before it was called. A frame and all copies that are made of it within one
-/// round of the driver's count as one run.
+/// Waits, some milliseconds, until every program that is running at the call has ended. A program that starts later
+/// sees everything written before the call. A frame and all copies made of it within one NAPI poll count as one run.
 ///
 /// # Errors
-/// The kernel has no such call, or some processors are kept free of the scheduler (`nohz_full`).
+/// The kernel has no membarrier(2), or keeps some processors free of the scheduler (`nohz_full`).
 pub fn wait_for_programs() -> io::Result<()> {
     // SAFETY: takes no addresses.
     let result = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
@@ -26,7 +25,7 @@ pub fn wait_for_programs() -> io::Result<()> {
     }
 }
 
-/// Whether the kernel is PREEMPT_RT: a driver's poll may be interrupted by another on the same processor.
+/// Whether the kernel is PREEMPT_RT, where another NAPI poll on the same processor may interrupt a driver's poll.
 pub fn is_realtime() -> bool {
     // SAFETY: `utsname` is plain data, of which all bytes zero is a value.
     let mut names: libc::utsname = unsafe { mem::zeroed() };
@@ -37,7 +36,7 @@ pub fn is_realtime() -> bool {
     String::from_utf8_lossy(&version).contains("PREEMPT_RT")
 }
 
-/// The clock that programs read (`bpf_ktime_get_ns`), in nanoseconds.
+/// Returns the clock that programs read (`bpf_ktime_get_ns`), in nanoseconds.
 pub fn kernel_clock_ns() -> u64 {
     // SAFETY: `timespec` is plain data, of which all bytes zero is a value.
     let mut now: libc::timespec = unsafe { mem::zeroed() };

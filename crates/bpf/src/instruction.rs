@@ -1,4 +1,4 @@
-//! An instruction as the kernel reads it.
+//! An instruction in the kernel's format.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -6,22 +6,20 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Class, operation and source.
     pub code: u8,
-    /// Destination in the low half, source in the high one, on every machine that we run on.
+    /// The destination register is the low half, the source register the high half, on all machines that we support.
     pub registers: u8,
-    /// Of a jump or an address in memory.
+    /// Offset of a jump or a memory access.
     pub offset: i16,
-    /// A constant.
     pub immediate: i32,
 }
 
-/// What the two instructions that load a map's address make of its descriptor.
+/// What `load_map` puts into the register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapReference {
-    /// The map, for helpers.
+    /// The map itself, as helpers expect it.
     Map,
-    /// The value of an array's first entry, so many bytes behind its beginning.
+    /// The address of this byte of an array's first value.
     Value(u32),
 }
 
@@ -30,7 +28,7 @@ impl Instruction {
     const PSEUDO_MAP_FD: u8 = 1;
     const PSEUDO_MAP_VALUE: u8 = 2;
 
-    /// The two instructions that load the address of a map, or of the value of an array, into a register.
+    /// Returns the two instructions that load a map, or an address in an array's value, into a register.
     pub fn load_map(register: u8, reference: MapReference, map: BorrowedFd<'_>) -> [Self; 2] {
         let (source, second) = match reference {
             MapReference::Map => (Self::PSEUDO_MAP_FD, 0),

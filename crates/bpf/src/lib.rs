@@ -1,11 +1,11 @@
-//! bpf(2) behind safe functions: maps, programs with what the verifier says of them, test runs, links.
+//! Safe functions around bpf(2): maps, programs with the verifier's messages, test runs, links.
 //!
-//! Programs are loaded without a loader: no ELF file, no C library, no compiler for BPF at build time.
-//! What instructions mean is RFC 9669's, what maps and helpers do is Linux' (`linux/bpf.h`).
+//! There is no loader: no ELF file, no C library, no BPF compiler at build time. RFC 9669 defines the instructions,
+//! Linux (`linux/bpf.h`) the maps and helpers.
 //!
-//! Everything is held by a descriptor: the kernel takes a program from its interface, and frees it and its
-//! maps, when the last descriptor is closed, however the process ends. Only what is pinned stays
-//! ([`Link::pin`], [`Map::pin`], [`Program::pin`]).
+//! Descriptors hold everything: when the last descriptor closes, however the process ends, the kernel detaches a
+//! program from its interface, and frees it and its maps. Only pinned objects stay ([`Link::pin`], [`Map::pin`],
+//! [`Program::pin`]).
 
 mod grace;
 mod instruction;

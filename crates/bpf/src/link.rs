@@ -1,4 +1,4 @@
-//! Where a program runs, as long as the link lives.
+//! Links: attachments of programs.
 
 #![expect(unsafe_code, reason = "attributes go to bpf(2) as addresses")]
 
@@ -18,10 +18,9 @@ const BPF_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// Of `enum bpf_link_type`.
 const BPF_LINK_TYPE_XDP: u32 = 6;
 
-/// `struct bpf_link_info` as far as it is read.
+/// The beginning of `struct bpf_link_info`.
 #[repr(C)]
 #[derive(Default)]
 struct LinkInfo {
@@ -33,17 +32,16 @@ struct LinkInfo {
     padding_behind: u32,
 }
 
-/// Where in the kernel an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachMode {
-    /// In the driver.
+    /// In the driver, before the kernel makes its own packet (`sk_buff`).
     Native,
-    /// On the kernel's own packet, behind the driver.
+    /// After the driver, on the kernel's `sk_buff`.
     Generic,
 }
 
-/// A program attached to an interface or a tracepoint. The kernel detaches it when the last descriptor is
-/// closed, unless it is pinned.
+/// A program's attachment to an interface or a tracepoint. The kernel detaches the program when the last descriptor
+/// closes, unless the link is pinned.
 #[derive(Debug)]
 pub struct Link {
     fd: OwnedFd,
@@ -89,7 +87,7 @@ impl Link {
         Ok(Link { fd })
     }
 
-    /// Runs another program in place of the one that runs, without a packet between them that meets none.
+    /// Replaces the attached program atomically: every packet meets the old or the new one.
     ///
     /// # Errors
     /// The kernel's error.
@@ -104,7 +102,7 @@ impl Link {
         unsafe { call(&mut attributes) }.map(drop)
     }
 
-    /// The interface whose XDP program runs by it; none where the interface is gone, or it is no interface's.
+    /// Returns the link's interface, or `None` if the interface is gone or the link is not an XDP link.
     ///
     /// # Errors
     /// The kernel's error.
@@ -121,7 +119,7 @@ impl Link {
         Ok(is_alive.then_some(info.interface_index))
     }
 
-    /// Keeps it in the BPF file system, beyond the process.
+    /// Names the link in the BPF file system, so that it outlives the process.
     ///
     /// # Errors
     /// The kernel's error.
@@ -129,7 +127,7 @@ impl Link {
         pin::pin(self.fd.as_fd(), path)
     }
 
-    /// A link that was pinned.
+    /// Opens a pinned link.
     ///
     /// # Errors
     /// The kernel's error.

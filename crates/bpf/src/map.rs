@@ -1,4 +1,4 @@
-//! Maps: what programs and the process share.
+//! Maps: memory that programs and the process share.
 
 #![expect(unsafe_code, reason = "keys and values go to bpf(2) as addresses")]
 
@@ -14,9 +14,8 @@ use crate::sys::{
     MapUpdateBatch, ObjectInfo, call, call_for_descriptor, number, object_name,
 };
 
-/// What a map is, of `enum bpf_map_type`.
+/// Values of `enum bpf_map_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the kernel's names")]
 #[repr(u32)]
 pub enum MapKind {
     Hash = 1,
@@ -37,67 +36,64 @@ impl MapKind {
     }
 }
 
-/// A map to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct MapConfig<'a> {
-    /// As `bpftool` shows it; the first 15 characters.
+    /// `bpftool` shows the first 15 characters.
     pub name: &'a str,
-    /// What it is.
     pub kind: MapKind,
-    /// Bytes of a key; of an LPM trie with the four of the length.
+    /// Bytes of a key; an LPM trie's key begins with its prefix length, four bytes.
     pub key_bytes: u32,
-    /// Bytes of a value, of one processor.
+    /// Bytes of a value; in a per-CPU map, of one processor's value.
     pub value_bytes: u32,
-    /// Entries that it has room for; of a ring buffer its bytes.
+    /// The most entries; for a ring buffer, its bytes.
     pub n_entries_max: u32,
-    /// `BPF_F_*`, beside those that the kind needs.
+    /// `BPF_F_*` flags in addition to those that the kind needs.
     pub flags: u32,
-    /// A map as those that an array of maps has.
+    /// For an array of maps: a map with the properties of all inner maps.
     pub inner: Option<BorrowedFd<'a>>,
 }
 
 impl MapConfig<'_> {
-    /// Memory of its entries is taken when they are written.
+    /// The kernel allocates an entry when it is written.
     pub const NO_PREALLOCATION: u32 = 1;
-    /// An array that [`crate::Cells`] can map.
+    /// The process can map the array into its memory ([`crate::Memory`]).
     pub const MAPPABLE: u32 = 1 << 10;
-    /// An inner array may have another number of entries than the outer map was made with.
+    /// Inner arrays may differ in their number of entries.
     pub const INNER_OF_ANY_SIZE: u32 = 1 << 12;
 }
 
-/// Which entry a write is for.
+/// When a write succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Write {
-    /// A new one or one that is there.
+    /// Whether or not the key has an entry.
     Any = 0,
-    /// A new one.
+    /// Only if the key has no entry.
     New = 1,
-    /// One that is there.
+    /// Only if the key has an entry.
     Existing = 2,
 }
 
-/// Entries of a map, one behind the other.
+/// Entries of a map: all keys in a row, and all values in a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// All keys.
     pub keys: Vec<u8>,
-    /// All values, of per-CPU maps as [`Map::look_up`] gives one.
+    /// In a per-CPU map, each value is as [`Map::look_up`] returns it.
     pub values: Vec<u8>,
 }
 
-/// A map, as long as it or a program that uses it lives.
+/// A map. The kernel keeps it as long as a descriptor or a program refers to it.
 #[derive(Debug)]
 pub struct Map {
     fd: OwnedFd,
     kind: MapKind,
     key_bytes: usize,
-    /// Of all processors, as bpf(2) copies it.
+    /// As bpf(2) copies it: in a per-CPU map, the values of all processors.
     value_bytes: usize,
     n_entries_max: u32,
 }
 
-/// `struct bpf_map_info` as far as it is read.
+/// The beginning of `struct bpf_map_info`.
 #[repr(C)]
 #[derive(Default)]
 struct MapInfo {
@@ -124,7 +120,7 @@ impl MapInfo {
 }
 
 impl Map {
-    /// Makes a map.
+    /// Creates a map.
     ///
     /// # Errors
     /// The kernel's error.
@@ -174,10 +170,10 @@ impl Map {
         })
     }
 
-    /// A map that was pinned, which must be as expected.
+    /// Opens a pinned map.
     ///
     /// # Errors
-    /// The kernel's error, or that it is another map.
+    /// The kernel's error, or that type, sizes or number of entries differ from `expected`.
     pub fn pinned(path: &Path, expected: &MapConfig<'_>) -> io::Result<Map> {
         let fd = pin::get(path)?;
         let info = MapInfo::of(fd.as_fd())?;
@@ -204,7 +200,7 @@ impl Map {
         Map::of(fd, expected.kind, key_bytes, value_bytes, n_entries_max)
     }
 
-    /// Keeps it in the BPF file system, beyond the process.
+    /// Names the map in the BPF file system, so that it outlives the process.
     ///
     /// # Errors
     /// The kernel's error.
@@ -212,10 +208,10 @@ impl Map {
         pin::pin(self.fd.as_fd(), path)
     }
 
-    /// The same map by another descriptor.
+    /// Duplicates the descriptor.
     ///
     /// # Errors
-    /// If the process has no descriptor left.
+    /// The process has no free descriptor.
     pub fn try_clone(&self) -> io::Result<Map> {
         Ok(Map {
             fd: self.fd.try_clone()?,
@@ -223,17 +219,16 @@ impl Map {
         })
     }
 
-    /// Bytes of a key.
     pub fn key_bytes(&self) -> usize {
         self.key_bytes
     }
 
-    /// Bytes of a value: of a per-CPU map those of all processors, each with a multiple of eight.
+    /// Bytes of a value; in a per-CPU map, of all processors' values, each padded to a multiple of eight.
     pub fn value_bytes(&self) -> usize {
         self.value_bytes
     }
 
-    /// Entries that it has room for; of a ring buffer its bytes.
+    /// The most entries; for a ring buffer, its bytes.
     pub fn n_entries_max(&self) -> u32 {
         self.n_entries_max
     }
@@ -255,7 +250,7 @@ impl Map {
         unsafe { call(&mut attributes) }.map(drop)
     }
 
-    /// The value of a key into `value`, which is as long as values are; whether there is one.
+    /// Reads a key's value into `value`, which must have a value's length. Returns whether the key has an entry.
     ///
     /// # Errors
     /// The kernel's error; a key or a value of a wrong length.
@@ -272,7 +267,7 @@ impl Map {
         is_there(unsafe { call(&mut attributes) })
     }
 
-    /// The value of a key: of a per-CPU map those of all processors, each in a multiple of eight bytes.
+    /// Reads a key's value; in a per-CPU map, all processors' values, each padded to a multiple of eight bytes.
     ///
     /// # Errors
     /// The kernel's error; a key of a wrong length.
@@ -281,7 +276,7 @@ impl Map {
         Ok(self.look_up_into(key, &mut value)?.then_some(value))
     }
 
-    /// Removes an entry; whether there was one.
+    /// Removes a key's entry. Returns whether there was one.
     ///
     /// # Errors
     /// The kernel's error; a key of a wrong length.
@@ -296,7 +291,7 @@ impl Map {
         is_there(unsafe { call(&mut attributes) })
     }
 
-    /// The key behind this one, or the first one.
+    /// Returns the key that follows `key` in the map's order, or the first key.
     ///
     /// # Errors
     /// The kernel's error; a key of a wrong length.
@@ -313,8 +308,7 @@ impl Map {
         Ok(is_there(unsafe { call(&mut attributes) })?.then_some(next))
     }
 
-    /// Writes many entries, one after the other in one call; as many as were written where it fails are
-    /// unknown.
+    /// Writes many entries in one call, one after the other. On an error, the number of entries written is unknown.
     ///
     /// # Errors
     /// The kernel's error; keys or values of wrong lengths.
@@ -338,7 +332,7 @@ impl Map {
         unsafe { call(&mut attributes) }.map(drop)
     }
 
-    /// Removes many entries in one call, all of which are there.
+    /// Removes many entries in one call. All of them must exist.
     ///
     /// # Errors
     /// The kernel's error; keys of wrong lengths.
@@ -358,17 +352,17 @@ impl Map {
         unsafe { call(&mut attributes) }.map(drop)
     }
 
-    /// All entries. Where the map is changed meanwhile, an entry may come twice.
+    /// Reads all entries. If the map changes meanwhile, an entry may appear twice.
     ///
     /// # Errors
     /// The kernel's error.
     pub fn look_up_all(&self) -> io::Result<Batch> {
-        /// Entries a call.
+        /// Entries per call.
         const ENTRIES: usize = 1024;
         let mut all = Batch::default();
         let mut keys = vec![0; ENTRIES * self.key_bytes];
         let mut values = vec![0; ENTRIES * self.value_bytes];
-        // A position is a key of an array, and no longer than one of a hash, which is 4 bytes.
+        // The kernel's position is a key of an array, or four bytes for a hash; eight bytes hold either.
         let mut position = vec![0_u8; self.key_bytes.max(8)];
         let mut is_first = true;
         loop {
@@ -402,10 +396,10 @@ impl Map {
         }
     }
 
-    /// The values of an array from an entry on, so many, one behind the other.
+    /// Reads the values of `n_entries` entries of an array, from `first` on.
     ///
     /// # Errors
-    /// The kernel's error; there are not as many.
+    /// The kernel's error, or the array ends before.
     pub fn look_up_range(&self, first: u32, n_entries: u32) -> io::Result<Vec<u8>> {
         self.check(self.key_bytes == 4)?;
         let mut keys = vec![0; n_entries as usize * self.key_bytes];
@@ -413,7 +407,7 @@ impl Map {
         if n_entries == 0 {
             return Ok(values);
         }
-        // It goes on behind this entry.
+        // The kernel starts after this entry.
         let before = first.wrapping_sub(1).to_ne_bytes();
         let mut position = [0_u8; 8];
         let mut attributes = MapLookUpBatch {
@@ -436,8 +430,7 @@ impl Map {
         Ok(values)
     }
 
-    /// Puts a map into an array of maps. It waits until no packet sees the map that was there, some
-    /// milliseconds.
+    /// Puts a map into an array of maps. Blocks until no packet sees the previous inner map, some milliseconds.
     ///
     /// # Errors
     /// The kernel's error.
@@ -461,8 +454,8 @@ impl Map {
         )
     }
 
-    /// Puts an interface into a map of devices whose values are eight bytes, with the program that runs
-    /// over what leaves by this entry.
+    /// Puts an interface into a map of devices whose values have eight bytes. `egress` runs on each frame that leaves
+    /// through this entry.
     ///
     /// # Errors
     /// The kernel's error.
@@ -479,7 +472,7 @@ impl Map {
         self.update(&key.to_ne_bytes(), &value, Write::Any)
     }
 
-    /// Its number: what a look into an array of maps gives.
+    /// Returns the kernel's id of the map: a lookup in an array of maps returns such ids.
     ///
     /// # Errors
     /// The kernel's error.
@@ -487,7 +480,6 @@ impl Map {
         Ok(MapInfo::of(self.as_fd())?.id)
     }
 
-    /// What it is.
     pub fn kind(&self) -> MapKind {
         self.kind
     }

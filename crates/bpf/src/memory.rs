@@ -1,4 +1,4 @@
-//! Memory that programs and the process see at once.
+//! An array's value, mapped into the process.
 
 #![expect(unsafe_code, reason = "the map's memory is mapped")]
 
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::{Map, MapConfig, MapKind};
 
-/// The only value of an array, mapped into the process: programs see a store to an aligned word as one, without
-/// a system call. They reach it by [`crate::MapReference::Value`].
+/// The only value of an array, mapped into the process. A store to an aligned word reaches programs atomically and
+/// without a system call. Programs access the value by [`crate::MapReference::Value`].
 #[derive(Debug)]
 pub struct Memory {
     map: Map,
@@ -23,7 +23,7 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// Makes so many bytes, from 1, all 0.
+    /// Creates `n_bytes` bytes (at least one), all zero.
     ///
     /// # Errors
     /// The kernel's error.
@@ -40,10 +40,10 @@ impl Memory {
         Memory::map_array(map)
     }
 
-    /// Maps the value of an array of one, which was made to be mapped.
+    /// Maps the value of an array that has one entry and was created with `MapConfig::MAPPABLE`.
     ///
     /// # Errors
-    /// The kernel's error; another map.
+    /// The kernel's error, or another kind or size of map.
     pub fn map_array(map: Map) -> io::Result<Memory> {
         if map.kind() != MapKind::Array || map.n_entries_max() != 1 {
             let message = "expected an array of one entry";
@@ -67,12 +67,11 @@ impl Memory {
         Ok(Memory { map, start })
     }
 
-    /// The map as programs use it.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// All of it as numbers of eight bytes; a rest of less is left out.
+    /// The memory as 64-bit words, without an incomplete last one.
     pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping begins with a page, has so many bytes and lives as long as `self`.
         unsafe {
@@ -80,7 +79,7 @@ impl Memory {
         }
     }
 
-    /// All of it as numbers of four bytes; a rest of less is left out.
+    /// The memory as 32-bit words, without an incomplete last one.
     pub fn halves(&self) -> &[AtomicU32] {
         // SAFETY: as above.
         unsafe {

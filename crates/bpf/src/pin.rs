@@ -1,4 +1,4 @@
-//! Objects with a name in the BPF file system, which live beyond their process.
+//! Pinning: objects with a name in the BPF file system outlive their process.
 
 #![expect(unsafe_code, reason = "paths go to bpf(2) as addresses")]
 
@@ -11,13 +11,12 @@ use std::path::Path;
 
 use crate::sys::{ObjectGet, ObjectPin, call, call_for_descriptor, number};
 
-/// `BPF_FS_MAGIC`.
 const MAGIC: u32 = 0xcafe_4a11;
 
-/// Whether a folder is in a BPF file system, where objects can have names.
+/// Whether a folder is in a BPF file system, where objects can be pinned.
 ///
 /// # Errors
-/// There is no such folder.
+/// The folder does not exist.
 pub fn is_bpf_folder(path: &Path) -> io::Result<bool> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: `statfs` is plain data, of which all bytes zero is a value.

@@ -1,13 +1,13 @@
-//! The processors that a per-CPU map has a value for.
+//! The processors for which a per-CPU map has values.
 
 use std::fs;
 use std::io;
 use std::sync::OnceLock;
 
-/// Processors that this machine may ever have: as many values an entry of a per-CPU map has.
+/// Returns how many processors this machine can ever have: a per-CPU map has as many values for each entry.
 ///
 /// # Errors
-/// The kernel does not say so.
+/// The kernel's list cannot be read.
 pub fn n_possible_processors() -> io::Result<usize> {
     static FOUND: OnceLock<usize> = OnceLock::new();
     if let Some(found) = FOUND.get() {
@@ -21,7 +21,7 @@ pub fn n_possible_processors() -> io::Result<usize> {
     Ok(*FOUND.get_or_init(|| found))
 }
 
-/// One more than the last processor of a list as `0-3,8`: the kernel counts the holes too.
+/// One more than the last processor of a list such as `0-3,8`: the kernel counts the gaps too.
 fn count(list: &str) -> Option<usize> {
     let last = list.rsplit([',', '-']).next()?;
     Some(last.parse::<usize>().ok()? + 1)

@@ -1,4 +1,4 @@
-//! Programs, and what the verifier says of them.
+//! Programs, and what the verifier reports about them.
 
 #![expect(unsafe_code, reason = "instructions go to bpf(2) as addresses")]
 
@@ -12,29 +12,29 @@ use crate::sys::{ProgramLoad, call_for_descriptor, object_name};
 
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
 
-/// Bytes of the verifier's log; since Linux 6.4 the kernel keeps the last ones of a longer one.
+/// Size of the verifier's log, in bytes. Since Linux 6.4 the kernel keeps the end of a longer log.
 const VERIFIER_LOG_BYTES: usize = 1 << 20;
 
-/// Lines of the verifier's log that an error has, the last ones.
+/// How many of the log's last lines an error message contains.
 const VERIFIER_LOG_LINES: usize = 40;
 
 /// `BPF_LOG_LEVEL1` and `BPF_LOG_STATS`.
 const LOG_STEPS: u32 = 1;
 const LOG_STATISTICS: u32 = 4;
 
-/// What a program is for.
+/// Where a program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramKind {
-    /// Frames that an interface receives.
+    /// On frames that an interface receives.
     Xdp,
-    /// Frames that leave by an entry of a map of devices.
+    /// On frames that leave through an entry of a map of devices.
     XdpDeviceMap,
-    /// A tracepoint of the kernel, its arguments as numbers.
+    /// At a tracepoint of the kernel, with its arguments as numbers.
     RawTracepoint,
 }
 
 impl ProgramKind {
-    /// Of `enum bpf_prog_type`, and of `enum bpf_attach_type`.
+    /// Values of `enum bpf_prog_type` and `enum bpf_attach_type`.
     fn numbers(self) -> (u32, u32) {
         match self {
             ProgramKind::Xdp => (6, 37),
@@ -44,20 +44,18 @@ impl ProgramKind {
     }
 }
 
-/// A program to be loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramConfig<'a> {
-    /// As `bpftool` shows it; the first 15 characters.
+    /// `bpftool` shows the first 15 characters.
     pub name: &'a str,
-    /// What it is for.
     pub kind: ProgramKind,
-    /// It knows of frames in several pieces.
+    /// Whether the program accepts frames in several buffers.
     pub has_fragments: bool,
-    /// Map references are descriptors.
+    /// Maps are referred to by descriptor.
     pub instructions: &'a [Instruction],
 }
 
-/// A program in the kernel, as long as it or whoever runs it lives.
+/// A loaded program. The kernel keeps it as long as a descriptor or an attachment refers to it.
 #[derive(Debug)]
 pub struct Program {
     fd: OwnedFd,
@@ -68,7 +66,7 @@ impl Program {
     /// Loads a program.
     ///
     /// # Errors
-    /// The kernel's error, with the last lines of what the verifier says.
+    /// The kernel's error, with the last lines of the verifier's log.
     pub fn load(config: &ProgramConfig<'_>) -> io::Result<Program> {
         let mut log = vec![0; 4096];
         match load(config, LOG_STATISTICS, &mut log) {
@@ -80,12 +78,12 @@ impl Program {
         }
     }
 
-    /// Instructions that the verifier has gone through, over all ways; 0 where the kernel does not say so.
+    /// Returns how many instructions the verifier has processed, over all paths; 0 if the kernel does not report it.
     pub fn n_verified(&self) -> u64 {
         self.n_verified
     }
 
-    /// Keeps it in the BPF file system, beyond the process.
+    /// Names the program in the BPF file system, so that it outlives the process.
     ///
     /// # Errors
     /// The kernel's error.
@@ -100,7 +98,7 @@ impl AsFd for Program {
     }
 }
 
-/// The error with what the verifier says, where it says something.
+/// Adds the verifier's log to the error, if there is one.
 fn explained(config: &ProgramConfig<'_>, error: io::Error) -> io::Error {
     let is_verifiers = matches!(
         error.raw_os_error(),
@@ -110,7 +108,7 @@ fn explained(config: &ProgramConfig<'_>, error: io::Error) -> io::Error {
         return error;
     }
     let mut log = vec![0; VERIFIER_LOG_BYTES];
-    // A kernel that would take it now is not asked a third time.
+    // Even if this load succeeds, the first error is returned.
     let _ = load(config, LOG_STEPS | LOG_STATISTICS, &mut log);
     let log = text(&log);
     let lines: Vec<&str> = log.lines().collect();
@@ -147,13 +145,13 @@ fn load(config: &ProgramConfig<'_>, log_level: u32, log: &mut [u8]) -> io::Resul
     unsafe { call_for_descriptor(&mut attributes) }
 }
 
-/// What the kernel wrote, up to the zero.
+/// The log up to its terminating zero.
 fn text(log: &[u8]) -> String {
     let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
     String::from_utf8_lossy(&log[..end]).trim().to_owned()
 }
 
-/// Of the line `processed N insns (limit …)`.
+/// Parses the line `processed N insns (limit …)`.
 fn n_verified(log: &str) -> u64 {
     let mut lines = log.lines();
     let number = lines.find_map(|line| line.strip_prefix("processed ")?.split(' ').next());

@@ -1,7 +1,8 @@
-//! Ring buffers: records that programs write on any processor and one reader takes, in one order.
+//! Ring buffers: programs on any processor write records, one reader takes them in order.
 //!
-//! The kernel's `Documentation/bpf/ringbuf.rst` has the layout: a page with the reader's position, a page with the
-//! programs', then the records, mapped twice one behind the other, so that none is in two pieces.
+//! The layout is in the kernel's `Documentation/bpf/ringbuf.rst`: a page with the reader's position, a page with the
+//! writers' position, then the records. The kernel maps the record pages twice in a row, so that every record is
+//! contiguous.
 
 #![expect(unsafe_code, reason = "the ring's memory is mapped")]
 
@@ -12,14 +13,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::{Map, MapConfig, MapKind};
 
-/// Bytes of a record's header: its length and flags, then what only the kernel reads.
+/// Bytes of a record's header: length and flags, then a field that only the kernel reads.
 const HEADER_BYTES: u64 = 8;
 /// `BPF_RINGBUF_BUSY_BIT`: the program has not finished the record.
 const BUSY: u32 = 1 << 31;
-/// `BPF_RINGBUF_DISCARD_BIT`: the program has taken the record back.
+/// `BPF_RINGBUF_DISCARD_BIT`: the program discarded the record.
 const DISCARDED: u32 = 1 << 30;
 
-/// A mapping of some of a map's pages.
 #[derive(Debug)]
 struct Pages {
     start: NonNull<u8>,
@@ -48,14 +48,12 @@ impl Pages {
         Ok(Pages { start, n_bytes })
     }
 
-    /// All of it as numbers of eight bytes.
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping begins with a page, has so many bytes and lives as long as `self`; atomic loads need no
         // right to write.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.n_bytes / 8) }
     }
 
-    /// All of it as numbers of four bytes.
     fn halves(&self) -> &[AtomicU32] {
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.n_bytes / 4) }
@@ -69,15 +67,15 @@ impl Drop for Pages {
     }
 }
 
-/// A ring buffer and its reader. Readable, for poll(2), while it has a record that was not read.
+/// A ring buffer and its reader. For poll(2) it is readable while it has an unread record.
 ///
-/// A program wakes who waits only with the first record behind all that were read ([`RingBuffer::read`] moves the
-/// reader's position once, at its end). So whoever is slower than the programs is not woken for each.
+/// A program wakes the reader only if its record is the first unread one. [`RingBuffer::read`] stores the reader's
+/// position once, at its end, so programs do not wake a slow reader for each record.
 #[derive(Debug)]
 pub struct RingBuffer {
     map: Map,
     consumer: Pages,
-    /// The programs' position, and from the second page on the records, twice.
+    /// The writers' position, and from the second page on the records, mapped twice.
     records: Pages,
     page_bytes: usize,
     record: Vec<u8>,
@@ -89,7 +87,7 @@ unsafe impl Send for RingBuffer {}
 unsafe impl Sync for RingBuffer {}
 
 impl RingBuffer {
-    /// Makes a ring of so many bytes: a power of two, whole pages.
+    /// Creates a ring of `n_bytes`: a power of two and a multiple of the page size.
     ///
     /// # Errors
     /// The kernel's error.
@@ -105,10 +103,10 @@ impl RingBuffer {
         })?)
     }
 
-    /// Reads a ring. It is to have no other reader, which would take records of this one.
+    /// Opens a ring for reading. There must be no other reader: it would take records from this one.
     ///
     /// # Errors
-    /// The kernel's error; another map.
+    /// The kernel's error, or another kind of map.
     pub fn new(map: Map) -> io::Result<RingBuffer> {
         if map.kind() != MapKind::RingBuffer {
             let message = "expected a ring buffer";
@@ -127,13 +125,12 @@ impl RingBuffer {
         })
     }
 
-    /// The map as programs use it.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// Gives the records that are finished, in their order, so many at most; how many. Of those that were begun
-    /// meanwhile it gives none, so it ends however fast programs write.
+    /// Passes finished records to `take` in order, at most `n_records_max`, and returns how many. Stops at the
+    /// records that existed at the call, so it returns however fast programs write.
     pub fn read(&mut self, n_records_max: usize, take: &mut dyn FnMut(&[u8])) -> usize {
         let [consumer, ..] = self.consumer.words() else {
             return 0;
@@ -167,7 +164,8 @@ impl RingBuffer {
         }
         if position != begin {
             consumer.store(position, Ordering::Release);
-            // A program that finishes a record now sees this position and wakes, or who waits next sees the record.
+            // Either a program that finishes a record after this fence sees the new position and wakes the reader, or
+            // the reader sees the record before it waits.
             fence(Ordering::SeqCst);
         }
         n_records

@@ -1,4 +1,4 @@
-//! The system call and the attributes of its commands, as `union bpf_attr` of `linux/bpf.h` lays them out.
+//! The system call, and each command's attributes as laid out in `union bpf_attr` of `linux/bpf.h`.
 
 #![expect(
     unsafe_code,
@@ -8,9 +8,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// The attributes of one command.
 pub(crate) trait Attributes {
-    /// Of `enum bpf_cmd`.
+    /// A value of `enum bpf_cmd`.
     const COMMAND: libc::c_int;
 }
 
@@ -157,13 +156,12 @@ pub(crate) unsafe fn call_for_descriptor<A: Attributes>(attributes: &mut A) -> i
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A descriptor as an attribute.
 pub(crate) fn number(fd: BorrowedFd<'_>) -> u32 {
-    // An open descriptor is no negative number.
+    // An open descriptor is not negative.
     fd.as_raw_fd().cast_unsigned()
 }
 
-/// A name as the kernel keeps it: 15 letters, digits, `_` and `.`, and a zero.
+/// An object's name in the kernel's form: 15 letters, digits, `_` or `.`, then a zero.
 pub(crate) fn object_name(name: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
     for (to, from) in bytes.iter_mut().take(15).zip(name.bytes()) {

@@ -1,4 +1,4 @@
-//! Runs of a program over bytes, without an interface (`BPF_PROG_TEST_RUN`).
+//! Test runs: a program runs on given bytes, without an interface (`BPF_PROG_TEST_RUN`).
 
 #![expect(unsafe_code, reason = "frames go to bpf(2) as addresses")]
 
@@ -9,26 +9,25 @@ use std::time::Duration;
 use crate::Program;
 use crate::sys::{ProgramTestRun, call, number};
 
-/// Room for what a program puts in front of a frame or behind it.
+/// Space for bytes that a program adds before or after a frame.
 const GROWTH_BYTES: usize = 512;
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`
 const LIVE_FRAMES: u32 = 1 << 1;
 
-/// What an XDP program says is to become of a frame, `enum xdp_action`.
+/// An XDP program's return value, `enum xdp_action`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It failed.
+    /// The program failed; the kernel drops the frame.
     Aborted,
-    /// Nothing.
     Drop,
-    /// It goes on to the kernel.
+    /// The frame goes on to the kernel's network stack.
     Pass,
-    /// It leaves by the interface it came in by.
+    /// The frame leaves by the interface that received it.
     Transmit,
-    /// It goes where the helper that was called last says.
+    /// The frame goes to the target of the last redirect helper call.
     Redirect,
-    /// A number that is none of these.
+    /// Not a value of `enum xdp_action`.
     Other(u32),
 }
 
@@ -45,14 +44,13 @@ impl From<u32> for Verdict {
     }
 }
 
-/// What runs of a program came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {
     /// The last run's verdict.
     pub verdict: Verdict,
-    /// The frame that the last run left.
+    /// The frame after the last run.
     pub frame: Vec<u8>,
-    /// Of a run on average; runs that are repeated begin with the frame that the one before left.
+    /// The average of a run. Each run starts with the frame that the previous run left.
     pub duration: Duration,
 }
 
@@ -69,8 +67,8 @@ struct Context {
 }
 
 impl Program {
-    /// Runs an XDP program over a frame of at least 14 bytes, so often, as if it came by the loopback
-    /// interface.
+    /// Runs an XDP program `repeat` times on a frame of at least 14 bytes, as if the loopback interface had received
+    /// it.
     ///
     /// # Errors
     /// The kernel's error.
@@ -78,7 +76,7 @@ impl Program {
         self.run(frame, repeat, None)
     }
 
-    /// The same, as if the frame came by the interface, which runs in this network namespace.
+    /// Like `test_run`, as if this interface, which must be in our network namespace, had received the frame.
     ///
     /// # Errors
     /// The kernel's error.
@@ -96,8 +94,8 @@ impl Program {
         self.run(frame, repeat, Some(&context))
     }
 
-    /// The same, as if the frame's first bytes, so many, stood in front of it as metadata. What a run leaves
-    /// there is in front of the frame that it left.
+    /// Like `test_run_from`, with the first `n_metadata_bytes` of `frame` as metadata in front of the frame. The
+    /// resulting frame begins with the resulting metadata.
     ///
     /// # Errors
     /// The kernel's error.
@@ -117,8 +115,8 @@ impl Program {
         self.run(frame, repeat, Some(&context))
     }
 
-    /// Runs the program over so many frames like this one, one after the other, and does with each what the
-    /// program says. Up to 64 of them go to a device before its receiver has its turn.
+    /// Runs the program on `n_frames` frames like this one and carries out each verdict. The kernel sends up to 64
+    /// frames to a device before the receiver runs.
     ///
     /// # Errors
     /// The kernel's error.

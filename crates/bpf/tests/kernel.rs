@@ -19,7 +19,7 @@ use bpf::{
     ProgramKind, RingBuffer, Verdict, Write, n_possible_processors,
 };
 
-/// Whether the kernel lets us; elsewhere it is said that nothing was tested.
+/// Whether the kernel lets us; if not, prints that nothing was tested.
 fn may_use_bpf() -> bool {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
@@ -190,7 +190,7 @@ fn a_grace_period_ends() {
     bpf::wait_for_programs().unwrap();
 }
 
-/// Puts the first 28 bytes of the frame into a ring, and passes the frame if there was room, else drops it.
+/// Copies the first 28 bytes of the frame into a ring. Passes the frame if the ring had room, else drops it.
 fn noting(ring: &RingBuffer) -> Program {
     let mut instructions = vec![
         // r2 = data, r3 = data_end; r4 = r2 + 28; if r4 > r3, drop
@@ -199,7 +199,7 @@ fn noting(ring: &RingBuffer) -> Program {
         instruction(0xbf, 0x24, 0, 0),
         instruction(0x07, 4, 0, 28),
         instruction(0x2d, 0x34, 18, 0),
-        // To the stack, from 32 bytes below its end on.
+        // To the stack, from 32 bytes below its end.
         instruction(0x79, 0x25, 0, 0),
         instruction(0x7b, 0x5a, -32, 0),
         instruction(0x79, 0x25, 8, 0),
@@ -228,7 +228,7 @@ fn noting(ring: &RingBuffer) -> Program {
     load(ProgramKind::Xdp, &instructions).unwrap()
 }
 
-/// Begins a record and takes it back.
+/// Reserves a record and discards it.
 fn taking_back(ring: &RingBuffer) -> Program {
     let mut instructions = Instruction::load_map(1, MapReference::Map, ring.map().as_fd()).to_vec();
     instructions.extend([
@@ -246,7 +246,7 @@ fn taking_back(ring: &RingBuffer) -> Program {
     load(ProgramKind::Xdp, &instructions).unwrap()
 }
 
-/// Whether the ring says that there is something to read.
+/// Whether poll(2) reports the ring readable.
 fn is_readable(ring: &RingBuffer) -> bool {
     let mut poll = libc::pollfd {
         fd: ring.as_fd().as_raw_fd(),
@@ -282,7 +282,7 @@ fn a_ring_gives_its_records_in_order_round_after_round_and_says_when_it_is_full(
     assert_eq!(note(0), Verdict::Pass);
     assert!(read(0, 0..0), "it is there until it is read");
     assert!(!read(9, 0..1));
-    // A byte stays free. A record ends beyond the ring's end in some round.
+    // A ring always keeps a byte free. In some round a record crosses the ring's end.
     let n_fit = ((RING_BYTES - 1) / RECORD_BYTES) as u32;
     for round in 0..3 {
         let first = 1 + round * n_fit;

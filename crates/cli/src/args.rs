@@ -62,7 +62,7 @@ const OF_A_SWITCH: &[&str] = &[
 ];
 
 impl Args {
-    /// The command line that this process was started with; exits where it is none.
+    /// Parses the command line of this process; exits if it is invalid.
     pub fn from_command_line() -> Args {
         let matches = Args::offline_without_switch().try_get_matches();
         let args = matches.and_then(|matches| Args::from_arg_matches(&matches));
@@ -162,22 +162,21 @@ pub struct Global {
 }
 
 impl Global {
-    /// The switch's address, as it was given.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// How long to wait for the primary role: `--wait`, or what is usual.
+    /// How long to wait for the primary role: `--wait`, or `usual`.
     pub fn wait(&self, usual: Duration) -> Duration {
         self.wait_s.map_or(usual, Duration::from_secs)
     }
 
-    /// From now on the primary role is not waited for.
+    /// From now on commands do not wait for the primary role.
     pub fn never_wait(&mut self) {
         self.wait_s = Some(0);
     }
 
-    /// The switch that is meant.
+    /// The switch's address and files for TLS.
     pub fn switch(&self) -> Result<SwitchAddress, Failure> {
         let address = self.address.clone();
         let identity = match (&self.tls_cert, &self.tls_key) {
@@ -209,7 +208,7 @@ impl Global {
             identity,
             server_name: self.tls_server_name.clone(),
         };
-        // A command may ask more than once.
+        // Once only: a command may ask for the switch several times.
         static TOLD: Once = Once::new();
         TOLD.call_once(|| {
             if let Some(said) = tls.key_open_to_others() {

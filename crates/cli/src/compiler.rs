@@ -1,4 +1,4 @@
-//! The compiler as the commands use it: options, input and output files, diagnostics.
+//! What the commands need of the compiler: options, input and output files, diagnostics.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,6 @@ use crate::failure::Failure;
 use crate::files::{self, Unreadable};
 use crate::output;
 
-/// A compiled program.
 pub struct Program {
     pub json: p4_compiler::bmv2_json::Program,
     pub p4info: P4Info,
@@ -64,7 +63,6 @@ pub struct CompilerArgs {
     message_format: MessageFormat,
 }
 
-/// Which warnings fail the compilation.
 #[derive(Clone, Debug)]
 enum Denied {
     All,
@@ -79,7 +77,7 @@ fn warning_flag(text: &str) -> Result<Denied, String> {
     }
 }
 
-/// Whether a level of optimisation optimises.
+/// Parses `-O`.
 pub fn level(text: &str) -> Result<bool, String> {
     match text {
         "0" => Ok(false),
@@ -88,7 +86,6 @@ pub fn level(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A warning that `-Werror=` or `--Wdisable=` names.
 fn known_warning(option: &str, name: &str) -> Result<String, Failure> {
     if p4_compiler::is_warning(name) {
         return Ok(name.to_owned());
@@ -130,8 +127,8 @@ impl CompilerArgs {
     }
 }
 
-/// A folder that is misspelt would have nothing, and `#include` would find another file or none. Under p4c's names it
-/// is as it is there.
+/// Refuses a missing folder: because of a typo `#include` would find another file or none. Under p4c's names the binary
+/// accepts it, as p4c does.
 pub fn expect_folders(include: &[PathBuf]) -> Result<(), Failure> {
     match include.iter().find(|folder| !folder.is_dir()) {
         Some(folder) => Err(Failure::new(format!(
@@ -142,7 +139,7 @@ pub fn expect_folders(include: &[PathBuf]) -> Result<(), Failure> {
     }
 }
 
-/// `NAME` or `NAME=VALUE`, as after `-D`.
+/// Parses the value of `-D`: `NAME` or `NAME=VALUE`.
 pub fn parse_define(text: &str) -> Result<(String, String), Failure> {
     let (name, value) = text.split_once('=').unwrap_or((text, "1"));
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -155,12 +152,10 @@ pub fn parse_define(text: &str) -> Result<(String, String), Failure> {
     )))
 }
 
-/// A path as messages and markers write it.
 pub fn lossy(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Files for `#include`.
 pub struct Files;
 
 impl SourceProvider for Files {
@@ -179,7 +174,7 @@ impl SourceProvider for Files {
     }
 }
 
-/// The text of a program; `-` is standard input.
+/// Reads the text of a program; `-` is standard input.
 pub fn read_source(path: &Path) -> Result<String, Failure> {
     if path
         .extension()
@@ -194,7 +189,6 @@ pub fn read_source(path: &Path) -> Result<String, Failure> {
     files::text(path, files::P4_SOURCE)
 }
 
-/// The name under which messages speak of a program.
 pub fn source_name(path: &Path) -> String {
     if files::is_standard(path) {
         "standard input".to_owned()
@@ -203,19 +197,17 @@ pub fn source_name(path: &Path) -> String {
     }
 }
 
-/// The result of compiling one program.
 pub struct Compiled {
-    /// None where there was an error.
     pub program: Option<Program>,
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads and compiles a program; its errors are in the diagnostics.
+/// Reads and compiles a program; compile errors are in the diagnostics.
 pub fn compile(path: &Path, options: &Options) -> Result<Compiled, Failure> {
     compile_with(path, options, &Files)
 }
 
-/// The same, with included files from elsewhere.
+/// As `compile`, with another source of included files.
 pub fn compile_with(
     path: &Path,
     options: &Options,
@@ -233,11 +225,10 @@ pub fn compile_with(
     })
 }
 
-/// Writes diagnostics to standard error.
 pub fn show(diagnostics: &[Diagnostic], format: MessageFormat) {
     for diagnostic in diagnostics {
         match format {
-            // A line apart, as a person reads them.
+            // An empty line separates diagnostics.
             MessageFormat::Human => {
                 output::told_text(format_args!("{}\n", diagnostic.render()));
             }
@@ -246,7 +237,7 @@ pub fn show(diagnostics: &[Diagnostic], format: MessageFormat) {
     }
 }
 
-/// The last line about a program that did not compile.
+/// The last line of output about a program that did not compile.
 pub fn refused(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
     let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
     let n = diagnostics.iter().filter(is_error).count();
@@ -254,7 +245,7 @@ pub fn refused(path: &Path, diagnostics: &[Diagnostic]) -> Failure {
     Failure::new(format!("{}: not compiled, {n} {errors}", source_name(path)))
 }
 
-/// BMv2 JSON as people and switches read it.
+/// The JSON, indented and with a final newline.
 pub fn json_bytes(program: &p4_compiler::bmv2_json::Program) -> Result<Vec<u8>, Failure> {
     let mut text = program.to_json_pretty()?;
     text.push('\n');

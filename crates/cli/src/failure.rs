@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use crate::output;
 
-/// The line, and the text behind it where there is more (a compiler's diagnostics).
+/// One line, and the document for `--json`.
 #[derive(Debug)]
 pub struct Failure {
     line: String,
-    /// Standard error has all of it already, in a form that a line more would break.
+    /// Whether standard error already has the whole failure, in a format that a further line would break.
     is_told: bool,
-    /// The command's findings, for readers of JSON.
+    /// The command's findings, for `--json`.
     document: Value,
 }
 
@@ -26,12 +26,11 @@ impl Failure {
         }
     }
 
-    /// Adds an object with the other content of the command's one JSON document.
+    /// Sets the command's findings: the other content of its JSON document.
     pub fn with(self, document: Value) -> Failure {
         Failure { document, ..self }
     }
 
-    /// Adds the members of an object to that content.
     pub fn and(mut self, found: Value) -> Failure {
         if let (Some(all), Value::Object(found)) = (self.document.as_object_mut(), found) {
             all.extend(found);
@@ -39,7 +38,7 @@ impl Failure {
         self
     }
 
-    /// Without a line on standard error, which has all of it already.
+    /// Marks the failure as already reported on standard error.
     pub fn told(self) -> Failure {
         Failure {
             is_told: true,
@@ -47,15 +46,15 @@ impl Failure {
         }
     }
 
-    /// Says it on standard error, after the program's name.
+    /// Prints the line on standard error, after the program's name.
     pub fn report(&self, program: &str) {
         if !self.is_told {
             output::told(format_args!("{program}: {self}"));
         }
     }
 
-    /// The document of a failed command: its findings, and `error`, which may be there already without what other
-    /// members say.
+    /// The document of a failed command: its findings and `error`. The findings may already contain an `error`, without
+    /// the parts that other members have.
     pub fn to_json(&self) -> Value {
         let mut document = self.document.clone();
         if document["error"].is_null() {
@@ -75,7 +74,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Every error of the libraries already says what to do.
+/// The messages of the libraries already contain the next step.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::new(error.to_string())

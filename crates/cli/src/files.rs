@@ -1,5 +1,5 @@
-//! Reads and writes files for the commands. An error says what is wrong with the file and what was
-//! expected, not the system's error number.
+//! Reads and writes files for the commands. An error states what is wrong with the file and what was expected, not the
+//! system's error number.
 
 use std::fmt;
 use std::fs;
@@ -11,15 +11,13 @@ use whole_file::Staged;
 use crate::failure::Failure;
 use crate::output;
 
-/// The content of a file, for the messages.
 pub const P4_SOURCE: &str = "a P4 source file";
 pub const PACKET_TEST: &str = "a packet test (.stf)";
 
-/// Why a file is not read.
 pub enum Unreadable {
     Missing,
     Directory,
-    /// The line of the first byte that is no UTF-8, from 1.
+    /// Line, from 1, of the first byte that is not UTF-8.
     NotText(usize),
     Other(io::Error),
 }
@@ -61,7 +59,7 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// `prog` where `prog.p4` is meant.
+/// Finds `prog.p4` if the user wrote `prog`.
 fn with_extension_left_out(path: &Path) -> Option<PathBuf> {
     let mut candidates = ["p4", "stf", "json"]
         .into_iter()
@@ -85,12 +83,11 @@ pub fn why(error: &io::Error) -> String {
     }
 }
 
-/// Where a file is named, `-` is standard input or standard output.
 pub fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Bytes of a file or of standard input: a program's JSON with 100,000 entries has 60 million.
+/// Maximum bytes of a file or of standard input: a program's JSON with 100,000 entries has 60 million.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 fn read(path: &Path) -> Result<Vec<u8>, Unreadable> {
@@ -104,12 +101,11 @@ fn read(path: &Path) -> Result<Vec<u8>, Unreadable> {
     bytes.map_err(Unreadable::of)
 }
 
-/// A file's text; `-` is standard input.
+/// Reads a text file; `-` is standard input.
 pub fn read_text(path: &Path) -> Result<String, Unreadable> {
     as_text(read(path)?)
 }
 
-/// The text of a P4 file that an `#include` names.
 pub fn read_included(path: &Path) -> Result<String, Unreadable> {
     let bytes = whole_file::read_regular(path, p4_compiler::limits::SOURCE_BYTES);
     as_text(bytes.map_err(Unreadable::of)?)
@@ -122,22 +118,22 @@ fn as_text(bytes: Vec<u8>) -> Result<String, Unreadable> {
     })
 }
 
-/// The text of a file that a command needs; `what` names the expected content.
+/// Reads a text file that a command needs; `what` names the expected content.
 pub fn text(path: &Path, what: &str) -> Result<String, Failure> {
     read_text(path).map_err(|error| error.failure(path, what))
 }
 
-/// The bytes of a file that a command needs; `what` names the expected content.
+/// Reads a file that a command needs; `what` names the expected content.
 pub fn bytes(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
     read(path).map_err(|error| error.failure(path, what))
 }
 
-/// Writes one output file, whole or not at all; `-` is standard output.
+/// Writes one output file, as a whole or not at all; `-` is standard output.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     write_all(&[(path, bytes)])
 }
 
-/// Writes output files that belong together: where one cannot be written, all are left as they were.
+/// Writes output files that belong together: if one cannot be written, all keep their old content.
 pub fn write_all(files: &[(impl AsRef<Path>, impl AsRef<[u8]>)]) -> Result<(), Failure> {
     let mut staged = Vec::with_capacity(files.len());
     for (path, bytes) in files {
@@ -170,7 +166,7 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
     }
 }
 
-/// Makes a folder to write to, and those above it.
+/// Creates an output folder and its parents.
 pub fn make_folder(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(|error| {
         Failure::in_file(path, &format!("the folder cannot be made: {}", why(&error)))

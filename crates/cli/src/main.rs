@@ -1,4 +1,4 @@
-//! `reprise`: the operator's command. One command, one connection, one answer.
+//! `reprise`: the operator's command. Each run is one command over one connection with one answer.
 
 #![warn(
     clippy::print_stdout,

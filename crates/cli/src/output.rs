@@ -1,14 +1,13 @@
-//! Standard output and standard error. A reader of standard output that goes away (`reprise show | head`) is
-//! no error; a full disk is one. What a switch, a file or a program's author chose does not command the terminal
-//! ([`printable`]). If standard error cannot be written, nothing else changes: a change of the
-//! switch goes on, and the exit code reports its result.
+//! Standard output and standard error. A reader of standard output that goes away (`reprise show | head`) is no error;
+//! a full disk is one. Text from a switch, a file or a program's author cannot send control sequences to the terminal
+//! ([`printable`]). If standard error cannot be written, nothing else changes: a change of the switch continues, and
+//! the exit code reports its result.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
 
 use crate::files;
 
-/// One line of text.
 pub fn text(line: impl Display) {
     written(writeln!(
         stdout(),
@@ -17,12 +16,12 @@ pub fn text(line: impl Display) {
     ));
 }
 
-/// A part of a line, or lines that end with one already.
+/// Prints a part of a line, or lines that include their newline.
 pub fn piece(part: impl Display) {
     written(write!(stdout(), "{}", printable::lines(&part.to_string())));
 }
 
-/// The document of a failed command; a closed reader changes nothing.
+/// Prints the document of a failed command; ignores a closed reader.
 pub fn last_json(value: &serde_json::Value) {
     unless_unread(writeln!(
         stdout(),
@@ -31,7 +30,7 @@ pub fn last_json(value: &serde_json::Value) {
     ));
 }
 
-/// Ends the command if its output cannot be written.
+/// Ends the command if its output cannot be written, but not if its reader is gone.
 fn unless_unread(result: io::Result<()>) {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
@@ -39,14 +38,14 @@ fn unless_unread(result: io::Result<()>) {
     }
 }
 
-/// Bytes of an output file, unchanged. Other files of the command may follow, even if the reader is
-/// gone.
+/// Writes the bytes of an output file unchanged. Ignores a closed reader, because other files of the command may
+/// follow.
 pub fn bytes_as_they_are(bytes: &[u8]) {
     let mut out = stdout();
     unless_unread(out.write_all(bytes).and_then(|()| out.flush()));
 }
 
-/// The answer to the command line itself (`--help`), or its error; ends the process.
+/// Prints the answer to the command line itself (`--help`), or its error, and ends the process.
 pub fn of_command_line(error: &clap::Error) -> ! {
     let result = command_line::print(error).and_then(|()| stdout().flush());
     if !error.use_stderr() {
@@ -55,14 +54,14 @@ pub fn of_command_line(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code())
 }
 
-/// One line on standard error: a name with a line's end in it makes no second one of it.
+/// Prints one line on standard error, even if a name contains a newline.
 pub fn told(line: impl Display) {
     let line = line.to_string();
     told_text(format_args!("{}\n", printable::line(&line)));
 }
 
-/// Text of whole lines on standard error. A failure to write is ignored, since there is no other place to
-/// report it, and the macros of the standard library would panic.
+/// Prints whole lines on standard error. Ignores a failure to write: there is no other place to report it, and the
+/// macros of the standard library would panic.
 pub fn told_text(text: impl Display) {
     let _ = stderr().write_all(printable::lines(&text.to_string()).as_bytes());
 }
@@ -82,8 +81,7 @@ fn written(result: io::Result<()>) {
     }
 }
 
-/// An empty terminal, before a page of text that is shown over and over. Nothing where standard
-/// output is no terminal.
+/// Clears the terminal before a page that is shown repeatedly. Does nothing if standard output is no terminal.
 pub fn clear() {
     // Moves the cursor home and clears the rest of the screen.
     if stdout().is_terminal() {
@@ -91,7 +89,6 @@ pub fn clear() {
     }
 }
 
-/// One JSON document on one line.
 pub fn json(value: &serde_json::Value) {
     text(value);
 }
@@ -119,7 +116,7 @@ pub fn grouped(value: u64) -> String {
 pub fn bytes(value: u64) -> String {
     let mut scaled = value as f64;
     for unit in ["B", "kB", "MB", "GB", "TB"] {
-        // A value that would be shown as 1000 is 1 of the next unit.
+        // A value that would be shown as 1000 is shown as 1 of the next unit.
         if scaled < 999.5 {
             let decimals = match (unit, scaled) {
                 ("B", _) | (_, 99.95..) => 0,
@@ -133,7 +130,7 @@ pub fn bytes(value: u64) -> String {
     format!("{scaled:.0} PB")
 }
 
-/// Columns as wide as their widest cell; the first `n_left` columns flush left, the rest right.
+/// Prints columns as wide as their widest cell; the first `n_left` columns flush left, the rest right.
 pub fn table(rows: &[Vec<String>], n_left: usize) {
     let n_columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

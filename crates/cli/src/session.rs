@@ -20,7 +20,7 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::output;
 
-/// If standard error is no terminal, how often the progress of a change is reported.
+/// Interval of progress lines if standard error is no terminal.
 const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(3);
 
 pub struct Session {
@@ -30,21 +30,21 @@ pub struct Session {
     json: bool,
 }
 
-/// The requested change.
 pub struct Change {
     lines: Vec<Line>,
     plan: Plan,
 }
 
 impl Session {
-    /// To read only.
+    /// Opens a session that only reads.
     pub async fn open(global: &Global) -> Result<Session, Failure> {
         let client = Client::connect(&global.switch()?, global.device_id).await?;
         Session::new(client, global).await
     }
 
-    /// To change. Primary before the first read, so that nothing changes between reading and
-    /// writing unless another controller takes over, and then the write is refused.
+    /// Opens a session that writes. It becomes primary before the first read, so that nothing
+    /// changes between read and write unless another controller takes over; the switch then refuses
+    /// the write.
     pub async fn open_primary(global: &Global) -> Result<Session, Failure> {
         Session::new(connect_primary(global).await?, global).await
     }
@@ -60,12 +60,11 @@ impl Session {
         })
     }
 
-    /// Reads the state; writes nothing.
     pub async fn read(&mut self) -> Result<Snapshot, Failure> {
         Ok(self.program.read(&mut self.client).await?)
     }
 
-    /// The same, with no half of a change that another controller made meanwhile.
+    /// Reads the state, but never half of a change that another controller is making.
     pub async fn read_steady(&mut self) -> Result<Snapshot, Failure> {
         let steady = self.program.read_steady(&mut self.client).await?;
         steady.ok_or_else(|| {
@@ -75,13 +74,13 @@ impl Session {
         })
     }
 
-    /// The state, after the remains of an interrupted change are finished or taken back.
+    /// Completes or undoes an interrupted change, and reads the state.
     pub async fn settle(&mut self) -> Result<Snapshot, Failure> {
         let settled = unless_interrupted(self.program.settle(&mut self.client)).await;
         Ok(settled.ok_or_else(interrupted)??)
     }
 
-    /// Settles, changes by `operation`, writes, and prints the difference when it is done.
+    /// Settles, changes the conference by `operation`, writes, and prints the difference.
     pub async fn change<E: Into<Failure>>(
         &mut self,
         operation: impl FnOnce(&mut Conference) -> Result<(), E>,
@@ -105,7 +104,6 @@ impl Session {
         Ok(Change { lines, plan })
     }
 
-    /// Writes the change, and prints it when it is done.
     pub async fn carry_out(&mut self, change: Change) -> Result<(), Failure> {
         let n_updates = change.plan.n_updates();
         let mut progress = Progress::new(n_updates);
@@ -118,7 +116,6 @@ impl Session {
         Ok(())
     }
 
-    /// Prints the writes that would be made.
     pub fn print_only(&self, change: &Change) {
         self.print(&change.lines, change.plan.n_updates(), true);
     }
@@ -138,7 +135,7 @@ impl Session {
         }
     }
 
-    /// Refuses an own address on a port that the switch does not have: nothing would ever come in.
+    /// Refuses an own address on a port that the switch lacks: no packet would ever arrive.
     pub async fn expect_ports(
         &mut self,
         expected: impl IntoIterator<Item = &u16>,
@@ -160,7 +157,7 @@ impl Session {
         )))
     }
 
-    /// Where hosts are, by ARP from own addresses that are on.
+    /// Finds hosts by ARP from own addresses that are in force.
     pub async fn look_up(
         &mut self,
         own: &[OwnAddress],
@@ -172,7 +169,6 @@ impl Session {
     }
 }
 
-/// A connection to the switch that the command line names.
 pub async fn connect(global: &Global) -> Result<Client, Failure> {
     Ok(Client::connect(&global.switch()?, global.device_id).await?)
 }
@@ -184,7 +180,7 @@ pub async fn connect_primary(global: &Global) -> Result<Client, Failure> {
     Ok(client)
 }
 
-/// The same over a connection that is there.
+/// As `connect_primary`, over an existing connection.
 pub async fn take_primary(client: &mut Client, global: &Global) -> Result<(), Failure> {
     if global.takeover {
         return Ok(client.become_primary().await?);
@@ -202,8 +198,8 @@ pub async fn take_primary(client: &mut Client, global: &Global) -> Result<(), Fa
     Ok(client.take_turn(wait, waits).await?)
 }
 
-/// The result of the work, or `None` as soon as the user or a supervisor ends it. Dropped work
-/// leaves the same state as a killed controller: the next command goes on from there.
+/// The result of the work, or `None` once the user or a supervisor stops it. Dropped work leaves
+/// the same state as a killed controller: the next command continues from there.
 pub async fn unless_interrupted<T>(work: impl Future<Output = T>) -> Option<T> {
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         return Some(work.await);
@@ -221,7 +217,7 @@ fn interrupted() -> Failure {
     )
 }
 
-/// A bar on a terminal, lines elsewhere, for changes that take long.
+/// Progress of a long change: a bar on a terminal, lines elsewhere.
 pub struct Progress {
     bar: ProgressBar,
     n_updates: usize,

@@ -1,4 +1,4 @@
-//! `reprise aom` against a service of its own on a switch in this process: every command, how it ends, what it prints.
+//! `reprise aom` against its own service on a switch in this process: every command, its exit code and its output.
 
 #[path = "entries/switch.rs"]
 #[allow(dead_code, reason = "a part of it is used")]
@@ -17,7 +17,7 @@ use switch::{Switch, command};
 const PATIENCE: Duration = Duration::from_secs(120);
 const MEMBER: &str = "--ip 10.0.0.10 --mac 02:00:00:00:00:10 --port 2";
 
-/// Words after `aom`, how they end, and what the document has. In this order, on one service.
+/// Words after `aom`, the exit code, and members of the document. They run in this order, on one service.
 const RUNS: &[(&str, i32, &str)] = &[
     ("group show", 0, "groups"),
     ("group add counter --address 239.1.0.1", 0, "message group"),
@@ -46,7 +46,7 @@ const RUNS: &[(&str, i32, &str)] = &[
     ("group remove counter", 1, ""),
 ];
 
-/// `reprise aom serve`, ended with the test.
+/// `reprise aom serve`; ends with the test.
 struct Served {
     switch: Switch,
     child: Child,
@@ -58,7 +58,7 @@ impl Served {
         let child = Served::serve(&switch, &[]);
         let served = Served { switch, child };
         let until = Instant::now() + PATIENCE;
-        // Changes are refused until the service has found its switch; a group is added all the same.
+        // The service refuses changes until it has found its switch, except that it adds a group.
         served.switch.ok("aom group add probe");
         while !served.switch.run("aom group remove probe").status.success() {
             assert!(Instant::now() < until, "the service finds its switch");
@@ -117,7 +117,7 @@ fn every_command_has_one_document_and_a_failure_is_one_line() {
         let told = String::from_utf8_lossy(&output.stderr).lines().count();
         assert_eq!(told, *code as usize, "{words}: {output:?}");
     }
-    // A file that was not needed is not left behind; one that was is its owner's alone.
+    // An unneeded file is removed; a needed one is readable by its owner only.
     let folder = served.switch.folder.path();
     for name in ["m1.member", "m3.member"] {
         assert!(!folder.join(name).exists(), "{name}");

@@ -1,5 +1,5 @@
-//! `reprise conformance` and `reprise stf` as they are typed, on a checkout like p4c's that the
-//! tests make themselves.
+//! `reprise conformance` and `reprise stf` as a user types them, on a checkout like p4c's that the
+//! tests create.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// The lists, in the words that p4c's file has for them.
+/// The lists, in the format of p4c's file.
 const LISTS: &str = r#"
 # Lists of tests.
 set (V1_INCLUDE_PATTERNS "include.*v1model.p4")
@@ -34,7 +34,7 @@ p4c_add_test_with_args("bmv2" ${BMV2_DRIVER} FALSE "alias"
 p4c_add_tests("bmv2" ${BMV2_DRIVER} "${OTHERS}" "${XFAIL_TESTS}" ${flagsOther})
 "#;
 
-/// A program that sends each packet back with its first byte counted up by a step.
+/// A program that returns each packet with its first byte increased by a step.
 fn program(step: &str) -> String {
     format!(
         "#include <core.p4>
@@ -59,7 +59,7 @@ V1Switch(Read(), Nothing(), Count(), Idle(), Nothing(), Write()) main;
     )
 }
 
-/// The line of the step.
+/// Line of the step.
 const LINE: usize = 12;
 
 struct Checkout(tempfile::TempDir);
@@ -108,7 +108,7 @@ impl Checkout {
         command.args(words).output().expect("it runs")
     }
 
-    /// What the samples came to, by their name.
+    /// Results by sample name.
     fn results(&self, words: &[&str], known: &str) -> (Value, Vec<(String, String)>) {
         let output = self.run(&[words, &["--json"]].concat(), known);
         let text = String::from_utf8(output.stdout).expect("text");
@@ -381,7 +381,6 @@ reprise: test.stf: 2 expectations failed
     );
 }
 
-/// A folder with these files.
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
     for (path, text) in files {
@@ -398,7 +397,7 @@ fn run_tree(root: &Path, words: &[&str]) -> Output {
     command.arg(root).args(words).output().expect("it runs")
 }
 
-/// What the programs of a tree came to, by their name, and the whole report.
+/// Results by program name, and the whole report.
 fn tree_results(root: &Path, words: &[&str]) -> (Value, Vec<(String, String)>) {
     let output = run_tree(root, &[words, &["--json"]].concat());
     let text = String::from_utf8(output.stdout).expect("text");
@@ -410,7 +409,7 @@ fn tree_results(root: &Path, words: &[&str]) -> (Value, Vec<(String, String)>) {
     (report, results)
 }
 
-/// A program with a key of each kind, which packets go through.
+/// A program with a key of each kind, which forwards packets.
 const TABLES: &str = r"
     action set(bit<8> value) { hdr.first.value = value; standard.egress_spec = 1; }
     action back() { standard.egress_spec = standard.ingress_port; }
@@ -503,7 +502,7 @@ fn folders_and_macros_for_a_program_come_from_the_tree() {
         ("p4/b.p4", &searching),
         ("p4/c.p4", &program("OWN")),
         ("library/far/other.p4", "#define FAR 3\n"),
-        // Only what includes it gives it its types.
+        // Only the including file declares its types.
         ("p4/whole.p4", "#define HALF 1\n#include \"half.p4\"\n"),
         ("p4/half.p4", &program("HALF")),
     ]);
@@ -520,7 +519,7 @@ fn folders_and_macros_for_a_program_come_from_the_tree() {
 
 #[test]
 fn a_program_that_is_too_large_for_the_memory_fails_alone_and_the_exit_code_says_so() {
-    // Each of the cells takes memory: a gibibyte and more in sum.
+    // Each cell takes memory: more than a gibibyte in total.
     let arrays: String = (0..4)
         .map(|at| format!("    register<bit<64>>(0x1000000) cells{at};\n"))
         .collect();
@@ -544,7 +543,7 @@ fn a_program_that_is_too_large_for_the_memory_fails_alone_and_the_exit_code_says
     assert!(told.contains("1 faults of ours"), "{told}");
 }
 
-/// What p4c would keep beside a program: what `reprise compile` makes of it.
+/// Stands for the P4Info that p4c keeps: the output of `reprise compile`.
 fn p4info_of(program: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("prog.p4"), program).expect("written");
@@ -557,7 +556,7 @@ fn p4info_of(program: &str) -> String {
     fs::read_to_string(folder.path().join("prog.p4info.txtpb")).expect("P4Info")
 }
 
-/// A program with two registers, which P4Info lists in the order of their declaration.
+/// A program with two registers, which P4Info lists in the order of declaration.
 fn with_registers(step: &str) -> String {
     program(step).replace(
         "    apply {\n        hdr",

@@ -1,4 +1,4 @@
-//! `reprise doctor` in network namespaces with interfaces that are fine, down, missing.
+//! `reprise doctor` in network namespaces, with interfaces that are up, down or missing.
 
 #[path = "../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
@@ -14,7 +14,7 @@ fn doctor(arguments: &[&str]) -> Output {
     command.output().expect("reprise starts")
 }
 
-/// What it says in JSON; it must end well.
+/// The JSON output of a successful run.
 fn report(arguments: &[&str]) -> Value {
     let output = doctor(&[arguments, &["--json"]].concat());
     let said = String::from_utf8_lossy(&output.stderr);
@@ -44,7 +44,7 @@ fn an_interface_that_can_be_a_port_is_told_from_one_that_cannot() {
             assert_eq!(names, ["v1", "v0"]);
             let machine = &all["machine"];
             assert_eq!(finding(machine, "AF_PACKET")["level"], "ok");
-            // Nobody loads an XDP program from a user namespace.
+            // A user namespace may not load XDP programs.
             assert_eq!(finding(machine, "AF_XDP")["level"], "advice");
             let one = report(&["v0"]);
             let findings = &one["interfaces"][0]["findings"];
@@ -63,7 +63,7 @@ fn an_interface_that_can_be_a_port_is_told_from_one_that_cannot() {
             assert!(advice.contains("ip addr flush dev v0"), "{advice}");
 
             ip("link set v0 down");
-            // Not asked about: told, and no failure.
+            // Without being named, it is reported but is no failure.
             assert!(doctor(&[]).status.success());
             let output = doctor(&["v1", "v0"]);
             let said = String::from_utf8_lossy(&output.stderr);
@@ -106,7 +106,7 @@ fn xdp_is_native_on_a_veth_and_generic_on_the_loopback() {
                 let one = report(&[name]);
                 finding(&one["interfaces"][0]["findings"], "kernel engine").clone()
             };
-            // The other end takes nothing that is redirected yet.
+            // The other end does not yet accept redirected frames.
             let alone = kernel("v1");
             let advice = alone["advice"].as_str().expect("advice");
             assert!(advice.contains("ethtool -K PEER gro on"), "{alone}");

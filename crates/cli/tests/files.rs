@@ -1,4 +1,4 @@
-//! What is left of files, and what is said, when there is no room for them.
+//! Which files remain, and which message appears, when a disk is full.
 
 use std::fs;
 use std::io::Read as _;
@@ -20,8 +20,8 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Runs a script as root of namespaces of its own, with a folder `disk` that has room for so many KiB.
-/// None where the machine allows no namespaces, which is a failure with `CI=true`.
+/// Runs a script as root of its own namespaces, with a folder `disk` of `kib` KiB. `None` if the machine allows no
+/// namespaces, which is a failure with `CI=true`.
 fn on_small_disk(kib: u32, folder: &Path, script: &str) -> Option<Output> {
     let mount = format!("mkdir disk && mount -t tmpfs -o size={kib}k tmpfs disk");
     let unshare = |script: &str| {
@@ -35,7 +35,7 @@ fn on_small_disk(kib: u32, folder: &Path, script: &str) -> Option<Output> {
     let probe = unshare(&format!("{mount}; umount disk; rmdir disk"));
     if !probe.as_ref().is_ok_and(|output| output.status.success()) {
         assert!(std::env::var("CI").as_deref() != Ok("true"), "{probe:?}");
-        // Past the test harness, which would swallow it.
+        // Directly to standard error, because the test harness would capture it.
         let message = format!("NOT TESTED: no mount namespaces here: {probe:?}\n");
         std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes()).expect("written");
         return None;
@@ -47,7 +47,7 @@ fn on_small_disk(kib: u32, folder: &Path, script: &str) -> Option<Output> {
 fn a_program_that_does_not_fit_the_disk_leaves_no_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = root().join("p4/sfu.p4").display().to_string();
-    // The first file fits, the second does not: they belong together.
+    // The first file fits, the second does not. They belong together, so neither may remain.
     let script = format!(
         "if \"$reprise\" compile '{program}' -I '{}' -o disk; then exit 7; fi; ls -A disk",
         root().join("p4").display()
@@ -79,7 +79,7 @@ fn a_file_that_cannot_be_written_anew_keeps_what_it_had() {
         "// 0123456789012345678901234567890\n".repeat(600)
     );
     fs::write(folder.path().join("long.p4"), &long).expect("written");
-    // The disk has room for the source and nothing more.
+    // The disk has room for the source only.
     let script = "cp long.p4 disk/a.p4; if \"$reprise\" fmt disk/a.p4; then exit 7; fi; cmp long.p4 disk/a.p4; ls -A disk";
     let Some(output) = on_small_disk(24, folder.path(), script) else {
         return;
@@ -148,7 +148,7 @@ fn a_link_to_a_file_that_is_not_there_yet_stays_a_link() {
             "{link}"
         );
     }
-    // A ring of links is no place for a file.
+    // A loop of links cannot be a file.
     fs::remove_file(at("out/second.json")).expect("removed");
     symlink("sfu.json", at("out/second.json")).expect("a link");
     let output = compile();
@@ -289,7 +289,7 @@ fn a_name_with_a_lines_end_forges_no_line() {
         let output = reprise(folder.path(), words).output().expect("it runs");
         let said = said(&output);
         assert!(!output.status.success(), "{words:?}: {said}");
-        // The compiler escapes names in its own way.
+        // The compiler escapes names in another way.
         let is_shown = said.contains(shown) || said.contains("x\\nreprise: all is well\\u{1b}[31m");
         assert!(is_shown, "{words:?}: {said}");
         let is_forged =

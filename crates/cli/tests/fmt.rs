@@ -1,4 +1,4 @@
-//! `reprise fmt` as it is typed.
+//! `reprise fmt` as a user types it.
 
 use std::fs;
 use std::io::Write as _;

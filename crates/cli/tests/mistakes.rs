@@ -1,4 +1,4 @@
-//! What is said to those who type something else than was meant: options, files, folders.
+//! Messages for mistyped options, files and folders.
 
 use std::fs;
 use std::io::Write as _;
@@ -48,7 +48,7 @@ impl Bench {
             .spawn()
             .expect("it runs");
         let mut stdin = child.stdin.take().expect("a pipe");
-        // A command that reads nothing may have ended already.
+        // A command that reads nothing may already have ended.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         child.wait_with_output().expect("it ends")
@@ -61,7 +61,7 @@ impl Bench {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Standard error of a command that exits with a code.
+    /// Standard error of a command that must exit with this code.
     fn fails(&self, code: i32, words: &str) -> String {
         let output = self.run(words, "");
         let error = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! `reprise stf` as it is typed: commands beyond tables and packets, and mistakes in tests.
+//! `reprise stf` as a user types it: commands beyond tables and packets, and mistakes in tests.
 
 use std::fs;
 use std::path::Path;
@@ -51,7 +51,6 @@ control D(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr); } }
 V1Switch(P(), C(), I(), E(), C(), D()) main;
 ";
 
-/// Exit code, standard output, standard error.
 fn reprise(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_reprise"))
         .args(words)
@@ -66,7 +65,7 @@ fn reprise(folder: &Path, words: &[&str]) -> (Option<i32>, String, String) {
     )
 }
 
-/// The same on a test's text.
+/// Runs a test's text on `PROGRAM`.
 fn stf(test: &str) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("prog.p4"), PROGRAM).expect("written");
@@ -79,7 +78,7 @@ fn passes(test: &str) {
     assert_eq!(code, Some(0), "{error}");
 }
 
-/// Standard error of a test that fails.
+/// Standard error of a test that must fail.
 fn fails(test: &str) -> String {
     let (code, out, error) = stf(test);
     assert_eq!(code, Some(1), "{out}");
@@ -88,7 +87,7 @@ fn fails(test: &str) -> String {
 
 #[test]
 fn meters_are_set_in_units_a_microsecond() {
-    // One packet in the committed bucket, two in the peak one: green, yellow, red.
+    // One packet fits the committed bucket, two fit the peak bucket: green, yellow, red.
     passes(
         "meter_set_rates rate 2 0.000001:1 0.000002:2\n\
          meter_get_rates I.rate 2\n\
@@ -103,7 +102,7 @@ fn meters_are_set_in_units_a_microsecond() {
          packet 0 0000\nexpect 1 0000$\n\
          packet 0 0000\nexpect 1 0002$\n",
     );
-    // An entry's own meter goes by the entry's name.
+    // An entry's direct meter is named by the entry's ID.
     passes(
         "add ports hdr.word.a:0x1200/8 forward(port:5) = first\n\
          meter_set_rates entry_rate first 0.000001:1 0.000002:1\n\

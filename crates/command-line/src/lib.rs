@@ -1,12 +1,12 @@
-//! What a program says of a command line that it does not take. clap says it with the words of the standard library's
-//! parsers, of which some name neither what was expected nor what to do ("invalid digit found in string"); here they do.
+//! Error messages for wrong command lines. clap repeats the messages of the standard library's parsers, some of which
+//! say neither what was expected nor what to do ("invalid digit found in string"); here they do.
 
 #![forbid(unsafe_code)]
 
 use std::error::Error as _;
 use std::io::{self, IsTerminal as _, Write as _};
 
-/// Words of `std::num` and `std::net`, and what was expected.
+/// Messages of `std::num` and `std::net`, and what was expected.
 const WORDS: [(&str, &str); 9] = [
     (
         "cannot parse integer from empty string",
@@ -46,17 +46,17 @@ const WORDS: [(&str, &str); 9] = [
     ),
 ];
 
-/// Ends the program: prints the help or the version that was asked for, or what is wrong.
+/// Ends the program after printing the requested help or version, or the error.
 pub fn exit(error: &clap::Error) -> ! {
-    // There is nobody else to tell.
+    // There is nobody to report a failure to.
     let _ = print(error);
     std::process::exit(error.exit_code())
 }
 
-/// Prints the help or the version that was asked for, or what is wrong, and what was expected.
+/// Prints the requested help or version, or the error with what was expected.
 ///
 /// # Errors
-/// It cannot be written.
+/// The text cannot be written.
 pub fn print(error: &clap::Error) -> io::Result<()> {
     let rendered = error.render();
     let text = match io::stderr().is_terminal() {
@@ -69,11 +69,11 @@ pub fn print(error: &clap::Error) -> io::Result<()> {
     }
 }
 
-/// clap's text with better words for the reason, if there are some.
+/// Replaces the reason in clap's text by a better one, if there is one.
 fn with_expected(error: &clap::Error, text: &str) -> Option<String> {
     let reason = error.source()?.to_string();
     let (_, expected) = WORDS.iter().find(|(words, _)| *words == reason)?;
-    // The value, which stands before it, may have the same words.
+    // The value stands before the reason and may have the same text.
     let at = text.rfind(&reason)?;
     Some(format!(
         "{}{expected}{}",

@@ -1,5 +1,5 @@
-//! Writes to a switch without a pause: viewers join and leave a group, and a table entry changes.
-//! For soaks and benchmarks: the load of a busy controller, at a constant rate.
+//! Writes to a switch without a pause: viewers join and leave a group, and a table entry changes. The load of a busy
+//! controller at a constant rate, for soaks and benchmarks.
 //!
 //! ```text
 //! cargo run --release -p conference --example membership_churn -- \
@@ -8,9 +8,9 @@
 //!
 //! Guests have the addresses from `FIRST_GUEST` on. Each joins GROUP once and leaves it once; at most
 //! [`GUESTS_MAX`] are in it at a time. Every `CHANGE_EVERY` writes one guest joins or leaves, as with
-//! `reprise viewer`. The other writes are single requests that modify the MAC address of `STREAM_GROUP`'s
-//! presenter `STREAM_IP`. Both groups must exist. The output is lines of JSON: for each joining and leaving
-//! its beginning and its end, and every second the number of writes. Times are nanoseconds since 1970, like
+//! `reprise viewer`. The other writes are single requests that modify the MAC address of `STREAM_GROUP`'s presenter
+//! `STREAM_IP`. Both groups must exist. The output is lines of JSON: the beginning and end of each join and leave, and
+//! every second the number of writes. Times are nanoseconds since 1970, like
 //! those of `lab/peers/load.c`.
 #![allow(
     clippy::disallowed_methods,
@@ -35,13 +35,12 @@ use conference::plan::{self, Target};
 use p4runtime_proto::p4::config::v1::P4Info;
 use serde_json::{Value, json};
 
-/// Guests in the group at a time.
 const GUESTS_MAX: usize = 4;
 const DEVICE_ID: u64 = 1;
 const REPORT: Duration = Duration::from_secs(1);
-/// A writer that fell behind writes without a pause, but makes up for no more than this.
+/// A writer that fell behind writes without a pause, but catches up on no more than this.
 const BEHIND_MAX: Duration = Duration::from_millis(200);
-/// Locally administered; the last bytes count.
+/// Locally administered; the low bytes are a counter.
 const FIRST_STREAM_MAC: u64 = 0x0200_0000_0000;
 
 struct Settings {
@@ -92,7 +91,7 @@ impl Settings {
     }
 }
 
-/// The table whose entry is modified: the one or the other program's.
+/// The table whose entry is modified, in either program.
 struct Streams {
     table: Table,
     key: Vec<u64>,
@@ -133,8 +132,8 @@ struct Churn {
 }
 
 impl Churn {
-    /// Guests join while there is room, then they leave in the order in which they came, and so
-    /// on: the group has every size, and who stays moves in it.
+    /// Guests join while there is room, then leave in the order in which they joined. So the group has every size, and
+    /// the viewers that stay move within it.
     async fn change(&mut self) -> Result<(), Box<dyn Error>> {
         let begun_ns = now_ns();
         let snapshot = self.program.settle(&mut self.client).await?;

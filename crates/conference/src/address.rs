@@ -6,12 +6,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An Ethernet address, in text six pairs of hexadecimal digits with colons between.
+/// An Ethernet address; as text, six pairs of hexadecimal digits separated by colons.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mac(pub [u8; 6]);
 
 impl Mac {
-    /// Why no host can have this address, or `None` if one can.
+    /// Why no host can have this address; `None` if a host can.
     pub fn unfit_for_host(self) -> Option<&'static str> {
         if self.0 == [0; 6] {
             Some("all zero")
@@ -22,14 +22,14 @@ impl Mac {
         }
     }
 
-    /// The address as a number of 48 bits.
+    /// The address as a 48-bit number.
     pub fn to_u64(self) -> u64 {
         self.0
             .iter()
             .fold(0, |value, byte| value << 8 | u64::from(*byte))
     }
 
-    /// The address in the low 48 bits.
+    /// Takes the address from the low 48 bits.
     pub fn from_u64(value: u64) -> Mac {
         let [_, _, bytes @ ..] = value.to_be_bytes();
         Mac(bytes)
@@ -49,7 +49,7 @@ impl fmt::Debug for Mac {
     }
 }
 
-/// A text that is no Ethernet address.
+/// A text that is not an Ethernet address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected an Ethernet address like 02:00:00:00:00:05, got \"{0}\"")]
 pub struct MacParseError(String);
@@ -63,7 +63,7 @@ impl FromStr for Mac {
         let mut pairs = text.split(':');
         for byte in &mut bytes {
             let pair = pairs.next().ok_or_else(error)?;
-            // from_str_radix would take a sign too.
+            // from_str_radix would accept a sign.
             if pair.len() != 2 || !pair.bytes().all(|b| b.is_ascii_hexdigit()) {
                 return Err(error());
             }
@@ -90,7 +90,7 @@ impl<'de> Deserialize<'de> for Mac {
     }
 }
 
-/// Why no host can have this IPv4 address, or `None` if one can.
+/// Why no host can have this IPv4 address; `None` if a host can.
 pub fn unfit_for_host(ip: Ipv4Addr) -> Option<&'static str> {
     if ip.is_unspecified() {
         Some("the unspecified address")

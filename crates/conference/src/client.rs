@@ -1,9 +1,9 @@
-//! A P4Runtime client for one switch: the stream with its arbitration, reads, writes, the pipeline
-//! and packets, and the switch's own service beside it.
+//! A P4Runtime client for one switch: the stream with its arbitration, reads, writes, the pipeline and packets. It also
+//! calls the switch's own gRPC service.
 //!
-//! Reading needs only a connection. A writer must be primary, so a command bids the highest
-//! election id that the switch has seen plus one. It asks for the highest id with a bid without an
-//! id (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
+//! Reading needs only a connection. A writer must be primary, so a command bids the highest election id that the switch
+//! has seen plus one. A bid without an id returns that highest id (P4Runtime 1.4.1, "Client Arbitration and Controller
+//! Replication").
 
 mod controller;
 
@@ -41,149 +41,149 @@ use crate::plan::Target;
 
 pub use controller::WriteError;
 
-/// How tonic says that an answer was HTTP, but not gRPC.
+/// tonic's message for an HTTP response without a gRPC status.
 const NO_GRPC_STATUS: &str = "grpc-status header missing";
 
-/// What reads and sets of the pipeline are called in messages.
+/// The name of the pipeline in messages about its reads and writes.
 const PIPELINE: &str = "the pipeline";
 
-/// How tonic says that an answer was no HTTP.
+/// tonic's message for a response that is not HTTP.
 const NO_HTTP: &str = "transport error";
 
-/// The reason why a call to the switch failed, with the next step.
+/// Why a call to the switch failed. The message has the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The text is no address.
+    /// The text is not an address.
     #[error("\"{address}\" is no address of a switch: {expected}")]
     BadAddress {
-        /// As given.
+        /// The address, as given.
         address: String,
-        /// What was expected, and what was found.
+        /// What was expected and what was found.
         expected: String,
     },
-    /// Nothing answers there.
+    /// No switch answers at the address.
     #[error(
         "no switch answers at {address} ({reason}): start one (`reprise-switch --help`) or name another with --switch"
     )]
     Unreachable {
-        /// Where.
+        /// Address of the switch.
         address: String,
-        /// The innermost reason.
+        /// The innermost error of the chain.
         reason: String,
     },
-    /// Client and server do not agree about TLS, or do not trust each other.
+    /// Client and server disagree about TLS, or do not trust each other.
     #[error("no connection to the switch at {address}: {trouble}")]
     Tls {
-        /// Where.
+        /// Address of the switch.
         address: String,
-        /// Why, with the next step.
+        /// What is wrong, with the next step.
         trouble: Trouble,
     },
     /// A file for TLS cannot be used.
     #[error("TLS: {0}")]
     TlsFile(#[from] FileError),
-    /// A certificate could not be of this name.
+    /// No certificate can have this name.
     #[error("--tls-server-name: expected a host's name or an IP address, got \"{name}\"")]
     BadServerName {
-        /// As given.
+        /// The name, as given.
         name: String,
     },
-    /// Another program answers there.
+    /// A server that does not speak P4Runtime answers at the address.
     #[error(
         "the server at {address} does not speak P4Runtime ({reason}), expected a switch: {address} may be the address of a switch's metrics, of its Thrift server or of another; give the P4Runtime address in the switch's ready line with --switch"
     )]
     NoP4Runtime {
-        /// Where.
+        /// Address of the server.
         address: String,
-        /// The data that came in place of an answer.
+        /// What the server answered instead.
         reason: String,
     },
-    /// It answers, but has no program.
+    /// The switch has no program.
     #[error(
         "the switch has no pipeline yet: load one with `reprise pipeline set PROGRAM.p4` (a conference's is p4/sfu.p4)"
     )]
     NoPipeline,
-    /// It has a program, and cannot say the names of its objects: it was given without.
+    /// The program was set without P4Info, so the names of its objects are unknown.
     #[error(
         "the switch has a program without P4Info: set one that has with `reprise pipeline set PROGRAM.p4`"
     )]
     NoP4Info,
-    /// It is another device.
+    /// The switch has another device id.
     #[error("the switch is not device {device_id} ({message}): name its number with --device-id")]
     WrongDevice {
-        /// The number asked for.
+        /// The device id asked for.
         device_id: u64,
         /// The switch's message.
         message: String,
     },
-    /// Another controller is primary.
+    /// Another controller became primary.
     #[error(
         "another controller took over as primary ({message}): nothing more was written; run the command again, it waits until that one is done"
     )]
     NotPrimary {
-        /// The switch's message.
+        /// The message of the switch.
         message: String,
     },
-    /// Another controller is primary, and did not end in time.
+    /// Another controller stayed primary until the timeout.
     #[error(
         "another controller (election id {election_id}) has been primary for {wait_s} s: end it, wait longer with --wait SECONDS, or take its role with --takeover"
     )]
     Busy {
-        /// The primary's.
+        /// Election id of the primary.
         election_id: u128,
-        /// How long it was waited for.
+        /// How long this client waited.
         wait_s: u64,
     },
-    /// Several bid at a time.
+    /// Other controllers kept bidding higher.
     #[error(
         "could not become primary: other controllers kept bidding higher, the highest election id is {highest}; end them, or run the command again without --takeover to wait for its turn"
     )]
     Outbid {
-        /// The last seen.
+        /// The highest election id seen last.
         highest: u128,
     },
-    /// No controller can bid higher.
+    /// The primary has the highest possible election id.
     #[error(
         "the primary controller has election id {}, the highest there is, so nobody can take its role: end that controller",
         u128::MAX
     )]
     Unbeatable,
-    /// No place for a stream.
+    /// The switch accepts no further stream.
     #[error(
         "the switch at {address} serves no further controller ({message}): end some that are connected (`ss -tnp` on their hosts and the switch's names them)"
     )]
     TooManyControllers {
-        /// Where.
+        /// Address of the switch.
         address: String,
         /// The switch's message.
         message: String,
     },
-    /// No answer in time.
+    /// The switch did not answer before the timeout.
     #[error("the switch did not answer within {after_ms} ms: {what}")]
     Timeout {
-        /// To what.
+        /// What the call asked for.
         what: &'static str,
-        /// How long it had.
+        /// The timeout.
         after_ms: u64,
     },
     /// Some updates of a batch failed.
     #[error("{n_failed} of {n} updates failed, the first ({entity}): {message}")]
     Batch {
-        /// How many.
+        /// Number of failed updates.
         n_failed: usize,
-        /// Of how many.
+        /// Number of updates in the batch.
         n: usize,
-        /// The object of the first failed update.
+        /// Kind of object in the first failed update.
         entity: &'static str,
-        /// The switch's message about it.
+        /// The switch's message about the first failed update.
         message: String,
     },
-    /// Any other refusal.
+    /// The switch refused a request for another reason.
     #[error("the switch refused {what}: {message} ({code:?})")]
     Refused {
-        /// The request.
+        /// The refused request.
         what: &'static str,
-        /// Canonical code.
+        /// Canonical gRPC code.
         code: Code,
         /// The switch's message.
         message: String,
@@ -191,7 +191,7 @@ pub enum ClientError {
     /// The stream ended.
     #[error("the switch closed the stream: {reason}")]
     StreamClosed {
-        /// Why.
+        /// Why it ended.
         reason: String,
     },
 }
@@ -204,7 +204,7 @@ pub struct Client {
     address: String,
     seen: SeenOfTls,
     device_id: u64,
-    /// Empty: the default role, which has everything.
+    /// Empty: the default role, which may do everything.
     role: String,
     call_timeout_ms: u64,
     primary: Option<Primary>,
@@ -216,25 +216,24 @@ struct Primary {
     stream: Stream,
 }
 
-/// What came of a bid for the primary role.
+/// Result of a bid for the primary role.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bid {
     /// The client is primary.
     Primary,
-    /// The switch has seen this election id, which is not lower than the bid.
+    /// The bid lost: the switch has already seen this election id, which is not lower.
     TooLow {
-        /// The highest that the switch has seen.
+        /// The highest election id that the switch has seen.
         highest: u128,
-        /// False: the controller that had it is not connected any more.
+        /// `false`: the controller with that id is no longer connected.
         somebody_is_primary: bool,
     },
 }
 
-/// The content of an arbitration update.
 struct Seen {
     is_primary: bool,
     somebody_is_primary: bool,
-    /// The highest that the switch has seen.
+    /// The highest election id that the switch has seen.
     election_id: u128,
 }
 
@@ -260,14 +259,14 @@ impl Client {
     /// Connects to a switch.
     ///
     /// # Errors
-    /// The address or a file for TLS is invalid, nothing answers there, or both sides do not agree about TLS.
+    /// The address or a file for TLS is invalid, nothing answers there, or the two sides disagree about TLS.
     pub async fn connect(switch: &SwitchAddress, device_id: u64) -> Result<Client, ClientError> {
         let connected = switch.connect(Reconnects::Always).await?;
         Ok(Client::over(connected, switch, device_id))
     }
 
-    /// Connects to one process of a switch: when the connection ends, every later call fails. A client that connects
-    /// again by itself could read from a new process what it has begun to ask of the old one.
+    /// Connects to one process of a switch: when the connection ends, every later call fails. A client that reconnects
+    /// could get the answer of a new process to a request that the old process began to serve.
     ///
     /// # Errors
     /// As [`Client::connect`].
@@ -300,12 +299,12 @@ impl Client {
         }
     }
 
-    /// The number that this client's writes carry; `None`: not primary.
+    /// The election id that this client's writes carry; `None` if it is not primary.
     pub fn election_id(&self) -> Option<u128> {
         self.primary.as_ref().map(|primary| primary.election_id)
     }
 
-    /// Becomes primary at once, and takes the role from the current primary.
+    /// Becomes primary at once and takes the role from the current primary.
     ///
     /// # Errors
     /// The switch has another device number, or others kept bidding higher.
@@ -327,13 +326,12 @@ impl Client {
         Err(ClientError::Outbid { highest })
     }
 
-    /// Becomes primary as soon as there is no primary. Of several waiting controllers one wins: its
-    /// bid is the highest election id at a moment without a primary, plus one. So a bid is never
-    /// above that of a controller that became primary since. If it takes long, `waits` is called
-    /// once, with the election id of the primary, if there is one.
+    /// Waits until no controller is primary, then bids the highest election id seen at that moment plus one. So the bid
+    /// is never above that of a controller that became primary since, and one of several waiting controllers wins. If
+    /// this takes long, `waits` is called once, with the election id of the primary if there is one.
     ///
     /// # Errors
-    /// The switch has another device number, or was not free in time.
+    /// The switch has another device number, or another controller was still primary after `wait`.
     pub async fn take_turn(
         &mut self,
         wait: Duration,
@@ -369,7 +367,7 @@ impl Client {
                 return Err(busy);
             }
             tell(&mut tell_at, &mut waits, None);
-            // Controllers that lost at the same time do not try again at the same time.
+            // The pause differs by process, so that controllers that lost together do not retry together.
             tries += 1;
             let pause_ms = u64::from(std::process::id()) * tries % TURN_PAUSE_MS + 1;
             tokio::time::sleep(Duration::from_millis(pause_ms)).await;
@@ -377,7 +375,7 @@ impl Client {
         Ok(())
     }
 
-    /// A stream that saw that there is no primary, and the highest election id at that moment.
+    /// Waits until there is no primary. Returns the stream that saw this and the highest election id.
     async fn wait_for_turn(
         &mut self,
         until: Instant,
@@ -402,10 +400,10 @@ impl Client {
         Ok((stream, seen.election_id))
     }
 
-    /// Opens the stream and asks for the highest election id.
+    /// Opens the stream and sends a bid without an id, whose answer has the highest election id.
     async fn open_stream(&mut self) -> Result<Stream, ClientError> {
         let (requests, receiver) = mpsc::channel(16);
-        // The first message goes ahead of the call: a server may wait for it before it answers.
+        // The first message is queued before the call: a server may wait for it before it answers.
         send(&requests, self.arbitration(None)).await?;
         let opened = self.p4runtime.stream_channel(ReceiverStream::new(receiver));
         let opened = in_time("the stream", CONNECT_TIMEOUT_MS, opened).await?;
@@ -418,8 +416,8 @@ impl Client {
         })
     }
 
-    /// Bids once, one more than the highest id. Updates about other controllers may come before the
-    /// answer; they have lower ids.
+    /// Bids once, the highest id plus one. Updates about other controllers may arrive before the answer; they have
+    /// lower ids.
     async fn bid(&mut self, stream: Stream, highest: u128) -> Result<bool, ClientError> {
         let bid = self.bid_exactly(stream, highest.saturating_add(1)).await?;
         Ok(bid == Bid::Primary)
@@ -443,7 +441,7 @@ impl Client {
                     });
                 }
                 Ok(_) => {}
-                // Another controller was first with the same id.
+                // Another controller bid the same id first.
                 Err(ClientError::Refused {
                     code: Code::InvalidArgument,
                     ..
@@ -461,16 +459,16 @@ impl Client {
     /// The program's P4Info.
     ///
     /// # Errors
-    /// The switch has no pipeline, one without P4Info, or another device number.
+    /// The switch has no pipeline, a pipeline without P4Info, or another device number.
     pub async fn p4info(&mut self) -> Result<P4Info, ClientError> {
         let config = self.pipeline(ResponseType::P4infoAndCookie).await?;
         config.p4info.ok_or(ClientError::NoP4Info)
     }
 
-    /// The program, as it was set.
+    /// The pipeline as it was set.
     ///
     /// # Errors
-    /// The switch has no pipeline, one without the P4Info that was asked for, or another device number.
+    /// The switch has no pipeline, lacks the requested P4Info, or has another device number.
     pub async fn pipeline(
         &mut self,
         response_type: ResponseType,
@@ -479,13 +477,13 @@ impl Client {
             device_id: self.device_id,
             response_type: response_type.into(),
         };
-        // The first call of every session: another program on that port may never answer.
+        // The first call of every session: another kind of server on that port may never answer.
         let call = self.p4runtime.get_forwarding_pipeline_config(request);
         let response = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await?;
         match response {
             Ok(response) => response.into_inner().config.ok_or(ClientError::NoPipeline),
             Err(status) if status.code() == Code::FailedPrecondition => {
-                // A program without P4Info forwards all the same, and whoever is to replace it must know.
+                // A program without P4Info forwards all the same; whoever replaces it must know.
                 Err(match response_type {
                     ResponseType::All | ResponseType::P4infoAndCookie
                         if self.runs_a_program().await =>
@@ -509,10 +507,10 @@ impl Client {
         matches!(found, Ok(Ok(response)) if response.get_ref().config.is_some())
     }
 
-    /// Loads a program in place of the one before; all its state is gone.
+    /// Loads a program. It replaces the previous program and all its state.
     ///
     /// # Errors
-    /// Not primary, or the switch cannot realise the program.
+    /// The client is not primary, or the switch cannot run the program.
     pub async fn set_pipeline(
         &mut self,
         p4info: P4Info,
@@ -521,10 +519,10 @@ impl Client {
         self.set_config(p4info, device_config, None).await
     }
 
-    /// The same, with a number of the caller's by which it knows it again ([`Client::pipeline`]).
+    /// As `set_pipeline`, with a cookie that [`Client::pipeline`] returns later.
     ///
     /// # Errors
-    /// Not primary, or the switch cannot realise the program.
+    /// The client is not primary, or the switch cannot run the program.
     pub async fn set_pipeline_with_cookie(
         &mut self,
         p4info: P4Info,
@@ -549,7 +547,7 @@ impl Client {
         self.configure(Action::VerifyAndCommit, Some(config)).await
     }
 
-    /// Every counter that the switch keeps on its own.
+    /// Every counter of the switch itself, apart from those of the program.
     ///
     /// # Errors
     /// The call failed.
@@ -564,8 +562,8 @@ impl Client {
             .into_inner())
     }
 
-    /// The number of the switch's process: another one means that it was started anew, whatever a state file has
-    /// restored.
+    /// The number of the switch's process. Another number means that the switch was restarted, even if a state file
+    /// restored its state.
     ///
     /// # Errors
     /// The call failed.
@@ -579,10 +577,10 @@ impl Client {
         Ok(answer.into_inner().instance)
     }
 
-    /// Sends a packet into the program.
+    /// Sends a packet-out.
     ///
     /// # Errors
-    /// Not primary, or the stream is closed.
+    /// The client is not primary, or the stream is closed.
     pub async fn packet_out(&mut self, packet: PacketOut) -> Result<(), ClientError> {
         let request = StreamMessageRequest {
             update: Some(stream_message_request::Update::Packet(packet)),
@@ -602,7 +600,7 @@ impl Client {
             .map_err(|_| closed("before a packet-out"))
     }
 
-    /// The next packet that the program sends to the controller; `None` if none comes in time.
+    /// The next packet-in; `None` if none arrives in time.
     ///
     /// # Errors
     /// The stream is closed, another controller became primary, or a packet-out was refused.
@@ -673,7 +671,7 @@ impl Client {
     }
 
     fn error(&self, what: &'static str, status: &Status) -> ClientError {
-        // A switch chose it, and names of its program are in it.
+        // The text comes from the switch and contains names of its program: make it printable.
         let message = printable::line(status.message()).into_owned();
         if let Some(trouble) = self.seen.trouble() {
             let address = self.address.clone();
@@ -684,12 +682,12 @@ impl Client {
                 address: self.address.clone(),
                 reason: message,
             },
-            // No answer of gRPC's at all, or one of a server of another service.
+            // The answer has no gRPC status at all, or is that of a gRPC server without this service.
             _ if message.starts_with(NO_GRPC_STATUS) => ClientError::NoP4Runtime {
                 address: self.address.clone(),
                 reason: http_status(&message),
             },
-            // The first call of every session: a server of another protocol has closed the connection.
+            // The first call of every session: a server of another protocol closed the connection.
             Code::Unknown if what == PIPELINE && message == NO_HTTP => ClientError::NoP4Runtime {
                 address: self.address.clone(),
                 reason: "an answer that is not HTTP".to_owned(),
@@ -705,7 +703,7 @@ impl Client {
                     message,
                 }
             }
-            // Others are about registers that several workers have, or ports.
+            // Other FAILED_PRECONDITIONs are about registers that several workers have, or about ports.
             Code::FailedPrecondition if what != PIPELINE && message.contains("pipeline") => {
                 ClientError::NoPipeline
             }
@@ -721,8 +719,7 @@ impl Client {
         }
     }
 
-    /// A failed batch names each update's result in its details ("Batching and Ordering of
-    /// Updates").
+    /// The details of a failed batch hold the result of each update (P4Runtime, "Batching and Ordering of Updates").
     fn write_error(&self, updates: &[Update], status: &Status) -> ClientError {
         let results = update_errors(status);
         let failed: Vec<(usize, &p4::Error)> = results
@@ -783,7 +780,7 @@ impl Stream {
     }
 }
 
-/// Tells once, when it is time.
+/// Calls `waits` once, when its time has come.
 fn tell(at: &mut Option<Instant>, waits: &mut impl FnMut(Option<u128>), primary: Option<u128>) {
     if at.take_if(|at| Instant::now() >= *at).is_some() {
         waits(primary);
@@ -823,7 +820,7 @@ fn uint128(value: u128) -> Uint128 {
     }
 }
 
-/// The result of each update of a failed Write; none where the server gives none.
+/// The result of each update of a failed Write; empty if the server gives none.
 fn update_errors(status: &Status) -> Vec<p4::Error> {
     let details = rpc::Status::decode(status.details()).map(|status| status.details);
     let details = details.unwrap_or_default();
@@ -844,7 +841,7 @@ fn entity_name(update: &Update) -> &'static str {
     }
 }
 
-/// "HTTP status 404" of tonic's words for an answer that was not gRPC.
+/// Extracts "HTTP status 404" from tonic's message for an answer that is not gRPC.
 fn http_status(message: &str) -> String {
     match message.rsplit(' ').next() {
         Some(code) if code.parse::<u16>().is_ok() => format!("HTTP status {code}"),

@@ -1,5 +1,5 @@
-//! The way to a switch: its address or its Unix socket, and TLS where that is asked for. What goes wrong with TLS is
-//! kept, since gRPC tells of it only that the transport failed.
+//! Connects to a switch: by address or Unix socket, with or without TLS. Records what went wrong with TLS, because gRPC
+//! reports only that the transport failed.
 
 use std::fmt;
 use std::future::Future;
@@ -28,20 +28,20 @@ use crate::limits::CONNECT_TIMEOUT_MS;
 /// A switch to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchAddress {
-    /// `HOST:PORT`, or a Unix socket, `unix:PATH`.
+    /// `HOST:PORT`, or `unix:PATH` for a Unix socket.
     pub address: String,
-    /// Over TLS, or without.
+    /// Files for TLS; `None`: no TLS.
     pub tls: Option<TlsFiles>,
 }
 
-/// What TLS takes. The files are read when a client is made, and not again when it connects anew.
+/// The files for TLS. They are read when a client is created, not when it reconnects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The authorities that the switch's certificate may be of.
+    /// CA certificates that may have signed the switch's certificate.
     pub authorities: PathBuf,
-    /// The certificate to show, and its private key.
+    /// The client's certificate and its private key.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// The name that the switch's certificate must have; that of the address unless given.
+    /// The name that the switch's certificate must have; by default the host of the address.
     pub server_name: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for SwitchAddress {
 }
 
 impl SwitchAddress {
-    /// One that is spoken to without TLS.
+    /// A switch without TLS.
     pub fn plain(address: impl Into<String>) -> SwitchAddress {
         SwitchAddress {
             address: address.into(),
@@ -71,7 +71,7 @@ impl SwitchAddress {
         let bad = || because("expected HOST:PORT, e.g. 127.0.0.1:9559, or unix:PATH".to_owned());
         let socket = unix_path(&self.address).transpose().map_err(because)?;
         let (host, authority) = match &socket {
-            // As gRPC names the other end of a Unix socket.
+            // gRPC's authority for a Unix socket.
             Some(_) => (LOCAL_HOST, LOCAL_HOST),
             None => (self.host().ok_or_else(bad)?, self.address.as_str()),
         };
@@ -80,7 +80,7 @@ impl SwitchAddress {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let origin = format!("{scheme}://{authority}");
         let origin: Uri = origin.parse().map_err(|_| bad())?;
-        // The connector makes TLS itself; tonic is to ask for none.
+        // The connector itself does TLS; with "http", tonic does not.
         let endpoint = Endpoint::from_shared(format!("http://{authority}"));
         let endpoint = endpoint.map_err(|_| bad())?.origin(origin);
         let endpoint = endpoint.connect_timeout(Duration::from_millis(CONNECT_TIMEOUT_MS));
@@ -108,7 +108,6 @@ impl SwitchAddress {
 }
 
 impl SwitchAddress {
-    /// Of `HOST:PORT`.
     fn host(&self) -> Option<&str> {
         let (host, port) = self.address.rsplit_once(':')?;
         let is_one = !host.is_empty() && port.parse::<u16>().is_ok();
@@ -117,7 +116,7 @@ impl SwitchAddress {
 }
 
 impl TlsFiles {
-    /// What is said of a private key that every user of this machine can take.
+    /// A warning if other users of this machine can read the private key.
     pub fn key_open_to_others(&self) -> Option<String> {
         let (_, key) = self.identity.as_ref()?;
         tls::key_open_to_others(key)
@@ -136,7 +135,7 @@ impl TlsFiles {
     }
 }
 
-/// What was seen to go wrong with TLS since something was received.
+/// The TLS failure seen since the last received bytes, if any.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen(Arc<Mutex<Option<Trouble>>>);
 
@@ -154,19 +153,17 @@ impl Seen {
     }
 }
 
-/// The other end of a Unix socket.
+/// Host name for a Unix socket.
 const LOCAL_HOST: &str = "localhost";
 
-/// Where a connection goes.
 #[derive(Clone)]
 enum To {
-    /// A host's name or address, and a port.
+    /// `HOST:PORT`.
     Name(String),
-    /// A Unix socket.
     Socket(PathBuf),
 }
 
-/// Makes the connection whenever gRPC wants one.
+/// Opens a connection whenever gRPC asks for one.
 #[derive(Clone)]
 struct Connector {
     to: To,
@@ -176,11 +173,11 @@ struct Connector {
     reconnects: Reconnects,
 }
 
-/// Whether gRPC may connect again where a connection has ended.
+/// Whether gRPC may reconnect after a connection has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reconnects {
     Always,
-    /// So that everything goes to one process.
+    /// Every call goes to the same process of the switch.
     Never,
 }
 
@@ -197,7 +194,7 @@ impl Connector {
                 Socket::Unix(connected.map_err(stream_socket::in_words)?)
             }
         };
-        // Requests are short.
+        // Requests are short and must not wait for Nagle's algorithm.
         stream.set_nodelay();
         let stream = match self.tls {
             None => Stream::Plain(stream),
@@ -231,7 +228,7 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// A connection whose first bytes, or whose failure in place of them, are looked at.
+/// A connection that inspects its first bytes, or the failure in place of them, for TLS trouble.
 struct Transport {
     stream: Stream,
     has_received: bool,
@@ -244,7 +241,7 @@ enum Stream {
 }
 
 impl Transport {
-    /// After the handshake a server of TLS 1.3 may still refuse: it sees the client's certificate last.
+    /// A TLS 1.3 server may still refuse after the handshake, because it sees the client's certificate last.
     fn look_at(&mut self, read: &io::Result<()>, bytes: &[u8]) {
         let trouble = match (&self.stream, read) {
             (Stream::Plain(_), Ok(())) => Trouble::of_first_bytes(bytes),

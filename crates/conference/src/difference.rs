@@ -1,4 +1,4 @@
-//! The difference between two conferences, for an operator: `+`, `-` and `~` lines.
+//! The difference between two conferences, shown to an operator as `+`, `-` and `~` lines.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -7,26 +7,26 @@ use serde::Serialize;
 
 use crate::model::{Conference, Group, GroupId, OwnAddress, Presenter, Viewer, ViewerKey};
 
-/// Added, removed or changed.
+/// How the two conferences differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sign {
-    /// Only in the second conference.
+    /// The object is only in the second conference.
     Added,
-    /// Only in the first.
+    /// The object is only in the first conference.
     Removed,
-    /// In both, not alike.
+    /// The object is in both, with different values.
     Changed,
 }
 
 /// One line of a difference.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Line {
-    /// Added, removed or changed.
+    /// Whether it was added, removed or changed.
     pub sign: Sign,
-    /// The group it is about; `None`: the SFU's own address.
+    /// The group that the line is about; `None`: an own address.
     pub group: Option<GroupId>,
-    /// What, in words.
+    /// Description of the object, with its values.
     pub text: String,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// All differences in as few lines as possible; equal parts are not named.
+/// All differences in as few lines as possible; equal parts are left out.
 pub fn difference(current: &Conference, desired: &Conference) -> Vec<Line> {
     let own = [current, desired].map(Conference::addresses);
     let mut lines = if desired.capabilities().several_ports {
@@ -54,7 +54,7 @@ pub fn difference(current: &Conference, desired: &Conference) -> Vec<Line> {
     } else {
         address_lines(current.address(), desired.address())
     };
-    // A port goes without saying where there is but one.
+    // A line names the port only if there are several.
     let show = Shown {
         ports: own.iter().any(|own| own.len() > 1),
     };
@@ -111,7 +111,7 @@ fn removed_group(id: GroupId, group: &Group) -> Line {
     }
 }
 
-/// The text of a viewer in these lines.
+/// Formats viewers; `ports`: with their port.
 struct Shown {
     ports: bool,
 }
@@ -181,7 +181,7 @@ impl Shown {
         format!("viewer {}{udp_port} {}{port}", viewer.ip, viewer.mac)
     }
 
-    /// The old values of the changed parts.
+    /// The old values of what changed.
     fn changes(&self, was: &Viewer, is: &Viewer) -> Vec<String> {
         let mut changes = Vec::new();
         if was.mac != is.mac {
@@ -205,7 +205,7 @@ impl Shown {
     }
 }
 
-/// Adding at the end and removing anywhere keep the order; everything else changes it.
+/// Whether the order changed by more than additions at the end and removals.
 fn is_reordered(
     before: &Group,
     after: &Group,

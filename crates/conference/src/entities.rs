@@ -1,4 +1,4 @@
-//! P4Runtime entities by the names of P4Info: build them, and take them apart.
+//! Builds and parses P4Runtime entities by the names of P4Info.
 //!
 //! Byte strings are P4Runtime's canonical form (specification 1.4.1, "Bytestrings"): big endian,
 //! no leading zero bytes, at least one byte.
@@ -11,28 +11,28 @@ use p4runtime_proto::p4::v1::{
     TableEntry, Update, action, entity, field_match, p4_data, replica, table_action, update,
 };
 
-/// An object that the program lacks.
+/// The program in the switch is not the one that the controller expects.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// No object of that name.
+    /// The program has no object of this name.
     #[error("the program in the switch has no {kind} \"{name}\"")]
     Missing {
-        /// Table, action, register, counter or header.
+        /// Kind of object: table, action, register, counter or header.
         kind: &'static str,
         /// Its alias in P4Info.
         name: String,
     },
-    /// An object of another shape.
+    /// The object has another shape than expected.
     #[error("{kind} \"{name}\" of the program in the switch is not what was expected: {what}")]
     Shape {
-        /// Table, action, register, counter or header.
+        /// Kind of object: table, action, register, counter or header.
         kind: &'static str,
         /// Its alias in P4Info.
         name: String,
-        /// Expected and found.
+        /// What was expected and what was found.
         what: String,
     },
-    /// Neither of the two SFU programs.
+    /// The program is neither of the two SFU programs.
     #[error(
         "the program in the switch is no SFU that this controller knows: it has neither table \
          \"presenters\" and register \"groups\" nor tables \"streams\" and \"viewers\""
@@ -40,7 +40,7 @@ pub enum ProgramError {
     NotAnSfu,
 }
 
-/// A value in canonical form.
+/// The canonical byte string of a value.
 pub fn bytes(value: impl Into<u64>) -> Vec<u8> {
     let all = value.into().to_be_bytes();
     let first = all
@@ -64,11 +64,11 @@ pub fn number(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// A table and the one action of it that a controller inserts.
+/// A table and the one action that the controller uses in it.
 #[derive(Clone, Debug)]
 pub struct Table {
     id: u32,
-    /// Room for so many entries.
+    /// Maximum number of entries.
     pub size: usize,
     field_ids: Vec<u32>,
     action_id: u32,
@@ -78,28 +78,28 @@ pub struct Table {
 /// One entry of a [`Table`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Key fields, in the order that the table was looked up with.
+    /// Values of the key fields, in the order of `Table::find`'s `fields`.
     pub key: Vec<u64>,
-    /// The action's arguments.
+    /// Arguments of the action.
     pub args: Vec<u64>,
-    /// The direct counter, where there is one.
+    /// Value of the direct counter; 0 if the table has none.
     pub counter: Count,
-    /// The controller's metadata of the entry; no packet sees it.
+    /// The entry's P4Runtime metadata; packets do not see it.
     pub metadata: Vec<u8>,
 }
 
 /// A counter's value.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, serde::Serialize)]
 pub struct Count {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Bytes of whole frames.
+    /// Number of bytes, of whole frames.
     pub bytes: u64,
 }
 
 impl From<&CounterData> for Count {
     fn from(data: &CounterData) -> Count {
-        // P4Runtime counts in signed numbers; a counter is never negative.
+        // P4Runtime's counts are signed; a counter is never negative.
         Count {
             packets: data.packet_count.try_into().unwrap_or(0),
             bytes: data.byte_count.try_into().unwrap_or(0),
@@ -108,16 +108,16 @@ impl From<&CounterData> for Count {
 }
 
 impl Table {
-    /// Its number in P4Runtime.
+    /// The table's id in P4Info.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Looks a table up with its exact-match key fields and an action with so many parameters.
+    /// Looks up a table by its exact-match key fields and an action with `n_params` parameters.
     ///
     /// # Errors
-    /// The program has no such table, field or action.
+    /// The program has no such table, or it has other fields or another action.
     pub fn find(
         p4info: &config::P4Info,
         name: &str,
@@ -171,12 +171,12 @@ impl Table {
         })
     }
 
-    /// An entity that stands for every entry, to be read with its counter.
+    /// A wildcard that reads every entry with its counter.
     pub fn wildcard(&self) -> Entity {
         wildcard_table(self.id)
     }
 
-    /// An entry to insert or modify.
+    /// An entry for INSERT or MODIFY.
     pub fn entry(&self, key: &[u64], args: &[u64]) -> TableEntry {
         let params = self.param_ids.iter().zip(args);
         let params = params.map(|(id, value)| action::Param {
@@ -195,7 +195,7 @@ impl Table {
         }
     }
 
-    /// Only the key of an entry, to delete it.
+    /// An entry with only its key, for DELETE.
     pub fn key(&self, key: &[u64]) -> TableEntry {
         let fields = self
             .field_ids
@@ -214,7 +214,8 @@ impl Table {
         }
     }
 
-    /// Takes an entry of this table apart; `None`: another table's, or not of the shape looked up.
+    /// Parses an entry of this table; `None` if it is another table's, a default action, or of
+    /// another shape.
     pub fn row(&self, entity: &Entity) -> Option<Row> {
         let Some(entity::Entity::TableEntry(entry)) = &entity.entity else {
             return None;
@@ -255,7 +256,7 @@ impl Table {
     }
 }
 
-/// A table entry that stands for every entry of a table, to be read with its counter.
+/// A wildcard that reads every entry of a table with its counter.
 pub fn wildcard_table(table_id: u32) -> Entity {
     of_table(TableEntry {
         table_id,
@@ -264,7 +265,7 @@ pub fn wildcard_table(table_id: u32) -> Entity {
     })
 }
 
-/// An array: a register or a counter.
+/// A register or an indirect counter.
 #[derive(Clone, Debug)]
 pub struct Array {
     id: u32,
@@ -273,10 +274,10 @@ pub struct Array {
 }
 
 impl Array {
-    /// Looks a register up.
+    /// Looks up a register.
     ///
     /// # Errors
-    /// The program has none of that name.
+    /// The program has no register of this name.
     pub fn register(p4info: &config::P4Info, name: &str) -> Result<Array, ProgramError> {
         let found = p4info
             .registers
@@ -289,10 +290,10 @@ impl Array {
         })
     }
 
-    /// Looks an indirect counter up.
+    /// Looks up an indirect counter.
     ///
     /// # Errors
-    /// The program has none of that name.
+    /// The program has no counter of this name.
     pub fn counter(p4info: &config::P4Info, name: &str) -> Result<Array, ProgramError> {
         let found = p4info
             .counters
@@ -305,7 +306,7 @@ impl Array {
         })
     }
 
-    /// One register cell, to be read.
+    /// One register cell, for a read.
     pub fn cell(&self, index: u32) -> Entity {
         of_register(RegisterEntry {
             register_id: self.id,
@@ -314,7 +315,7 @@ impl Array {
         })
     }
 
-    /// The index and value of a cell that was read; `None`: not of this register.
+    /// Index and value of a register cell that was read; `None` if it is not of this register.
     pub fn cell_value(&self, entity: &Entity) -> Option<(u32, u64)> {
         let Some(entity::Entity::RegisterEntry(entry)) = &entity.entity else {
             return None;
@@ -341,7 +342,7 @@ impl Array {
         modify(of_register(entry))
     }
 
-    /// One counter cell, to be read.
+    /// One counter cell, for a read.
     pub fn count(&self, index: u32) -> Entity {
         of_counter(CounterEntry {
             counter_id: self.id,
@@ -350,7 +351,7 @@ impl Array {
         })
     }
 
-    /// The index and value of a counter cell that was read; `None`: not of this counter.
+    /// Index and value of a counter cell that was read; `None` if it is not of this counter.
     pub fn count_value(&self, entity: &Entity) -> Option<(u32, Count)> {
         let Some(entity::Entity::CounterEntry(entry)) = &entity.entity else {
             return None;
@@ -375,7 +376,7 @@ impl Array {
     }
 }
 
-/// A multicast group that makes one copy a replica: its port and its instance.
+/// A multicast group with a replica for each pair of port and instance.
 pub fn multicast_group(id: u16, replicas: impl IntoIterator<Item = (u16, u16)>) -> Entity {
     let replicas = replicas
         .into_iter()
@@ -398,17 +399,17 @@ pub fn clone_session(id: u32, port: u16) -> Entity {
     }))
 }
 
-/// Reads every multicast group (`id` 0) or one.
+/// A wildcard that reads every multicast group: id 0 stands for all.
 pub fn any_multicast_group() -> Entity {
     of_engine(PreType::MulticastGroupEntry(MulticastGroupEntry::default()))
 }
 
-/// Reads every clone session. A session's number cannot be 0, so 0 stands for all.
+/// A wildcard that reads every clone session. A session's number cannot be 0, so 0 stands for all.
 pub fn any_clone_session() -> Entity {
     of_engine(PreType::CloneSessionEntry(CloneSessionEntry::default()))
 }
 
-/// The port of a replica; `None`: no port, or none of 16 bits.
+/// The port of a replica; `None` if it has none or the port exceeds 16 bits.
 #[expect(
     deprecated,
     reason = "an older controller may have written the deprecated field"
@@ -421,7 +422,7 @@ pub fn replica_port(replica: &Replica) -> Option<u16> {
     port.try_into().ok()
 }
 
-/// An INSERT.
+/// An INSERT update.
 pub fn insert(entity: Entity) -> Update {
     Update {
         r#type: update::Type::Insert.into(),
@@ -429,7 +430,7 @@ pub fn insert(entity: Entity) -> Update {
     }
 }
 
-/// A MODIFY.
+/// A MODIFY update.
 pub fn modify(entity: Entity) -> Update {
     Update {
         r#type: update::Type::Modify.into(),
@@ -437,7 +438,7 @@ pub fn modify(entity: Entity) -> Update {
     }
 }
 
-/// A DELETE.
+/// A DELETE update.
 pub fn delete(entity: Entity) -> Update {
     Update {
         r#type: update::Type::Delete.into(),
@@ -445,7 +446,7 @@ pub fn delete(entity: Entity) -> Update {
     }
 }
 
-/// A table entry as an entity.
+/// Wraps a table entry in an entity.
 pub fn of_table(entry: TableEntry) -> Entity {
     Entity {
         entity: Some(entity::Entity::TableEntry(entry)),
@@ -481,15 +482,15 @@ fn replica(port: u16, instance: u16) -> Replica {
     }
 }
 
-/// Is that the object an operator or a program calls `name`?
+/// Whether an object has this name or alias.
 pub fn is_named(preamble: Option<&config::Preamble>, name: &str) -> bool {
     preamble.is_some_and(|p| p.alias == name || p.name == name)
 }
 
-/// The table of that name.
+/// Looks up a table.
 ///
 /// # Errors
-/// The program has none.
+/// The program has no table of this name.
 pub fn table_info<'a>(
     p4info: &'a config::P4Info,
     name: &str,

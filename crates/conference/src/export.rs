@@ -1,16 +1,16 @@
-//! A conference as `conference.yaml`. Every MAC, port and UDP port is in it, so the file means the same
-//! without a switch and without a look-up.
+//! Writes a conference as `conference.yaml`. The file contains every MAC, port and UDP port, so it means the same
+//! without a switch and without ARP.
 
 use crate::model::{Conference, Group, GroupId, OwnAddress};
 
-/// A conference that has no file.
+/// The conference cannot be written as a file, because it has no own address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the SFU has no own address, which a conference.yaml begins with: `reprise address set --port 1 --ip IP --mac MAC`"
 )]
 pub struct NoAddress;
 
-/// The text of the file; [`crate::file::File::parse`] reads it back to the same conference.
+/// The text of the file; [`crate::file::File::parse`] reads the same conference from it.
 ///
 /// # Errors
 /// The conference has no own address.

@@ -1,4 +1,4 @@
-//! `conference.yaml`: the whole configuration of an SFU as a file. docs/controller.md has the schema. Unknown
+//! Reads `conference.yaml`: the whole configuration of an SFU as a file. docs/controller.md has the schema. Unknown
 //! keys, wrong types and duplicates are errors with their line ([`value`]).
 
 mod value;
@@ -13,7 +13,7 @@ use crate::limits::{DEFAULT_UDP_PORT, FILE_EVENTS_MAX};
 use crate::model::{Capabilities, Conference, GroupId, ModelError, OwnAddress, Presenter, Viewer};
 use crate::neighbour::{Place, Question};
 
-/// The file as it stands.
+/// The parsed file, before MACs are looked up and the model's rules are checked.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
@@ -64,21 +64,21 @@ struct FileViewer {
     port: Option<u16>,
 }
 
-/// The reason why a file is no conference.
+/// Why a file is not a valid conference.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// Not the schema; the message has line and column.
+    /// The text violates the schema; the message has line and column.
     #[error("{0}")]
     Yaml(String),
-    /// The schema, but not what the program can do.
+    /// The program cannot do what the file asks for.
     #[error("{0}")]
     Model(#[from] ModelError),
-    /// A viewer with an unknown MAC.
+    /// A viewer's MAC is unknown.
     #[error("viewer {ip} of group {group} has no `mac:`, and only a switch can look it up")]
     NoMac {
-        /// Whose.
+        /// IP of the viewer.
         ip: Ipv4Addr,
-        /// Where.
+        /// Group of the viewer.
         group: GroupId,
     },
 }
@@ -87,9 +87,9 @@ impl File {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// It is not the schema.
+    /// The text violates the schema.
     pub fn parse(text: &str) -> Result<File, FileError> {
-        // The parser's own bounds are below the largest file that a program has room for.
+        // serde-saphyr's default limits are too low for the largest file that a program has room for.
         let options = serde_saphyr::options! {
             budget: serde_saphyr::budget! {
                 max_events: FILE_EVENTS_MAX,
@@ -106,7 +106,7 @@ impl File {
     /// The SFU's own addresses, by port.
     ///
     /// # Errors
-    /// A port has two.
+    /// A port has two addresses.
     pub fn addresses(&self) -> Result<BTreeMap<u16, OwnAddress>, FileError> {
         let mut addresses = BTreeMap::new();
         for Sfu { port, ip, mac } in &self.sfu {
@@ -137,11 +137,11 @@ impl File {
         self.groups.iter().flat_map(of_group).collect()
     }
 
-    /// The conference that the file describes. A missing MAC is the one that the switch has for that viewer,
-    /// or has looked up for that IP in another group, or the one that was looked up now.
+    /// The conference that the file describes. If the file gives no MAC, a viewer gets the MAC that the switch has for
+    /// this viewer, or the MAC that was looked up for its IP in another group, or the MAC in `looked_up`.
     ///
     /// # Errors
-    /// A rule of the model is broken, or a MAC is unknown.
+    /// The file breaks a rule of the model, or a MAC is unknown.
     pub fn conference(
         &self,
         capabilities: Capabilities,
@@ -171,7 +171,8 @@ impl File {
                 let found = looked_up.get(&viewer.question());
                 let mac = viewer.mac.or_else(|| known.map(|known| known.mac));
                 let mac = mac.or_else(|| found.map(|found| found.mac));
-                // A port that the file leaves out is where the viewer is or was found.
+                // If the file gives no port, the viewer stays on its port in the switch, or gets the port where it was
+                // found.
                 let port = known.and_then(|known| known.port);
                 let port = port.or_else(|| found.map(|found| found.port));
                 let port = port.filter(|port| several_ports && addresses.contains_key(port));
@@ -202,7 +203,7 @@ impl FileViewer {
     }
 }
 
-/// Viewers that the switch has, by address.
+/// The switch's viewers, by address.
 struct Known(BTreeMap<Ipv4Addr, Vec<(GroupId, Viewer)>>);
 
 impl Known {
@@ -216,8 +217,8 @@ impl Known {
         Known(known)
     }
 
-    /// The same viewer on the port that the file says; where it says none, on any. Another group's stands
-    /// for the same host if its MAC was looked up; one given by hand is for that viewer alone.
+    /// Finds this viewer in the switch, on the file's port if it gives one. A viewer of another group with the same IP
+    /// counts as the same host if its MAC was looked up; a MAC given by hand is valid for one viewer only.
     fn viewer(&self, group: &FileGroup, viewer: &FileViewer) -> Option<&Viewer> {
         let stream_port = group.udp_port.unwrap_or(DEFAULT_UDP_PORT);
         let udp_port = viewer.udp_port.unwrap_or(stream_port);

@@ -1,6 +1,6 @@
-//! The ARP senders that the program records (`p4/lib/neighbour.p4`): the last port and MAC of each
-//! address. Reading them needs only a connection. They are a hint to ask and no more: any host can
-//! send any ARP packet.
+//! Reads the ARP senders that the program records (`p4/lib/neighbour.p4`): the last port and MAC of each address.
+//! Reading needs a connection, not the primary role. A record is only a hint to send an ARP request: any host can send
+//! any ARP packet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -13,8 +13,8 @@ use crate::limits::READ_BATCH_ENTITIES;
 use crate::neighbour::{Neighbour, Place};
 use crate::plan::Target;
 
-/// The known hosts whose last ARP packet came with another MAC or by another port than known, each with that place.
-/// Empty if the program does not record ARP senders.
+/// The known hosts whose last ARP packet had another MAC or arrived at another port, each with that MAC and port. Empty
+/// if the program does not record ARP senders.
 ///
 /// # Errors
 /// A read failed.
@@ -63,7 +63,7 @@ pub async fn elsewhere<T: Target>(
     Ok(found)
 }
 
-/// The cell that the program notes an address in: CRC-16/ARC, simple_switch's `crc16`.
+/// The register cell in which the program records an address: CRC-16/ARC, simple_switch's `crc16`.
 fn cell(ip: Ipv4Addr, n_cells: u32) -> u32 {
     let crc = ip.octets().into_iter().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ u16::from(byte), |crc, _| {

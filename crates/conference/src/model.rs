@@ -27,22 +27,22 @@ impl fmt::Display for GroupId {
 /// The sizes and features of the program in the switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capabilities {
-    /// Does the program tell streams apart by UDP port and address copies to one?
+    /// Whether the program distinguishes streams by UDP port and sets the UDP port of copies.
     pub udp_ports: bool,
-    /// Can it have an own address on several ports, and viewers on each of them?
+    /// Whether the program supports own addresses on several ports, and viewers on each of them.
     pub several_ports: bool,
-    /// Group numbers it can use.
+    /// Group numbers that the program accepts.
     pub group_ids: RangeInclusive<u16>,
-    /// Groups at a time.
+    /// Maximum number of groups.
     pub groups_max: usize,
-    /// Viewers in one group.
+    /// Maximum number of viewers in one group.
     pub group_viewers_max: usize,
-    /// Viewers of all groups together.
+    /// Maximum number of viewers in all groups together.
     pub viewers_max: usize,
 }
 
 impl Capabilities {
-    /// Without a program: the limits of the model itself.
+    /// The limits of the model itself, without a program.
     pub fn of_model(udp_ports: bool) -> Capabilities {
         Capabilities {
             udp_ports,
@@ -55,25 +55,25 @@ impl Capabilities {
     }
 }
 
-/// The SFU's own address on a port: where presenters send to and copies come from.
+/// The SFU's own address on a port: presenters send to it, copies come from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct OwnAddress {
-    /// The switch's port.
+    /// Port of the switch.
     pub port: u16,
-    /// Answers ARP and ICMP echo.
+    /// The SFU answers ARP and ICMP echo for this address.
     pub ip: Ipv4Addr,
-    /// Ethernet source of every copy that leaves by the port.
+    /// Ethernet source of every copy that leaves by this port.
     pub mac: Mac,
 }
 
 /// A group's sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Presenter {
-    /// Source address of the stream.
+    /// Source address of its stream.
     pub ip: Ipv4Addr,
-    /// Ethernet source that its packets must have; `None`: any.
+    /// Required Ethernet source of its packets; `None`: any.
     pub mac: Option<Mac>,
-    /// Destination UDP port of the stream; `None` where the program has no place for it.
+    /// Destination UDP port of its stream; `None` if the program ignores UDP ports.
     pub udp_port: Option<u16>,
 }
 
@@ -84,11 +84,11 @@ pub struct Viewer {
     pub ip: Ipv4Addr,
     /// Ethernet destination of its copies.
     pub mac: Mac,
-    /// Was the Ethernet address looked up? Then it follows the host; one given by hand stays.
+    /// Whether the MAC was looked up by ARP. Such a MAC follows the host; one given by hand stays.
     pub looked_up: bool,
-    /// Destination UDP port of its copies; `None` where the program has no place for it.
+    /// Destination UDP port of its copies; `None` if the program ignores UDP ports.
     pub udp_port: Option<u16>,
-    /// The switch's port that it is on; `None` where the program has but one.
+    /// Port of the switch that the viewer is on; `None` if the program serves one port.
     pub port: Option<u16>,
 }
 
@@ -105,7 +105,7 @@ pub type ViewerKey = (Ipv4Addr, Option<u16>);
 /// One presenter and its viewers.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Group {
-    /// The presenter.
+    /// The sender of the group's stream.
     pub presenter: Presenter,
     /// The viewers, in the order of the copies.
     pub viewers: Vec<Viewer>,
@@ -118,11 +118,11 @@ pub struct Conference {
     addresses: BTreeMap<u16, OwnAddress>,
     groups: BTreeMap<GroupId, Group>,
     presenters: BTreeMap<(Ipv4Addr, Option<u16>), GroupId>,
-    /// Of every group.
+    /// The viewers of all groups.
     viewer_keys: BTreeSet<(GroupId, ViewerKey)>,
 }
 
-/// The reason why an operation was refused. The conference is unchanged.
+/// Why an operation was refused. The conference is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(
     missing_docs,
@@ -207,7 +207,7 @@ pub enum ModelError {
 }
 
 impl Conference {
-    /// A conference without address and groups.
+    /// A conference without addresses and groups.
     pub fn new(capabilities: Capabilities) -> Conference {
         Conference {
             capabilities,
@@ -243,11 +243,11 @@ impl Conference {
         self.viewer_keys.len()
     }
 
-    /// Sets the SFU's own address on a port in place of the one before; where the program serves one
-    /// port, in place of any.
+    /// Sets the SFU's own address on a port and replaces the previous one. If the program serves one port, it replaces
+    /// the address on any port.
     ///
     /// # Errors
-    /// Port, IP or MAC is none that an SFU can have, or the IP is a presenter's or viewer's.
+    /// The port, IP or MAC is not valid for an SFU, or the IP belongs to a presenter or viewer.
     pub fn set_address(&mut self, address: OwnAddress) -> Result<(), ModelError> {
         if address.port == 0 || address.port > PORT_MAX {
             return Err(ModelError::BadPort { port: address.port });
@@ -270,21 +270,21 @@ impl Conference {
         Ok(())
     }
 
-    /// Deletes the SFU's own address on a port. Viewers stay as they are; a switch is not brought
-    /// to a state in which they have no address to be served from ([`crate::backend`]).
+    /// Deletes the SFU's own address on a port and leaves the viewers on that port. [`crate::backend`] refuses to write
+    /// viewers without an address to a switch.
     ///
     /// # Errors
-    /// There is none.
+    /// The SFU has no own address on that port.
     pub fn delete_address(&mut self, port: u16) -> Result<OwnAddress, ModelError> {
         let unknown = ModelError::UnknownAddress { port };
         self.addresses.remove(&port).ok_or(unknown)
     }
 
-    /// Adds a group without viewers. A UDP port left out becomes RTP's where the program has ports.
+    /// Adds a group without viewers. A missing UDP port becomes RTP's, if the program has UDP ports.
     ///
     /// # Errors
-    /// The number is taken or out of range, the stream belongs to a group already, or an address
-    /// is none a host can have.
+    /// The number is taken or out of range, the stream already belongs to a group, there are too many groups, or an
+    /// address is not valid for a host.
     pub fn add_group(&mut self, id: GroupId, presenter: Presenter) -> Result<(), ModelError> {
         let range = &self.capabilities.group_ids;
         if !range.contains(&id.0) {
@@ -325,12 +325,12 @@ impl Conference {
         Ok(())
     }
 
-    /// Adds a viewer at the end of the group's order. A missing UDP port becomes the stream's own,
-    /// if the program has UDP ports. A missing port becomes the port with an own address.
+    /// Adds a viewer at the end of the group's order. A missing UDP port becomes the stream's own, if the program has
+    /// UDP ports. A missing switch port becomes the one with an own address.
     ///
     /// # Errors
-    /// The group is unknown or full, the pool is full, the viewer is in it, or an address is none
-    /// a host can have.
+    /// The group is unknown or full, the pool is full, the group already has the viewer, or an address is not valid for
+    /// a host.
     pub fn add_viewer(&mut self, id: GroupId, viewer: Viewer) -> Result<(), ModelError> {
         let group = self.group(id)?;
         self.check_host(viewer.ip, Some(viewer.mac))?;
@@ -342,7 +342,7 @@ impl Conference {
             port,
             ..viewer
         };
-        // Not by looking through the group: it may have thousands, and a file all of them.
+        // A set, not a search of the group: a group may have thousands of viewers, and a file adds them all.
         if self.viewer_keys.contains(&(id, viewer.key())) {
             return Err(ModelError::DuplicateViewer {
                 group: id,
@@ -367,11 +367,11 @@ impl Conference {
         Ok(())
     }
 
-    /// Removes a viewer; the others keep their order. The UDP port may be left out where the
-    /// group has the address once.
+    /// Removes a viewer; the others keep their order. The UDP port is optional if only one viewer of the group has this
+    /// IP.
     ///
     /// # Errors
-    /// The group or the viewer is unknown, or more than one viewer is meant.
+    /// The group or the viewer is unknown, or several viewers match.
     pub fn remove_viewer(
         &mut self,
         id: GroupId,
@@ -409,11 +409,10 @@ impl Conference {
         Ok(removed)
     }
 
-    /// Gives another MAC to the viewers on a port (`None`: the program's only one) that have this
-    /// address and whose MAC was looked up.
+    /// Sets the MAC of all viewers with this IP on this port (`None`: the program's only port) whose MAC was looked up.
     ///
     /// # Errors
-    /// No host can have the MAC.
+    /// The MAC is not valid for a host.
     pub fn move_viewers(
         &mut self,
         ip: Ipv4Addr,
@@ -448,10 +447,10 @@ impl Conference {
         Ok(group)
     }
 
-    /// The group of that number.
+    /// Looks up a group.
     ///
     /// # Errors
-    /// There is none.
+    /// No group has this number.
     pub fn group(&self, id: GroupId) -> Result<&Group, ModelError> {
         self.groups
             .get(&id)
@@ -467,8 +466,7 @@ impl Conference {
         Ok(())
     }
 
-    /// The port that a viewer is on. Whether the SFU has an address there is asked when a switch
-    /// is to be brought to the state, not here.
+    /// The port that a viewer is on. It may have no own address: the backend checks that when it plans.
     fn viewer_port(&self, ip: Ipv4Addr, given: Option<u16>) -> Result<Option<u16>, ModelError> {
         if let Some(port) = given.filter(|port| !(1..=PORT_MAX).contains(port)) {
             return Err(ModelError::BadPort { port });

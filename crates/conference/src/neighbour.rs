@@ -1,9 +1,9 @@
-//! Finds hosts by ARP: a request leaves as packet-out from the SFU's own address, the reply arrives as
-//! packet-in. RFC 826, Ethernet and IPv4 only.
+//! Finds hosts by ARP: requests leave as packet-outs from the SFU's own address, replies arrive as packet-ins. RFC 826,
+//! Ethernet and IPv4 only.
 //!
-//! ARP proves nothing: the first answer is not taken as the right one. Every host is asked twice, and two
-//! different answers are an error, not a choice. A host whose MAC is known is asked at that address first
-//! (RFC 1122, section 2.3.2.1, "unicast poll").
+//! ARP proves nothing, so the first answer is not trusted. Every host is asked twice, and two different answers are an
+//! error, not a choice. A host whose MAC is known is first asked at that MAC (RFC 1122, section 2.3.2.1, "unicast
+//! poll").
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,12 +31,12 @@ const ARP_REPLY: [u8; 2] = [0, 2];
 /// The shortest Ethernet frame, without its check sequence.
 const FRAME_BYTES_MIN: usize = 60;
 
-/// A host's place.
+/// Where a host is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
-    /// The switch's port.
+    /// Port of the switch.
     pub port: u16,
-    /// Its Ethernet address.
+    /// Ethernet address of the host.
     pub mac: Mac,
 }
 
@@ -46,21 +46,21 @@ impl fmt::Display for Place {
     }
 }
 
-/// A host to be found.
+/// A host to find.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Question {
-    /// Its address.
+    /// IP of the host.
     pub ip: Ipv4Addr,
-    /// The port that it is on; `None`: any with an own address.
+    /// The port that the host is on; `None`: any port with an own address.
     pub port: Option<u16>,
 }
 
-/// A host that was found before.
+/// A host whose MAC is known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Neighbour {
-    /// Its address.
+    /// IP of the host.
     pub ip: Ipv4Addr,
-    /// The port that it is on.
+    /// Port of the switch that the host is on.
     pub port: u16,
 }
 
@@ -73,22 +73,22 @@ impl Neighbour {
     }
 }
 
-/// The result of asking a known host again.
+/// Result of asking a known host again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
-    /// It has the MAC that it had.
+    /// The host answers with its known MAC.
     Unchanged,
-    /// It has another MAC, and no host answers with the old one.
+    /// The host answers with this MAC only, not with the known one.
     Moved(Mac),
-    /// Several answer.
+    /// Several MACs answer.
     Disputed(BTreeSet<Mac>),
-    /// No host answers on its port, but one does on others.
+    /// No host answers on the known port, but these answer on other ports.
     Elsewhere(BTreeSet<Place>),
-    /// No host answers.
+    /// No host answers on any port.
     Silent,
 }
 
-/// The reason why a host was not found.
+/// Why a host was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum NeighbourError {
     /// No host answers.
@@ -98,9 +98,9 @@ pub enum NeighbourError {
         show_ports(ports)
     )]
     NoAnswer {
-        /// The address that was asked for.
+        /// The IPs that were asked for.
         ips: Vec<Ipv4Addr>,
-        /// Where.
+        /// The ports that the requests left by.
         ports: BTreeSet<u16>,
     },
     /// Several hosts claim the address.
@@ -111,10 +111,10 @@ pub enum NeighbourError {
     Disputed {
         /// The address that was asked for.
         ip: Ipv4Addr,
-        /// The hosts that answered, with their ports.
+        /// The hosts that answered.
         places: BTreeSet<Place>,
     },
-    /// One host, but several ways to it.
+    /// The same host answers on several ports.
     #[error(
         "{ip} answers to ARP on several ports ({}): say which with --port, or `port:` in the file",
         all(places)
@@ -125,7 +125,7 @@ pub enum NeighbourError {
         /// The ports where it answered.
         places: BTreeSet<Place>,
     },
-    /// Nowhere to ask from.
+    /// The SFU has no own address to send ARP requests from.
     #[error(
         "no MAC address given for {ip}, and the SFU has no own address {} to ask from: give --mac, or set one with `reprise address set --port {} --ip IP --mac MAC`",
         port.map_or_else(|| "yet".to_owned(), |port| format!("on port {port}")),
@@ -134,10 +134,10 @@ pub enum NeighbourError {
     NoAddress {
         /// The address to ask for.
         ip: Ipv4Addr,
-        /// Where.
+        /// The port that needs an own address; `None`: any.
         port: Option<u16>,
     },
-    /// The program takes no packet-out.
+    /// The program has no packet-out or packet-in header.
     #[error(transparent)]
     Program(#[from] ProgramError),
     /// A call failed.
@@ -145,10 +145,10 @@ pub enum NeighbourError {
     Client(#[from] ClientError),
 }
 
-/// Finds hosts on the ports that the SFU has an address on. The client must be primary.
+/// Finds hosts on the ports that have an own address. The client must be primary.
 ///
 /// # Errors
-/// A host did not answer, several answered, or the switch could not be asked.
+/// A host did not answer, several answered, or a request could not be sent.
 pub async fn look_up(
     client: &mut Client,
     p4info: &P4Info,
@@ -178,11 +178,12 @@ pub async fn look_up(
     Ok(found)
 }
 
-/// Asks known hosts whether they are still there. A host that was heard otherwise meanwhile (`heard`), or
-/// that does not answer at its old address, is asked again by broadcast. If it is silent on its port, it is
-/// then asked on all others. The client must be primary.
+/// Asks known hosts whether they are still there, at their known MAC. If a host does not answer, or the program
+/// recorded another place for it (`heard`), a broadcast on its port follows, and if that gets no answer, one on all
+/// other ports. The client must be primary.
 ///
 /// # Errors
+/// A request could not be sent.
 /// The switch could not be asked.
 pub async fn confirm(
     client: &mut Client,
@@ -236,7 +237,6 @@ pub async fn confirm(
 /// The hosts that answered for an address, with their ports.
 type Answers = BTreeMap<Ipv4Addr, BTreeSet<Place>>;
 
-/// Sends requests and gathers every answer.
 struct Asker<'a> {
     client: &'a mut Client,
     packet_out: ControllerHeader<'a>,
@@ -254,7 +254,8 @@ impl<'a> Asker<'a> {
         })
     }
 
-    /// Asks until everybody has answered once, then once more, and waits for others that answer.
+    /// Asks until every host has answered or the tries are used up. If all have answered, asks once more and waits for
+    /// other hosts that claim the same addresses.
     async fn first_and_second_answers(
         &mut self,
         own: &[OwnAddress],
@@ -293,7 +294,7 @@ impl<'a> Asker<'a> {
         Ok(())
     }
 
-    /// Asks a neighbour on its port. If the SFU has no address there any more, it asks no host.
+    /// Asks a known host on its port. Sends nothing if the SFU no longer has an address there.
     async fn ask(
         &mut self,
         own: &[OwnAddress],
@@ -306,7 +307,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Asks the silent hosts on the other ports.
+    /// Asks for the silent hosts on the other ports.
     async fn look_elsewhere(
         &mut self,
         own: &[OwnAddress],
@@ -338,7 +339,7 @@ impl<'a> Asker<'a> {
         self.client.packet_out(packet).await
     }
 
-    /// Takes answers in until the time is over, or there are enough.
+    /// Collects answers until `for_ms` is over or `enough` holds.
     async fn listen(
         &mut self,
         for_ms: u64,
@@ -365,7 +366,7 @@ fn addresses_of<'a>(question: &Question, own: &'a [OwnAddress]) -> Vec<&'a OwnAd
     own.iter().filter(is_asked).collect()
 }
 
-/// The one place where a host is.
+/// The single place of a host, or an error if there are several.
 fn the_place(question: &Question, places: BTreeSet<Place>) -> Result<Place, NeighbourError> {
     let ip = question.ip;
     let macs: BTreeSet<Mac> = places.iter().map(|place| place.mac).collect();
@@ -376,15 +377,15 @@ fn the_place(question: &Question, places: BTreeSet<Place>) -> Result<Place, Neig
     }
 }
 
-/// The hosts that answered on the port where they were asked for.
+/// The places that answered on the port of the question.
 fn places(question: &Question, answers: &Answers) -> BTreeSet<Place> {
     let asked = |place: &&Place| question.port.is_none_or(|port| port == place.port);
     let places = answers.get(&question.ip).into_iter().flatten();
     places.filter(asked).copied().collect()
 }
 
-/// One new answer is believed only if the old address is silent: a host that says that it is
-/// another must not take its copies away while it is there.
+/// Accepts a new MAC only if the known one is silent: a host that claims another host's address must not take over its
+/// copies while that host is there.
 fn judge(host: &Neighbour, known: Mac, answers: &Answers) -> Finding {
     let places = places(&host.question(), answers);
     let macs: BTreeSet<Mac> = places.iter().map(|place| place.mac).collect();
@@ -399,7 +400,7 @@ fn judge(host: &Neighbour, known: Mac, answers: &Answers) -> Finding {
     }
 }
 
-/// The header in front of a packet to or from the controller.
+/// The header of packet-out or packet-in in P4Info.
 struct ControllerHeader<'a>(&'a ControllerPacketMetadata);
 
 impl<'a> ControllerHeader<'a> {
@@ -415,7 +416,7 @@ impl<'a> ControllerHeader<'a> {
         header.map(ControllerHeader).ok_or_else(missing)
     }
 
-    /// All fields must be there; those that are no port are padding.
+    /// A packet-out with every field of the header; fields other than the port are padding.
     fn packet(&self, egress_port: u16, payload: Vec<u8>) -> PacketOut {
         let metadata = self.0.metadata.iter().map(|field| PacketMetadata {
             metadata_id: field.id,
@@ -431,7 +432,6 @@ impl<'a> ControllerHeader<'a> {
         }
     }
 
-    /// The port that a packet came in by.
     fn port(&self, packet: &PacketIn) -> Option<u16> {
         let field = self.0.metadata.iter().find(|f| f.name == "ingress_port")?;
         let value = packet.metadata.iter().find(|m| m.metadata_id == field.id)?;
@@ -454,7 +454,7 @@ fn request(own: &OwnAddress, ip: Ipv4Addr, to: Mac) -> Vec<u8> {
     frame
 }
 
-/// Sender's addresses of an ARP reply; `None`: the frame is none, or names no host's MAC.
+/// Sender addresses of an ARP reply; `None` if the frame is not one, or the MAC is not valid for a host.
 fn reply(frame: &[u8]) -> Option<(Ipv4Addr, Mac)> {
     let arp = frame.get(12..42)?.strip_prefix(&ETHER_TYPE_ARP)?;
     let addresses = arp

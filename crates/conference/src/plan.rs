@@ -1,8 +1,7 @@
-//! A change of the switch as a list of steps, and the only code that carries one out.
+//! A change of the switch as a list of steps, and the only code that executes them.
 //!
-//! The order of the steps keeps one version per packet; [`crate::backend`] makes it. This module
-//! defines a step, turns steps into `WriteRequest`s of bounded size, and interprets the failure of
-//! a step.
+//! [`crate::backend`] orders the steps so that each packet sees one version. This module defines a
+//! step, splits steps into `WriteRequest`s of bounded size, and interprets the failure of a step.
 
 use std::fmt;
 use std::future::Future;
@@ -16,17 +15,17 @@ use crate::limits::WRITE_BATCH_UPDATES;
 pub enum Stage {
     /// The SFU's own address and the port that copies leave by.
     Address,
-    /// Records what is to happen to presenters, for who finds the change interrupted.
+    /// Records the planned changes of presenters, for a command that finds the change interrupted.
     Journal,
-    /// Takes presenters off that leave or change their group.
+    /// Takes off presenters that leave or change their group.
     Unlink,
     /// Writes state that no packet can see yet.
     Prepare,
-    /// Groups' new versions come into force, one value each.
+    /// Activates the groups' new versions, one value per group.
     Flip,
     /// Puts presenters on.
     Link,
-    /// The journal is done with.
+    /// Removes the head of the journal.
     End,
     /// Deletes state that no packet can see any more.
     Cleanup,
@@ -47,38 +46,38 @@ impl fmt::Display for Stage {
     }
 }
 
-/// One step. The next begins when it is done.
+/// One step. The next step begins when this one is complete.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// Wait until no packet uses unlinked state.
+    /// Waits until no packet uses unlinked state.
     Drain,
-    /// Write; the order of the updates does not matter.
+    /// Writes updates; their order does not matter.
     Write(Stage, Vec<Update>),
 }
 
 /// All steps from one state of the switch to another; empty if nothing changes.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Plan {
-    /// In order.
+    /// The steps, in order of execution.
     pub steps: Vec<Step>,
 }
 
 impl Plan {
-    /// Appends a write unless there is nothing to write.
+    /// Appends a write, unless there are no updates.
     pub fn write(&mut self, stage: Stage, updates: Vec<Update>) {
         if !updates.is_empty() {
             self.steps.push(Step::Write(stage, updates));
         }
     }
 
-    /// Appends a drain. Two in a row are one.
+    /// Appends a drain, unless the last step is one.
     pub fn drain(&mut self) {
         if self.steps.last() != Some(&Step::Drain) {
             self.steps.push(Step::Drain);
         }
     }
 
-    /// Does the plan write anything?
+    /// Whether the plan has no write.
     pub fn is_empty(&self) -> bool {
         !self
             .steps
@@ -86,7 +85,7 @@ impl Plan {
             .any(|step| matches!(step, Step::Write(..)))
     }
 
-    /// Number of updates in all.
+    /// Number of updates in all steps.
     pub fn n_updates(&self) -> usize {
         self.steps
             .iter()
@@ -100,8 +99,8 @@ impl Plan {
             .sum()
     }
 
-    /// Every update in order, for a switch with empty state that has not had a packet: no drain is
-    /// needed, and every counter is already 0.
+    /// All updates in order, for a switch with empty state that has received no packet. Such a
+    /// switch needs no drain, and its counters are already 0.
     pub fn into_updates_for_empty_switch(self) -> Vec<Update> {
         let is_counter = |update: &Update| {
             let entity = update.entity.as_ref().and_then(|e| e.entity.as_ref());
@@ -115,18 +114,18 @@ impl Plan {
     }
 }
 
-/// The control plane's view of a switch: the client over gRPC, or a test's own.
+/// The control plane's view of a switch: the gRPC client, or a fake in a test.
 pub trait Target {
-    /// The reason why a call failed.
+    /// Why a call failed.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Reads entities; wildcards give as many as there are.
+    /// Reads entities; a wildcard returns all that match.
     fn read(
         &mut self,
         entities: Vec<Entity>,
     ) -> impl Future<Output = Result<Vec<Entity>, Self::Error>> + Send;
 
-    /// Writes one batch. After an error some of it may be done and some not.
+    /// Writes one batch. After an error, any part of the batch may be done.
     fn write(
         &mut self,
         updates: Vec<Update>,
@@ -142,11 +141,11 @@ pub trait Target {
 pub struct RunError<E: std::error::Error + 'static> {
     what: String,
     consequence: &'static str,
-    /// Why.
+    /// Why the step failed.
     pub source: E,
 }
 
-/// The steps of a plan that a packet notices: the state after a plan that stopped.
+/// First and last step that packets notice. They decide which state a stopped plan leaves.
 struct Noticed {
     first: usize,
     last: usize,
@@ -180,12 +179,12 @@ impl Noticed {
     }
 }
 
-/// Carries a plan out, step after step, and stops at the first error. `progress` gets the number of
-/// updates that are done. If an error, or a caller that drops it, stops it, it leaves a state from
-/// which [`crate::backend::SfuProgram::settle`] goes on.
+/// Executes a plan step by step and stops at the first error. `progress` receives the number of
+/// updates done so far. After an error, or if the caller drops the future,
+/// [`crate::backend::SfuProgram::settle`] can continue from the resulting state.
 ///
 /// # Errors
-/// A write or a drain failed. The message names the state that this leaves.
+/// A write or a drain failed. The message names the resulting state.
 pub async fn run<T: Target>(
     plan: Plan,
     target: &mut T,

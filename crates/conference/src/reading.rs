@@ -13,39 +13,39 @@ use crate::entities::{self, Count};
 use crate::model::GroupId;
 use crate::plan::Target;
 
-/// Everything that counts.
+/// All counters of an SFU and its switch.
 #[derive(Debug)]
 pub struct Reading {
     /// The conference that the counts belong to.
     pub snapshot: Snapshot,
-    /// Per group and viewer.
+    /// Counts of each group and its viewers.
     pub totals: BTreeMap<GroupId, GroupTotals>,
-    /// The verdicts of the packets that arrived, in the program's order.
+    /// Count of each verdict, in the order of the program's table.
     pub verdicts: Vec<Verdict>,
-    /// The switch's own counters; its clock is the reading's time.
+    /// The switch's own counters. Their timestamp is the time of this reading.
     pub switch: GetCountersResponse,
 }
 
-/// How often a packet that arrived got this verdict.
+/// Number of arrived packets with one verdict.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Verdict {
-    /// The action's name in the program.
+    /// Name of the verdict's action in the program.
     pub verdict: String,
-    /// How often.
+    /// Packets and bytes with this verdict.
     #[serde(flatten)]
     pub count: Count,
 }
 
-/// Per second.
+/// A rate between two readings.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct Rate {
     /// Packets per second.
     pub packets_per_s: f64,
-    /// Whole frames, bits per second.
+    /// Bits per second, of whole frames.
     pub bits_per_s: f64,
 }
 
-/// Reads everything.
+/// Reads all counters.
 ///
 /// # Errors
 /// A call failed.
@@ -79,7 +79,7 @@ impl Reading {
             / 1e9
     }
 
-    /// A viewer's rate; `None` if it was not there at the earlier reading, or no time has passed.
+    /// A viewer's rate; `None` if the earlier reading lacks the viewer, or no time has passed.
     pub fn viewer_rate(&self, earlier: &Reading, group: GroupId, idx: usize) -> Option<Rate> {
         let key = self
             .snapshot
@@ -99,7 +99,7 @@ impl Reading {
         rate(before, now, self.seconds_since(earlier))
     }
 
-    /// A presenter's rate; `None` as for a viewer.
+    /// A presenter's rate; `None` as in `viewer_rate`.
     pub fn presenter_rate(&self, earlier: &Reading, group: GroupId) -> Option<Rate> {
         let before = earlier.totals.get(&group)?.received;
         rate(
@@ -111,7 +111,7 @@ impl Reading {
 }
 
 fn rate(before: Count, now: Count, seconds: f64) -> Option<Rate> {
-    // A counter that went back was reset between the readings: it gives no rate.
+    // A counter that decreased was reset between the readings: it gives no rate.
     let packets = now.packets.checked_sub(before.packets)?;
     let bytes = now.bytes.checked_sub(before.bytes)?;
     (seconds > 0.0).then(|| Rate {

@@ -1,13 +1,13 @@
-//! Blocks of consecutive slots of the register pool: one block a group.
+//! Blocks of consecutive slots of the register pool: one block per group.
 //!
-//! A slot is free, in use by the one group whose block holds it, or unlinked: no group refers to
-//! it, but a packet that arrived earlier may. Only a drain makes unlinked slots free, and only free
-//! slots are allocated, so a block that a packet may read is never written.
+//! A slot is free, in use by the group whose block holds it, or unlinked: no group refers to it,
+//! but a packet that arrived earlier may still read it. Only a drain makes unlinked slots free, and
+//! only free slots are allocated, so the controller never writes a block that a packet may read.
 //!
-//! Allocation is first fit, under one invariant: some free run stays as long as the largest group
-//! (`reserve`). With it every pool can be compacted, because the group beside that run can always
-//! slide to the run's other end, in one move that does not overlap itself. Without it a pool of
-//! large blocks with gaps a little shorter than a block could not be compacted with half of it
+//! Allocation is first fit, under one invariant: one free run stays at least as long as the largest
+//! group (`reserve`). Then every pool can be compacted: the group beside that run can always slide
+//! to the run's other end, in one move that does not overlap itself. Without the invariant, large
+//! blocks with gaps a little shorter than a block could block compaction of a pool that is half
 //! free.
 
 use std::collections::BTreeMap;
@@ -29,35 +29,35 @@ impl Block {
     }
 }
 
-/// A group that is to move, to make room.
+/// A group to move, in order to make room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move {
-    /// The group of the block.
+    /// Group that owns the block.
     pub group: GroupId,
-    /// Where it goes: free slots, taken by this call.
+    /// Destination of the group: free slots, already taken.
     pub to: Block,
 }
 
-/// Which way groups slide, and so free slots the other way.
+/// Direction in which groups slide; the free slots move the other way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slide {
     /// Groups above the longest free run move to its start.
     Down,
-    /// Groups below it move to its end.
+    /// Groups below the longest free run move to its end.
     Up,
 }
 
-/// A block that cannot be taken: it is outside of the pool or partly in use.
+/// A block that cannot be taken: it is outside the pool or partly in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("slots {} to {} are not all free in a pool of {size}", block.base, u64::from(block.base) + u64::from(block.len) - 1)]
 pub struct NotFree {
-    /// The block.
+    /// The block that was asked for.
     pub block: Block,
     /// Slots in the pool.
     pub size: u32,
 }
 
-/// The pool.
+/// The slots of one register pool.
 #[derive(Clone, Debug)]
 pub struct Slots {
     size: u32,
@@ -70,7 +70,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// A pool of `size` free slots that keeps one free run of `reserve` (the longest block).
+    /// A pool of `size` free slots that keeps one free run of `reserve` slots (the longest block).
     pub fn new(size: u32, reserve: u32) -> Slots {
         let free = if size > 0 {
             BTreeMap::from([(0, size)])
@@ -86,7 +86,7 @@ impl Slots {
         }
     }
 
-    /// Marks a block as a group's, as it was found in the switch.
+    /// Marks a block that the switch already uses as this group's.
     ///
     /// # Errors
     /// Not all of its slots are free.
@@ -116,7 +116,7 @@ impl Slots {
         }
     }
 
-    /// Takes the first free run that is long enough; `None` if there is none, or none that leaves
+    /// Takes the first free run that is long enough; `None` if there is none, or if it would break
     /// the reserve.
     pub fn allocate(&mut self, len: u32, group: GroupId) -> Option<Block> {
         let run = self
@@ -131,27 +131,27 @@ impl Slots {
         Some(block)
     }
 
-    /// A block that no group refers to any more. Free after the next drain.
+    /// Marks a block that no group refers to any more. The next drain frees it.
     pub fn unlink(&mut self, block: Block) {
         if self.used.remove(&block.base).is_some() {
             self.unlinked.push(block);
         }
     }
 
-    /// Is there anything that a drain would free?
+    /// Whether a drain would free slots.
     pub fn has_unlinked(&self) -> bool {
         !self.unlinked.is_empty()
     }
 
-    /// After a drain: unlinked slots are free.
+    /// Frees the unlinked slots, after a drain.
     pub fn drained(&mut self) {
         for block in std::mem::take(&mut self.unlinked) {
             self.release(block);
         }
     }
 
-    /// The next move that makes the longest free run longer; its old block is still in use and
-    /// to be unlinked by the caller. `None`: nothing is left to move that way, or nothing fits.
+    /// The next move that makes the longest free run longer. The group's old block stays in use
+    /// until the caller unlinks it. `None`: no group can slide that way.
     pub fn slide(&mut self, way: Slide) -> Option<Move> {
         let run = self.runs().max_by_key(|run| run.len)?;
         let (neighbour, group, base) = match way {
@@ -186,7 +186,7 @@ impl Slots {
     }
 
     fn keeps_reserve(&self, run: Block, len: u32) -> bool {
-        // The end of the pool is where the long run usually is.
+        // Backwards, because the longest run is usually at the end of the pool.
         run.len - len >= self.reserve
             || self
                 .runs()
@@ -227,7 +227,7 @@ impl Slots {
     }
 }
 
-/// Places in a counter array, one a viewer, with the same three states as slots.
+/// Indexes of a counter array, one per viewer, with the same three states as slots.
 #[derive(Clone, Debug)]
 pub struct CounterIds {
     size: u32,
@@ -238,7 +238,7 @@ pub struct CounterIds {
 }
 
 impl CounterIds {
-    /// `size` free places.
+    /// An array of `size` free indexes.
     pub fn new(size: u32) -> CounterIds {
         CounterIds {
             size,
@@ -249,8 +249,8 @@ impl CounterIds {
         }
     }
 
-    /// Marks a place as a viewer's, as found in the switch. Places outside of the array, and places
-    /// named twice, come from another controller and only mean that counts are shared.
+    /// Marks an index that the switch already uses. An index outside the array, or one used twice,
+    /// comes from another controller; its viewers then share counts.
     pub fn occupy(&mut self, id: u32) {
         if let Some(taken) = self.taken.get_mut(id as usize)
             && !std::mem::replace(taken, true)
@@ -259,7 +259,7 @@ impl CounterIds {
         }
     }
 
-    /// The lowest free place.
+    /// Takes the lowest free index.
     pub fn allocate(&mut self) -> Option<u32> {
         let id = (self.next..self.size).find(|id| !self.taken[*id as usize])?;
         self.next = id + 1;
@@ -268,17 +268,17 @@ impl CounterIds {
         Some(id)
     }
 
-    /// How many [`CounterIds::allocate`] can give.
+    /// Number of indexes that [`CounterIds::allocate`] can still return.
     pub fn n_free(&self) -> u32 {
         self.n_free
     }
 
-    /// A place that no viewer has any more. Free after the next drain.
+    /// Marks an index that no viewer has any more. The next drain frees it.
     pub fn unlink(&mut self, id: u32) {
         self.unlinked.push(id);
     }
 
-    /// After a drain: unlinked slots are free.
+    /// Frees the unlinked indexes, after a drain.
     pub fn drained(&mut self) {
         for id in std::mem::take(&mut self.unlinked) {
             if let Some(taken) = self.taken.get_mut(id as usize)

@@ -77,7 +77,6 @@ fn counters_are_given_lowest_first_and_again_only_after_a_drain() {
     assert_eq!(ids.allocate(), Some(2));
 }
 
-/// SplitMix64.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

@@ -1,5 +1,5 @@
-//! The cost of a copy in the switch without any port: one packet of 1400 bytes comes in, a copy for
-//! each viewer leaves and is copied once into a ring, as a port does.
+//! Measures the cost of a copy in the switch without a port: one packet of 1400 bytes goes in, a
+//! copy for each viewer leaves and is copied once into a ring, as a port does.
 //!
 //! `cargo run --release -p conformance --example fanout` prints CSV; `-- --fanouts 64` takes only
 //! some fan-outs, `--engines native` only some engines, `--programs replication` only some
@@ -23,7 +23,7 @@ use dataplane_jit::NativeOptions;
 /// Ethernet, IPv4 and UDP headers.
 const HEADERS_BYTES: usize = 42;
 const FRAME_BYTES: usize = 1_400;
-/// Bytes of a place in the ring, and how many places: a port's send ring.
+/// Bytes of a slot in the ring and number of slots, as in a port's send ring.
 const PLACE_BYTES: usize = 2_048;
 const PLACES: usize = 512;
 
@@ -75,8 +75,8 @@ fn arguments() -> Result<Arguments, String> {
     Ok(out)
 }
 
-/// A switch of an engine: `interpreter`, `naive`, `native`, or `native-NAME`, which is the native
-/// one without the optimisation of that name.
+/// A switch with an engine: `interpreter`, `naive`, `native`, or `native-NAME`, the native engine
+/// without the optimisation NAME.
 fn switch(engine: &str) -> Result<Switch, String> {
     let config = SwitchConfig::default();
     let mut options = match engine {
@@ -106,7 +106,6 @@ fn program(name: &str) -> Result<SfuProgram, String> {
     }
 }
 
-/// A port's send ring.
 struct Ring {
     places: Vec<u8>,
     next: usize,
@@ -123,7 +122,7 @@ impl Ring {
     }
 }
 
-/// Nanoseconds a copy, each round's.
+/// Nanoseconds per copy, for each round.
 fn measure(arguments: &Arguments, sfu: &mut Sfu, fanout: usize) -> Vec<f64> {
     let frame = presenter_frame(64, &[0x5a; FRAME_BYTES - HEADERS_BYTES]);
     assert_eq!(frame.len(), FRAME_BYTES);

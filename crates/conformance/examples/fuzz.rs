@@ -1,9 +1,9 @@
 //! Random input for the compiler and the JSON loader, for any length of time.
 //!
-//! `cargo run --release -p conformance --example fuzz -- --minutes 60` runs cases in a process of
-//! its own with limits on memory, stack and time. A case that panics, hangs or exhausts memory, or whose
-//! program the compiler accepts and the switch refuses, is written below `target/fuzz`, with its number. `--case N` runs one case again, `--show N` prints
-//! it.
+//! `cargo run --release -p conformance --example fuzz -- --minutes 60` runs cases in a separate process with limits on
+//! memory, stack and time. The example writes a case below `target/fuzz`, with its number, if the case panics, hangs or
+//! exhausts memory, or if the compiler accepts the program and the switch refuses it. `--case N` repeats one case,
+//! `--show N` prints it.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -14,19 +14,18 @@ use std::time::{Duration, Instant};
 use conformance::compile::root;
 use conformance::fuzz::{Corpus, Input, Outcome, refusal, run};
 
-/// The beginning of an answer about a program that compiles and does not load.
+/// Prefix of the answer for a program that compiles and does not load.
 const REFUSED: &str = "compiled and not loaded: ";
 
-/// Address space of the process that runs the cases, in KiB: what `ulimit -v` takes.
+/// Limit of the worker process's address space, in KiB: the argument of `ulimit -v`.
 const MEMORY_KIB: u64 = 2 * 1024 * 1024;
-/// Time of the processor after which a case hangs; it takes milliseconds.
+/// Processor time after which a case counts as hanging; a normal case takes milliseconds.
 const CASE_CPU_S: u64 = 20;
-/// How often to look, and how often at most: a busy machine may let the process wait.
+/// Interval and maximum number of checks for a hang: a busy machine may let the process wait.
 const CASE_LOOK: Duration = Duration::from_secs(5);
 const CASE_LOOKS: usize = 120;
-/// Units in which Linux gives a process' time (`USER_HZ`).
+/// Linux's unit of processor time in /proc (`USER_HZ`).
 const TICKS_PER_SECOND: u64 = 100;
-/// Cases of one process.
 const CASES_PER_PROCESS: u64 = 5_000;
 
 struct Arguments {
@@ -71,10 +70,10 @@ fn arguments() -> Result<Arguments, String> {
     Ok(out)
 }
 
-/// A case as it goes to the process that runs it: number, path of a source, text.
+/// A case as it is sent to the worker process: number, path of a source, text.
 type Sent = (u64, Option<String>, String);
 
-/// Runs the cases that come on standard input, and answers each with a line.
+/// Runs the cases from standard input, and answers each with a line.
 fn worker(corpus: &Corpus) {
     for line in std::io::stdin().lock().lines() {
         let sent = line
@@ -131,10 +130,10 @@ fn start() -> std::io::Result<Worker> {
     })
 }
 
-/// The processor's time that a process has had, in seconds; 0 where the system does not say.
+/// Processor time of a process, in seconds; 0 if the system does not report it.
 fn cpu_seconds(child: &Child) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
-    // User and system time are the 12th and 13th fields behind the name in parentheses.
+    // User and system time are the 12th and 13th fields after the name in parentheses.
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(2);
     ticks
@@ -143,7 +142,7 @@ fn cpu_seconds(child: &Child) -> u64 {
         / TICKS_PER_SECOND
 }
 
-/// What went wrong with a case, where something did.
+/// Sends a case to the worker. `Err`: the case is a finding, with its reason.
 fn try_case(worker: &mut Worker, number: u64, input: Input) -> Result<String, String> {
     let sent: Sent = match input {
         Input::Source(path, text) => (number, Some(path), text),
@@ -220,7 +219,7 @@ fn campaign(corpus: &Corpus, arguments: &Arguments) -> std::io::Result<u64> {
                 break;
             }
         }
-        // Without input the process ends by itself.
+        // At the end of its input the process ends by itself.
         drop(worker.stdin);
         let _ = worker.child.wait();
         println!(

@@ -1,8 +1,8 @@
-//! What the way through an extern that changes payloads costs a copy: one packet comes in, 64 copies
-//! leave the native engine, of a program of which the copies call nothing, or an extern that does nothing.
-//! Both in turn in each round, so that what else the machine does is in both.
+//! Measures the cost per copy of a call to an extern that changes payloads: one packet goes in, 64 copies leave the
+//! native engine. The copies of one program call nothing, those of the other an extern that does nothing. Each round
+//! runs both, so that other load on the machine affects both.
 //!
-//! `cargo run --release -p conformance --example payload` prints CSV; `-- 501` takes more rounds.
+//! `cargo run --release -p conformance --example payload` prints CSV; `-- 501` runs more rounds.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -24,7 +24,6 @@ const STREAM: [u8; 2] = [0, 3];
 const GROUP: u16 = 7;
 const COPIES: u16 = 64;
 const PAYLOAD_BYTES: usize = 1_200;
-/// Packets of one round.
 const PACKETS: u32 = 200;
 const ROUNDS: usize = 201;
 
@@ -71,7 +70,7 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// Nanoseconds a copy, of one round.
+/// Nanoseconds per copy in one round.
 fn round(switch: &mut Beside, frame: &[u8], now: &mut u64) -> f64 {
     let start = Instant::now();
     let mut n_copies = 0;

@@ -12,11 +12,9 @@ use fastrand::Rng;
 use crate::beside::Beside;
 use crate::packet::udp_copy;
 
-/// Where requests come in.
 pub const SENDER_PORT: PortId = PortId(1);
-/// Where receivers are.
 pub const RECEIVERS_PORT: PortId = PortId(2);
-/// The programs: every round in a pass, and one in each.
+/// The programs: one computes every round in one pass, the other one round per pass.
 pub const FORMS: [&str; 2] = ["p4/aom_hm.p4", "p4/aom_hm_rounds.p4"];
 
 const SENDER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -24,21 +22,18 @@ const SWITCH_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0xff];
 const SENDER_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 9);
 const RECEIVER_UDP_PORT: u16 = 7000;
 
-/// A group as the switch knows it.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// On the wire.
+    /// Group number on the wire.
     pub number: u16,
-    /// Its cell of the registers.
+    /// Index in the program's registers.
     pub slot: u16,
-    /// The receivers' keys, by their numbers.
     pub keys: Vec<Key>,
-    /// As packets have it.
     pub epoch: u32,
 }
 
 impl Group {
-    /// Of so many receivers, with random keys.
+    /// A group of `n_receivers` receivers with random keys.
     pub fn random(rng: &mut Rng, number: u16, slot: u16, n_receivers: u8) -> Self {
         let key = |_| Key {
             k0: rng.u32(..),
@@ -52,46 +47,40 @@ impl Group {
         }
     }
 
-    /// Where its requests are sent to.
     pub fn address(&self) -> Ipv4Addr {
         let [high, low] = self.slot.to_be_bytes();
         Ipv4Addr::new(239, 1, high, low)
     }
 
-    /// Of its shards, and of its receivers.
+    /// Multicast groups of the shards and of the receivers.
     fn multicast_ids(&self) -> [u16; 2] {
         [1000, 2000].map(|base| base + self.slot)
     }
 
-    /// The multicast group of its receivers.
     pub fn receivers_group(&self) -> u16 {
         let [_, receivers] = self.multicast_ids();
         receivers
     }
 
-    /// Packets that a receiver gets of each request.
+    /// Number of packets that a receiver gets for each request.
     pub fn n_shards(&self) -> u16 {
         self.keys.len().div_ceil(LANES) as u16
     }
 }
 
-/// Both programs on every engine.
+/// Both programs, each on every engine.
 pub struct Sequencers {
     /// In the order of [`FORMS`].
     pub forms: [Beside; 2],
 }
 
-/// A copy to a receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copy {
-    /// The receiver's number.
     pub receiver: u8,
-    /// The UDP payload.
     pub datagram: Vec<u8>,
 }
 
 impl Sequencers {
-    /// Without groups.
     pub fn new() -> Self {
         let forms = FORMS.map(|path| {
             let mut switches = Beside::all_engines(SwitchConfig::default());
@@ -121,7 +110,7 @@ impl Sequencers {
         self.set(group, "sequences", &1_u32.to_be_bytes());
     }
 
-    /// Requests to this address, or with this number, are for the group.
+    /// Maps requests to this address, or with this number, to the group.
     pub fn know(&mut self, group: &Group, address: Option<Ipv4Addr>, number: Option<u16>) {
         let [shards, receivers] = group.multicast_ids();
         let args = [
@@ -138,7 +127,6 @@ impl Sequencers {
         self.all(|switches| switches.insert("groups", "set_group", (key.clone(), 1), &args));
     }
 
-    /// The keys of its epoch.
     pub fn add_keys(&mut self, rng: &mut Rng, group: &Group) {
         for (shard, keys) in (0u8..).zip(group.keys.chunks(LANES)) {
             let lane = |lane: usize| match keys.get(lane) {
@@ -161,12 +149,12 @@ impl Sequencers {
         self.all(|switches| switches.write_register(&register, slot, value));
     }
 
-    /// Sends a request to a group and returns its receivers' packets, shard by shard.
+    /// Sends a request to a group and returns the copies, shard by shard.
     pub fn request(&mut self, group: &Group, datagram: &[u8]) -> Vec<Copy> {
         self.request_at(group.address(), group, datagram)
     }
 
-    /// Sends a request to an address that stands for a group.
+    /// Sends a group's request to another address.
     pub fn request_at(&mut self, address: Ipv4Addr, group: &Group, datagram: &[u8]) -> Vec<Copy> {
         let left = self.send(SENDER_PORT, &frame_to(address, datagram));
         let copies = left.iter().map(|sent| {
@@ -186,15 +174,15 @@ impl Sequencers {
         copies.collect()
     }
 
-    /// Gives a frame to all switches and returns their output, which must be the same.
+    /// Sends a frame to all switches and returns their output, which must be the same.
     ///
     /// # Panics
-    /// A form or an engine gives something else.
+    /// The output of a form or an engine differs.
     pub fn send(&mut self, port: PortId, frame: &[u8]) -> Vec<OwnedTransmit> {
         let [unrolled, rounds] = &mut self.forms;
         let left = unrolled.send(port, frame);
         let mut of_rounds = rounds.send(port, frame);
-        // Shards overtake each other where each takes twelve passes.
+        // With twelve passes for each, shards overtake each other.
         let by_shard = |sent: &OwnedTransmit| (sent.port, sent.frame.get(47).copied());
         of_rounds.sort_by_key(by_shard);
         let mut expected = left.clone();
@@ -203,7 +191,7 @@ impl Sequencers {
         left
     }
 
-    /// Packets by verdict, in its numbers' order.
+    /// Number of packets by verdict, in the order of the verdicts' numbers.
     pub fn verdicts(&self) -> Vec<u64> {
         let [unrolled, rounds] = [0, 1].map(|form| {
             let switch = &self.forms[form].reference;
@@ -232,7 +220,7 @@ impl Default for Sequencers {
     }
 }
 
-/// A UDP packet of the sender, both checksums right.
+/// A UDP packet from the sender, with correct checksums.
 pub fn frame_to(address: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
     let [_, b, c, d] = address.octets();
     let builder = PacketBuilder::ethernet2(SENDER_MAC, [1, 0, 0x5e, b & 0x7f, c, d])

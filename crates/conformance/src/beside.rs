@@ -1,5 +1,4 @@
-//! Switches with several engines side by side: all get the same set-up and frames, and all must send the same
-//! frames.
+//! Switches with several engines side by side: all get the same set-up and frames, and all must send the same frames.
 
 #![expect(clippy::panic, reason = "a test's assertions and set-up")]
 
@@ -11,15 +10,14 @@ use dataplane_jit::NativeOptions;
 
 use crate::engines::native;
 
-/// The interpreter, and switches with other engines beside it.
+/// The interpreter, and switches with other engines.
 pub struct Beside {
-    /// The reference.
     pub reference: Switch,
     twins: Vec<Switch>,
 }
 
 impl Beside {
-    /// The interpreter beside the native engine, naive and with every optimisation.
+    /// The interpreter, and the native engine naive and with every optimisation.
     pub fn all_engines(config: SwitchConfig) -> Self {
         let twins = [NativeOptions::NAIVE, NativeOptions::ALL];
         let twins = twins.map(|it| native(it)(config.clone()));
@@ -29,7 +27,6 @@ impl Beside {
         }
     }
 
-    /// One switch with any engine.
     pub fn alone(switch: Switch) -> Self {
         Self {
             reference: switch,
@@ -37,28 +34,24 @@ impl Beside {
         }
     }
 
-    /// Does something to each.
     pub fn all(&mut self, mut to_do: impl FnMut(&mut Switch)) {
         to_do(&mut self.reference);
         self.twins.iter_mut().for_each(to_do);
     }
 
-    /// Adds a port.
     pub fn add_port(&mut self, port: PortId) {
         self.all(|switch| switch.add_port(port));
     }
 
-    /// Loads a program.
     pub fn set_program(&mut self, program: &Program) {
         self.all(|switch| switch.set_program(program.clone()));
     }
 
-    /// The program that is loaded.
     pub fn program(&self) -> &Program {
         self.reference.program().expect("a program is set")
     }
 
-    /// Inserts an entry into a table that is named by the last part of its name, or its last parts.
+    /// Inserts an entry into the table whose name ends with these parts.
     pub fn insert(
         &mut self,
         table: &str,
@@ -86,13 +79,11 @@ impl Beside {
         });
     }
 
-    /// Inserts an entry whose key fields are all exact.
     pub fn insert_exact(&mut self, table: &str, action: &str, key: &[&[u8]], args: &[&[u8]]) {
         let key = key.iter().map(|value| MatchField::Exact(value.to_vec()));
         self.insert(table, action, (key.collect(), 0), args);
     }
 
-    /// Writes a cell of a register array.
     pub fn write_register(&mut self, register: &str, index: u64, value: &[u8]) {
         let register = self.program().register(register);
         let register = register.expect("the register exists");
@@ -102,7 +93,6 @@ impl Beside {
         });
     }
 
-    /// Inserts a multicast group.
     pub fn insert_group(&mut self, group: &MulticastGroup) {
         self.all(|switch| {
             let inserted = switch.insert_multicast_group(group.clone());
@@ -110,7 +100,6 @@ impl Beside {
         });
     }
 
-    /// Inserts a clone session.
     pub fn insert_session(&mut self, session: &CloneSession) {
         self.all(|switch| {
             let inserted = switch.insert_clone_session(session.clone());
@@ -118,11 +107,11 @@ impl Beside {
         });
     }
 
-    /// Gives a frame to a port and takes everything that leaves, from every engine the same: from the
-    /// first frame by frame, from the others many at once.
+    /// Sends a frame to a port and returns all output, which must be the same from every engine. The reference's output
+    /// is taken frame by frame, the others' in batches.
     ///
     /// # Panics
-    /// An engine gives something else than the reference, or counts something else.
+    /// The output or the counters of an engine differ from the reference's.
     pub fn send(&mut self, port: PortId, frame: &[u8]) -> Vec<OwnedTransmit> {
         self.reference.handle_frame(0, port, frame);
         let next = || Some(self.reference.poll_transmit(0)?.to_owned());
@@ -136,7 +125,7 @@ impl Beside {
     }
 }
 
-/// Everything that leaves a switch now, some frames at a time.
+/// All output of a switch, taken in batches.
 pub fn all_of(switch: &mut Switch) -> Vec<OwnedTransmit> {
     const FRAMES_AT_ONCE: usize = 7;
     let mut all = Vec::new();

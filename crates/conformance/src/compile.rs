@@ -1,8 +1,7 @@
-//! P4 programs of this repository, compiled and loaded.
+//! Compiles and loads P4 programs of this repository.
 
 use std::path::{Path, PathBuf};
 
-/// The repository's root.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -30,7 +29,7 @@ fn compile(path: &Path, text: &str) -> Result<(p4_compiler::P4Info, String), Str
     Ok((p4info, json))
 }
 
-/// Compiles the program at a path to P4Info and BMv2 JSON for P4Runtime.
+/// Compiles a program to P4Info and BMv2 JSON for P4Runtime.
 ///
 /// # Panics
 /// If the program cannot be read or compiled.
@@ -44,7 +43,7 @@ pub fn pipeline(path: &Path) -> (p4_compiler::P4Info, Vec<u8>) {
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Compiles and loads the program at a path below the repository's root.
+/// Compiles and loads a program; the path is relative to the repository's root.
 ///
 /// # Panics
 /// If the program cannot be read, compiled or loaded.

@@ -1,5 +1,5 @@
-//! The real controller and the real P4Runtime server around a switch that belongs to the caller. The
-//! controller's writes are done when a call returns.
+//! The real controller and the real P4Runtime server around a switch that belongs to the caller. The controller's
+//! writes are complete when a call returns.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::sfu::SfuProgram;
 
 pub(crate) const DEVICE_ID: u64 = 1;
 
-/// Loads one of the SFU programs into a switch and has the controller write a conference.
+/// Loads one of the SFU programs into a switch and writes a conference as the controller does.
 ///
 /// # Errors
-/// The conference, the controller or the switch refused it.
+/// The conference, the controller or the switch refused.
 pub fn set_up(
     switch: Switch,
     program: SfuProgram,

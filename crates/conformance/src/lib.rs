@@ -1,5 +1,5 @@
-//! Development only: one corpus on every engine, whole-system tests in virtual time, the
-//! architecture test.
+//! For development only: runs one corpus on every engine, tests whole systems in virtual time, and
+//! checks the architecture.
 
 pub mod aom;
 pub mod beside;

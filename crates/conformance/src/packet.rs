@@ -1,5 +1,5 @@
-//! Frames for tests, built and taken apart by `etherparse`, so that no checksum of ours checks a
-//! checksum of ours.
+//! Frames for tests. `etherparse` builds and parses them, so that our checksum code does not check
+//! itself.
 
 #![expect(clippy::panic, reason = "a test's assertions and set-up")]
 
@@ -9,15 +9,14 @@ use etherparse::{Ipv4Slice, LinkSlice, NetSlice, PacketBuilder, SlicedPacket, Tr
 
 use crate::sfu::{PRESENTER_IP, PRESENTER_MAC, SFU_IP, SFU_MAC, STREAM_PORT};
 
-/// UDP source port of the presenter's packets.
 pub const PRESENTER_PORT: u16 = 40_000;
 
-/// A presenter's packet to the SFU, both checksums right.
+/// A presenter's packet to the SFU, with correct checksums.
 pub fn presenter_frame(ttl: u8, payload: &[u8]) -> Vec<u8> {
     udp_frame(PRESENTER_IP, STREAM_PORT, ttl, payload)
 }
 
-/// A UDP packet to the SFU from an address to a port, both checksums right.
+/// A UDP packet to the SFU, with correct checksums.
 pub fn udp_frame(src: Ipv4Addr, dst_port: u16, ttl: u8, payload: &[u8]) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2(PRESENTER_MAC, SFU_MAC)
         .ipv4(src.octets(), SFU_IP.octets(), ttl)
@@ -29,7 +28,6 @@ pub fn udp_frame(src: Ipv4Addr, dst_port: u16, ttl: u8, payload: &[u8]) -> Vec<u
     frame
 }
 
-/// An ICMP echo request to the SFU.
 pub fn echo_request(payload: &[u8]) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2(PRESENTER_MAC, SFU_MAC)
         .ipv4(PRESENTER_IP.octets(), SFU_IP.octets(), 64)
@@ -41,7 +39,7 @@ pub fn echo_request(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// An ARP frame: operation 1 asks for the target, 2 answers the SFU.
+/// An ARP frame: operation 1 is a request for the target, 2 a reply to the SFU.
 pub fn arp(operation: u16, target: Ipv4Addr) -> Vec<u8> {
     let destination = if operation == 1 { [0xff; 6] } else { SFU_MAC };
     let mut frame = Vec::with_capacity(60);
@@ -57,26 +55,23 @@ pub fn arp(operation: u16, target: Ipv4Addr) -> Vec<u8> {
     frame
 }
 
-/// A copy that left, taken apart.
+/// A parsed copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UdpCopy {
     /// Ethernet destination and source.
     pub macs: ([u8; 6], [u8; 6]),
     /// IPv4 source and destination.
     pub ips: (Ipv4Addr, Ipv4Addr),
-    /// TTL.
     pub ttl: u8,
     /// UDP source and destination.
     pub ports: (u16, u16),
-    /// UDP payload.
     pub payload: Vec<u8>,
-    /// The UDP checksum as it stands in the packet.
     pub udp_checksum: u16,
     /// Whether the UDP checksum equals a full computation.
     pub udp_checksum_right: bool,
 }
 
-/// Takes a frame apart; the IPv4 header checksum must be right.
+/// Parses a frame; its IPv4 header checksum must be correct.
 pub fn udp_copy(frame: &[u8]) -> UdpCopy {
     let sliced = SlicedPacket::from_ethernet(frame).expect("a whole packet");
     let Some(LinkSlice::Ethernet2(ethernet)) = &sliced.link else {

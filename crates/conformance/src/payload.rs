@@ -1,5 +1,5 @@
-//! Externs that change payloads, for tests and benchmarks: a key of the viewer's, XORed over what all
-//! copies share, and the program that calls them.
+//! Externs that change payloads, for tests and benchmarks: they XOR the shared payload with a viewer's key. Also the
+//! program that calls them.
 
 #![expect(clippy::panic, reason = "a test's set-up")]
 
@@ -7,31 +7,30 @@ use std::sync::{Arc, Mutex};
 
 use dataplane::{ParamInfo, PayloadBatch, PayloadCopy, PayloadExtern, Program, Switch};
 
-/// What the program's header says how long a sealed payload became.
+/// Growth of a sealed payload; the program's header contains the resulting length.
 pub const SEAL_BYTES: usize = 16;
 
-/// There is no key of such a number.
+/// Keys that the externs reject.
 pub fn is_unknown(key: u64) -> bool {
     key.is_multiple_of(5)
 }
 
-/// `xor_payload` of the program, or `seal_payload`. Notes how many copies came together.
+/// The program's `xor_payload` or `seal_payload` extern. Records how many copies each call gets.
 #[derive(Debug, Default, Clone)]
 pub struct Xor {
-    /// Puts a tag behind the payload, of its headers and of the result.
+    /// Whether it appends a tag over headers and result.
     pub seals: bool,
-    /// Copies of each call.
     pub calls: Arc<Mutex<Vec<usize>>>,
 }
 
-/// What a payload becomes.
+/// The result of `xor_payload`.
 pub fn xored(payload: &[u8], key: u64, sequence: u64) -> Vec<u8> {
     let mut room = vec![0; payload.len()];
     xor_into(&mut room, payload, key, sequence);
     room
 }
 
-/// What a payload becomes that is sealed behind these headers, which are as they leave but for the mark.
+/// The result of `seal_payload` for these headers, which are those of the sent frame except for the mark.
 pub fn sealed(head: &[u8], payload: &[u8], key: u64) -> Vec<u8> {
     let mut result = xored(payload, key, 0);
     let tag = tag(head, &result);
@@ -100,10 +99,10 @@ impl PayloadExtern for Xor {
     }
 }
 
-/// Hands back as many bytes as came, whatever they are: what the way there costs.
+/// Returns each payload unchanged in length and does nothing else, to measure the cost of the call.
 #[derive(Debug, Clone, Copy)]
 pub struct Nothing {
-    /// As [`Xor`] has them.
+    /// As in [`Xor`].
     pub seals: bool,
 }
 
@@ -123,7 +122,6 @@ impl PayloadExtern for Nothing {
     }
 }
 
-/// Registers both externs.
 pub fn register(
     switch: &mut Switch,
     xor: impl PayloadExtern + 'static,
@@ -139,7 +137,7 @@ pub fn register(
     }
 }
 
-/// [`register`] with the double that XORs; the copies of each call are noted, of both.
+/// Registers both externs as [`Xor`]; returns the number of copies of each call of either.
 pub fn register_xor(switch: &mut Switch) -> Arc<Mutex<Vec<usize>>> {
     let xor = Xor::default();
     let seal = Xor {
@@ -151,7 +149,6 @@ pub fn register_xor(switch: &mut Switch) -> Arc<Mutex<Vec<usize>>> {
     calls
 }
 
-/// The program's JSON.
 pub fn json() -> String {
     let options = p4_compiler::Options {
         emit_externs: true,
@@ -164,7 +161,6 @@ pub fn json() -> String {
     json.to_json().expect("JSON of strings and numbers")
 }
 
-/// The program, for switches with both externs.
 pub fn program(switch: &Switch) -> Program {
     let program = Program::from_json_str_with(&json(), &switch.payload_signatures());
     program.unwrap_or_else(|error| panic!("{error}"))

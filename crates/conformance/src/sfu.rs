@@ -1,6 +1,6 @@
-//! The SFU programs on an in-memory switch: set up by direct control calls, fed with frames, for tests of the
-//! programs. The native engine runs beside the interpreter, naive and with every optimisation, and must do
-//! the same. The controller is not involved; `tests/one_version.rs` has it.
+//! The SFU programs on an in-memory switch, for tests of the programs: direct control calls set the switch up, frames
+//! go in and out. The native engine, naive and with every optimisation, runs beside the interpreter and must do the
+//! same. The controller is not involved; `tests/conformance/one_version.rs` tests with it.
 
 #![expect(clippy::panic, reason = "a test's assertions and set-up")]
 
@@ -12,24 +12,16 @@ use dataplane::{
 
 use crate::beside::{Beside, ends_with};
 
-/// The port that the conference uses.
 pub const SFU_PORT: PortId = PortId(1);
 /// The SFU's own address on [`SFU_PORT`].
 pub const SFU_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 100);
-/// The SFU's own MAC on [`SFU_PORT`].
 pub const SFU_MAC: [u8; 6] = [2, 0, 0, 0, 1, 100];
-/// The presenter of group [`GROUP`].
 pub const PRESENTER_IP: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
-/// The presenter's MAC.
 pub const PRESENTER_MAC: [u8; 6] = [2, 0, 0, 0, 1, 1];
-/// The UDP port of the presenter's stream.
 pub const STREAM_PORT: u16 = 5004;
-/// The group under test.
 pub const GROUP: u16 = 4;
-/// The mirror session of the recirculation program.
 const MIRROR_SESSION: u32 = 100;
 
-/// One of the two programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SfuProgram {
     /// `p4/sfu_recirculation.p4`
@@ -39,10 +31,9 @@ pub enum SfuProgram {
 }
 
 impl SfuProgram {
-    /// Both, for tests that hold for either.
     pub const ALL: [SfuProgram; 2] = [SfuProgram::Recirculation, SfuProgram::Replication];
 
-    /// Path of the source below the repository's root.
+    /// Path of the source, relative to the repository's root.
     pub fn path(self) -> &'static str {
         match self {
             SfuProgram::Recirculation => "p4/sfu_recirculation.p4",
@@ -51,14 +42,11 @@ impl SfuProgram {
     }
 }
 
-/// A viewer as the programs know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Viewer {
-    /// Ethernet destination of its copies.
     pub mac: [u8; 6],
-    /// IPv4 destination of its copies.
     pub ip: Ipv4Addr,
-    /// UDP destination of its copies; the recirculation program has no place for it.
+    /// UDP destination of its copies; the recirculation program ignores it.
     pub udp_port: u16,
 }
 
@@ -74,20 +62,18 @@ impl Viewer {
     }
 }
 
-/// A switch with one of the programs, the SFU's address and one presenter.
+/// Switches with one of the programs, the SFU's address and one presenter.
 pub struct Sfu {
-    /// The switches.
     pub switches: Beside,
     program: SfuProgram,
 }
 
 impl Sfu {
-    /// Compiles and loads the program and sets up address, mirror session and presenter.
+    /// Compiles and loads the program, and sets up address, mirror session and presenter.
     pub fn new(program: SfuProgram, config: SwitchConfig) -> Self {
         Self::set_up(program, Beside::all_engines(config))
     }
 
-    /// The same on a single switch with any engine.
     pub fn on(switch: Switch, program: SfuProgram) -> Self {
         Self::set_up(program, Beside::alone(switch))
     }
@@ -129,7 +115,7 @@ impl Sfu {
         Self { switches, program }
     }
 
-    /// Gives an empty switch's group its viewers.
+    /// Sets the viewers of the group, which must be empty.
     pub fn set_viewers(&mut self, viewers: &[Viewer]) {
         match self.program {
             SfuProgram::Recirculation => {
@@ -184,22 +170,20 @@ impl Sfu {
         }
     }
 
-    /// Adds another port.
     pub fn add_port(&mut self, port: PortId) {
         self.switches.add_port(port);
     }
 
-    /// Gives a frame to the SFU's port and takes everything that leaves.
+    /// Sends a frame to the SFU's port and returns all output.
     pub fn send(&mut self, frame: &[u8]) -> Vec<OwnedTransmit> {
         self.send_from(SFU_PORT, frame)
     }
 
-    /// Gives a frame to a port and takes everything that leaves, from every engine the same.
+    /// Sends a frame to a port and returns all output, which must be the same from every engine.
     pub fn send_from(&mut self, port: PortId, frame: &[u8]) -> Vec<OwnedTransmit> {
         self.switches.send(port, frame)
     }
 
-    /// Every verdict's name and how many packets got it.
     pub fn verdicts(&self) -> Vec<(String, u64)> {
         let program = self.switches.program();
         let mut tables = program.tables();
@@ -217,7 +201,6 @@ impl Sfu {
         named.collect()
     }
 
-    /// How many packets got one verdict.
     pub fn verdict(&self, name: &str) -> u64 {
         self.verdicts()
             .into_iter()

@@ -18,20 +18,17 @@ use crate::process::Place;
 use crate::program::Program;
 use crate::{Result, secure};
 
-/// The device that the switch is.
 pub const DEVICE_ID: u64 = 1;
-/// The largest answer: of a million entries each message is small, but errors of a batch may be long.
+/// The largest answer. Messages with entries are small, but the errors of a batch may be long.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A client on a connection of its own.
 pub type Client = P4RuntimeClient<Channel>;
 
-/// Where a switch is spoken to, and how.
+/// The address of a switch's P4Runtime server.
 #[derive(Debug, Clone)]
 pub struct Address {
-    /// Which switch.
     pub place: Place,
-    /// Over TLS, or without.
+    /// `None` means without TLS.
     pub tls: Option<secure::Client>,
 }
 
@@ -41,10 +38,8 @@ impl From<Place> for Address {
     }
 }
 
-/// Connects.
-///
 /// # Errors
-/// Nobody serves.
+/// The switch does not accept the connection.
 pub async fn connect(to: impl Into<Address>) -> Result<Client> {
     let Address { place, tls } = to.into();
     let channel = match tls {
@@ -57,20 +52,19 @@ pub async fn connect(to: impl Into<Address>) -> Result<Client> {
     Ok(P4RuntimeClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX))
 }
 
-/// A controller, which leaves with the value.
+/// A connected controller. Dropping it disconnects.
 pub struct Controller {
-    /// For calls.
+    /// For unary calls and Reads.
     pub client: Client,
-    /// Under which it calls.
     pub election_id: Uint128,
-    /// What it says on its stream.
+    /// The controller's side of its stream.
     pub requests: Sender<StreamMessageRequest>,
-    /// What it is told.
+    /// The switch's side of its stream.
     pub answers: Streaming<StreamMessageResponse>,
 }
 
 impl Controller {
-    /// Becomes a controller with an election id, primary or not.
+    /// Opens a stream with an election id, as primary or backup.
     ///
     /// # Errors
     /// The switch refuses it.
@@ -94,10 +88,8 @@ impl Controller {
         })
     }
 
-    /// Sets a pipeline.
-    ///
     /// # Errors
-    /// As the switch says.
+    /// The switch's status.
     pub async fn set_pipeline(
         &mut self,
         action: Action,
@@ -112,7 +104,7 @@ impl Controller {
             device_id: DEVICE_ID,
             election_id: Some(self.election_id),
             action: action.into(),
-            // What was saved is committed.
+            // COMMIT takes no config: it commits the saved one.
             config: (action != Action::Commit).then_some(config),
             ..Default::default()
         };
@@ -120,7 +112,7 @@ impl Controller {
         set.map(drop)
     }
 
-    /// A batch of this controller's.
+    /// A batch with this controller's election id.
     pub fn batch(&self, updates: Vec<Update>) -> WriteRequest {
         WriteRequest {
             device_id: DEVICE_ID,
@@ -131,7 +123,7 @@ impl Controller {
     }
 }
 
-/// What makes a stream a controller's.
+/// The message that makes a stream a controller's.
 pub fn arbitration(election_id: Option<Uint128>) -> StreamMessageRequest {
     let update = MasterArbitrationUpdate {
         device_id: DEVICE_ID,
@@ -143,10 +135,10 @@ pub fn arbitration(election_id: Option<Uint128>) -> StreamMessageRequest {
     }
 }
 
-/// Reads to the end; how many entities there were.
+/// Reads to the end. Returns the number of entities.
 ///
 /// # Errors
-/// As the switch says.
+/// The switch's status.
 pub async fn read(client: &mut Client, entities: Vec<Entity>) -> std::result::Result<u64, Status> {
     let request = ReadRequest {
         device_id: DEVICE_ID,

@@ -1,5 +1,5 @@
-//! Messages that make sense, made of a P4Info: entities of every kind, with few keys, so that inserts, changes and
-//! deletions meet. What a switch refuses of them (a second insert, a full table) is part of it.
+//! Generates valid messages from a P4Info: entities of every kind, with few keys, so that inserts, modifications and
+//! deletions collide. The switch refuses some of them (a second insert, a full table) on purpose.
 
 use std::collections::HashSet;
 
@@ -24,10 +24,10 @@ use p4runtime_proto::p4::v1::{
     ValueSetEntry, ValueSetMember, action, action_profile_group, replica,
 };
 
-/// Values of a key, ids of members, groups and sessions: so few that calls meet.
+/// The number of key values, and of ids of members, groups and sessions: few enough to collide.
 const N_KEYS: u64 = 5;
 
-/// Which entities were written, as far as the answers tell it: whoever knows writes little that is refused.
+/// The entities that exist according to the answers. With it, few updates are refused.
 #[derive(Debug, Default)]
 pub struct Known(HashSet<String>);
 
@@ -51,7 +51,7 @@ impl Known {
         update
     }
 
-    /// The updates were carried out.
+    /// Records that the updates were carried out.
     pub fn written(&mut self, updates: &[Update]) {
         for update in updates {
             let entity = update.entity.as_ref().and_then(|it| it.entity.as_ref());
@@ -65,13 +65,13 @@ impl Known {
         }
     }
 
-    /// Another program is in force.
+    /// Forgets all entities, after a new program.
     pub fn forget(&mut self) {
         self.0.clear();
     }
 }
 
-/// What an entity is found by; none for one that is always there.
+/// Identifies an entity. `None` for an entity that always exists.
 fn key(entity: &Kind) -> Option<String> {
     let key = match entity {
         Kind::TableEntry(it) if it.is_default_action => return None,
@@ -88,7 +88,7 @@ fn key(entity: &Kind) -> Option<String> {
     Some(format!("{:?} {key}", std::mem::discriminant(entity)))
 }
 
-/// A program, as whoever writes to it sees it.
+/// Generates messages for a program.
 #[derive(Debug, Clone)]
 pub struct Grammar {
     p4info: P4Info,
@@ -98,7 +98,7 @@ fn id(preamble: Option<&Preamble>) -> u32 {
     preamble.map_or(0, |it| it.id)
 }
 
-/// As few bytes as it takes.
+/// The shortest byte string.
 pub fn bytes(value: u64) -> Vec<u8> {
     let all = value.to_be_bytes();
     let first = all.iter().position(|byte| *byte != 0);
@@ -112,7 +112,6 @@ fn mask(n_bits: i32) -> u64 {
     }
 }
 
-/// A small number that fits.
 fn small(rng: &mut Rng, n_bits: i32) -> u64 {
     rng.u64(1..=N_KEYS) & mask(n_bits)
 }
@@ -127,12 +126,10 @@ fn cell(rng: &mut Rng, size: i64) -> Option<Index> {
 }
 
 impl Grammar {
-    /// Of a program.
     pub fn new(p4info: P4Info) -> Self {
         Self { p4info }
     }
 
-    /// An update of any kind.
     pub fn update(&self, rng: &mut Rng) -> Update {
         let (entity, types) = self.entity(rng);
         let of = rng.choice(types).copied().unwrap_or(Type::Modify);
@@ -144,7 +141,7 @@ impl Grammar {
         }
     }
 
-    /// An entity, and the ways in which one of its kind is written.
+    /// A random entity, and the update types for its kind.
     fn entity(&self, rng: &mut Rng) -> (Kind, &'static [Type]) {
         const ANY: &[Type] = &[Type::Insert, Type::Insert, Type::Modify, Type::Delete];
         const MODIFY: &[Type] = &[Type::Modify];
@@ -186,7 +183,7 @@ impl Grammar {
         }
     }
 
-    /// What reads everything that is kept over a restart.
+    /// The entities to read everything that survives a restart.
     pub fn wanted(&self) -> Vec<Entity> {
         let default = |table: &Table| {
             Kind::TableEntry(TableEntry {
@@ -223,7 +220,7 @@ impl Grammar {
         kinds.into_iter().map(entity).collect()
     }
 
-    /// Something to read, with or without wildcards.
+    /// A random entity to read, with or without wildcards.
     pub fn read(&self, rng: &mut Rng) -> Entity {
         let kind = match rng.u8(..4) {
             0 => return rng.choice(self.wanted()).unwrap_or_default(),
@@ -264,7 +261,7 @@ impl Grammar {
             metadata: Vec::from_iter((0..rng.usize(..3)).map(|_| rng.u8(1..))),
             idle_timeout_ns: match table.idle_timeout_behavior {
                 0 => 0,
-                // An hour or more: it is not to be told of.
+                // At least an hour, so that no notification is sent.
                 _ => rng.i64(0..3) * 3_600_000_000_000,
             },
             ..Default::default()
@@ -280,7 +277,7 @@ impl Grammar {
         Some(TableEntry {
             table_id: id(table.preamble.as_ref()),
             is_default_action: true,
-            // Without one the program's own comes back.
+            // Without an action, MODIFY restores the program's.
             action: calls.then(|| self.action_of(rng, table)).flatten(),
             ..Default::default()
         })
@@ -332,7 +329,7 @@ impl Grammar {
         })
     }
 
-    /// A profile, and a table whose actions its members call.
+    /// A profile and a table that it implements.
     fn profile(&self, rng: &mut Rng) -> Option<(&ActionProfile, &Table)> {
         let profile = rng.choice(&self.p4info.action_profiles)?;
         let of = *profile.table_ids.first()?;
@@ -369,7 +366,7 @@ impl Grammar {
             action_profile_id: id(profile.preamble.as_ref()),
             group_id: small_id(rng),
             members: members.collect(),
-            // The same for an id, since it cannot be changed.
+            // Always the same, since it cannot be modified.
             max_size: match profile.max_group_size {
                 0 => 0,
                 most => most.min(4),
@@ -382,7 +379,7 @@ impl Grammar {
         let data = Data::Bitstring(bytes(rng.u64(..2)));
         Some(RegisterEntry {
             register_id: id(register.preamble.as_ref()),
-            // Now and then all of them.
+            // Sometimes all cells.
             index: cell(rng, register.size.into()).filter(|_| rng.u8(..8) > 0),
             data: Some(P4Data { data: Some(data) }),
         })
@@ -474,7 +471,7 @@ fn priority(rng: &mut Rng, table: &Table) -> i32 {
     }
 }
 
-/// None where every value is meant.
+/// `None` for a match of every value.
 fn field_match(rng: &mut Rng, field: &MatchField) -> Option<FieldMatch> {
     let (width, value) = (field.bitwidth, small(rng, field.bitwidth));
     let of = match match_type(field) {

@@ -1,10 +1,10 @@
-//! A switch as a process of its own, between two pairs of interfaces in a network namespace: frames pass at a known
-//! rate, and every one is accounted for, while clients load the control plane or abuse it.
+//! A switch as a separate process, between two veth pairs in a network namespace. Frames pass at a known rate, and
+//! each is accounted for, while clients load or abuse the control plane.
 //!
-//! Reading order: `namespace`, `process`, `traffic`, `program`, `secure`, `controller`, `thrift`,
-//! `grammar`, `mutate`, `raw`. The programs are `reprise-control-bench` (`main.rs`), `reprise-control-abuse`
-//! (`bin/abuse`) and `reprise-control-kills` (`bin/kills.rs`). Each is the switch too, when it is started by its name, so
-//! that it is the same build.
+//! Reading order: `namespace`, `process`, `traffic`, `program`, `secure`, `controller`, `thrift`, `grammar`,
+//! `mutate`, `raw`. The programs are `reprise-control-bench` (`main.rs`), `reprise-control-abuse` (`bin/abuse`) and
+//! `reprise-control-kills` (`bin/kills.rs`). Each program is also the switch if started by the switch's name, so that
+//! both are the same build.
 
 pub mod controller;
 pub mod grammar;
@@ -21,8 +21,7 @@ pub mod traffic;
 #[allow(dead_code, reason = "shared with tests, which need more of it")]
 mod certificates;
 
-/// What a measurement ends with that could not be made.
+/// Why a measurement could not be made.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Of what may fail.
 pub type Result<T> = std::result::Result<T, Failure>;

@@ -1,4 +1,5 @@
-//! `reprise-control-bench`: writes and reads of the control plane while packets pass, every packet accounted for.
+//! `reprise-control-bench`: measures writes and reads of the control plane while packets pass, with every packet
+//! accounted for.
 
 mod measure;
 mod output;
@@ -147,7 +148,7 @@ fn run(options: &Options) -> Result<String> {
     })
 }
 
-/// There is nobody to tell where this cannot be written.
+/// If this fails, there is no other output.
 fn tell(message: &str) {
     let _ = writeln!(std::io::stderr(), "reprise-control-bench: {message}");
 }

@@ -1,4 +1,5 @@
-//! One row in one round: a fresh switch, filled, written steadily, read by many, and stopped.
+//! Measures one row in one round: starts a switch, fills it, writes at a steady rate, reads from many clients, and
+//! stops it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,13 +22,12 @@ const PROGRAM: &str = "crates/control-bench/programs/stations.p4";
 const TABLE: &str = "StationsIngress.stations";
 const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };
 const N_FLOWS: u16 = 256;
-/// How long a reader pauses between two reads of an entry.
+/// The pause between two reads of an entry.
 const READ_PAUSE: Duration = Duration::from_millis(100);
-/// How long filling the table may take; a slower switch has what it has then.
+/// How long filling the table may take. A slower switch is measured with fewer entries.
 const FILL_MAX: Duration = Duration::from_secs(120);
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// How much of everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Effort {
     pub(crate) n_entries: u32,
@@ -50,7 +50,7 @@ impl Effort {
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// P4Runtime is spoken to it over TLS.
+    /// P4Runtime over TLS.
     pub(crate) tls: Option<secure::Client>,
 }
 
@@ -63,7 +63,7 @@ impl Row {
     }
 }
 
-/// What was measured, by names that have their units.
+/// Measured values. Their names contain units.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Figures(pub(crate) Vec<(String, f64)>);
 
@@ -102,7 +102,6 @@ impl Figures {
     }
 }
 
-/// Measures a switch.
 pub(crate) async fn measure(row: &Row, effort: &Effort) -> Result<Figures> {
     let kind = &row.kind;
     if let Kind::Reprise {
@@ -139,7 +138,7 @@ fn remove(file: &Path) -> Result<()> {
     }
 }
 
-/// How long a switch takes until it answers again, with all that is in its file.
+/// Measures the time until a restarted switch answers with all its entries.
 fn restart(kind: &Kind, figures: &mut Figures) -> Result<()> {
     let began = Instant::now();
     let process = Process::start(kind, Place::FIRST)?;
@@ -196,7 +195,7 @@ async fn load(
     tokio::task::spawn_blocking(move || traffic.end(began)).await?
 }
 
-/// Inserts entries as fast as the switch takes them, one batch after the other.
+/// Inserts entries as fast as the switch accepts them, one batch after the other.
 async fn fill(
     controller: &mut Controller,
     batches: &mut Batches,
@@ -217,7 +216,7 @@ async fn fill(
     Ok(())
 }
 
-/// Writes at the given rate, while many read an entry each, again and again.
+/// Writes at a steady rate, while many clients repeatedly read one entry each.
 async fn steady(
     controller: &mut Controller,
     to: &Address,
@@ -257,7 +256,7 @@ async fn read_entries(to: Address, ids: Ids, address: [u8; 6], end: Instant) -> 
     Ok(latencies)
 }
 
-/// Many read the whole table at once, while it is written at the given rate.
+/// Writes at a steady rate, while many clients read the whole table.
 async fn read_whole(
     controller: &mut Controller,
     to: &Address,
@@ -284,7 +283,7 @@ async fn read_whole(
     Ok(())
 }
 
-/// Reads again and again until the end, where it gives up in the middle.
+/// Reads repeatedly until the end, where it stops in the middle of an answer.
 async fn count_entities(to: Address, wanted: Entity, end: Instant) -> Result<u64> {
     let mut client = controller::connect(to).await?;
     let mut n_entities = 0;
@@ -305,7 +304,7 @@ async fn count_entities(to: Address, wanted: Entity, end: Instant) -> Result<u64
     Ok(n_entities)
 }
 
-/// Adds entries one a call, as BMv2's scripts do.
+/// Adds one entry per call, as BMv2's scripts do.
 fn add_by_thrift(n_entries: u32) -> Result<(f64, Latencies)> {
     let (mut client, mut latencies) = (thrift::Client::connect(Place::FIRST)?, Latencies::new()?);
     let began = Instant::now();

@@ -1,9 +1,9 @@
-//! What whoever is wrong, or means harm, makes of a message: fields of protobuf's wire format that are lost, doubled,
-//! exchanged or filled with extremes, at any depth; and bytes that are others.
+//! Mutates messages as faulty or malicious clients would: protobuf fields are removed, duplicated, swapped or filled
+//! with extreme values, at any depth, and bytes are changed.
 
 use fastrand::Rng;
 
-/// Beyond what any message has.
+/// Deeper than any valid message.
 const DEPTH_MAX: usize = 12;
 const EXTREMES: [u64; 9] = [
     0,
@@ -17,27 +17,26 @@ const EXTREMES: [u64; 9] = [
     u64::MAX,
 ];
 
-/// A field, as the wire has it.
 #[derive(Debug, Clone)]
 pub struct Field {
     number: u64,
     value: Value,
 }
 
-/// By wire type.
+/// A value, by wire type.
 #[derive(Debug, Clone)]
 pub enum Value {
-    /// 0.
+    /// Type 0.
     Varint(u64),
-    /// 1.
+    /// Type 1.
     Eight([u8; 8]),
-    /// 2: bytes, a text or a message.
+    /// Type 2: bytes, text or a message.
     Bytes(Vec<u8>),
-    /// 5.
+    /// Type 5.
     Four([u8; 4]),
 }
 
-/// Some changes to a message's fields, or to its bytes.
+/// Makes some changes to a message's fields or bytes.
 pub fn mutated(rng: &mut Rng, message: &[u8]) -> Vec<u8> {
     let mut bytes = message.to_vec();
     for _ in 0..rng.usize(1..4) {
@@ -49,7 +48,7 @@ pub fn mutated(rng: &mut Rng, message: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Some bytes are lost, others, or too many.
+/// Truncates, inserts, appends or changes bytes.
 pub fn mutated_bytes(rng: &mut Rng, mut bytes: Vec<u8>) -> Vec<u8> {
     match rng.u8(..5) {
         0 => bytes.truncate(rng.usize(..=bytes.len())),
@@ -67,13 +66,13 @@ pub fn mutated_bytes(rng: &mut Rng, mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A message in which some fields are others, or are there twice, or are gone; nested ones too.
+/// Changes, duplicates or removes a field, often within a nested message.
 pub fn mutated_fields(rng: &mut Rng, bytes: &[u8], depth: usize) -> Vec<u8> {
     let Some(mut fields) = parse(bytes).filter(|fields| !fields.is_empty()) else {
         return mutated_bytes(rng, bytes.to_vec());
     };
     let place = rng.usize(..fields.len());
-    // Mostly deeper: what is at the top decides whether anything else is looked at.
+    // Usually a nested field: an error at the top hides everything else.
     if let Value::Bytes(within) = &fields[place].value
         && depth < DEPTH_MAX
         && rng.u8(..4) > 0
@@ -109,7 +108,7 @@ fn extreme(rng: &mut Rng, value: &Value) -> Value {
     }
 }
 
-/// The fields of a message; none where the bytes are no message.
+/// The fields of a message. `None` if the bytes are not a message.
 pub fn parse(mut bytes: &[u8]) -> Option<Vec<Field>> {
     let mut fields = Vec::new();
     while !bytes.is_empty() {
@@ -148,7 +147,6 @@ fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// A message's bytes.
 pub fn write(fields: &[Field]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for Field { number, value } in fields {

@@ -1,4 +1,4 @@
-//! A network namespace of the program's own, made by starting it once more in one.
+//! Runs the program again within a new network namespace.
 
 use std::io::Write as _;
 use std::process::{Command, ExitCode};
@@ -7,14 +7,14 @@ use clap::Parser;
 
 use crate::{Result, process};
 
-/// Set in the program that was started in a namespace.
+/// The environment variable that tells the program that it already runs within the namespaces.
 const INSIDE: &str = "REPRISE_CONTROL_BENCH_NAMESPACE";
 
-/// Interfaces on which frames are sent and arrive, each beside the switch's.
+/// The veth pairs: first the end for sending or receiving frames, then the switch's.
 pub const PAIRS: [(&str, &str); 2] = [("sends", "port1"), ("takes", "port2")];
 
-/// The whole of a program that starts switches: it is the switch itself where it is started by that name. Else it does
-/// its work in namespaces of its own and prints what came of it.
+/// The main function of a program that starts switches. If the program was started by the switch's name, it is the
+/// switch. Otherwise it runs `work` in new namespaces and prints the result.
 pub fn main<O: Parser>(program: &str, work: impl FnOnce(&O) -> Result<String>) -> ExitCode {
     if let Some(code) = process::as_switch() {
         return code;
@@ -29,14 +29,14 @@ pub fn main<O: Parser>(program: &str, work: impl FnOnce(&O) -> Result<String>) -
         }
     });
     done.unwrap_or_else(|error| {
-        // There is nobody to tell where this cannot be written.
+        // If this fails, there is no other output.
         let _ = writeln!(std::io::stderr(), "{program}: {error}");
         ExitCode::FAILURE
     })
 }
 
-/// Runs the program in new user and network namespaces with its interfaces, and gives its exit code; none where
-/// this process is the one inside.
+/// Runs the program in new user and network namespaces with its interfaces, and returns its exit code. `None` if this
+/// process is already within them.
 ///
 /// # Errors
 /// The machine allows no namespaces, or lacks iproute2 or util-linux.
@@ -60,7 +60,7 @@ fn enter() -> Result<Option<ExitCode>> {
 
 fn set_up() -> Result<()> {
     ip("link set lo up")?;
-    // The kernel itself sends nothing on these interfaces.
+    // The kernel must not send frames of its own on these interfaces.
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")?;
     for (one, other) in PAIRS {
         ip(&format!("link add {one} type veth peer name {other}"))?;

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs: medians over the rounds, with the least and the most.
+//! Prints the results as text or JSON: medians over the rounds, with minimum and maximum.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::measure::{Effort, Figures};
 
-/// Names of figures in their order, each with its values over the rounds.
+/// The figures in order, each with its sorted values over the rounds.
 fn by_name(rounds: &[Figures]) -> Vec<(&str, Vec<f64>)> {
     let names = rounds.first().map_or(&[][..], |first| &first.0);
     let of = |name: &str| {
@@ -44,7 +44,7 @@ pub(crate) fn json(effort: &Effort, rows: &[(&'static str, Vec<Figures>)]) -> St
     .to_string()
 }
 
-/// A list for each switch; a figure's least and most stand behind its median.
+/// A list for each switch, with median, minimum and maximum of each figure.
 pub(crate) fn text(effort: &Effort, rows: &[(&'static str, Vec<Figures>)]) -> String {
     let mut text = format!(
         "{} entries, batches of {}, {} writes a second, {} readers, {} frames a second\n",

@@ -1,4 +1,4 @@
-//! The switch as a process: started, looked at, and stopped with its totals.
+//! Runs the switch as a process: starts it, observes it, stops it and reads its totals.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -15,61 +15,56 @@ use serde_json::Value;
 use crate::Result;
 use crate::namespace::PAIRS;
 
-/// The name by which these programs are the switch.
+/// The name under which these programs are the switch.
 const SWITCH: &str = "reprise-switch";
-/// Where switches serve P4Runtime and Thrift, the first of them: the namespace is their own.
+/// P4Runtime and Thrift addresses of the first switch. The namespace is ours, so the ports are free.
 const GRPC: ([u8; 4], u16) = ([127, 0, 0, 1], 9559);
 const THRIFT: ([u8; 4], u16) = ([127, 0, 0, 1], 9090);
-/// How long a switch may take until it answers. With a large state file that is some seconds.
+/// How long a switch may take to start: some seconds with a large state file.
 const START_MAX: Duration = Duration::from_secs(120);
-/// How long until the next look whether it does.
+/// The interval of checks whether the switch serves.
 const LOOK: Duration = Duration::from_millis(20);
-/// The last lines that it said, which are kept.
+/// Lines of standard error that are kept.
 const LINES_KEPT: usize = 1_000;
 
-/// Which switch.
 #[derive(Debug, Clone)]
 pub enum Kind {
-    /// This build's.
+    /// The switch of this build.
     Reprise {
         /// `--state`.
         state: Option<PathBuf>,
-        /// Further words of the command line.
         options: Vec<String>,
     },
-    /// A `simple_switch_grpc`.
+    /// The path of a `simple_switch_grpc`.
     Bmv2(PathBuf),
 }
 
-/// A switch that serves; killed if it was not stopped.
+/// A running switch. Dropping it kills it.
 pub struct Process {
     child: Child,
     said: Arc<Mutex<Vec<String>>>,
     readers: Vec<JoinHandle<String>>,
 }
 
-/// Is the switch, where the program was started by its name.
+/// Runs the switch if the program was started by its name.
 pub fn as_switch() -> Option<ExitCode> {
     let name = std::env::args_os().next()?;
     let is_it = Path::new(&name).file_name()? == SWITCH;
     is_it.then(|| reprise_switch::main(&reprise_switch::Parts::default()))
 }
 
-/// Which switch of those at once; the first has the interfaces.
+/// Distinguishes concurrent switches. Only the first has the interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place(pub u16);
 
 impl Place {
-    /// The first.
     pub const FIRST: Self = Self(0);
 
-    /// Where its P4Runtime is served.
     pub fn grpc(self) -> SocketAddr {
         let (address, port) = GRPC;
         SocketAddr::from((address, port + self.0))
     }
 
-    /// Where its Thrift is served.
     pub fn thrift(self) -> SocketAddr {
         let (address, port) = THRIFT;
         SocketAddr::from((address, port + self.0))
@@ -104,10 +99,10 @@ fn command(kind: &Kind, place: Place) -> Result<Command> {
 }
 
 impl Process {
-    /// Starts a switch, and waits until it can be reached.
+    /// Starts a switch and waits until it serves.
     ///
     /// # Errors
-    /// It does not start; with what it said.
+    /// It does not start. The error contains its output.
     pub fn start(kind: &Kind, place: Place) -> Result<Self> {
         let mut child = command(kind, place)?
             .stdin(Stdio::null())
@@ -136,26 +131,24 @@ impl Process {
         Ok(process)
     }
 
-    /// Whether it still runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The last that it said on standard error.
     pub fn said(&self) -> String {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.join("\n")
     }
 
-    /// What can be asked of it while it runs.
+    /// A handle for measurements while it runs.
     pub fn looked_at(&self) -> Looked {
         Looked(self.child.id())
     }
 
-    /// Ends it as a machine does that loses its power.
+    /// Kills it with SIGKILL, like a power failure.
     ///
     /// # Errors
-    /// It had ended by itself.
+    /// It has already ended.
     pub fn kill(mut self) -> Result<()> {
         if !self.is_alive() {
             return Err(format!("the switch had ended: {}", self.said()).into());
@@ -165,10 +158,10 @@ impl Process {
         Ok(())
     }
 
-    /// Stops it; its totals, if it prints them as JSON.
+    /// Stops it. Returns its totals, if it prints them as JSON.
     ///
     /// # Errors
-    /// It ended otherwise than with exit code 0.
+    /// Its exit code is not 0.
     pub fn stop(mut self) -> Result<Option<Value>> {
         let killed = Command::new("kill")
             .arg(self.child.id().to_string())
@@ -189,7 +182,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Gone already where it was stopped.
+        // Fails if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -197,7 +190,7 @@ impl Drop for Process {
 
 fn all_of(mut out: impl std::io::Read) -> String {
     let mut text = Vec::new();
-    // What was read before an error is what there is.
+    // Keeps what was read before an error.
     let _ = out.read_to_end(&mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
@@ -216,17 +209,17 @@ fn lines_of(err: impl std::io::Read, kept: &Mutex<Vec<String>>) -> String {
     String::new()
 }
 
-/// A process, as the system shows it.
+/// A process, observed through `/proc`.
 #[derive(Debug, Clone, Copy)]
 pub struct Looked(u32);
 
 impl Looked {
-    /// Bytes of memory that it has now; 0 of one that has ended.
+    /// Resident memory; 0 if the process has ended.
     pub fn memory_bytes(self) -> u64 {
         self.status("VmRSS:")
     }
 
-    /// The most that it has had.
+    /// The maximum of resident memory.
     pub fn memory_bytes_max(self) -> u64 {
         self.status("VmHWM:")
     }
@@ -238,12 +231,12 @@ impl Looked {
         kib.unwrap_or(0) * 1024
     }
 
-    /// Descriptors that it has open; 0 of one that has ended.
+    /// Open descriptors; 0 if the process has ended.
     pub fn n_descriptors(self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.0)).map_or(0, Iterator::count)
     }
 
-    /// Threads that it has; 0 of one that has ended.
+    /// Threads; 0 if the process has ended.
     pub fn n_threads(self) -> usize {
         fs::read_dir(format!("/proc/{}/task", self.0)).map_or(0, Iterator::count)
     }

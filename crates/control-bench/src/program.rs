@@ -1,4 +1,4 @@
-//! P4 programs as a controller has them: P4Info and device config.
+//! P4 programs as P4Info and device config.
 
 use std::path::Path;
 
@@ -6,20 +6,18 @@ use p4runtime_proto::p4::config::v1::P4Info;
 
 use crate::Result;
 
-/// A program, and what a controller may do with it.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// The compiler's.
     pub p4info: P4Info,
     /// BMv2 JSON.
     pub device_config: Vec<u8>,
 }
 
 impl Program {
-    /// Compiles a source of this repository, by its path in it.
+    /// Compiles a source file, by its path in this repository.
     ///
     /// # Errors
-    /// It is not there, or none.
+    /// The file is missing or does not compile.
     pub fn compile(path: &str) -> Result<Self> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../..")

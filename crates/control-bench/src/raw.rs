@@ -1,4 +1,4 @@
-//! gRPC calls whose messages are any bytes.
+//! gRPC calls whose messages are arbitrary bytes.
 
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use prost::bytes::{Buf as _, BufMut as _};
@@ -7,7 +7,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 use tonic::{Request, Status, Streaming};
 
-/// Bytes as they are.
+/// A codec that leaves bytes as they are.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Raw;
 
@@ -47,31 +47,20 @@ impl Decoder for Raw {
     }
 }
 
-/// The calls that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rpc {
-    /// `p4.v1.P4Runtime`'s.
     Write,
-    /// Its answers are a stream.
     Read,
-    /// To another pipeline.
     SetForwardingPipelineConfig,
-    /// The pipeline.
     GetForwardingPipelineConfig,
-    /// The version.
     Capabilities,
-    /// A stream both ways.
     StreamChannel,
-    /// `reprise.v1.Switch`'s.
     Drain,
-    /// All counters.
     GetCounters,
-    /// The process's own number.
     GetInstance,
 }
 
 impl Rpc {
-    /// All of them.
     pub const ALL: [Self; 9] = [
         Self::Write,
         Self::Read,
@@ -99,10 +88,10 @@ impl Rpc {
     }
 }
 
-/// Sends messages, more than one for a stream, and takes what comes; how many answers there were.
+/// Sends messages, several only on a stream, and returns the number of answers.
 ///
 /// # Errors
-/// As the switch says.
+/// The switch's status.
 pub async fn call(channel: &Channel, rpc: Rpc, messages: Vec<Vec<u8>>) -> Result<usize, Status> {
     let mut grpc = tonic::client::Grpc::new(channel.clone());
     let ready = grpc.ready().await;
@@ -128,13 +117,13 @@ async fn all(mut answers: Streaming<Vec<u8>>) -> Result<usize, Status> {
 /// A connection for such calls.
 ///
 /// # Errors
-/// Nobody serves.
+/// The switch does not accept the connection.
 pub async fn connect(place: crate::process::Place) -> crate::Result<Channel> {
     let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{}", place.grpc()))?;
     Ok(endpoint.connect().await?)
 }
 
-/// The usual client, on such a connection.
+/// The generated client on such a connection.
 pub fn client(channel: &Channel) -> P4RuntimeClient<Channel> {
     P4RuntimeClient::new(channel.clone())
 }

@@ -1,5 +1,5 @@
-//! TLS: a switch's files, and clients that it lets in or does not. Sessions are never resumed, so each connection is
-//! a whole handshake.
+//! TLS: a switch's files, and clients that it accepts or refuses. Sessions are never resumed, so each connection has
+//! a full handshake.
 
 use std::future::Future;
 use std::io;
@@ -25,17 +25,16 @@ use crate::Result;
 use crate::certificates::{Authority, Files, Good, Issued};
 use crate::process::Place;
 
-/// The switch's name and address.
 const SWITCH_NAMES: &[&str] = &["localhost", "127.0.0.1"];
-/// HTTP/2, as TLS names it.
+/// HTTP/2's name in ALPN.
 const ALPN_HTTP2: &[u8] = b"h2";
-/// Versions of TLS that a switch speaks.
+/// The versions of TLS that a switch supports.
 pub const VERSIONS: [&SupportedProtocolVersion; 2] =
     [&rustls::version::TLS12, &rustls::version::TLS13];
 
-/// A switch's authority and files, and another authority, which nobody trusts.
+/// A switch's authority and files, and another authority, which the switch does not trust.
 pub struct Secure {
-    /// Removed with the value.
+    /// Removed on drop.
     _folder: TempDir,
     authority: Authority,
     other: Authority,
@@ -43,37 +42,34 @@ pub struct Secure {
     client_authorities: PathBuf,
 }
 
-/// What a client shows.
+/// The certificate that a client shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shows {
-    /// A certificate of the authority, good now.
+    /// Valid, of the switch's authority.
     Good,
-    /// None.
     Nothing,
-    /// One of an authority that the switch does not know.
+    /// Of an authority that the switch does not trust.
     Strangers,
-    /// One that is good no more.
     Expired,
-    /// One that is not good yet.
+    /// Not yet valid.
     Early,
 }
 
 impl Shows {
-    /// Those that a switch with mutual TLS does not let in.
+    /// Those that a switch with mutual TLS refuses.
     pub const WRONG: [Self; 4] = [Self::Nothing, Self::Strangers, Self::Expired, Self::Early];
 }
 
-/// A client, for any number of connections.
 #[derive(Debug, Clone)]
 pub struct Client {
     config: Arc<ClientConfig>,
 }
 
 impl Secure {
-    /// Makes the files.
+    /// Writes the files to a temporary folder.
     ///
     /// # Errors
-    /// There is no room for them.
+    /// The file system refuses.
     pub fn new() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let authority = Authority::new("control-bench");
@@ -87,7 +83,7 @@ impl Secure {
         })
     }
 
-    /// Options of a switch that asks its clients for certificates.
+    /// Command-line options for mutual TLS.
     pub fn switch_options(&self) -> Vec<String> {
         let options = [
             ("--tls-cert", &self.files.certificate),
@@ -103,7 +99,7 @@ impl Secure {
     /// A client that trusts the switch.
     ///
     /// # Errors
-    /// A version of TLS is none that there is.
+    /// The TLS library does not support a version.
     pub fn client(
         &self,
         shows: Shows,
@@ -112,10 +108,10 @@ impl Secure {
         client(&self.authority, self.shown(shows).as_ref(), versions)
     }
 
-    /// One that trusts another authority only, whatever it shows.
+    /// A client with a valid certificate that does not trust the switch.
     ///
     /// # Errors
-    /// A version of TLS is none that there is.
+    /// The TLS library does not support a version.
     pub fn distrusting(&self, versions: &[&'static SupportedProtocolVersion]) -> Result<Client> {
         client(&self.other, self.shown(Shows::Good).as_ref(), versions)
     }
@@ -158,10 +154,10 @@ fn client(
 }
 
 impl Client {
-    /// The first bytes of a handshake.
+    /// The client's hello, without a connection.
     ///
     /// # Errors
-    /// None that a switch has to do with.
+    /// The TLS library fails.
     pub fn hello(&self, place: Place) -> Result<Vec<u8>> {
         let name = ServerName::from(place.grpc().ip());
         let mut connection = ClientConnection::new(Arc::clone(&self.config), name)?;
@@ -170,10 +166,11 @@ impl Client {
         Ok(hello)
     }
 
-    /// Shakes hands. In TLS 1.3 the switch may still refuse a client that it has seen the certificate of last.
+    /// Makes a handshake. In TLS 1.3 the switch may still refuse the client afterwards, since it verifies the
+    /// client's certificate last.
     ///
     /// # Errors
-    /// As the switch says, or because of its certificate.
+    /// The switch refuses the client, or the client does not trust the switch.
     pub async fn shake_hands(&self, place: Place) -> io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(place.grpc()).await?;
         stream.set_nodelay(true)?;
@@ -186,9 +183,9 @@ impl Client {
     /// A connection for calls.
     ///
     /// # Errors
-    /// Nobody serves, or the switch does not let it in.
+    /// The switch does not accept the connection, or refuses the client.
     pub async fn connect(&self, place: Place) -> Result<Channel> {
-        // The connector makes TLS itself; tonic is to ask for none.
+        // The connector adds TLS, so tonic must not.
         let endpoint = Endpoint::from_shared(format!("http://{}", place.grpc()))?;
         let endpoint = endpoint.origin(format!("https://{}", place.grpc()).parse()?);
         let (client, place) = (self.clone(), place);

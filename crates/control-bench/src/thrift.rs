@@ -16,17 +16,15 @@ use crate::process::Place;
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// What a call gives back, or the code of its exception.
+/// The return value of a call, or the code of its exception.
 pub type Tried = std::result::Result<Option<Value>, i32>;
 
-/// A connection.
 pub struct Client {
     stream: TcpStream,
     received: Vec<u8>,
     number: i32,
 }
 
-/// The bytes of a call.
 pub fn call(name: &str, number: i32, arguments: &[u8]) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.head(name, Kind::Call, number);
@@ -56,7 +54,7 @@ pub fn entry(table: &str, key: &[u8], action: &str, parameter: &[u8]) -> Vec<u8>
     writer.into_bytes()
 }
 
-/// The arguments of a call about a table.
+/// The arguments of a call that takes only a table's name.
 pub fn of_table(table: &str) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.field(1, Type::I32).i32(0);
@@ -65,10 +63,8 @@ pub fn of_table(table: &str) -> Vec<u8> {
 }
 
 impl Client {
-    /// Connects.
-    ///
     /// # Errors
-    /// Nobody serves.
+    /// The switch does not accept the connection.
     pub fn connect(place: Place) -> Result<Self> {
         let stream = TcpStream::connect(place.thrift())?;
         stream.set_nodelay(true)?;
@@ -80,16 +76,16 @@ impl Client {
         })
     }
 
-    /// Calls and waits for the answer, which is to be no exception.
+    /// Makes a call.
     ///
     /// # Errors
-    /// The connection has ended, or it is one.
+    /// The connection has ended, or the answer is an exception.
     pub fn call(&mut self, name: &str, arguments: &[u8]) -> Result<Option<Value>> {
         self.try_call(name, arguments)?
             .map_err(|code| format!("{name}: exception {code}").into())
     }
 
-    /// Calls and waits for the answer; the code of an exception.
+    /// Makes a call. The result may be an exception's code.
     ///
     /// # Errors
     /// The connection has ended.

@@ -1,5 +1,5 @@
-//! Frames through the switch at a known rate: each has a number and the time at which it was sent, so that every one
-//! is accounted for, and the longest that the switch did not forward is seen.
+//! Sends frames through the switch at a known rate. Each has a number and the time of sending, so that every frame is
+//! accounted for, and the longest interruption of forwarding is visible.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,39 +12,38 @@ use packet_io::{AfPacketConfig, AfPacketPort, Port, Waiter};
 use crate::Result;
 use crate::namespace::PAIRS;
 
-/// A local experiment's (IEEE 802).
+/// The EtherType for local experiments (IEEE 802).
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
 const FRAME_BYTES: usize = 64;
-/// Where the number is, and the time: behind what a program may write to.
+/// Offsets of number and time, behind the bytes that a program may change.
 const NUMBER: usize = 18;
 const SENT: usize = 26;
-/// Frames that are sent at once where the sender is behind.
+/// How many frames a late sender sends at once.
 const BURST: u64 = 64;
 /// How long the sender sleeps between two looks at the clock.
 const PAUSE: Duration = Duration::from_micros(500);
-/// How long the last frames may take.
+/// How long to wait for the last frames.
 const REST_MAX: Duration = Duration::from_secs(5);
-/// Frames that the kernel keeps for whoever counts them: the measurement may not lose any.
+/// Receive ring slots: the measurement itself must not lose frames.
 const RING_SLOTS: usize = 65_536;
-/// Delays are kept up to a minute, to two digits.
+/// The largest recorded delay, a minute. The precision is two digits.
 const DELAY_MAX_NS: u64 = 60_000_000_000;
 
-/// The addresses that frames are for: 06:00:00:00 and the number of the flow.
+/// The destination address of a flow: 06:00:00:00 and the flow's number.
 pub fn address(flow: u16) -> [u8; 6] {
     let [high, low] = flow.to_be_bytes();
     [6, 0, 0, 0, high, low]
 }
 
-/// Between the switch's two ports.
+/// The direction through the switch.
 #[derive(Debug, Clone, Copy)]
 pub enum Way {
-    /// In by port 1.
+    /// Into port 1.
     FirstToSecond,
-    /// In by port 2.
+    /// Into port 2.
     SecondToFirst,
 }
 
-/// Frames on their way, until it is ended.
 pub struct Traffic {
     stops: Arc<AtomicBool>,
     n_arrived: Arc<AtomicU64>,
@@ -52,41 +51,35 @@ pub struct Traffic {
     receiver: JoinHandle<Result<Arrived>>,
 }
 
-/// What became of the frames.
 #[derive(Debug, Clone)]
 pub struct Passed {
-    /// That the kernel took from the sender.
+    /// Frames that the kernel accepted from the sender.
     pub n_sent: u64,
-    /// That came back, each once.
     pub arrived: Arrived,
     /// How long frames were sent.
     pub seconds: f64,
 }
 
-/// What arrived.
 #[derive(Debug, Clone)]
 pub struct Arrived {
-    /// Frames of ours.
     pub n_frames: u64,
-    /// Of these, those whose number was not above the one before.
+    /// Frames whose number was not higher than the previous frame's.
     pub n_out_of_order: u64,
-    /// From just before the sending to the arrival, in nanoseconds.
+    /// From just before sending to the arrival.
     pub delays_ns: Histogram<u64>,
 }
 
 impl Passed {
-    /// Frames that were sent and did not arrive.
     pub fn n_lost(&self) -> u64 {
         self.n_sent.saturating_sub(self.arrived.n_frames)
     }
 }
 
 impl Traffic {
-    /// Begins to send so many frames a second to so many addresses in turn, in at the switch's first port, to
-    /// arrive by its second; or the other way.
+    /// Starts sending `frames_per_s`, to `n_flows` addresses in turn, through the switch in the given direction.
     ///
     /// # Errors
-    /// The interfaces are not there.
+    /// The interfaces do not exist.
     pub fn start(frames_per_s: u64, n_flows: u16, way: Way) -> Result<Self> {
         let config = AfPacketConfig {
             rx_ring_slots: RING_SLOTS,
@@ -118,7 +111,6 @@ impl Traffic {
         })
     }
 
-    /// Frames that have come back so far.
     pub fn n_arrived(&self) -> u64 {
         self.n_arrived.load(Ordering::Relaxed)
     }
@@ -126,7 +118,7 @@ impl Traffic {
     /// Stops the sender and waits for the last frames.
     ///
     /// # Errors
-    /// An interface is gone.
+    /// An interface has gone.
     pub fn end(self, began: Instant) -> Result<Passed> {
         self.stops.store(true, Ordering::Relaxed);
         let seconds = began.elapsed().as_secs_f64();
@@ -184,7 +176,7 @@ fn nanos(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Takes frames until all have come that were sent, or no more come.
+/// Receives frames until all sent frames have arrived or no more come.
 fn receive(
     mut port: AfPacketPort,
     began: Instant,

@@ -16,12 +16,11 @@ use p4runtime_proto::p4::v1::{
     Action, Entity, FieldMatch, TableAction, TableEntry, Update, WriteRequest, action,
 };
 
-/// The port by which frames leave.
+/// The output port of all entries.
 const PORT: u8 = 2;
-/// Latencies are kept up to ten minutes, to three digits.
+/// The largest recorded latency, ten minutes. The precision is three digits.
 const LATENCY_MAX_US: u64 = 600_000_000;
 
-/// Ids of the program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ids {
     table: u32,
@@ -42,7 +41,7 @@ impl Ids {
         })
     }
 
-    /// What finds the entry of an address; of all entries, if there is none.
+    /// The entity to read the entry of an address; without an address, all entries.
     pub(crate) fn wanted(self, address: Option<[u8; 6]>) -> Entity {
         Entity {
             entity: Some(Kind::TableEntry(TableEntry {
@@ -89,18 +88,17 @@ fn key(address: [u8; 6]) -> FieldMatch {
     }
 }
 
-/// The address of an entry that no frame is for.
+/// The address of an entry that matches no frame.
 pub(crate) fn station(n: u32) -> [u8; 6] {
-    // Neighbours are far from each other, as addresses of vendors are.
+    // Spreads consecutive numbers over the address space, like the addresses of many vendors.
     let [a, b, c, d] = n.wrapping_mul(2_654_435_761).to_be_bytes();
     [2, 0, a, b, c, d]
 }
 
-/// What is written next.
 pub(crate) struct Batches {
     ids: Ids,
     size: u32,
-    /// Numbers of the entries that are there.
+    /// The numbers of the existing entries.
     there: Range<u32>,
     random: fastrand::Rng,
 }
@@ -119,19 +117,18 @@ impl Batches {
         self.there.end - self.there.start
     }
 
-    /// An entry that is there.
     pub(crate) fn any(&mut self) -> u32 {
         self.random.u32(self.there.clone())
     }
 
-    /// Entries for the frames that pass.
+    /// Entries for the traffic.
     pub(crate) fn for_traffic(&self, n_flows: u16) -> Vec<Update> {
         let flows = 0..n_flows;
         let entries = flows.map(|flow| self.ids.update(Type::Insert, traffic::address(flow)));
         entries.collect()
     }
 
-    /// A whole batch of new entries, or what is left to so many.
+    /// A full batch of new entries, or as many as are missing to `n_entries_max`.
     pub(crate) fn inserts(&mut self, n_entries_max: u32) -> Vec<Update> {
         let n_entries = self
             .size
@@ -142,8 +139,8 @@ impl Batches {
         new.map(|n| ids.update(Type::Insert, station(n))).collect()
     }
 
-    /// A batch that leaves as many entries as there were: half of it changes entries, a quarter deletes the oldest,
-    /// a quarter inserts.
+    /// A batch that keeps the number of entries: half of it modifies entries, a quarter deletes the oldest, a quarter
+    /// inserts.
     pub(crate) fn churn(&mut self) -> Vec<Update> {
         let n_new = self.size / 4;
         let old = self.there.start..self.there.start + n_new;
@@ -161,7 +158,6 @@ impl Batches {
     }
 }
 
-/// Times of calls.
 #[derive(Debug, Clone)]
 pub(crate) struct Latencies(Histogram<u64>);
 
@@ -183,13 +179,12 @@ impl Latencies {
         Ok(self.0.add(&other.0)?)
     }
 
-    /// Milliseconds.
     pub(crate) fn ms(&self, quantile: f64) -> f64 {
         self.0.value_at_quantile(quantile) as f64 / 1e3
     }
 }
 
-/// Writes a batch that is to be without a mistake.
+/// Writes a batch. Fails if any update is refused.
 pub(crate) async fn write(controller: &mut Controller, request: WriteRequest) -> Result<()> {
     let written = controller.client.write(request).await;
     Ok(written
@@ -197,8 +192,8 @@ pub(crate) async fn write(controller: &mut Controller, request: WriteRequest) ->
         .map_err(|status| format!("a batch is refused: {status}"))?)
 }
 
-/// Writes at a steady rate for a time, or as fast as it can where it is behind: the rate, and latencies from when
-/// each batch was due.
+/// Writes at a steady rate, or as fast as possible when late. Returns the rate, and the latencies since each batch
+/// was due.
 pub(crate) async fn write_steadily(
     controller: &mut Controller,
     batches: &mut Batches,
@@ -216,7 +211,7 @@ pub(crate) async fn write_steadily(
         latencies.add(due.elapsed());
         n_batches += 1;
     }
-    // What is done early is no higher rate.
+    // A batch that ends early does not raise the rate.
     let seconds = began.elapsed().max(apart * n_batches).as_secs_f64();
     Ok((f64::from(n_batches * batches.size) / seconds, latencies))
 }

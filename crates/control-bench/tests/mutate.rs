@@ -1,4 +1,4 @@
-//! What is changed in a message stays a message, mostly.
+//! A mutated message usually remains a message.
 
 use control_bench::mutate::{mutated_fields, parse, write};
 use fastrand::Rng;

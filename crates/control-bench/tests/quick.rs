@@ -1,5 +1,6 @@
-//! The benchmark runs and loses no packet; the switch withstands eight seconds of abuse, or up to four times eight until
-//! every kind of client came; killed some times it has what it answered. The long runs are in CONTRIBUTING.md.
+//! The benchmark runs and loses no packet. The switch withstands eight seconds of abuse, repeated up to four times
+//! until every kind of client has run. After some kills it still has what it answered. The long runs are in
+//! CONTRIBUTING.md.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -9,8 +10,8 @@
 use std::io::Write as _;
 use std::process::Command;
 
-/// Standard output, where namespaces are to be had; elsewhere it says that the test was not run, and with `CI=true`
-/// that is a failure.
+/// The program's standard output. Without namespaces reports that the test was not run, which is a failure with
+/// `CI=true`.
 fn run(program: &str, arguments: &[&str]) -> Option<String> {
     let probe = Command::new("unshare")
         .args(["--user", "--map-root-user", "--net", "--"])
@@ -19,7 +20,7 @@ fn run(program: &str, arguments: &[&str]) -> Option<String> {
     if !probe.as_ref().is_ok_and(|output| output.status.success()) {
         let message = format!("NOT TESTED: {program}: no network namespaces here: {probe:?}");
         assert!(std::env::var("CI").as_deref() != Ok("true"), "{message}");
-        // Past the test harness, which would swallow it.
+        // Bypasses the test harness, which would swallow the message.
         let _ = writeln!(std::io::stderr(), "{message}");
         return None;
     }
@@ -93,7 +94,7 @@ fn the_switch_withstands_abuse() {
     ];
     let mut said = String::new();
     let mut missing = everybody.to_vec();
-    // A run that others keep from the processors may end before everybody came; then there is one more.
+    // On a loaded machine a run may end before every kind of client has run; then the next seed follows.
     for seed in ["3", "4", "5", "6"] {
         let arguments = ["--seconds", "8", "--connections", "300", "--seed", seed];
         let program = env!("CARGO_BIN_EXE_reprise-control-abuse");

@@ -1,5 +1,5 @@
-//! Updates that are carried out one after the other, a piece at a time, so that frames may pass in between; or
-//! all of them in one piece, where they are to be done whole or not at all.
+//! A batch of updates. A worker executes it in pieces, so that frames may pass in between; an undivided batch is one
+//! piece, done completely or not at all.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use crate::limits::{CELLS_PER_UPDATE, UNDIVIDED_UPDATES_MAX, UPDATES_PER_PIECE};
 use crate::operation::{Operation, Site};
 use crate::undo::Undo;
 
-/// The updates of one call, in their order. Each is carried out wholly or not at all; frames may see the
-/// state between two of them, unless the batch is undivided.
+/// The updates of one call, in order. Each is done completely or not at all; frames may see the state between two of
+/// them, unless the batch is undivided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// What is to be done.
+    /// The updates, in the order of execution.
     pub operations: Vec<Operation>,
-    /// What becomes of the others where one is refused.
+    /// What happens to the other updates when one is refused.
     pub atomicity: Atomicity,
 }
 
 impl Batch {
-    /// Every one is attempted.
+    /// Makes a batch that attempts every update.
     pub fn new(operations: Vec<Operation>) -> Self {
         Self {
             operations,
@@ -29,7 +29,7 @@ impl Batch {
         }
     }
 
-    /// What is to be done in one piece is no more than frames can wait for.
+    /// Refuses an undivided batch that would hold up frames for too long.
     pub(crate) fn expect_possible(&self) -> Result<(), Error> {
         let operations = self.operations.iter();
         let n_updates = operations.fold(0, |sum: usize, it| sum.saturating_add(it.n_updates()));
@@ -44,40 +44,41 @@ impl Batch {
     }
 }
 
-/// What becomes of a batch's other operations where one is refused.
+/// What happens to a batch's other operations when one is refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Atomicity {
-    /// Every one is attempted.
+    /// All others are attempted.
     #[default]
     ContinueOnError,
-    /// Those behind it are not; the results end with its own.
+    /// Later operations are not attempted; the results end with the refused one.
     StopAtError,
-    /// None is done: those before it are taken back exactly, those behind it not attempted, and their results
-    /// are `Aborted`. A worker does all in one piece, so that none of its packets has a pass in between; a packet
-    /// may have one pass before and another after it.
+    /// None is done: earlier operations are undone exactly, later ones not attempted, and the results of both are
+    /// `Aborted`. A worker executes the batch in one piece, so no packet has a pass in the middle of it; but a packet
+    /// may have one pass before it and another after it.
     Whole,
-    /// The same, done when no packet is between two passes: each is treated as before or as after, whole.
+    /// Like `Whole`, but executed when no packet is between two passes, so that every packet is processed entirely
+    /// before or entirely after it.
     WholeForPackets,
 }
 
 impl Atomicity {
-    /// Whether all is done in one piece.
+    /// Whether a worker executes the batch in one piece.
     pub fn is_undivided(self) -> bool {
         matches!(self, Self::Whole | Self::WholeForPackets)
     }
 
-    /// Whether nothing more is attempted behind an operation that came to this.
+    /// Whether the batch ends after an operation with this result.
     pub(crate) fn stops_at(self, last: Option<&OperationResult>) -> bool {
         self == Self::StopAtError && last.is_some_and(Result::is_err)
     }
 }
 
-/// A batch on its way, on one worker's thread.
+/// The progress of a batch on one worker's thread.
 pub(crate) struct Running {
     batch: Arc<Batch>,
-    /// Cells that were written of the first update that is not done.
+    /// Cells already written by the first unfinished update.
     n_cells: u64,
-    /// Of those that are done.
+    /// Results of the finished updates.
     results: Vec<OperationResult>,
     is_over: bool,
 }
@@ -92,8 +93,8 @@ impl Running {
         }
     }
 
-    /// Carries out the next piece: [`UPDATES_PER_PIECE`] updates, or one that takes longer; what it
-    /// counts for.
+    /// Executes the next piece: [`UPDATES_PER_PIECE`] updates, or a single longer one. Returns the number of updates
+    /// that it counts as.
     pub(crate) fn go_on(&mut self, site: &mut Site<'_>) -> usize {
         let batch = Arc::clone(&self.batch);
         if batch.atomicity.is_undivided() && !self.is_over {
@@ -111,8 +112,8 @@ impl Running {
         n_updates
     }
 
-    /// Carries out the operations before the first one on a generator. This runs beside the switch that forwards, and
-    /// generators belong to that switch.
+    /// Executes the operations before the first one on a generator, beside the switch that forwards, to which generators
+    /// belong.
     pub(crate) fn go_ahead(&mut self, site: &mut Site<'_>) {
         while !self.is_over
             && let Some(operation) = Arc::clone(&self.batch).operations.get(self.results.len())
@@ -159,13 +160,12 @@ impl Running {
             self.results.len() == operations.len() || atomicity.stops_at(self.results.last());
     }
 
-    /// One result an update that was attempted, in order, when all are done.
+    /// Returns one result for each attempted update, in order, when the batch is over.
     pub(crate) fn results(&mut self) -> Option<Vec<OperationResult>> {
         self.is_over.then(|| std::mem::take(&mut self.results))
     }
 }
 
-/// Carries out all operations, or none.
 pub(crate) fn all_or_none(operations: &[Operation], site: &mut Site<'_>) -> Vec<OperationResult> {
     let mut undo = Undo::default();
     let mut attempt = |operation: &Operation| {

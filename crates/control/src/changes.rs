@@ -1,8 +1,8 @@
-//! What has changed, told in order to whoever follows: a state file, a controller beside another.
+//! Changes of the device, published in order to followers: a state file, a controller beside another.
 //!
-//! A follower subscribes ([`crate::Device::changes`]), then reads everything. The reading says the number of
-//! the last change that is in it ([`crate::Reading::change`]); those with higher numbers come after it. What
-//! packets change, counts and registers, is not told.
+//! A follower subscribes first ([`crate::Device::changes`]) and then reads everything. The reading has the number of
+//! the last change that it includes ([`crate::Reading::change`]); changes with higher numbers come after it. Counts and
+//! registers that packets change are not published.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,29 +16,29 @@ use crate::error::OperationResult;
 use crate::limits::CHANGED_UPDATES_KEPT_MAX;
 use crate::pipeline::Pipeline;
 
-/// A call that has been carried out in every worker.
+/// A call that every worker has executed.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// From 1, one more each.
+    /// Consecutive numbers, from 1.
     pub number: u64,
-    /// The pipeline that forwards since then, or whose state it is.
+    /// The pipeline that forwards since this change, or to which the batch was written.
     pub pipeline: Arc<Pipeline>,
-    /// What was done.
+    /// The effect of the call.
     pub what: Changed,
 }
 
 /// What a call has changed.
 #[derive(Debug, Clone)]
 pub enum Changed {
-    /// Everything: the pipeline is new, with what was written to it while it was saved.
+    /// Everything: a new pipeline forwards, with what was written to it while it was saved.
     Pipeline,
-    /// What a batch says, where the result at the same place is no error; the results of operations that
-    /// were not attempted are missing at the end.
+    /// The operations of a batch whose result at the same index is no error. Results missing at the end belong to
+    /// operations that were not attempted.
     Written(Arc<Batch>, Arc<[OperationResult]>),
 }
 
 impl Changed {
-    /// What it counts for among those that are kept.
+    /// Size of the change among those that are kept.
     fn n_updates(&self) -> usize {
         match self {
             Self::Pipeline => 1,
@@ -47,19 +47,18 @@ impl Changed {
     }
 }
 
-/// The changes behind a moment. Dropped, it follows no more.
+/// A follower's queue of changes; dropping it ends the subscription.
 pub struct Changes {
     told: Arc<Told>,
-    /// The number of the next one.
     next: u64,
 }
 
-/// The follower was too slow, and so many changes are lost to it: what it knows is to be read anew.
+/// The follower was too slow and has lost this many changes: it must read all state again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the reader is {0} changes behind, more than are kept: read all state again")]
 pub struct Missed(pub u64);
 
-/// Where changes are told. Nothing is kept while nobody follows.
+/// Publishes changes; keeps none while nobody follows.
 #[derive(Default)]
 pub(crate) struct Teller(Arc<Told>);
 
@@ -71,18 +70,17 @@ struct Told {
 
 #[derive(Default)]
 struct State {
-    /// The number of the last change.
     n_told: u64,
     n_followers: usize,
-    /// The last ones, in order.
+    /// The newest changes, in order.
     kept: VecDeque<Change>,
-    /// What those count for.
+    /// Sum of the sizes of `kept`.
     n_updates: usize,
     is_over: bool,
 }
 
 impl State {
-    /// The newest is kept whatever it counts for.
+    /// Always keeps the newest change, whatever its size.
     fn keep(&mut self, change: Change) {
         self.n_updates += change.what.n_updates();
         self.kept.push_back(change);
@@ -94,7 +92,7 @@ impl State {
         }
     }
 
-    /// What comes next for a follower; none if there is nothing yet.
+    /// Returns a follower's next change, or `None` if there is none yet.
     fn next(&self, next: &mut u64) -> Option<Result<Change, Missed>> {
         let first = self.n_told + 1 - self.kept.len() as u64;
         if *next < first {
@@ -110,10 +108,10 @@ impl State {
 }
 
 impl Changes {
-    /// The next change; none when the device is gone. May be given up at any time.
+    /// Waits for the next change; `None` when the device is gone. Cancel-safe.
     ///
     /// # Errors
-    /// Some were missed. The next call gives the oldest of those that were not.
+    /// Changes were missed. The next call returns the oldest change that is still kept.
     pub async fn next(&mut self) -> Option<Result<Change, Missed>> {
         let Self { told, next } = self;
         loop {
@@ -152,12 +150,11 @@ impl Teller {
         }
     }
 
-    /// The number of the last change.
     pub(crate) fn n_told(&self) -> u64 {
         lock(&self.0.state).n_told
     }
 
-    /// Told while whoever made the change has its turn still, so that numbers are in the calls' order.
+    /// Publishes a change. The caller still has exclusive access, so numbers are in the order of the calls.
     pub(crate) fn tell(&self, pipeline: &Arc<Pipeline>, what: impl FnOnce() -> Changed) {
         let mut state = lock(&self.0.state);
         state.n_told += 1;

@@ -1,45 +1,45 @@
-//! Everything that is counted, of one worker or of all: it adds up.
+//! All counters of one worker, or summed over all workers.
 
 use dataplane::{GeneratorStatus, Latencies, Nanos, SwitchCounters, TableCounters};
 
 use crate::switch_handle::{PortStatus, SwitchContext};
 
-/// Everything counted, at one moment.
+/// All counters at one moment.
 #[derive(Debug, Clone)]
 pub struct Counted {
-    /// The loop's clock; the latest where there are several.
+    /// The event loop's clock; with several workers the latest.
     pub now: Nanos,
-    /// Workers that it is the sum of.
+    /// Number of workers in the sum.
     pub n_workers: usize,
-    /// What the switch counts.
+    /// The switch's counters of packets, drops and ports.
     pub counters: SwitchCounters,
-    /// Packets in a queue.
+    /// Packets that wait in a queue, also in an offload.
     pub inside: u64,
-    /// Every table that is not a compiler's.
+    /// The program's tables, without those that the compiler generates.
     pub tables: Vec<TableCounted>,
-    /// The ports, and what was lost there.
+    /// The state and the losses of each port.
     pub ports: Vec<PortStatus>,
-    /// The packet generators.
+    /// The generators of all workers.
     pub generators: Vec<GeneratorStatus>,
-    /// How long frames that left were inside.
+    /// Time that transmitted frames spent in the switch.
     pub latencies: Latencies,
 }
 
-/// A table.
+/// Lookups and entries of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableCounted {
     /// Fully qualified name.
     pub name: String,
-    /// Its lookups.
+    /// Hits and misses.
     pub lookups: TableCounters,
-    /// Its entries; the same in all workers.
+    /// Current number of entries; equal in all workers.
     pub entries: usize,
-    /// Its entries at most.
+    /// Maximum number of entries.
     pub size: usize,
 }
 
 impl Counted {
-    /// One worker's, on its own thread; with what an offload has counted until then.
+    /// Reads one worker's counters on its own thread, including the offload's counts.
     pub fn of(context: &mut SwitchContext<'_>) -> Self {
         context.switch.collect();
         let switch = &*context.switch;
@@ -67,7 +67,7 @@ impl Counted {
         }
     }
 
-    /// All workers' together; none of none.
+    /// Sums the counters of all workers; `None` for an empty list.
     pub fn sum(all: Vec<Self>) -> Option<Self> {
         let mut all = all.into_iter();
         let first = all.next()?;

@@ -1,4 +1,4 @@
-//! The device behind all protocols: its pipelines, and the way to the threads of its workers.
+//! The device behind all protocols: its pipelines, and the access to the workers' threads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,37 +19,37 @@ use crate::switch_handle::{LinkSender, Subscriber, SwitchContext, SwitchHandle, 
 use crate::turn::{Replaced, Turn};
 use crate::workers::{Countdown, Registers, expect_one_for_all};
 
-/// What every protocol of a switch shares.
+/// The state that every protocol of a switch shares.
 pub struct Device {
     handle: Arc<dyn SwitchHandle>,
     registers: Registers,
-    /// Writes exclude reads, so that a read of many visits to the switch's thread sees no half
-    /// of a write; frames pass in between.
+    /// Writes exclude reads, so that a read of several visits to the switch's thread never sees half a write; frames
+    /// pass in between.
     order: Arc<RwLock<()>>,
-    /// Names of pipelines; none is used twice.
+    /// The last pipeline's unique number.
     generation: AtomicU64,
     committed: Mutex<Option<Arc<Pipeline>>>,
     pub(crate) saved: Mutex<Option<Arc<Pipeline>>>,
     pub(crate) changes: Teller,
-    /// What control calls have said of ports, and told to everybody: links' changes too.
+    /// Ports that control calls have enabled or disabled. `links` notifies of these changes and of link changes.
     pub(crate) enabled: Mutex<BTreeMap<PortId, EnabledSince>>,
     pub(crate) links: LinkSender,
     store: OnceLock<Arc<dyn Store>>,
 }
 
-/// What was asked of every worker.
+/// The answers of all workers to one request.
 #[must_use = "what was asked is done all the same, but the answer is lost"]
 pub struct Answers<R>(Vec<oneshot::Receiver<R>>);
 
 impl<R> Answers<R> {
-    /// What nobody had to be asked for.
+    /// An answer for which no worker had to be asked.
     pub(crate) fn ready(answer: R) -> Self {
         let (sender, receiver) = oneshot::channel();
         let _ = sender.send(answer);
         Self(vec![receiver])
     }
 
-    /// All of them, in the workers' order.
+    /// Waits for all answers, in the order of the workers.
     ///
     /// # Errors
     /// The switch has stopped.
@@ -62,13 +62,13 @@ impl<R> Answers<R> {
     }
 }
 
-/// Locks for a short while; a panic elsewhere does not make the data wrong.
+/// Locks briefly; after a panic elsewhere the data is still valid.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Device {
-    /// A device without a pipeline.
+    /// Makes a device without a pipeline.
     pub fn new(handle: Arc<dyn SwitchHandle>, registers: Registers) -> Self {
         let links = LinkSender::default();
         handle.subscribe(Subscriber::Links(links.clone()));
@@ -86,9 +86,9 @@ impl Device {
         }
     }
 
-    /// Keeps from now on what calls come to, before they are answered. Only the first store is one.
+    /// From now on, stores the result of each call before it is answered. Only the first store counts.
     pub fn keep_in(&self, store: Arc<dyn Store>) {
-        // A second one would not know what was before.
+        // A second store would lack the earlier changes.
         let _ = self.store.set(store);
     }
 
@@ -96,17 +96,17 @@ impl Device {
         self.store.get().cloned()
     }
 
-    /// How many workers there are, as long as the device lives.
+    /// Number of workers; constant for the life of the device.
     pub fn n_workers(&self) -> usize {
         self.handle.n_workers()
     }
 
-    /// The pipeline that forwards, in the first worker.
+    /// The pipeline that forwards in the first worker.
     pub fn committed(&self) -> Option<Arc<Pipeline>> {
         lock(&self.committed).clone()
     }
 
-    /// The pipeline that reads and writes refer to: the saved one, if there is one.
+    /// The pipeline that reads and writes refer to: the saved one if there is one.
     ///
     /// # Errors
     /// [`Error::NoPipeline`].
@@ -115,16 +115,15 @@ impl Device {
         saved.or_else(|| self.committed()).ok_or(Error::NoPipeline)
     }
 
-    /// The externs that programs of this switch may call: programs are loaded with them
-    /// ([`Program::from_json_with`]).
+    /// Externs that programs of this switch may call, to load programs with ([`Program::from_json_with`]).
     pub fn payload_signatures(&self) -> Vec<PayloadSignature> {
         self.handle.payload_signatures()
     }
 
-    /// A program, with what a protocol knows of it, that the workers can run as one switch.
+    /// Checks that the workers can run a program as one switch, and adds the protocol's data.
     ///
     /// # Errors
-    /// `FailedPrecondition`: packets would find what others have left, or not, by the worker they come to.
+    /// `FailedPrecondition`: what a packet reads would depend on the worker that processes it.
     pub fn check<V: Send + Sync + 'static>(
         &self,
         program: Program,
@@ -135,12 +134,12 @@ impl Device {
         Ok(Checked::new(program, view))
     }
 
-    /// Waits for a turn, in which nobody else reads, writes or sets a pipeline, and carries out a call in
-    /// it, as a task of the Tokio runtime that it is called in. Given up while it waits, it has changed
-    /// nothing; from then on it goes on without its caller.
+    /// Waits for exclusive access, under which nobody else reads, writes or sets a pipeline, and runs a call as a task
+    /// of the caller's Tokio runtime. A caller that gives up while waiting has changed nothing; after that, the call
+    /// goes on without its caller.
     ///
     /// # Errors
-    /// [`Error::Stopped`]: the runtime ends. [`Error::NotStored`]: the store has not caught up with the calls before.
+    /// [`Error::Stopped`]: the runtime ends. [`Error::NotStored`]: the store has not caught up with earlier calls.
     pub async fn in_turn<R, F>(self: &Arc<Self>, call: impl FnOnce(Turn) -> F) -> Result<R, Error>
     where
         R: Send + 'static,
@@ -153,15 +152,15 @@ impl Device {
         carried_out(call(turn)).await
     }
 
-    /// Whether the store has all that was answered as done; none where there is no store.
+    /// Whether the store has every change that was answered as done; `None` without a store.
     pub fn is_stored(&self) -> Option<bool> {
         self.store().map(|store| store.is_current())
     }
 
-    /// Writes a batch that was made for a pipeline: one result an operation that was attempted, in order.
+    /// Writes a batch that was made for a pipeline; returns one result for each attempted operation, in order.
     ///
     /// # Errors
-    /// [`Error::Replaced`], [`Error::Apart`], [`Error::Stopped`].
+    /// [`Error::Replaced`], [`Error::Apart`], [`Error::Stopped`]; `NotStored` if the store fails.
     pub async fn write(
         self: &Arc<Self>,
         pipeline: Arc<Pipeline>,
@@ -171,10 +170,10 @@ impl Device {
         self.in_turn(call).await?
     }
 
-    /// Makes a program forward in every worker, in place of whatever there was; all state is cleared.
+    /// Makes a program forward in every worker, in place of the old one; all state is cleared.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`]; `NotStored` if the store fails.
     pub async fn set_pipeline(self: &Arc<Self>, checked: Checked) -> Result<Arc<Pipeline>, Error> {
         let call = |turn: Turn| async move {
             let ready = turn.ready(checked).await?;
@@ -183,7 +182,7 @@ impl Device {
         self.in_turn(call).await?
     }
 
-    /// The pipeline that reads refer to, once nobody writes, and until the reading is dropped.
+    /// Waits until nobody writes, and keeps writers out until the reading is dropped.
     ///
     /// # Errors
     /// [`Error::NoPipeline`].
@@ -197,14 +196,13 @@ impl Device {
         Arc::clone(&self.order)
     }
 
-    /// Every change that is carried out from now on.
+    /// Follows every change from now on.
     pub fn changes(&self) -> Changes {
         self.changes.follow()
     }
 
-    /// Reads something from each of the pipeline's switches, at once and without a turn: every worker's, or
-    /// the one of a saved pipeline. What an offload has counted until then is in it. `n_updates` is what it
-    /// counts for in a worker's turn.
+    /// Reads from every worker's switch, or from a saved pipeline's only switch, without exclusive access. Includes the
+    /// offload's counts. The work counts as `n_updates` updates of an event-loop iteration.
     ///
     /// # Errors
     /// [`Error::Replaced`], [`Error::Stopped`].
@@ -227,7 +225,7 @@ impl Device {
         answers.all().await?.into_iter().collect()
     }
 
-    /// Everything that is counted, of all workers together; each one's part is one consistent view.
+    /// Returns all counters, summed over all workers; each worker's part is consistent in itself.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -236,7 +234,7 @@ impl Device {
         Counted::sum(answers.all().await?).ok_or(Error::Stopped)
     }
 
-    /// Waits until every packet that is inside at the call has left; given up, nothing is left of it.
+    /// Waits until every packet that is inside now has left. Dropping the future leaves nothing behind.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -253,9 +251,9 @@ impl Device {
         Ok(())
     }
 
-    /// Hands the switch a frame, as one that comes from its control plane at `port`. It is in order with
-    /// all other work. `done` is told on the first worker's thread, and dropped if the switch has stopped;
-    /// [`Error::Replaced`] says that the frame was made for another pipeline.
+    /// Gives the switch a frame of the control plane at `port`, in order with all other work. Calls `done` on the first
+    /// worker's thread, or drops it if the switch has stopped. [`Error::Replaced`]: the frame was made for another
+    /// pipeline.
     pub fn packet_out(
         &self,
         pipeline: &Pipeline,
@@ -271,17 +269,17 @@ impl Device {
             }
             done(is_there);
         };
-        // One worker for all, so that they stay in order.
+        // All go to one worker, so that they stay in order.
         self.handle.submit(0, Box::new(work));
     }
 
-    /// Registers a channel that is told of what happens in the switches.
+    /// Registers a channel for events of the switches.
     pub fn subscribe(&self, subscriber: Subscriber) {
         self.handle.subscribe(subscriber);
     }
 
-    /// Runs `work` on every worker's thread, with the worker's number, at once and without a turn. Not for the state of
-    /// a pipeline: what `work` writes is not told as a change. The answers never come if the switch stops.
+    /// Runs `work` on every worker's thread, with the worker's number, without exclusive access. Not for pipeline
+    /// state: changes by `work` are not published. If the switch stops, there are no answers.
     pub fn submit<R: Send + 'static>(
         &self,
         work: impl Fn(usize, &mut SwitchContext<'_>) -> R + Send + Sync + 'static,
@@ -293,9 +291,9 @@ impl Device {
         })
     }
 
-    /// Runs work that takes long on every worker's thread: the steps that `begin` gives for a worker,
-    /// until one has an answer. Frames may pass between two steps, and no other work. What a step changes,
-    /// an offload shows as one.
+    /// Runs long work on every worker's thread: repeats the step that `begin` makes for a worker until it returns an
+    /// answer. Frames may pass between two steps, other work may not. An offload applies all changes of a step
+    /// together.
     pub(crate) fn submit_steps<R, S>(&self, mut begin: impl FnMut(usize) -> S) -> Answers<R>
     where
         R: Send + 'static,
@@ -310,7 +308,7 @@ impl Device {
         Answers(answers.collect())
     }
 
-    /// Does something when all work that was submitted before has run.
+    /// Calls `done` when all work that was submitted before has run.
     pub fn after_work(&self, done: impl FnOnce() + Send + 'static) {
         let n_workers = self.n_workers();
         let countdown = Countdown::new(n_workers, done);
@@ -325,7 +323,7 @@ impl Device {
         self.generation.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// On a worker's thread: what it has had before.
+    /// On a worker's thread: makes the new program forward and returns the old one.
     pub(crate) fn realize(
         &self,
         worker: usize,
@@ -335,7 +333,7 @@ impl Device {
     ) -> Replaced {
         let generation = pipeline.generation();
         context.switch.set_ready_program(&mut program, generation);
-        // Packet-outs, which are made as the pipeline says, go to the first.
+        // The first worker decides which pipeline is committed: packet-outs go to it and are built for that pipeline.
         let before = match worker {
             0 => lock(&self.committed).replace(Arc::clone(pipeline)),
             _ => None,
@@ -347,7 +345,7 @@ impl Device {
     }
 }
 
-/// Work that runs step by step until one has the answer.
+/// Work that repeats `step` until it returns an answer.
 fn steps<R: Send + 'static>(
     mut step: impl FnMut(&mut SwitchContext<'_>) -> Option<R> + Send + 'static,
     sender: oneshot::Sender<R>,
@@ -357,14 +355,14 @@ fn steps<R: Send + 'static>(
         let answer = step(context);
         context.switch.end_batch();
         match answer {
-            // Nobody waits any more: the call was cancelled, the work is done all the same.
+            // The receiver is gone if the caller gave up; the work is done all the same.
             Some(answer) => drop(sender.send(answer)),
             None => context.rest = Some(steps(step, sender)),
         }
     })
 }
 
-/// Carries a call out to its end, whatever becomes of the caller meanwhile.
+/// Runs a call to its end, even if the caller gives up.
 async fn carried_out<R: Send + 'static>(
     call: impl Future<Output = R> + Send + 'static,
 ) -> Result<R, Error> {
@@ -384,7 +382,7 @@ fn nothing_done(error: Error) -> Error {
     }
 }
 
-/// Work was made for one pipeline: its ids and widths say nothing of another's.
+/// Refuses work for another pipeline, whose ids and widths may mean something else.
 pub(crate) fn expect_generation(switch: &Switch, made_for: u64) -> Result<(), Error> {
     match switch.generation() {
         found if found == made_for => Ok(()),

@@ -1,4 +1,4 @@
-//! A switch that belongs to the caller, lent to a device in the same process.
+//! A switch in the caller's process that the caller lends to a device.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,23 +6,23 @@ use dataplane::{PayloadSignature, Switch, SwitchConfig};
 
 use crate::switch_handle::{DrainWaiters, Subscriber, SwitchContext, SwitchHandle, Work};
 
-/// The switch, lent to a device. Work runs at once, in the thread that hands it over; no packet comes
-/// meanwhile, and nobody is told of what happens.
+/// The borrowed switch. Work runs at once, in the thread that submits it; no packet comes meanwhile, and subscribers
+/// are ignored.
 #[derive(Clone)]
 pub struct Lent(Arc<Mutex<Switch>>);
 
 impl Lent {
-    /// Lends it.
+    /// Puts the switch behind a lock that the device and the caller share.
     pub fn new(switch: Switch) -> Self {
         Self(Arc::new(Mutex::new(switch)))
     }
 
-    /// The switch as it is now, to look at.
+    /// Locks the switch for the caller; the device's work waits meanwhile.
     pub fn switch(&self) -> MutexGuard<'_, Switch> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The switch back. What is left to a device that still has the handle is one that is never used.
+    /// Takes the switch back. Other handles now point at an empty switch.
     pub fn take(self) -> Switch {
         std::mem::replace(&mut *self.switch(), Switch::new(SwitchConfig::default()))
     }

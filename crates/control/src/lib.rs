@@ -1,51 +1,55 @@
 //! The control plane of a switch, without any protocol: what P4Runtime's server and its neighbours share.
 //!
-//! A [`Device`] is reached by calls from any thread; its switches, one a worker, belong to threads of their own
-//! ([`SwitchHandle`]). Entities are named by the program ([`dataplane::Program::table`] and its like), values are
-//! the data plane's, errors say of which kind they are ([`Error`], [`dataplane::ControlErrorKind`]).
-//! Not here: who may call, messages and their ids, connections.
+//! A [`Device`] takes calls from any thread. It has one switch for each worker, and each switch belongs to a thread of
+//! its own ([`SwitchHandle`]). Operations use the program's ids ([`dataplane::Program::table`] and its like) and the
+//! data plane's values. An error has a kind ([`Error`], [`dataplane::ControlErrorKind`]). Authorization, messages with
+//! their ids and connections are not here.
 //!
 //! # The steps of a call that changes something
 //!
-//! | step | a packet sees after it | a reader sees after it | ended there |
+//! | step | packets see after it | readers see after it | if the call ends here |
 //! |---|---|---|---|
-//! | 1. It waits for its turn ([`Device::in_turn`]). | the state before | the state before | given up: nothing was done |
-//! | 2. It has its turn, and goes on though its caller gives up. | the state before | nothing: reads wait for step 7 | |
-//! | 3. It is checked against the pipeline it finds. | the state before | | refused: nothing was done |
-//! | 4. Its work is handed to every worker, in one go. | the state before | | stopped: nothing was done |
-//! | 5. Each worker carries it out, in pieces. | every update so far; a worker may be earlier than another | | stopped: what was done stays |
-//! | 6. All have answered; a store keeps what came of it ([`Store`]), durable before the answer. | all of it | | killed: after a restart all of it or nothing |
-//! | 7. The change has a number and is told ([`Device::changes`]); the turn ends. | all of it | all of it | |
+//! | 1. The call waits for exclusive access ([`Device::in_turn`]). | the old state | the old state | cancelled: nothing was done |
+//! | 2. The call has access, and goes on even if its caller gives up. | the old state | nothing: reads wait for step 7 | |
+//! | 3. The call is checked against the current pipeline. | the old state | | refused: nothing was done |
+//! | 4. The work is submitted to all workers together. | the old state | | stopped: nothing was done |
+//! | 5. Each worker executes the work in pieces. | every update so far; workers may differ | | stopped: finished updates stay |
+//! | 6. All workers have answered. The store makes the result durable ([`Store`]) before the call is answered. | the new state | | killed: after a restart all of it or nothing |
+//! | 7. The change gets a number and is published ([`Device::changes`]); the access ends. | the new state | the new state | |
 //!
-//! - **A batch** ([`Batch`]) is carried out in its order. A packet sees an update wholly or not at all, only cells of an
-//!   array one by one; [`limits::UPDATES_PER_PIECE`] updates have no frame in between. An update that is refused
-//!   changes nothing; [`Atomicity`] says whether those behind it are attempted, and those before it taken back.
-//! - **An undivided batch** ([`Atomicity::Whole`], [`Atomicity::WholeForPackets`]) is one piece in every worker: step 5
-//!   has no frame in it, and all workers come to the same.
-//! - **A pipeline** is made ready between steps 3 and 4 ([`Ready`]), on a thread that no frame waits for: it is compiled
-//!   for each worker, and what it is to have from its beginning is written to it. Nobody sees anything of it; a panic of
-//!   the engine leaves the pipeline before in force. Step 5 is one piece in which each worker exchanges what it has for
-//!   what was made ready. Packets inside leave by the pipeline before; those that a rate holds longer than
-//!   [`limits::TURNS_BEFORE_EXCHANGE_MAX`] turns are dropped and counted. All other state is cleared, and the switch has
-//!   the pipeline's generation for a name. What was there before is freed before step 7, beside the workers. So two
-//!   pipelines at most take memory, and a saved one, which has a switch of its own that forwards nothing.
-//! - **Generators** are the switch's and not the pipeline's: what is written to them with a pipeline is written by the
-//!   workers, in pieces behind the exchange, and so is what is behind it in the batch.
-//! - **An offload** beside the engine ([`dataplane::offload`]) shows what a piece has changed as one, when the piece
-//!   ends; so an update of several calls is never seen in part, and a pipeline is seen with all that it has from its
-//!   beginning. It is the piece and not the batch, since packets that the offload punts see each piece, and
-//!   both sides are to agree as frames pass. What is read is asked of the offload first; a drain waits for it too.
-//! - **Ports are enabled and disabled** ([`Turn::set_ports_enabled`]) in a turn too, with a pipeline or without, each
-//!   worker in one piece. They are reported as enabled or not ([`Device::ports`]) from step 7 on, when every worker
-//!   has done it.
-//! - **Work names the pipeline that it was made for.** Where another forwards it is refused ([`Error::Replaced`]); once
-//!   it has begun only somebody who replaces programs behind the device can bring that about.
-//! - **A read** ([`Device::reading`]) waits until nobody has a turn, and nobody gets one until it is dropped. A large one
-//!   is many visits with frames in between: what packets count goes on meanwhile.
-//! - **Frames** have their turn between pieces: a loop runs so many updates a turn, whoever wrote them.
+//! - **A batch** ([`Batch`]) is executed in order. A packet sees an update completely or not at all, except that array
+//!   cells change one by one. No frame passes within [`limits::UPDATES_PER_PIECE`] updates. A refused update changes
+//!   nothing. [`Atomicity`] says whether later updates are still attempted and whether earlier ones are undone.
+//! - **An undivided batch** ([`Atomicity::Whole`], [`Atomicity::WholeForPackets`]) is one piece in every worker: no
+//!   frame passes during step 5, and all workers get the same result.
+//! - **A pipeline** is prepared between steps 3 and 4 ([`Ready`]), on a thread that does not forward: it is compiled
+//!   for each worker, and its initial state is written to it. Nobody sees it yet, and if the engine panics the old
+//!   pipeline stays in force. Step 5 is one piece in which each worker exchanges the old pipeline for the new one.
+//!   Packets inside leave through the old pipeline; those that a rate holds for more than
+//!   [`limits::TURNS_BEFORE_EXCHANGE_MAX`] event-loop iterations are dropped and counted. All other state is cleared,
+//!   and the switch reports the new pipeline's generation. The old pipeline is freed on another thread before the
+//!   access ends. So at most two pipelines take memory, plus a saved one, whose own switch forwards nothing.
+//! - **Generators** belong to the switch, not to the pipeline. If a new pipeline's batch writes to a generator, the
+//!   workers execute that operation and all later ones in pieces after the exchange.
+//! - **An offload** beside the engine ([`dataplane::offload`]) applies all changes of a piece together when the piece
+//!   ends. So its packets never see part of an update that takes several calls, and they see a new pipeline with all
+//!   its initial state. The unit is the piece and not the batch, because packets that the offload punts see each piece
+//!   in the engine, and both sides must agree while frames pass. Reads collect the offload's counts first; a drain also
+//!   waits for the offload.
+//! - **Ports are enabled and disabled** ([`Turn::set_ports_enabled`]) under exclusive access too, with or without a
+//!   pipeline, in one piece for each worker. [`Device::ports`] reports the new state from step 7 on, when every worker
+//!   has it.
+//! - **Work names the pipeline that it was made for.** If another pipeline forwards, the work is refused
+//!   ([`Error::Replaced`]). Once the work has started, this can happen only if something replaces programs without the
+//!   device.
+//! - **A read** ([`Device::reading`]) waits until no call has exclusive access, and holds off such calls until it is
+//!   dropped. A large read is many visits to the workers with frames in between, so counters change meanwhile.
+//! - **Frames** pass between pieces: an event loop executes a bounded number of updates an iteration, whoever wrote
+//!   them.
 //!
 //! Reading order: `switch_handle`, `device`, `turn`, `pipeline`, `operation`, `batch`, `undo`, `reading`,
 //! `changes`, `store`, `ports`.
+#![warn(missing_docs)]
 
 mod batch;
 mod changes;

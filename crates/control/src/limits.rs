@@ -1,37 +1,36 @@
-//! Every limit of control calls: a name, a unit, a reason. A number exists in this place only.
+//! Every limit of control calls: a name, a unit, a reason.
 
-/// Updates of a batch between which no frame passes; a replica counts as one. A worker runs some such
-/// pieces in a turn, a tenth of a millisecond or so, before its frames have theirs.
+/// Updates of a batch that a worker executes without a frame in between; a replica counts as one. A worker executes a
+/// few such pieces, some 0.1 ms, before frames pass.
 pub const UPDATES_PER_PIECE: usize = 64;
 
-/// Updates of a batch that is done in one piece, at most: ten milliseconds or so, in which frames wait in the
-/// kernel. A replica counts as one, and so do [`CELLS_PER_UPDATE`] cells.
+/// Updates of an undivided batch at most: some 10 ms, in which frames wait in the kernel. A replica counts as one, and
+/// so do [`CELLS_PER_UPDATE`] cells.
 pub const UNDIVIDED_UPDATES_MAX: usize = 8_192;
 
-/// Times that a worker waits for a moment without a packet between two passes; each is a turn of its loop or
-/// so, all together some hundred milliseconds.
+/// How often a worker tries for a moment without a packet between two passes. Each try is about one event-loop
+/// iteration; together they take some 100 ms.
 pub const WAITS_FOR_PACKETS_MAX: usize = 1_000;
 
-/// Times that a worker lets the packets that are inside go before a program is replaced; each is a turn of its loop or
-/// less. A loop that has much to do takes no more frames in meanwhile. What rates hold longer is dropped and counted.
+/// How often a worker waits for queued packets before it replaces a program. Each wait is at most one event-loop
+/// iteration, and a busy loop receives no frames meanwhile. Packets that rates hold longer are dropped and counted.
 pub const TURNS_BEFORE_EXCHANGE_MAX: usize = 100;
 
-/// Array cells that are written in the time of an update, at most: an update of all cells of a large array
-/// is many pieces.
+/// Array cells that count as one update, so that writing all cells of a large array takes many pieces.
 pub const CELLS_PER_UPDATE: u64 = 64;
 
-/// Array cells read in one visit to the switch's thread, which counts as [`UPDATES_PER_PIECE`] updates:
-/// a tenth of a millisecond, so that frames wait no longer than that.
+/// Array cells read in one visit to the switch's thread. A visit takes 0.1 ms, which is how long frames wait for it,
+/// and counts as [`UPDATES_PER_PIECE`] updates.
 pub const CELLS_PER_VISIT: u64 = 1_024;
 
-/// Places of a table, or replicas of groups and sessions, read in one visit, which counts as many updates:
-/// a tenth of a millisecond.
+/// Places of a table, or replicas of groups and sessions, read in one visit, which takes 0.1 ms and counts as this many
+/// updates.
 pub const ENTRIES_PER_VISIT: usize = 256;
 
-/// Successful updates kept for replay between the saving of a pipeline and its commit: every register cell
-/// and viewer of a full SFU, several times.
+/// Successful updates kept for replay between the saving of a pipeline and its commit: several times every register
+/// cell and viewer of a full SFU.
 pub const SAVED_UPDATES_MAX: usize = 1 << 20;
 
-/// Updates of changes that are kept for who follows them slowly, some ten megabytes; who is further behind
-/// is told so, and reads anew. A replica counts as one.
+/// Updates of changes kept for slow followers, some 10 MB. A follower that is further behind gets an error and reads
+/// all state again. A replica counts as one.
 pub const CHANGED_UPDATES_KEPT_MAX: usize = 65_536;

@@ -1,6 +1,6 @@
-//! What clients store with their entities and the data plane knows nothing of.
+//! Data that clients store with their entities; the data plane does not know it.
 //!
-//! Changed only on the switch's thread, together with the entity it belongs to.
+//! It changes on the switch's thread only, together with its entity.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -8,33 +8,33 @@ use std::hash::Hash;
 use dataplane::{MatchField, ShardedMap, TableId};
 use serde::{Deserialize, Serialize};
 
-/// What identifies a table entry.
+/// The key by which clients address a table entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct EntryKey {
-    /// Its table.
+    /// The table of the program that has the entry.
     pub table: TableId,
-    /// One match a key field, in the key's order.
+    /// One match for each key field, in the order of the table's key.
     pub key: Vec<MatchField>,
     /// 0 where the table has no priorities.
     pub priority: i32,
 }
 
-/// What a client stores with an entity and reads back. Its protocol says what it means; one that is all
-/// zero takes no room.
+/// Client data of one entity, returned by reads. The client's protocol defines its meaning; an all-zero record takes no
+/// memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// P4Runtime's `metadata`.
     pub bytes: Vec<u8>,
-    /// A cookie, or how the client wrote the entity.
+    /// A cookie, or the form in which the client wrote the entity.
     pub number: u64,
-    /// How the client wrote it, where there are more ways than one and a cookie too.
+    /// The form in which the client wrote the entity, if `number` holds a cookie.
     pub form: u32,
 }
 
-/// Digests of which a client is told, by name, and how. Each worker has its own, all the same.
+/// Digests that a client subscribed to, by name, and with which settings. Each worker has an equal copy.
 pub(crate) type Digests = BTreeMap<String, Note>;
 
-/// Notes of table entries, default actions, groups and sessions.
+/// Client data of table entries, default actions, groups and sessions; the default value where there is none.
 #[derive(Default)]
 pub struct Notes {
     entries: ShardedMap<EntryKey, Note>,
@@ -44,22 +44,22 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// A table entry's.
+    /// Returns a table entry's data.
     pub fn entry(&self, key: &EntryKey) -> Note {
         self.entries.get(key).cloned().unwrap_or_default()
     }
 
-    /// A table's default action's.
+    /// Returns the data of a table's default action.
     pub fn default_action(&self, table: TableId) -> Note {
         of(&self.default_actions, table)
     }
 
-    /// A multicast group's.
+    /// Returns a multicast group's data.
     pub fn group(&self, id: u32) -> Note {
         of(&self.groups, id)
     }
 
-    /// A clone session's.
+    /// Returns a clone session's data.
     pub fn session(&self, id: u32) -> Note {
         of(&self.sessions, id)
     }
@@ -93,7 +93,7 @@ fn of<K: Eq + Hash>(map: &HashMap<K, Note>, key: K) -> Note {
     map.get(&key).cloned().unwrap_or_default()
 }
 
-/// Default values take no room.
+/// Stores the data; a default value is removed, so that it takes no memory.
 fn set<K: Eq + Hash>(map: &mut HashMap<K, Note>, key: K, note: Note) {
     if note == Note::default() {
         map.remove(&key);

@@ -1,7 +1,7 @@
-//! Everything that can be written to a switch, as data: made by any thread, carried out on each worker's.
+//! Every write to a switch as data: any thread makes it, each worker's thread executes it.
 //!
-//! Ids are the program's ([`dataplane::Program::table`] and its like give them by name), values the data
-//! plane's. An operation changes everything it says, or nothing.
+//! Ids are the program's ([`dataplane::Program::table`] and its like return them by name), values the data plane's. An
+//! operation is done completely or not at all.
 
 use std::ops::Range;
 
@@ -17,31 +17,31 @@ use crate::error::OperationResult;
 use crate::limits::CELLS_PER_UPDATE;
 use crate::notes::{Digests, EntryKey, Note, Notes};
 
-/// One update.
+/// One update of a switch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operation {
     /// As [`Switch::insert_entry`].
     InsertEntry {
-        /// Where.
+        /// The table that gets the entry.
         table: TableId,
-        /// Its count is that of all workers together.
+        /// The entry; its counter is the sum over all workers.
         entry: TableEntry,
-        /// What the client stores with it.
+        /// Client data of the entry.
         note: Note,
     },
-    /// Changes what is given of an entry.
+    /// Changes the given parts of an entry.
     ModifyEntry(EntryKey, EntryChange),
     /// As [`Switch::delete_entry`].
     DeleteEntry(EntryKey),
     /// As [`Switch::forget_handles`].
     ForgetHandles(TableId),
-    /// As [`Switch::set_default_action`]; the note goes where the program's own action comes back.
+    /// As [`Switch::set_default_action`]; the client data is removed when the program's own action comes back.
     SetDefaultAction {
-        /// Of which table.
+        /// The table whose default action is set.
         table: TableId,
-        /// None is the program's.
+        /// `None`: the program's own action.
         action: Option<TableAction>,
-        /// What the client stores with it.
+        /// Client data of the default action.
         note: Note,
     },
     /// As [`Switch::insert_member`].
@@ -56,17 +56,17 @@ pub enum Operation {
     ModifyProfileGroup(ActionProfileId, ProfileGroup),
     /// As [`Switch::delete_group`].
     DeleteProfileGroup(ActionProfileId, u32),
-    /// The same to each of an array's cells. Any number of them at a time: frames may come in between.
+    /// Sets a range of an array's cells to the same value; frames may pass in the middle of a long range.
     SetCells(CellValue, Range<u64>),
     /// As [`Switch::set_value_set`].
     SetValueSet(ValueSetId, Vec<Vec<MatchField>>),
     /// As [`Switch::set_crc_parameters`].
     SetCrcParameters(String, CrcParameters),
-    /// Begins to tell a client of digests of a name; how is in the note.
+    /// Subscribes a client to the digests of a name; the client data has the settings.
     InsertDigest(String, Note),
-    /// Tells it in another way.
+    /// Changes the settings of a subscription.
     ModifyDigest(String, Note),
-    /// Tells it no more.
+    /// Ends a subscription.
     DeleteDigest(String),
     /// As [`Switch::insert_multicast_group`].
     InsertMulticastGroup(MulticastGroup, Note),
@@ -84,11 +84,11 @@ pub enum Operation {
     Mirror(u32, Mirror),
     /// As [`Switch::insert_generator`].
     InsertGenerator {
-        /// From 1.
+        /// The generator's number, from 1.
         id: u32,
-        /// What it makes.
+        /// Frames, pace, count and ingress port.
         config: GeneratorConfig,
-        /// Whether it begins at once.
+        /// Whether it starts at once.
         runs: bool,
     },
     /// As [`Switch::modify_generator`].
@@ -97,60 +97,57 @@ pub enum Operation {
     DeleteGenerator(u32),
 }
 
-/// What becomes of an entry. What is none stays as it is; of a constant entry only the counter can change.
+/// A change of an entry; parts that are `None` stay. Action and meter of a constant entry cannot change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryChange {
-    /// What a hit runs, and what comes with it.
+    /// The new action, with its idle timeout and client data.
     pub action: Option<NewAction>,
-    /// The direct counter, of all workers together.
+    /// The direct counter, summed over all workers.
     pub counter: Option<CounterValue>,
-    /// The direct meter; none within makes it green.
+    /// The direct meter's rates; an inner `None` makes it always green.
     pub meter: Option<Option<MeterConfig>>,
-    /// The direct meter counts from zero.
+    /// Whether the direct meter's counts restart from zero.
     pub resets_meter_counts: bool,
 }
 
-/// What an entry is told to do instead.
+/// An entry's new action, and what is written with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewAction {
-    /// What a hit runs.
+    /// What a hit executes.
     pub action: TableAction,
-    /// It begins anew; 0 is never.
+    /// The idle timeout, which restarts; 0: none.
     pub idle_timeout_ns: u64,
-    /// What the client stores with the entry.
+    /// Client data of the entry.
     pub note: Note,
 }
 
-/// What cells of an array are to be.
+/// The new value of array cells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CellValue {
-    /// A counter's, of all workers together.
+    /// A counter's value, summed over all workers.
     Counter(CounterId, CounterValue),
-    /// A meter's rates, with full buckets; none is green.
+    /// A meter's rates, with full buckets; `None`: always green.
     Meter(MeterId, Option<MeterConfig>),
-    /// The same, and it counts from zero.
+    /// Like `Meter`, and the counts restart from zero.
     MeterAnew(MeterId, Option<MeterConfig>),
-    /// A register's, in every worker.
+    /// A register's value in every worker.
     Register(RegisterId, Vec<u8>),
 }
 
-/// Where an operation is carried out.
+/// The worker state that operations change.
 pub(crate) struct Site<'a> {
-    /// A worker's.
     pub(crate) switch: &'a mut Switch,
-    /// The first worker's are kept.
+    /// Only the first worker's are kept.
     pub(crate) notes: &'a mut Notes,
-    /// Of which digests a client is told, by name.
     pub(crate) digests: &'a mut Digests,
-    /// The worker's number.
     pub(crate) worker: usize,
     pub(crate) n_workers: usize,
-    /// The switch forwards, and is not that of a pipeline that waits for its commit.
+    /// False for the switch of a saved pipeline.
     pub(crate) forwards: bool,
 }
 
 impl Operation {
-    /// How long it takes, in table entries.
+    /// Duration of the operation, in table-entry updates.
     pub(crate) fn n_updates(&self) -> usize {
         let n_more = match self {
             Self::InsertMulticastGroup(group, _) | Self::ModifyMulticastGroup(group, _) => {
@@ -172,24 +169,24 @@ impl Operation {
         1 + n_more
     }
 
-    /// What of an operation may be done again when the process is new, and packets' state is lost.
+    /// What of an operation a new process may repeat, since the packets' state is lost.
     pub(crate) fn in_a_new_process(mut self, program: &Program) -> Option<Self> {
         match &mut self {
-            // The controller wrote it before packets went on from there: a cell that counts would count again from
-            // where it began, and give every number twice.
+            // Packets have changed the register since the controller wrote it: a restored counter would give out every
+            // number a second time.
             Self::SetCells(CellValue::Register(register, _), _)
                 if program.is_written_by_packets(*register) =>
             {
                 return None;
             }
-            // Nobody knows how many of its frames have come.
+            // Nobody knows how many of its frames were sent.
             Self::InsertGenerator { config, runs, .. } if config.count.is_some() => *runs = false,
             _ => {}
         }
         Some(self)
     }
 
-    /// Whether it can be taken back.
+    /// Refuses an operation that cannot be undone.
     pub(crate) fn expect_reversible(&self) -> OperationResult {
         let what = match self {
             _ if self.is_of_generator() => "packet generators go on with time",
@@ -201,7 +198,7 @@ impl Operation {
         Err(ControlError::new(ControlErrorKind::Unimplemented, message))
     }
 
-    /// All of it at once.
+    /// Executes the whole operation at once.
     pub(crate) fn run(&self, site: &mut Site<'_>) -> OperationResult {
         self.expect_possible(site)?;
         self.change(site)?;
@@ -253,7 +250,6 @@ impl Operation {
         }
     }
 
-    /// What the client stores with the entity that has changed.
     fn keep_note(&self, notes: &mut Notes) {
         match self {
             Self::InsertEntry { table, entry, note } => {
@@ -292,7 +288,7 @@ impl Operation {
         }
     }
 
-    /// What several workers cannot do, or a switch that does not forward.
+    /// Refuses what several workers cannot do, or what a saved pipeline cannot.
     fn expect_possible(&self, site: &Site<'_>) -> OperationResult {
         if self.is_of_generator() {
             expect_forwarding(site.forwards)?;
@@ -300,7 +296,7 @@ impl Operation {
         self.expect_one_way(site)?;
         let what = match self.idle_timeout_in() {
             _ if site.n_workers == 1 => return Ok(()),
-            // An entry that one of them has not hit may be hit by another.
+            // An entry that is idle in one worker may be hit in another.
             Some(table) => format!("table \"{}\": idle timeouts need", site.table_name(table)),
             None if self.is_of_generator() => "packet generators need".to_owned(),
             None => return Ok(()),
@@ -310,8 +306,8 @@ impl Operation {
         Err(ControlError::new(ControlErrorKind::Unimplemented, message))
     }
 
-    /// An action profile has members, or its entries have groups of their own: P4Runtime 1.5.0, "One Shot
-    /// Action Selector Programming".
+    /// Refuses to mix members and one-shot groups in an action profile: P4Runtime 1.5.0, "One Shot Action Selector
+    /// Programming".
     fn expect_one_way(&self, site: &Site<'_>) -> OperationResult {
         let switch = &*site.switch;
         let (profile, is_mixed) = match self {
@@ -338,7 +334,7 @@ impl Operation {
         ))
     }
 
-    /// The action profile of an entry that is to have a group of its own.
+    /// The action profile of an entry that gets a one-shot group.
     fn profile_of_one_shot(&self, switch: &Switch) -> Option<ActionProfileId> {
         let (table, action) = match self {
             Self::InsertEntry { table, entry, .. } => (*table, &entry.action),
@@ -358,7 +354,7 @@ impl Operation {
         )
     }
 
-    /// The table of an entry that is to be told when it is idle.
+    /// The table of an entry that gets an idle timeout.
     fn idle_timeout_in(&self) -> Option<TableId> {
         let (table, idle_timeout_ns) = match self {
             Self::InsertEntry { table, entry, .. } => (*table, entry.idle_timeout_ns),
@@ -372,7 +368,7 @@ impl Operation {
     }
 }
 
-/// Generators belong to the switch that forwards, not to a pipeline that waits for its commit.
+/// Refuses generators for a saved pipeline, since they belong to the switch that forwards.
 pub(crate) fn expect_forwarding(forwards: bool) -> OperationResult {
     if forwards {
         return Ok(());
@@ -384,7 +380,7 @@ pub(crate) fn expect_forwarding(forwards: bool) -> OperationResult {
 }
 
 impl CellValue {
-    /// The array has all of these cells. Asked once, before the first of them is written.
+    /// Checks that the array has all these cells; called once, before the first is written.
     pub(crate) fn expect_there(&self, site: &Site<'_>, cells: &Range<u64>) -> OperationResult {
         let Some(last) = cells.clone().next_back() else {
             return Ok(());
@@ -398,14 +394,14 @@ impl CellValue {
         }
     }
 
-    /// Writes it to cells that are there, to all of them or to none.
+    /// Writes the value to existing cells: to all of them or to none.
     pub(crate) fn set(&self, site: &mut Site<'_>, mut cells: Range<u64>) -> OperationResult {
         match self {
             Self::Counter(counter, value) => {
                 let value = site.share_of(*value);
                 site.switch.set_counter_cells(*counter, cells, value)
             }
-            // Rates that are refused are so in the first.
+            // Refused rates are refused at the first cell already.
             Self::Meter(meter, config) => {
                 cells.try_for_each(|cell| site.switch.set_meter_cell(*meter, cell, *config))
             }
@@ -444,7 +440,7 @@ impl Site<'_> {
         } = key;
         let mut entry = self.find(key)?;
         let counter = change.counter.map(|value| self.share_of(value));
-        // Asked first, so that nothing is changed where the table has none.
+        // Checked before any change, in case the table has no counter or meter.
         if counter.is_some() {
             self.switch.direct_counter(*table, of, *priority)?;
         }
@@ -477,7 +473,8 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Has a client be told of digests of a name, of which it was told before or not.
+    /// Subscribes a client to digests of a name, or changes or ends the subscription; `is_there`: it must exist
+    /// already.
     fn set_digest(&mut self, name: &str, is_there: bool, note: Option<&Note>) -> OperationResult {
         if self.digests.contains_key(name) == is_there {
             match note {

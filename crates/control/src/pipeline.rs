@@ -1,5 +1,5 @@
-//! A pipeline: a program under a name that is never used twice, what clients store with its entities, and
-//! what the protocol that set it knows of it.
+//! A pipeline: a program with a unique generation, the client data of its entities, and what the protocol that set it
+//! knows of it.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ use crate::notes::{Digests, Note, Notes};
 use crate::operation::{Operation, Site};
 use crate::store::{JsonOrigin, Origin, OriginOf, Slot};
 
-/// What the protocol that set a pipeline knows of it: P4Runtime its P4Info, for example.
+/// Protocol data of a pipeline, such as the P4Info of P4Runtime.
 pub(crate) type View = Arc<dyn Any + Send + Sync>;
 
-/// A program that the workers can run as one switch: [`crate::Device::check`] makes it.
+/// A program that all workers can run as one switch; [`crate::Device::check`] returns it.
 #[derive(Clone)]
 pub struct Checked {
     pub(crate) program: Program,
@@ -39,7 +39,7 @@ impl Checked {
         }
     }
 
-    /// With the text that the program was read from, for protocols that hand it out again.
+    /// Adds the text that the program was read from, which protocols return to clients.
     #[must_use]
     pub fn with_config(self, config: impl Into<Arc<[u8]>>) -> Self {
         let config = config.into();
@@ -48,8 +48,8 @@ impl Checked {
 }
 
 impl Checked {
-    /// Of a program that was read from this JSON of BMv2's, and of which no protocol knows more: protocols hand
-    /// it out again, and a store keeps it.
+    /// Adds the BMv2 JSON of a program for which no protocol has data of its own: protocols return it, and a store
+    /// keeps it.
     #[must_use]
     pub fn with_json(self, json: impl Into<Arc<[u8]>>) -> Self {
         let json = json.into();
@@ -57,26 +57,26 @@ impl Checked {
         self.with_config(json).with_origin(origin)
     }
 
-    /// What the protocol that has checked it knows of it, if that is so.
+    /// The protocol data, if it has this type.
     pub fn view<V: Any + Send + Sync>(&self) -> Option<Arc<V>> {
         Arc::clone(&self.view).downcast().ok()
     }
 
-    /// The same, which a store can keep.
+    /// Adds the origin, so that a store can keep the pipeline.
     pub fn with_origin(self, origin: Arc<dyn Origin>) -> Self {
         let origin = Some(origin);
         Self { origin, ..self }
     }
 }
 
-/// A pipeline and the state that reads and writes refer to.
+/// A program with the state that reads and writes refer to.
 pub struct Pipeline {
     checked: Checked,
     generation: u64,
     notes: Mutex<Notes>,
-    /// Each worker's.
+    /// One for each worker.
     digests: Mutex<Vec<Arc<Mutex<Digests>>>>,
-    /// Some between saving and commit: writes and reads go to a switch of their own.
+    /// Set while the pipeline is saved: reads and writes go to this switch.
     shadow: Option<Mutex<Shadow>>,
 }
 
@@ -88,49 +88,49 @@ impl fmt::Debug for Pipeline {
     }
 }
 
-/// A switch that forwards nothing, and what was written to it.
+/// A switch that forwards nothing, and the operations written to it.
 struct Shadow {
     switch: Switch,
     written: Vec<Operation>,
 }
 
-/// A switch that forwards nothing, with a program as it begins.
+/// Makes a switch that forwards nothing, with the program's initial state.
 pub fn blank_switch(program: &Program) -> Switch {
     Switch::blank(program.clone())
 }
 
 impl Pipeline {
-    /// Its program: names, ids and widths of everything that operations are about.
+    /// The program, with names, ids and widths for operations.
     pub fn program(&self) -> &Program {
         &self.checked.program
     }
 
-    /// The switch's name for it ([`Switch::generation`]); from 1.
+    /// Unique number of the pipeline, from 1, which the switch reports ([`Switch::generation`]).
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The text that the program was read from; empty where whoever set it did not say.
+    /// The text that the program was read from; empty if it was not given.
     pub fn config(&self) -> &Arc<[u8]> {
         &self.checked.config
     }
 
-    /// What it was made of: for whoever sets it once more, without what was written to it.
+    /// What the pipeline was made of: to set it again, without the operations written to it.
     pub fn checked(&self) -> &Checked {
         &self.checked
     }
 
-    /// What a protocol knows of it, if it was set by that one.
+    /// The protocol data, if it has this type.
     pub fn view<V: Any + Send + Sync>(&self) -> Option<Arc<V>> {
         Arc::clone(&self.checked.view).downcast().ok()
     }
 
-    /// What clients store with its entities; held for a short while.
+    /// Locks the client data of the entities; to be held only briefly.
     pub fn notes(&self) -> MutexGuard<'_, Notes> {
         lock(&self.notes)
     }
 
-    /// Whether it waits for its commit.
+    /// Whether the pipeline is saved and waits for its commit.
     pub fn is_saved(&self) -> bool {
         self.shadow.is_some()
     }
@@ -165,8 +165,7 @@ impl Pipeline {
         }
     }
 
-    /// Where a worker carries out updates. The first worker's notes are kept, which are read; the
-    /// others' are not.
+    /// Calls `work` with a worker's state. Only the first worker's client data is kept, which reads use.
     pub(crate) fn with_site<R>(
         &self,
         (worker, n_workers): (usize, usize),
@@ -199,23 +198,23 @@ impl Pipeline {
         Arc::clone(&all[worker])
     }
 
-    /// The digests of which a client wants to be told, by name, and what it stores with them.
+    /// Digests that a client subscribed to, by name, with its data.
     pub fn digests(&self) -> BTreeMap<String, Note> {
         lock(&self.digests_of(0)).clone()
     }
 
-    /// What a client stores with a digest of which it wants to be told.
+    /// The client's data of a digest that it subscribed to.
     pub fn digest(&self, name: &str) -> Option<Note> {
         lock(&self.digests_of(0)).get(name).cloned()
     }
 
-    /// Reads something from the switch of a saved pipeline; none of one that forwards.
+    /// Reads from the switch of a saved pipeline; `None` if the pipeline forwards.
     pub(crate) fn read_saved<R>(&self, work: impl FnOnce(&Switch) -> R) -> Option<R> {
         Some(work(&lock(self.shadow.as_ref()?).switch))
     }
 
-    /// Carries out updates in the switch of a saved pipeline, and keeps them for its commit; none of one
-    /// that forwards.
+    /// Executes updates in the switch of a saved pipeline, and keeps them for its commit; `None` if the pipeline
+    /// forwards.
     pub(crate) fn write_saved(
         &self,
         batch: &Batch,
@@ -252,7 +251,7 @@ impl Pipeline {
         })
     }
 
-    /// What was written to a saved pipeline, for its commit.
+    /// The operations written to a saved pipeline so far, for its commit.
     pub(crate) fn written(&self) -> Vec<Operation> {
         let shadow = self.shadow.as_ref();
         shadow.map_or_else(Vec::new, |shadow| lock(shadow).written.clone())

@@ -1,4 +1,4 @@
-//! The ports of a device: what is known and counted of each, of all workers together, and whether it is enabled.
+//! The ports of a device: state and counters, summed over all workers, and whether a port is enabled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,22 +12,23 @@ use crate::store::Kept;
 use crate::switch_handle::PortStatus;
 use crate::turn::Turn;
 
-/// What a control call has said of a port.
+/// The last control call that enabled or disabled a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EnabledSince {
     is_enabled: bool,
-    /// Nanoseconds since 1970.
+    /// Nanoseconds since the Unix epoch.
     since_ns: u64,
 }
 
-/// A port as all workers together have it.
+/// A port, summed over all workers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Port {
-    /// What the loops know of it.
+    /// What the event loops know of the port.
     pub status: PortStatus,
-    /// What the switch counts there.
+    /// What the switch counts at the port.
     pub counters: PortCounters,
-    /// Nanoseconds since 1970 at which it was enabled or disabled last, or its link changed; 0 where neither is known.
+    /// Nanoseconds since the Unix epoch of the last time that it was enabled or disabled or its link changed; 0 if
+    /// unknown.
     pub last_change_ns: u64,
 }
 
@@ -40,8 +41,8 @@ impl Port {
 }
 
 impl Device {
-    /// Every port, in the order of the command line, at once and without a turn. What an offload has counted until
-    /// then is in it. A port is enabled or disabled as the last call has said that is over.
+    /// Returns every port in command-line order, without exclusive access, including the offload's counts. Whether a
+    /// port is enabled is as of the last finished call.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -72,14 +73,14 @@ impl Device {
         Ok(ports)
     }
 
-    /// Tells from now on that something about a port has changed: its link, or whether it is enabled. Several
-    /// changes may be told as one.
+    /// Notifies of changes of a port: its link, or whether it is enabled. Several changes may be one notification.
     pub fn port_changes(&self) -> watch::Receiver<u64> {
         self.links.follow()
     }
 
-    /// Enables ports (true) or disables them, all in one turn; a call that says nothing new changes nothing.
-    /// `clock` gives nanoseconds since 1970; it is asked when the change is there, which may be long after the call.
+    /// Enables ports (true) or disables them, all under one exclusive access; changes nothing for ports that are
+    /// already so. `clock` returns nanoseconds since the Unix epoch. It is called when the change is in force, which
+    /// may be long after the call.
     ///
     /// # Errors
     /// [`Error::Stopped`]; [`Error::NotStored`]: the switch has it, but a restart may lose it.
@@ -94,11 +95,11 @@ impl Device {
 }
 
 impl Turn {
-    /// As [`Device::set_ports_enabled`], in this turn, which ends with it. Of a port that is named several times the
-    /// last word counts.
+    /// Like [`Device::set_ports_enabled`], under this exclusive access, which ends with it. For a port that is named
+    /// several times the last value counts.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Stopped`]; [`Error::NotStored`].
     pub async fn set_ports_enabled(
         self,
         ports: Vec<(PortId, bool)>,
@@ -123,7 +124,7 @@ impl Turn {
             context.n_updates += written.len();
         });
         answers.all().await?;
-        // Whatever becomes of the store, the switch has it: that is what is reported.
+        // The switch has the change even if the store fails, so it is reported.
         let kept = self.keep(Kept::Ports(Arc::clone(&new))).await;
         {
             let mut enabled = lock(&device.enabled);

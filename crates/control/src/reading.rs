@@ -1,9 +1,9 @@
-//! Reading while nobody writes: what the workers have together, in portions that do not hold up frames.
+//! Reads while nobody writes: the combined state of all workers, in portions that do not hold up frames.
 //!
-//! What is large is read in several visits to the workers' threads, with frames in between. What is the same in all
-//! workers is the first one's; what packets count adds up. Whoever reads finds zeros in the place of a secret
-//! (`@secret` in the program): arguments of actions, cells of registers. Fields of keys are hidden by the protocols,
-//! since a key is also what an entry's notes are found by.
+//! Large state is read in several visits to the workers' threads, with frames in between. State that is equal in all
+//! workers comes from the first; counts are summed. Secrets (`@secret` in the program) read as zeros: arguments of
+//! actions, cells of registers. The protocols hide secret key fields themselves, because an entry's client data is
+//! found by its key.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,32 +22,32 @@ use crate::limits::{CELLS_PER_VISIT, ENTRIES_PER_VISIT, UPDATES_PER_PIECE};
 use crate::operation::expect_forwarding;
 use crate::pipeline::Pipeline;
 
-/// A pipeline to read from; [`Device::reading`] gives it. Given up at any time, it leaves nothing.
+/// A pipeline to read from; [`Device::reading`] returns it. Dropping it at any time is harmless.
 pub struct Reading {
     device: Arc<Device>,
     pipeline: Arc<Pipeline>,
-    /// Keeps writes out while it is there. None for a reading in a turn, which nobody else writes in.
+    /// Keeps writes out while it is held. None for a reading under exclusive access, where nobody else can write.
     no_writes: Option<OwnedRwLockReadGuard<()>>,
     change: u64,
     shows_secrets: bool,
 }
 
-/// In the place of a secret.
+/// The value shown instead of a secret.
 const ZERO: [u8; 1] = [0];
 
-/// Where in a table is still to be read.
+/// The part of a table that is still to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Places {
-    /// From there on.
+    /// From this place on.
     From(usize),
-    /// One entry at most, found without walking the table, which has no priorities.
+    /// At most one entry, found by its key without walking the table; the table must have no priorities.
     Key(Vec<MatchField>),
-    /// Nowhere.
+    /// Everything has been read.
     Done,
 }
 
 impl Places {
-    /// All of the table.
+    /// The whole table.
     pub const ALL: Self = Self::From(0);
 }
 
@@ -66,7 +66,7 @@ impl Reading {
         }
     }
 
-    /// With what is secret, for what goes to the switch again and to nobody else.
+    /// Includes secrets. Only for data that goes back to the switch and to nobody else.
     #[must_use]
     pub fn with_secrets(self) -> Self {
         Self {
@@ -75,33 +75,32 @@ impl Reading {
         }
     }
 
-    /// What is read.
+    /// The pipeline that is read.
     pub fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
     }
 
-    /// The number of the last change that is in what is read, as long as no writes were let in.
+    /// The number of the last change that the reading includes, as long as no writes were let in.
     pub fn change(&self) -> u64 {
         self.change
     }
 
-    /// Lets in who writes, for whoever cannot go on reading now. What is read later may be another's.
+    /// Lets writers in while the caller cannot go on reading. Later reads may see their changes.
     pub fn let_writes_in(&mut self) {
         self.no_writes = None;
     }
 
-    /// Waits until nobody writes, and keeps it so.
+    /// Waits until nobody writes, and keeps writers out from then on.
     pub async fn shut_writes_out(&mut self) {
         if self.no_writes.is_none() {
             self.no_writes = Some(self.device.order().read_owned().await);
         }
     }
 
-    /// Some more of a table's entries, with what all workers have counted at them; none when all its
-    /// places were looked at.
+    /// Returns the next entries of a table, with the counts of all workers summed; `None` when all places were read.
     ///
     /// # Errors
-    /// [`Error::Replaced`], [`Error::Stopped`]; so do all of these.
+    /// [`Error::Replaced`], [`Error::Stopped`]; so do all of these methods.
     pub async fn entries(
         &self,
         table: TableId,
@@ -116,7 +115,7 @@ impl Reading {
                 self.of_each(1, find).await?
             }
             Places::From(first) => {
-                // What is in a place is the same in all workers.
+                // Entries have the same places in all workers.
                 let range = *first..*first + ENTRIES_PER_VISIT;
                 *first = range.end;
                 let part = move |switch: &Switch| {
@@ -137,10 +136,10 @@ impl Reading {
         Ok(Some(entries))
     }
 
-    /// A table's default action.
+    /// Returns a table's default action.
     ///
     /// # Errors
-    /// As all of these.
+    /// `Replaced`, `Stopped`.
     pub async fn default_action(&self, table: TableId) -> Result<Option<TableAction>, Error> {
         let read = move |switch: &Switch| switch.default_action(table);
         let mut action = self.of_first(read).await?;
@@ -148,10 +147,10 @@ impl Reading {
         Ok(action)
     }
 
-    /// Every member of an action profile.
+    /// Returns every member of an action profile.
     ///
     /// # Errors
-    /// As all of these.
+    /// `Replaced`, `Stopped`.
     pub async fn members(&self, profile: ActionProfileId) -> Result<Vec<ProfileMember>, Error> {
         let read = move |switch: &Switch| switch.members(profile);
         let mut members = self.of_first(read).await?;
@@ -184,8 +183,8 @@ impl Reading {
         }
     }
 
-    /// Some more of a counter array's cells, added up, taken from the front of `cells`; none when none are
-    /// left.
+    /// Reads the next cells of a counter array from the front of `cells`, summed over all workers; `None` when `cells`
+    /// is empty.
     ///
     /// # Errors
     /// `NotFound`, `OutOfRange`.
@@ -205,7 +204,7 @@ impl Reading {
         Ok(sums)
     }
 
-    /// Some more of a meter array's cells, in the same way: rates, and what was counted.
+    /// Reads the next cells of a meter array, like `counter_cells`: the rates, and the summed counts.
     ///
     /// # Errors
     /// `NotFound`, `OutOfRange`.
@@ -229,10 +228,10 @@ impl Reading {
         Ok(sums)
     }
 
-    /// Some more of a register array's cells, in the same way.
+    /// Reads the next cells of a register array, like `counter_cells`.
     ///
     /// # Errors
-    /// `NotFound`, `OutOfRange`; `FailedPrecondition` where the workers have different values, each its own.
+    /// `NotFound`, `OutOfRange`; `FailedPrecondition` if the workers have different values.
     pub async fn register_cells(
         &self,
         register: RegisterId,
@@ -257,7 +256,7 @@ impl Reading {
         Ok(Some(values))
     }
 
-    /// Every worker's next cells, and the number of the first.
+    /// Returns the next cells of every worker, and the number of the first cell.
     async fn cells<R: Send + 'static>(
         &self,
         cells: &mut Range<u64>,
@@ -277,7 +276,7 @@ impl Reading {
         Ok(Some((first, all?)))
     }
 
-    /// With registers of their own, there is no one value.
+    /// Registers that differ between workers have no single value.
     fn differs(&self, register: RegisterId, cell: u64) -> ControlError {
         let mut registers = self.pipeline.program().registers();
         let name = registers.find(|(id, _)| *id == register);
@@ -288,25 +287,25 @@ impl Reading {
         ControlError::new(ControlErrorKind::FailedPrecondition, message)
     }
 
-    /// Some multicast groups by id, from an id on; none when there are no more.
+    /// Returns some multicast groups in the order of their ids, starting at `first`; empty when there are no more.
     ///
     /// # Errors
-    /// As all of these.
+    /// `Replaced`, `Stopped`.
     pub async fn multicast_groups(&self, first: u32) -> Result<Vec<MulticastGroup>, Error> {
         self.of_first(move |switch| switch.multicast_groups_from(first, ENTRIES_PER_VISIT))
             .await
     }
 
-    /// Some clone sessions, in the same way.
+    /// Returns some clone sessions, like `multicast_groups`.
     ///
     /// # Errors
-    /// As all of these.
+    /// `Replaced`, `Stopped`.
     pub async fn clone_sessions(&self, first: u32) -> Result<Vec<CloneSession>, Error> {
         self.of_first(move |switch| switch.clone_sessions_from(first, ENTRIES_PER_VISIT))
             .await
     }
 
-    /// Every packet generator.
+    /// Returns every packet generator of the switch.
     ///
     /// # Errors
     /// `FailedPrecondition`: a saved pipeline has none.
@@ -315,10 +314,10 @@ impl Reading {
         self.of_first(Switch::generators).await
     }
 
-    /// What is the same in every worker, read in one visit: groups of action profiles, value sets.
+    /// Reads state that is equal in all workers in one visit: groups of action profiles, value sets.
     ///
     /// # Errors
-    /// As all of these.
+    /// `Replaced`, `Stopped`.
     pub async fn of_first<R: Send + 'static>(
         &self,
         work: impl Fn(&Switch) -> R + Send + Sync + 'static,
@@ -327,7 +326,7 @@ impl Reading {
         answers.into_iter().next().ok_or(Error::Stopped)
     }
 
-    /// Every worker's answer; `n_updates` is what a visit counts for.
+    /// Returns every worker's answer; a visit counts as `n_updates` updates.
     async fn of_each<R: Send + 'static>(
         &self,
         n_updates: usize,
@@ -337,7 +336,7 @@ impl Reading {
     }
 }
 
-/// The first worker's entries with what all workers have counted at them.
+/// Returns the first worker's entries with the counts of all workers.
 fn counted_together(all: Vec<Vec<TableEntry>>) -> Vec<TableEntry> {
     let mut all = all.into_iter();
     let mut entries = all.next().unwrap_or_default();

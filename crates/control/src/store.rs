@@ -1,8 +1,8 @@
-//! Where writes are made durable before they are answered: a store implements [`Store`], a device may have one.
+//! The interface of a store, which makes writes durable before they are answered. A device may have one.
 //!
-//! The data plane carries a call out first, the store keeps what came of it, then the call is answered; all in
-//! one turn. Where the store fails, the data plane has the change, the answer is [`Error::NotStored`], and no
-//! later call is carried out before the store has caught up.
+//! The data plane executes a call first, the store keeps the result, then the call is answered, all under one exclusive
+//! access. If the store fails, the data plane has the change, the answer is [`Error::NotStored`], and no later call is
+//! executed before the store has caught up.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use dataplane::PortId;
 use crate::batch::Batch;
 use crate::error::{Error, OperationResult};
 
-/// What a pipeline is made of again after a restart: the protocol that has set it implements this.
+/// What rebuilds a pipeline after a restart; the protocol that set the pipeline implements it.
 pub trait Origin: Send + Sync + 'static {
-    /// Which protocol that is: the word by which it finds its own pipelines again.
+    /// The protocol's name, by which it recognises its own pipelines.
     fn kind(&self) -> &'static str;
 
-    /// The pipeline, as the protocol reads it.
+    /// The pipeline in the protocol's own format.
     fn config(&self) -> Vec<u8>;
 
-    /// What the protocol has learned with writes and needs to understand them, and its number, which rises when
-    /// it changes; none if it is not newer than the given number. 0 is nothing.
+    /// State that the protocol gained from writes and needs to understand them, with its number, which rises with each
+    /// change. `None` if it is not newer than `after`; number 0 is the empty state.
     fn learned(&self, after: u64) -> Option<(u64, Vec<u8>)> {
         let _ = after;
         None
     }
 }
 
-/// A program that was read from BMv2's JSON, and of which no protocol knows more.
+/// A program read from BMv2 JSON for which no protocol has data of its own.
 pub struct JsonOrigin(pub(crate) Arc<[u8]>);
 
 impl JsonOrigin {
-    /// By which a store's pipelines of it are known.
+    /// The value of `kind` for such pipelines.
     pub const KIND: &str = "bmv2-json";
 }
 
@@ -46,28 +46,28 @@ impl Origin for JsonOrigin {
     }
 }
 
-/// Which pipeline a batch was written to.
+/// The pipeline to which a batch was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Slot {
-    /// The one that forwards.
+    /// The pipeline that forwards.
     Forwards,
-    /// The one that waits for its commit.
+    /// The saved pipeline, which waits for its commit.
     Saved,
 }
 
-/// A pipeline that is to be kept.
+/// A pipeline's origin; `None` if it was set without one.
 pub type OriginOf = Option<Arc<dyn Origin>>;
 
-/// What a call has come to. Of a batch the operations whose result is no error were carried out; results that
-/// are missing at the end are of operations that were not attempted.
+/// The result of a call. Of a batch, the operations whose result is no error were executed; results missing at the end
+/// belong to operations that were not attempted.
 #[derive(Clone)]
 pub enum Kept {
-    /// A pipeline stands in a slot in place of whatever was there, with what was written to it; in
-    /// [`Slot::Forwards`] it has ended a saved one.
+    /// A pipeline replaced the one in a slot, and the batch was written to it. In [`Slot::Forwards`] it also ended a
+    /// saved pipeline.
     Pipeline(Slot, OriginOf, Arc<Batch>, Arc<[OperationResult]>),
-    /// Ports were enabled (true) or disabled, whatever the pipeline.
+    /// Ports were enabled (true) or disabled, independently of the pipeline.
     Ports(Arc<[(PortId, bool)]>),
-    /// A batch was written to the pipeline of a slot.
+    /// A batch was written to the pipeline in a slot.
     Written(Slot, OriginOf, Arc<Batch>, Arc<[OperationResult]>),
 }
 
@@ -83,34 +83,33 @@ impl fmt::Debug for Kept {
     }
 }
 
-/// Why nothing could be stored: what failed, and where.
+/// Why a store failed: what failed, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StoreError(pub String);
 
-/// Keeps what calls have come to. Called by one thread at a time, in the order of the turns; may block.
+/// Keeps the results of calls. One thread at a time calls it, in the order of the calls; it may block.
 pub trait Store: Send + Sync + 'static {
-    /// Makes durable what earlier calls have come to and [`Store::keep`] could not; called before a call does
-    /// anything.
+    /// Makes durable what [`Store::keep`] could not store of earlier calls; called before a call changes anything.
     ///
     /// # Errors
-    /// It cannot yet; nothing is lost.
+    /// The store cannot do it yet; nothing is lost.
     fn catch_up(&self) -> Result<(), StoreError>;
 
-    /// Makes durable what a call has come to: wholly, or not at all. What it cannot store it keeps for
+    /// Makes the result of a call durable, completely or not at all. What it cannot store it keeps for
     /// [`Store::catch_up`].
     ///
     /// # Errors
-    /// It is not durable.
+    /// The result is not durable.
     fn keep(&self, kept: Kept) -> Result<(), StoreError>;
 
-    /// Whether a switch that is started now would find all that was answered as done.
+    /// Whether a switch started now would have every change that was answered as done.
     fn is_current(&self) -> bool {
         true
     }
 }
 
-/// Runs a store's work where it may block.
+/// Runs a store's work on a thread that may block.
 pub(crate) async fn blocking(
     store: Option<Arc<dyn Store>>,
     work: impl FnOnce(&dyn Store) -> Result<(), StoreError> + Send + 'static,
@@ -120,7 +119,7 @@ pub(crate) async fn blocking(
     done.map_err(|error| Error::NotStored(error.to_string()))
 }
 
-/// Runs what takes long on a thread that nobody waits for but the caller.
+/// Runs long work on a thread for which only the caller waits.
 ///
 /// # Errors
 /// [`Error::Stopped`]: the runtime ends.

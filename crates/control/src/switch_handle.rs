@@ -1,6 +1,6 @@
-//! How other threads reach the switch: work is handed to the thread that owns it.
+//! How other threads reach the switch: they submit work to the thread that owns it.
 //!
-//! The event loop of the crate `switch` implements [`SwitchHandle`]; tests do it with a mutex.
+//! The event loop of the crate `switch` implements [`SwitchHandle`]; tests implement it with a mutex.
 
 use dataplane::{Digest, DrainToken, IdleTimeout, Nanos, PayloadSignature, PortId, Switch};
 use std::sync::Arc;
@@ -10,77 +10,76 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{oneshot, watch};
 
-/// Something to be done on the thread that owns the switch.
+/// Code that runs on the thread that owns the switch.
 pub type Work = Box<dyn FnOnce(&mut SwitchContext<'_>) + Send>;
 
-/// The way to the threads that own the switch: one for each worker, a switch of its own with a
-/// part of the traffic. What is to be the same in all is submitted to each.
+/// Access to the threads that own the switches, one for each worker. A worker is a switch of its own with a part of the
+/// traffic; work that must be the same in all is submitted to each.
 pub trait SwitchHandle: Send + Sync + 'static {
-    /// How many workers there are, as long as the handle lives.
+    /// Number of workers; constant for the life of the handle.
     fn n_workers(&self) -> usize {
         1
     }
 
-    /// The externs that programs of all workers may call ([`Switch::payload_signatures`]), as long as the
-    /// handle lives.
+    /// Externs that programs may call in all workers ([`Switch::payload_signatures`]); constant for the life of the
+    /// handle.
     fn payload_signatures(&self) -> Vec<PayloadSignature> {
         Vec::new()
     }
 
-    /// Runs `work` on the thread that owns the worker of this number, from 0, soon, between passes;
-    /// wakes the loop.
+    /// Runs `work` soon, between passes, on the thread that owns the worker with this number, from 0; wakes its event
+    /// loop.
     ///
-    /// A worker's work runs in the order of submission (first in, first out): the server relies on
-    /// it, so that a former primary's writes end before its successor's begin; work that is not done
-    /// ([`SwitchContext::rest`]) goes on before any other. Frames have their turn when some hundred
-    /// updates ([`SwitchContext::n_updates`]) were carried out. After the work, the
-    /// loop transmits what the switch has, and calls [`DrainWaiters::notify`]. When the switch has
-    /// stopped, `work` is dropped without being run. `submit` itself never blocks.
+    /// A worker's work runs in the order of submission. The server relies on it: a former primary's writes end before
+    /// its successor's begin. Unfinished work ([`SwitchContext::rest`]) continues before any other. After some hundred
+    /// updates ([`SwitchContext::n_updates`]) frames pass. After the work, the loop transmits what the switch has, and
+    /// calls [`DrainWaiters::notify`]. If the switch has stopped, `work` is dropped without being run. `submit` itself
+    /// never blocks.
     fn submit(&self, worker: usize, work: Work);
 
-    /// Registers a channel that is told from now on of everything of its kind, in every worker.
+    /// Subscribes to all events of one kind in every worker, from now on.
     fn subscribe(&self, subscriber: Subscriber);
 }
 
-/// Who is told of what happens in the switch.
+/// A subscriber's channel for one kind of events.
 #[derive(Clone)]
 pub enum Subscriber {
-    /// Of frames that go to the CPU port.
+    /// Frames sent to the CPU port.
     PacketIns(PacketInSender),
-    /// Of entries that are not hit.
+    /// Entries that were not hit within their idle timeout.
     IdleTimeouts(IdleTimeoutSender),
-    /// Of digests.
+    /// Digests that programs make.
     Digests(DigestSender),
-    /// That something about a port's link has changed.
+    /// Changes of a port's link.
     Links(LinkSender),
 }
 
-/// Tells that a link has changed; who is told looks at the ports again. Several changes may be told as one.
+/// Notifies of link changes; the receiver then reads the ports again. Several changes may be one notification.
 #[derive(Clone, Default)]
 pub struct LinkSender(watch::Sender<u64>);
 
 impl LinkSender {
-    /// Tells that there is something new. Never waits.
+    /// Sends a notification to all followers; never waits.
     pub fn tell(&self) {
         self.0.send_modify(|n_told| *n_told += 1);
     }
 
-    /// What is told from now on.
+    /// Receives the notifications from now on.
     pub fn follow(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
     }
 }
 
-/// Where a loop's packet-ins go.
+/// Channel for a loop's packet-ins.
 pub type PacketInSender = NoticeSender<PacketInFrame>;
 
-/// Where a loop's idle timeouts go.
+/// Channel for a loop's idle timeouts.
 pub type IdleTimeoutSender = NoticeSender<IdleTimeoutNotice>;
 
-/// Where a loop's digests go.
+/// Channel for a loop's digests.
 pub type DigestSender = NoticeSender<DigestNotice>;
 
-/// Where a loop tells what has happened in the switch.
+/// A bounded channel for events of a switch, which counts those it has lost.
 pub struct NoticeSender<T> {
     notices: Sender<T>,
     lost: Arc<AtomicU64>,
@@ -96,14 +95,14 @@ impl<T> Clone for NoticeSender<T> {
 }
 
 impl<T> NoticeSender<T> {
-    /// Both ends; so many wait at most.
+    /// Makes both ends of a channel for `n_notices` waiting notices.
     pub fn channel(n_notices: usize) -> (Self, Receiver<T>) {
         let (notices, receiver) = channel(n_notices);
         let lost = Arc::default();
         (Self { notices, lost }, receiver)
     }
 
-    /// Whether anybody is there still. One for which there is no room is lost and counted.
+    /// Sends a notice; false if the receiver is gone. If the channel is full, the notice is lost and counted.
     pub fn send(&self, notice: T) -> bool {
         match self.notices.try_send(notice) {
             Ok(()) => true,
@@ -115,71 +114,71 @@ impl<T> NoticeSender<T> {
         }
     }
 
-    /// How many were lost.
+    /// Number of notices lost because the channel was full.
     pub fn n_lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
 
-/// A frame that went to the CPU port.
+/// A frame sent to the CPU port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketInFrame {
     /// [`Switch::generation`] of the program that made it.
     pub generation: u64,
-    /// Whole, the packet-in header in front.
+    /// The whole frame, beginning with the packet-in header.
     pub frame: Vec<u8>,
 }
 
-/// An entry that was not hit for as long as its idle timeout.
+/// An entry that was not hit within its idle timeout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdleTimeoutNotice {
     /// [`Switch::generation`] of the program that has the entry.
     pub generation: u64,
-    /// The entry.
+    /// The entry and its table.
     pub idle: IdleTimeout,
 }
 
-/// What a program tells its control plane of a packet.
+/// A digest that a program made of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestNotice {
     /// [`Switch::generation`] of the program that made it.
     pub generation: u64,
-    /// What it tells.
+    /// The digest's name and fields.
     pub digest: Digest,
 }
 
-/// What a piece of [`Work`] may use while it runs.
+/// What [`Work`] may use while it runs.
 pub struct SwitchContext<'a> {
-    /// The switch.
+    /// The worker's switch.
     pub switch: &'a mut Switch,
     /// The loop's clock.
     pub now: Nanos,
-    /// The ports that the loop serves.
+    /// The ports of the event loop.
     pub ports: &'a [PortStatus],
-    /// Who waits for a drain; the loop owns it.
+    /// Callers that wait for a drain; owned by the event loop.
     pub drain_waiters: &'a mut DrainWaiters,
-    /// Updates that were carried out, or what took as long: work adds what it did.
+    /// Cost of the work in updates; the work itself adds it.
     pub n_updates: usize,
-    /// What is left to do of this work, if it is too much for one go.
+    /// The rest of the work, if it is too long for one event-loop iteration.
     pub rest: Option<Work>,
 }
 
-/// How the interface beneath a port is.
+/// State of the interface beneath a port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LinkState {
-    /// There is none, or nobody has looked yet.
+    /// The port has no interface, or it was not looked at yet.
     #[default]
     None,
-    /// Frames can come and leave.
+    /// Frames can be received and sent.
     Up,
-    /// It is down, or has no carrier.
+    /// The interface is down, or has no carrier.
     Down,
-    /// It was removed: the port waits for one of its name.
+    /// The interface was removed; the port waits for one of the same name.
     Lost,
 }
 
 impl LinkState {
-    /// In one word; empty where there is none.
+    /// One word; empty for `None`.
     pub fn name(self) -> &'static str {
         match self {
             LinkState::None => "",
@@ -190,21 +189,21 @@ impl LinkState {
     }
 }
 
-/// Frames of a port by whom they are for, as the destination address says.
+/// Multicast and broadcast frames of a port, by destination address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Casts {
-    /// That came, for a group of hosts.
+    /// Received multicast frames.
     pub rx_multicast: u64,
-    /// That came, for every host.
+    /// Received broadcast frames.
     pub rx_broadcast: u64,
-    /// That left, for a group of hosts.
+    /// Sent multicast frames.
     pub tx_multicast: u64,
-    /// That left, for every host.
+    /// Sent broadcast frames.
     pub tx_broadcast: u64,
 }
 
 impl Casts {
-    /// Adds what another worker has counted at the same port.
+    /// Adds another worker's counts of the same port.
     pub fn add(&mut self, other: &Self) {
         self.rx_multicast += other.rx_multicast;
         self.rx_broadcast += other.rx_broadcast;
@@ -213,48 +212,48 @@ impl Casts {
     }
 }
 
-/// A port as the loop knows it, beside what the switch counts.
+/// A port's state as the event loop knows it; the switch's counters are apart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortStatus {
-    /// Number in the switch.
+    /// The port's number in the switch.
     pub id: PortId,
-    /// How the port was named when the switch was started, for example `veth1`.
+    /// The port's name on the command line, for example `veth1`.
     pub name: String,
-    /// Frames that the kernel or the driver dropped before the switch saw them.
+    /// Received frames that the kernel or the driver dropped before the switch saw them.
     pub rx_dropped: u64,
     /// Frames that the kernel or the driver refused to send.
     pub tx_dropped: u64,
-    /// Both by reason, zeros too; the same reasons for every port.
+    /// Both, by reason, zeros included; the same reasons for every port.
     pub drops: Vec<(&'static str, u64)>,
-    /// How the interface is.
+    /// State of the port's interface.
     pub link: LinkState,
-    /// How often it went down.
+    /// How often the interface went down.
     pub link_down_events: u64,
-    /// How often it came up again.
+    /// How often the interface came up again.
     pub link_up_events: u64,
-    /// How often it was removed.
+    /// How often the interface was removed.
     pub lost_events: u64,
-    /// Its receive queues that the port does not serve.
+    /// Receive queues of the interface that the port does not serve.
     pub unserved_queues: u32,
-    /// What it is called now.
+    /// The interface's current name.
     pub interface: String,
-    /// Of a port that an offload serves, whether it forwards there now.
+    /// Whether the offload forwards at the port now; `None` if no offload serves it.
     pub is_offloaded: Option<bool>,
-    /// A control call has disabled it ([`Switch::set_port_enabled`]).
+    /// Whether a control call has disabled the port ([`Switch::set_port_enabled`]).
     pub is_disabled: bool,
-    /// Nanoseconds since 1970 at which its link went down or came up last, or was first looked at; 0 where nobody
-    /// looks.
+    /// Nanoseconds since the Unix epoch of the last time that the link went down or came up, or of the first look at
+    /// it; 0 if the link is not watched.
     pub link_changed_ns: u64,
-    /// How often its link has gone down or come up.
+    /// How often the link has gone down or come up.
     pub link_transitions: u64,
-    /// Bytes of the longest packet behind the Ethernet header that the interface takes; none where it is not known.
+    /// Longest packet in bytes, without the Ethernet header, that the interface takes; `None` if unknown.
     pub mtu: Option<u32>,
-    /// Its frames by whom they are for; none where the loop does not see each frame.
+    /// Multicast and broadcast frames; `None` if the loop does not see every frame.
     pub casts: Option<Casts>,
 }
 
 impl PortStatus {
-    /// The link as whoever asks for it is told: down while the port is disabled.
+    /// The link state as reported to clients: down while the port is disabled.
     pub fn reported_link(&self) -> LinkState {
         match self.link {
             LinkState::Lost => LinkState::Lost,
@@ -263,12 +262,12 @@ impl PortStatus {
         }
     }
 
-    /// Whether frames can come and leave. What is no interface of the machine's is always there.
+    /// Whether frames can be received and sent. A port without an interface is always up unless disabled.
     pub fn is_up(&self) -> bool {
         matches!(self.reported_link(), LinkState::Up | LinkState::None)
     }
 
-    /// Adds what another worker knows of the same port; all know the same of its interface.
+    /// Adds another worker's counts of the same port; both know the same interface state.
     pub fn add(&mut self, other: &Self) {
         self.rx_dropped += other.rx_dropped;
         self.tx_dropped += other.tx_dropped;
@@ -281,29 +280,27 @@ impl PortStatus {
     }
 }
 
-/// Who wants to be told when an epoch of packets has left the switch.
+/// Callers that wait until an epoch of packets has left the switch.
 ///
-/// The loop owns one, lends it out in every [`SwitchContext`], and calls [`Self::notify`] whenever
-/// it has run the switch.
+/// The loop owns it, passes it in every [`SwitchContext`], and calls [`Self::notify`] after it has run the switch.
 #[derive(Default)]
 pub struct DrainWaiters {
     waiting: Vec<(DrainToken, oneshot::Sender<()>)>,
 }
 
 impl DrainWaiters {
-    /// `done` is told once, when `token` is drained.
+    /// Notifies `done` once, when `token` is drained.
     pub fn push(&mut self, token: DrainToken, done: oneshot::Sender<()>) {
         self.waiting.push((token, done));
     }
 
-    /// Tells those whose epoch is drained, and forgets who has given up. Costs nothing while nobody
-    /// waits.
+    /// Notifies callers whose epoch is drained, and removes those that gave up. Costs nothing while nobody waits.
     pub fn notify(&mut self, switch: &Switch) {
         let is_over = |(token, done): &mut (DrainToken, oneshot::Sender<()>)| {
             done.is_closed() || switch.is_drained(*token)
         };
         for (_, done) in self.waiting.extract_if(.., is_over) {
-            // Who has given up is not told.
+            // A caller that gave up has dropped its receiver.
             let _ = done.send(());
         }
     }

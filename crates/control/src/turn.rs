@@ -1,7 +1,7 @@
-//! A caller's turn: nobody else reads, writes or sets a pipeline until its call is over.
+//! Exclusive access to the device: nobody else reads, writes or sets a pipeline until the call ends.
 //!
-//! Methods that hand over work never wait. So a protocol can ask whether its client may write, and hold the lock that
-//! keeps the answer true until the work is handed over. The turn ends with the value that such a method gives back.
+//! Methods that submit work never wait. So a protocol can check whether its client may write, and hold the lock that
+//! keeps the answer true until the work is submitted. The access ends with the value that such a method returns.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,13 +19,13 @@ use crate::reading::Reading;
 use crate::store::{Kept, Slot, beside, blocking};
 use crate::switch_handle::SwitchContext;
 
-/// What one caller has, and no other; [`Device::in_turn`] gives it.
+/// Exclusive access of one caller; [`Device::in_turn`] returns it.
 pub struct Turn {
     device: Arc<Device>,
     _alone: OwnedRwLockWriteGuard<()>,
 }
 
-/// A batch that was handed to every worker.
+/// A batch that was submitted to every worker.
 #[must_use = "the turn ends with it, and others may begin before the batch is carried out"]
 pub struct Written {
     turn: Turn,
@@ -34,7 +34,7 @@ pub struct Written {
     answers: Answers<Result<Vec<OperationResult>, Error>>,
 }
 
-/// A pipeline that was handed to every worker.
+/// A pipeline that was submitted to every worker.
 #[must_use = "the turn ends with it, and others may begin before the pipeline is set"]
 pub struct Committed {
     turn: Turn,
@@ -44,7 +44,7 @@ pub struct Committed {
     answers: Answers<(Vec<OperationResult>, Option<Replaced>)>,
 }
 
-/// What a worker has had before, which may take long to free.
+/// A worker's old program and pipeline, which may take long to free.
 pub(crate) struct Replaced {
     pub(crate) _program: ReadyProgram,
     pub(crate) _pipeline: Option<Arc<Pipeline>>,
@@ -58,18 +58,18 @@ impl Turn {
         }
     }
 
-    /// The device.
+    /// The device to which the caller has access.
     pub fn device(&self) -> &Arc<Device> {
         &self.device
     }
 
-    /// A pipeline to read from, while the turn lasts.
+    /// Reads from a pipeline while the access lasts.
     pub fn reading(&self, pipeline: &Arc<Pipeline>) -> Reading {
         Reading::new(Arc::clone(&self.device), Arc::clone(pipeline), None)
     }
 
-    /// Hands over a batch that was made for this pipeline. Its operations are carried out in order; a
-    /// worker's frames may pass between two pieces, and one worker may be earlier than another.
+    /// Submits a batch that was made for this pipeline. Its operations are executed in order; a worker's frames may
+    /// pass between two pieces, and one worker may be ahead of another.
     pub fn write(self, pipeline: &Arc<Pipeline>, batch: Batch) -> Written {
         let batch = Arc::new(batch);
         let answers = match batch.expect_possible() {
@@ -127,7 +127,7 @@ impl Turn {
         })
     }
 
-    /// Makes a program ready to forward, with all state as it declares it.
+    /// Prepares a program to forward, with the initial state that it declares.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -135,11 +135,11 @@ impl Turn {
         self.make_ready(checked, Vec::new).await
     }
 
-    /// As [`Turn::ready`], for a pipeline that begins with what these operations write. A switch that forwards nothing
-    /// tries them first.
+    /// Like [`Turn::ready`], for a pipeline whose initial state includes these operations. They are tried first in a
+    /// switch that forwards nothing.
     ///
     /// # Errors
-    /// What the first one that cannot be carried out comes to; [`Error::Stopped`].
+    /// The error of the first operation that fails; [`Error::Stopped`].
     pub async fn ready_with(
         &self,
         checked: Checked,
@@ -150,7 +150,7 @@ impl Turn {
         self.make_ready(checked, || operations).await
     }
 
-    /// The same for the saved pipeline and what was written to it since.
+    /// Prepares the saved pipeline with everything written to it so far.
     ///
     /// # Errors
     /// `NotFound`: none is saved. [`Error::Stopped`].
@@ -163,8 +163,8 @@ impl Turn {
         self.make_ready(checked, move || saved.written()).await
     }
 
-    /// Makes a pipeline forward that was made ready in this turn, in place of whatever there was; a saved pipeline is
-    /// forgotten.
+    /// Makes a pipeline forward that was prepared under this access; it replaces the old one, and a saved pipeline is
+    /// discarded.
     pub fn commit(self, ready: Ready) -> Committed {
         let Ready {
             pipeline,
@@ -202,15 +202,14 @@ impl Turn {
         }
     }
 
-    /// Makes a pipeline the one that reads and writes refer to; another goes on forwarding.
+    /// Saves a pipeline: from now on reads and writes refer to it, while the old one goes on forwarding.
     pub fn save(self, checked: Checked) -> Saved {
         let saved = Arc::new(Pipeline::saved(checked, self.device.next_generation()));
         *lock(&self.device.saved) = Some(Arc::clone(&saved));
         Saved(self, saved)
     }
 
-    /// Makes a pipeline ready that a store has kept, with what was kept with it, as far as that is true of a new
-    /// process.
+    /// Prepares a pipeline that a store has kept, with its operations, except those that a new process must not repeat.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -234,7 +233,6 @@ impl Turn {
         self.make_ready(checked, || operations).await
     }
 
-    /// Has the store keep what a call has come to.
     pub(crate) async fn keep(&self, kept: Kept) -> Result<(), Error> {
         let stored = blocking(self.device.store(), |store| store.keep(kept)).await;
         stored.map_err(|error| match error {
@@ -245,8 +243,8 @@ impl Turn {
         })
     }
 
-    /// Compiles a program for every worker, one after the other so that no more than one processor is taken from those
-    /// that forward, and carries out the operations.
+    /// Compiles a program for every worker and executes the operations. It compiles for one worker after the other, so
+    /// that it takes at most one processor from those that forward.
     async fn make_ready(
         &self,
         checked: Checked,
@@ -259,12 +257,12 @@ impl Turn {
     }
 }
 
-/// A pipeline that was made ready to forward: compiled, and written to, for each worker. Nobody sees anything of it yet.
+/// A pipeline that is ready to forward: compiled for each worker, with its initial state. Nobody sees it yet.
 #[must_use = "it forwards when it is committed"]
 pub struct Ready {
     pipeline: Arc<Pipeline>,
     batch: Arc<Batch>,
-    /// What is left of the batch is the workers' to do.
+    /// Each worker executes the rest of the batch itself.
     workers: Vec<(ReadyProgram, Running)>,
 }
 
@@ -292,7 +290,8 @@ impl Ready {
     }
 }
 
-/// Whether a program is exchanged now: the offload has nothing more to do, and no packet is inside, or has been for long.
+/// Whether to replace the program now: the offload has stopped, and the queues are empty or were waited for long
+/// enough.
 fn may_exchange(switch: &mut Switch, n_waits: &mut usize) -> bool {
     if !switch.withdraw_offload() {
         return false;
@@ -301,10 +300,10 @@ fn may_exchange(switch: &mut Switch, n_waits: &mut usize) -> bool {
     switch.is_engine_empty() || *n_waits > TURNS_BEFORE_EXCHANGE_MAX
 }
 
-/// Carries operations out in a switch that forwards nothing, and gives them back.
+/// Executes operations in a switch that forwards nothing, and returns them.
 ///
 /// # Errors
-/// What the first one that cannot be carried out comes to.
+/// The error of the first operation that fails.
 fn try_out(
     checked: Checked,
     operations: Vec<Operation>,
@@ -318,21 +317,21 @@ fn try_out(
     Ok(batch.operations)
 }
 
-/// Lets a batch through at a moment at which it is done for whole packets; all workers or none.
+/// Lets all workers execute a batch when no packet is between two passes, or lets none.
 #[derive(Clone)]
 struct Gate {
-    /// None is open.
+    /// `None` lets every batch through at once.
     state: Option<Arc<Mutex<Passing>>>,
     n_waits: usize,
 }
 
-/// What the workers of a batch have come to.
+/// The workers' common decision on a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Passing {
     Undecided,
-    /// One has carried it out, and so will all.
+    /// One worker executes it, so all will.
     Passes,
-    /// One has waited for too long before any has carried it out.
+    /// One worker waited too long before any executed it.
     Refused,
 }
 
@@ -345,7 +344,7 @@ impl Gate {
         }
     }
 
-    /// Whether the worker may carry it out now, or is to ask again.
+    /// Whether the worker may execute the batch now; false: ask again.
     fn pass(&mut self, switch: &Switch) -> Result<bool, Error> {
         let Some(state) = &self.state else {
             return Ok(true);
@@ -373,12 +372,12 @@ fn packets_between() -> Error {
     ControlError::new(ControlErrorKind::Unimplemented, message).into()
 }
 
-/// A pipeline that is saved.
+/// A pipeline that is saved but not stored yet.
 #[must_use = "the turn ends with it, and others may begin before the pipeline is stored"]
 pub struct Saved(Turn, Arc<Pipeline>);
 
 impl Saved {
-    /// The pipeline, when it is stored; then the turn is over.
+    /// Waits until the pipeline is stored, returns it and ends the exclusive access.
     ///
     /// # Errors
     /// [`Error::NotStored`].
@@ -391,15 +390,15 @@ impl Saved {
 }
 
 impl Written {
-    /// One result an operation that was attempted, in order, when every worker has carried out all; then
-    /// the turn is over.
+    /// Waits until every worker has executed the batch, returns one result for each attempted operation, in order, and
+    /// ends the exclusive access.
     ///
     /// # Errors
-    /// [`Error::Replaced`], [`Error::Apart`], [`Error::Stopped`].
+    /// [`Error::Replaced`], [`Error::Apart`], [`Error::Stopped`]; `NotStored` if the store fails.
     pub async fn results(self) -> Result<Vec<OperationResult>, Error> {
         let of_workers: Result<Vec<_>, _> = self.answers.all().await?.into_iter().collect();
         let mut of_workers = of_workers?.into_iter();
-        // What a write comes to depends on what was written before, which is the same in all.
+        // The result of a write depends on earlier writes only, which are the same in all workers.
         let results = of_workers.next().ok_or(Error::Stopped)?;
         let agree = of_workers.all(|others| others == results);
         let mut kept = Ok(());
@@ -421,16 +420,16 @@ impl Written {
 }
 
 impl Committed {
-    /// The pipeline, which may not forward yet.
+    /// The new pipeline, which may not forward yet.
     pub fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
     }
 
-    /// The pipeline, when it forwards in every worker; then the turn is over.
+    /// Waits until the pipeline forwards in every worker, returns it and ends the exclusive access.
     ///
     /// # Errors
-    /// [`Error::Refused`]: it forwards, but something that was written to it while it was saved could not
-    /// be written again. [`Error::Stopped`].
+    /// [`Error::Refused`]: it forwards, but an operation of its initial state was refused. [`Error::Stopped`]; `NotStored`
+    /// if the store fails.
     pub async fn done(self) -> Result<Arc<Pipeline>, Error> {
         let answers = self.answers.all().await?;
         let (replayed, replaced): (Vec<_>, Vec<_>) = answers.into_iter().unzip();
@@ -442,7 +441,7 @@ impl Committed {
         let kept = self.turn.keep(kept).await;
         let changes = &self.turn.device.changes;
         changes.tell(&self.pipeline, || Changed::Pipeline);
-        // In the turn, so that no more than two programs take memory.
+        // Under the exclusive access, so that at most two programs take memory.
         freed.await?;
         kept?;
         let replayed: OperationResult = replayed.into_iter().flatten().collect();

@@ -1,4 +1,5 @@
-//! What takes operations back exactly, noted before each is carried out. No frame comes between the two.
+//! Undoes operations exactly, with a record taken before each operation. No frame passes between the record and the
+//! operation.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,16 +12,17 @@ use crate::operation::{CellValue, Operation, Site};
 
 type Step = Box<dyn FnOnce(&mut Site<'_>) -> OperationResult>;
 
-/// Steps back, the first operation's first.
+/// Undo steps, in the order of the operations.
 #[derive(Default)]
 pub(crate) struct Undo {
     steps: Vec<Step>,
-    /// As they were before the first operation that concerns one.
+    /// Each action profile as it was before the first operation that concerns it.
     profiles: HashMap<ActionProfileId, Option<ProfileSnapshot>>,
 }
 
 impl Undo {
-    /// Notes what an operation is about to change. Where that is not there, it will be refused.
+    /// Records what an operation is about to change. If that does not exist, nothing is recorded, and the operation
+    /// will be refused.
     pub(crate) fn note(&mut self, operation: &Operation, site: &mut Site<'_>) {
         match operation {
             Operation::InsertEntry { table, entry, .. } => {
@@ -52,7 +54,7 @@ impl Undo {
             Operation::DeleteCloneSession(id) | Operation::Mirror(id, _) => {
                 self.clone_session(*id, site);
             }
-            // Refused in such a batch.
+            // A whole batch refuses these.
             Operation::SetCrcParameters(..)
             | Operation::ForgetHandles(_)
             | Operation::InsertGenerator { .. }
@@ -61,7 +63,7 @@ impl Undo {
         }
     }
 
-    /// Takes everything back, the last first.
+    /// Undoes all operations, the last one first.
     pub(crate) fn take_back(self, site: &mut Site<'_>) {
         for step in self.steps.into_iter().rev() {
             step(site).expect("what was there before fits");
@@ -102,7 +104,7 @@ impl Undo {
         });
     }
 
-    /// An entry's action is counted where its profile keeps it.
+    /// Records the table's action profile, since it counts the entries that use it.
     fn profile_of(&mut self, table: TableId, switch: &Switch) {
         let info = switch.program().and_then(|it| it.table_info(table));
         if let Some(profile) = info.and_then(|info| info.action_profile) {
@@ -179,8 +181,8 @@ impl Undo {
     fn clone_session(&mut self, id: u32, site: &Site<'_>) {
         let found = site.switch.clone_sessions_from(id, 1).into_iter().next();
         let was = found.filter(|session| session.id == id);
-        // Of a session that goes to a group, `was` has the group's replicas, too. So the session is put back as a
-        // mirror, which names the group.
+        // For a session with a group, `was` also has the group's replicas. So the session is restored as a mirror,
+        // which names the group.
         let mirrored = site.switch.mirrored(id).filter(|to| to.group.is_some());
         let note = site.notes.session(id);
         self.push(move |site| {

@@ -1,7 +1,7 @@
-//! What several workers have in common, and what a program may not have with them.
+//! What several workers share, and which programs they refuse.
 //!
-//! A worker is a switch of its own with a part of the traffic. All of them hold the same entries,
-//! groups and sessions; a write comes to one after the other. What packets count adds up.
+//! A worker is a switch of its own with a part of the traffic. All workers have the same entries, groups and sessions;
+//! a write reaches one worker after the other. Counts are summed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,20 +11,20 @@ use dataplane::{ControlError, ControlErrorKind, Program};
 use crate::device::lock;
 use crate::error::OperationResult;
 
-/// Whose are the registers and meters that packets write, where there are several workers.
+/// How several workers keep the registers and meters that packets write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Registers {
-    /// The switch's: a program that has some is refused.
+    /// One set for the whole switch, which workers cannot share: a program with such registers or meters is refused.
     #[default]
     OfTheSwitch,
-    /// Each worker has its own. A program with `@shared` ones is refused all the same.
+    /// Each worker has its own. A program with `@shared` registers is still refused.
     PerWorker,
 }
 
-/// Whether so many workers can run the program as one switch.
+/// Checks that this many workers can run the program as one switch.
 ///
 /// # Errors
-/// Packets would find what others have left, or not, by the worker they come to.
+/// What a packet reads would depend on the worker that processes it.
 pub(crate) fn expect_one_for_all(
     program: &Program,
     n_workers: usize,
@@ -52,7 +52,7 @@ pub(crate) fn expect_one_for_all(
     ))
 }
 
-/// Does something once everybody has told.
+/// Calls `done` when every worker has reported.
 pub(crate) struct Countdown {
     n_left: AtomicUsize,
     done: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -66,7 +66,6 @@ impl Countdown {
         })
     }
 
-    /// To be called by each.
     pub(crate) fn tell(&self) {
         if self.n_left.fetch_sub(1, Ordering::AcqRel) == 1
             && let Some(done) = lock(&self.done).take()

@@ -1,8 +1,8 @@
-//! What headers cost by how they are edited, and checksums by how they are updated: CSV on standard
-//! output, nanoseconds a packet through a whole switch without ports.
+//! The cost of headers by the way they are edited, and of checksums by the way they are updated:
+//! CSV on standard output, in nanoseconds per packet through a whole switch without ports.
 //!
-//! `added`: so many headers of eight bytes are put in front of the others. `edited`: so many are
-//! there already, and a field of each is changed.
+//! `added`: this many headers of eight bytes are put in front of the others. `edited`: this many
+//! are there already, and a field of each is changed.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -18,7 +18,7 @@ use p4_compiler::Options;
 
 /// Packets of one timing.
 const PACKETS: u32 = 4_000;
-/// Timings, of which the shortest counts: what else the machine does meets most of them.
+/// Timings, of which the shortest counts: other work on the machine disturbs most of them.
 const ROUNDS: usize = 41;
 
 fn load(text: &str) -> Program {
@@ -90,7 +90,7 @@ fn options_of(names: &[&str]) -> NativeOptions {
     options
 }
 
-/// Nanoseconds a packet.
+/// Nanoseconds per packet.
 fn time(program: &Program, options: NativeOptions, frame: &[u8]) -> f64 {
     let factory = NativeFactory { options };
     let mut switch = Switch::with_engine(SwitchConfig::default(), Box::new(factory));

@@ -1,13 +1,12 @@
-//! What the key of a flow cache costs by the number of its fields and by where they stand: the
-//! experiment of PISCES (a hash over five fields or two; what is hashed moved into the first cache
-//! line) with the native engine's hash, on packets' blocks.
+//! The cost of a flow cache's key by the number of its fields and by their places: the experiment
+//! of PISCES (a hash over five fields or two; the hashed fields moved into the first cache line)
+//! with the native engine's hash, on packets' blocks.
 //!
 //! `taskset -c 1 cargo bench -p dataplane-jit --bench hash_fields` prints CSV. A packet's block has
-//! 512 bytes; its hashed fields, a word each, stand side by side from its first cache line on, or
-//! one in each cache line. `flows` packets take turns, each a flow of its own, so with many of them
-//! the blocks come from the second-level cache and beyond, as those of packets that a port has just
-//! written do. The median of the rounds.
-#![allow(missing_docs, reason = "a measurement")]
+//! 512 bytes; its hashed fields, a word each, are side by side from its first cache line on, or one
+//! in each cache line. `flows` packets take turns, each a flow of its own. So with many flows the
+//! blocks come from the second-level cache and beyond, like those of packets that a port has just
+//! written. The median of the rounds.
 
 use std::{hint::black_box, time::Instant};
 
@@ -63,7 +62,7 @@ fn round<const FIELDS: usize>(
             Placement::Together => key(block, Placement::Together),
             Placement::Apart => key(block, Placement::Apart),
         };
-        // The next packet begins when this one is through.
+        // The next packet begins when this one is done.
         let entry = black_box(map.lookup_words(&key));
         found += u64::from(entry != MISS);
     }

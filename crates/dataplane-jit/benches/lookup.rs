@@ -7,7 +7,6 @@
 //! processor may overlap them. The least of thirty rounds.
 #![allow(
     clippy::unwrap_used,
-    missing_docs,
     reason = "a measurement stops at what it did not expect"
 )]
 
@@ -35,7 +34,7 @@ impl Bench {
             .is_none_or(|filter| set.contains(filter.as_str()))
     }
 
-    /// Prints a row; false where the keys are not all found, which is a broken measurement.
+    /// Measures the lookups and prints a row. Every key must be found, else the measurement is broken.
     fn row<const W: usize>(
         &self,
         set: &str,
@@ -51,7 +50,7 @@ impl Bench {
         let serial = least(keys, |keys| {
             let (mut found, zero) = (0, black_box(0));
             for step in 0..keys.len() {
-                // The address of the next key waits for this result.
+                // The address of the next key depends on this result.
                 found = find(&keys[step + (found & zero) as usize]);
             }
             u64::from(found)
@@ -63,7 +62,7 @@ impl Bench {
     }
 }
 
-/// Nanoseconds of a lookup.
+/// Nanoseconds per lookup, in the fastest round.
 fn least<const W: usize>(keys: &[Key<W>], run: impl Fn(&[Key<W>]) -> u64) -> f64 {
     let round = |keys: &[Key<W>]| {
         let start = Instant::now();
@@ -180,7 +179,7 @@ fn exact<const W: usize>(bench: &Bench, set: &str, widths: &[u32], entries: usiz
     writes(set, entries, "ExactMap", start);
 }
 
-/// Prints what the removal of an entry and its return cost; there were a thousand.
+/// Prints the cost of removing an entry and inserting it again, measured over a thousand.
 fn writes(set: &str, entries: usize, name: &str, start: Instant) {
     let ns = start.elapsed().as_nanos() / 1_000;
     println!("| {set} | {entries} | {name}: remove and insert | {ns} | |");
@@ -195,7 +194,7 @@ fn prefix_mask<const W: usize>(bits: u32, len: u32) -> Key<W> {
     mask
 }
 
-/// The mask with the bits of the field above the prefix's, if there is one.
+/// Adds the exact field above the prefix's, if there is one, to a mask.
 fn with_exact<const W: usize>(mut mask: Key<W>, bits: u32, widths: &[u32]) -> Key<W> {
     if let Some(width) = widths.get(1) {
         mask[W - 1] |= low_ones(*width) << (bits % 64);
@@ -277,8 +276,8 @@ struct Rule {
     range: Option<(u64, u64)>,
 }
 
-/// Entries of a 5-tuple's fields in the order of their priorities, and keys of which each matches
-/// one of the last: for an access list the worst case and the usual one.
+/// Entries of a 5-tuple's fields in the order of their priorities, and keys that each match one of the last entries:
+/// the worst case of an access list, and the usual one.
 fn rules(masks: usize, ranges: bool, entries: usize, random: &mut fastrand::Rng) -> Vec<Rule> {
     let shape = KeyShape::new(&[32, 32, 8, 16, 16]);
     let mask = |random: &mut fastrand::Rng| -> Key<2> {

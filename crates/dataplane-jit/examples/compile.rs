@@ -1,7 +1,8 @@
-//! How long programs take to become machine code, and what of them is left to the interpreter.
+//! How long programs take to compile to machine code, and which constructs are left to the
+//! interpreter.
 //!
-//! `cargo run --release -p dataplane-jit --example compile -- [FILE.p4]...` prints CSV: a program a
-//! line, the least of three rounds; behind it, as comments, the reasons why constructs are
+//! `cargo run --release -p dataplane-jit --example compile -- [FILE.p4]...` prints CSV: one program
+//! per line, the least of three rounds; then, as comments, the reasons why constructs are
 //! interpreted, the most frequent first. Without files it takes the project's own programs.
 #![allow(
     clippy::disallowed_methods,
@@ -30,14 +31,14 @@ use dataplane_jit::NativeFactory;
 
 const ROUNDS: usize = 3;
 
-/// What became of a program.
+/// The result of one program.
 #[derive(Default)]
 struct Loaded {
     took: Option<Duration>,
     interpreted: Vec<Interpreted>,
 }
 
-/// Compiles, and lets the interpreter run what nobody sends.
+/// Compiles for the state that a switch makes; its engine is the interpreter, which gets no packet.
 struct Timed(Arc<Mutex<Loaded>>);
 
 impl EngineFactory for Timed {

@@ -1,11 +1,10 @@
-//! What must be blank in the block of a packet that comes in, found when a program is loaded: what
-//! it may read before it has written it.
+//! Which parts of a new packet's block must be made blank: those that it may read before it writes
+//! them. Found when a program is loaded.
 //!
-//! Metadata that nobody reads need no value. A header that only the parser fills, and reads only
-//! behind its extraction, is made blank at the parser's end if it was not extracted. The fields of
-//! an invalid header matter only to code that reads them without a validity check, since
-//! `setValid()` makes them zero. Stacks, unions and headers with varbit fields are made blank
-//! before the parser.
+//! Metadata that nobody reads needs no value. A header that only the parser fills, and reads only
+//! after extracting it, is made blank at the parser's end if it was not extracted. The fields of an
+//! invalid header matter only to code that reads them without a validity check, since `setValid()`
+//! zeroes them. Stacks, unions and headers with varbit fields are made blank before the parser.
 
 use dataplane::engine::ir::{
     ExtractTarget, FieldId, HeaderId, Ir, KeyPart, ParserOp, State, StateId,
@@ -13,17 +12,17 @@ use dataplane::engine::ir::{
 
 use crate::{options::NativeOptions, usage::Usage};
 
-/// What of a block is to be blank, and when.
+/// Which parts of a block must be blank, and when.
 #[derive(Debug, Clone)]
 pub(crate) struct Blanks {
-    /// By field: something reads it.
+    /// By field: whether something reads it.
     is_read: Vec<bool>,
-    /// By header: it is to be blank before the parser.
+    /// By header: whether it must be blank before the parser.
     is_early: Vec<bool>,
 }
 
 impl Blanks {
-    /// Everything, before the parser.
+    /// Makes everything blank before the parser.
     pub(crate) fn everything(ir: &Ir) -> Self {
         Self {
             is_read: vec![true; ir.fields.len()],
@@ -31,7 +30,7 @@ impl Blanks {
         }
     }
 
-    /// What a program needs.
+    /// Makes blank what the program may read before it writes it.
     pub(crate) fn of(ir: &Ir, options: NativeOptions) -> Self {
         if !options.parser_specialisation {
             return Self::everything(ir);
@@ -39,7 +38,7 @@ impl Blanks {
         let usage = Usage::of_everything(ir);
         let ids = (0..).take(ir.fields.len()).map(FieldId);
         let mut is_read: Vec<bool> = ids.map(|field| usage.field(field).is_read()).collect();
-        // The traffic manager is told of these.
+        // The traffic manager reads these.
         let metadata = &ir.metadata;
         let told = [metadata.mcast_grp, metadata.priority]
             .into_iter()
@@ -53,17 +52,15 @@ impl Blanks {
         }
     }
 
-    /// Whether something reads a field.
     pub(crate) fn is_read(&self, field: FieldId) -> bool {
         self.is_read[field.index()]
     }
 
-    /// Whether a header is to be blank before the parser.
     pub(crate) fn is_early(&self, header: HeaderId) -> bool {
         self.is_early[header.index()]
     }
 
-    /// The headers that are to be blank behind the parser, where it did not extract them.
+    /// The headers that must be made blank after the parser if it did not extract them.
     pub(crate) fn late(&self, ir: &Ir) -> Vec<HeaderId> {
         let headers = (0..).map(HeaderId).zip(&ir.headers);
         let late = headers.filter(|(id, header)| {
@@ -74,7 +71,7 @@ impl Blanks {
     }
 }
 
-/// The headers that are to be blank before the parser.
+/// The headers that must be blank before the parser.
 fn early(ir: &Ir) -> Vec<bool> {
     let mut early: Vec<bool> = ir
         .headers
@@ -84,7 +81,7 @@ fn early(ir: &Ir) -> Vec<bool> {
     for element in ir.stacks.iter().flat_map(|stack| &stack.elements) {
         early[element.index()] = true;
     }
-    // What a recirculated packet has kept is there before the parser.
+    // The fields that a recirculated packet keeps are written before the parser.
     for field in ir.field_lists.iter().flat_map(|list| &list.fields) {
         early[ir.fields[field.index()].header.index()] = true;
     }
@@ -97,7 +94,7 @@ fn early(ir: &Ir) -> Vec<bool> {
     early
 }
 
-/// Of each state that can be reached, the headers that were extracted whatever way led there.
+/// For each reachable state, the headers that every way to it extracts.
 fn extracted_before(ir: &Ir) -> Vec<Option<Vec<bool>>> {
     let parser = &ir.parser;
     let mut before: Vec<Option<Vec<bool>>> = vec![None; parser.states.len()];
@@ -134,20 +131,20 @@ fn extract(op: &ParserOp, extracted: &mut [bool]) {
     }
 }
 
-/// Marks the headers that a state reads or writes but for what was extracted.
+/// Marks the headers that a state writes, or reads before they are extracted.
 fn look_at(ir: &Ir, state: &State, mut extracted: Vec<bool>, early: &mut [bool]) {
     let mut mark = |usage: &Usage<'_>, extracted: &[bool]| {
         for (id, field) in (0..).map(FieldId).zip(&ir.fields) {
             let header = field.header.index();
             let accesses = usage.field(id);
-            // What is written is not as it was extracted, so it does not matter whether it was.
+            // A written field no longer has its extracted value, so extraction does not matter.
             let is_written = accesses.writes + accesses.moves > 0;
             early[header] |= is_written || accesses.is_read() && !extracted[header];
         }
     };
     for op in &state.ops {
         if let ParserOp::Primitive(_) = op {
-            // Whatever it does.
+            // A primitive may write any field.
             mark(&Usage::of_all_fields(ir), &extracted);
         }
         mark(&Usage::of_operation(ir, op), &extracted);

@@ -1,4 +1,4 @@
-//! What generated code reads and writes of the world around a packet's state.
+//! What generated code reads and writes besides the packet's block.
 //!
 //! A generated function gets two pointers: the [`PassContext`] and the packet's block (see
 //! [`crate::layout`]). Both are exclusively its own while it runs. The engine fills the context
@@ -12,31 +12,29 @@ use dataplane::engine::{
     ir::{DigestId, FieldListId},
 };
 
-/// What a pass asked the traffic manager for; stays with the packet between passes.
+/// The requests of a pass to the traffic manager. They stay with the packet between passes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requests {
-    /// Whether a clone was asked for: 0 or 1.
+    /// 0 or 1.
     pub clone: u32,
-    /// The session, if so.
     pub clone_session: u32,
-    /// The field list that the clone keeps, plus 1; 0 keeps nothing.
+    /// Number of the field list that the clone keeps, plus 1; 0 keeps nothing.
     pub clone_list: u32,
-    /// The digest, plus 1; 0 is none.
+    /// Number of the digest, plus 1; 0 is none.
     pub digest: u32,
-    /// The field list to resubmit with, plus 1; 0 is no request.
+    /// Number of the field list to resubmit with, plus 1; 0 is no request.
     pub resubmit: u32,
-    /// The field list to recirculate with, plus 1; 0 is no request.
+    /// Number of the field list to recirculate with, plus 1; 0 is no request.
     pub recirculate: u32,
-    /// Bytes to cut to; [`Requests::WHOLE`] where nothing is cut.
+    /// Length in bytes to truncate to, or [`Requests::WHOLE`].
     pub truncate_bytes: u64,
 }
 
 impl Requests {
-    /// Nothing is to be cut.
+    /// `truncate_bytes` of a packet that is not truncated.
     pub const WHOLE: u64 = u64::MAX;
 
-    /// No request.
     pub const NONE: Self = Self {
         clone: 0,
         clone_session: 0,
@@ -47,27 +45,26 @@ impl Requests {
         truncate_bytes: Self::WHOLE,
     };
 
-    /// A field list as it stands here: its number plus 1, 0 for none.
+    /// Encodes a field list: its number plus 1, 0 for none.
     pub fn list_code(list: Option<FieldListId>) -> u32 {
         list.map_or(0, |list| list.0 + 1)
     }
 
-    /// The field list of a code.
+    /// The inverse of `list_code`.
     pub fn list_of(code: u32) -> Option<FieldListId> {
         code.checked_sub(1).map(FieldListId)
     }
 
-    /// The clone's session and field list, if one was asked for.
+    /// The clone's session and field list, if a clone was requested.
     pub fn clone_request(&self) -> Option<(u32, Option<FieldListId>)> {
         (self.clone != 0).then(|| (self.clone_session, Self::list_of(self.clone_list)))
     }
 
-    /// The digest, if one was asked for.
     pub fn digest_request(&self) -> Option<DigestId> {
         self.digest.checked_sub(1).map(DigestId)
     }
 
-    /// The length to cut to, if there is one.
+    /// The length in bytes to truncate to, if any.
     pub fn truncation(&self) -> Option<usize> {
         (self.truncate_bytes != Self::WHOLE)
             .then(|| usize::try_from(self.truncate_bytes).expect("a usize has 64 bits"))
@@ -80,52 +77,48 @@ impl Default for Requests {
     }
 }
 
-/// What generated code may touch besides the packet's block.
+/// What generated code may access besides the packet's block.
 #[repr(C)]
 #[derive(Debug)]
 pub struct PassContext {
-    /// The deparsed headers of a frame that goes through the parser again; empty for a new one.
+    /// The deparsed headers of a frame that is parsed again; empty for a new frame.
     pub head: *const u8,
-    /// Bytes of the head.
     pub head_len: u64,
-    /// What follows the head; before the parser the whole frame, after it what it left.
+    /// The bytes after the head: before the parser the rest of the frame, after it what the parser
+    /// left.
     pub payload: *const u8,
-    /// Bytes of the payload.
     pub payload_len: u64,
-    /// Nanoseconds.
+    /// In nanoseconds.
     pub now: u64,
-    /// What counters and meters count as the packet's length.
+    /// The packet's length as counters and meters count it.
     pub ingress_bytes: u64,
-    /// What `packet_length` will say in egress.
+    /// The value of `packet_length` in egress.
     pub packet_length: i64,
     /// Bytes that the parser extracted or skipped.
     pub consumed: u64,
-    /// The parser's error.
     pub parser_error: u32,
-    /// Not 0 where a control gave up the packet: the position of its reason among
-    /// `DropReason::ALL`, plus 1.
+    /// 0, or the reason why a control aborted: its position in `DropReason::ALL`, plus 1.
     pub failed: u32,
-    /// The requests so far.
     pub requests: Requests,
-    /// The words of register arrays, one pointer each in the order of their ids, null where the
-    /// cells are wider than a word; then those of counter arrays.
+    /// One pointer for each register array in the order of ids (null where the cells are wider than
+    /// a word), then one for each counter array.
     pub arrays: *const *mut u64,
-    /// The counters of tables in the order of their ids: hits, then misses.
+    /// Two counters for each table in the order of ids: hits, misses.
     pub table_counters: *mut u64,
-    /// The tables in the order of their ids.
+    /// The records of the tables in the order of ids.
     pub tables: *const c_void,
     /// The engine's runtime, for the functions of [`crate::runtime`].
     pub runtime: *mut c_void,
-    /// The switch's state, for the same.
+    /// The switch's state, for the same functions.
     pub state: *mut c_void,
     /// The engine's packets, for the functions of [`crate::packets`].
     pub packets: *mut c_void,
-    /// The other payload that the last egress pass asked for, until its packet is a frame.
+    /// The payload change that the last egress pass requested; the deparser runs first.
     pub payload_call: PayloadCall,
 }
 
 impl PassContext {
-    /// A context in which nothing points anywhere.
+    /// All pointers are null.
     pub const EMPTY: Self = Self {
         head: std::ptr::null(),
         head_len: 0,

@@ -1,13 +1,14 @@
-//! The engine: the passes of generated code ([`crate::passes`]), and what becomes of a packet around them.
+//! The native engine: calls the generated passes ([`crate::passes`]) and handles packets between them.
 //!
 //! | file | what |
 //! |---|---|
-//! | `engine/ingress.rs` | a packet's way in: fresh, prefetched, or again |
-//! | `engine/egress.rs` | its way out, and its headers as bytes |
+//! | `engine/ingress.rs` | ingress of a packet: new, prefetched, or again |
+//! | `engine/egress.rs` | egress of a packet, and its headers as bytes |
 //! | `engine/fan_out.rs` | the copies of one packet in one call, in a scratch packet |
-//! | `engine/rounds.rs` | a packet that recirculates and leaves a clone each time, in one call |
+//! | `engine/rounds.rs` | a recirculating packet that leaves a clone each time, in one call |
 //!
-//! Each is the fast path and calls what is rare; the interpreter's `mod.rs` is the same, for reading.
+//! Each file has the fast path and calls out for rare cases. The interpreter's `mod.rs` does the same, written for
+//! reading.
 #![expect(unsafe_code, reason = "generated code is called by its address")]
 
 mod egress;
@@ -40,25 +41,23 @@ use crate::{
 use fan_out::Scratch;
 use ingress::AHEAD_MAX;
 
-/// The native engine of a program.
 pub(crate) struct Native {
     program: NativeProgram,
     frames: FrameCode,
     slots: MetadataSlots,
-    /// Words of a packet of which nothing is known.
+    /// The block of a new packet.
     blank: Box<[u64]>,
-    /// A block that belongs to no packet: the old one of a packet that came to ingress again.
+    /// A block that no packet uses. A packet that comes to ingress again leaves its old block here.
     spare: Box<[u64]>,
     scratch: Scratch,
-    /// Bytes of the deparser's headers but for varbit fields.
+    /// Bytes of all headers of the deparser, without varbit fields.
     headers_len: usize,
-    /// Replicas wait as one, and a packet goes through egress and deparser in one go.
+    /// Whether replicas share one place in a queue, and a packet passes egress and deparser in one call.
     fuses_fanout: bool,
-    /// The program calls externs that change payloads.
     changes_payloads: bool,
-    /// From 1; another one begins where a control call changes what the parser reads.
+    /// Starts at 1. Increases when a control call changes what the parser reads.
     epoch: u64,
-    /// In a box of its own: generated code has its address.
+    /// In a box because generated code has its address.
     packets: Box<Packets>,
     context: Box<PassContext>,
 }
@@ -106,8 +105,8 @@ impl Native {
         &mut self.packets.pool
     }
 
-    /// Lets the context be about a packet: its frame, or what no parser took of it. Gives the packet's
-    /// block. What is behind the pointers is not touched otherwise before the generated code is done.
+    /// Points the context to a packet: to its frame, or, if `is_parsed`, to what the parser left. Returns the packet's
+    /// block. Nothing else may touch what the pointers lead to until the generated code returns.
     #[inline(always)]
     fn attach(&mut self, state: &mut State, handle: PacketHandle, is_parsed: bool) -> *mut u64 {
         let Packets { pool, current, .. } = &mut *self.packets;
@@ -128,7 +127,7 @@ impl Native {
         block
     }
 
-    /// Takes back what the pass has changed; the reason why it gave up the packet, if it did.
+    /// Stores the pass's results in the packet. Returns the reason if the pass aborted.
     #[inline]
     fn finish(&mut self, handle: PacketHandle) -> Option<DropReason> {
         let packet = self.packets.pool.same_mut(handle);
@@ -138,7 +137,7 @@ impl Native {
         Some(DropReason::ALL[failed])
     }
 
-    /// A clone whose block is as it is to be.
+    /// Completes a clone whose block is written.
     #[inline]
     fn cloned(&mut self, clone: PacketHandle, copies: CloneCopies) -> Clones {
         let packet = self.packets.pool.packet_mut(clone);
@@ -151,7 +150,7 @@ impl Native {
         }
     }
 
-    /// The packet that goes through egress: the handle's own, or a copy of it.
+    /// The packet to take through egress: the handle's own, or a copy if the handle stands for several.
     #[inline]
     fn one_of(&mut self, handle: PacketHandle) -> PacketHandle {
         let pool = &mut self.packets.pool;
@@ -175,7 +174,7 @@ fn truncation(bytes: Option<usize>) -> u64 {
     bytes.map_or(Requests::WHOLE, |bytes| bytes as u64)
 }
 
-/// An ingress clone's varbit fields of a list, cut to the width that its own parser found.
+/// Copies the varbit fields of a field list into an ingress clone, cut to the width that the clone's own parser found.
 fn keep_variable(ir: &Ir, layout: &Layout, list: FieldListId, (from, to): (&Packet, &mut Packet)) {
     for field in &ir.field_lists[list.index()].fields {
         let slot = layout.field(*field);
@@ -191,7 +190,7 @@ fn keep_variable(ir: &Ir, layout: &Layout, list: FieldListId, (from, to): (&Pack
     }
 }
 
-/// What was asked for at ingress was done there, but for some.
+/// The requests that egress inherits; ingress has carried out the others.
 #[inline]
 fn at_egress(requests: &Requests) -> Requests {
     Requests {
@@ -273,7 +272,7 @@ impl Engine for Native {
         let packet = self.packets.pool.packet_mut(clone);
         packet.vector.copy_from_slice(&self.blank);
         packet.ingress_bytes = input.ingress_bytes;
-        // Parsers may branch on the port, so the clone's has to see the same one.
+        // Parsers may branch on the port: the clone's parser must see the same one.
         let port = input.ingress_port.0.into();
         self.slots.ingress_port.set(&mut packet.vector, port);
         let block = self.attach(state, clone, false);
@@ -382,7 +381,7 @@ impl Engine for Native {
     }
 
     fn deparse(&mut self, state: &mut State, handle: PacketHandle) -> Result<usize, DropReason> {
-        // Nothing has changed since egress, unless another packet was looked at.
+        // The context is as egress left it, unless another packet was attached since.
         if self.packets.current != handle {
             self.attach(state, handle, true);
             self.context.requests = self.packets.pool.packet(handle).requests;

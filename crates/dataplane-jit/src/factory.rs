@@ -1,4 +1,4 @@
-//! Native engines, made when a program is set.
+//! Makes native engines when a program is set.
 
 use dataplane::{
     Digest, DropReason,
@@ -11,10 +11,8 @@ use dataplane::{
 
 use crate::{engine::Native, options::NativeOptions, program::NativeProgram};
 
-/// Makes native engines.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NativeFactory {
-    /// What they use.
     pub options: NativeOptions,
 }
 
@@ -34,7 +32,7 @@ impl EngineFactory for NativeFactory {
     }
 }
 
-/// The interpreter, where there is no native code for the machine at all.
+/// The interpreter, for machines without native code.
 struct Whole {
     engine: Box<dyn Engine>,
     reason: String,

@@ -1,5 +1,5 @@
-//! Constructs without native code: the packet's block becomes the interpreter's header vector, the
-//! interpreter runs the construct, and the block is written back.
+//! Runs constructs that have no native code: converts the packet's block to the interpreter's header vector, runs the
+//! interpreter, and writes the block back.
 #![expect(
     unsafe_code,
     reason = "the payload and the arguments are where generated code has them"
@@ -24,34 +24,32 @@ use crate::{
     vector::{self, Vector},
 };
 
-/// What the interpreter may be asked to run.
+/// What the interpreter can run for generated code.
 #[derive(Debug, Clone)]
 pub(crate) enum Interpretable {
     Primitive(Primitive),
     Condition(BoolExpr),
-    /// A number that the parser goes on by.
+    /// A number in the key of a parser state.
     Number(Expr),
     Operation(ParserOp),
-    /// The key of a table.
     Key,
 }
 
-/// A construct that is left to the interpreter.
 #[derive(Debug, Clone)]
 pub(crate) struct Construct {
     pub what: Interpretable,
-    /// The action it is in, for its arguments.
+    /// The action that contains it, for its arguments.
     pub action: Option<ActionId>,
 }
 
-/// The entry whose arguments a construct reads; null where there are none.
+/// The entry whose arguments a construct reads; null if there is none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arguments(*const u64);
 
 impl Arguments {
     /// # Safety
-    /// It leads to the words of an entry that runs the construct's action, which stay where they are as
-    /// long as this lives, or is null.
+    /// `entry` is null or leads to the words of an entry that runs the construct's action. The words stay in place as
+    /// long as this lives.
     pub(crate) unsafe fn new(entry: *const u64) -> Self {
         Self(entry)
     }
@@ -105,7 +103,7 @@ fn requests(asked: &Asked) -> Requests {
     }
 }
 
-/// Has the interpreter's view of the packet, and what of the state it needs.
+/// Calls `run` with the interpreter's form of the packet, then writes the changes back.
 fn interpreted<T>(
     world: World<'_>,
     mut vector: Vector,
@@ -145,7 +143,6 @@ fn interpreted<T>(
     result
 }
 
-/// Runs a construct with the interpreter's pass.
 pub(crate) fn with(
     world: World<'_>,
     vector: Vector,
@@ -161,7 +158,7 @@ pub(crate) fn with(
     })
 }
 
-/// The entry that a packet hits, by the interpreter's reading of the key.
+/// The entry that a packet hits; the interpreter computes the key.
 pub(crate) fn look_up(world: World<'_>, vector: Vector, table: TableId) -> Option<EntryIndex> {
     let none = Arc::default();
     interpreted(world, vector, none, |state, carried| {

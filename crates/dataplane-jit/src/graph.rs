@@ -1,18 +1,17 @@
-//! The order of nodes that lead to each other: those of a control, the states of a parser.
+//! The topological order of a graph: the nodes of a control, the states of a parser.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
     hash::Hash,
 };
 
-/// Those that are reached from a first one, each behind all that lead to it; none where a way leads
-/// back.
+/// The nodes that `start` leads to, each after all that lead to it. `None` if there is a cycle.
 pub(crate) fn topological<T: Copy + Eq + Hash>(
     start: Option<T>,
     next: impl Fn(T) -> Vec<T>,
 ) -> Option<Vec<T>> {
     let mut done = Vec::new();
-    // Whether it is done, or on the way.
+    // Whether a node is done; false while it is on the current path.
     let mut seen: HashMap<T, bool> = HashMap::new();
     let mut stack: Vec<(T, bool)> = start.map(|start| (start, false)).into_iter().collect();
     while let Some((node, is_left)) = stack.pop() {

@@ -1,16 +1,15 @@
-//! Where the packet state is: a flat block of words for each packet, laid out when a program is
-//! loaded.
+//! The layout of a packet's state: one flat block of words, laid out when a program is loaded.
 //!
-//! The block begins with what a pass always touches: validity (a byte a header), the `nextIndex` of
-//! stacks and the widths of varbit fields (32 bits each), then the fields of metadata, those that
-//! nobody reads last, then those of headers in the order of their ids, so that the elements of a
-//! stack stand at equal distances; the headers that are to be blank before the parser come first
-//! ([`crate::blank`]). All offsets are in bytes from the beginning of the block.
+//! The block begins with what every pass touches: one validity byte a header, then the `nextIndex` of each stack and
+//! the width of each varbit field (32 bits each). The metadata fields follow, those that nobody reads last. Then come
+//! the header fields in the order of the header ids, so that the elements of a stack are equally spaced; the headers
+//! that must be blank before the parser come first ([`crate::blank`]). All offsets are in bytes from the beginning of
+//! the block.
 //!
-//! A field is *unpacked*: as many 8-byte words as it needs, the lowest first; signed ones are
-//! sign-extended to whole words, others zero-extended. Or it is *packed*: it stays where it is on
-//! the wire, in a copy of its header's bytes at the beginning of the header's place. Which of the two
-//! is a matter of speed alone ([`crate::packing`]): every access works on both.
+//! A field is *unpacked* or *packed*. An unpacked field takes as many 8-byte words as it needs, the lowest first,
+//! sign-extended to whole words if it is signed and zero-extended otherwise. A packed field stays as it is on the wire,
+//! in a copy of its header's bytes at the beginning of the header's place. The choice is a matter of speed alone
+//! ([`crate::packing`]): every access works on both.
 
 use std::ops::Range;
 
@@ -24,31 +23,27 @@ use dataplane::{
 
 use crate::{blank::Blanks, packing::Packing};
 
-/// Bytes of a word.
 pub const WORD_BYTES: u32 = 8;
 
-/// Words that are kept of a checksum.
+/// Words kept for each checksum (`Layout::sum`).
 const SUM_WORDS: u32 = 2;
 
-/// Where a field is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// Of the lowest word; of a packed field, of its header's bytes.
+    /// Offset of the lowest word in bytes; of a packed field, of its header's bytes.
     pub offset: u32,
-    /// How many words hold the value.
     pub words: u32,
-    /// The width; for a varbit field the widest it can be.
+    /// The width; of a varbit field the maximum.
     pub bits: u32,
-    /// Whether the words are sign-extended.
     pub signed: bool,
-    /// A varbit field; its width is at [`Layout::variable_bits`].
+    /// Whether it is a varbit field; its current width is at [`Layout::variable_bits`].
     pub variable: bool,
-    /// Where the first bit of a packed field is, in bits from its header's bytes on.
+    /// Of a packed field: the offset of its first bit from the beginning of its header's bytes, in bits.
     pub packed: Option<u32>,
 }
 
 impl Slot {
-    /// A field that becomes words; varbit fields all have the same room.
+    /// Every varbit field gets room for `widest` bits.
     fn unpacked(field: &Field, offset: u32, widest: u32) -> Self {
         let bits = if field.variable { widest } else { field.bits };
         Self {
@@ -62,7 +57,6 @@ impl Slot {
     }
 }
 
-/// The layout of a program's packet state.
 #[derive(Debug, Clone)]
 pub struct Layout {
     slots: Vec<Slot>,
@@ -71,9 +65,9 @@ pub struct Layout {
     n_stacks: u32,
     variable_bits: u32,
     metadata: Range<u32>,
-    /// Where metadata begin that nobody reads.
+    /// Offset of the metadata that nobody reads.
     unread: u32,
-    /// Where the headers end that are to be blank before the parser.
+    /// End of the headers that must be blank before the parser.
     early: u32,
     late: Vec<HeaderId>,
     headers: Vec<Range<u32>>,
@@ -96,12 +90,12 @@ fn count(len: usize) -> u32 {
 }
 
 impl Layout {
-    /// Lays out the state of a program's packets, every field unpacked.
+    /// Lays out a program's packets with every field unpacked.
     pub fn new(ir: &Ir) -> Self {
         Self::with(ir, &Packing::none(ir), &Blanks::everything(ir), 0)
     }
 
-    /// Lays out the state of a program's packets, with room for so many sums of checksums.
+    /// Lays out a program's packets with this packing, and room for `n_sums` checksums.
     pub(crate) fn with(ir: &Ir, packing: &Packing, blanks: &Blanks, n_sums: usize) -> Self {
         let n_headers = count(ir.headers.len());
         let next_index = up_to_word(n_headers);
@@ -145,7 +139,7 @@ impl Layout {
             }
         }
         layout.sums = layout.size;
-        // The last packed field may be read with up to seven bytes behind it.
+        // A read of the last packed field may touch up to seven bytes after it.
         layout.size += (count(n_sums) * SUM_WORDS + 1) * WORD_BYTES;
         layout.blank = vec![0; layout.size as usize];
         for (valid, header) in layout.blank.iter_mut().zip(&ir.headers) {
@@ -154,7 +148,7 @@ impl Layout {
         layout
     }
 
-    /// Places all metadata behind what is there, what is read before what is not.
+    /// Appends all metadata: the fields that something reads, then the others.
     fn place_metadata(&mut self, ir: &Ir, blanks: &Blanks, widest: u32) {
         for is_read in [true, false] {
             for header in ir.headers.iter().filter(|header| header.metadata) {
@@ -172,7 +166,6 @@ impl Layout {
         self.metadata.end = self.size;
     }
 
-    /// Places a header behind what is there.
     fn place(&mut self, ir: &Ir, id: HeaderId, packing: &Packing, widest: u32) {
         let header = &ir.headers[id.index()];
         let start = self.size;
@@ -205,7 +198,7 @@ impl Layout {
         self.size as usize
     }
 
-    /// The block of a packet of which nothing is known: no header is valid, everything is zero.
+    /// The block of a new packet: only metadata is valid, everything else is zero.
     pub fn blank(&self) -> &[u8] {
         &self.blank
     }
@@ -216,12 +209,11 @@ impl Layout {
         [0..self.unread, headers].map(|bytes| words(&bytes))
     }
 
-    /// The headers that must be blank behind the parser where it did not extract them.
+    /// The headers that must be made blank after the parser if it did not extract them.
     pub(crate) fn late_headers(&self) -> &[HeaderId] {
         &self.late
     }
 
-    /// Whether something reads a field of metadata.
     pub(crate) fn is_read(&self, field: FieldId) -> bool {
         self.slots[field.index()].offset < self.unread
     }
@@ -232,18 +224,17 @@ impl Layout {
         [0..self.unread, headers].map(|bytes| words(&bytes))
     }
 
-    /// Where a field is.
     pub fn field(&self, field: FieldId) -> Slot {
         self.slots[field.index()]
     }
 
-    /// Where the byte is that says whether a header is valid: 0 or 1.
+    /// Offset of the byte that says whether a header is valid: 0 or 1.
     pub fn valid(&self, header: HeaderId) -> u32 {
         debug_assert!(count(header.index()) < self.n_headers);
         count(header.index())
     }
 
-    /// Where the `nextIndex` of a stack is: 32 bits.
+    /// Offset of the `nextIndex` of a stack: 32 bits.
     pub fn next_index(&self, stack: AnyStack) -> u32 {
         let index = match stack {
             AnyStack::Headers(stack) => count(stack.index()),
@@ -252,35 +243,34 @@ impl Layout {
         self.next_index + 4 * index
     }
 
-    /// Where the width of a header's varbit field is: 32 bits, in bits.
+    /// Offset of the current width, in bits, of a header's varbit field: a 32-bit number.
     pub fn variable_bits(&self, header: HeaderId) -> u32 {
         self.variable_bits + 4 * count(header.index())
     }
 
-    /// Where the fields of metadata are, all of them and nothing else.
+    /// The bytes of all metadata fields, which are contiguous.
     pub fn metadata(&self) -> Range<usize> {
         self.metadata.start as usize..self.metadata.end as usize
     }
 
-    /// Where everything of a header is but its validity and the width of its varbit field; nowhere
-    /// for metadata.
+    /// The bytes of a header's fields; empty for metadata. Its validity and the width of its varbit field are
+    /// elsewhere.
     pub fn header(&self, header: HeaderId) -> Range<u32> {
         self.headers[header.index()].clone()
     }
 
-    /// Where the copy of a header's bytes is, a whole number of words; empty where no field of it
-    /// is packed.
+    /// The bytes of a header's wire copy, a whole number of words; empty where no field of it is packed.
     pub fn packed(&self, header: HeaderId) -> Range<u32> {
         self.packed[header.index()].clone()
     }
 
-    /// Where what is kept of a checksum is: a word that is 0 where nothing is known, else the sum
-    /// plus 1; behind it a word with the length of the payload that is in the sum.
+    /// Offset of a checksum's two words: 0 while the sum is unknown, else the sum plus 1; then the length of the
+    /// payload that the sum includes.
     pub(crate) fn sum(&self, number: usize) -> u32 {
         self.sums + count(number) * SUM_WORDS * WORD_BYTES
     }
 
-    /// Bytes from an element of a stack to the next one, where they are all the same.
+    /// Bytes from one element of a stack to the next, if the distance is constant.
     pub fn stride(&self, ir: &Ir, stack: StackId) -> Option<u32> {
         let elements = &ir.stacks[stack.index()].elements;
         let starts = elements.iter().map(|it| self.header(*it).start);
@@ -293,8 +283,8 @@ impl Layout {
     }
 }
 
-/// Bits of the widest value that any varbit field can take: all get the same room, so that one
-/// may be copied into another.
+/// The maximum width of any varbit field, in bits. All varbit fields get this room, so that any may be copied into any
+/// other.
 fn widest_variable(ir: &Ir) -> u32 {
     let widths = ir.headers.iter().filter_map(|header| {
         header.variable_field?;

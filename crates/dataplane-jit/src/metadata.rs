@@ -1,4 +1,4 @@
-//! Where the metadata are that the engine reads or writes itself. All others are written by generated code ([`crate::passes`]).
+//! The metadata that the engine itself reads or writes. Generated code writes all others ([`crate::passes`]).
 
 use std::ops::Range;
 
@@ -10,14 +10,13 @@ use crate::{
     wire,
 };
 
-/// A field of metadata in the block, or one that a program leaves out or never reads: it is not
-/// written, and reads as 0.
+/// A metadata field in the block. A field that a program lacks or never reads is not written, and reads as 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MetadataSlot {
     word: u32,
-    /// None where there is no field.
+    /// 0 where there is no field.
     words: u32,
-    /// The bits of a number that a field of one word without a sign takes; 0 in any other.
+    /// The bits of a number that an unsigned field of one word takes; 0 for any other field.
     mask: u64,
     bits: u32,
     signed: bool,
@@ -77,7 +76,6 @@ impl MetadataSlot {
     }
 }
 
-/// Where they all are.
 #[derive(Debug, Clone)]
 pub(crate) struct MetadataSlots {
     pub egress_spec: MetadataSlot,
@@ -85,7 +83,7 @@ pub(crate) struct MetadataSlots {
     pub mcast_grp: MetadataSlot,
     pub egress_rid: MetadataSlot,
     pub priority: MetadataSlot,
-    /// Some header has a varbit field.
+    /// Whether some header has a varbit field.
     pub has_variable: bool,
 }
 

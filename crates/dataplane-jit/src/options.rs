@@ -1,37 +1,37 @@
-//! Which optimisations the native engine uses. Each can be turned off, so that its worth can be
-//! measured and its agreement with the interpreter tested alone.
+//! The optimisations of the native engine. Each can be turned off, to measure its worth and to test alone that it
+//! agrees with the interpreter.
 
-/// The optimisations; all are on by default. With all off the engine is what the benchmarks call
-/// naive: native code, nothing else.
+/// All optimisations are on by default. With all off the engine is what the benchmarks call naive: native code, nothing
+/// else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NativeOptions {
-    /// No checks for what is never set; loads that are known and writes of one action merged.
+    /// Leaves out checks whose outcome the program fixes, reuses field values that are in registers, and merges the
+    /// writes of an action.
     pub action_specialisation: bool,
-    /// What a control's tables found is kept for packets of equal inputs.
+    /// Caches what a control's tables found, for packets with equal inputs.
     pub microflow_cache: bool,
-    /// The same, for packets that differ in bits that no entry looks at.
+    /// Extends the cache to packets that differ only in bits that no entry looks at.
     pub megaflow_cache: bool,
-    /// Assignments that do the same to four sets of 32-bit fields are operations on vectors. Needs
-    /// action specialisation.
+    /// Runs assignments that do the same to four sets of 32-bit fields as vector operations. Needs action
+    /// specialisation.
     pub lane_vectorisation: bool,
-    /// Fields that nobody reads or writes are not extracted: their header's bytes are copied. Of
-    /// metadata and of what has to be blank, only what is read is written.
+    /// Copies the bytes of fields that nobody uses instead of extracting them. Writes metadata, and blanks fields, only
+    /// where something reads them.
     pub parser_specialisation: bool,
-    /// Fields that are seldom read or written are edited where they are among their header's bytes.
+    /// Edits seldom used fields in place, among their header's bytes.
     pub inline_editing: bool,
-    /// A checksum that was verified is updated from what has changed since.
+    /// Updates a verified checksum from the fields that changed since.
     pub incremental_checksum: bool,
-    /// Copies of one packet wait as one, and go through egress and deparser in one go; a packet
-    /// that finds nothing waiting goes from ingress to egress without a queue. One that recirculates
-    /// keeps its headers, neither deparsed nor parsed, where that is the same.
+    /// Queues the copies of one packet as one, and takes them through egress and deparser in one call. A packet that
+    /// finds empty queues goes from ingress to egress without queueing. A recirculated packet keeps its headers,
+    /// neither deparsed nor parsed, where the outcome is the same.
     pub fanout_fusion: bool,
-    /// Frames that wait together are parsed some ahead of their turn, and their records in the ingress
-    /// control's flow cache are prefetched, which may have more records then. Needs a flow cache,
-    /// parser specialisation and fan-out fusion.
+    /// Parses waiting frames a few frames ahead and prefetches their records in the ingress control's flow cache, which
+    /// may then have more records. Needs a flow cache, parser specialisation and fan-out fusion.
     pub flow_prefetch: bool,
 }
 
-/// The name of an optimisation, and where its switch is.
+/// The name of an optimisation, and its field.
 type Switch = (&'static str, fn(&mut NativeOptions) -> &mut bool);
 
 const SWITCHES: [Switch; 9] = [
@@ -47,10 +47,8 @@ const SWITCHES: [Switch; 9] = [
 ];
 
 impl NativeOptions {
-    /// Every optimisation.
     pub const ALL: Self = Self::each(true);
 
-    /// None of the optimisations.
     pub const NAIVE: Self = Self::each(false);
 
     /// The names of the optimisations, as options and result files write them.
@@ -78,7 +76,7 @@ impl NativeOptions {
         }
     }
 
-    /// The switch of a name of [`NativeOptions::NAMES`].
+    /// `None` if [`NativeOptions::NAMES`] lacks the name.
     pub fn by_name_mut(&mut self, name: &str) -> Option<&mut bool> {
         let switch = SWITCHES.iter().find(|(its, _)| *its == name);
         switch.map(|(_, of)| of(self))

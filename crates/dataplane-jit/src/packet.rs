@@ -1,12 +1,11 @@
-//! The pool: packets inside the native engine, and the bytes that they carry.
+//! The packet pool of the native engine, and the bytes that packets carry.
 //!
-//! A packet's frame is its *head*, bytes that belong to this packet alone, and behind it its
-//! *payload*, a part of a buffer that clones and replicas share. A frame that just came in has no
-//! head; the deparser writes one, and never touches the payload. Of a parsed packet the first
-//! [`Packet::consumed`] bytes stand in the vector; what follows is its rest.
+//! A packet's frame is its *head*, bytes that belong to this packet alone, and its *payload*, a part of a buffer that
+//! clones and replicas share. A new frame has no head; the deparser writes one, and never touches the payload. The
+//! first [`Packet::consumed`] bytes of a parsed packet are in the vector; the bytes after them are its rest.
 //!
-//! Packets and buffers are reused last in, first out, so that a burst's stay in the cache. Not
-//! here: what the vector's words mean ([`crate::layout`]).
+//! Packets and buffers are reused last in, first out, so that a burst's stay in the cache. What the vector's words mean
+//! is elsewhere ([`crate::layout`]).
 #![expect(
     unsafe_code,
     reason = "a payload is found without a look at its buffer, pass by pass"
@@ -18,29 +17,29 @@ use dataplane::engine::{PacketHandle, PayloadIds};
 
 use crate::context::Requests;
 
-/// Bytes behind every piece of a frame that may be read, and written in a head, though they are
-/// not part of it: generated code moves eight bytes at a time.
+/// Bytes after every piece of a frame that generated code may read, and write in a head, though they are not part of
+/// it: it moves eight bytes at a time.
 pub(crate) const SLACK_BYTES: usize = 16;
 
-/// Bytes of a buffer: a frame of an Ethernet link with its tags, and the slack.
+/// Bytes of a buffer: an Ethernet frame with its tags, and the slack.
 const BUFFER_BYTES: usize = 2048;
 
-/// Frames begin with a line of the cache, as they do in the memory of a port that they are copied to:
-/// then no load of the copy is across two lines.
+/// Frames begin on a cache line, as in the memory of the port that they are copied to: then no load of the copy crosses
+/// a line.
 const LINE_BYTES: usize = 64;
 
-/// Spare buffers that hold longer frames; beyond them they are freed, so that a burst of long
-/// frames does not keep its memory for ever.
+/// Spare buffers for longer frames, at most. Further ones are freed, so that a burst of long frames does not keep its
+/// memory for ever.
 const SPARE_LONG_BUFFERS_MAX: usize = 256;
 
-/// Spare packets that keep their memory: those of the largest group and as many again.
+/// Spare packets that keep their memory, at most: those of the largest group and as many again.
 const SPARE_PACKETS_MAX: usize = 16_384;
 
 /// A frame's bytes as they came in.
 #[derive(Default)]
 struct Buffer {
     memory: Box<[u8]>,
-    /// Where the bytes begin.
+    /// Offset of the bytes in `memory`.
     start: usize,
     users: u32,
 }
@@ -55,7 +54,6 @@ impl Buffer {
         }
     }
 
-    /// What it has room for.
     fn len(&self) -> usize {
         self.memory.len().saturating_sub(LINE_BYTES)
     }
@@ -65,15 +63,14 @@ impl Buffer {
     }
 }
 
-/// The part of a buffer that is one packet's.
+/// One packet's part of a buffer.
 #[derive(Clone, Copy)]
 struct Payload {
     buffer: u32,
-    /// The bytes of a buffer stay where they are as long as it has users, of which the packet is
-    /// one; nobody writes them then.
+    /// The bytes stay in place and nobody writes them as long as the buffer has users; the packet is one.
     first: *const u8,
     len: usize,
-    /// Of the buffer's bytes, as long as it has users.
+    /// Identifies the buffer's bytes as long as it has users.
     id: u64,
 }
 
@@ -97,7 +94,7 @@ impl Payload {
         unsafe { std::slice::from_raw_parts(self.first, self.len) }
     }
 
-    /// Leaves out bytes at the beginning, as many as there are at most.
+    /// Removes bytes at the beginning, at most all.
     fn skip(&mut self, bytes: usize) {
         let bytes = bytes.min(self.len);
         // SAFETY: that is at most one behind the last byte.
@@ -106,8 +103,8 @@ impl Payload {
     }
 }
 
-/// A packet: bytes, header vector, and what goes along with it from pass to pass. It begins a cache
-/// line: what is across two of them is read slowly just after it was written.
+/// A packet: bytes, header vector, and its state between passes. Aligned to a cache line: a value across two lines is
+/// slow to read just after it was written.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Packet {
@@ -118,27 +115,24 @@ pub(crate) struct Packet {
     payload: Payload,
     /// Bytes of the frame that the parser took.
     pub consumed: usize,
-    /// The packet comes to ingress again, and keeps of its vector a field list: its code.
+    /// Code of the field list that the packet keeps when it comes to ingress again.
     pub kept_list: u32,
-    /// The engine's epoch when the first half of its ingress pass ran ahead of its turn, and the second
-    /// has not run; or 0.
+    /// The engine's epoch when the first half of ingress ran ahead, if the second half has not run; otherwise 0.
     pub parsed_ahead: u64,
-    /// Packets that the handle stands for: this one, and copies that are not made yet. None once it
-    /// has ended.
+    /// Packets that the handle stands for: this one, and copies that are not made yet. 0 once it has ended.
     pub copies: u32,
-    /// What primitives asked for.
     pub requests: Requests,
-    /// The packet has recirculated, and its headers stand in a vector alone, as the deparser would
-    /// write them: the length of the frame. Its first [`Packet::consumed`] bytes are old ones.
+    /// Length of the frame of a recirculated packet whose headers are in the vector alone, as the deparser would write
+    /// them. The first [`Packet::consumed`] bytes are old ones then.
     pub unwritten: Option<usize>,
-    /// What `packet_length` says in egress.
+    /// The value of `packet_length` in egress.
     pub packet_length: i64,
-    /// What counters count as the packet's length.
+    /// The packet's length as counters count it.
     pub ingress_bytes: usize,
 }
 
 impl Packet {
-    /// Nothing has happened to it.
+    /// Resets what an earlier packet left.
     #[inline]
     fn begin(&mut self) {
         self.head_len = 0;
@@ -149,7 +143,7 @@ impl Packet {
         self.copies = 1;
     }
 
-    /// Its frame becomes what another's is from some byte on.
+    /// Takes over the frame of another packet from byte `from` on.
     #[inline]
     fn begin_as(&mut self, other: &Packet, from: usize) {
         self.begin();
@@ -167,28 +161,26 @@ impl Packet {
         self.ingress_bytes = other.ingress_bytes;
     }
 
-    /// The frame in its two pieces: its head, and what it shares with clones and replicas.
+    /// The frame in its two pieces: its head, and the payload that it shares with clones and replicas.
     #[inline]
     pub(crate) fn frame(&self) -> [&[u8]; 2] {
         [&self.head[..self.head_len], self.payload.bytes()]
     }
 
-    /// Length of the frame.
     pub(crate) fn frame_len(&self) -> usize {
         self.head_len + self.payload.len
     }
 
-    /// Length of what stands behind the head.
     pub(crate) fn payload_len(&self) -> usize {
         self.payload.len
     }
 
-    /// Length of what no parser took.
+    /// Length of what the parser did not consume.
     pub(crate) fn rest_len(&self) -> usize {
         self.frame_len() - self.consumed
     }
 
-    /// What no parser took, in its two pieces.
+    /// What the parser did not consume, in its two pieces.
     #[inline]
     pub(crate) fn rest(&self) -> [&[u8]; 2] {
         match self.head.get(self.consumed..self.head_len) {
@@ -197,8 +189,8 @@ impl Packet {
         }
     }
 
-    /// Where the deparser writes the headers, `len` bytes and [`SLACK_BYTES`] more if it likes: at
-    /// once into the head, unless some of the rest is there.
+    /// Where the deparser writes `len` bytes of headers, and up to [`SLACK_BYTES`] more: directly into the head, unless
+    /// a part of the rest is there.
     #[inline]
     pub(crate) fn deparse_into(&mut self, scratch: &mut Vec<u8>, len: usize) -> *mut u8 {
         let bytes = match self.consumed < self.head_len {
@@ -209,7 +201,7 @@ impl Packet {
         bytes.as_mut_ptr()
     }
 
-    /// The frame becomes the first `len` bytes that the deparser wrote, then the rest.
+    /// Makes the frame the first `len` bytes that the deparser wrote, then the rest.
     #[inline]
     pub(crate) fn deparsed(&mut self, scratch: &mut Vec<u8>, len: usize) {
         if self.consumed < self.head_len {
@@ -222,7 +214,7 @@ impl Packet {
         self.unwritten = None;
     }
 
-    /// The head becomes the first `len` bytes of another, then what of its own no parser took.
+    /// Makes the head the first `len` bytes of `other`, then the unconsumed part of the old head.
     #[cold]
     fn put_in_front(&mut self, other: &mut Vec<u8>, len: usize) {
         let rest = &self.head[self.consumed..self.head_len];
@@ -233,14 +225,13 @@ impl Packet {
         self.head_len = head_len;
     }
 
-    /// Cuts the frame.
     pub(crate) fn truncate_frame(&mut self, len: usize) {
         self.payload.len = self.payload.len.min(len.saturating_sub(self.head_len));
         self.head_len = self.head_len.min(len);
     }
 }
 
-/// Every packet and every buffer of an engine.
+/// All packets and buffers of an engine.
 pub(crate) struct Pool {
     packets: Vec<Packet>,
     spare_packets: Vec<u32>,
@@ -248,13 +239,12 @@ pub(crate) struct Pool {
     spare_buffers: Vec<u32>,
     n_spare_long: usize,
     payload_ids: PayloadIds,
-    /// Where the deparser writes.
+    /// Where the deparser writes while the head is in use.
     scratch: Vec<u8>,
     vector_words: usize,
 }
 
 impl Pool {
-    /// An empty pool of packets whose vectors have so many words.
     pub(crate) fn new(vector_words: usize) -> Self {
         Self {
             packets: Vec::new(),
@@ -269,7 +259,7 @@ impl Pool {
     }
 
     /// # Panics
-    /// There is no such packet, or it has ended: its block and its bytes may be gone.
+    /// The packet does not exist or has ended: its block and its bytes may be gone.
     #[inline]
     pub(crate) fn packet(&self, handle: PacketHandle) -> &Packet {
         let packet = &self.packets[handle.0 as usize];
@@ -285,19 +275,19 @@ impl Pool {
         packet
     }
 
-    /// A packet that this call of the engine has had from [`Pool::packet`]; it is not checked again.
+    /// A packet that this call of the engine already got from [`Pool::packet`]. Not checked again.
     #[inline]
     pub(crate) fn same_mut(&mut self, handle: PacketHandle) -> &mut Packet {
         &mut self.packets[handle.0 as usize]
     }
 
-    /// As [`Pool::same_mut`], and where else the deparser may write.
+    /// As [`Pool::same_mut`], with the other place where the deparser may write.
     #[inline]
     pub(crate) fn with_scratch(&mut self, handle: PacketHandle) -> (&mut Packet, &mut Vec<u8>) {
         (&mut self.packets[handle.0 as usize], &mut self.scratch)
     }
 
-    /// Two packets, of which the first is written from the second.
+    /// `None` if both are the same packet.
     pub(crate) fn pair_mut(
         &mut self,
         first: PacketHandle,
@@ -308,7 +298,7 @@ impl Pool {
         Some((first, second))
     }
 
-    /// A packet with a frame's bytes; its vector holds whatever it held.
+    /// A new packet with a copy of a frame. Its vector holds old values.
     pub(crate) fn receive(&mut self, frame: &[u8]) -> PacketHandle {
         let buffer = self.take_buffer(frame.len());
         let bytes = &mut self.buffers[buffer as usize].bytes_mut()[..frame.len()];
@@ -327,21 +317,21 @@ impl Pool {
         handle
     }
 
-    /// A packet with another's frame, as it was before the parser; the payload is shared, the
-    /// vector holds whatever it held.
+    /// A new packet with another's frame as it was before the parser. They share the payload; the vector holds old
+    /// values.
     pub(crate) fn share_frame(&mut self, of: PacketHandle) -> PacketHandle {
         self.packet(of);
         self.share(of, 0)
     }
 
-    /// A packet with another's rest; the payload is shared, the vector holds whatever it held.
+    /// A new packet with another's rest. They share the payload; the vector holds old values.
     pub(crate) fn share_rest(&mut self, of: PacketHandle) -> PacketHandle {
         let consumed = self.packet(of).consumed;
         self.share(of, consumed)
     }
 
-    /// One of the packets that a handle stands for, which is one less then: a packet with its rest
-    /// and its requests, and with what `copy_block` takes of the vector.
+    /// Splits one packet off a handle that stands for several. It has the rest, the requests, and what `copy_block`
+    /// takes of the vector.
     #[inline]
     pub(crate) fn replicate(
         &mut self,
@@ -406,13 +396,13 @@ impl Pool {
         id
     }
 
-    /// Ends a packet, or one of those that a handle stands for.
+    /// Ends the packet, or one of those that a handle stands for.
     #[inline]
     pub(crate) fn discard(&mut self, handle: PacketHandle) {
         self.discard_many(handle, 1);
     }
 
-    /// Ends so many of the packets that a handle stands for.
+    /// Ends `n_packets` of the packets that a handle stands for.
     #[inline]
     pub(crate) fn discard_many(&mut self, handle: PacketHandle, n_packets: u32) {
         let packet = self.packet_mut(handle);
@@ -423,7 +413,7 @@ impl Pool {
         }
     }
 
-    /// What no parser took of a packet stands in one piece, where some of it stood in the head.
+    /// Moves a packet's rest into one piece if a part of it is in the head.
     pub(crate) fn gather_rest(&mut self, handle: PacketHandle) {
         let packet = self.packet(handle);
         if packet.consumed < packet.head_len {
@@ -439,8 +429,8 @@ impl Pool {
         }
     }
 
-    /// A packet that is a frame gets a payload of its own, which `write` leaves in front of `len` bytes:
-    /// given the head, the bytes, and the payload as it is, it says how many there are.
+    /// Gives a deparsed packet a payload of its own, of up to `len` bytes. `write` gets the head, the new bytes and the
+    /// old payload, and returns how many bytes it wrote.
     pub(crate) fn put_payload<E>(
         &mut self,
         handle: PacketHandle,
@@ -481,10 +471,9 @@ impl Pool {
         self.leave_buffer(id);
     }
 
-    /// A buffer has one user less.
     fn leave_buffer(&mut self, id: u32) {
         let buffer = &mut self.buffers[id as usize];
-        // Packets that are there point to the bytes of a buffer that has users.
+        // Live packets point to the bytes of a buffer that has users.
         buffer.users -= 1;
         if buffer.users > 0 {
             return;
@@ -499,25 +488,24 @@ impl Pool {
         self.spare_buffers.push(id);
     }
 
-    /// The frame in its two pieces.
     #[inline]
     pub(crate) fn frame(&self, handle: PacketHandle) -> [&[u8]; 2] {
         self.packet(handle).frame()
     }
 
-    /// Of which bytes the second piece is a part.
+    /// Identifies the bytes that the payload is a part of.
     #[inline]
     pub(crate) fn payload_id(&self, handle: PacketHandle) -> u64 {
         self.packet(handle).payload.id
     }
 
-    /// The first bytes of the frame that stand in one piece, [`SLACK_BYTES`] readable behind them.
+    /// The first contiguous bytes of the frame, with [`SLACK_BYTES`] readable after them.
     pub(crate) fn front(&self, handle: PacketHandle) -> &[u8] {
         let [head, payload] = self.frame(handle);
         if head.is_empty() { payload } else { head }
     }
 
-    /// Makes the first `len` bytes of a frame stand in one piece; the frame has as many.
+    /// Makes the first `len` bytes of a frame contiguous; the frame has as many.
     pub(crate) fn pull(&mut self, handle: PacketHandle, len: usize) {
         let packet = &mut self.packets[handle.0 as usize];
         if packet.head_len == 0 || len <= packet.head_len {
@@ -536,7 +524,6 @@ fn is_long(buffer: &Buffer) -> bool {
     buffer.len() > BUFFER_BYTES
 }
 
-/// Makes room for so many bytes and the slack.
 fn reserve(bytes: &mut Vec<u8>, len: usize) {
     if bytes.len() < len + SLACK_BYTES {
         bytes.resize((len + SLACK_BYTES).next_power_of_two(), 0);
@@ -551,7 +538,7 @@ mod tests {
         pool.replicate(of, |copy, original| copy.copy_from_slice(original))
     }
 
-    /// A packet whose parser took the first two bytes, standing for so many.
+    /// A packet whose parser took the first two bytes; its handle stands for `copies` packets.
     fn packet(pool: &mut Pool, frame: &[u8], copies: u32) -> PacketHandle {
         let handle = pool.receive(frame);
         let packet = pool.packet_mut(handle);

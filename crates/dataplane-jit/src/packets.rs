@@ -1,4 +1,4 @@
-//! The packets of an engine, and where the functions that generated code calls find them.
+//! The packets of an engine, and how functions that generated code calls find them.
 #![expect(
     unsafe_code,
     reason = "generated code hands over pointers to the context"
@@ -12,15 +12,15 @@ use crate::{
     packet::{Packet, Pool},
 };
 
-/// The packets of an engine, and which one a pass is about.
+/// The packets of an engine, and the current one.
 pub(crate) struct Packets {
     pub pool: Pool,
-    /// Whose bytes the context points to. The block of a pass may be that of a copy which is no packet.
+    /// The packet whose bytes the context points to. The pass may run on the block of a copy that is not in the pool.
     pub current: PacketHandle,
     pub layout: Layout,
 }
 
-/// The engine's packets and the switch's state.
+/// The context, the engine's packets and the switch's state.
 ///
 /// # Safety
 /// The context is that of a running pass: its pointers are good and nobody else uses what they
@@ -38,7 +38,7 @@ pub(crate) unsafe fn world<'a>(
     }
 }
 
-/// Lets the context point to what no parser took of a packet; what stands in one piece is the second.
+/// Points the context to what the parser did not consume. A contiguous rest becomes the second piece.
 #[inline]
 pub(crate) fn point_to_rest(context: &mut PassContext, packet: &Packet) {
     let pieces = match packet.rest() {
@@ -48,7 +48,7 @@ pub(crate) fn point_to_rest(context: &mut PassContext, packet: &Packet) {
     point(context, pieces);
 }
 
-/// Lets the context point to the two pieces of a frame, or of its rest.
+/// Points the context to the two pieces of a frame, or of its rest.
 #[inline]
 pub(crate) fn point(context: &mut PassContext, [head, payload]: [&[u8]; 2]) {
     context.head = head.as_ptr();
@@ -60,7 +60,7 @@ pub(crate) fn point(context: &mut PassContext, [head, payload]: [&[u8]; 2]) {
 /// The pieces that a context points to.
 ///
 /// # Safety
-/// They are there.
+/// The context's pointers and lengths describe bytes that live, and that nobody writes, while the pieces are used.
 pub(crate) unsafe fn pieces<'a>(context: &PassContext) -> [&'a [u8]; 2] {
     let piece = |start: *const u8, len: u64| match len {
         0 => &[][..],

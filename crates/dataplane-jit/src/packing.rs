@@ -1,10 +1,10 @@
-//! Which fields stay packed, where they are on the wire, and which become words.
+//! Decides which fields stay packed, as they are on the wire, and which become words.
 //!
-//! A packed field costs nothing in the parser and the deparser, which copy its header's bytes; each
-//! access of it costs a little more: bytes turned around, bits shifted. So what nobody reads or
-//! writes is not extracted (`parser-specialisation`), and what is read or written seldom is edited
-//! where it is in the packet's head (`inline-editing`); what is used often is made a word once and
-//! put back once, which PISCES calls post-pipeline editing. Nothing but speed depends on it.
+//! A packed field costs nothing in the parser and the deparser, which copy its header's bytes; each access of it costs
+//! a little more, for byte swaps and shifts. So a field that nobody reads or writes is not extracted
+//! (`parser-specialisation`), and a field that is seldom read or written is edited in place in the packet's head
+//! (`inline-editing`). A field that is used often becomes a word once and is put back once, which PISCES calls
+//! post-pipeline editing. Only speed depends on the choice.
 
 use std::collections::HashMap;
 
@@ -18,13 +18,12 @@ use crate::{
 /// The widest packed field: four words.
 pub(crate) const PACKED_BITS_MAX: u32 = 256;
 
-/// Which fields are packed.
 pub(crate) struct Packing {
     packed: Vec<bool>,
 }
 
-/// What one access costs more than that of a word, and what parser and deparser each pay for a
-/// word, in instructions.
+/// Costs in instructions: how much more an access costs than that of a word, and what parser and deparser each pay for
+/// a word.
 struct Cost {
     read: u32,
     write: u32,
@@ -32,7 +31,7 @@ struct Cost {
 }
 
 impl Cost {
-    /// By the shape of the field: a number that the processor loads in one piece, whole bytes, bits.
+    /// By the field's shape: a number that the processor loads at once, whole bytes, or bits.
     fn of(start: u32, bits: u32) -> Self {
         let [read, write, conversion] = match (start % 8, bits) {
             (0, 8) => [0, 0, 2],
@@ -48,26 +47,25 @@ impl Cost {
     }
 }
 
-/// What is known of the fields of one type at one position, all its headers together.
+/// The fields at one position in all headers of one type.
 #[derive(Default, Clone, Copy)]
 struct Kind {
     accesses: Counted,
     n_headers: u32,
-    /// Parser and deparser, as far as they touch it.
+    /// How many of parser and deparser touch it.
     n_conversions: u32,
-    /// Must be a word.
+    /// Whether it must be a word.
     is_fixed: bool,
 }
 
 impl Packing {
-    /// Every field is unpacked.
     pub(crate) fn none(ir: &Ir) -> Self {
         Self {
             packed: vec![false; ir.fields.len()],
         }
     }
 
-    /// What a program is best off with.
+    /// Chooses what costs the program least.
     pub(crate) fn choose(ir: &Ir, options: NativeOptions) -> Self {
         let mut packing = Self::none(ir);
         if !options.parser_specialisation && !options.inline_editing {
@@ -106,15 +104,14 @@ fn is_better_packed(options: NativeOptions, kind: Kind, cost: &Cost, bits: u32) 
     if reads + writes == 0 {
         return options.parser_specialisation;
     }
-    // The estimate is that a packet passes every second place in the program that names the field.
-    // A conversion converts each word of the field.
+    // Assumes that a packet passes every second place in the program that names the field. A conversion converts each
+    // word of the field.
     let per_header = |count: u32| count.div_ceil(kind.n_headers.max(1));
     let packed = per_header(reads) * cost.read + per_header(writes) * cost.write;
     let unpacked = 2 * cost.conversion * kind.n_conversions * bits.div_ceil(64);
     options.inline_editing && packed <= unpacked
 }
 
-/// The headers that the parser extracts.
 fn extracted(ir: &Ir) -> Vec<HeaderId> {
     let mut all = Vec::new();
     for op in ir.parser.states.iter().flat_map(|state| &state.ops) {
@@ -149,7 +146,7 @@ fn kinds(ir: &Ir) -> HashMap<(usize, u32), Kind> {
             kind.is_fixed |= !may_be_packed(header);
         }
     }
-    // What a field list keeps is copied from vector to vector as words.
+    // Field lists are copied from vector to vector as words.
     for field in ir.field_lists.iter().flat_map(|list| &list.fields) {
         let header = &ir.headers[ir.fields[field.index()].header.index()];
         let offset = field.0 - header.fields.start;

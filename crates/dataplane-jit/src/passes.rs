@@ -2,17 +2,16 @@
 //!
 //! | function | what it does |
 //! |---|---|
-//! | `arrive` | a frame that has come in: ingress metadata, parser, checksum verification, ingress control |
-//! | `begin` and `go_on` | the same in two halves, so that the first can run ahead of the packet's turn |
+//! | `arrive` | a new frame: ingress metadata, parser, checksum verification, ingress control |
+//! | `begin` and `go_on` | the same in two halves, so that the first can run ahead |
 //! | `arrive_again` | a frame that was resubmitted or recirculated |
-//! | `arrive_headers` | a packet that was recirculated and whose headers stand in a block |
+//! | `arrive_headers` | a recirculated packet whose headers are in a block |
 //! | `depart` | egress metadata, egress control and, where the packet leaves as it is, the deparser |
-//! | `copy`, `clone` | what of a packet's block a replica or a clone gets |
+//! | `copy`, `clone` | the part of a packet's block that a replica or a clone gets |
 //!
-//! v1model's metadata are written in two places, both here: [`start_ingress`] and [`start_egress`].
-//! Which of them a program reads is known when it is loaded, so each is one store or none. What a
-//! pass comes to that is rare (a clone, a drop, a multicast group) stands in the context, and the
-//! engine reads it there ([`crate::engine`]).
+//! [`start_ingress`] and [`start_egress`] write all of v1model's metadata. Which fields a program reads is known when
+//! it is loaded, so each is one store or none. A rare outcome of a pass (a clone, a drop, a multicast group) is in the
+//! context, where the engine reads it ([`crate::engine`]).
 #![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
 mod blocks;
@@ -36,30 +35,30 @@ use crate::{
     frames::{Frames, bits},
 };
 
-/// The context, which points to the frame; the packet's block, whatever is in it; the port and the
-/// time, in nanoseconds, of the arrival. Gives [`Plain`], or [`NOT_PLAIN`].
+/// Takes the context, which points to the frame; the packet's block, with any contents; the port; the time of arrival
+/// in nanoseconds. Returns [`Plain`] or [`NOT_PLAIN`].
 pub(crate) type Arrive = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64) -> u64;
 
-/// The first half of [`Arrive`]: everything before the ingress control, and where records are
-/// prefetched, that of the packet's flow.
+/// The first half of [`Arrive`]: everything before the ingress control. Prefetches the record of the packet's flow if
+/// records are prefetched.
 pub(crate) type Begin = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64);
 
-/// The second half: the context, which points to what the parser left; the packet's block. Gives what
-/// [`Arrive`] gives.
+/// The second half. Takes the context, which points to what the parser left, and the packet's block. Returns what
+/// [`Arrive`] returns.
 pub(crate) type GoOn = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u64;
 
-/// The context, which points to the frame; the packet's new block, whatever is in it; its old one; the
-/// length of the frame; the code of the field list that it keeps ([`Requests::list_code`]); and its
-/// [`InstanceType`]. Gives what [`Arrive`] gives.
+/// Takes the context, which points to the frame; the packet's new block, with any contents; its old block; the length
+/// of the frame; the code of the field list that it keeps ([`Requests::list_code`]); and its [`InstanceType`]. Returns
+/// what [`Arrive`] returns.
 pub(crate) type ArriveAgain =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64, u64, u64, u64) -> u64;
 
-/// The same of a recirculated packet whose headers stand in the old block, and to what follows them the
-/// context points. Gives what [`Arrive`] gives, or [`NOT_PARSED`].
+/// The same for a recirculated packet whose headers are in the old block; the context points to what follows them.
+/// Returns what [`Arrive`] returns, or [`NOT_PARSED`].
 pub(crate) type ArriveHeaders =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64, u64, u64) -> u64;
 
-/// What most passes come to: the packet goes to one port, and nothing else is to be done.
+/// The usual result of a pass: the packet goes to one port, and there is nothing else to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Plain(pub u64);
 
@@ -77,51 +76,49 @@ impl Plain {
     }
 }
 
-/// What an ingress pass gives that came to something else, which is in the context and the block.
+/// The result of an ingress pass with any other outcome, which is in the context and the block.
 pub(crate) const NOT_PLAIN: u64 = u64::MAX;
 
-/// What [`ArriveHeaders`] gives where the headers have to become bytes first; nothing outside of the
-/// new block and the context has changed then.
+/// The result of [`ArriveHeaders`] where the headers must become bytes first. Only the new block and the context have
+/// changed then.
 pub(crate) const NOT_PARSED: u64 = u64::MAX - 1;
 
-/// The context; the packet's block; what the traffic manager knows, and of it how the packet came to
-/// be; where the headers go, or null. Gives how many bytes of headers it has written, or
-/// [`NOT_WRITTEN`]: the packet is dropped, cloned, cut or recirculated, or was not to be written.
+/// Takes the context; the packet's block; the traffic manager's input; the instance type in it; where the headers go,
+/// or null. Returns the length of the headers that it wrote, or [`NOT_WRITTEN`] if the packet is dropped, cloned,
+/// truncated or recirculated, or has no room for its headers.
 pub(crate) type Depart =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const EgressInput, u64, *mut u8) -> u64;
 
-/// The block of a packet's copy, and the packet's own: copies what a copy needs.
+/// Takes the block of a packet's copy, and the packet's own. Copies what a copy needs.
 pub(crate) type CopyBlock = unsafe extern "C" fn(*mut u64, *const u64);
 
-/// The block of a packet's clone, and the packet's own; the code of a field list
-/// ([`Requests::clone_list`]): copies the headers and the fields of the list; an ingress clone, whose
-/// headers are parsed already, gets the list alone.
+/// Takes the block of a packet's clone, the packet's own, and the code of a field list ([`Requests::clone_list`]).
+/// Copies the headers and the fields of the list. An ingress clone, whose headers are parsed already, gets the list
+/// alone.
 pub(crate) type CloneBlock = unsafe extern "C" fn(*mut u64, *const u64, u64);
 
-/// What [`Depart`] gives where the packet's headers are not bytes now.
+/// The result of [`Depart`] if the packet's headers are not written.
 pub(crate) const NOT_WRITTEN: u64 = u64::MAX;
 
-/// What the passes consist of.
 pub(crate) struct Parts {
     pub parse: FuncId,
     pub verify: Option<FuncId>,
     pub ingress: FuncId,
-    /// The number of the control's flow cache, if records are prefetched.
+    /// The number of the control's flow cache, if its records are prefetched.
     pub prefetched: Option<usize>,
     pub egress: FuncId,
     pub deparse: FuncId,
-    /// The parser over headers that are not bytes.
+    /// The parser that takes headers from a block.
     pub reparse: Option<FuncId>,
 }
 
-/// Whether a packet's parser and verification may run before another's controls, and are to.
+/// Whether a packet's parser and verification may run before another packet's controls, and the options want it.
 pub(crate) fn may_prefetch(unit: &Unit<'_>, frames: &Frames) -> bool {
     let options = &unit.options;
     let is_asked = options.flow_prefetch && options.fanout_fusion && options.parser_specialisation;
     is_asked && frames.is_stateless
 }
 
-/// The functions.
 #[derive(Clone, Copy)]
 pub(crate) struct PassCode {
     pub arrive: Arrive,
@@ -135,7 +132,7 @@ pub(crate) struct PassCode {
     pub clone_metadata: CloneBlock,
 }
 
-/// The same before they have addresses.
+/// The ids of these functions, before they have addresses.
 pub(crate) struct Passes {
     arrive: FuncId,
     begin: FuncId,
@@ -149,7 +146,6 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
-    /// Writes the functions.
     pub(crate) fn define(unit: &mut Unit<'_>, parts: &Parts) -> Result<Self, CompileError> {
         let word = Some(types::I64);
         Ok(Self {
@@ -194,7 +190,6 @@ impl Passes {
         })
     }
 
-    /// The finished functions.
     pub(crate) fn code(&self, code: &Code) -> PassCode {
         // SAFETY: the functions were written with these parameters and results.
         unsafe {
@@ -213,12 +208,12 @@ impl Passes {
     }
 }
 
-/// The values that a function is given beyond context and block: as many as it was declared with.
+/// The parameters of a function after context and block, as many as it was declared with.
 fn given<const N: usize>(more: &[Value]) -> [Value; N] {
     more.try_into().expect("as many as were declared")
 }
 
-/// What a frame that has come in goes through before the ingress control.
+/// The pass of a new frame up to the ingress control.
 fn begin_pass(e: &mut Emit<'_, '_, '_>, parts: &Parts, [port, arrived]: [Value; 2]) {
     let metadata = &e.ir().metadata;
     let len = e.load_context(types::I64, offset_of!(PassContext, payload_len));
@@ -237,7 +232,7 @@ fn begin_pass(e: &mut Emit<'_, '_, '_>, parts: &Parts, [port, arrived]: [Value; 
     say_what_was_parsed(e, parts);
 }
 
-/// The metadata a packet has when it comes to the parser: `how` writes what depends on how it comes.
+/// Writes the metadata with which a packet starts ingress; `how` writes what depends on how it came.
 fn start_ingress(e: &mut Emit<'_, '_, '_>, len: Value, how: impl FnOnce(&mut Emit<'_, '_, '_>)) {
     blocks::blank(e);
     how(e);
@@ -246,13 +241,13 @@ fn start_ingress(e: &mut Emit<'_, '_, '_>, len: Value, how: impl FnOnce(&mut Emi
     no_requests(e);
 }
 
-/// What gives up a packet in the parser has no effect, as in the interpreter.
+/// Clears `failed`: aborting in the parser has no effect, as in the interpreter.
 fn no_failure(e: &mut Emit<'_, '_, '_>) {
     let none = e.constant32(0);
     e.store_context(none, offset_of!(PassContext, failed));
 }
 
-/// What is behind the parser: what it came to, and checksum verification.
+/// Writes the parser's error and the result of checksum verification.
 fn say_what_was_parsed(e: &mut Emit<'_, '_, '_>, parts: &Parts) {
     let metadata = &e.ir().metadata;
     put(e, metadata.parser_error, |e| {
@@ -269,7 +264,7 @@ fn say_what_was_parsed(e: &mut Emit<'_, '_, '_>, parts: &Parts) {
     }
 }
 
-/// The ingress control. Gives what it came to.
+/// The ingress control. Returns its result.
 fn ingress_control(e: &mut Emit<'_, '_, '_>, parts: &Parts) -> Value {
     let metadata = &e.ir().metadata;
     e.call_inside(parts.ingress, &[]);
@@ -295,7 +290,7 @@ fn ingress_control(e: &mut Emit<'_, '_, '_>, parts: &Parts) -> Value {
     let drop_port = e.constant(limits::DROP_PORT.into());
     let is_dropped = e.b.ins().icmp(IntCC::Equal, port, drop_port);
     let is_dropped = e.b.ins().uextend(types::I64, is_dropped);
-    // A number that is not that of a queue is told the long way.
+    // A priority of more than 8 bits names no queue; the slow path handles it.
     let high = e.b.ins().ushr_imm_u(priority, 8);
     let wide = e.b.ins().ushr_imm_u(port, i64::from(Plain::PRIORITY_SHIFT));
     let parts = [is_cut, group, is_dropped, high, wide];
@@ -308,7 +303,7 @@ fn ingress_control(e: &mut Emit<'_, '_, '_>, parts: &Parts) -> Value {
     e.b.ins().select(not_plain, otherwise, plain)
 }
 
-/// A field of metadata; 0 where the program has none, or nobody reads it.
+/// A metadata field; 0 where the program has none, or nobody reads it.
 fn read(e: &mut Emit<'_, '_, '_>, field: Option<FieldId>) -> Value {
     match field.filter(|field| e.layout().is_read(*field)) {
         Some(field) => e.field_word(field, 0),
@@ -316,7 +311,7 @@ fn read(e: &mut Emit<'_, '_, '_>, field: Option<FieldId>) -> Value {
     }
 }
 
-/// A frame that comes again: the block is blank but for the field list that it keeps.
+/// The pass of a frame that comes again: its block is blank, except for the field list that it keeps.
 fn emit_arrive_again(
     e: &mut Emit<'_, '_, '_>,
     parts: &Parts,
@@ -331,7 +326,7 @@ fn emit_arrive_again(
     ingress_control(e, parts)
 }
 
-/// The same of headers.
+/// The same for headers in the old block.
 fn emit_arrive_headers(
     e: &mut Emit<'_, '_, '_>,
     parts: &Parts,
@@ -367,7 +362,6 @@ fn start_again(
     });
 }
 
-/// Writes a field of metadata where somebody reads it.
 fn put(
     e: &mut Emit<'_, '_, '_>,
     field: Option<FieldId>,
@@ -419,7 +413,7 @@ fn emit_depart(
     written
 }
 
-/// The metadata a packet has when it comes to egress, but for `egress_rid`.
+/// Writes the metadata with which a packet starts egress, except `egress_rid`.
 fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
     let metadata = &e.ir().metadata;
     let told = |e: &mut Emit<'_, '_, '_>, ty: Type, offset: usize| {
@@ -457,7 +451,7 @@ fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
         put(e, Some(queueing.deq_qdepth), |e| {
             told(e, types::I64, offset_of!(EgressInput, deq_depth))
         });
-        // BMv2 writes it with the fields of the queues.
+        // BMv2 writes it together with the queueing metadata.
         put(e, metadata.qid, |e| {
             told(e, types::I64, offset_of!(EgressInput, queue))
         });
@@ -474,8 +468,8 @@ fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
     });
 }
 
-/// Whether the packet leaves as it is: it has not failed, it is not to be dropped, recirculated, cut,
-/// nor cloned, and there is room for its headers.
+/// Whether the packet leaves as it is: it has not failed, it is not dropped, recirculated, truncated or cloned, and
+/// there is room for its headers.
 fn is_written(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     let requests = offset_of!(PassContext, requests);
     let asked = [
@@ -501,7 +495,6 @@ fn is_written(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     e.b.ins().icmp(IntCC::Equal, is_kept, no)
 }
 
-/// Whether the packet is to be cut.
 fn is_cut(e: &mut Emit<'_, '_, '_>) -> Value {
     let whole = e.constant(Requests::WHOLE);
     let requests = offset_of!(PassContext, requests);
@@ -510,7 +503,7 @@ fn is_cut(e: &mut Emit<'_, '_, '_>) -> Value {
     e.b.ins().icmp(IntCC::NotEqual, truncated, whole)
 }
 
-/// The time since then; 0 if that is to come.
+/// The time from `then` to `now`; 0 if `then` is later.
 fn since(e: &mut Emit<'_, '_, '_>, now: Value, then: Value) -> Value {
     let passed = e.b.ins().isub(now, then);
     let zero = e.constant(0);
@@ -518,7 +511,7 @@ fn since(e: &mut Emit<'_, '_, '_>, now: Value, then: Value) -> Value {
     e.b.ins().select(is_later, passed, zero)
 }
 
-/// Timestamps are in microseconds.
+/// v1model's timestamps are in microseconds.
 fn micros(e: &mut Emit<'_, '_, '_>, time: Value) -> Value {
     let thousand = e.constant(1_000);
     e.b.ins().udiv(time, thousand)

@@ -1,4 +1,4 @@
-//! A program as machine code, with what it needs to run.
+//! A compiled program: machine code, and the data that it runs on.
 #![expect(unsafe_code, reason = "machine code is called, and freed")]
 
 use dataplane::engine::{Interpreted, State};
@@ -16,20 +16,19 @@ use crate::{
     runtime::{INGRESS_FLOW, Runtime},
 };
 
-/// A generated function: of the pass's context and the packet's block.
+/// A generated function. It takes the pass's context and the packet's block.
 pub(crate) type Function = unsafe extern "C" fn(*mut PassContext, *mut u8);
 
-/// A compiled program.
 pub struct NativeProgram {
-    /// What the code needs beside the context.
+    /// The data that the code uses besides the context.
     pub runtime: Box<Runtime>,
     pub(crate) passes: PassCode,
-    /// Frames are parsed ahead of their turn, and the records of their flows prefetched.
+    /// Whether frames are parsed ahead and their flow records prefetched.
     pub(crate) is_prefetched: bool,
     pub(crate) ingress: Function,
     pub(crate) frames: FrameCode,
     explained: Vec<Interpreted>,
-    /// Owns the code; the functions are in it.
+    /// Owns the memory of the functions.
     code: Code,
 }
 
@@ -42,8 +41,8 @@ impl NativeProgram {
         Ok(Self::compile_with(state, options, None)?.0)
     }
 
-    /// The functions that a state's program becomes, by name: Cranelift's IR before the code generator
-    /// optimises it. The same on every machine, with names in the place of addresses.
+    /// The functions of a state's program by name, as Cranelift's IR before optimisation. The same on every machine:
+    /// names stand for addresses.
     ///
     /// # Errors
     /// As [`NativeProgram::compile`].
@@ -105,17 +104,16 @@ impl NativeProgram {
         Ok((program, listing.unwrap_or_default().functions))
     }
 
-    /// Lets a context point to what the code needs.
+    /// Points a context to the runtime and to the state.
     pub(crate) fn attach(&mut self, context: &mut PassContext, state: &mut State) {
         self.runtime.attach(context, state);
     }
 
-    /// Which constructs are left to the interpreter, and why.
+    /// The constructs left to the interpreter, and why.
     pub fn explain(&self) -> &[Interpreted] {
         &self.explained
     }
 
-    /// Where the packet's state is.
     pub fn layout(&self) -> &Layout {
         self.runtime.layout()
     }

@@ -1,5 +1,5 @@
-//! What generated code calls, and what it and these functions share: entries of tables as words,
-//! pointers to arrays.
+//! Functions that generated code calls, and the data that it shares with them: entries of tables as words, pointers to
+//! arrays.
 #![expect(
     unsafe_code,
     reason = "generated code hands over the pointers that the engine gave it"
@@ -24,7 +24,6 @@ use crate::{
     wire::{BitString, Block},
 };
 
-/// An address of a function of ours.
 #[derive(Clone, Copy)]
 pub(crate) struct Address(pub *const u8);
 
@@ -34,7 +33,7 @@ unsafe impl Sync for Address {}
 /// Name, address, parameters and result of a function that generated code may call.
 pub(crate) type Function = (&'static str, Address, &'static [Type], Option<Type>);
 
-/// A list of them: `name(parameters) -> result;`, with Cranelift's types.
+/// Makes a list of them from lines `name(parameters) -> result;` with Cranelift's types.
 macro_rules! functions {
     (@result) => { None };
     (@result $result:ident) => { Some(types::$result) };
@@ -60,22 +59,22 @@ pub(crate) const FUNCTIONS: &[Function] = functions! {
     random(I64, I64, I64) -> I64;
 };
 
-/// What the functions of this module need beside the context.
+/// What the functions of this module need besides the context.
 pub struct Runtime {
     pub(crate) program: Program,
     pub(crate) layout: Layout,
     pub(crate) constructs: Vec<Construct>,
-    /// For constructs that are interpreted.
+    /// The interpreter's header vector, for constructs that it runs.
     pub(crate) phv: Phv,
     pub(crate) tables: NativeTables,
-    /// What a calculation is over.
+    /// Scratch: the input of a calculation.
     pub(crate) bits: BitString,
-    /// The state that the pointers lead to.
+    /// The identity of the state that the pointers lead to.
     state: u64,
     arrays: Vec<*mut u64>,
     table_counters: *mut u64,
     meters: Vec<MeterId>,
-    /// In boxes: the code has their addresses.
+    /// In boxes because the code has their addresses.
     #[expect(clippy::vec_box, reason = "the code has their addresses")]
     flows: Vec<Box<FlowCache>>,
 }
@@ -84,12 +83,11 @@ pub struct Runtime {
 // engine from thread to thread; nobody uses them outside of a pass.
 unsafe impl Send for Runtime {}
 
-/// The number of the ingress control's flow cache, if it has one: it is made first.
+/// The number of the ingress control's flow cache, if it has one: it is the first that is made.
 pub(crate) const INGRESS_FLOW: usize = 0;
 
 impl Runtime {
-    /// What a state's program needs. The state's arrays keep their place as long as the program
-    /// is loaded.
+    /// The state's arrays must stay in place as long as the program is loaded.
     #[expect(clippy::vec_box, reason = "the code has their addresses")]
     pub(crate) fn new(
         state: &mut State,
@@ -129,7 +127,7 @@ impl Runtime {
         runtime
     }
 
-    /// Follows a control call that has changed a table.
+    /// Applies a control call's change of a table.
     pub(crate) fn table_changed(
         &mut self,
         state: &mut State,
@@ -140,13 +138,13 @@ impl Runtime {
         self.forget_flows();
     }
 
-    /// Follows a control call that has changed an action profile.
+    /// Applies a control call's change of an action profile.
     pub(crate) fn profile_changed(&mut self, profile: ActionProfileId) {
         self.tables.profile_changed(profile);
         self.forget_flows();
     }
 
-    /// Whether the ingress control has a flow cache that does not sleep.
+    /// Whether the ingress control has a flow cache that is awake.
     pub(crate) fn has_ingress_flows(&self) -> bool {
         let flow = self.flows.get(INGRESS_FLOW);
         flow.is_some_and(|flow| !flow.is_asleep())
@@ -158,13 +156,12 @@ impl Runtime {
         }
     }
 
-    /// Where the packet's state is.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Makes a context point to what is here and in the state, which is the one that this was made for:
-    /// the arrays of another may be gone.
+    /// Points a context to the runtime and to the state, which must be the state that the runtime was made for: the
+    /// arrays of another may be gone.
     pub fn attach(&mut self, context: &mut PassContext, state: &mut State) {
         assert!(
             self.state == state.identity(),
@@ -190,7 +187,7 @@ fn counter_pointer(state: &mut State, id: Option<CounterId>) -> *mut u64 {
     })
 }
 
-/// What a context leads to.
+/// The objects that a context points to.
 pub(crate) struct World<'a> {
     pub context: &'a mut PassContext,
     pub runtime: &'a mut Runtime,
@@ -213,7 +210,6 @@ impl World<'_> {
         }
     }
 
-    /// The table of a number.
     fn table(&self, table: u32) -> Option<TableId> {
         self.runtime.tables.id(table as usize)
     }
@@ -223,7 +219,7 @@ impl World<'_> {
     }
 }
 
-/// The number of the entry that a packet hits, by the interpreter's reading of the key.
+/// The number of the entry that a packet hits; the interpreter computes the key.
 unsafe extern "C" fn look_up(context: *mut PassContext, vector: *mut u8, table: u32) -> u32 {
     // SAFETY: generated code gives the context and the block of the pass it is in.
     let (world, vector) = unsafe { (World::new(context), Vector::new(vector)) };
@@ -231,7 +227,7 @@ unsafe extern "C" fn look_up(context: *mut PassContext, vector: *mut u8, table: 
     tables::number_of(table.and_then(|table| fallback::look_up(world, vector, table)))
 }
 
-/// Counts a hit of an entry that the control plane knows to be idle.
+/// Counts a hit of an entry that was reported idle to the control plane.
 unsafe extern "C" fn count_hit(context: *mut PassContext, table: u32, entry: u32) {
     // SAFETY: generated code gives the context of the pass it is in.
     let world = unsafe { World::new(context) };
@@ -240,7 +236,7 @@ unsafe extern "C" fn count_hit(context: *mut PassContext, table: u32, entry: u32
     }
 }
 
-/// The colour that an entry's meter gives.
+/// The colour that an entry's direct meter gives.
 unsafe extern "C" fn execute_direct_meter(
     context: *mut PassContext,
     table: u32,
@@ -255,7 +251,7 @@ unsafe extern "C" fn execute_direct_meter(
     }
 }
 
-/// What an entry, or the default action, of a table with an action profile comes down to.
+/// The action that an entry, or the default action, of a table with an action profile resolves to.
 unsafe extern "C" fn resolve(
     context: *mut PassContext,
     vector: *mut u8,
@@ -308,7 +304,7 @@ unsafe extern "C" fn resolve(
     tables.keep_resolved(program, (id, entry), call, !is_choice)
 }
 
-/// Has the interpreter run a construct.
+/// Runs a construct in the interpreter.
 ///
 /// # Safety
 /// Context, block and arguments are those of the running pass.
@@ -326,7 +322,6 @@ pub(crate) unsafe fn interpret(
     fallback::with(world, vector, construct, run)
 }
 
-/// Runs a primitive that has no native code.
 unsafe extern "C" fn interpret_primitive(
     context: *mut PassContext,
     vector: *mut u8,
@@ -343,7 +338,6 @@ unsafe extern "C" fn interpret_primitive(
     unsafe { interpret(context, vector, construct, args, run) };
 }
 
-/// Whether a condition holds that has no native code.
 unsafe extern "C" fn interpret_condition(
     context: *mut PassContext,
     vector: *mut u8,
@@ -358,7 +352,7 @@ unsafe extern "C" fn interpret_condition(
     unsafe { interpret(context, vector, construct, args, run) }
 }
 
-/// The colour that a meter gives; beyond every colour where there is no such meter.
+/// The colour that a meter gives; more than any colour if there is no such meter.
 unsafe extern "C" fn execute_meter(context: *mut PassContext, meter: u32, index: u64) -> u64 {
     // SAFETY: generated code gives the context of the pass it is in.
     let world = unsafe { World::new(context) };
@@ -369,7 +363,7 @@ unsafe extern "C" fn execute_meter(context: *mut PassContext, meter: u32, index:
     color.map_or(u64::MAX, u64::from)
 }
 
-/// A random number between two, of which the first is not the larger.
+/// A random number between `low` and `high`; `low` is not the larger.
 unsafe extern "C" fn random(context: *mut PassContext, low: u64, high: u64) -> u64 {
     // SAFETY: generated code gives the context of the pass it is in.
     let World { state, .. } = unsafe { World::new(context) };

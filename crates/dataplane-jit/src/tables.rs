@@ -1,9 +1,9 @@
-//! Tables as generated code reads them: a record a table that leads to its index, to its entries
-//! as words and to what packets leave at them.
+//! Tables as generated code reads them: one record per table, which leads to its index, to its
+//! entries as words, and to the entries' counters.
 //!
-//! An entry's words are a head (which of the table's actions runs, and whether it is a hit) and the
-//! arguments of the action. All entries of a table have the same number of words, so that an
-//! entry's number gives its place.
+//! An entry's words are a head (which of the table's actions runs, and whether the entry is a hit)
+//! and the action's arguments. All entries of a table have the same number of words, so an entry's
+//! number gives its place.
 #![expect(
     unsafe_code,
     reason = "the records are pointers, which go with the engine from thread to thread"
@@ -21,19 +21,19 @@ use crate::{
     vector,
 };
 
-/// Where an entry says which of its table's actions runs: 32 bits.
+/// Offset in an entry of its action's position in the table's list: 32 bits.
 pub(crate) const ENTRY_ACTION: u32 = 0;
-/// Where an entry says whether it is a hit: 32 bits, 0 or 1.
+/// Offset in an entry of the hit flag: 32 bits, 0 or 1.
 pub(crate) const ENTRY_HIT: u32 = 4;
-/// Where the arguments begin.
+/// Offset in an entry of the arguments.
 const ENTRY_ARGS: u32 = 8;
 /// The action of an entry that runs nothing.
 const NO_ACTION: u32 = u32::MAX;
-/// The action of an entry that the action profile is to be asked about.
+/// The action of an entry that must first be resolved by its action profile.
 pub(crate) const RESOLVE: u32 = u32::MAX - 1;
 
-/// The words of a parameter in an entry, counted from the entry's beginning; none where the
-/// action has no such parameter.
+/// The words of a parameter in an entry, counted from the entry's beginning. `None` if the action
+/// has no such parameter.
 pub(crate) fn param_slot(action: &ActionInfo, index: usize) -> Option<Range<u32>> {
     let words = |bits: u32| bits.div_ceil(64).max(1);
     let width = action.params.get(index)?.width_bits;
@@ -45,7 +45,6 @@ pub(crate) fn param_slot(action: &ActionInfo, index: usize) -> Option<Range<u32>
     Some(start..start + words(width))
 }
 
-/// Words of each entry of a table.
 pub(crate) fn entry_words(program: &Program, table: TableId) -> u32 {
     let of_action = |action: ActionId| {
         let info = program.action_info(action)?;
@@ -56,8 +55,8 @@ pub(crate) fn entry_words(program: &Program, table: TableId) -> u32 {
     actions.filter_map(of_action).max().unwrap_or(1)
 }
 
-/// The actions that a table may run, its own ones first: a member of a profile that tables share
-/// may run any of theirs.
+/// The actions that a table may run, its own first. A member of a profile that tables share may run
+/// any action of those tables.
 pub(crate) fn runnable(program: &Program, table: TableId) -> Vec<ActionId> {
     let Some(info) = program.table_info(table) else {
         return Vec::new();
@@ -90,15 +89,14 @@ pub(crate) fn position_of(program: &Program, info: &TableInfo, action: ActionId)
 #[repr(C, align(64))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableRecord {
-    /// What the lookup function is given.
+    /// The first argument of the lookup function.
     pub target: *const c_void,
     /// The words of the entries, by [`EntryIndex::index`].
     pub entries: *const u64,
-    /// What packets have left at them.
+    /// The counters and last hits of the entries.
     pub accounts: *mut EntryAccount,
-    /// What a miss runs.
+    /// The words of what a miss runs.
     pub default: *const u64,
-    /// How many entries there are.
     pub n_entries: u64,
 }
 
@@ -106,9 +104,8 @@ pub(crate) struct TableRecord {
 struct NativeTable {
     id: TableId,
     profile: Option<ActionProfileId>,
-    /// The actions that heads name by their positions.
+    /// Heads name an action by its position here.
     actions: Vec<ActionId>,
-    /// Words of an entry.
     stride: usize,
     entries: Vec<u64>,
     n_entries: u64,
@@ -116,12 +113,11 @@ struct NativeTable {
     index: TableIndex,
 }
 
-/// Every table of a program.
 #[derive(Debug)]
 pub(crate) struct NativeTables {
     tables: Box<[NativeTable]>,
     records: Box<[TableRecord]>,
-    /// The words that an entry, or a default action, was resolved to, where each packet asks anew.
+    /// The words of an entry or default action that every packet resolves anew.
     resolved: Box<[u64]>,
 }
 
@@ -142,12 +138,12 @@ fn index_number(entry: EntryIndex) -> u32 {
     u32::try_from(entry.index()).expect("a table has fewer than 2^32 entries")
 }
 
-/// The entry of a number that a lookup gave.
+/// The entry whose number a lookup returned.
 pub(crate) fn entry_of(number: u32) -> Option<EntryIndex> {
     (number != lookup::MISS).then(|| EntryIndex::at(number as usize))
 }
 
-/// The number as a lookup gives it.
+/// The inverse of `entry_of`.
 pub(crate) fn number_of(entry: Option<EntryIndex>) -> u32 {
     entry.map_or(lookup::MISS, index_number)
 }
@@ -167,7 +163,7 @@ impl NativeTable {
         }
     }
 
-    /// Writes what runs over an entry's words; `None` runs nothing.
+    /// Writes an action and its arguments to an entry's words; `None` runs nothing.
     fn write(
         actions: &[ActionId],
         program: &Program,
@@ -244,7 +240,6 @@ impl NativeTable {
 }
 
 impl NativeTables {
-    /// The tables of a state's program with their entries.
     pub(crate) fn new(state: &mut State) -> Self {
         let program = state.program().clone();
         let tables = program.tables();
@@ -266,12 +261,11 @@ impl NativeTables {
         }
     }
 
-    /// The table of a number.
     pub(crate) fn id(&self, table: usize) -> Option<TableId> {
         self.tables.get(table).map(|table| table.id)
     }
 
-    /// The bits of a field of a table's key that may make a difference.
+    /// The bits of a key's field that may decide a lookup.
     pub(crate) fn looked_at(&self, table: TableId, field: usize) -> impl Iterator<Item = u64> {
         let table = self.tables.get(table.index());
         table
@@ -279,12 +273,11 @@ impl NativeTables {
             .flat_map(move |table| table.index.looked_at(field))
     }
 
-    /// Where the records are.
     pub(crate) fn records(&self) -> *const TableRecord {
         self.records.as_ptr()
     }
 
-    /// Follows a control call that has changed a table.
+    /// Applies a control call's change of a table.
     pub(crate) fn changed(&mut self, state: &mut State, table: TableId, change: TableChange<'_>) {
         let program = state.program().clone();
         let native = &mut self.tables[table.index()];
@@ -300,8 +293,8 @@ impl NativeTables {
         self.records[table.index()] = native.record(state);
     }
 
-    /// Follows a control call that has changed an action profile: its tables ask anew what their
-    /// entries run.
+    /// Makes the tables of an action profile resolve their entries anew, after a control call has
+    /// changed the profile.
     pub(crate) fn profile_changed(&mut self, profile: ActionProfileId) {
         let sharing = self.tables.iter_mut();
         for table in sharing.filter(|table| table.profile == Some(profile)) {
@@ -317,8 +310,9 @@ impl NativeTables {
         self.resolved.as_ptr()
     }
 
-    /// Keeps what an entry, or the default action, of a table with an action profile came down to,
-    /// and gives its words: for this packet, or, of a single member, until the profile changes.
+    /// Stores what an entry, or the default action, of a table with an action profile resolved to,
+    /// and returns its words. With `for_all` (a single member) they hold until the profile changes,
+    /// else for this packet.
     pub(crate) fn keep_resolved(
         &mut self,
         program: &Program,

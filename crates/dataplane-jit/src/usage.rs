@@ -1,40 +1,36 @@
-//! How often a program's code reads and writes each field: every place in the text counts once,
-//! whatever way a packet takes. A place that is found at run time counts for every field that it may
-//! be.
+//! Counts how often a program's code reads and writes each field. Every place in the text counts once, whichever way a
+//! packet takes. An access whose field is found at run time counts for every possible field.
 
 use dataplane::engine::ir::{
     CalculationInput, Expr, FieldId, HeaderId, Ir, KeyPart, Node, ParserOp,
     accesses::{Accesses, Walk},
 };
 
-/// Accesses of one field.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// Expressions, keys of tables, arrows of the parser, digests.
+    /// By expressions, table keys, parser transitions and digests.
     pub reads: u32,
     /// Assignments of the field alone.
     pub writes: u32,
-    /// Assignments of its header as a whole, what makes it valid included.
+    /// Assignments of its whole header, `setValid` included.
     pub moves: u32,
-    /// Reads with others: of its header as a whole, by a calculation.
+    /// Reads together with other fields: of the whole header, or by a calculation.
     pub copies: u32,
 }
 
 impl Counted {
-    /// Whether something reads the field.
     pub(crate) fn is_read(self) -> bool {
         self.reads + self.copies > 0
     }
 }
 
-/// Accesses of all fields.
 pub(crate) struct Usage<'p> {
     ir: &'p Ir,
     of: Vec<Counted>,
 }
 
 impl<'p> Usage<'p> {
-    /// Counts what parser and deparser do beside extracting and emitting, and the controls.
+    /// Counts the controls, and what parser and deparser do besides extracting and emitting.
     pub(crate) fn of_program(ir: &'p Ir) -> Self {
         let mut usage = Self::of_controls(ir);
         for state in &ir.parser.states {
@@ -60,7 +56,7 @@ impl<'p> Usage<'p> {
         usage
     }
 
-    /// The same, with what checksums, hashes and selectors are computed over.
+    /// The same, with the inputs of checksums, hashes and selectors.
     pub(crate) fn of_everything(ir: &'p Ir) -> Self {
         let mut usage = Self::of_program(ir);
         let selectors = ir.action_profiles.iter();
@@ -80,14 +76,12 @@ impl<'p> Usage<'p> {
         usage
     }
 
-    /// Counts what one operation of the parser does.
     pub(crate) fn of_operation(ir: &'p Ir, op: &ParserOp) -> Self {
         let mut usage = Self::of_nothing(ir);
         usage.walk().operation(op);
         usage
     }
 
-    /// Counts what one expression reads.
     pub(crate) fn of_number(ir: &'p Ir, expr: &Expr) -> Self {
         let mut usage = Self::of_nothing(ir);
         usage.walk().number(expr);
@@ -131,7 +125,6 @@ impl<'p> Usage<'p> {
         usage
     }
 
-    /// The accesses of a field.
     pub(crate) fn field(&self, field: FieldId) -> Counted {
         self.of[field.index()]
     }

@@ -1,4 +1,4 @@
-//! The packet's block as the functions that generated code calls see it.
+//! The packet's block as seen by functions that generated code calls.
 #![expect(unsafe_code, reason = "the block is where generated code has it")]
 
 use std::{ops::Range, ptr};
@@ -14,13 +14,12 @@ use crate::{layout::Layout, packing::PACKED_BITS_MAX, wire};
 /// Words of the widest packed field.
 const PACKED_WORDS_MAX: usize = PACKED_BITS_MAX.div_ceil(64) as usize;
 
-/// A packet's block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vector {
     base: *mut u8,
 }
 
-/// Words as a number without a sign.
+/// Words as an unsigned number.
 pub(crate) fn unsigned(words: &[u64]) -> Int {
     match words {
         [word] => Int::from(*word),
@@ -32,7 +31,7 @@ pub(crate) fn unsigned(words: &[u64]) -> Int {
     }
 }
 
-/// The lowest words of a number in two's complement.
+/// The lowest `n` words of a number in two's complement.
 pub(crate) fn words_of(value: &Int, n: usize) -> impl Iterator<Item = u64> {
     let mut rest = value.clone();
     (0..n).map(move |_| {
@@ -104,7 +103,7 @@ impl Vector {
         run(words)
     }
 
-    /// Writes a field's words, which are cut and extended.
+    /// Writes a field's words, which are cut and extended already.
     pub(crate) fn put_words(&mut self, layout: &Layout, field: FieldId, words: &[u64]) {
         let slot = layout.field(field);
         if let Some(start) = slot.packed {
@@ -118,7 +117,6 @@ impl Vector {
         }
     }
 
-    /// The value of a field.
     pub(crate) fn get(&self, layout: &Layout, field: FieldId) -> Int {
         let slot = layout.field(field);
         self.words(layout, field, |words| {
@@ -144,7 +142,6 @@ impl Vector {
         })
     }
 
-    /// Writes a value that fits the field.
     pub(crate) fn put(&mut self, layout: &Layout, field: FieldId, value: &Int) {
         let slot = layout.field(field);
         if slot.words == 1
@@ -172,27 +169,24 @@ impl Vector {
         self.write(layout.valid(header), 1_u8);
     }
 
-    /// The `nextIndex` of a stack.
     pub(crate) fn next_index(&self, layout: &Layout, stack: AnyStack) -> u32 {
         self.read(layout.next_index(stack))
     }
 
-    /// Writes the `nextIndex` of a stack.
     pub(crate) fn set_next_index(&mut self, layout: &Layout, stack: AnyStack, next: u32) {
         self.write(layout.next_index(stack), next);
     }
 
-    /// Bits of a header's varbit field now.
+    /// The current width.
     pub(crate) fn variable_bits(&self, layout: &Layout, header: HeaderId) -> u32 {
         self.read(layout.variable_bits(header))
     }
 
-    /// Writes the bits of a header's varbit field.
     pub(crate) fn set_variable_bits(&mut self, layout: &Layout, header: HeaderId, bits: u32) {
         self.write(layout.variable_bits(header), bits);
     }
 
-    /// Everything as the interpreter has it.
+    /// Copies everything to the interpreter's header vector.
     pub(crate) fn give_phv(self, layout: &Layout, ir: &Ir, phv: &mut Phv) {
         for (header, declared) in (0..).map(HeaderId).zip(&ir.headers) {
             phv.put_validity(header, self.is_valid(layout, header));
@@ -212,7 +206,7 @@ impl Vector {
         }
     }
 
-    /// Everything back from the interpreter.
+    /// Copies everything back from the interpreter's header vector.
     pub(crate) fn take_phv(&mut self, layout: &Layout, ir: &Ir, phv: &Phv) {
         for (header, declared) in (0..).map(HeaderId).zip(&ir.headers) {
             self.write(layout.valid(header), u8::from(phv.is_valid(header)));

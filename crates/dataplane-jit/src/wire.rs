@@ -1,11 +1,10 @@
-//! Fields between a packet's block and bytes, one at a time: for headers that generated code does
-//! not unroll, and for hashes. Network order: a header's first field has the highest bits.
+//! Moves fields between a packet's block and bytes, one at a time: for headers that generated code
+//! does not unroll, and for hashes. Network order: a header's first field has the highest bits.
 
 use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Ir};
 
 use crate::{layout::Layout, vector::Vector};
 
-/// Bits of a word.
 const WORD: usize = 64;
 
 /// A packet's block with what is needed to read it.
@@ -32,7 +31,6 @@ impl Block<'_> {
         self.vector.variable_bits(self.layout, header)
     }
 
-    /// Width of a field now.
     fn bits(&self, field: FieldId) -> u32 {
         let declared = &self.ir.fields[field.index()];
         match declared.variable {
@@ -41,20 +39,19 @@ impl Block<'_> {
         }
     }
 
-    /// Bytes of a header on the wire now.
+    /// The current length of a header on the wire, in bytes.
     pub(crate) fn header_bytes(&self, header: HeaderId) -> usize {
         let declared = &self.ir.headers[header.index()];
         ((declared.fixed_bits + self.variable_bits(header)) / 8) as usize
     }
 
-    /// Appends a field's bits.
     pub(crate) fn push(&self, field: FieldId, bits: &mut BitString) {
         let width = self.bits(field);
         self.vector
             .words(self.layout, field, |words| bits.push(words, width));
     }
 
-    /// Reads a whole header that begins at the first byte; its varbit field takes so many bits.
+    /// Reads a whole header from the first byte on; its varbit field takes `variable_bits` bits.
     pub(crate) fn read_header(&mut self, header: HeaderId, variable_bits: u32, bytes: &[u8]) {
         let declared = &self.ir.headers[header.index()];
         if declared.variable_field.is_some() {
@@ -75,7 +72,7 @@ impl Block<'_> {
         self.vector.set_valid(self.layout, self.ir, header);
     }
 
-    /// Writes a whole header, and says how many bytes it has.
+    /// Writes a whole header. Returns its length in bytes.
     pub(crate) fn write_header(&self, header: HeaderId, bytes: &mut [u8]) -> usize {
         let n_bytes = self.header_bytes(header);
         let mut offset = 0;
@@ -90,7 +87,7 @@ impl Block<'_> {
     }
 }
 
-/// Bits written one after the other.
+/// A string of bits that grows at its end.
 #[derive(Default)]
 pub(crate) struct BitString {
     bytes: Vec<u8>,
@@ -110,7 +107,7 @@ impl BitString {
         self.bits = end;
     }
 
-    /// Continues at a whole byte.
+    /// Appends bytes from the next byte boundary on.
     pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.bits = self.bytes.len() * 8;
@@ -143,7 +140,6 @@ fn split(number: u128) -> [u64; 2] {
     [word(0), word(8)]
 }
 
-/// So many ones.
 fn mask(bits: usize) -> u64 {
     match bits {
         0 => 0,
@@ -173,21 +169,21 @@ pub(crate) fn write_bits(bytes: &mut [u8], offset: usize, words: &[u64], bits: u
         let mut n_bits = left.min(WORD);
         left -= n_bits;
         while n_bits > 0 {
-            // The part that is in the byte in which it ends.
+            // The part that is in the byte before `end`.
             let shift = end.next_multiple_of(8) - end;
             let part = n_bits.min(8 - shift);
             let [ones, value] =
                 [mask(part) << shift, (word & mask(part)) << shift].map(|it| it.to_le_bytes()[0]);
             let byte = &mut bytes[(end - 1) / 8];
             *byte = *byte & !ones | value;
-            // At most the eight bits of a byte.
+            // At most 8 bits.
             word >>= part;
             (end, n_bits) = (end - part, n_bits - part);
         }
     }
 }
 
-/// Cuts a number to a width: zeros or copies of the sign above it.
+/// Cuts a number to `bits` bits, with zeros or copies of the sign above them.
 pub(crate) fn wrap(words: &mut [u64], bits: u32, signed: bool) {
     let bits = bits as usize;
     let is_negative = signed

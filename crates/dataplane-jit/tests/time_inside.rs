@@ -1,6 +1,6 @@
-//! How long packets have been inside, as programs are told: the native engine with each of its
-//! optimisations against the interpreter, with a clock that goes on between passes, and one that stands
-//! still while many are run at once.
+//! The time that packets have been inside, as programs read it: the native engine with each of its optimisations
+//! against the interpreter, with a clock that runs between passes, and with one that stands still while many passes run
+//! at once.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,8 +16,8 @@ use dataplane::{
 use dataplane_jit::{NativeFactory, NativeOptions};
 use p4_compiler::Options;
 
-/// Every copy gets the time and what it was before behind it. `kind` says what else: 1 a group, 2 rounds
-/// with a clone each, 3 a resubmission, 4 a clone at ingress, 5 a round without a clone.
+/// Every copy gets the time, and after it the time that it had before. `kind` says what else happens: 1 a group, 2
+/// rounds with a clone each, 3 a resubmission, 4 a clone at ingress, 5 a round without a clone.
 const PROGRAM: &str = "#define V1MODEL_NANOSECONDS_INSIDE
 #include <core.p4>
 #include <v1model.p4>
@@ -143,7 +143,7 @@ fn batches() -> Vec<Vec<Vec<u8>>> {
             .map(|(kind, left)| frame(*kind, *left))
             .collect(),
     );
-    // Twice, so that what is kept of a flow is asked for another time.
+    // Twice, so that records of the flow cache are used, too.
     [batches.clone(), batches].concat()
 }
 
@@ -166,7 +166,7 @@ fn step_by_step(switch: &mut Switch) -> Vec<OwnedTransmit> {
     left
 }
 
-/// With one that stands still while everything runs.
+/// With a clock that stands still while everything runs.
 fn at_once(switch: &mut Switch) -> Vec<OwnedTransmit> {
     let (mut now, mut left) = (1_000, Vec::new());
     for batch in batches() {
@@ -230,12 +230,12 @@ fn the_time_goes_on_through_all_kinds_of_passes_and_is_0_before_egress() {
                 break;
             }
         }
-        // Time in the switch, and what ingress found there.
+        // Time in the switch, and the time that ingress read.
         let times = |frame: Vec<u8>| (number(&frame[2..8]), number(&frame[14..16]) & 0x7ff0);
         left.into_iter().map(times).collect::<Vec<_>>()
     };
     assert_eq!(run(&frame(0, 0)), [(20, 0)]);
-    // An entry's action that adds 65,536.
+    // The action of an entry adds 65,536.
     assert_eq!(run(&frame(7, 0)), [(20 + 65_536, 0)]);
     let replicas: Vec<_> = (2..22).map(|step| (10 * step, 0)).collect();
     assert_eq!(run(&frame(1, 0)), replicas);

@@ -30,7 +30,7 @@ use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
 
 const FRAME_BYTES: usize = 1400;
 const FAN_OUTS: [u16; 5] = [1, 4, 8, 16, 64];
-/// Copies of one measurement, and how often each is made.
+/// Copies in one measurement, and the number of measurements.
 const COPIES: u64 = 400_000;
 const ROUNDS: usize = 3;
 
@@ -47,7 +47,7 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// Sends as many frames as give so many copies; copies a second, and the share that left.
+/// Sends frames that make `COPIES` copies. Returns copies per second, and the share that was sent.
 fn measure(outside: &mut AfPacketPort, fan_out: u16, sent: &mut dyn FnMut() -> u64) -> (f64, f64) {
     let n_frames = COPIES / u64::from(fan_out);
     let frame = frame();
@@ -55,7 +55,7 @@ fn measure(outside: &mut AfPacketPort, fan_out: u16, sent: &mut dyn FnMut() -> u
     let start = Instant::now();
     for number in 0..n_frames {
         outside.transmit(0, frame[..].into()).unwrap();
-        // As many as a veth's queue takes at once.
+        // As many frames as a veth's queue accepts at once.
         if number % 64 == 63 {
             outside.flush().unwrap();
         }
@@ -68,7 +68,7 @@ fn measure(outside: &mut AfPacketPort, fan_out: u16, sent: &mut dyn FnMut() -> u
     (n_sent / elapsed.as_secs_f64(), share)
 }
 
-/// By hand.
+/// Measures the hand-written programs.
 fn by_hand(outside: &mut AfPacketPort, port: &AfXdpPort, fan_out: u16) -> (f64, f64) {
     let interface = port.interface();
     let transmit = Transmit::new([interface.index()]).unwrap();
@@ -121,7 +121,7 @@ fn switch() -> Switch {
     switch
 }
 
-/// By the compiled program.
+/// Measures the compiled program.
 fn compiled(outside: &mut AfPacketPort, port: &AfXdpPort, fan_out: u16) -> (f64, f64) {
     let mut switch = switch();
     let replicas = (0..fan_out).map(|instance| Replica {

@@ -1,9 +1,9 @@
 //! Which programs fit into the kernel, and why the others do not: `fits [--stf] [FOLDER]...`, as root.
 //!
-//! A program fits whole if nothing of it is left to the engine, in part if something is, and not if nothing
-//! of it can run or the verifier refuses it. With `--stf` only programs count that have an STF test beside
-//! them; its frames go through the kernel too, and a program of which each frame is punted does not fit. Where
-//! the kernel does something else than the interpreter, that is told, and the exit code is 1.
+//! A program fits whole if nothing of it is punted, in part if something is, and not at all if nothing of it can run
+//! or the verifier refuses it. With `--stf` only programs with an STF test beside them count; the test's frames also
+//! go through the kernel, and a program whose frames are all punted does not fit. Where kernel and interpreter
+//! differ, this prints the difference and the exit code is 1.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -25,7 +25,7 @@ use support::{
     program_at,
 };
 
-/// The places of a reason without their names, so that they can be counted.
+/// A place without its name, so that places can be counted.
 fn kind(place: &str) -> &str {
     place.split(" \"").next().unwrap_or(place)
 }
@@ -39,9 +39,9 @@ fn in_words(left: &[Interpreted]) -> String {
 /// What was found in all folders.
 #[derive(Default)]
 struct Found {
-    /// Programs by place and reason.
+    /// Number of programs for each place and reason.
     reasons: BTreeMap<(String, String), usize>,
-    /// Programs by the first of their reasons that is the only one.
+    /// Number of programs for each reason that is a program's only one.
     only: BTreeMap<String, usize>,
     refusals: BTreeMap<String, usize>,
     tests: BTreeMap<Class, usize>,
@@ -84,9 +84,9 @@ impl Found {
         Fit::Not
     }
 
-    /// By what is left of it.
+    /// Judges a program by the places that it punts.
     fn program(&mut self, path: &Path) -> Option<Fit> {
-        // Pieces that are included are no programs.
+        // Files that others include are not programs.
         let program = program_at(path).ok()?;
         Some(match Kernel::new(&program) {
             Ok(kernel) => {
@@ -97,7 +97,7 @@ impl Found {
         })
     }
 
-    /// By what is left of it and what became of its test's frames.
+    /// Judges a program by the places that it punts, and by what happened to its test's frames.
     fn test(&mut self, path: &Path) -> Option<Fit> {
         program_at(path).ok()?;
         let name = path.display();

@@ -24,7 +24,7 @@ fn tell(name: &str, report: &Report) {
     );
 }
 
-/// What a run costs that only finds out that its port is none of ours.
+/// The cost of a run that only finds that its interface is not a port of ours.
 fn baseline(repeat: u32) -> u128 {
     let program = program_at(&root().join("p4/bench/l3.p4")).unwrap();
     let kernel = support::kernel::Kernel::new(&program).unwrap();

@@ -1,4 +1,4 @@
-//! A P4 program as eBPF, as text, and what is left of it: `listing FILE.p4`.
+//! Prints a P4 program as eBPF, and the places that it punts: `listing FILE.p4`.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! eBPF instructions and an assembler with labels. Encodings and names are those of RFC 9669, "BPF
-//! Instruction Set Architecture".
+//! eBPF instructions, and an assembler with labels. Encodings and names are those of RFC 9669, "BPF Instruction Set
+//! Architecture".
 
 use std::{collections::HashMap, os::fd::BorrowedFd};
 
@@ -7,12 +7,11 @@ use bpf::{Instruction, MapReference};
 
 use crate::image::MapRef;
 
-/// A register. `R0` is a call's result, `R1` to `R5` are its arguments and do not survive it, `R6` to
-/// `R9` do, `R10` is the end of the stack.
+/// A register. `R0` holds a call's result. `R1` to `R5` are its arguments, and a call overwrites them. A call
+/// preserves `R6` to `R9`. `R10` is the end of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reg(pub u8);
 
-/// The registers by name.
 pub mod reg {
     use super::Reg;
 
@@ -37,18 +36,18 @@ const ALU32: u8 = 0x04;
 const JMP: u8 = 0x05;
 const JMP32: u8 = 0x06;
 const ALU64: u8 = 0x07;
-/// The source operand is a register, not the immediate.
+/// Flag: the source operand is a register, not the immediate.
 const X: u8 = 0x08;
 const MEM: u8 = 0x60;
 const ATOMIC: u8 = 0xc0;
-/// In the immediate of an atomic operation: the value before is given.
+/// Flag in an atomic operation's immediate: the old value goes to the source register.
 const FETCH: i32 = 0x01;
 const LOAD_IMMEDIATE_64: u8 = 0x18;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 const MOV: u8 = 0xb0;
 const NEG: u8 = 0x80;
-/// Byte swap: in class ALU32 to big endian with the flag `X`, in ALU64 without a condition.
+/// Byte swap: class ALU32 with flag `X` converts to big endian; class ALU64 always swaps.
 const END: u8 = 0xd0;
 const JUMP_ALWAYS: u8 = 0x00;
 const JUMP_ALWAYS_CODE: u8 = JMP | JUMP_ALWAYS;
@@ -57,24 +56,19 @@ fn is_wide(instruction: Instruction) -> bool {
     instruction.code == LOAD_IMMEDIATE_64
 }
 
-/// Bytes of memory that a load or a store moves.
+/// Width of a load or a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Size {
-    /// 1
     B1,
-    /// 2
     B2,
-    /// 4
     B4,
-    /// 8
     B8,
 }
 
 impl Size {
-    /// The widest first.
+    /// Widest first.
     pub const ALL: [Self; 4] = [Self::B8, Self::B4, Self::B2, Self::B1];
 
-    /// How many.
     pub fn bytes(self) -> u32 {
         match self {
             Self::B1 => 1,
@@ -94,30 +88,22 @@ impl Size {
     }
 }
 
-/// An operation on a register; the kernel defines a division by 0 as 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alu {
-    /// `+`
     Add,
-    /// `-`
     Sub,
-    /// `*`
     Mul,
-    /// Unsigned; by 0 it gives 0.
+    /// Unsigned; division by 0 gives 0.
     Div,
-    /// `|`
     Or,
-    /// `&`
     And,
-    /// `<<`
     Lsh,
-    /// `>>` that brings in zeros.
+    /// Logical shift: fills with zeros.
     Rsh,
-    /// Unsigned; by 0 it leaves the destination.
+    /// Unsigned; modulo 0 leaves the destination unchanged.
     Mod,
-    /// `^`
     Xor,
-    /// `>>` that brings in the sign.
+    /// Arithmetic shift: fills with the sign.
     Arsh,
 }
 
@@ -139,30 +125,20 @@ impl Alu {
     }
 }
 
-/// What a conditional jump compares; signed where the name has an `S`.
+/// Condition of a jump; names with `S` compare as signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jump {
-    /// `==`
     Eq,
-    /// `>`
     Gt,
-    /// `>=`
     Ge,
-    /// `!=`
     Ne,
-    /// `>`
     Sgt,
-    /// `>=`
     Sge,
-    /// `<`
     Lt,
-    /// `<=`
     Le,
-    /// `<`
     Slt,
-    /// `<=`
     Sle,
-    /// Some bit of both is set.
+    /// The operands have a set bit in common.
     Set,
 }
 
@@ -183,7 +159,7 @@ impl Jump {
         }
     }
 
-    /// The condition that holds where this one does not.
+    /// Returns the condition that holds exactly when this one does not.
     pub fn inverse(self) -> Option<Self> {
         Some(match self {
             Self::Eq => Self::Ne,
@@ -201,58 +177,55 @@ impl Jump {
     }
 }
 
-/// Functions of the kernel that programs call: `enum bpf_func_id`.
+/// Helper functions of the kernel: `enum bpf_func_id`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Helper {
-    /// Pointer to a value, or null.
+    /// Returns a pointer to a value, or null.
     MapLookupElem = 1,
-    /// Writes an entry.
     MapUpdateElem = 2,
-    /// Nanoseconds since the machine has started.
+    /// `CLOCK_MONOTONIC`, in nanoseconds.
     KtimeGetNs = 5,
-    /// The processor that it runs on.
     GetSmpProcessorId = 8,
-    /// A partial sum of words of 16 bits, over a multiple of 4 bytes.
+    /// Sums 16-bit words as the Internet checksum does, over a multiple of 4 bytes.
     CsumDiff = 28,
     /// Moves the frame's beginning.
     XdpAdjustHead = 44,
-    /// By a map of devices or sockets.
+    /// Redirects by a map of devices or sockets.
     RedirectMap = 51,
-    /// Moves the beginning of what stands before the frame.
+    /// Moves the beginning of the metadata in front of the frame.
     XdpAdjustMeta = 54,
-    /// Copies a record into a ring; 0 if there was room.
+    /// Copies a record into a ring; returns 0 if there was room.
     RingbufOutput = 130,
 }
 
-/// Where a jump goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(u32);
 
 /// A 64-bit immediate load that the loader completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Symbol {
-    /// A map; `BPF_PSEUDO_MAP_FD`.
+    /// A map (`BPF_PSEUDO_MAP_FD`).
     Map(MapRef),
-    /// A byte of the only value of a map; `BPF_PSEUDO_MAP_VALUE`.
+    /// A byte of a map's only value (`BPF_PSEUDO_MAP_VALUE`).
     Value(MapRef, u32),
 }
 
-/// Instructions with references to maps that are not there yet.
+/// Instructions that refer to maps by `MapRef`, as there are no descriptors yet.
 #[derive(Debug, Clone, Default)]
 pub struct Code {
-    /// The instructions; jumps are complete.
+    /// Jumps are resolved.
     pub instructions: Vec<Instruction>,
-    /// Positions of 64-bit immediate loads and what they load, in the order of the positions.
+    /// Positions of 64-bit immediate loads and what they load, ordered by position.
     pub symbols: Vec<(usize, Symbol)>,
-    /// What begins at an instruction, in the order of the positions: the listing's texts.
+    /// Positions and texts for the listing, ordered by position.
     pub notes: Vec<(usize, String)>,
-    /// Where `egress_ifindex` is loaded from the context, which only a device map's program may do.
+    /// Positions of loads of `egress_ifindex` from the context, which only a device map's program may do.
     pub egress_interface_loads: Vec<usize>,
 }
 
 impl Code {
-    /// The instructions with the maps' descriptors in them.
+    /// Returns the instructions with the maps' descriptors.
     pub fn link<'m>(&self, map: impl Fn(MapRef) -> BorrowedFd<'m>) -> Vec<Instruction> {
         let mut linked = self.instructions.clone();
         for (position, symbol) in &self.symbols {
@@ -267,8 +240,8 @@ impl Code {
         linked
     }
 
-    /// Loads a number instead of `egress_ifindex`. So `BPF_PROG_TEST_RUN`, which takes no program of a
-    /// device map, can run one.
+    /// Replaces loads of `egress_ifindex` by a constant, so that `BPF_PROG_TEST_RUN`, which does not accept a device
+    /// map's program, can run the code.
     pub fn with_egress_interface(mut self, index: u32) -> Self {
         for position in std::mem::take(&mut self.egress_interface_loads) {
             let load = &mut self.instructions[position];
@@ -283,34 +256,31 @@ impl Code {
     }
 }
 
-/// A jump is farther than its 16 bits reach, or to nowhere.
+/// A jump does not fit into 16 bits, or its label was never placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a jump of {distance} instructions, expected at most 32767")]
 pub struct TooFar {
-    /// Instructions to be jumped over.
+    /// In instructions.
     pub distance: i64,
 }
 
-/// A place to go back to: positions of code, symbols, notes, egress loads and jumps.
+/// A position to roll back to: lengths of code, symbols, notes, egress loads and jumps.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark([usize; 5]);
 
-/// Puts a program together.
 #[derive(Debug, Default)]
 pub struct Assembler {
     code: Code,
-    /// By label: the position, once it is there.
+    /// The position of each label, once placed.
     labels: Vec<Option<usize>>,
     jumps: Vec<(usize, Label)>,
 }
 
 impl Assembler {
-    /// Where the next instruction will be.
     pub fn position(&self) -> usize {
         self.code.instructions.len()
     }
 
-    /// This place, for [`Assembler::rollback`].
     pub fn mark(&self) -> Mark {
         let code = &self.code;
         Mark([
@@ -322,7 +292,7 @@ impl Assembler {
         ])
     }
 
-    /// Takes back what was added since. Labels that were placed since are not placed.
+    /// Removes everything added since, and unplaces labels placed since.
     pub fn rollback(&mut self, mark: Mark) {
         let [position, symbols, notes, loads, jumps] = mark.0;
         self.code.instructions.truncate(position);
@@ -331,23 +301,22 @@ impl Assembler {
         self.code.egress_interface_loads.truncate(loads);
         self.jumps.truncate(jumps);
         for label in &mut self.labels {
-            // One at this very place may have been placed before.
+            // A label at this position may have been placed before the mark.
             *label = label.filter(|at| *at <= position);
         }
     }
 
-    /// A label that is to be placed.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() as u32 - 1)
     }
 
-    /// The label is here.
+    /// Places a label at the next instruction.
     pub fn place(&mut self, label: Label) {
         self.labels[label.0 as usize] = Some(self.position());
     }
 
-    /// A text for the listing: what begins here.
+    /// Adds a text to the listing at the next instruction.
     pub fn note(&mut self, text: impl Into<String>) {
         let position = self.position();
         self.code.notes.push((position, text.into()));
@@ -362,44 +331,42 @@ impl Assembler {
         });
     }
 
-    /// `to = to op from`, of 64 bits.
+    /// `to = to op from`, 64 bits.
     pub fn alu(&mut self, op: Alu, to: Reg, from: Reg) {
         self.add(ALU64 | X | op.code(), to, from, 0, 0);
     }
 
-    /// `to = to op immediate`, of 64 bits; the immediate is sign-extended.
+    /// `to = to op immediate`, 64 bits; the immediate is sign-extended.
     pub fn alu_imm(&mut self, op: Alu, to: Reg, immediate: i32) {
         self.add(ALU64 | op.code(), to, Reg(0), 0, immediate);
     }
 
-    /// `to = to op immediate`, of 32 bits; the upper half becomes zero.
+    /// `to = to op immediate`, 32 bits; the upper half becomes zero.
     pub fn alu32_imm(&mut self, op: Alu, to: Reg, immediate: i32) {
         self.add(ALU32 | op.code(), to, Reg(0), 0, immediate);
     }
 
-    /// Signed division or remainder, of 64 bits: the forms with offset 1.
+    /// Signed division or modulo, 64 bits: the forms with offset 1.
     pub fn signed_alu(&mut self, op: Alu, to: Reg, from: Reg) {
         self.add(ALU64 | X | op.code(), to, from, 1, 0);
     }
 
-    /// `to = -to`
     pub fn neg(&mut self, to: Reg) {
         self.add(ALU64 | NEG, to, Reg(0), 0, 0);
     }
 
-    /// `to = from`
     pub fn mov(&mut self, to: Reg, from: Reg) {
         if to != from {
             self.add(ALU64 | X | MOV, to, from, 0, 0);
         }
     }
 
-    /// `to = from`, of the low 32 bits; the upper half becomes zero.
+    /// `to = from`, the low 32 bits; the upper half becomes zero.
     pub fn mov32(&mut self, to: Reg, from: Reg) {
         self.add(ALU32 | X | MOV, to, from, 0, 0);
     }
 
-    /// `to = value`, in the shortest form.
+    /// `to = value`, in the shortest encoding.
     pub fn mov_imm(&mut self, to: Reg, value: u64) {
         if let Ok(short) = i32::try_from(value.cast_signed()) {
             self.add(ALU64 | MOV, to, Reg(0), 0, short);
@@ -411,7 +378,7 @@ impl Assembler {
         }
     }
 
-    /// `to = address of`, which the loader completes.
+    /// `to = symbol`; the loader completes the instruction.
     pub fn symbol(&mut self, to: Reg, symbol: Symbol) {
         let position = self.position();
         self.code.symbols.push((position, symbol));
@@ -419,19 +386,19 @@ impl Assembler {
         self.add(0, Reg(0), Reg(0), 0, 0);
     }
 
-    /// Between host order and network order, of so many low bytes; the others become zero.
+    /// Converts the low `size` bytes between host order and network order; the other bytes become zero.
     pub fn to_be(&mut self, to: Reg, size: Size) {
         if size != Size::B1 {
             self.add(ALU32 | X | END, to, Reg(0), 0, 8 * size.bytes() as i32);
         }
     }
 
-    /// `to = *(from + offset)`; the other bytes become zero.
+    /// `to = *(from + offset)`, zero-extended.
     pub fn load(&mut self, size: Size, to: Reg, from: Reg, offset: i16) {
         self.add(LDX | MEM | size.code(), to, from, offset, 0);
     }
 
-    /// `egress_ifindex` of `struct xdp_md`.
+    /// Loads `egress_ifindex` of `struct xdp_md`.
     pub fn load_egress_interface(&mut self, to: Reg, context: Reg, offset: i16) {
         let position = self.position();
         self.code.egress_interface_loads.push(position);
@@ -443,34 +410,33 @@ impl Assembler {
         self.add(STX | MEM | size.code(), to, from, offset, 0);
     }
 
-    /// `*(to + offset) = immediate`, sign-extended where it is stored in 8 bytes.
+    /// `*(to + offset) = immediate`; 8 bytes are sign-extended.
     pub fn store_imm(&mut self, size: Size, to: Reg, offset: i16, immediate: i32) {
         self.add(ST | MEM | size.code(), to, Reg(0), offset, immediate);
     }
 
-    /// `*(to + offset) += add` of 8 bytes as one, in order with all that is before and behind it on every processor:
-    /// an operation that gives the value before is a full barrier. That value is in `add` then.
+    /// `*(to + offset) += add`, 8 bytes, atomically; the old value goes to `add`. An operation that returns the old
+    /// value is a full barrier.
     pub fn fetch_add(&mut self, to: Reg, offset: i16, add: Reg) {
         let code = STX | ATOMIC | Size::B8.code();
         self.add(code, to, add, offset, i32::from(Alu::Add.code()) | FETCH);
     }
 
-    /// Goes on at a label.
     pub fn jump(&mut self, to: Label) {
         self.jump_code(JMP | JUMP_ALWAYS, Reg(0), Reg(0), 0, to);
     }
 
-    /// Goes on at a label where the comparison of 64 bits holds.
+    /// Jumps if the comparison of 64 bits holds.
     pub fn jump_if(&mut self, op: Jump, left: Reg, right: Reg, to: Label) {
         self.jump_code(JMP | X | op.code(), left, right, 0, to);
     }
 
-    /// The same with an immediate, which is sign-extended.
+    /// Like `jump_if`, with a sign-extended immediate.
     pub fn jump_if_imm(&mut self, op: Jump, left: Reg, right: i32, to: Label) {
         self.jump_code(JMP | op.code(), left, Reg(0), right, to);
     }
 
-    /// The same of the low 32 bits.
+    /// Like `jump_if_imm`, on the low 32 bits.
     pub fn jump32_if_imm(&mut self, op: Jump, left: Reg, right: i32, to: Label) {
         self.jump_code(JMP32 | op.code(), left, Reg(0), right, to);
     }
@@ -480,20 +446,19 @@ impl Assembler {
         self.add(code, left, right, 0, immediate);
     }
 
-    /// Calls a function of the kernel.
     pub fn call(&mut self, helper: Helper) {
         self.add(CALL, Reg(0), Reg(0), 0, helper as i32);
     }
 
-    /// Ends the program with the verdict in `R0`.
+    /// Ends the program; `R0` is the verdict.
     pub fn exit(&mut self) {
         self.add(EXIT, Reg(0), Reg(0), 0, 0);
     }
 
-    /// The code, its jumps complete. What nothing leads to is left out, which the verifier would refuse.
+    /// Resolves jumps and returns the code. Removes unreachable instructions, which the verifier would refuse.
     ///
     /// # Errors
-    /// A jump does not reach its label.
+    /// A jump cannot reach its label.
     pub fn finish(mut self) -> Result<Code, TooFar> {
         let targets: HashMap<usize, usize> = self
             .jumps
@@ -509,7 +474,7 @@ impl Assembler {
         }
         moved.push(n);
         for (from, _) in self.jumps.iter().filter(|(from, _)| is_kept[*from]) {
-            // Jumps count from the instruction behind them.
+            // Offsets count from the next instruction.
             let to = targets.get(from).map(|to| moved[*to] as i64);
             let distance = to.map_or(i64::MAX, |to| to - moved[*from] as i64 - 1);
             let offset = i16::try_from(distance).map_err(|_| TooFar { distance })?;
@@ -536,7 +501,7 @@ impl Assembler {
         Ok(self.code)
     }
 
-    /// Which instructions the first one leads to. A jump to the next instruction is none.
+    /// Marks the instructions that are reachable and needed; a jump to the next instruction is not needed.
     fn reachable(&self, targets: &HashMap<usize, usize>) -> Vec<bool> {
         let code = &self.code.instructions;
         let mut is_reached = vec![false; code.len()];
@@ -558,7 +523,7 @@ impl Assembler {
                 at += 1;
             }
         }
-        // Behind an unreached stretch the target may be what follows the jump.
+        // After unreachable code is removed, a jump's target may be the next instruction.
         let mut next = code.len();
         for at in (0..code.len()).rev() {
             if !is_reached[at] {
@@ -605,7 +570,7 @@ mod tests {
         asm.exit();
         let code = asm.finish().expect("there are no jumps");
         let found: Vec<_> = code.instructions.into_iter().map(bytes).collect();
-        // As llvm-mc prints them for `r1 += -1`, `r2 = *(u16 *)(r1 + 12)` and so on.
+        // As llvm-mc prints `r1 += -1`, `r2 = *(u16 *)(r1 + 12)` and so on.
         assert_eq!(
             found,
             [

@@ -1,7 +1,7 @@
-//! The kernel engine: a loaded program compiled to eBPF, run by XDP in the kernel's receive path.
+//! The kernel engine: compiles a loaded program to eBPF, which XDP runs in the kernel's receive path.
 //!
-//! It is an offload (`dataplane::offload`): it forwards what it can and punts the rest, and the
-//! interpreter of [`dataplane`] is the semantics of what it forwards.
+//! This engine is an offload (`dataplane::offload`): it forwards what it can and punts the rest. The interpreter of
+//! [`dataplane`] defines how it must forward.
 
 pub mod asm;
 pub mod compile;

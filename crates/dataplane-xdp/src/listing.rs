@@ -1,4 +1,4 @@
-//! A program as text: instructions as LLVM writes them, with what they are for beside them.
+//! Listings: instructions as LLVM writes them, with their purpose beside them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,11 +8,11 @@ use bpf::Instruction;
 use crate::asm::{Code, Symbol};
 use crate::image::{Image, MapSpec};
 
-/// Column at which notes begin.
+/// Column at which the texts begin.
 const NOTE_COLUMN: usize = 56;
 
 impl Image {
-    /// Both programs as text.
+    /// Returns both programs as text.
     pub fn listing(&self) -> String {
         let mut text = section("ports", &self.ingress, &self.maps);
         if let Some(egress) = &self.egress {
@@ -62,7 +62,7 @@ fn helper(number: i32) -> &'static str {
 fn store(at: Instruction) -> String {
     let (to, from) = (at.registers & 0xf, at.registers >> 4);
     match at.code {
-        // The only atomic operation that is used.
+        // No other atomic operation is used.
         0xdb => {
             let place = offset(to, at.offset);
             format!("r{from} = atomic_fetch_add((u64 *)({place}), r{from})")
@@ -159,7 +159,7 @@ fn target(position: usize, at: Instruction) -> Option<usize> {
 }
 
 impl Code {
-    /// The program as text; a line an instruction, labels where jumps go to.
+    /// Returns the program as text: one line per instruction, labels at jump targets.
     pub fn listing(&self, maps: &[MapSpec]) -> String {
         let instructions = self.instructions.iter().copied().enumerate();
         let targets = instructions.filter_map(|(position, at)| target(position, at));

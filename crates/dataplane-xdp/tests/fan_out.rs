@@ -1,5 +1,5 @@
-//! Copies by a map of devices, over real veth pairs, with programs written here instruction by instruction:
-//! what the compiled program's fan-out rests on. The kernel lets only root outside any user namespace load them.
+//! Copies through a device map, over real veth pairs, with hand-written programs: the kernel behaviour on which the
+//! compiled program's fan-out relies. The kernel lets only root outside any user namespace load programs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -22,7 +22,7 @@ use frames::{numbered, receive, send};
 use namespace::{in_root_namespace, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, XdpInterface};
 
-/// Two ports, and what sends frames that come by the first one to a list of them.
+/// Two ports, and a program that sends frames received by the first one to a list of ports.
 struct FanOut {
     outside: [AfPacketPort; 2],
     ports: [AfXdpPort; 2],
@@ -69,7 +69,7 @@ impl FanOut {
         }
     }
 
-    /// A frame goes to these ports from now on.
+    /// Sets the ports that a frame is sent to.
     fn set(&self, ports: &[usize]) {
         let group = map(MapKind::DeviceMap, 8, ports.len() as u32, None);
         for (place, port) in (0..).zip(ports) {
@@ -81,7 +81,7 @@ impl FanOut {
         self.groups.set_map(0, &group).unwrap();
     }
 
-    /// The places of what arrives outside of a port.
+    /// Receives frames outside of a port, and returns their places.
     fn places(&mut self, port: usize, n: usize) -> Vec<u8> {
         let frames = receive(&mut self.outside[port], n);
         frames.iter().map(|frame| frame[PLACE]).collect()
@@ -118,7 +118,7 @@ fn each_copy_knows_which_of_its_port_s_it_is_and_is_counted() {
             let expected: Vec<u8> = [0, 1, 2].repeat(20);
             assert_eq!(fan_out.places(0, 60), expected);
             assert_eq!(fan_out.places(1, 20), [0; 20]);
-            // More than a device's queue holds.
+            // More frames than a device's queue holds.
             let ports: Vec<usize> = (0..100).map(|place| place % 2).collect();
             fan_out.set(&ports);
             send(&mut fan_out.outside[0], [numbered(1, 60)]);
@@ -129,7 +129,7 @@ fn each_copy_knows_which_of_its_port_s_it_is_and_is_counted() {
                 let count = fan_out.transmit.count(interface.index()).unwrap();
                 assert_eq!((count.sent, count.refused), (counted(n), counted(0)));
             }
-            // The port's own program again: frames come to it.
+            // With the port's own program again, the port receives frames.
             fan_out.interfaces[0].run_own().unwrap();
             send(&mut fan_out.outside[0], [numbered(7, 60)]);
             assert_eq!(receive(&mut fan_out.ports[0], 1), [numbered(7, 60)]);
@@ -143,7 +143,7 @@ fn what_a_device_does_not_take_is_counted_too() {
         let mut fan_out = FanOut::new();
         ethtool("-K v0 gro on");
         ethtool("-K v2 gro on");
-        // The queue of a veth has 256 places, and nobody empties it while one processor makes copies.
+        // A veth's queue has 256 places, and nobody empties it while one processor makes copies.
         let ports = vec![1; 1000];
         fan_out.set(&ports);
         send(&mut fan_out.outside[0], [numbered(1, 60)]);

@@ -1,4 +1,5 @@
-//! Digests of a program in the kernel, on real veth pairs. The kernel lets only root outside any user namespace load it.
+//! Digests of a program in the kernel, on real veth pairs. The kernel lets only root outside any user namespace load
+//! programs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -24,10 +25,10 @@ use packet_io::Waiter;
 /// A port without an interface of ours, as the controller's is.
 const CPU_PORT: u16 = 9;
 
-/// A message has 32 bytes, and the kernel 8 for each.
+/// A message of 32 bytes and the kernel's header of 8 bytes.
 const RECORD_BYTES: usize = 40;
 
-/// Messages that the ring has room for: a byte of it stays free.
+/// How many messages fit into the ring, which always keeps a byte free.
 const RING_MESSAGES: usize = ((1 << 17) - 1) / RECORD_BYTES;
 
 fn arrivals() -> Beside {
@@ -36,7 +37,7 @@ fn arrivals() -> Beside {
     })
 }
 
-/// Of a frame with a number, with what ingress has written.
+/// The digest of frame `number`, with the values that ingress has written.
 fn arrival(number: u32, instance: u16, port: u16) -> Digest {
     let value = |value: u32| {
         let bytes = value.to_be_bytes();
@@ -56,7 +57,7 @@ fn is_readable(beside: &Beside) -> bool {
     waiter.is_ready(0)
 }
 
-/// Waits until there is one.
+/// Waits for a digest.
 fn await_digest(beside: &Beside) {
     let fd = beside.switch.offloaded_digests_fd();
     let fd = fd.expect("the program makes digests");
@@ -69,7 +70,7 @@ fn polled(beside: &mut Beside) -> Vec<Digest> {
     std::iter::from_fn(|| beside.switch.poll_digest()).collect()
 }
 
-/// Sends frames in pieces that a veth's ring has room for, and has them arrive.
+/// Sends frames in batches that fit into a veth's ring, and waits until they arrive.
 fn forwarded(beside: &mut Beside, n_frames: usize) {
     for first in (0..n_frames).step_by(100) {
         let n = (n_frames - first).min(100);
@@ -98,7 +99,7 @@ fn a_digest_has_the_values_of_the_end_of_ingress_whatever_becomes_of_its_packet(
             assert_eq!(beside.switch.take_offloaded_digests(9), 1);
             assert!(!is_readable(&beside));
             assert_eq!(polled(&mut beside), [arrival(4, 77, 0)]);
-            // Egress counts it up; the digest has been taken before.
+            // Egress increments the field after the digest has read it.
             assert_eq!(beside.receive(1, 1)[0][18..20], [0, 78]);
             beside.send(2, [frame(2, 5), frame(9, 6)]);
             assert_eq!([1, 2].map(|port| beside.receive(port, 1).len()), [1, 1]);
@@ -106,7 +107,7 @@ fn a_digest_has_the_values_of_the_end_of_ingress_whatever_becomes_of_its_packet(
             while beside.counters().dropped(DropReason::IngressDrop) < 1 {
                 assert!(start.elapsed() < frames::PATIENCE);
             }
-            // To look at the numbers takes the digests too, which are some of them.
+            // Reading the counters also takes the digests, which they count.
             assert!(!is_readable(&beside));
             let untouched = 0xabab;
             let expected = [arrival(5, untouched, 2), arrival(6, untouched, 2)];
@@ -151,7 +152,8 @@ fn what_a_full_ring_and_a_full_queue_lose_is_counted_and_packets_go_on() {
             let counters = beside.counters();
             let counted = (counters.digests, counters.digests_lost);
             assert_eq!(counted, (n_frames as u64, 100));
-            // The last ones are lost, as in a full queue. These wait there now, and what it has no room for in the ring.
+            // The last messages are lost, as in a full queue. The control plane's queue now holds the others, and the
+            // rest of these frames' messages stay in the ring.
             let n_more = limits::DIGEST_QUEUE_MAX - RING_MESSAGES + 10;
             forwarded(&mut beside, n_more);
             assert_eq!(
@@ -163,7 +165,7 @@ fn what_a_full_ring_and_a_full_queue_lose_is_counted_and_packets_go_on() {
             let counters = beside.switch.counters();
             let counted = (counters.digests, counters.digests_lost);
             assert_eq!(counted, ((n_frames + n_more - 10) as u64, 100));
-            // Who looks at the numbers loses none either.
+            // Reading the counters loses no digest either.
             let counters = beside.counters();
             let counted = (counters.digests, counters.digests_lost);
             assert_eq!(counted, ((n_frames + n_more - 10) as u64, 100));
@@ -177,7 +179,7 @@ fn what_a_full_ring_and_a_full_queue_lose_is_counted_and_packets_go_on() {
             let counters = beside.switch.counters();
             let counted = (counters.digests, counters.digests_lost);
             assert_eq!(counted, ((n_frames + n_more) as u64, 100));
-            // It goes on behind it.
+            // Forwarding continues after that.
             forwarded(&mut beside, 1);
             await_digest(&beside);
             beside.assert_accounted();
@@ -195,7 +197,7 @@ fn what_waits_when_the_program_ends_is_given_and_a_new_program_has_its_own() {
             beside.drain();
             forwarded(&mut beside, 2);
             await_digest(&beside);
-            // A port that is disabled has the engine forward all.
+            // While a port is disabled, the engine forwards all frames.
             beside.switch.set_port_enabled(PortId(2), false);
             assert!(beside.switch.offloaded_digests_fd().is_none());
             let both = [0, 1].map(|number| arrival(number, 7, 0));
@@ -204,7 +206,7 @@ fn what_waits_when_the_program_ends_is_given_and_a_new_program_has_its_own() {
             beside.assert_forwards();
             forwarded(&mut beside, 1);
             await_digest(&beside);
-            // Those of a program that is replaced are gone, as the engine's are.
+            // Digests of a replaced program are gone, as in the engine.
             beside.set_program("arrivals.p4");
             beside.assert_forwards();
             assert!(!is_readable(&beside));

@@ -1,6 +1,5 @@
-//! What befalls the program in the kernel between two steps: a writer that fails, more changes than can be shown at
-//! once, tables without room, ports that are not there. The kernel lets only root outside any user namespace
-//! load it.
+//! Faults between two steps: a writer that fails, more changes than become visible at once, full tables, missing
+//! ports. The kernel lets only root outside any user namespace load programs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -39,10 +38,10 @@ use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, LinkEvent,
 /// Entries of the table `addresses`.
 const N_ENTRIES: u8 = 64;
 
-/// Entries that it has room for, those included that are going.
+/// Room of that table, including removed entries that are still visible.
 const ROOM: usize = 128;
 
-/// Far more than a control call may hold up the event loop.
+/// Much longer than a control call may block the event loop.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
 fn has_failed(beside: &Beside) -> bool {
@@ -72,7 +71,7 @@ fn a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked() {
             beside.switch.collect();
             assert!(has_failed(&beside), "{:?}", beside.switch.offload_status());
             assert!(beside.switch.is_drained(token));
-            // The engine goes on.
+            // The engine forwards.
             beside.send(0, [frame(1, 2)]);
             beside.forward_punted_of(&[0, 2], 1);
             assert_eq!(beside.receive(2, 1), [left(1, 2, 7)]);
@@ -113,7 +112,7 @@ fn it_stops_at_once_whatever_is_still_to_be_written() {
             beside.insert(to, "forward", &[1, 1]);
         }
         beside.drain();
-        // A key that comes back waits for a grace period each time.
+        // Inserting a removed key again waits for a grace period each time.
         for to in 0..70 {
             beside.delete(to % 2);
             beside.insert(to % 2, "forward", &[1, 2]);
@@ -143,7 +142,7 @@ fn what_was_written_is_shown_before_a_stop_that_leaves_the_program() {
             beside.assert_forwards();
             beside.insert(1, "forward", &[1, 1]);
             beside.drain();
-            // A key that comes back waits for a grace period each time.
+            // Inserting a removed key again waits for a grace period each time.
             for instance in 2..=5 {
                 beside.delete(1);
                 beside.insert(1, "forward", &[2, instance]);
@@ -169,7 +168,7 @@ fn a_drain_before_anything_has_changed_waits_for_no_grace_period() {
                 let token = beside.switch.begin_drain();
                 assert!(beside.switch.is_drained(token));
             }
-            // What is lost is inside until that is known.
+            // A lost packet counts as inside until the loss is known.
             ip("link set out1 down");
             beside.send(0, [frame(1, 1)]);
             beside.drain();
@@ -197,7 +196,7 @@ fn a_batch_that_replaces_a_full_table_is_shown_at_once_and_as_a_whole() {
             beside.switch.begin_batch();
             (0..N_ENTRIES).for_each(|to| beside.delete(to));
             (0..N_ENTRIES).for_each(|to| beside.insert(180 + to, "forward", &[1, 3]));
-            // No room is left for what comes now beside what packets still see.
+            // The table is full because the entries removed above are still visible.
             (0..N_ENTRIES).for_each(|to| beside.delete(180 + to));
             (0..N_ENTRIES).for_each(|to| beside.insert(100 + to, "forward", &[2, 2]));
             beside.switch.end_batch();
@@ -277,7 +276,8 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
             };
             let refusing = AfXdpPort::open("last", &config).unwrap();
             let mut served = beside.served();
-            // The switch has no such port. Its driver refuses the program, which takes no frames in several pieces.
+            // The switch does not have this port. Its driver refuses the program, which does not accept frames in
+            // several buffers.
             served.push(KernelPort {
                 id: PortId(50),
                 interface: refusing.interface(),
@@ -309,7 +309,7 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
             }
             is_over.store(true, Ordering::Relaxed);
             let n_sent: u64 = sender.join().unwrap();
-            // While a program is loaded nobody takes what comes to the socket.
+            // While a program is loaded, nobody reads the socket.
             let seen = |beside: &mut Beside| {
                 drain_port(&mut beside.ports[0], &mut beside.n_punted);
                 let n_lost = beside.ports[0].statistics().rx_dropped();
@@ -342,7 +342,7 @@ fn a_port_that_goes_and_comes_leaves_the_others_and_their_groups_in_the_kernel()
             for round in 1..=3 {
                 beside.lose_port(2);
                 beside.assert_forwards();
-                // One that is written while the port is away has no copies for it, either.
+                // A group written while the port is away has no copies for it either.
                 let id = 5 + round;
                 let to = u8::try_from(id).unwrap();
                 beside.insert(to, "flood", &[id as u16]);
@@ -362,7 +362,7 @@ fn a_port_that_goes_and_comes_leaves_the_others_and_their_groups_in_the_kernel()
                     assert_eq!(beside.receive(port, 1), [left(to, number, instance)]);
                 }
                 assert_eq!(beside.receive(1, 3).len(), 3);
-                // What comes by it is its own.
+                // The new interface's frames belong to the port.
                 beside.send(2, [frame(1, number)]);
                 assert_eq!(beside.receive(1, 1), [left(1, number, 7)]);
                 let start = Instant::now();
@@ -382,8 +382,8 @@ fn a_port_that_goes_and_comes_leaves_the_others_and_their_groups_in_the_kernel()
     );
 }
 
-/// Runs on an interface before its port is opened, and is kept in a folder: `XDP_PASS`, also for frames in several
-/// pieces, so that the other end may have frames that the port's own program does not take.
+/// Runs `XDP_PASS` on an interface before its port is opened, and pins it in a folder. The program accepts frames in
+/// several buffers, so that the other end may have an MTU that the port's own program does not accept.
 fn run_earlier(interface: &str, folder: &Path) {
     let instruction = |code, immediate| Instruction {
         code,
@@ -444,7 +444,7 @@ fn a_port_whose_own_program_the_driver_refuses_is_the_host_s_until_the_next_prog
             send(&mut outside, [frame(1, 1)]);
             assert_eq!(beside.receive(1, 1), [left(1, 1, 7)]);
             ip("link set other mtu 9000");
-            // It is stopped for a trace.
+            // A trace stops the offload.
             beside.switch.set_trace(Some(Box::new(Silent)));
             let Some(OffloadStatus::Failed(reason)) = beside.switch.offload_status() else {
                 panic!("{:?}", beside.switch.offload_status());
@@ -473,7 +473,7 @@ fn a_port_whose_own_program_the_driver_refuses_is_the_host_s_until_the_next_prog
     );
 }
 
-/// Takes what came by a port, which is nobody's.
+/// Discards the frames that a port has received, and counts them.
 fn drain_port(port: &mut AfXdpPort, n: &mut u64) {
     while let Ok(1..) = port.receive(0, 64, &mut |_| *n += 1) {}
 }
@@ -523,7 +523,7 @@ fn a_table_with_entries_that_do_not_fit_is_left_and_the_others_are_not() {
                     assert_eq!(beside.receive(1, 1), [classified.clone()]);
                 }
             }
-            // Where it is loaded anew, too.
+            // The same after the program is loaded again.
             for _ in 0..2 {
                 beside.send(0, [classified.clone(), frame(1, 3)]);
                 assert_eq!(beside.receive(2, 1), [left(1, 3, 9)]);
@@ -550,7 +550,7 @@ fn what_did_not_fit_in_a_batch_is_not_the_next_program_s_that_is_set_in_it() {
                 let entry = class(&beside.switch, [0, 0, 0, 0, n + 1, 0], 1, 1);
                 beside.switch.insert_entry(table, entry).unwrap();
             }
-            // Whoever writes a counter reads it first.
+            // Writing a counter reads the counters first.
             beside.switch.collect();
             let waiting = OffloadStatus::Waiting;
             assert_eq!(beside.switch.offload_status(), Some(&waiting));
@@ -626,7 +626,7 @@ fn what_was_lost_on_the_way_is_known_while_packets_come() {
             };
             let mut n_sent = 0;
             while refused(&mut beside) < 100 {
-                // Packets come all the time.
+                // Packets keep coming.
                 beside.send(0, [frame(2, 1)]);
                 assert_eq!(beside.receive(2, 1).len(), 1);
                 n_sent += 1;

@@ -42,7 +42,7 @@ fn frames_are_forwarded_copied_and_dropped_in_the_kernel_and_counted() {
             beside.send(0, (0..100).map(|n| frame(1, n)));
             let expected: Vec<_> = (0..100).map(|n| left(1, n, 77)).collect();
             assert_eq!(beside.receive(1, 100), expected);
-            // Out of the port that it came by.
+            // Sent through the port that received it.
             beside.send(0, [frame(2, 7)]);
             assert_eq!(beside.receive(0, 1), [left(2, 7, 78)]);
             beside.send(2, (0..20).map(|n| frame(3, n)));
@@ -121,7 +121,7 @@ fn what_is_written_is_seen_by_packets_after_a_drain_however_often_it_changes() {
                 let mut expected = vec![left(1, 5, round + 200)];
                 expected.extend(replicas.iter().map(|(_, it)| left(8, 6, *it)));
                 assert_eq!(beside.receive(1, expected.len()), expected, "round {round}");
-                // Removed and put back in one batch: its hits are a new entry's.
+                // Removed and inserted again in one batch: its hits belong to a new entry.
                 beside.switch.begin_batch();
                 beside.delete(1);
                 beside.insert(1, "forward", &[2, round]);
@@ -304,13 +304,13 @@ fn the_default_action_is_changed_like_an_entry() {
     });
 }
 
-/// Copies of the two groups.
+/// Copies of a packet to each of the two groups.
 const N_COPIES: u64 = 40;
 const N_OTHERS: u64 = 2;
-/// Places in the ring of a veth.
+/// Size of a veth's ring.
 const RING: u64 = 256;
 
-/// What became of copies that leave by a port that is full, and by another one.
+/// What happened to copies through a full port, and through another one.
 #[derive(Debug)]
 struct TooMuch {
     n_made: u64,
@@ -333,7 +333,7 @@ impl TooMuch {
         }
     }
 
-    /// Of packets that come together: three of four are the large group's.
+    /// Sends bursts: three of four packets go to the large group.
     fn of_bursts(beside: &mut Beside, n_bursts: u32) -> TooMuch {
         let before = TooMuch::so_far(beside);
         beside.send_bursts(0, &[3, 4, 3, 3], n_bursts);
@@ -350,11 +350,11 @@ impl TooMuch {
     }
 }
 
-/// Copies of a burst.
+/// Copies due in one burst.
 const N_DUE: u64 = burst::FRAMES as u64 / 4 * 3 * N_COPIES;
 const N_DUE_BY_OTHER: u64 = burst::FRAMES as u64 / 4 * N_OTHERS;
 
-/// Two groups: one of many copies by port 1, one of a few by port 2.
+/// Two groups: one with many copies through port 1, one with few through port 2.
 fn with_two_groups() -> Beside {
     burst::stay();
     let mut beside = Beside::new();
@@ -382,13 +382,13 @@ fn packets_whose_copies_a_full_port_would_refuse_are_dropped_before_they_are_mad
             assert_eq!(first.n_refused, N_DUE - first.n_sent, "{first:?}");
             assert!(first.n_made < first.n_sent + N_COPIES, "{first:?}");
             assert_eq!(first.n_sent_by_other, N_DUE_BY_OTHER);
-            // What comes alone is forwarded at once.
+            // A single packet is forwarded at once.
             let n_received = first.n_sent as usize;
             assert_eq!(beside.receive(1, n_received).len(), n_received);
             beside.send(0, [frame(3, 7)]);
             let copies: Vec<_> = (0..N_COPIES as u16).map(|it| left(3, 7, it)).collect();
             assert_eq!(beside.receive(1, copies.len()), copies);
-            // How much fits is known: nearly all copies that are made leave.
+            // The limit is known now: nearly all copies that are made leave.
             let n_bursts = 50;
             let more = TooMuch::of_bursts(&mut beside, n_bursts);
             let n_in_vain = more.n_made - more.n_sent;
@@ -412,7 +412,7 @@ fn copies_by_a_port_with_room_are_made_though_others_of_the_packet_are_refused()
             beside.insert(5, "flood", &[7]);
             beside.drain();
             let n_packets = u64::from(burst::FRAMES);
-            // Also where it is known already that the other port is full.
+            // The second time, it is already known that the other port is full.
             for n_bursts in 1..=2 {
                 beside.send_bursts(0, &[5], 1);
                 beside.await_ended(n_bursts * n_packets * (N_COPIES + 1));

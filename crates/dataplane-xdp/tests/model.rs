@@ -64,7 +64,7 @@ fn judge(path: &Path, seen: &Seen) {
             if Class::of(&report) == Class::Refused {
                 seen.n_refused.fetch_add(1, Ordering::Relaxed);
             }
-            // What the compiler refuses is left to the others; what the verifier refuses is a mistake.
+            // A refusal by the compiler is fine, one by the verifier is a defect.
             let refused = report.refused.iter();
             let refused = refused.filter(|reason| !reason.starts_with("refused: "));
             let found = report.differences.iter().chain(refused);

@@ -27,7 +27,7 @@ use support::{
 
 /// The shortest frame that `BPF_PROG_TEST_RUN` takes: an Ethernet header.
 const FRAME_BYTES_MIN: usize = 14;
-/// Cells of counters and registers that are compared.
+/// The most cells of counters and registers that are compared.
 const CELLS_MAX: usize = 1 << 14;
 /// Programs of this crate's tests, which fit whole.
 const OWN: &str = "crates/dataplane-xdp/tests/programs";
@@ -40,7 +40,7 @@ fn number(name: &str, otherwise: u64) -> u64 {
     given.map_or(otherwise, |given| given.parse().unwrap())
 }
 
-/// Frames of one seed through a switch of its own.
+/// Sends one seed's frames through a switch of its own.
 fn run(program: &Program, seed: u64, n_frames: u64) -> Report {
     run_with(program, seed, n_frames, little_room())
 }
@@ -66,7 +66,7 @@ fn run_with(program: &Program, seed: u64, n_frames: u64, room: Room) -> Report {
     for _ in 0..n_frames {
         if writer.rng().u8(..12) == 0 {
             let write = writer.any();
-            // Packets that wait find other depths and times in egress; the kernel has no queues.
+            // Packets in queues would see other depths and times in egress; the kernel has no queues.
             if !matches!(write, Write::QueueDepth(..) | Write::QueueRate(..)) {
                 let _ = write.apply(&mut switch);
             }
@@ -86,7 +86,8 @@ fn run_with(program: &Program, seed: u64, n_frames: u64, room: Room) -> Report {
     report.lock().unwrap().clone()
 }
 
-/// Those of the repository, or of the folders in `FOLDERS`, which colons separate; with `P4` in their path.
+/// The repository's programs, or those of the folders in `FOLDERS` (separated by colons); only paths that contain
+/// `P4`.
 fn programs() -> Vec<PathBuf> {
     let folders = std::env::var("FOLDERS").unwrap_or_else(|_| {
         format!("p4:p4/bench:testdata/realistic:testdata/stf:testdata/clif:{OWN}")
@@ -98,7 +99,7 @@ fn programs() -> Vec<PathBuf> {
         .collect()
 }
 
-/// What many programs came to.
+/// The results of many programs.
 #[derive(Default)]
 struct Sum {
     n_programs: usize,
@@ -111,7 +112,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Frames of some seeds through a program.
+    /// Sends the frames of some seeds through a program.
     fn add(&mut self, name: &str, program: &Program, seeds: Range<u64>, n_frames: u64) {
         self.n_programs += 1;
         let (before, copies_before, all_before) = (self.n_kernel, self.n_copies, self.n_frames);
@@ -165,7 +166,7 @@ impl Sum {
     }
 }
 
-/// Whether a program is refused for a reason that the compiler gives, or for its size.
+/// Whether the compiler refused the program, or it is too large.
 fn is_told(reason: &str) -> bool {
     reason.starts_with("refused: ") || reason.contains("BPF program is too large")
 }
@@ -189,7 +190,7 @@ fn the_kernel_agrees_on_random_frames() {
     assert!(!is_whole || sum.n_digests > 0, "no digest was compared");
 }
 
-/// Whether some of the parser is left, since it has too many ways.
+/// Whether a part of the parser is punted, because it has too many paths.
 fn is_cut(report: &Report) -> bool {
     let mut left = report.left.iter();
     left.any(|it| it.place == "parser" && it.reason.contains("too many ways"))
@@ -227,14 +228,14 @@ fn frames_that_go_where_ways_through_the_parser_are_cut_are_punted_and_the_other
     assert!(n_cut > 0 && n_kernel > 0 && n_kernel < n_kernel_of_whole);
 }
 
-/// Programs like those that are used have parsers of more than a few states.
+/// Whether a program is realistic: its parser has more than a few states.
 fn is_of_use(path: &Path) -> bool {
     let folders = ["p4", "bench", "realistic", "programs"];
     let parent = path.parent().and_then(Path::file_name);
     parent.is_some_and(|parent| folders.iter().any(|it| parent == *it))
 }
 
-/// Whether its cells can be compared packet by packet, and no clones can fill the switch with clones of clones.
+/// Whether all cells can be compared after each packet, and no clones of clones can fill the switch.
 fn is_small(program: &Program) -> bool {
     let ir = program.ir();
     let counters = ir.counters.iter().map(|array| array.cells);

@@ -29,7 +29,7 @@ fn every_copy_and_every_answer_is_the_interpreters() {
     sfu::set_up(&mut switch, 7);
     let frame = sfu::frame(b"a presenter's packet");
     assert_eq!(give(&mut switch, &frame).len(), 7);
-    // Without a UDP checksum, and in VLAN 0, whose tag goes.
+    // Without a UDP checksum, then with a tag of VLAN 0, which is removed.
     let mut without = frame.clone();
     without[40..42].copy_from_slice(&[0, 0]);
     assert_eq!(give(&mut switch, &without).len(), 7);

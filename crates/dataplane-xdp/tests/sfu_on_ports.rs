@@ -29,7 +29,7 @@ use support::{counts, program_at, root, sfu};
 
 const N_PORTS: u16 = 4;
 const N_VIEWERS: u16 = 40;
-/// Eight at one port and four at another, so that a device's queue of 16 is full between two packets.
+/// Eight at one port and four at another: a device's queue of 16 is full after two packets.
 const N_VIEWERS_FEW: u16 = 12;
 
 fn switch(n_viewers: u16) -> Switch {
@@ -58,7 +58,7 @@ fn redirecting(devices: &Map) -> Program {
     program.unwrap()
 }
 
-/// By port what leaves.
+/// The frames that left, by port.
 type Sent = Vec<Vec<Vec<u8>>>;
 
 struct Sides {
@@ -101,7 +101,7 @@ impl Sides {
         expected
     }
 
-    /// Has the engine do what was punted.
+    /// Passes punted frames to the engine, and sends the results.
     fn run_engine(&mut self) {
         for (id, port) in (0..).zip(&mut self.ports) {
             let switch = &mut self.beside;
@@ -116,7 +116,7 @@ impl Sides {
         }
     }
 
-    /// One frame through both.
+    /// Passes one frame through both switches, and compares.
     fn pass(&mut self, frame: &[u8]) -> usize {
         let expected = self.expected(frame);
         let came_by = &mut self.outside[usize::from(sfu::PORT.0)];
@@ -125,7 +125,7 @@ impl Sides {
         self.assert_sent(&expected, frame)
     }
 
-    /// Frames like this one through both, which come before the port's program has its turn.
+    /// Passes `n` such frames through both switches; all arrive before the port's program runs.
     fn pass_together(&mut self, frame: &[u8], n: u32) -> usize {
         let mut expected: Sent = vec![Vec::new(); N_PORTS.into()];
         for _ in 0..n {
@@ -149,7 +149,7 @@ impl Sides {
         self.assert_sent(&expected, frame)
     }
 
-    /// Returns how many there were.
+    /// Compares what left with `expected`. Returns the number of frames.
     fn assert_sent(&mut self, expected: &Sent, frame: &[u8]) -> usize {
         let mut sent: Sent = vec![Vec::new(); N_PORTS.into()];
         let start = Instant::now();

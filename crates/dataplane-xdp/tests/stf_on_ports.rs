@@ -1,5 +1,4 @@
-//! Every STF test of the repository on real veth pairs, with what fits of its program in the kernel: frames as a
-//! host sends them, and as others receive them.
+//! Every STF test of the repository on real veth pairs, with as much of its program in the kernel as fits.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -40,26 +39,26 @@ impl Pair {
     }
 }
 
-/// The ports that tests name, and what is under way.
+/// The ports that a test names, and packets on their way.
 #[derive(Default)]
 struct Wires {
     pairs: BTreeMap<u16, Pair>,
     left: Vec<(PortId, Vec<u8>)>,
-    /// Packets that have left, of which some were taken from their wire.
+    /// Packets that have left, whether received from their wire or not.
     n_taken: u64,
-    /// Frames that came by a wire, and those of them that the kernel left to the engine.
+    /// Frames sent into wires, and how many of them the kernel punted.
     n_frames: u64,
     n_punted: u64,
 }
 
 impl Wires {
-    /// For the next test.
+    /// Resets for the next test.
     fn clear(&mut self) {
         self.left.clear();
         (self.n_taken, self.n_frames, self.n_punted) = (0, 0, 0);
     }
 
-    /// Has the engine do what was left to it.
+    /// Passes punted frames to the engine, and sends the results.
     fn run_engine(&mut self, switch: &mut Switch, now: Nanos) {
         for (id, pair) in &mut self.pairs {
             let mut take = |frame: &[u8]| switch.handle_frame(now, PortId(*id), frame);
@@ -72,7 +71,7 @@ impl Wires {
                     pair.inside.transmit(now, sent.frame[..].into()).unwrap();
                     pair.inside.flush().unwrap();
                 }
-                // Nowhere to send it, or no frame.
+                // There is no wire, or the packet is too short for one.
                 _ => {
                     self.n_taken += 1;
                     self.left.push((sent.port, sent.frame));
@@ -81,7 +80,7 @@ impl Wires {
         }
     }
 
-    /// Takes what has left from the wires, until all of it is there.
+    /// Receives packets from the wires until all have arrived.
     fn receive(&mut self, switch: &Switch) {
         let start = Instant::now();
         loop {
@@ -100,7 +99,7 @@ impl Wires {
     }
 }
 
-/// Until packets see all that was written.
+/// Waits until packets see all that was written.
 fn drain(switch: &mut Switch) {
     let token = switch.begin_drain();
     let start = Instant::now();
@@ -155,11 +154,11 @@ fn ports_of(commands: &Commands) -> BTreeSet<u16> {
     named.filter(|port| Some(*port) != cpu_port).collect()
 }
 
-/// What a test's frames have met.
+/// What happened to a test's frames.
 struct Seen {
     n_frames: u64,
     n_punted: u64,
-    /// None where the kernel has the program.
+    /// `None` if the kernel has the program.
     why_not: Option<String>,
 }
 
@@ -193,8 +192,8 @@ fn run(wires: &mut Wires, program: Program, commands: &Commands) -> Result<Seen,
     })
 }
 
-/// At least so many frames are forwarded by the kernel. `STF` is in the names of the tests to run, `STF_FOLDER` another
-/// folder than the repository's.
+/// Runs the tests. The kernel must forward at least `n_kernel_min` frames. `STF` selects tests whose names contain
+/// it, `STF_FOLDER` another folder than the repository's.
 fn compare(folder: &str, n_kernel_min: u64) {
     let filter = std::env::var("STF").unwrap_or_default();
     let given = std::env::var("STF_FOLDER");
@@ -225,7 +224,7 @@ fn compare(folder: &str, n_kernel_min: u64) {
         let name = path.file_stem().unwrap().to_str().unwrap();
         let program = match stf::program_beside(path) {
             Ok(program) => program,
-            // Of another architecture, for example.
+            // For example, its architecture is not supported.
             Err(error) if given.is_ok() => {
                 println!("{name}: left out, {error}");
                 n_left_out += 1;

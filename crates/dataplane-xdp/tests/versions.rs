@@ -1,4 +1,4 @@
-//! Entries have two versions: what a packet sees of a table while its writer is at work.
+//! Entries have two slots: what a packet sees of a table during a commit.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -57,7 +57,7 @@ fn a_commit_of_many_writes_becomes_visible_with_one_store() {
     let seen = |kernel: &Kernel| [1, 2].map(|n| port(kernel, &station(n)));
     assert_eq!(seen(&kernel), [Some(7), None]);
 
-    // Station 1 moves, station 2 comes, the default changes, all with version 1.
+    // Version 1: station 1 moves, station 2 is added, the default action changes.
     kernel.put_slot(&layout, 1, 1, 1, &forward(8));
     kernel.put_slot(&layout, 2, 0, 1, &forward(9));
     kernel.put_slot(&layout, 2, 1, NEVER, &forward(0));
@@ -70,7 +70,7 @@ fn a_commit_of_many_writes_becomes_visible_with_one_store() {
     assert_eq!(seen(&kernel), [Some(8), Some(9)]);
     assert_eq!(port(&kernel, &unknown), Some(5));
 
-    // Station 1 goes, and comes again in the slot that nobody sees any more.
+    // Station 1 is removed, then added again in the slot that no packet sees any more.
     let gone = layout.encode_slot(ACTION_MISS, &[]);
     kernel.put_slot(&layout, 1, 0, 2, &gone);
     assert_eq!(seen(&kernel), [Some(8), Some(9)]);
@@ -81,7 +81,7 @@ fn a_commit_of_many_writes_becomes_visible_with_one_store() {
     kernel.set_version(3);
     assert_eq!(seen(&kernel), [Some(6), Some(9)]);
 
-    // What cannot be written is punted.
+    // An action that the kernel cannot run is punted.
     kernel.put_slot(&layout, 2, 1, 4, &layout.encode_slot(ACTION_PUNT, &[]));
     kernel.set_version(4);
     assert_eq!(kernel.run(PortId(1), &station(2)).end, End::Punt);
@@ -108,7 +108,7 @@ fn behind_a_prefix_that_does_not_hold_the_next_shorter_one_does() {
     for (number, prefix) in (1_u32..).zip(&prefixes) {
         kernel.put_slot(&layout, number, 0, 0, &route(number as u16));
         kernel.put_slot(&layout, number, 1, NEVER, &gone);
-        // Each is in the one before.
+        // Each prefix contains the next.
         kernel.put_link(&layout, number, u64::from(number - 1));
         kernel.put_key(&layout, prefix, number);
     }
@@ -116,14 +116,14 @@ fn behind_a_prefix_that_does_not_hold_the_next_shorter_one_does() {
     assert_eq!(port(&kernel, &inside), Some(4));
     assert_eq!(port(&kernel, &frame([10, 1, 9, 9])), Some(3));
     assert_eq!(port(&kernel, &frame([11, 1, 9, 9])), Some(1));
-    // They go one after the other, the longest first; the keys stay for now.
+    // Remove one after the other, longest first; the keys stay.
     for (version, number) in [(1, 4), (2, 3), (3, 2)] {
         kernel.put_slot(&layout, number, 1, version, &gone);
         assert_eq!(port(&kernel, &inside), Some(number as u16));
         kernel.set_version(version);
         assert_eq!(port(&kernel, &inside), Some(number as u16 - 1));
     }
-    // The last one's: more that do not hold than are looked at, so the engine is asked.
+    // Now more prefixes are removed than are tried, so the packet is punted.
     kernel.put_slot(&layout, 1, 1, 4, &gone);
     kernel.set_version(4);
     assert_eq!(kernel.run(PortId(1), &inside).end, End::Punt);

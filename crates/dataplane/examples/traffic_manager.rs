@@ -1,6 +1,6 @@
-//! What the switch itself costs a copy, whatever the engine: a packet comes in, a multicast group
-//! makes copies of it, all leave; with an engine that does nothing. Copies wait one by one, or all as
-//! one, as `--optimise fanout-fusion` has it. 0 copies are frames that go on to a port, 32 at a time.
+//! Measures the cost of the switch itself per copy, with an engine that does nothing: a packet
+//! arrives, a multicast group copies it, all copies leave. Copies wait one by one, or as one item,
+//! as with `--optimise fanout-fusion`. With 0 copies, 32 frames at a time go to one port.
 //!
 //! `cargo run --release -p dataplane --example traffic_manager -- [COPIES]...`
 #![allow(
@@ -38,7 +38,7 @@ impl EngineFactory for Nothing {
     }
 }
 
-/// One packet, whatever its handle.
+/// An engine with a single packet, whatever the handle.
 impl Engine for Nothing {
     fn fuses_fanout(&self) -> bool {
         self.fuses_fanout
@@ -156,7 +156,7 @@ fn switch(n_copies: u16, fuses_fanout: bool) -> Switch {
     switch
 }
 
-/// Nanoseconds a copy, the best of some rounds.
+/// Nanoseconds per copy, the best of some rounds.
 fn measure(n_copies: u16, fuses_fanout: bool) -> f64 {
     let mut switch = switch(n_copies, fuses_fanout);
     let (n_copies, n_frames) = match n_copies {
@@ -171,7 +171,7 @@ fn measure(n_copies: u16, fuses_fanout: bool) -> f64 {
             for _ in 0..n_frames {
                 switch.handle_frame(now, PortId(1), &[]);
             }
-            // As the event loop: the time goes on every now and then.
+            // Like the event loop: the time advances now and then.
             let mut n_sent = 0;
             while let Some(transmit) = switch.poll_transmit(now + n_sent / 16) {
                 black_box(transmit);

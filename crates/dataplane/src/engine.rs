@@ -1,13 +1,12 @@
-//! What an engine supplies: the two passes of a packet, and nothing of the traffic between them.
+//! The engine interface: an engine runs the ingress and egress passes of a packet, and nothing between them.
 //!
-//! The contract in words. An engine is made for a verified [`crate::Program`] and runs *passes*. It keeps
-//! frames and header vectors wherever it likes (host memory, a ring shared with the kernel, a
-//! card): the traffic manager holds packets as opaque [`PacketHandle`]s and never looks inside.
-//! Queues, copies, drops, limits, counters of ports and the order of passes belong to the traffic
-//! manager and are the same for every engine; tables, externs and counters are in the [`State`]
-//! that the switch owns. So two engines can only differ in what one pass does to one packet.
+//! The contract: an engine is made for a verified [`crate::Program`] and runs *passes*. It keeps frames and header
+//! vectors wherever it likes (host memory, a ring shared with the kernel, a card); the traffic manager holds packets as
+//! opaque [`PacketHandle`]s and never looks inside. The traffic manager owns queues, copies, drops, limits, port
+//! counters and the order of passes, for every engine alike. The switch owns tables, externs and counters, in
+//! [`State`]. So two engines can differ only in what one pass does to one packet.
 //!
-//! A packet's way through an engine:
+//! The path of a packet through an engine:
 //!
 //! ```text
 //!              clone_ingress --+
@@ -20,21 +19,19 @@
 //! ```
 //!
 //! An engine must
-//! 1. agree with the reference interpreter in every observable: the bytes of frames, verdicts and
-//!    requests, table, counter and register state, digests. What P4 leaves undefined is defined in
-//!    the interpreter's `expression`;
-//! 2. see a control-plane write either wholly or not at all in any pass; writes come between
-//!    passes, and what an engine has derived from tables is told of them by [`Engine::changed`];
-//! 3. make a clone or replica cost no copy of the payload, and no allocation in steady state;
-//! 4. never fail because of a packet: a pass always gives a verdict.
+//! 1. agree with the reference interpreter in everything observable: frame bytes, verdicts and requests, table, counter
+//!    and register state, digests. The interpreter's `expression` defines what P4 leaves undefined;
+//! 2. show each control-plane write to a pass wholly or not at all. Writes come between passes; [`Engine::changed`]
+//!    reports them, so that the engine updates what it derived from tables;
+//! 3. make a clone or replica without copying the payload, and in steady state without allocating;
+//! 4. never fail because of a packet: a pass always returns a verdict.
 //!
-//! A pass may ask for its packet's payload to be changed by an extern ([`crate::PayloadExtern`], which says
-//! what that is). Where the packet goes alone, the engine has it done behind the deparser, by
-//! [`State::change_payload`]; copies of one call go through [`State::depart`], so that the extern has many
-//! at once and those that ask for nothing go on sharing theirs.
+//! A pass may ask an extern to change its packet's payload ([`crate::PayloadExtern`]). For a single packet, the engine
+//! calls [`State::change_payload`] after the deparser. Copies made in one call go through [`State::depart`], which
+//! batches them for the extern; copies that ask for no change keep sharing their payload.
 //!
-//! The copies of one packet may have their passes in one call: [`Engine::fan_out`] and
-//! [`Engine::rounds`]. What can be seen is the same as pass by pass.
+//! An engine may run the passes of all copies of a packet in one call: [`Engine::fan_out`] and [`Engine::rounds`]. The
+//! observable result is the same as pass by pass.
 
 mod change;
 mod fan_out;
@@ -53,154 +50,154 @@ use crate::{Digest, DropReason, Nanos, PortId};
 
 /// The verified program as an engine reads it: [`Program::ir`].
 ///
-/// Expressions have infinite precision, cut where they are stored. What an undefined operation
-/// gives is said at each construct; the rest is in the interpreter, which is the semantics.
+/// Expressions have infinite precision and are truncated where they are stored. Each construct documents the result of
+/// its undefined operations; for everything else the interpreter is the semantics.
 pub mod ir {
     pub use crate::{program::ir::*, value::Int};
 }
 
-/// A packet that an engine holds. A handle is good from [`Engine::receive`], or from whatever made
-/// the packet, until [`Engine::discard`]; then it may be given again.
+/// A packet inside an engine. A handle is valid from [`Engine::receive`], or the call that made the packet, until
+/// [`Engine::discard`]; then the engine may reuse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PacketHandle(pub u32);
 
-/// What `instance_type` of v1model says about how a packet came to be.
+/// How a packet came to be, numbered as v1model's `instance_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstanceType {
-    /// It came in.
+    /// A frame that a port received.
     Normal = 0,
-    /// A clone of the packet as it came to ingress.
+    /// A clone with the headers that the packet had before ingress.
     IngressClone = 1,
-    /// A clone of the packet as it was after egress.
+    /// A clone with the headers that the packet had after egress.
     EgressClone = 2,
-    /// It went through egress and came to ingress again.
+    /// A packet that returned to ingress after egress.
     Recirculated = 4,
     /// A replica of a multicast group.
     Replicated = 5,
-    /// It came to ingress again as it was.
+    /// A packet that returned to ingress unchanged, after ingress.
     Resubmitted = 6,
 }
 
-/// What the traffic manager knows of a packet that comes to ingress.
+/// The traffic manager's part of the metadata of an ingress pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngressInput {
-    /// The port that the root frame came from.
+    /// The port that received the root frame.
     pub ingress_port: PortId,
     /// How the packet came to be.
     pub instance_type: InstanceType,
-    /// When the frame came; none in a recirculated or resubmitted packet, which has the port and
-    /// the time in its metadata only where it kept them.
+    /// When the frame arrived. `None` for a recirculated or resubmitted packet, whose metadata holds the port and the
+    /// time only if its field list preserves them.
     pub arrived: Option<Nanos>,
-    /// What counters and meters count as its length.
+    /// The length that counters and meters use.
     pub ingress_bytes: usize,
 }
 
-/// How an ingress pass ends.
+/// What happens to a packet after ingress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IngressVerdict {
-    /// To one output port.
+    /// Goes to one output port.
     Unicast(PortId),
-    /// To the replicas of a multicast group.
+    /// Is replicated to a multicast group.
     Multicast(u32),
-    /// To ingress again, as it came.
+    /// Returns to ingress, unchanged.
     Resubmit,
-    /// Nowhere.
+    /// Is dropped.
     Drop(DropReason),
 }
 
-/// What an ingress pass came to. The traffic manager makes the clone first, then the digest, then
-/// does what the verdict says. Of a packet that an `assert` ended nothing is made.
+/// The result of an ingress pass. The traffic manager makes the clone first, then the digest, then follows the verdict.
+/// A packet that failed an `assert` makes neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IngressOutcome {
-    /// How the pass ends.
+    /// What happens to the packet itself.
     pub verdict: IngressVerdict,
-    /// A clone is to be sent to this session, whatever the verdict.
+    /// The session to clone the packet to, whatever the verdict.
     pub clone_session: Option<u32>,
-    /// A digest is to be made, whatever the verdict.
+    /// Whether to make a digest, whatever the verdict.
     pub has_digest: bool,
-    /// The program's `priority`: the queue of the output port.
+    /// The program's `priority`, which selects the queue of the output port.
     pub priority: u64,
 }
 
-/// What the traffic manager knows of a packet that comes to egress.
+/// The traffic manager's part of the metadata of an egress pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EgressInput {
     /// The output port.
     pub port: PortId,
-    /// The queue it came through.
+    /// The queue that held the packet, by priority.
     pub queue: usize,
     /// How the packet came to be.
     pub instance_type: InstanceType,
-    /// `egress_rid` of a copy; none leaves what the program has written there.
+    /// `egress_rid` of a copy; `None` leaves the program's value.
     pub instance: Option<u16>,
-    /// When the root frame came.
+    /// When the root frame arrived.
     pub arrived: Nanos,
-    /// When it was queued.
+    /// When the packet was queued.
     pub enqueued: Nanos,
-    /// Packets that were in the queue before it.
+    /// Packets in the queue when this one was queued.
     pub enq_depth: usize,
-    /// Packets left in the queue.
+    /// Packets in the queue after this one left.
     pub deq_depth: usize,
-    /// The deparser may run at once, where no clone is asked for and the packet is not dropped.
+    /// Whether the engine may deparse in the same call, if the pass neither clones nor drops.
     pub is_deparsed: bool,
 }
 
-/// How an egress pass ends.
+/// What happens to a packet after egress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EgressVerdict {
-    /// Out of its port.
+    /// Leaves by its port.
     Transmit,
-    /// To ingress again, as it would have left.
+    /// Returns to ingress as the deparser writes it.
     Recirculate,
-    /// Nowhere.
+    /// Is dropped.
     Drop(DropReason),
 }
 
-/// What an egress pass came to. The traffic manager makes the clone first.
+/// The result of an egress pass. The traffic manager makes the clone first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EgressOutcome {
-    /// The packet that went through egress: one of its own, where the handle stood for several.
+    /// The packet that ran; its own handle where the given handle stood for several copies.
     pub packet: PacketHandle,
-    /// How the pass ends.
+    /// What happens to the packet itself.
     pub verdict: EgressVerdict,
-    /// A clone is to be sent to this session, whatever the verdict.
+    /// The session to clone the packet to, whatever the verdict.
     pub clone_session: Option<u32>,
-    /// The deparser has run already, and [`Engine::deparse`] is not to be called: the length of
-    /// the frame. Only as [`EgressInput::is_deparsed`] has it.
+    /// The frame's length if the engine has already deparsed ([`EgressInput::is_deparsed`]); then [`Engine::deparse`]
+    /// must not be called.
     pub frame_len_bytes: Option<usize>,
 }
 
-/// What a clone session makes.
+/// The copies that a clone session asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CloneCopies {
-    /// How many, from 1.
+    /// Number of copies, from 1.
     pub copies: u32,
-    /// They are cut to so many bytes where they leave.
+    /// Each copy is truncated to this length when it leaves.
     pub truncate_bytes: Option<usize>,
 }
 
-/// A clone, standing for every copy that its session makes.
+/// All clones of one session, behind one handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clones {
-    /// The handle of them all.
+    /// Stands for every clone.
     pub packet: PacketHandle,
-    /// `priority` in the metadata that the clone kept.
+    /// The clone's `priority`, if its field list preserves that metadata.
     pub priority: u64,
 }
 
-/// Numbers for what payloads are parts of.
+/// Allocates the `payload_id`s of frames.
 #[derive(Debug)]
 pub struct PayloadIds(u64);
 
 impl PayloadIds {
-    /// Numbers that nobody else gives: 2^48 of them, for 2^16 engines one after the other.
+    /// Reserves a range of 2^48 ids that no other engine of the process uses; there are 2^16 ranges.
     #[expect(clippy::new_without_default, reason = "no two are the same")]
     pub fn new() -> Self {
         static RANGES: AtomicU64 = AtomicU64::new(0);
         Self(RANGES.fetch_add(1, Ordering::Relaxed) << 48)
     }
 
-    /// The next one.
+    /// Returns an id not returned before.
     #[inline]
     pub fn next_id(&mut self) -> u64 {
         self.0 += 1;
@@ -211,49 +208,49 @@ impl PayloadIds {
 /// A construct that an engine leaves to the interpreter, or an offload to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interpreted {
-    /// Where it is: an action, a parser state, a source line.
+    /// An action, a parser state or a source line.
     pub place: String,
-    /// Why it cannot be compiled.
+    /// Why the engine or offload cannot run it.
     pub reason: String,
 }
 
-/// Makes an engine whenever a program is set, in the thread in which that is made ready
-/// ([`crate::ProgramLoader`]). Chosen when the switch is made.
+/// Makes an engine for each program, in the thread that prepares the program ([`crate::ProgramLoader`]). Fixed for the
+/// life of a switch.
 pub trait EngineFactory: Send + Sync {
-    /// As `--engine` names it.
+    /// The name in `--engine`.
     fn name(&self) -> &'static str;
 
-    /// Whether its engines tell a trace sink what happens in a pass. As long as there is a sink,
-    /// the interpreter runs in place of one that does not.
+    /// Whether the engines report the events of a pass to a trace sink. If not, the interpreter replaces the engine
+    /// while a sink is set.
     fn traces(&self) -> bool {
         false
     }
 
-    /// An engine for the program of a state. Tables, externs and counters have their place in
-    /// memory now and keep it as long as the engine lives; the entries of tables do not. They may go to another
-    /// [`State`], with the identity of this one.
+    /// Makes an engine for the state's program. The memory of tables, externs and counters (not of table entries) keeps
+    /// its address while the engine lives. It may move to another [`State`], which then takes over the identity of this
+    /// one.
     fn load(&self, state: &mut State) -> Box<dyn Engine>;
 }
 
-/// Runs passes. See the module for what it must keep to.
+/// Runs passes; see the module for the contract.
 ///
-/// Memory safety does not rest on the caller. An engine that keeps addresses checks what it is given:
-/// a state other than the one that it was loaded for ([`State::identity`]) panics, and so does a
-/// packet that has ended. Nothing public of a state moves the memory of its tables and arrays; the
-/// data plane alone does, and tells the engine before the next pass ([`Engine::changed`]).
+/// Memory safety does not depend on the caller. An engine that keeps addresses checks its arguments: it panics on a
+/// state other than the one it was loaded for ([`State::identity`]) and on a handle of a discarded packet. No public
+/// method of a state moves the memory of its tables and arrays. Only this crate does, and it reports the change before
+/// the next pass ([`Engine::changed`]).
 pub trait Engine: Send {
-    /// Whether copies of one packet are to wait as one, and a packet that finds nothing waiting is
-    /// to go from ingress to egress without a queue. What can be seen is the same either way; the
-    /// interpreter has every packet queued, so that it says what is right.
+    /// Whether the traffic manager may queue all copies of a packet as one item, and pass a packet from ingress to
+    /// egress without a queue if nothing else waits. Either way the observable result is the same. The interpreter
+    /// returns false, to stay the reference.
     fn fuses_fanout(&self) -> bool {
         false
     }
 
-    /// Takes a frame in.
+    /// Accepts a frame.
     fn receive(&mut self, frame: &[u8]) -> PacketHandle;
 
-    /// Parser, checksum verification and the ingress control, for a frame. The frame is kept until
-    /// it is clear that nobody needs it as it came: until [`Engine::egress`].
+    /// Runs the parser, checksum verification and the ingress control. The engine keeps the original frame until
+    /// [`Engine::egress`], for a clone or a resubmission.
     fn ingress(
         &mut self,
         state: &mut State,
@@ -261,30 +258,29 @@ pub trait Engine: Send {
         packet: PacketHandle,
     ) -> IngressOutcome;
 
-    /// How many frames before its turn the engine wants to be told of one, by [`Engine::prefetch`].
+    /// How many frames ahead [`Engine::prefetch`] should be called; 0 is never.
     fn prefetch_depth(&self) -> usize {
         0
     }
 
-    /// The ingress pass of this frame comes soon. The engine may begin what nobody can see, so that the
-    /// memory that the pass needs is near when its turn comes. Anything may happen before that: other
-    /// packets pass, control calls come, the frame is told of again or discarded.
+    /// Reports that this frame's ingress pass comes soon, so that the engine can prefetch the memory it needs. The
+    /// engine must change nothing observable. Before the pass, other packets may run, control calls may come, and the
+    /// frame may be prefetched again or discarded.
     fn prefetch(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
         let _ = (state, input, packet);
     }
 
-    /// The first part of [`Engine::ingress`] alone, parser and checksum verification of a frame that
-    /// came in, for who measures it: nothing stays of it, and the pass begins from the start. An
-    /// engine that cannot do it apart does nothing.
+    /// Runs only the parser and checksum verification of a new frame, for measurements. Leaves no effect:
+    /// [`Engine::ingress`] starts over. An engine that cannot separate this step does nothing.
     fn parse(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
         let _ = (state, input, packet);
     }
 
-    /// The digest that the ingress pass asked for.
+    /// Makes the digest that the ingress pass asked for.
     fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest;
 
-    /// The clone that the ingress pass asked for: the headers as they arrived, by a re-parse,
-    /// the metadata of its field list. `input` is that of the pass.
+    /// Makes the clone that the ingress pass asked for: headers as they arrived, by a re-parse, and the metadata of its
+    /// field list. `input` is the one given to the pass.
     fn clone_ingress(
         &mut self,
         state: &mut State,
@@ -293,16 +289,14 @@ pub trait Engine: Send {
         copies: CloneCopies,
     ) -> Clones;
 
-    /// After an ingress pass, the handle stands for so many replicas, each of which will come to
-    /// egress or be discarded. What the pass asked for is over, a truncation too: it cuts only the
-    /// packet that asked for it, and only where it leaves.
+    /// After ingress, makes the handle stand for `copies` replicas, each of which is then run through egress or
+    /// discarded. Cancels what the pass asked for, including a truncation: that applies only to the original packet.
     fn replicate(&mut self, packet: PacketHandle, copies: u32);
 
-    /// After an ingress pass, the packet is a frame again, as it came, with the metadata of its field
-    /// list.
+    /// After ingress, turns the packet back into the frame that arrived, with the metadata of its field list.
     fn resubmit(&mut self, packet: PacketHandle);
 
-    /// The egress control. A handle that stands for several packets gives one of them.
+    /// Runs the egress control. If the handle stands for several packets, takes one of them.
     fn egress(
         &mut self,
         state: &mut State,
@@ -310,8 +304,8 @@ pub trait Engine: Send {
         packet: PacketHandle,
     ) -> EgressOutcome;
 
-    /// Egress of several of the packets that a handle stands for, as [`one_by_one`] has it, until
-    /// there is none or one does not just leave: what that came to, as [`Engine::egress`] gives it.
+    /// Runs egress for several of the packets behind a handle, as [`one_by_one`] does: until `copies` has no more, or
+    /// until a packet does something other than leave; returns that packet's outcome.
     fn fan_out(
         &mut self,
         state: &mut State,
@@ -321,8 +315,8 @@ pub trait Engine: Send {
         one_by_one(self, state, packet, copies)
     }
 
-    /// Rounds of a packet that has recirculated: ingress, egress, recirculation, and the egress of
-    /// the clone that it leaves, again and again. An engine that cannot do that at once does nothing.
+    /// Runs several rounds of a recirculating packet at once: ingress, egress, recirculation, and the egress pass of
+    /// the clone made in that round. An engine that cannot do this runs no round.
     fn rounds(
         &mut self,
         state: &mut State,
@@ -334,8 +328,7 @@ pub trait Engine: Send {
         Rounds::none(input)
     }
 
-    /// The clone that the egress pass asked for: the headers as they are, the metadata of its
-    /// field list.
+    /// Makes the clone that the egress pass asked for: headers as they are now, and the metadata of its field list.
     fn clone_egress(
         &mut self,
         state: &mut State,
@@ -343,29 +336,28 @@ pub trait Engine: Send {
         copies: CloneCopies,
     ) -> Clones;
 
-    /// After egress, of which only the clone was made since: checksum update, deparser, and the extern
-    /// that the pass asked to change the payload. The packet is a frame again, cut as asked; gives its
-    /// length.
+    /// Runs checksum update, deparser and the payload extern that the pass asked for. Comes after egress; only
+    /// `clone_egress` may run in between. Turns the packet into a frame, truncated as asked, and returns its length.
     ///
     /// # Errors
-    /// The extern has failed, and the packet is to be dropped for this reason.
+    /// The extern failed; the packet must be dropped for the returned reason.
     fn deparse(&mut self, state: &mut State, packet: PacketHandle) -> Result<usize, DropReason>;
 
-    /// After the deparser, the packet keeps the metadata of its field list for ingress.
+    /// After the deparser, keeps the metadata of the packet's field list for the next ingress pass.
     fn recirculate(&mut self, packet: PacketHandle);
 
-    /// The bytes of a packet that is a frame.
+    /// Returns the bytes of a packet that is a frame.
     fn frame(&self, packet: PacketHandle) -> Frame<'_>;
 
-    /// Ends a packet, or one of those that the handle stands for.
+    /// Ends a packet, or one of the packets that the handle stands for.
     fn discard(&mut self, packet: PacketHandle);
 
-    /// A control call has changed something. What the engine has derived of it is to follow.
+    /// Reports a control call's change, so that the engine updates what it derived.
     fn changed(&mut self, state: &mut State, change: &Change<'_>) {
         let _ = (state, change);
     }
 
-    /// What is left to the interpreter, found when the program was loaded.
+    /// Lists what the engine leaves to the interpreter, as found when the program was loaded.
     fn interpreted(&self) -> Vec<Interpreted> {
         Vec::new()
     }

@@ -1,9 +1,11 @@
 //! The switch core: loader, tables, reference interpreter, traffic manager.
 //!
-//! A pure state machine, (program, state, time, frame) to frames: no sockets, clocks, threads or
-//! randomness. [`Switch`] is the door: give frames with [`Switch::handle_frame`], take what leaves
-//! with [`Switch::poll_transmit`] until it gives none. The semantics are those of BMv2's
-//! `simple_switch` (v1model); what BMv2 does silently has a [`DropReason`] and a counter here.
+//! A pure state machine from (program, state, time, frame) to frames, without sockets, clocks,
+//! threads or randomness. Callers use [`Switch`]: they give it frames with [`Switch::handle_frame`]
+//! and call [`Switch::poll_transmit`] until it returns `None`. The semantics are those of BMv2's
+//! `simple_switch` (v1model); where BMv2 drops silently, this crate has a [`DropReason`] and a
+//! counter.
+#![warn(missing_docs)]
 
 pub mod engine;
 mod externs;

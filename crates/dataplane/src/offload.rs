@@ -1,59 +1,56 @@
-//! What an offload supplies: forwarding beside the engine, on ports that it serves by itself. The
-//! program as XDP in the kernel's receive path would be one, a card another.
+//! The offload interface: an offload forwards on its own ports, beside the engine. Examples: the program as XDP in the
+//! kernel's receive path, or on a network card.
 //!
-//! An offload takes the frames of its ports before the switch sees them. It forwards what it can and
-//! punts the rest. The switch's state stays the only home of what the control plane has written; an
-//! offload holds what it has derived of it, and whenever it cannot follow it is taken out, and the
-//! engine forwards all. So a control call never fails because of an offload.
+//! An offload takes the frames of its ports before the switch sees them. It forwards what it can and punts the rest.
+//! The switch's state remains the only authoritative copy of what the control plane wrote; an offload keeps only
+//! derived data. If it cannot follow a change, the switch stops it and the engine forwards everything. So a control
+//! call never fails because of an offload.
 //!
-//! The contract in words. An offload must
-//! a. *Agree.* What it forwards, it forwards as the engine would: bytes, ports, table, counter and
-//!    register state, drop reasons. It has no queues, so order and times are its own: packets of one
-//!    port that it forwards and packets that it punts may overtake each other.
-//! b. *Punt whole.* A punted frame comes to [`Switch::handle_frame`] by the port it came in by, as it
-//!    came, and is in none of the offload's accounts. To punt is always right. Frames of generators,
-//!    packet-outs, and whatever the engine sends never pass an offload.
-//! c. *Refuse, or say what it leaves.* [`Offload::load`] gets the program with all that is written for
-//!    it, and either gives what it leaves to the engine, with the reasons, or refuses the program with
-//!    one reason. Refused, it punts all until the next program. What it has learnt of a program holds until
-//!    [`Offload::forget_program`], however often it is loaded. What takes long comes before, beside the caller
-//!    ([`Offload::prepare`]): the engine forwards all until then.
-//! d. *Hear every write in order.* [`Offload::changed`] is called after each change, when the state and
-//!    the engine have it; what the call was is not told, only what is to be read again. A refused call
-//!    is not told.
-//! e. *Show writes together.* What was changed since the last [`Offload::commit`] becomes visible to
-//!    packets as one: a packet sees all of it or nothing. A control call is committed when it ends, and
-//!    calls between [`Switch::begin_batch`] and [`Switch::end_batch`] when the batch ends; a program
-//!    that was set among them is loaded then. The engine sees each call at once. An offload may show a
-//!    commit somewhat later, in the order of the commits.
-//! f. *Count up.* [`Offload::collect`] adds what it has counted since the last time to the switch's own
-//!    accounts, so that each number that the switch gives is the sum of both. What it adds is
-//!    consistent: received and replicated packets are sent, dropped, or said to be inside. Nothing is
-//!    ever set back in an offload: a control call that writes a counter collects first, then writes.
-//! g. *Hit entries by what packets hit.* A hit is added to the entry that the packet hit. What was not
-//!    added when the entry was removed is nobody's, and least of all the next one's of that index.
-//! h. *Own a register or leave it alone.* Packets of one side only write a register, or run a meter: a
-//!    program that needs it on both sides is punted there, or refused. Of a register of its own the
-//!    offload gives the cells that packets have written, but no cell with a write not yet committed.
-//! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] holds once no packet is inside
-//!    that came before, and every packet that comes sees what was committed before. An epoch that it
-//!    was not told of is drained.
-//! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail, with a reason. The switch then
-//!    stops the offload, keeps the reason ([`Switch::offload_status`]), and does not load it again
-//!    before the next program. The control call succeeds: the engine, which forwards now, has it. Where an offload
-//!    has no room for what is written, it may ask to be loaded anew instead ([`Unable::Anew`]). Whoever serves packets
-//!    calls [`Switch::check_offload`] from time to time, so that it is not the next control call that notices.
-//! k. *Give digests when asked.* The digests of packets that it forwards wait in it until [`Offload::take_digests`],
-//!    with the values and the order that the engine's would have; the switch asks for no more than its queue has room
-//!    for, also after [`Offload::collect`]. [`Offload::stop`] gives all of them. While some wait, [`Offload::digests_fd`] is readable. One that it has no room for is lost and counted,
-//!    and the packet goes on. A packet that it punts has made none.
-//! l. *Stop wholly.* After [`Offload::stop`] all frames are punted, nothing is inside, and all that was
-//!    counted is in the accounts. Packets inside leave first, or are dropped for the reason that is
-//!    given. So it is stopped before its program is replaced, as long as somebody listens to a trace
-//!    or a port is disabled, when it has failed, and when it is taken away; a failed one gives the accounts as far as it can.
+//! The contract. An offload must
+//! a. *Agree.* It forwards as the engine would: bytes, ports, table, counter and register state, drop reasons. It has
+//!    no queues, so order and timing are its own: of one port's packets, those that it forwards and those that it punts
+//!    may overtake each other.
+//! b. *Punt whole frames.* [`Switch::handle_frame`] receives a punted frame unchanged, with its ingress port; the
+//!    offload counts nothing for it. Punting is always correct. Frames of generators, packet-outs and the engine's
+//!    output never pass an offload.
+//! c. *Refuse, or list what it leaves.* [`Offload::load`] gets the program and everything written for it. It returns
+//!    what it leaves to the engine, with reasons, or refuses the program with one reason and then punts everything
+//!    until the next program. What it learns about a program holds until [`Offload::forget_program`], even if it is
+//!    loaded again. Slow preparation happens before, in the background ([`Offload::prepare`]), while the engine
+//!    forwards everything.
+//! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. It
+//!    names what to read again, not the call. Refused calls are not reported.
+//! e. *Show writes together.* The changes since the last [`Offload::commit`] become visible at once: a packet sees all
+//!    of them or none. The switch commits at the end of each control call, or at the end of a batch
+//!    ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at its end. The engine sees
+//!    each call at once. An offload may show commits late, but in order.
+//! f. *Count up.* [`Offload::collect`] adds what was counted since the last collection to the switch's counters, so
+//!    that each number read from the switch is the sum of both. The additions are consistent: every received or
+//!    replicated packet is sent, dropped or reported as inside. Counters in an offload are never reset: a control call
+//!    that writes a counter collects first.
+//! g. *Count hits for the entry that was hit.* Hits not yet added when an entry is removed are lost; they must not go
+//!    to the next entry with that index.
+//! h. *Own a register or leave it alone.* Only one side may write a register or run a meter. If the program needs it on
+//!    both sides, the offload punts there or refuses the program. For a register of its own, the offload reports the
+//!    cells that packets wrote, except cells with an uncommitted control-plane write.
+//! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] returns true once no earlier packet is inside
+//!    and every new packet sees all earlier commits. An epoch that it was not given is drained.
+//! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail with a reason. The switch
+//!    then stops the offload, keeps the reason ([`Switch::offload_status`]) and does not load it before the next
+//!    program. The control call succeeds, because the engine takes over. If only room is missing, the offload may ask
+//!    to be loaded again instead ([`Unable::Anew`]). The packet loop calls [`Switch::check_offload`] periodically, so
+//!    that failures are noticed without a control call.
+//! k. *Hold digests until asked.* Digests of forwarded packets wait in the offload until [`Offload::take_digests`],
+//!    with the values and order that the engine would give. The switch asks for as many as its queue has room for, also
+//!    after [`Offload::collect`]; [`Offload::stop`] delivers all of them. While some wait, [`Offload::digests_fd`] is
+//!    readable. A digest without room is lost and counted; its packet goes on. A punted packet has made no digest.
+//! l. *Stop wholly.* After [`Offload::stop`] all frames are punted, no packet is inside, and everything is counted.
+//!    Packets inside leave first or are dropped for the given reason. The switch stops an offload before it replaces
+//!    the program, while a trace is on or a port is disabled, after a failure, and before it removes the offload. A
+//!    failed offload reports its counts as far as it can.
 //!
-//! Whoever reads numbers calls [`Switch::collect`] first. Without an offload that does nothing, and a
-//! packet pays nothing for that there could be one.
+//! A caller that reads numbers calls [`Switch::collect`] first. Without an offload that call does nothing, and packets
+//! cost nothing extra.
 //!
 //! [`Switch::handle_frame`]: crate::Switch::handle_frame
 //! [`Switch::begin_batch`]: crate::Switch::begin_batch
@@ -75,103 +72,103 @@ use crate::{
     traffic_manager::{TrafficManager, digests::DigestQueue},
 };
 
-/// Forwards beside the engine. See the module for what it must keep to.
+/// Forwards beside the engine; see the module for the contract.
 pub trait Offload: Send {
-    /// Whether it can take this program over at once. Where it cannot, it gets ready beside the caller, who asks
-    /// again when it is woken. Most are always ready.
+    /// Returns whether the program can be loaded now. If not, prepares in the background and wakes the caller, which
+    /// asks again. Most offloads are always ready.
     fn prepare(&mut self, program: &Program) -> bool {
         let _ = program;
         true
     }
 
-    /// Takes a program over, with what is written for it: what it leaves to the engine, by place and
-    /// reason. It hears of changes from now on, and forwards as soon as [`Offload::has_begun`].
+    /// Loads a program and everything written for it. Returns what it leaves to the engine, with reasons. From now on
+    /// it receives changes; it forwards once [`Offload::has_begun`].
     ///
     /// # Errors
-    /// Why it takes nothing of the program: it is stopped at once, so that what it has forwarded until then is
-    /// counted; it punts all, and hears of no change. Or that it has to be prepared anew.
+    /// The program is refused, or must be prepared again. The switch then stops the offload, to collect what it counted
+    /// so far; the offload punts everything and receives no changes.
     fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, Unable>;
 
-    /// Whether it forwards what was loaded. Most do when they are loaded.
+    /// Whether it forwards the loaded program. Most do as soon as it is loaded.
     fn has_begun(&self) -> bool {
         true
     }
 
-    /// The owner of the ports has put others in the place of some, or was woken: it looks which ports it can serve
-    /// now. True where that changes something, which is committed then.
+    /// Checks which ports it can serve, after interfaces were replaced or the offload woke the caller. Returns true if
+    /// that changed something, which the switch then commits.
     fn look_at_ports(&mut self, written: &Written<'_>) -> bool {
         let _ = written;
         false
     }
 
-    /// Asked before [`Offload::stop`]: true when no packet meets the offload any more, so that stopping takes no time. An
-    /// offload that needs long for it works in a thread of its own and says false; the caller asks again, and the engine
-    /// forwards meanwhile, with the same program.
+    /// Prepares for [`Offload::stop`]. Returns true once no packet reaches the offload, so that stopping is quick. An
+    /// offload that needs long for this works in its own thread and returns false; the caller asks again, and the
+    /// engine forwards the same program meanwhile.
     fn withdraw(&mut self) -> bool {
         true
     }
 
-    /// The program is replaced, whether it is loaded or not: what was learnt of it is over. Most learn nothing.
+    /// Discards what was learnt about the program, which is replaced, loaded or not. Most learn nothing.
     fn forget_program(&mut self) {}
 
-    /// A control call has changed something, which packets are to see after [`Offload::commit`].
+    /// Reports a change by a control call; packets must not see it before [`Offload::commit`].
     fn changed(&mut self, written: &Written<'_>, change: &Change<'_>);
 
-    /// The changes so far belong together and are whole.
+    /// Makes the changes so far visible, all at once.
     ///
     /// # Errors
-    /// It cannot follow.
+    /// The offload cannot apply the changes.
     fn commit(&mut self, written: &Written<'_>) -> Result<(), Unable>;
 
-    /// Adds what it has counted since the last time.
+    /// Adds what was counted since the last call.
     ///
     /// # Errors
-    /// It cannot go on.
+    /// The offload cannot continue.
     fn collect(&mut self, accounts: &mut Accounts<'_>) -> Result<(), Unable>;
 
-    /// Adds digests that packets have made, so many at most; how many. Most make none.
+    /// Delivers up to `n_max` digests and returns their number. Most offloads have none.
     fn take_digests(&mut self, n_max: usize, accounts: &mut Accounts<'_>) -> usize {
         let _ = (n_max, accounts);
         0
     }
 
-    /// What poll(2) finds readable while digests wait; none where nobody is to be woken for them. It lives until the
-    /// offload is loaded, stopped, or gone.
+    /// A descriptor that poll(2) finds readable while digests wait; `None` if there is none to wait for. Valid until
+    /// the offload is loaded, stopped or dropped.
     fn digests_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Whether it can go on, as far as that costs nothing to tell.
+    /// Checks whether it can continue, as far as that is free.
     ///
     /// # Errors
-    /// It cannot.
+    /// The offload cannot continue.
     fn check(&mut self) -> Result<(), Unable>;
 
-    /// The packets that are inside are of this epoch or older; epochs are numbered upwards.
+    /// Marks the packets inside as of this epoch or older; epochs count up.
     fn begin_drain(&mut self, epoch: u64);
 
-    /// Whether no packet of an epoch or an older one is inside, nor one that sees what was before.
+    /// Whether no packet of this epoch or an older one is inside, and no packet can see the old state.
     fn is_drained(&self, epoch: u64) -> bool;
 
-    /// What has happened since it was last asked; none is all.
+    /// The next event since the last call, if any.
     fn poll_notice(&mut self) -> Option<OffloadNotice> {
         None
     }
 
-    /// Punts all from now on. Packets inside leave, or are dropped for this reason.
+    /// Punts everything from now on. Packets inside leave or are dropped for `reason`.
     ///
     /// # Errors
-    /// Frames of a port come to nobody any more, for this reason.
+    /// A port was not given back; its frames reach nobody, for the returned reason.
     fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) -> Result<(), String>;
 }
 
-/// Why an offload cannot go on as it is. It is stopped.
+/// Why an offload cannot continue. The switch stops it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unable {
-    /// It has failed, for this reason, and is not loaded again before the next program.
+    /// It failed for this reason. The switch does not load it before the next program.
     Failed(String),
-    /// What is written does not fit into what it has made of the program: it is loaded again at once, with all that
-    /// is written, and the engine forwards meanwhile.
+    /// The written state no longer fits. The switch loads it again at once with everything written; the engine forwards
+    /// meanwhile.
     Anew,
 }
 
@@ -181,64 +178,64 @@ impl From<String> for Unable {
     }
 }
 
-/// How an offload stands.
+/// The state of an offload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OffloadStatus {
-    /// It punts all: there is no program, somebody listens to a trace, or a port is disabled.
+    /// Punts everything: no program is loaded, a trace is on, or a port is disabled.
     Waiting,
-    /// It gets ready for the program, and punts all until then.
+    /// Prepares the program, and punts everything until then.
     Loading,
-    /// It forwards, and leaves this to the engine.
+    /// Forwards, and leaves these constructs to the engine.
     Forwarding(Vec<Interpreted>),
-    /// It takes nothing of the program, for this reason.
+    /// Refused the program for this reason.
     Refused(String),
-    /// It could not go on, for this reason.
+    /// Failed for this reason.
     Failed(String),
 }
 
-/// What an operator may want to know of an offload that goes on.
+/// An event of a running offload, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OffloadNotice {
-    /// A table had no room for what was written beside what packets might still see, so the program was loaded anew.
+    /// The program was loaded again: a table was full because old entries were still visible to packets.
     LoadedAnew {
-        /// Which table, in the program's words.
+        /// The table's name in the program.
         table: String,
-        /// Its entries.
+        /// Entries in the table.
         n_entries: usize,
-        /// Entries that it has room for, those included that packets may still see.
+        /// Entries that the table holds at most, including old ones that packets may still see.
         n_entries_max: usize,
-        /// From when it had no room until the program forwarded again.
+        /// Time from the full table until the program forwarded again.
         taken_ns: Nanos,
     },
-    /// The engine forwards what comes by a port and what leaves there; the offload looks again.
+    /// The engine serves this port; the offload will check the port again.
     LeavesPort {
-        /// The port.
+        /// The port's number.
         port: PortId,
-        /// Why it does not serve it.
+        /// Why the offload does not serve it.
         reason: String,
     },
-    /// It serves a port that it did not serve before.
+    /// The offload serves a port that it did not serve before.
     ServesPort {
-        /// The port.
+        /// The port's number.
         port: PortId,
     },
-    /// It does without something that saves time.
+    /// An optimisation is not available.
     DoesWithout {
-        /// What that is.
+        /// The optimisation.
         what: String,
-        /// Why it cannot have it.
+        /// Why it is not available.
         reason: String,
     },
 }
 
-/// What is written for a program: the state, and what the traffic manager makes copies by.
+/// Everything written for a program: the state, and the groups and sessions of the traffic manager.
 pub struct Written<'a> {
     pub(crate) state: &'a State,
     pub(crate) traffic: &'a TrafficManager,
 }
 
 impl<'a> Written<'a> {
-    /// The program, tables, value sets, registers, and the time.
+    /// Program, tables, value sets, registers, and the time.
     pub fn state(&self) -> &'a State {
         self.state
     }
@@ -248,7 +245,7 @@ impl<'a> Written<'a> {
         self.state.counters.ports().map(|(port, _)| port)
     }
 
-    /// The replicas of a multicast group; none where there is no such group.
+    /// The replicas of a multicast group; `None` if it does not exist.
     pub fn multicast_group(&self, id: u32) -> Option<Vec<Replica>> {
         let group = self.traffic.groups.get(id)?;
         Some(group.copies.replicas.to_vec())
@@ -259,7 +256,7 @@ impl<'a> Written<'a> {
         self.traffic.groups.ids()
     }
 
-    /// A clone session.
+    /// A clone session; `None` if it does not exist. Includes the replicas of a group that it goes to.
     pub fn clone_session(&self, id: u32) -> Option<CloneSession> {
         let mut from = self.traffic.sessions.with_groups(&self.traffic.groups, id);
         let session = from.next()?.into_session();
@@ -271,25 +268,25 @@ impl<'a> Written<'a> {
         self.traffic.sessions.ids()
     }
 
-    /// The rates of a cell of a meter; none is green.
+    /// The rates of a meter cell; `None` if it has no rates and so gives green.
     pub fn meter(&self, meter: MeterId, index: usize) -> Option<MeterConfig> {
         self.state.externs.meters.get(meter, index)?.config()
     }
 
-    /// The rates of an entry's meter; none is green.
+    /// The rates of an entry's direct meter; `None` if it has no rates and so gives green.
     pub fn direct_meter(&self, table: TableId, entry: EntryIndex) -> Option<MeterConfig> {
         self.state.tables.table(table)?.meter(entry)
     }
 
-    /// The parameters that a control call has chosen for a custom CRC.
+    /// The current parameters of a custom CRC.
     pub fn crc_parameters(&self, calculation: CalculationId) -> Option<CrcParameters> {
         let crc = self.state.externs.crcs.get(calculation)?;
         Some(crc.parameters)
     }
 }
 
-/// The switch's accounts, as an offload adds to them. All but [`Accounts::inside`] and
-/// [`Accounts::register`] are what came since it last did.
+/// Adds an offload's counts to the switch's. All methods but [`Accounts::inside`] and [`Accounts::register`] take the
+/// increase since the last call.
 pub struct Accounts<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) latencies: &'a mut Latencies,
@@ -298,7 +295,7 @@ pub struct Accounts<'a> {
 }
 
 impl Accounts<'_> {
-    /// Frames that came by a port and were not punted.
+    /// Frames received on a port and not punted.
     pub fn received(&mut self, port: PortId, n_packets: u64, n_bytes: u64) {
         self.state.counters.received += n_packets;
         if let Some(counters) = self.state.counters.port_mut(port) {
@@ -307,7 +304,7 @@ impl Accounts<'_> {
         }
     }
 
-    /// Replicas made beyond the packets that were replicated.
+    /// Replicas made, except those that original packets become.
     pub fn replicated(&mut self, n_packets: u64) {
         self.state.counters.created_by_replication += n_packets;
     }
@@ -317,7 +314,7 @@ impl Accounts<'_> {
         self.state.counters.created_by_clone += n_packets;
     }
 
-    /// Frames that have left by a port.
+    /// Frames sent on a port.
     pub fn sent(&mut self, port: PortId, n_packets: u64, n_bytes: u64) {
         self.state.counters.transmitted += n_packets;
         if let Some(counters) = self.state.counters.port_mut(port) {
@@ -326,23 +323,23 @@ impl Accounts<'_> {
         }
     }
 
-    /// How long some of the frames that have left were inside, all equally long. Together they are to
-    /// be as many as were sent.
+    /// Time in the switch of `n_packets` of the frames sent, which all took equally long. All calls together must cover
+    /// as many packets as were sent.
     pub fn latency(&mut self, port: PortId, stream: Stream, latency_ns: Nanos, n_packets: u64) {
         self.latencies.record(port, stream, latency_ns, n_packets);
     }
 
-    /// Packets that were dropped.
+    /// Packets dropped.
     pub fn dropped(&mut self, reason: DropReason, n_packets: u64) {
         self.state.counters.count_drops(reason, n_packets);
     }
 
-    /// Packets that are inside now.
+    /// Packets inside now.
     pub fn inside(&mut self, n_packets: u64) {
         *self.n_inside = n_packets;
     }
 
-    /// Lookups in a table.
+    /// Hits and misses of a table.
     pub fn table(&mut self, table: TableId, lookups: TableCounters) {
         if let Some(counters) = self.state.counters.tables.get_mut(table.index()) {
             counters.hits += lookups.hits;
@@ -350,7 +347,7 @@ impl Accounts<'_> {
         }
     }
 
-    /// Hits of an entry, the last one at a time of the switch's clock; nothing where it is gone.
+    /// Hits of an entry, the last at a time of the switch's clock; ignored if the entry was removed.
     pub fn entry(
         &mut self,
         table: TableId,
@@ -363,7 +360,7 @@ impl Accounts<'_> {
         }
     }
 
-    /// What was counted in a cell of a counter; beyond the end nothing.
+    /// Packets and bytes of a counter cell; ignored beyond the end.
     pub fn counter(&mut self, counter: CounterId, index: usize, counted: CounterValue) {
         let cells = self.state.externs.counters.cells_mut(counter);
         if let Some(cell) = cells.get_mut(index) {
@@ -371,18 +368,18 @@ impl Accounts<'_> {
         }
     }
 
-    /// A digest that a packet has made; lost where the control plane has not taken those before it.
+    /// A digest; lost if the control plane's queue is full.
     pub fn digest(&mut self, digest: Digest) {
         self.digests.push(digest, &mut self.state.counters);
     }
 
-    /// Digests that packets have made and that were lost on the way here.
+    /// Digests that were made but lost inside the offload.
     pub fn digests_lost(&mut self, n_digests: u64) {
         self.state.counters.digests += n_digests;
         self.state.counters.digests_lost += n_digests;
     }
 
-    /// What a cell of a register of the offload's own holds now; beyond the end nothing.
+    /// The current value of a cell of a register that the offload owns; ignored beyond the end.
     pub fn register(&mut self, register: RegisterId, index: usize, value: Int) {
         self.state.set_register(register, index, value);
     }

@@ -1,7 +1,7 @@
-//! Everything that happens to a packet, as events for a person or a test.
+//! Traces: every step of a packet as an event, for people and tests.
 //!
-//! Costs nothing where no sink is set: events are only made for a sink. Events are complete;
-//! [`TraceRenderer`] leaves out what nobody reads.
+//! Costs nothing while no sink is set: events are made only for a sink. Events are complete; [`TraceRenderer`] omits
+//! uninteresting ones.
 
 mod bmv2;
 mod names;
@@ -23,53 +23,50 @@ use crate::{
     value::{self, Int},
 };
 
-/// Bytes of a value. As names do, most fit into the event: memory that one thread asks for and another gives back costs
-/// a log more than all the rest.
+/// The bytes of a value. Most values and names fit into the event itself: memory allocated in one thread and freed in
+/// another would cost more than the rest of the trace.
 pub type TraceBytes = SmallVec<[u8; 16]>;
 
-/// An event.
+/// A step of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// When, in the caller's nanoseconds.
+    /// Time in nanoseconds of the caller's clock.
     pub now: Nanos,
-    /// Which packet: `1`, its first clone `1.c1`, its second replica `1.r2`; `?` where nobody
-    /// traced when it came.
+    /// The packet: `1`, its first clone `1.c1`, its second replica `1.r2`; `?` if no trace was on when it arrived.
     pub packet: Arc<str>,
-    /// The how-manieth way through the pipeline, from 1: recirculation and resubmission begin the
-    /// next. A copy is in the pass in which it was made.
+    /// The pass, from 1: recirculation and resubmission start the next. A copy belongs to the pass that made it.
     pub pass: u32,
-    /// Where in the P4 source, for what a control does.
+    /// The P4 source line, for steps of a control.
     pub source: Option<SourceLine>,
-    /// What happened.
+    /// The step.
     pub kind: TraceKind,
 }
 
-/// A header with its fields' values.
+/// A header and its fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceHeader {
-    /// Name of the instance.
+    /// Name of the header instance.
     pub name: SmolStr,
-    /// Bits of all its fields.
+    /// Total width of its fields.
     pub width_bits: usize,
-    /// Its fields, under their own names; none for a sink that has no use for them.
+    /// Its fields, without the header's name; empty if the sink does not want fields.
     pub fields: Vec<TraceValue>,
 }
 
-/// A named value.
+/// A name with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceValue {
-    /// Name as in the P4 program.
+    /// Name in the P4 program.
     pub name: SmolStr,
     /// Width in bits.
     pub width_bits: u32,
-    /// Big endian, padded to whole bytes; none of a secret.
+    /// Big endian, padded to whole bytes; empty for a secret.
     pub value: TraceBytes,
-    /// It is of a secret, and not shown.
+    /// Whether the value is secret and hidden.
     pub is_secret: bool,
 }
 
 impl TraceValue {
-    /// Without the value, if that is secret.
     pub(crate) fn hidden_if(mut self, is_secret: bool) -> Self {
         if is_secret {
             self.value.clear();
@@ -79,19 +76,19 @@ impl TraceValue {
     }
 }
 
-/// Where in an array.
+/// The index of an array access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceIndex {
-    /// This cell.
+    /// A cell of the array.
     At(usize),
-    /// No cell of the array.
+    /// Beyond the end of the array.
     OutOfRange,
-    /// It is of a secret, and not shown.
+    /// Derived from a secret, and hidden.
     Secret,
 }
 
 impl TraceIndex {
-    /// None is no cell.
+    /// `None` is beyond the end of the array.
     pub(crate) fn of(cell: Option<usize>, is_secret: bool) -> Self {
         match cell {
             _ if is_secret => Self::Secret,
@@ -101,7 +98,7 @@ impl TraceIndex {
     }
 }
 
-/// Parts of the pipeline.
+/// A part of the pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Parser and checksum verification.
@@ -114,78 +111,78 @@ pub enum Stage {
     Deparser,
 }
 
-/// What happened.
+/// What an event reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TraceKind {
-    /// A frame came in.
+    /// A frame arrived.
     Arrive {
-        /// Port.
+        /// Ingress port.
         port: PortId,
-        /// Length.
+        /// Length of the frame.
         frame_len_bytes: usize,
     },
-    /// A part of the pipeline begins.
+    /// A part of the pipeline starts.
     Begin(Stage),
     /// The parser enters a state.
     ParserState(SmolStr),
     /// The parser extracted a header.
     Extract(TraceHeader),
-    /// The parser chooses the next state.
+    /// The parser selects the next state.
     Transition {
-        /// What it looked at.
+        /// The values of the `select` key.
         key: Vec<TraceValue>,
-        /// The next state; none ends the parser.
+        /// The next state; `None` ends the parser.
         next: Option<SmolStr>,
     },
-    /// The parser stopped with an error; ingress runs nevertheless.
+    /// The parser stopped with an error; ingress still runs.
     ParserError(SmolStr),
-    /// A checksum was compared.
+    /// A checksum was verified.
     ChecksumVerified {
-        /// The field.
+        /// The field with the checksum.
         field: SmolStr,
-        /// It is what was computed.
+        /// Whether found and computed checksum are equal.
         is_right: bool,
-        /// What the field holds, and what was computed; none of a secret.
+        /// Found and computed checksum; `None` if secret.
         values: Option<(u64, u64)>,
     },
-    /// A checksum was computed.
+    /// A checksum was updated.
     ChecksumUpdated {
-        /// The field.
+        /// The field with the checksum.
         field: SmolStr,
-        /// What was computed; none of a secret.
+        /// The computed checksum; `None` if secret.
         computed: Option<u64>,
     },
-    /// A condition was looked at.
+    /// A condition was evaluated.
     Condition {
-        /// Its text in the source, or its node's name.
+        /// The condition's source text, or its node's name.
         text: SmolStr,
-        /// The outcome.
+        /// The result.
         holds: bool,
     },
     /// A table was applied.
     Table {
-        /// Table.
+        /// Name of the table.
         table: SmolStr,
-        /// The key's values.
+        /// The key that was looked up.
         key: Vec<TraceValue>,
-        /// The entry that was hit; none is a miss.
+        /// The key of the entry that was hit; `None` is a miss.
         entry: Option<String>,
-        /// BMv2's number of the entry.
+        /// BMv2's handle of the entry.
         handle: Option<EntryHandle>,
     },
     /// An action runs.
     Action {
-        /// Action.
+        /// Name of the action.
         action: SmolStr,
         /// Its arguments.
         args: Vec<TraceValue>,
     },
     /// A field was written.
     Assign {
-        /// The value before.
+        /// Field and previous value.
         old: TraceValue,
-        /// The value after, big endian; none of a secret.
+        /// New value, big endian; empty if secret.
         new: TraceBytes,
     },
     /// A header became valid.
@@ -196,115 +193,114 @@ pub enum TraceKind {
     RegisterRead {
         /// Register and value.
         cell: TraceValue,
-        /// Index.
+        /// Index of the cell.
         index: TraceIndex,
     },
     /// A register cell was written.
     RegisterWrite {
         /// Register and value.
         cell: TraceValue,
-        /// Index.
+        /// Index of the cell.
         index: TraceIndex,
     },
-    /// A counter cell counted.
+    /// A counter cell was incremented.
     Count {
-        /// Counter.
+        /// Name of the counter.
         counter: SmolStr,
-        /// Index.
+        /// Index of the cell.
         index: TraceIndex,
     },
-    /// A meter marked the packet.
+    /// A meter ran.
     Meter {
-        /// Meter.
+        /// Name of the meter.
         meter: SmolStr,
-        /// Index; none where the meter is an entry's.
+        /// Index of the cell; `None` for a direct meter.
         index: Option<TraceIndex>,
-        /// 0 green, 1 yellow, 2 red; none where there is no such cell, or its index is secret.
+        /// 0 green, 1 yellow, 2 red; `None` if the cell does not exist or its index is secret.
         color: Option<u8>,
     },
-    /// A copy was made.
+    /// A clone or replica was made.
     Copy {
         /// The clone session or multicast group.
         by: Stream,
-        /// Its number is of a secret, and not shown.
+        /// Whether the number in `by` is secret and hidden.
         is_secret: bool,
-        /// The copy.
+        /// The name of the copy.
         packet: Arc<str>,
-        /// Where it goes.
+        /// Output port of the copy.
         port: PortId,
-        /// Its `egress_rid`.
+        /// The copy's `egress_rid`.
         instance: u16,
     },
-    /// An extern was asked to change the payload.
+    /// The program called a payload extern.
     ChangePayload {
-        /// The extern.
+        /// Name of the extern.
         function: SmolStr,
         /// Its arguments.
         args: Vec<TraceValue>,
     },
-    /// A digest went to the control plane.
+    /// A digest was made.
     Digest(SmolStr),
-    /// The packet goes back to ingress as it came.
+    /// The packet returns to ingress as it arrived.
     Resubmit {
-        /// The pass that begins.
+        /// The number of the next pass.
         pass: u32,
     },
-    /// The packet goes back to ingress as it would have left.
+    /// The packet returns to ingress as deparsed.
     Recirculate {
-        /// The pass that begins.
+        /// The number of the next pass.
         pass: u32,
     },
-    /// The packet waits at an output port.
+    /// The packet was queued at an output port.
     Enqueue {
-        /// Port.
+        /// Output port.
         port: PortId,
-        /// Queue of the port; none of a secret.
+        /// Queue of the port; `None` if secret.
         queue: Option<usize>,
-        /// Packets there before it.
+        /// Packets in the queue before it.
         depth: usize,
     },
     /// The deparser wrote the frame.
     Deparse {
-        /// The headers in their order.
+        /// The headers, in order.
         headers: Vec<TraceHeader>,
         /// Length of the frame.
         frame_len_bytes: usize,
     },
     /// The frame left.
     Transmit {
-        /// Port.
+        /// Output port.
         port: PortId,
-        /// Length.
+        /// Length of the frame.
         frame_len_bytes: usize,
     },
     /// The frame went to the control plane.
     PacketIn {
-        /// Length.
+        /// Length of the frame.
         frame_len_bytes: usize,
     },
-    /// The packet ended.
+    /// The packet or a clone was dropped.
     Drop(DropReason),
-    /// The program says something.
+    /// The text of a `log_msg`.
     Log(String),
 }
 
-/// Takes the events.
+/// Receives events.
 pub trait TraceSink: Send {
-    /// One event, in the order of happening.
+    /// Receives the next event, in order.
     fn event(&mut self, event: &TraceEvent);
 
-    /// The same, for a sink that keeps events to look at them later.
+    /// Receives ownership of the next event, for a sink that stores events.
     fn take(&mut self, event: TraceEvent) {
         self.event(&event);
     }
 
-    /// Whether headers come with their fields, which are most of what an event costs.
+    /// Whether the sink needs the fields of headers, which make up most of an event's cost.
     fn wants_fields(&self) -> bool {
         true
     }
 }
 
-/// Where the interpreter sends events.
 #[derive(Default)]
 pub(crate) struct Tracer {
     sink: Option<Box<dyn TraceSink>>,
@@ -320,7 +316,6 @@ impl Tracer {
         self.sink = sink;
     }
 
-    /// Whether headers of events are to have their fields.
     pub(crate) fn wants_fields(&self) -> bool {
         self.sink.as_ref().is_some_and(|sink| sink.wants_fields())
     }
@@ -329,7 +324,7 @@ impl Tracer {
         self.sink.is_some()
     }
 
-    /// The name of the n-th frame that came in; none where nobody listens.
+    /// The name of the n-th frame received; `NONE` without a sink.
     pub(crate) fn name_frame(&mut self, n: u64) -> NameId {
         match self.is_on() {
             true => self.names.add(n.to_string()),
@@ -337,12 +332,11 @@ impl Tracer {
         }
     }
 
-    /// Names a copy of a packet.
     pub(crate) fn name_copy(&mut self, of: NameId, by: Stream) -> NameId {
         self.names.add_copy(of, by)
     }
 
-    /// A packet is no longer inside.
+    /// Frees the name of a packet that left the switch.
     #[inline]
     pub(crate) fn forget(&mut self, name: NameId) {
         if name != NameId::NONE {
@@ -350,7 +344,6 @@ impl Tracer {
         }
     }
 
-    /// The packet that the next events are about.
     #[inline]
     pub(crate) fn set_packet(&mut self, now: Nanos, packet: NameId, pass: u32) {
         self.now = now;
@@ -361,14 +354,12 @@ impl Tracer {
         }
     }
 
-    /// The line of the source that the next events are about.
     pub(crate) fn set_line(&mut self, line: impl FnOnce() -> Option<SourceLine>) {
         if self.sink.is_some() {
             self.source = line();
         }
     }
 
-    /// Makes and sends an event, if anyone listens.
     #[inline]
     pub(crate) fn emit(&mut self, kind: impl FnOnce() -> TraceKind) {
         if self.sink.is_some() {
@@ -376,7 +367,7 @@ impl Tracer {
         }
     }
 
-    /// The same of an event that says what a copy is called.
+    /// Sends an event that contains the name of a copy.
     #[inline]
     pub(crate) fn emit_of(&mut self, copy: NameId, kind: impl FnOnce(Arc<str>) -> TraceKind) {
         if self.sink.is_some() {
@@ -406,7 +397,6 @@ impl Tracer {
     }
 }
 
-/// A value under a name.
 pub(crate) fn named(name: &str, value: &Int, width_bits: u32) -> TraceValue {
     TraceValue {
         name: name.into(),

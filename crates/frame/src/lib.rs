@@ -1,20 +1,18 @@
-//! A frame that leaves, where the data plane has it: all that a port and the data plane know of each
-//! other.
+//! The frame that the data plane hands to a port: the only type that both know.
 
-/// An Ethernet frame in two pieces, one after the other; either may be empty. A port copies them once, to
-/// where it sends from.
+/// An Ethernet frame in two pieces; either may be empty. The port copies both once, into its send buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What was made for this frame: its headers.
+    /// The headers, made for this copy.
     pub head: &'a [u8],
-    /// What follows them, shared with other copies.
+    /// The bytes after the headers, shared with other copies.
     pub payload: &'a [u8],
-    /// Identifies the bytes of which the payload is a part. As long as the process lives, two frames with the same
-    /// `payload_id` and with payloads at the same address have the same bytes there. 0: unknown.
+    /// Identifies the buffer that holds the payload; 0 is unknown. While the process lives, two frames with the same
+    /// `payload_id` and payloads at the same address have the same bytes there.
     pub payload_id: u64,
 }
 
-/// Which payload a frame has: two that are equal have the same bytes.
+/// Equal identities mean equal payload bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadIdentity {
     id: u64,
@@ -23,14 +21,13 @@ pub struct PayloadIdentity {
 }
 
 impl Frame<'_> {
-    /// Length of the frame.
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "none is empty")]
     pub fn len(&self) -> usize {
         self.head.len() + self.payload.len()
     }
 
-    /// None where nothing is known of it.
+    /// Returns `None` if `payload_id` is unknown.
     #[inline]
     pub fn payload_identity(&self) -> Option<PayloadIdentity> {
         (self.payload_id != 0).then(|| PayloadIdentity {
@@ -41,7 +38,6 @@ impl Frame<'_> {
     }
 }
 
-/// In one piece.
 impl<'a> From<&'a [u8]> for Frame<'a> {
     #[inline]
     fn from(whole: &'a [u8]) -> Self {
@@ -49,7 +45,6 @@ impl<'a> From<&'a [u8]> for Frame<'a> {
     }
 }
 
-/// A frame with an unidentified payload.
 impl<'a> From<[&'a [u8]; 2]> for Frame<'a> {
     #[inline]
     fn from([head, payload]: [&'a [u8]; 2]) -> Self {

@@ -11,7 +11,6 @@ pub const GNMI_VERSION: &str = "0.10.0";
 
 /// Package `gnmi`: requests, answers, `g_nmi_client`, `g_nmi_server`.
 #[allow(
-    missing_docs,
     deprecated,
     clippy::all,
     clippy::pedantic,
@@ -24,7 +23,6 @@ pub mod gnmi {
 
 /// Package `gnmi_ext`: extensions of requests and answers.
 #[allow(
-    missing_docs,
     clippy::all,
     clippy::pedantic,
     clippy::allow_attributes_without_reason,

@@ -15,7 +15,7 @@ use crate::path::{Name, PathError, Query, answer_prefix, of_leaf, of_node};
 use crate::schema::{Class, INTERFACE, Leaf, Module, Node};
 use crate::value::Encoded;
 
-/// Which leaves a request is about.
+/// Selects the leaves that a request wants, by data type and model.
 pub(crate) struct Wanted {
     r#type: DataType,
     models: Vec<Module>,
@@ -56,7 +56,6 @@ impl Wanted {
     }
 }
 
-/// Answers a request.
 pub(crate) async fn get(
     interfaces: &Interfaces,
     request: &GetRequest,
@@ -104,7 +103,7 @@ pub(crate) async fn get(
     Ok(response)
 }
 
-/// That a request has no more of something than it may.
+/// Refuses more than `PATHS_MAX` of something in a request.
 pub(crate) fn expect_few(what: &str, n_found: usize) -> Result<(), Status> {
     match n_found <= PATHS_MAX {
         true => Ok(()),
@@ -148,7 +147,7 @@ fn updates(
         }
     }
     let is_leaf = matches!(query.nodes[..], [node] if node.is_leaf());
-    // A leaf that is there and was filtered out is no mistake.
+    // It is no error if the request's type or models exclude an existing leaf.
     let is_wanted = query
         .nodes
         .iter()
@@ -160,7 +159,7 @@ fn updates(
     }
 }
 
-/// Each leaf on its own.
+/// One update for each leaf.
 fn leaves(interface: &Interface, node: &Node, wanted: &Wanted) -> Vec<Update> {
     let Interface { name, port } = interface;
     let leaves = node.leaves().filter(|leaf| wanted.has(leaf));
@@ -177,7 +176,7 @@ fn leaves(interface: &Interface, node: &Node, wanted: &Wanted) -> Vec<Update> {
         .collect()
 }
 
-/// A node of an interface; none where nothing of it is wanted.
+/// One update for a node of an interface. `None` if the request wants nothing of it.
 fn subtree(
     interface: &Interface,
     node: &Node,
@@ -203,8 +202,8 @@ fn subtree(
     })
 }
 
-/// The members below a node of an interface. By RFC 7951 a member's name is qualified by its model at the top of an
-/// encoding, and where its model is another one than its parent's.
+/// The JSON members below a node of an interface. RFC 7951 qualifies a member's name with its model at the top level,
+/// and where the model differs from the parent's.
 fn members(
     interface: &Interface,
     node: &Node,
@@ -238,7 +237,7 @@ fn members(
     members
 }
 
-/// The members of an object within others, which are made where they are not there yet.
+/// Finds the object at `names` within `members`, and creates missing objects.
 fn within<'a>(
     members: &'a mut Map<String, Json>,
     names: &mut dyn Iterator<Item = String>,
@@ -259,7 +258,7 @@ fn qualified(name: &str, module: Module, is_first: bool, encoded: Encoded) -> St
     }
 }
 
-/// The root, or the container of all interfaces.
+/// The JSON of the root or of the container of all interfaces.
 fn above(snapshot: &Snapshot, node: &Node, wanted: &Wanted, encoded: Encoded) -> Json {
     let list = snapshot.interfaces.iter();
     let list = list.map(|interface| members(interface, node, wanted, encoded, false));

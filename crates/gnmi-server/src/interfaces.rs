@@ -1,4 +1,4 @@
-//! The ports of the device under the names of interfaces, as of one moment.
+//! The device's ports as interfaces, as snapshots.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,19 +8,17 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tonic::{Code, Status};
 
-/// A port, and what its interface is called.
 pub(crate) struct Interface {
     pub name: String,
     pub port: Port,
 }
 
-/// All of them, looked at together.
 pub(crate) struct Snapshot {
-    /// In the order of the command line, which is the same in every snapshot.
+    /// In the order of the command line, in every snapshot.
     pub interfaces: Vec<Interface>,
     /// Nanoseconds since 1970.
     pub taken_ns: i64,
-    /// When the look began.
+    /// When the reading began.
     begun: Instant,
 }
 
@@ -30,7 +28,6 @@ impl Snapshot {
     }
 }
 
-/// Looks at them, one look at a time.
 pub(crate) struct Interfaces {
     device: Arc<Device>,
     last: Mutex<Option<Arc<Snapshot>>>,
@@ -46,15 +43,15 @@ impl Interfaces {
         &self.device
     }
 
-    /// A snapshot whose reading began no earlier than `since`. A caller that comes during an earlier reading waits for
-    /// its end, and shares the next reading with the other callers that wait.
+    /// Returns a snapshot whose reading began no earlier than `since`. A caller that arrives during an earlier
+    /// reading waits for its end, and shares the next reading with the other waiting callers.
     pub(crate) async fn look(&self, since: Instant) -> Result<Arc<Snapshot>, Status> {
         let mut last = self.last.lock().await;
         if let Some(last) = last.as_ref().filter(|last| last.begun >= since) {
             return Ok(Arc::clone(last));
         }
         let begun = Instant::now();
-        // Before the look: whatever it does not show is later.
+        // Taken before the reading: whatever the snapshot does not show is later.
         let taken_ns = now_ns();
         let ports = self.device.ports().await.map_err(status)?;
         let snapshot = Arc::new(Snapshot {
@@ -67,7 +64,7 @@ impl Interfaces {
     }
 }
 
-/// A port is called as on the command line, with its number where several are called so.
+/// Names an interface as on the command line; if several have that name, puts the port number in front.
 fn named(ports: Vec<Port>) -> Vec<Interface> {
     let names: Vec<String> = ports.iter().map(|port| port.status.name.clone()).collect();
     let is_alone = |name: &str| names.iter().filter(|other| *other == name).count() == 1;
@@ -82,13 +79,12 @@ fn named(ports: Vec<Port>) -> Vec<Interface> {
     ports.into_iter().map(interface).collect()
 }
 
-/// Nanoseconds since 1970, as gNMI has them (2.2.1).
+/// Nanoseconds since 1970, as in gNMI (2.2.1).
 pub(crate) fn now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// What a client is told of a call that the device did not do.
 pub(crate) fn status(error: control::Error) -> Status {
     let code = match &error {
         control::Error::Stopped => Code::Unavailable,

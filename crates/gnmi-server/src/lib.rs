@@ -1,17 +1,17 @@
-//! gNMI over the control plane: the ports of a switch as interfaces of OpenConfig's model, read, followed, enabled
-//! and disabled. `docs/gnmi.md` says which paths there are.
+//! gNMI over the control plane: a switch's ports as interfaces of OpenConfig's model, which clients read, subscribe
+//! to, enable and disable. `docs/gnmi.md` lists the paths.
 //!
-//! A [`Gnmi`] is a gRPC service; the listener, TLS and the bounds of connections are those of the P4Runtime server
-//! beside it.
+//! A [`Gnmi`] is a gRPC service. The P4Runtime server beside it provides the listener, TLS and the limits of
+//! connections.
 //!
-//! - **Values** are looked at in the event loops, all ports of all workers at once (`interfaces`). Calls that come
-//!   during a look share the next one.
-//! - **A path** becomes nodes of the schema and the name of an interface, or all (`path`, `schema`).
-//! - **A `Set`** is checked wholly, then carried out in one turn of the device (`set`).
-//! - **A subscription** is one task (`subscribe`). A client that does not read stops its own task, which holds some
-//!   messages and what it has sent last; then it goes on with the values of that time.
+//! - **Values** are read in the event loops, all ports of all workers at once (`interfaces`). Calls that arrive
+//!   during a reading share the next one.
+//! - **A path** selects nodes of the schema and one interface or all (`path`, `schema`).
+//! - **A `Set`** is checked completely, then carried out in one critical section of the device (`set`).
+//! - **A subscription** is one task (`subscribe`). A client that does not read blocks only its own task, which holds
+//!   some messages and the values sent last. When the client reads again, the task continues with current values.
 //!
-//! Source: gNMI specification 0.10.0; sections are named where they decide something.
+//! Source: gNMI specification 0.10.0; comments name the sections that decide something.
 
 #![forbid(unsafe_code)]
 

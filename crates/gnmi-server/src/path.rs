@@ -1,4 +1,4 @@
-//! Paths of requests: which nodes they mean, of which interface; and paths of answers.
+//! Paths of requests, as nodes and interfaces, and paths of answers.
 //!
 //! Source: gNMI specification 0.10.0, 2.2.2, 2.4, 2.7, 3.3.4; gNMI path conventions 0.4.0.
 
@@ -10,7 +10,6 @@ use tonic::{Code, Status};
 use crate::limits::PATH_ELEMS_MAX;
 use crate::schema::{INTERFACE, NODES, Node, absent};
 
-/// Of which interfaces a path speaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Name {
     Every,
@@ -26,25 +25,23 @@ impl Name {
     }
 }
 
-/// What a path means.
 pub(crate) struct Query {
-    /// The nodes that it names, none of which is below another; one at least.
+    /// At least one node. No node is below another.
     pub nodes: Vec<&'static Node>,
     pub name: Name,
-    /// It names one node, and no wildcard is in it.
+    /// The path has one node and no wildcard.
     pub is_exact: bool,
-    /// As people write it.
+    /// The path as text, for messages.
     pub text: String,
 }
 
-/// Why a path means nothing here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PathError {
-    /// It is none.
+    /// The path is malformed.
     Invalid(String),
-    /// It is one, of nothing that the schema has.
+    /// The path is not in the schema.
     Unknown(String),
-    /// The models have it, and the switch has not.
+    /// The path is in the models, but the switch does not implement it.
     Absent(String),
 }
 
@@ -57,37 +54,35 @@ impl PathError {
         }
     }
 
-    /// For who reads (3.3.1).
+    /// The status for a reader (3.3.1).
     pub(crate) fn read(self) -> Status {
         self.status(Code::InvalidArgument)
     }
 
-    /// For who writes (3.4.7).
+    /// The status for a writer (3.4.7).
     pub(crate) fn written(self) -> Status {
         self.status(Code::NotFound)
     }
 }
 
-/// Elements of a name that mean any one, and any number.
+/// Wildcards: one element, and any number of elements.
 const ANY: &str = "*";
 const ANY_NUMBER: &str = "...";
 
-/// The key of the list of interfaces.
+/// The key of the interface list.
 const KEY: &str = "name";
 
-/// Origins of paths of this schema: the specification's, and what some collectors send in its place.
+/// Accepted origins: the specification's, and another that some collectors send.
 const ORIGINS: [&str; 3] = ["", "openconfig", "openconfig-interfaces"];
 
-/// Models' names before those of elements, which some clients send.
+/// Model prefixes that some clients put in front of element names.
 const QUALIFIERS: [&str; 2] = ["openconfig-interfaces:", "openconfig-p4rt:"];
 
-/// An element's name without that of its model.
 pub(crate) fn unqualified(name: &str) -> &str {
     let stripped = QUALIFIERS.iter().find_map(|model| name.strip_prefix(model));
     stripped.unwrap_or(name)
 }
 
-/// As people write it.
 pub(crate) fn text_of<'a>(elems: impl IntoIterator<Item = &'a PathElem>) -> String {
     let mut text = String::new();
     for elem in elems {
@@ -110,7 +105,7 @@ fn invalid(text: &str, why: &str) -> PathError {
 }
 
 impl Query {
-    /// What a path means behind a prefix.
+    /// Resolves a path relative to a prefix.
     pub(crate) fn of(prefix: Option<&Path>, path: Option<&Path>) -> Result<Self, PathError> {
         let both = || prefix.into_iter().chain(path);
         let elems: Vec<&PathElem> = both().flat_map(|path| &path.elem).collect();
@@ -171,7 +166,7 @@ impl Query {
     }
 }
 
-/// The name of the interface that the keys of a path say.
+/// The interface that the keys of a path select.
 fn key_of(elems: &[&PathElem], text: &str) -> Result<Name, PathError> {
     let mut name = Name::Every;
     for elem in elems.iter().filter(|elem| !elem.key.is_empty()) {
@@ -187,13 +182,13 @@ fn key_of(elems: &[&PathElem], text: &str) -> Result<Name, PathError> {
     Ok(name)
 }
 
-/// Whether elements of a request name a node.
+/// Whether a request's elements, with wildcards, select the node at `path`.
 fn matches(elems: &[&PathElem], path: &[&str]) -> bool {
     let Some((elem, rest)) = elems.split_first() else {
         return path.is_empty();
     };
     if elem.name == ANY_NUMBER {
-        // Several in a row are as one, and are not to be tried one by one.
+        // Consecutive `...` are equivalent to one: trying each of them would multiply the attempts.
         if rest.first().is_some_and(|next| next.name == ANY_NUMBER) {
             return matches(rest, path);
         }
@@ -203,15 +198,15 @@ fn matches(elems: &[&PathElem], path: &[&str]) -> bool {
         return false;
     };
     let is_named = elem.name == ANY || unqualified(&elem.name) == *name;
-    // Keys are of the list, whatever the element is called.
+    // Only the list has keys, even if the element is a wildcard.
     let has_keys = elem.key.is_empty() || *name == INTERFACE[1];
     is_named && has_keys && matches(rest, below)
 }
 
-/// Why no node is named: the models have it and the switch has not, or nobody has.
+/// The error for a path without nodes: unimplemented if the models have it, otherwise unknown.
 fn unknown(elems: &[&PathElem], text: String) -> PathError {
     let is_within = |path: &Vec<&str>| {
-        // A wildcard at the end would name everything.
+        // A wildcard at the end would match everything.
         let is_named = |n_elems: usize| {
             ![ANY, ANY_NUMBER].contains(&elems[n_elems - 1].name.as_str())
                 && matches(&elems[..n_elems], path)
@@ -224,7 +219,7 @@ fn unknown(elems: &[&PathElem], text: String) -> PathError {
     }
 }
 
-/// What the schema has where a path leaves it.
+/// Lists what the schema has at the place where the path leaves it.
 fn expected(elems: &[&PathElem]) -> String {
     let mut beginnings = (0..elems.len()).rev().map(|n_elems| &elems[..n_elems]);
     let reached = beginnings.find_map(|begin| {
@@ -254,7 +249,7 @@ fn elem(name: &str) -> PathElem {
     }
 }
 
-/// The path of a node of an interface, from the root; of a node above all interfaces without a name.
+/// The path of a node from the root. `name` is the interface; `None` for a node above all interfaces.
 pub(crate) fn of_node(node: &[&str], name: Option<&str>) -> Path {
     let mut elems: Vec<PathElem> = node.iter().map(|name| elem(name)).collect();
     if let (Some(list), Some(name)) = (elems.get_mut(INTERFACE.len() - 1), name) {
@@ -266,12 +261,11 @@ pub(crate) fn of_node(node: &[&str], name: Option<&str>) -> Path {
     }
 }
 
-/// The path of a leaf of an interface.
 pub(crate) fn of_leaf(leaf: &[&str], name: &str) -> Path {
     of_node(&[INTERFACE, leaf].concat(), Some(name))
 }
 
-/// The prefix of an answer: the target is the client's word for this switch, paths are whole (2.2.2.1).
+/// The prefix of an answer. It repeats target and origin, but no elements: paths are complete (2.2.2.1).
 pub(crate) fn answer_prefix(asked: Option<&Path>) -> Option<Path> {
     let asked = asked.filter(|prefix| !prefix.target.is_empty() || !prefix.origin.is_empty())?;
     Some(Path {
@@ -285,7 +279,7 @@ pub(crate) fn answer_prefix(asked: Option<&Path>) -> Option<Path> {
 mod tests {
     use super::*;
 
-    /// As people write it, with at most one key an element.
+    /// Parses a path with at most one key per element.
     fn path(text: &str) -> Path {
         let elems = text.split('/').filter(|part| !part.is_empty());
         let elems = elems.map(|part| match part.split_once('[') {

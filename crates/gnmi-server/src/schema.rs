@@ -1,4 +1,4 @@
-//! The nodes of the data tree: which leaves an interface has, and what they say of a port.
+//! The nodes of the data tree: the leaves of an interface, and how to read them from a port.
 //!
 //! Source: openconfig-interfaces 3.5.0, openconfig-p4rt 0.4.0.
 
@@ -8,7 +8,6 @@ use control::{Casts, LinkState, Port};
 
 use crate::value::Value;
 
-/// The model that defines a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Module {
     Interfaces,
@@ -33,45 +32,44 @@ impl Module {
     }
 }
 
-/// What kind of data a leaf is (3.3.1).
+/// The kind of a leaf's data (3.3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Read and written.
+    /// Configuration: readable and writable.
     Config,
-    /// What is written, as it is applied.
+    /// State that mirrors configuration.
     Applied,
-    /// What the switch finds.
+    /// State that the switch determines.
     Operational,
 }
 
-/// A leaf of an interface.
 pub(crate) struct Leaf {
     /// Below `/interfaces/interface`.
     pub path: &'static [&'static str],
     pub module: Module,
     pub class: Class,
-    /// Packets change it.
+    /// Its value changes with packets.
     pub is_counter: bool,
     read: fn(&str, &Port) -> Option<Value>,
 }
 
 impl Leaf {
-    /// What it says of a port, by the name of its interface; none where that is not known.
+    /// The value for a port. `name` is the port's interface. `None` if the value is unknown.
     pub(crate) fn read(&self, name: &str, port: &Port) -> Option<Value> {
         (self.read)(name, port)
     }
 }
 
-/// The one leaf that can be written.
+/// The only writable leaf.
 pub(crate) const ENABLED: &[&str] = &["config", "enabled"];
 
-/// The list whose instances are ports.
+/// The list whose entries are ports.
 pub(crate) const INTERFACE: &[&str] = &["interfaces", "interface"];
 
-/// The type of every port: frames are Ethernet's, whatever is beneath.
+/// The type of every port, whatever is beneath: all frames are Ethernet frames.
 const TYPE: &str = "iana-if-type:ethernetCsmacd";
 
-/// Bytes before the packet in a frame, which OpenConfig's MTU counts and the kernel's does not.
+/// Bytes before the payload in a frame. OpenConfig's MTU includes them, the kernel's does not.
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
 const fn leaf(
@@ -134,19 +132,18 @@ fn oper_status(port: &Port) -> &'static str {
     }
 }
 
-/// What a port counts of some drop reasons.
 fn drops(port: &Port, reasons: &[&str]) -> u64 {
     let drops = port.status.drops.iter();
     let of_reasons = drops.filter(|(reason, _)| reasons.contains(reason));
     of_reasons.map(|(_, n_frames)| n_frames).sum()
 }
 
-/// Frames without a mistake that were lost for want of room, or since the link was down.
+/// Reasons of discards: there was no room, or the link was down. The frame had no error.
 const RX_DISCARDS: &[&str] = &["rx_ring_full", "rx_no_buffer"];
 const TX_DISCARDS: &[&str] = &["tx_no_room", "tx_link_down"];
 
 fn discards(port: &Port, direction: &str, reasons: &[&str], disabled: u64) -> Option<Value> {
-    // Reasons that are not told apart are no mistakes of the frames either.
+    // Drops without a reason count as discards: nothing shows an error in these frames.
     let is_told = port
         .status
         .drops
@@ -173,13 +170,13 @@ fn casts(port: &Port, count: fn(&Casts) -> u64) -> Option<Value> {
         .and_then(|casts| number(count(casts)))
 }
 
-/// A frame is for one host if it is for no group and not for all.
+/// A frame is unicast if it is neither multicast nor broadcast.
 fn unicast(port: &Port, n_frames: u64, others: fn(&Casts) -> u64) -> Option<Value> {
     let casts = port.status.casts.as_ref()?;
     number(n_frames.saturating_sub(others(casts)))
 }
 
-/// Every leaf, in the order in which they are told.
+/// Every leaf, in the order of answers.
 pub(crate) static LEAVES: [Leaf; 29] = {
     use Class::{Applied, Config, Operational};
     [
@@ -192,7 +189,7 @@ pub(crate) static LEAVES: [Leaf; 29] = {
         leaf(&["state", "type"], Applied, r#type),
         leaf(&["state", "mtu"], Applied, |_, port| {
             let mtu = port.status.mtu?.checked_add(ETHERNET_HEADER_BYTES)?;
-            // The model has 16 bits for it.
+            // The model has 16 bits for the MTU.
             u16::try_from(mtu).ok().map(|mtu| Value::Small(mtu.into()))
         }),
         leaf(&["state", "enabled"], Applied, enabled),
@@ -259,7 +256,7 @@ pub(crate) static LEAVES: [Leaf; 29] = {
         counter(&["state", "counters", "out-errors"], |_, port| {
             errors(port, "tx_", TX_DISCARDS)
         }),
-        // An interface that is none of the machine's has no carrier.
+        // A port without a network interface has no carrier.
         leaf(
             &["state", "counters", "carrier-transitions"],
             Operational,
@@ -271,7 +268,7 @@ pub(crate) static LEAVES: [Leaf; 29] = {
     ]
 };
 
-/// Nodes of the models that the switch does not have: asking for them is no mistake.
+/// Nodes of the models that the switch does not implement. A request for them is not malformed.
 const ABSENT: &[&[&str]] = &[
     &["hold-time"],
     &["penalty-based-aied"],
@@ -311,12 +308,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Its path below an interface's; none where it is above.
+    /// The path below an interface. `None` for a node above the interfaces.
     pub(crate) fn below_interface(&self) -> Option<&[&'static str]> {
         self.path.strip_prefix(INTERFACE)
     }
 
-    /// The leaves that are it, or below it.
+    /// The leaf itself, or the leaves below the node.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = &'static Leaf> {
         let from = self.below_interface().unwrap_or_default();
         LEAVES
@@ -324,7 +321,6 @@ impl Node {
             .filter(move |leaf| leaf.path.starts_with(from))
     }
 
-    /// Whether it is a leaf.
     pub(crate) fn is_leaf(&self) -> bool {
         let below = self.below_interface();
         below.is_some_and(|below| LEAVES.iter().any(|leaf| leaf.path == below))
@@ -347,7 +343,7 @@ pub(crate) static NODES: LazyLock<Vec<Node>> = LazyLock::new(|| {
     paths.into_iter().map(|path| Node { path }).collect()
 });
 
-/// The paths of what the switch does not have, from the root.
+/// The nodes that the switch does not implement, from the root.
 pub(crate) fn absent() -> impl Iterator<Item = Vec<&'static str>> {
     ABSENT.iter().map(|below| [INTERFACE, below].concat())
 }

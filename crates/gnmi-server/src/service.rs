@@ -23,7 +23,6 @@ use crate::schema::Module;
 use crate::value::ENCODINGS;
 use crate::{get, set, subscribe};
 
-/// Who has published the models.
 const ORGANIZATION: &str = "OpenConfig working group";
 
 /// gNMI for a device. Clones share everything.
@@ -32,15 +31,14 @@ pub struct Gnmi(Arc<Shared>);
 
 pub(crate) struct Shared {
     pub interfaces: Interfaces,
-    /// Room for subscriptions, and for what they look at.
+    /// Permits for subscriptions, and for the values that they read.
     pub subscriptions: Arc<Semaphore>,
     pub values_per_second: Arc<Semaphore>,
-    /// Whether streams are to end.
+    /// True once subscriptions must end.
     ended: watch::Sender<bool>,
 }
 
 impl Gnmi {
-    /// The ports of a device as interfaces.
     pub fn new(device: Arc<Device>) -> Self {
         Self(Arc::new(Shared {
             interfaces: Interfaces::new(device),
@@ -50,28 +48,27 @@ impl Gnmi {
         }))
     }
 
-    /// To be added to a gRPC server, as often as there are servers.
+    /// The service to add to a gRPC server. Several servers may have it.
     pub fn service(&self) -> GNmiServer<Self> {
         GNmiServer::new(self.clone()).max_decoding_message_size(REQUEST_BYTES_MAX)
     }
 
-    /// Ends the subscriptions that there are and those to come, so that a server can stop.
+    /// Ends all present and future subscriptions, so that a server can stop.
     pub fn end(&self) {
         self.0.ended.send_replace(true);
     }
 }
 
 impl Shared {
-    /// Resolves when streams are to end.
     pub(crate) async fn ended(&self) {
         let mut ended = self.ended.subscribe();
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         let _ = ended.wait_for(|ended| *ended).await;
     }
 }
 
-/// Extensions that would make a request another one. Others are ignored, as an extension changes nothing of the
-/// base operation (2.8).
+/// Refuses extensions that would change the meaning of a request. Ignores others, since an extension must not change
+/// the base operation (2.8).
 pub(crate) fn expect_no_extension(extensions: &[Extension]) -> Result<(), Status> {
     let known = extensions.iter().find_map(|extension| {
         Some(match extension.ext.as_ref()? {
@@ -150,7 +147,7 @@ impl GNmi for Gnmi {
                 () = sender.closed() => return,
             };
             if let Err(status) = ended {
-                // A client that reads nothing is not waited for; it is gone, or sees the connection end.
+                // Does not wait for a client that reads nothing: it is gone, or sees the connection end.
                 tokio::select! {
                     biased;
                     _ = sender.send(Err(status)) => {}

@@ -1,4 +1,4 @@
-//! `Set`: ports are enabled and disabled, all that a request names in one turn of the device, or none.
+//! `Set`: enables and disables ports. All ports of a request change in one critical section of the device, or none.
 //!
 //! Source: gNMI specification 0.10.0, 3.4.
 
@@ -17,13 +17,12 @@ use crate::path::{Name, PathError, Query, answer_prefix, unqualified};
 use crate::schema::{ENABLED, LEAVES, Leaf, Node};
 use crate::value::{Encoded, Sent};
 
-/// What becomes of ports; the last word counts.
+/// The new state of ports. The last operation for a port wins.
 type Enabled = BTreeMap<PortId, bool>;
 
-/// The state of a port of which nothing is said: the model's default of `enabled`.
+/// The state of a port without configuration: the model's default of `enabled`.
 const ENABLED_BY_DEFAULT: bool = true;
 
-/// Carries a request out.
 pub(crate) async fn set(
     interfaces: &Interfaces,
     request: &SetRequest,
@@ -45,7 +44,7 @@ pub(crate) async fn set(
         "delete, replace and update",
         delete.len() + replace.len() + update.len(),
     )?;
-    // Names and numbers of ports are the same as long as the switch runs.
+    // Names and numbers of ports do not change while the switch runs.
     let snapshot = interfaces.look(Instant::now()).await?;
     let mut change = Change {
         snapshot: &snapshot,
@@ -93,7 +92,7 @@ pub(crate) async fn set(
     })
 }
 
-/// What a request comes to, operation by operation.
+/// Collects the effects of a request's operations.
 struct Change<'a> {
     snapshot: &'a Snapshot,
     prefix: Option<&'a Path>,
@@ -106,7 +105,7 @@ fn invalid(why: impl Into<String>) -> Status {
 }
 
 impl<'a> Change<'a> {
-    /// An operation; its mistake is told with its place and path.
+    /// Runs one operation. An error names the operation's position and path.
     fn one(
         &mut self,
         what: &str,
@@ -140,7 +139,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// What is deleted has its default again; ports stay (3.4.6).
+    /// Resets the deleted leaves to their defaults. Ports cannot be deleted (3.4.6).
     fn delete(&mut self, query: &Query) -> Result<(), Status> {
         let is_state = |node: &&&Node| {
             let below = node.below_interface();
@@ -240,7 +239,7 @@ impl<'a> Change<'a> {
             self.enable(interface, flag);
             return Ok(());
         }
-        // The command line has said what it is.
+        // The command line determines the value; writing the same value is no error.
         let is_so = leaf.read(&interface.name, &interface.port);
         if is_so.as_ref().is_some_and(|value| value.is(sent)) {
             return Ok(());

@@ -1,7 +1,7 @@
-//! `Subscribe`: one task a call.
+//! `Subscribe`: one task for each call.
 //!
-//! A subscription list becomes watches: leaves of some interfaces that are looked at every so often, or when the
-//! device tells that a port has changed, and are sent always, or when they are other than what was sent last.
+//! A subscription list becomes watches. A watch reads some leaves at an interval or after a port change. It sends
+//! either every value, or only values that differ from those sent last.
 //!
 //! Source: gNMI specification 0.10.0, 3.5.
 
@@ -36,7 +36,6 @@ type Answers = mpsc::Sender<Result<SubscribeResponse, Status>>;
 
 const LAST_CHANGE: &[&str] = &["state", "last-change"];
 
-/// Serves a call to its end.
 pub(crate) async fn serve(
     shared: &Shared,
     mut requests: Streaming<SubscribeRequest>,
@@ -78,21 +77,21 @@ pub(crate) async fn serve(
     }
 }
 
-/// Leaves of some interfaces, and when they are told.
+/// Leaves of some interfaces, and when they are read and sent.
 struct Watch {
     name: Name,
     leaves: Vec<&'static Leaf>,
-    /// How often they are looked at.
+    /// The interval of reading.
     every: Option<Duration>,
-    /// They are looked at when a port has changed.
+    /// Also reads the leaves when a port has changed.
     is_on_notice: bool,
-    /// They are told only where they have changed.
+    /// Sends only changed values.
     is_of_changes: bool,
-    /// How often they are told though they have not.
+    /// The interval of sending unchanged values too.
     heartbeat: Option<Duration>,
     next_look: Option<Instant>,
     next_heartbeat: Option<Instant>,
-    /// What was sent last, by the places of interface and leaf.
+    /// The values sent last, by the positions of interface and leaf.
     sent: HashMap<(usize, usize), Value>,
 }
 
@@ -111,7 +110,6 @@ impl Watch {
         }
     }
 
-    /// The clock begins.
     fn begin(&mut self, now: Instant) {
         self.next_look = self.every.map(|every| now + every);
         self.next_heartbeat = self.heartbeat.map(|every| now + every);
@@ -121,7 +119,7 @@ impl Watch {
         self.next_look.into_iter().chain(self.next_heartbeat).min()
     }
 
-    /// Whether it is to look now, and whether it tells all it sees then.
+    /// What the watch must send now. `None` if it need not read.
     fn due(&mut self, now: Instant, has_notice: bool) -> Option<Telling> {
         let is_look = is_due(&mut self.next_look, self.every, now);
         let is_heartbeat = is_due(&mut self.next_heartbeat, self.heartbeat, now);
@@ -134,7 +132,7 @@ impl Watch {
         }
     }
 
-    /// Values that it looks at in a second, each once at least.
+    /// How many values the watch reads per second, counting each value at least once.
     fn values_per_second(&self, n_interfaces: usize) -> usize {
         let intervals = self.every.into_iter().chain(self.heartbeat);
         let per_second =
@@ -144,7 +142,7 @@ impl Watch {
     }
 }
 
-/// Whether a moment has come; the next one is the first of its rhythm that has not.
+/// Whether the moment `next` has come. If so, advances `next` to the following multiple of the interval.
 fn is_due(next: &mut Option<Instant>, every: Option<Duration>, now: Instant) -> bool {
     let (Some(at), Some(every)) = (*next, every) else {
         return false;
@@ -159,16 +157,14 @@ fn is_due(next: &mut Option<Instant>, every: Option<Duration>, now: Instant) -> 
     true
 }
 
-/// What is told of what is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Telling {
     All,
     Changes,
-    /// Nothing, but it is known from now on.
+    /// None, but they count as sent.
     Nothing,
 }
 
-/// What a list asks for.
 fn watches(list: &SubscriptionList, mode: Mode, snapshot: &Snapshot) -> Result<Vec<Watch>, Status> {
     if list.subscription.is_empty() {
         return Err(Status::invalid_argument(
@@ -187,7 +183,7 @@ fn watches(list: &SubscriptionList, mode: Mode, snapshot: &Snapshot) -> Result<V
             Mode::Stream => streamed(subscription, &query, leaves)?,
             Mode::Once | Mode::Poll => vec![Watch::new(&query.name, leaves)],
         };
-        // An interface that is not there now will not be: nothing is told of it (3.5.2.4).
+        // An interface that does not exist now never will: send nothing for it (3.5.2.4).
         all.extend(made.into_iter().filter(|watch| {
             let mut interfaces = snapshot.interfaces.iter();
             interfaces.any(|it| watch.name.is_of(&it.name)) && !watch.leaves.is_empty()
@@ -196,7 +192,7 @@ fn watches(list: &SubscriptionList, mode: Mode, snapshot: &Snapshot) -> Result<V
     Ok(all)
 }
 
-/// 3.5.1.5.2.
+/// The watches of a streamed subscription (3.5.1.5.2).
 fn streamed(
     subscription: &Subscription,
     query: &Query,
@@ -235,7 +231,7 @@ fn streamed(
             vec![Watch {
                 every: Some(every.unwrap_or(lowest)),
                 is_of_changes: subscription.suppress_redundant,
-                // Otherwise each sample is one.
+                // Otherwise each sample is a heartbeat.
                 heartbeat: heartbeat.filter(|_| subscription.suppress_redundant),
                 ..Watch::new(&query.name, all)
             }]
@@ -253,7 +249,7 @@ fn streamed(
     })
 }
 
-/// An interval in nanoseconds; 0 is none.
+/// Checks an interval in nanoseconds; 0 means none.
 fn interval(what: &str, ns: u64, query: &Query) -> Result<Option<Duration>, Status> {
     let interval = Some(Duration::from_nanos(ns)).filter(|_| ns > 0);
     match interval {
@@ -289,23 +285,22 @@ fn room_for(
     })
 }
 
-/// Whom values are told.
 struct Subscriber<'a> {
     shared: &'a Shared,
     answers: &'a Answers,
     encoded: Encoded,
     prefix: Option<Path>,
-    /// It knows what there is: `updates_only`.
+    /// `updates_only`: the client does not want the initial values.
     is_silent: bool,
 }
 
-/// The client is gone.
+/// The client has left.
 struct Gone;
 
 type Told = Result<(), Gone>;
 
 impl Subscriber<'_> {
-    /// `ONCE`, and a poll.
+    /// Answers `ONCE`.
     async fn tell_all(&self, mut watches: Vec<Watch>, snapshot: &Snapshot) -> Result<(), Status> {
         let _ = self.tell_at_first(&mut watches, snapshot).await;
         Ok(())
@@ -330,7 +325,7 @@ impl Subscriber<'_> {
         self.answers.send(Ok(answer)).await.map_err(|_| Gone)
     }
 
-    /// 3.5.1.5.3.
+    /// Answers polls (3.5.1.5.3).
     async fn poll(
         self,
         mut watches: Vec<Watch>,
@@ -387,7 +382,7 @@ impl Subscriber<'_> {
                             "expected no more requests, found one: the paths of a subscription cannot be changed",
                         ));
                     }
-                    // It has said all, and listens.
+                    // The client sends no more requests, but still reads.
                     is_open = false;
                     continue;
                 }
@@ -414,7 +409,7 @@ impl Subscriber<'_> {
         }
     }
 
-    /// What a watch sees: one message an interface, so that what has changed together is told together.
+    /// Sends what a watch reads: one message per interface, so that simultaneous changes stay together.
     async fn tell(&self, watch: &mut Watch, snapshot: &Snapshot, telling: Telling) -> Told {
         for (place, interface) in snapshot.interfaces.iter().enumerate() {
             if !watch.name.is_of(&interface.name) {
@@ -452,7 +447,7 @@ impl Subscriber<'_> {
                 Telling::Nothing => false,
             };
             if is_told && leaf.path == LAST_CHANGE && telling == Telling::Changes {
-                // The timestamp is the time of the change, not of the look (3.5.2.3).
+                // The time of the change, not of the reading (3.5.2.3).
                 notification.timestamp = i64::try_from(port.last_change_ns).unwrap_or(i64::MAX);
             }
             match (&value, is_told) {
@@ -461,7 +456,7 @@ impl Subscriber<'_> {
                     val: Some(value.typed(self.encoded)),
                     ..Update::default()
                 }),
-                // It was there, and is not known any more.
+                // The value was known before and is unknown now.
                 (None, true) if watch.sent.contains_key(&key) => {
                     notification.delete.push(of_leaf(leaf.path, name));
                 }

@@ -1,4 +1,4 @@
-//! Values of leaves, and how they are encoded.
+//! Values of leaves and their encodings.
 //!
 //! Source: gNMI specification 0.10.0, 2.2.3 and 2.3.1; RFC 7951, 6.1.
 
@@ -7,19 +7,17 @@ use gnmi_proto::gnmi::{Encoding, TypedValue};
 use serde_json::Value as Json;
 use tonic::Status;
 
-/// What a leaf holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// Names, enumerations, identities.
+    /// Strings, enumerations, identities.
     Text(String),
     Flag(bool),
-    /// Of 32 bits or less.
+    /// At most 32 bits.
     Small(u32),
-    /// Of 64 bits.
+    /// 64 bits.
     Number(u64),
 }
 
-/// The encodings that there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoded {
     /// Scalars of `TypedValue`.
@@ -28,11 +26,10 @@ pub(crate) enum Encoded {
     JsonIetf,
 }
 
-/// The ones that `Capabilities` tells.
+/// The encodings in the answer to `Capabilities`.
 pub(crate) const ENCODINGS: [Encoding; 3] = [Encoding::Json, Encoding::JsonIetf, Encoding::Proto];
 
 impl Encoded {
-    /// As a request asks for it.
     pub(crate) fn asked(encoding: i32) -> Result<Self, Status> {
         let name = match Encoding::try_from(encoding) {
             Ok(Encoding::Json) => return Ok(Self::Json),
@@ -46,9 +43,8 @@ impl Encoded {
         Err(Status::unimplemented(message))
     }
 
-    /// The encoding of a subscription. JSON becomes PROTO: a request that names no encoding cannot be told from one
-    /// that names JSON, and controllers that name none expect scalars. A client knows the encoding by the field that is
-    /// set (2.3).
+    /// The encoding of a subscription. JSON becomes PROTO: a request without an encoding looks like one for JSON, and
+    /// controllers that omit it expect scalars. A client sees the encoding from the field that is set (2.3).
     pub(crate) fn subscribed(encoding: i32) -> Result<Self, Status> {
         Ok(match Self::asked(encoding)? {
             Self::Json => Self::Proto,
@@ -56,7 +52,6 @@ impl Encoded {
         })
     }
 
-    /// A value of JSON, as it is sent.
     pub(crate) fn typed_json(self, json: &Json) -> TypedValue {
         let text = json.to_string().into_bytes();
         TypedValue {
@@ -69,7 +64,7 @@ impl Encoded {
 }
 
 impl Value {
-    /// As JSON; numbers of 64 bits are strings by RFC 7951.
+    /// RFC 7951 encodes 64-bit numbers as strings.
     pub(crate) fn json(&self, encoded: Encoded) -> Json {
         match self {
             Self::Text(text) => text.as_str().into(),
@@ -93,7 +88,7 @@ impl Value {
         TypedValue { value: Some(value) }
     }
 
-    /// Whether a client has sent the same.
+    /// Whether a client has sent this value.
     pub(crate) fn is(&self, sent: &Sent) -> bool {
         match (self, sent) {
             (_, Sent::Json(json)) => {
@@ -108,7 +103,7 @@ impl Value {
     }
 }
 
-/// What a client has sent for a node.
+/// The value that a client has sent for a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Sent {
     Text(String),
@@ -118,7 +113,6 @@ pub(crate) enum Sent {
 }
 
 impl Sent {
-    /// Takes a value of an update apart.
     pub(crate) fn read(value: Option<&TypedValue>) -> Result<Self, Status> {
         let json = |text: &[u8]| {
             serde_json::from_slice(text)
@@ -145,7 +139,6 @@ impl Sent {
         }
     }
 
-    /// A boolean, as a scalar or as JSON.
     pub(crate) fn flag(&self) -> Option<bool> {
         match self {
             Self::Flag(flag) => Some(*flag),
@@ -154,7 +147,6 @@ impl Sent {
         }
     }
 
-    /// For people.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Text(text) => format!("{text:?}"),
@@ -169,10 +161,9 @@ impl Sent {
     }
 }
 
-/// Bytes of a value that an error shows.
 const SHOWN_BYTES: usize = 100;
 
-/// The field of a value that nothing here understands.
+/// The field of an unsupported value.
 fn field_of(value: &Typed) -> &'static str {
     match value {
         Typed::BytesVal(_) => "bytes_val",

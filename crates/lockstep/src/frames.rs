@@ -1,6 +1,6 @@
-//! Frames that a program's parser follows: a random walk through its states writes into the frame
-//! the values that each chosen transition needs. The loaded program's parser is the only source, so
-//! a program needs no generator of its own.
+//! Frames that a program's parser follows: a random walk through its states writes the values that
+//! each chosen transition needs into the frame. The loaded program's parser is the only source, so
+//! no program needs a generator of its own.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use dataplane::engine::ir::{
 };
 use fastrand::Rng;
 
-/// States of one walk at most.
+/// Maximum states of one walk.
 const STATES_MAX: usize = 24;
-/// Bytes of one frame's headers at most.
+/// Maximum header bytes of one frame.
 const HEADERS_MAX_BYTES: usize = 1_200;
-/// Bytes behind the headers at most.
+/// Maximum bytes after the headers.
 const PAYLOAD_MAX_BYTES: usize = 90;
 
-/// Where bits are in a frame.
+/// The place of bits in a frame.
 #[derive(Clone, Copy)]
 struct Span {
     offset: usize,
@@ -35,7 +35,6 @@ struct Walk<'a> {
     next_index: HashMap<(bool, usize), usize>,
 }
 
-/// A random frame for a program's parser.
 pub fn random(ir: &Ir, rng: &mut Rng) -> Vec<u8> {
     let mut walk = Walk {
         ir,
@@ -81,7 +80,7 @@ impl Walk<'_> {
                 return;
             }
             let n_arrows = current.transitions.len();
-            // The default is one of the arrows; the others are more worth a visit.
+            // The default is one of the transitions; the others deserve more visits.
             let chosen = self.rng.usize(..=n_arrows * 3) / 3;
             state = match current.transitions.get(chosen) {
                 Some(arrow) => {
@@ -118,7 +117,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Makes an expression have a value, where it is a field's, or some of a field's bits.
+    /// Gives an expression a value, if it is a field or some of a field's bits.
     fn put(&mut self, of: &Expr, value: u128, mask: u128) {
         match of {
             Expr::Field(field) => {
@@ -235,7 +234,7 @@ impl Walk<'_> {
         found
     }
 
-    /// Often small numbers, so that keys of entries and values of fields meet.
+    /// Prefers small numbers and extremes, so that keys of entries and values of fields coincide.
     fn randomise(&mut self, span: Span) {
         match self.rng.u8(..6) {
             0 => self.write(span, u128::MAX, u128::MAX),
@@ -259,7 +258,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Writes the bits of a mask; the value's lowest bit is the span's last.
+    /// Writes the bits of a value that the mask selects; the value's lowest bit is the span's last.
     fn write(&mut self, span: Span, value: u128, mask: u128) {
         self.grow(span.offset + span.bits);
         for n in 0..span.bits.min(128) {
@@ -284,7 +283,8 @@ impl Walk<'_> {
         })
     }
 
-    /// Makes most of the checksums right that the program verifies and that are a sum over fields.
+    /// Makes most of the checksums right that the program verifies, if they are sums over fields
+    /// and constants.
     fn checksums(&mut self) {
         let ir = self.ir;
         for checksum in ir.checksums.iter().filter(|checksum| checksum.verify) {
@@ -300,7 +300,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The one's complement sum (RFC 1071) over fields; none where something else is looked at.
+    /// The one's complement sum (RFC 1071) over fields and constants; `None` for any other input.
     fn sum(&self, input: &[CalculationInput]) -> Option<u16> {
         let mut bits: Vec<bool> = Vec::new();
         let mut push = |value: u128, n_bits: usize| {

@@ -21,44 +21,41 @@ pub use frames::random as random_frame;
 pub use switches::Activity;
 pub use write::{PORTS, Write, Writer, written};
 
-/// Entries of each table at the beginning, at most.
+/// Maximum entries of each table at the beginning.
 const ENTRIES_PER_TABLE: usize = 6;
 /// Recirculated packets a second: an endless recirculation must not stop a test.
 const RECIRCULATION_PPS: u64 = 100_000;
 /// Queues are short, so that they are full now and then.
 const SHORT_QUEUE: usize = 24;
-/// How often a case is run at most to shrink it.
+/// Maximum runs of a case to shrink it.
 const SHRINKS_MAX: usize = 3_000;
 
-/// The input of both switches, in turn.
+/// One input, which all switches get.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// A frame, and everything that leaves is taken.
+    /// Gives a frame, and takes everything that leaves.
     Frame(PortId, Vec<u8>),
-    /// A frame that waits, so that queues fill.
+    /// Gives a frame and takes nothing, so that queues fill.
     Queue(PortId, Vec<u8>),
-    /// A control call.
     Write(Write),
-    /// Time passes.
+    /// Advances the time, in nanoseconds.
     Wait(Nanos),
 }
 
-/// A configuration and steps.
 #[derive(Debug, Clone)]
 pub struct Case {
     config: SwitchConfig,
     steps: Vec<Step>,
 }
 
-/// Makes a switch of one engine; ports and program come afterwards.
+/// Makes a switch of one engine, without ports and program.
 pub type Make<'a> = &'a dyn Fn(SwitchConfig) -> Switch;
 
-/// Makes switches of the native engine.
 pub fn native(options: NativeOptions) -> impl Fn(SwitchConfig) -> Switch {
     move |config| Switch::with_engine(config, Box::new(NativeFactory { options }))
 }
 
-/// The choices of optimisations that are tested: none, all, each alone, two and two, all but each.
+/// The choices of optimisations that are tested: none, all, each alone, each pair, all but each.
 pub fn choices() -> Vec<NativeOptions> {
     let mut choices = vec![NativeOptions::NAIVE, NativeOptions::ALL];
     let names = NativeOptions::NAMES;
@@ -81,7 +78,7 @@ pub fn choices() -> Vec<NativeOptions> {
     choices
 }
 
-/// A choice as command lines write it: `none`, or names with commas between them.
+/// A choice as command lines write it: `none`, or names separated by commas.
 pub fn names_of(mut options: NativeOptions) -> String {
     let mut on = |name: &&str| options.by_name_mut(name).is_some_and(|on| *on);
     let on: Vec<&str> = NativeOptions::NAMES
@@ -94,17 +91,17 @@ pub fn names_of(mut options: NativeOptions) -> String {
     }
 }
 
-/// A difference, shrunk.
+/// A shrunk difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Which of the engines that were compared.
+    /// The position of the engine among those that were compared.
     pub engine: usize,
     /// Its place, the expected and found values, and the steps that it needs.
     pub told: String,
 }
 
 impl Case {
-    /// Random entries, calls, times and frames; the number counts the frames.
+    /// Random entries, calls, times, and `n_frames` frames.
     pub fn random(program: &Program, seed: u64, n_frames: usize) -> Self {
         let mut rng = Rng::with_seed(seed);
         let config = random_config(&mut rng);
@@ -133,7 +130,7 @@ impl Case {
         Self { config, steps }
     }
 
-    /// The same behind these calls.
+    /// Puts these calls before all steps.
     #[must_use]
     pub fn behind(mut self, writes: &[Write]) -> Self {
         self.steps
@@ -141,7 +138,7 @@ impl Case {
         self
     }
 
-    /// The same, but of so many frames all wait for the last one.
+    /// Makes every `n_frames` frames wait for the last of them.
     #[must_use]
     pub fn with_frames_together(mut self, n_frames: usize) -> Self {
         let mut number = 0;
@@ -158,12 +155,11 @@ impl Case {
         self
     }
 
-    /// These steps.
     pub fn new(config: SwitchConfig, steps: Vec<Step>) -> Self {
         Self { config, steps }
     }
 
-    /// The same frames, one after the other, behind some calls.
+    /// These frames, one after the other, after some calls.
     pub fn of_frames(writes: Vec<Write>, frames: Vec<(PortId, Vec<u8>)>) -> Self {
         let writes = writes.into_iter().map(Step::Write);
         let frames = frames
@@ -175,14 +171,13 @@ impl Case {
         }
     }
 
-    /// Frames that it gives.
     pub fn n_frames(&self) -> usize {
         let is_frame = |step: &&Step| matches!(step, Step::Frame(..) | Step::Queue(..));
         self.steps.iter().filter(is_frame).count()
     }
 
-    /// Runs a program on the interpreter and with each of these choices. Returns the first difference,
-    /// reduced, and its choice, if there is one.
+    /// Runs a program on the interpreter and with each of these choices. Returns the first difference, shrunk, with its
+    /// choice.
     pub fn compare(&self, program: &Program, choices: &[NativeOptions]) -> Option<String> {
         let makes: Vec<_> = choices.iter().map(|options| native(*options)).collect();
         let engines: Vec<Make<'_>> = makes.iter().map(|make| make as Make<'_>).collect();
@@ -191,7 +186,7 @@ impl Case {
         Some(format!("{names}: {}", mismatch.told))
     }
 
-    /// Runs two programs, each on its engine.
+    /// Runs two programs, each on its engine. Returns the first difference, shrunk.
     pub fn compare_programs(
         &self,
         programs: [&Program; 2],
@@ -232,7 +227,7 @@ impl Case {
         Lockstep::new(reference, engines.collect()).run(self)
     }
 
-    /// The fewest steps that still show a difference; the first step is known.
+    /// Shrinks the case to few steps that still show a difference, and describes it. The first step is known.
     fn shrink(&self, first: Difference, programs: [&Program; 2], makes: [Make<'_>; 2]) -> String {
         let place = self.place(first.step);
         let mut least = self.clone();
@@ -257,7 +252,7 @@ impl Case {
         format!("{place}, shrunk:\n{}", least.tell(&difference))
     }
 
-    /// Where a step is, as a reader counts.
+    /// A step's place, in packets and in steps, counted from 1.
     fn place(&self, step: usize) -> String {
         let is_frame = |step: &&Step| matches!(step, Step::Frame(..) | Step::Queue(..));
         let frames = self.steps.iter().take(step + 1).filter(is_frame).count();
@@ -292,7 +287,7 @@ impl Case {
     }
 }
 
-/// Queues and rates, some of them short and slow.
+/// Random queue lengths and rates, some of them short and slow.
 pub fn random_config(rng: &mut Rng) -> SwitchConfig {
     let mut config = SwitchConfig {
         recirculation_rate_pps: Some(RECIRCULATION_PPS),
@@ -312,7 +307,7 @@ pub fn random_config(rng: &mut Rng) -> SwitchConfig {
 
 fn prepared(make: Make<'_>, program: &Program, config: &SwitchConfig) -> Switch {
     let mut switch = make(config.clone());
-    // One port is missing, so that some frames come from and go to nowhere.
+    // One port is missing, so that some frames come from or go to a port that does not exist.
     (0..PORTS - 1).for_each(|port| switch.add_port(PortId(port)));
     switch.set_program(program.clone());
     switch

@@ -2,8 +2,8 @@
 
 use dataplane::{Program, Switch};
 
-/// The lines of the program's tables, profiles, arrays and value sets, in an order that the
-/// program alone decides.
+/// The lines of the program's tables, profiles, arrays and value sets, in an order that depends on
+/// the program alone.
 pub(super) fn of(switch: &mut Switch) -> Vec<String> {
     let Some(program) = switch.program().cloned() else {
         return Vec::new();

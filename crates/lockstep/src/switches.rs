@@ -1,5 +1,5 @@
-//! The switches: all get the same input, and the reference defines the right output. Everything
-//! visible of the others must be the same. The reference runs once, however many switches are
+//! The switches: all get the same input, and the reference defines the right output; everything
+//! visible of the others must equal it. The reference runs once, however many switches are
 //! compared.
 
 use std::{fmt::Debug, iter};
@@ -8,32 +8,25 @@ use dataplane::{Nanos, OwnedTransmit, Switch, Transmit, engine::Frame};
 
 use super::{Case, Step, state};
 
-/// The engines' switches are asked for one frame, then for two, and so on up to this many at once.
+/// The engines' switches are polled for one frame, then for two at once, and so on up to this many.
 const FRAMES_AT_ONCE_MAX: usize = 5;
 
-/// The reference's counts in a case, for the report of a run.
+/// The reference's counts in a case, to report on a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// Frames that were given.
     pub packets: u64,
-    /// Control calls that were taken.
+    /// Control calls that succeeded.
     pub calls: u64,
-    /// Frames that left.
     pub transmitted: u64,
-    /// Clones.
     pub clones: u64,
     /// Replicas beyond the packet that was replicated.
     pub replicas: u64,
-    /// Digests.
     pub digests: u64,
-    /// Frames to the controller.
     pub packet_ins: u64,
-    /// Packets dropped, for any reason.
     pub dropped: u64,
 }
 
 impl Activity {
-    /// Both together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -49,16 +42,16 @@ impl Activity {
     }
 }
 
-/// A difference of one switch.
+/// A difference between one switch and the reference.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Unequal {
-    /// The compared switch.
+    /// The position of the compared switch.
     pub engine: usize,
     pub expected: String,
     pub found: String,
 }
 
-/// Where two switches differ.
+/// A difference, and the step that showed it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     pub step: usize,
@@ -71,7 +64,7 @@ pub(super) struct Lockstep {
     pub engines: Vec<Switch>,
     now: Nanos,
     n_calls: u64,
-    /// How often frames were asked for.
+    /// How often frames were polled.
     n_polls: usize,
 }
 
@@ -144,7 +137,7 @@ impl Lockstep {
         self.engines.iter_mut().for_each(to_do);
     }
 
-    /// Takes all output, and compares it where that is cheap.
+    /// Takes all output, and compares it and what else is cheap to compare.
     fn poll(&mut self) -> Result<(), Unequal> {
         self.frames()?;
         self.all_of("packet-in", Switch::poll_packet_in)?;
@@ -161,7 +154,7 @@ impl Lockstep {
         Ok(())
     }
 
-    /// Frames one by one from the reference, some at once from the engines, or one.
+    /// Takes frames one by one from the reference, and one or several at once from the engines.
     fn frames(&mut self) -> Result<(), Unequal> {
         loop {
             self.n_polls += 1;
@@ -194,7 +187,6 @@ impl Lockstep {
         }
     }
 
-    /// Compares all state.
     fn state(&mut self) -> Result<(), Unequal> {
         let expected = state::of(&mut self.reference);
         let latency = self.reference.latency();

@@ -1,4 +1,4 @@
-//! Random calls of a control plane, by ids of one program.
+//! Random control-plane calls, by ids of one program.
 
 use dataplane::{
     ActionCall, ActionProfileId, CloneSession, ControlError, CounterId, CounterValue,
@@ -10,17 +10,15 @@ use fastrand::Rng;
 
 /// Ports of the switches; frames come in at any of them.
 pub const PORTS: u16 = 8;
-/// Groups and clone sessions that are there, and those that programs of the corpus name.
+/// Groups and clone sessions that are set up, and those that programs of the corpus name.
 const COPY_IDS: [u32; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 100];
-/// Arrays are written near their beginning, where the corpus reads.
+/// Cells that are written are below this one: there the corpus reads.
 const CELLS: u64 = 16;
 
-/// Packets that wait in an output queue at most, as long as no call says otherwise: few, so that some are full.
+/// The usual maximum of packets in an output queue: few, so that some queues are full.
 const QUEUE_DEPTH: usize = 24;
 
-/// A call of a control plane.
 #[derive(Debug, Clone)]
-#[expect(missing_docs, reason = "each is the switch's call of that name")]
 pub enum Write {
     Insert(TableId, TableEntry),
     Modify(TableId, TableEntry),
@@ -50,7 +48,7 @@ pub enum Write {
 }
 
 impl Write {
-    /// Does it.
+    /// Makes the call.
     ///
     /// # Errors
     /// The switch's error.
@@ -89,8 +87,8 @@ impl Write {
     }
 }
 
-/// The calls that bring a switch with a fresh program to where this one is: its entries, default
-/// actions, members and groups, those of the program itself left out.
+/// The calls that bring a switch with a fresh program to this one's state: its entries, default actions, members and
+/// groups, without those of the program itself.
 pub fn written(switch: &Switch) -> Vec<Write> {
     let Some(program) = switch.program() else {
         return Vec::new();
@@ -113,16 +111,15 @@ pub fn written(switch: &Switch) -> Vec<Write> {
     writes
 }
 
-/// Makes calls for a program.
+/// Makes random calls for a program.
 pub struct Writer<'a> {
     program: &'a Program,
     rng: &'a mut Rng,
-    /// Keys that were written, so that some are written again.
+    /// Keys that were used, so that some are used again.
     known: Vec<(TableId, Vec<MatchField>, i32)>,
 }
 
 impl<'a> Writer<'a> {
-    /// For a program.
     pub fn new(program: &'a Program, rng: &'a mut Rng) -> Self {
         Self {
             program,
@@ -136,7 +133,7 @@ impl<'a> Writer<'a> {
         self.rng
     }
 
-    /// Groups, sessions, and entries for every table.
+    /// Makes groups, sessions, and entries for every table.
     pub fn set_up(&mut self, entries_per_table: usize) -> Vec<Write> {
         let mut writes = Vec::new();
         for id in COPY_IDS {
@@ -182,7 +179,6 @@ impl<'a> Writer<'a> {
         tables.filter(|(_, info)| !info.is_generated() && !info.actions.is_empty())
     }
 
-    /// Any call.
     pub fn any(&mut self) -> Write {
         for _ in 0..20 {
             let made = match self.rng.u8(..20) {
@@ -409,7 +405,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Mostly what they have anyway, so that frames find nothing waiting as often as before.
+    /// Mostly sets the usual values, so that frames find empty queues as often as before.
     fn queues(&mut self) -> Write {
         let port = (self.rng.u8(..4) > 0).then(|| PortId(self.rng.u16(..PORTS)));
         let queue = self.rng.bool().then(|| self.rng.usize(..3));
@@ -441,7 +437,7 @@ impl<'a> Writer<'a> {
             .collect()
     }
 
-    /// Bits as bytes: often few or all of them, so that keys and values meet.
+    /// Bits as bytes: often a small number or all ones, so that keys and values coincide.
     fn value(&mut self, bits: u32) -> Vec<u8> {
         let mut bytes = vec![0; bits.div_ceil(8).max(1) as usize];
         match self.rng.u8(..6) {

@@ -1,7 +1,6 @@
-//! Text to tokens, by the P4_16 lexical grammar (1.2.5, section 6).
+//! Splits text into tokens by the P4_16 lexical grammar (1.2.5, section 6).
 //!
-//! `>>` is two `>` tokens, because type arguments may end with it. The expression parser joins
-//! them.
+//! `>>` is two `>` tokens, because type arguments may end with it. The expression parser joins them.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -13,60 +12,50 @@ use crate::diagnostic::Sink;
 use crate::limits;
 use crate::source::Span;
 
-/// The kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tok {
     /// An identifier or a keyword.
     Word(Rc<str>),
-    /// A number, and how it is written.
     Int(BigInt, Written),
-    /// A string, its escapes resolved.
+    /// A string with its escapes resolved.
     Str(Rc<str>),
     /// An operator or a separator.
     Punct(&'static str),
-    /// The end of the input.
     Eof,
 }
 
-/// The parts of a number's text beside its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The width where there is one, and whether it is signed.
+    /// The explicit width, and whether the number is signed (`8w`, `8s`).
     pub width: Option<(u32, bool)>,
-    /// Of the digits: 2, 8, 10 or 16.
+    /// 2, 8, 10 or 16.
     pub radix: u32,
 }
 
 impl Written {
-    /// Decimal digits only.
     pub const PLAIN: Self = Self {
         width: None,
         radix: 10,
     };
 }
 
-/// A token and where it stands.
 #[derive(Clone, Debug)]
 pub struct Token {
-    /// The kind of the token.
     pub tok: Tok,
-    /// Where it is.
     pub span: Span,
-    /// The first of its line: a `#` here begins a directive.
+    /// First on its line: a `#` here begins a directive.
     pub first: bool,
-    /// Follows the token before without a gap.
+    /// Follows the previous token without a gap.
     pub joint: bool,
-    /// How a number or a string is written; empty for others.
+    /// The source text of a number or a string; empty for others.
     pub text: Rc<str>,
 }
 
 impl Token {
-    /// Whether it is this operator or separator.
     pub fn is(&self, punct: &str) -> bool {
         matches!(self.tok, Tok::Punct(found) if found == punct)
     }
 
-    /// The word, where it is one.
     pub fn word(&self) -> Option<&str> {
         match &self.tok {
             Tok::Word(word) => Some(word),
@@ -83,7 +72,7 @@ pub(crate) const PUNCTUATION: &[&str] = &[
     "?", "@", "#", "'",
 ];
 
-/// The tokens of a preprocessed text, without an end marker; `place` says where its bytes are from.
+/// Splits a preprocessed text into tokens, without an end marker; `place` maps byte ranges to spans.
 pub fn lex_text(text: &str, place: &dyn Fn(usize, usize) -> Span, sink: &mut Sink) -> Vec<Token> {
     Lexer {
         text,
@@ -98,7 +87,7 @@ pub fn lex_text(text: &str, place: &dyn Fn(usize, usize) -> Span, sink: &mut Sin
     .run()
 }
 
-/// Whether a name that begins with one of P4's letters goes on with another.
+/// Whether a name that begins with ASCII characters continues with other letters.
 fn begins_foreign_word(rest: &str) -> bool {
     let mut behind = rest
         .chars()
@@ -106,7 +95,7 @@ fn begins_foreign_word(rest: &str) -> bool {
     behind.next().is_some_and(char::is_alphanumeric)
 }
 
-/// The Latin letter that a Cyrillic or Greek one looks like, as text that was copied has them.
+/// The Latin letter that looks like this Cyrillic or Greek one; copied text often contains such letters.
 fn latin_twin(letter: char) -> Option<char> {
     const FOREIGN: &str = "\u{430}\u{435}\u{43e}\u{440}\u{441}\u{443}\u{445}\u{456}\u{455}\u{458}\u{410}\u{412}\u{415}\u{41a}\u{41c}\u{41d}\u{41e}\u{420}\u{421}\u{422}\u{425}\u{3bf}\u{391}\u{392}\u{395}\u{397}\u{399}\u{39a}\u{39c}\u{39d}\u{39f}\u{3a1}\u{3a4}\u{3a7}";
     const LATIN: &str = "aeopcyxisjABEKMHOPCTXoABEHIKMNOPTX";
@@ -121,7 +110,6 @@ struct Lexer<'a> {
     first: bool,
     joint: bool,
     out: Vec<Token>,
-    /// Those that a message has told of.
     foreign_words: HashSet<String>,
     sink: &'a mut Sink,
 }
@@ -207,7 +195,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// A name with letters that P4 does not have; one message tells of it, and it counts as a name.
+    /// Reads a name with letters that P4 does not allow: reports it once and treats it as a name.
     fn foreign_word(&mut self, rest: &str) {
         let len = rest
             .find(|c: char| !(c.is_alphanumeric() || c == '_'))
@@ -306,7 +294,7 @@ fn parse_number(text: &str) -> Result<(BigInt, Written), String> {
     Ok((value, Written { width, radix }))
 }
 
-/// A number in the digits of a radix, with the prefix that says so.
+/// Prints a number in a radix, with the radix prefix.
 pub fn number_text(value: &BigInt, radix: u32) -> String {
     match radix {
         2 => format!("{value:#b}"),

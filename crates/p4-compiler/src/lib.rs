@@ -25,23 +25,21 @@ mod spelling;
 mod syntax;
 mod types;
 
-/// The JSON's types.
 pub use bmv2_json;
 pub use diagnostic::{Diagnostic, Note, Place, Severity, Suggestion};
 pub use explain::explain;
 pub use format::format;
 pub use lint::control::{is_warning, name_of as warning_name};
-/// The objects of a program for a controller.
 pub use p4runtime_proto::P4RuntimeVersion;
 pub use p4runtime_proto::p4::config::v1::P4Info;
 pub use spelling::nearest;
 
-/// Gives the text of an included file.
+/// Reads included files for the compiler, which does no I/O itself.
 pub trait SourceProvider {
-    /// The text of the file with this path, or none where there is no such file.
+    /// Returns the text of the file, or `None` if there is no such file.
     fn load(&self, path: &str) -> Option<String>;
 
-    /// Why a file that is there cannot be used, for example because it is not UTF-8.
+    /// Returns why an existing file cannot be used, for example because it is not UTF-8.
     fn unusable(&self, _path: &str) -> Option<String> {
         None
     }
@@ -53,29 +51,25 @@ impl<F: Fn(&str) -> Option<String>> SourceProvider for F {
     }
 }
 
-/// The options of a compilation.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where `#include <...>` (and, after the including file's own folder, `#include "..."`) looks.
+    /// Folders that `#include <...>` searches; `#include "..."` first tries the including file's own folder.
     pub include_dirs: Vec<String>,
     /// Macros, as by `-D name=value`.
     pub defines: Vec<(String, String)>,
-    /// Macros that are not defined after all, as by `-U name`.
+    /// Macros that `-U name` undefines again.
     pub undefines: Vec<String>,
-    /// Every warning fails the compilation.
     pub warnings_as_errors: bool,
     /// Warnings that fail the compilation, by code (`W0301`) or p4c's name (`unused`).
     pub denied_warnings: Vec<String>,
-    /// No warning is shown.
     pub all_warnings_disabled: bool,
-    /// Warnings that are not shown, by code or p4c's name.
+    /// By code or p4c's name.
     pub disabled_warnings: Vec<String>,
-    /// Extern functions and objects that are not v1model's go into the JSON, for a switch that
-    /// has them.
+    /// Writes extern functions and objects outside v1model into the JSON, for a switch that implements them.
     pub emit_externs: bool,
-    /// Make the JSON smaller and faster.
+    /// Runs the passes of `optimise` over the JSON.
     pub optimise: bool,
-    /// P4Info has nothing that is newer.
+    /// P4Info contains nothing that a later version added.
     pub p4runtime_version: P4RuntimeVersion,
 }
 
@@ -96,42 +90,37 @@ impl Default for Options {
     }
 }
 
-/// The result of a compilation.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// The program for the switch; none where there was an error.
+    /// The program for the switch; `None` if there was an error.
     pub bmv2_json: Option<bmv2_json::Program>,
-    /// The objects for a controller; none if there was an error.
+    /// The program's objects for a controller; `None` if there was an error.
     pub p4info: Option<P4Info>,
-    /// Every error and warning, in the order of the source.
+    /// Errors and warnings in the order of the source.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// The P4Info in protobuf's text format, as a controller's file.
+/// Protobuf's text format, the usual one for a P4Info file.
 pub fn p4info_text(p4info: &P4Info) -> String {
     p4runtime_proto::text_format::print_p4info(p4info)
 }
 
-/// The P4Info in protobuf's JSON mapping.
 pub fn p4info_json(p4info: &P4Info) -> String {
     p4runtime_proto::json_format::print(p4info)
 }
 
-/// The P4Info in protobuf's binary format.
 pub fn p4info_binary(p4info: &P4Info) -> Vec<u8> {
     prost::Message::encode_to_vec(p4info)
 }
 
-/// A preprocessed program.
 #[derive(Debug)]
 pub struct Preprocessed {
-    /// The program after includes, macros and conditions, with line markers; comments are gone.
+    /// The program after includes, macros and conditionals, with line markers and without comments.
     pub text: String,
-    /// Every error and warning of the preprocessor.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Only preprocesses the program in `text`, which was read from `path`.
+/// Runs only the preprocessor. `text` was read from `path`.
 pub fn preprocess(
     path: &str,
     text: &str,
@@ -147,9 +136,9 @@ pub fn preprocess(
     }
 }
 
-/// Compiles the program in `text`, which was read from `path`.
+/// Compiles a program. `text` was read from `path`.
 pub fn compile(path: &str, text: &str, provider: &dyn SourceProvider, options: &Options) -> Output {
-    // The walks over the program are recursive, and whoever calls may have little stack left.
+    // The passes walk the program recursively, and the caller's thread may have a small stack.
     stacker::grow(limits::STACK_BYTES, || {
         compile_here(path, text, provider, options)
     })
@@ -187,7 +176,7 @@ fn compile_here(
             (output.bmv2_json, output.p4info) = (Some(json), Some(p4info));
         }
     }
-    // If the program does not compile, warnings can wait.
+    // Warnings about a program that does not compile can wait.
     if !sink.has_errors() && !options.all_warnings_disabled {
         let subject = lint::Subject {
             tokens: &tokens,

@@ -1,11 +1,9 @@
-//! `#include`, macros and conditional text: the C preprocessor, on tokens, so that every token
-//! keeps its own place.
+//! `#include`, macros and conditional text: the C preprocessor on tokens, so that every token keeps its own place.
 //!
-//! It does the same as `cpp -undef -nostdinc -x assembler-with-cpp`, which p4c runs ([`expand`] and
-//! [`replace`] for macros, [`condition`] for `#if`): C's rules and GNU's extensions. Of the
-//! assembler's rules it has one: a line `# text` that is no directive is ignored. P4's tokens are
-//! made of the output ([`program`]). A token of a macro's body has the place of the macro's use, a
-//! token of an argument has its own.
+//! It does the same as `cpp -undef -nostdinc -x assembler-with-cpp`, which p4c runs ([`expand`] and [`replace`] for
+//! macros, [`condition`] for `#if`): C's rules and GNU's extensions. It has one of the assembler's rules: it
+//! ignores a line `# text` that is no directive. [`program`] makes P4 tokens from the output. A token of a macro's
+//! body has the place of the macro's use, a token of an argument has its own.
 
 mod builtin;
 mod condition;
@@ -38,10 +36,10 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("v1model.p4", include_str!("../../../p4/include/v1model.p4")),
 ];
 
-/// Where the macros of the command line stand.
+/// The file name of macros from the command line.
 const COMMAND_LINE: &str = "<command line>";
 
-/// Whether this is the name under which an embedded file, or the command line, is in messages.
+/// Whether messages use this name for an embedded file or for the command line.
 pub fn is_embedded(name: &str) -> bool {
     let inner = name
         .strip_prefix('<')
@@ -49,7 +47,7 @@ pub fn is_embedded(name: &str) -> bool {
     name == COMMAND_LINE || EMBEDDED.iter().any(|(known, _)| inner == Some(*known))
 }
 
-/// The embedded file that declares a name outside of blocks.
+/// The embedded file that declares a name outside blocks.
 pub fn embedded_file_with(name: &str) -> Option<&'static str> {
     const BEGINNINGS: &[&str] = &["extern ", "struct ", "action ", "package ", "enum "];
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -67,11 +65,9 @@ pub fn embedded_file_with(name: &str) -> Option<&'static str> {
     found.map(|(file, _)| *file)
 }
 
-/// A file that is read.
 struct Reading {
     name: String,
     lexer: Lexer,
-    /// The line that is read.
     line: Vec<PpToken>,
     at: usize,
     conditionals: Vec<Conditional>,
@@ -83,56 +79,48 @@ pub struct Preprocessor<'a> {
     include_dirs: &'a [String],
     sink: &'a mut Sink,
     macros: HashMap<Rc<str>, Rc<Macro>>,
-    /// `#pragma push_macro`.
+    /// Definitions that `#pragma push_macro` saved.
     pushed: HashMap<Rc<str>, Vec<Option<Rc<Macro>>>>,
-    /// `#pragma once` and `#import`.
+    /// Files with `#pragma once`, or read by `#import`.
     once: HashSet<String>,
     counter: usize,
     /// The program, and the files that are being included.
     files: Vec<Reading>,
     contexts: Vec<Context>,
-    /// Macros that are being expanded.
     entered: HashSet<Rc<str>>,
-    /// Arguments within arguments.
+    /// Depth of arguments within arguments.
     depth: usize,
     calling: Calling,
-    /// The parenthesis that closed the arguments which were read last.
+    /// The parenthesis that closed the last arguments.
     call_end: Span,
-    /// Macros are not expanded.
+    /// Set while macros are not expanded.
     verbatim: bool,
     in_condition: bool,
-    /// Bytes of the texts that were read.
+    /// Bytes of the texts read so far.
     source_bytes: u64,
-    /// Tokens that macros may still make.
+    /// Tokens that macros may still produce.
     budget: usize,
     exhausted: bool,
     out: Vec<PpToken>,
-    /// The edges since the last token: whether they leave a space.
+    /// The edges since the last token, if any, and whether they leave a space.
     edge: Option<Option<bool>>,
-    /// The next token begins a line.
     line_begins: bool,
-    /// Every `__LINE__` is 1.
     same_lines: bool,
-    /// Macros that make strings of their arguments.
     stringifying: HashSet<Rc<str>>,
-    /// The branches of the program's own conditionals.
     branches: Vec<Branch>,
-    /// Branches that are taken or left out independently of their conditions, by the place of their
-    /// `#`.
+    /// Branches to take or to leave out regardless of their conditions, by the place of their `#`.
     chosen: HashMap<u32, bool>,
 }
 
-/// A program as the formatter looks at it.
 pub struct Outline {
-    /// All tokens, every `__LINE__` the same.
+    /// All tokens, with every `__LINE__` the same.
     pub tokens: Vec<Token>,
     /// Macros that make strings of their arguments, including white space.
     pub stringifying: HashSet<Rc<str>>,
-    /// The branches of its own conditionals.
     pub branches: Vec<Branch>,
 }
 
-/// All tokens of the program, with an end marker.
+/// With an end marker.
 pub fn preprocess(
     main: (&str, &str),
     options: &crate::Options,
@@ -156,8 +144,8 @@ pub fn expanded(
     pre.out
 }
 
-/// The tokens that formatting must not change; `chosen` are branches that are taken or left out
-/// independently of their conditions.
+/// The tokens that formatting must not change. `chosen` are branches to take or to leave out regardless of their
+/// conditions.
 pub fn outline(
     main: (&str, &str),
     chosen: &HashMap<u32, bool>,
@@ -218,10 +206,10 @@ impl<'a> Preprocessor<'a> {
 
     fn program(&mut self, main: (&str, &str), options: &crate::Options) {
         let pre = self;
-        // The program is file 0: messages without a place of their own are about it.
+        // The program is file 0, to which messages without a place refer.
         let program = pre.sources.add(main.0, main.1);
         pre.define_builtins();
-        // The macro by which programs for several targets recognise BMv2.
+        // Programs for several targets recognise BMv2 by this macro.
         let target = ("__TARGET_BMV2__".to_owned(), "1".to_owned());
         for (name, value) in std::iter::once(&target).chain(&options.defines) {
             let text = format!("{name} {value}");
@@ -269,7 +257,7 @@ impl<'a> Preprocessor<'a> {
         }
     }
 
-    /// The white space that edges stand for: that of the first which says something.
+    /// The white space that adjacent edges stand for: the first edge that decides it wins.
     fn merged_edge(&self, edge: &PpToken) -> Option<bool> {
         match self.edge {
             Some(Some(true)) => Some(true),
@@ -289,7 +277,7 @@ impl<'a> Preprocessor<'a> {
         self.out.push(token);
     }
 
-    /// The next token of the files; directives are done on the way.
+    /// Reads the next token of the files, and executes directives on the way.
     fn read(&mut self) -> PpToken {
         loop {
             let Some(file) = self.files.last_mut() else {
@@ -317,7 +305,7 @@ impl<'a> Preprocessor<'a> {
         }
     }
 
-    /// Ends the file that is read; false: it is the program.
+    /// Closes the current file; returns false if it is the program.
     fn close(&mut self) -> bool {
         let Some(file) = self.files.last_mut() else {
             return false;
@@ -335,7 +323,7 @@ impl<'a> Preprocessor<'a> {
         inner
     }
 
-    /// A directive may stand among a macro's arguments; it is none of them.
+    /// Executes a directive, which may stand among a macro's arguments without being one.
     fn directive_line(&mut self, line: &[PpToken]) {
         let before = (
             std::mem::take(&mut self.verbatim),

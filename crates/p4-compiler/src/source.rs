@@ -8,14 +8,14 @@ use std::rc::Rc;
 pub struct Span {
     /// Index into the [`SourceMap`].
     pub file: u32,
-    /// First byte.
     pub start: u32,
-    /// One behind the last byte.
+    /// One past the last byte.
     pub end: u32,
 }
 
 impl Span {
-    /// From the beginning of this to the end of the other, where both are in one file.
+    /// Spans from the start of this span to the end of `other`; returns this span if `other` is in another file or
+    /// ends before it.
     pub fn to(self, other: Self) -> Self {
         if self.file == other.file && other.end >= self.start {
             Self {
@@ -28,20 +28,18 @@ impl Span {
     }
 }
 
-/// A file that was read.
 pub struct SourceFile {
-    /// The path of the request.
+    /// The path by which the file was requested.
     pub name: Rc<str>,
-    /// The text.
     pub text: Rc<str>,
     line_starts: Vec<u32>,
-    /// The `#line`s with the origins of the following lines, in their order.
+    /// The `#line` directives, in order.
     renumberings: Vec<Renumbering>,
-    /// The `#include` that asked for it.
+    /// The `#include` that requested the file; `None` for the main file.
     included_at: Option<Span>,
 }
 
-/// From `first` on the lines are those of another file, or have other numbers.
+/// A `#line` directive: lines from `first` on are numbered from `number`, in the file `name`.
 struct Renumbering {
     first: u32,
     name: Rc<str>,
@@ -56,7 +54,6 @@ impl SourceFile {
             .max(1) as u32
     }
 
-    /// The file and the number that a line goes by.
     fn named(&self, line: u32) -> (&Rc<str>, u32) {
         let after = self
             .renumberings
@@ -68,46 +65,40 @@ impl SourceFile {
     }
 }
 
-/// Every file of one compilation.
 #[derive(Default)]
 pub struct SourceMap {
     files: Vec<SourceFile>,
-    /// By the file and the first byte of the macro's name.
+    /// Keyed by the file and the first byte of the macro's name.
     macro_uses: HashMap<(u32, u32), MacroUse>,
-    /// From a macro's name to the parenthesis that closes its arguments.
+    /// Each span runs from a macro's name to the parenthesis that closes its arguments.
     macro_calls: Vec<(Span, MacroUse)>,
 }
 
-/// A macro where it is used.
 pub struct MacroUse {
-    /// Its name.
     pub name: Rc<str>,
-    /// Its name in the `#define`.
+    /// The name in the `#define`.
     pub defined: Span,
-    /// The place is not the name, but the parentheses behind it.
+    /// The place is in the parentheses after the name, not the name itself.
     pub is_argument: bool,
 }
 
-/// A place for people: line from 1, column from 1 in characters.
 pub struct Position {
-    /// The file's name.
     pub file: Rc<str>,
     /// From 1.
     pub line: u32,
     /// From 1, in characters.
     pub column: u32,
-    /// Line of the end, from 1.
     pub end_line: u32,
-    /// One behind the last character, in characters.
+    /// One past the last character, in characters.
     pub end_column: u32,
-    /// The whole line.
+    /// The whole first line.
     pub text: String,
-    /// Characters to underline in that line; 0: a place between two.
+    /// Characters to underline in `text`; 0 for a position between two characters.
     pub length: u32,
 }
 
 impl SourceMap {
-    /// Adds a file and gives its number.
+    /// Returns the file's number.
     pub fn add(&mut self, name: &str, text: &str) -> u32 {
         let starts = std::iter::once(0).chain(
             text.bytes()
@@ -126,14 +117,14 @@ impl SourceMap {
         (self.files.len() - 1) as u32
     }
 
-    /// Remembers which `#include` asked for a file; none: the main one.
+    /// Records the `#include` that requested a file; `None` for the main file.
     pub fn set_included_at(&mut self, file: u32, span: Option<Span>) {
         if let Some(file) = self.files.get_mut(file as usize) {
             file.included_at = span;
         }
     }
 
-    /// The lines behind this directive begin with this number, in another file where one is named.
+    /// Records a `#line`: the lines after the directive count from `number`, in the file `name` if it is given.
     pub fn renumber(&mut self, directive: Span, number: u32, name: Option<&str>) {
         let Some(file) = self.files.get_mut(directive.file as usize) else {
             return;
@@ -150,39 +141,35 @@ impl SourceMap {
         });
     }
 
-    /// The file and line (from 1) of a place, as `#line` names them.
+    /// The file and line (from 1) of a place, as `#line` numbers them.
     pub fn named_line(&self, span: Span) -> Option<(Rc<str>, u32)> {
         let file = self.file(span.file)?;
         let (name, line) = file.named(file.line_of(span.start));
         Some((name.clone(), line))
     }
 
-    /// The `#include` by which the span's file came in.
     pub fn included_at(&self, span: Span) -> Option<Span> {
         self.file(span.file)?.included_at
     }
 
-    /// The file with this number, where there is one.
     pub fn file(&self, file: u32) -> Option<&SourceFile> {
         self.files.get(file as usize)
     }
 
-    /// The text under a span.
     pub fn text(&self, span: Span) -> &str {
         self.file(span.file)
             .and_then(|file| file.text.get(span.start as usize..span.end as usize))
             .unwrap_or("")
     }
 
-    /// From where a span begins to the end of that line.
+    /// The text from the start of a span to the end of that line.
     pub fn rest_of_line(&self, span: Span) -> &str {
         let text = self.file(span.file).map_or("", |file| &file.text);
         let rest = text.get(span.start as usize..).unwrap_or("");
         rest.lines().next().unwrap_or("")
     }
 
-    /// Records that a name at this place is a macro, and where the macro is defined; `call` extends
-    /// to the end of its arguments.
+    /// Records a use of a macro and its definition; `call` extends to the end of its arguments.
     pub fn add_macro_use(&mut self, used: Span, call: Span, name: &Rc<str>, defined: Span) {
         let found = |is_argument| MacroUse {
             name: name.clone(),
@@ -192,14 +179,13 @@ impl SourceMap {
         if call != used {
             self.macro_calls.push((call, found(true)));
         }
-        // The body's tokens have the same place, and so have the macros among them.
+        // Tokens from a macro's body have the place of its use, and so have macros among them: the first one stays.
         self.macro_uses
             .entry((used.file, used.start))
             .or_insert(found(false));
     }
 
-    /// The macro whose name is at the beginning of this place, or the outermost with the place in
-    /// its arguments.
+    /// The macro whose name begins at the place, or else the outermost macro whose arguments contain it.
     pub fn macro_use(&self, place: Span) -> Option<&MacroUse> {
         let by_name = self.macro_uses.get(&(place.file, place.start));
         let holds = |call: &Span| {
@@ -213,7 +199,7 @@ impl SourceMap {
         })
     }
 
-    /// Line (from 1) and byte column (from 0) in the text itself.
+    /// Line (from 1) and byte column (from 0) in the text itself, without regard to `#line`.
     pub fn line_column(&self, span: Span) -> (u32, u32) {
         let Some(file) = self.file(span.file) else {
             return (1, 0);
@@ -223,7 +209,7 @@ impl SourceMap {
         (line, span.start.saturating_sub(start))
     }
 
-    /// The place for people.
+    /// Resolves a span to lines and columns.
     pub fn position(&self, span: Span) -> Position {
         let (line, column) = self.line_column(span);
         let Some(file) = self.file(span.file) else {
@@ -265,7 +251,7 @@ impl SourceMap {
         }
     }
 
-    /// Line and column of a span's end, where it is within the text.
+    /// Line and column of a span's end; `None` if it is outside the text.
     fn end(&self, file: &SourceFile, span: Span) -> Option<(u32, u32)> {
         let line = file.line_of(span.end);
         let start = file.line_starts[line as usize - 1] as usize;

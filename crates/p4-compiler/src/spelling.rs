@@ -16,7 +16,7 @@ pub fn wrong_count(name: &str, kind: &str, wanted: usize, given: usize) -> Strin
     format!("`{name}` takes {takes}, {given} {were} given")
 }
 
-/// The candidate that differs least, where it is near enough to be meant.
+/// The most similar candidate, if it is similar enough to be meant.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let bound = match name.len() {
         0..=2 => 0,
@@ -36,7 +36,7 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     near.min().map(|(_, candidate)| candidate.to_owned())
 }
 
-/// How many letters are changed, added, left out, or swapped with the next one.
+/// Edit distance: letters changed, added, left out, or swapped with the next.
 pub fn distance(left: &[u8], right: &[u8]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=right.len()).collect();

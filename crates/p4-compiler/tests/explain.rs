@@ -35,7 +35,7 @@ fn codes_in(folder: &Path, codes: &mut BTreeSet<String>) {
     }
 }
 
-/// The fenced blocks of an explanation: what of a program it is, and the text.
+/// The fenced blocks of an explanation: the part of a program that each shows, and its text.
 fn examples(explanation: &Explanation) -> Vec<(&'static str, String)> {
     let mut out: Vec<(&str, String)> = Vec::new();
     let mut inside = false;
@@ -121,7 +121,7 @@ fn the_wrong_example_gives_the_code_and_the_right_one_compiles() {
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    // Limits whose breach takes thousands of lines.
+    // Exceeding these limits takes thousands of lines.
     assert_eq!(without, ["E0119", "E0121", "E0603"]);
 }
 

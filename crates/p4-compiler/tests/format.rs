@@ -1,4 +1,4 @@
-//! The formatter: what it makes of small texts, and that it leaves every program what it was.
+//! The formatter: its output for small texts, and that it keeps every program's tokens.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,7 +26,7 @@ fn formatted(path: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
     format(path, text, &load, &Options::default())
 }
 
-/// Formats a text, and shows that formatting the outcome changes nothing.
+/// Formats a text, and checks that formatting the result changes nothing.
 fn check(before: &str, after: &str) {
     let once = formatted("test.p4", before).unwrap_or_else(|found| panic!("{before}: {found:?}"));
     assert_eq!(once, after);
@@ -70,8 +70,8 @@ fn without_whitespace(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }
 
-/// Does the same with every program there is, on all processors; how many were formatted, how many
-/// refused. What fails on another thread fails the test.
+/// Does the same with every program, on all processors; returns how many were formatted and how many were refused. A
+/// failure on another thread fails the test.
 fn every_program(of_program: impl Fn(&str, &str) -> (usize, usize) + Sync) -> (usize, usize) {
     let mut paths = Vec::new();
     for folder in ["p4", "testdata"] {
@@ -147,7 +147,7 @@ impl Random {
     }
 }
 
-/// What is put into a program between two characters, where it may change all behind it.
+/// Texts to insert between two characters of a program, where they may change everything after them.
 const MUTATIONS: &[&str] = &[
     "\\\n",
     "\\\r\n",
@@ -197,14 +197,14 @@ const MUTATIONS: &[&str] = &[
     "\n#ifdef NEVER\nconst  bit<8> spare=1;\n#endif\n",
 ];
 
-/// What a program may end with.
+/// Endings of a program.
 const ENDS: &[&str] = &["// eof \\", "\n#define SPARE 1 \\", "\n\\", "\\  "];
 
 #[test]
 fn mutated_programs_keep_their_tokens_and_are_formatted_once_for_all() {
     let n_mutants = std::env::var("MUTANTS").map_or(N_MUTANTS, |n| n.parse().unwrap());
     let (n_formatted, n_refused) = every_program(|name, text| {
-        // A program's mutants do not depend on what other programs there are.
+        // A program's mutants do not depend on the other programs.
         let of_name = |seed: u64, byte: u8| seed.rotate_left(7) ^ u64::from(byte);
         let mut random = Random(name.bytes().fold(0x5eed_f0a7, of_name));
         let mut counts = (0, 0);
@@ -228,7 +228,7 @@ fn mutated_programs_keep_their_tokens_and_are_formatted_once_for_all() {
     assert!(n_formatted > 200 && n_refused > 100);
 }
 
-/// The program with one or two pieces put in.
+/// The program with one or two insertions.
 fn mutant(text: &str, random: &mut Random) -> String {
     let mut mutant = text.to_owned();
     for _ in 0..=random.below(2) {

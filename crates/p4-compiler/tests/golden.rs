@@ -1,9 +1,8 @@
-//! Every program under `testdata/compiler` against what it compiled to last.
+//! Compares the output for every program under `testdata/compiler` with its golden files.
 //!
-//! `ok/*.p4` have a `.json` (not optimised: it shows the lowering) and a `.p4info.txtpb` beside
-//! them, some also an `.optimised.json`; `err/*.p4` have a `.stderr`.
-//! `UPDATE_EXPECT=1 cargo test -p p4-compiler` writes them anew; read the difference before it is
-//! committed.
+//! `ok/*.p4` have a `.json` (not optimised: it shows the lowering) and a `.p4info.txtpb` beside them, some also an
+//! `.optimised.json`; `err/*.p4` have a `.stderr`. `UPDATE_EXPECT=1 cargo test -p p4-compiler` writes them again;
+//! read the difference before you commit it.
 
 #![expect(
     clippy::unwrap_used,
@@ -20,8 +19,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Programs whose optimised JSON is kept too; of most others little is left, since nothing reads
-/// what they compute.
+/// Programs whose optimised JSON is kept too. Little is left of most others, since nothing reads what they compute.
 const OPTIMISED: &[&str] = &[
     "control_applied_twice",
     "exit_return",
@@ -61,7 +59,7 @@ fn programs(folder: &str) -> Vec<String> {
     names
 }
 
-/// Compares with a golden file, or writes it; the name of the file where they differ.
+/// Compares with a golden file, or writes it; returns the file's name if they differ.
 fn check(golden: &str, found: &str) -> Option<String> {
     let path = root().join(golden);
     if std::env::var_os("UPDATE_EXPECT").is_some() {

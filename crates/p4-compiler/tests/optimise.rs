@@ -1,5 +1,5 @@
-//! What the optimiser must leave alone, and that it has an end. That packets fare the same is
-//! shown in `crates/conformance/tests/conformance/optimised.rs`.
+//! What the optimiser must leave unchanged, and that it terminates.
+//! `crates/conformance/tests/conformance/optimised.rs` shows that packets are treated the same.
 
 #![allow(
     clippy::unwrap_used,
@@ -74,7 +74,7 @@ fn compile_corpus() -> Vec<(String, Program, P4Info)> {
     programs
 }
 
-/// What a control plane sees of a table: neither ids nor where it goes on.
+/// What a control plane sees of a table: neither ids nor successors.
 fn seen(json: &Program, table: &Table) -> String {
     let actions: Vec<_> = table
         .actions

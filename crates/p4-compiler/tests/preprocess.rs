@@ -15,7 +15,7 @@ fn preprocessed(text: &str) -> Preprocessed {
     preprocess("test.p4", text, &no_file, &Options::default())
 }
 
-/// The text without line markers, white space as one space.
+/// The text without line markers, with one space for any white space.
 fn on_one_line(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with("# "));
     let words = lines.flat_map(str::split_whitespace);
@@ -46,7 +46,7 @@ fn macros_and_conditions_become_what_c_makes_of_them() {
     for case in cases.split("====\n").filter(|case| !case.is_empty()) {
         let (before, after) = case.split_once("----\n").unwrap();
         check(before, after);
-        // What comes out is as it is: preprocessing it again changes nothing.
+        // Preprocessing the output again changes nothing.
         if !after.contains(" #") && !after.starts_with('#') {
             let text = preprocessed(before).text;
             let again = preprocessed(&text).text;

@@ -40,7 +40,7 @@ fn sources() -> Vec<String> {
         .collect()
 }
 
-/// Compiles and does not care about the outcome.
+/// Compiles and ignores the result.
 fn survives(text: &str) -> bool {
     let prelude = fs::read_to_string(folder().join("prelude.p4")).ok();
     let load = |path: &str| {
@@ -55,7 +55,7 @@ fn survives(text: &str) -> bool {
         .is_some()
 }
 
-/// A program whose ingress does what is given with the headers that are given.
+/// A program with the given headers and ingress.
 fn one_header_program(headers: &str, ingress: &str) -> String {
     format!(
         "#include <core.p4>
@@ -78,7 +78,6 @@ fn one_header_program(headers: &str, ingress: &str) -> String {
     )
 }
 
-/// The codes of the errors that a program has.
 fn error_codes(text: &str) -> Vec<String> {
     let errors = compile("program.p4", text, &|_: &str| None, &Options::default()).diagnostics;
     let errors = errors.into_iter();
@@ -199,7 +198,7 @@ fn what_the_limits_allow_fits_a_stack_of_four_mebibytes() {
     }
 }
 
-/// A detector of attacks among public programs has a stack of so many.
+/// An attack detector among public programs has a stack of this size.
 #[test]
 fn a_stack_of_thousands_of_headers_is_taken_and_one_beyond_the_limit_is_named() {
     let codes = |size: u32| {

@@ -1,7 +1,7 @@
 //! The error tour, `docs/errors.md`, shows what the compiler says today.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p p4-compiler --test tour` writes the messages anew; read the
-//! difference before it is committed.
+//! `UPDATE_EXPECT=1 cargo test -p p4-compiler --test tour` writes the messages again; read the difference before you
+//! commit it.
 
 #![expect(clippy::unwrap_used, reason = "a test says what failed by panicking")]
 
@@ -13,7 +13,7 @@ use std::fs;
 use p4_compiler::{Options, Severity, compile};
 use support::{program, root};
 
-/// What the compiler says about a part of a program, with places in that part.
+/// The compiler's messages about a part of a program, with places in that part.
 fn messages(part: &str, text: &str) -> String {
     let prelude = fs::read_to_string(root().join("testdata/compiler/prelude.p4")).unwrap();
     let load = |path: &str| match path {

@@ -24,7 +24,6 @@ pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/descriptor.bin"
 pub mod p4 {
     /// P4Runtime: entities, requests, stream messages, `p4_runtime_client`, `p4_runtime_server`.
     #[allow(
-        missing_docs,
         clippy::all,
         clippy::pedantic,
         clippy::allow_attributes_without_reason,
@@ -38,7 +37,6 @@ pub mod p4 {
     pub mod config {
         /// P4Info: what a P4 program offers to a controller.
         #[allow(
-            missing_docs,
             clippy::all,
             clippy::pedantic,
             clippy::allow_attributes_without_reason,
@@ -54,7 +52,6 @@ pub mod p4 {
 pub mod google {
     /// `Status` and the canonical error codes.
     #[allow(
-        missing_docs,
         clippy::all,
         clippy::pedantic,
         clippy::allow_attributes_without_reason,
@@ -69,7 +66,6 @@ pub mod google {
 pub mod reprise {
     /// What a controller needs of the switch and P4Runtime has no place for.
     #[allow(
-        missing_docs,
         clippy::all,
         clippy::pedantic,
         clippy::allow_attributes_without_reason,

@@ -1,10 +1,12 @@
-//! A P4Runtime server over a switch without ports, for tests with controllers from elsewhere.
+//! A P4Runtime server over a switch without ports, for tests with foreign controllers.
 //!
-//! Usage: `memory_switch ADDRESS [P4INFO JSON]`, or `memory_switch ADDRESS --tls FOLDER` for mutual TLS with
-//! certificates that it makes in the folder: an authority's (`ca.pem`), its own, those of a client that it lets in
-//! (`client`), of one whose time is over (`expired`), and of another authority (`other`, `other-ca.pem`). Prints the
-//! address that it listens on, serves until its standard input ends. A frame that the switch sends out of port 3 comes back in on
-//! port 0, so that a controller alone can make packet-ins.
+//! Usage: `memory_switch ADDRESS [P4INFO JSON]`, or `memory_switch ADDRESS --tls FOLDER` for mutual TLS. The second
+//! form writes certificates to the folder: of an authority (`ca.pem`), of the server (`server`), of an accepted
+//! client (`client`), of an expired client (`expired`), and of a client of another authority (`other`,
+//! `other-ca.pem`).
+//!
+//! Prints its address, and serves until its standard input ends. Frames that leave port 3 come back on port 0, so
+//! that a controller alone can cause packet-ins.
 
 use std::error::Error;
 use std::io::Read;
@@ -30,7 +32,6 @@ mod certificates;
 use certificates::{Authority, Good};
 use memory_loop::MemoryLoop;
 
-/// The port whose output is looped back.
 const LOOPED_FROM: PortId = PortId(3);
 const LOOPED_TO: u16 = 0;
 
@@ -69,7 +70,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Makes the certificates.
+/// Writes the certificates.
 fn certified(folder: &Path) -> Result<tls::Server, tls::FileError> {
     let (authority, other) = (Authority::new("the one"), Authority::new("another"));
     let own = authority.issue(&["localhost", "127.0.0.1"], Good::Now);
@@ -100,7 +101,7 @@ async fn loop_back(switch: Arc<MemoryLoop>) {
 async fn end_of_input() {
     let wait = tokio::task::spawn_blocking(|| {
         let mut rest = Vec::new();
-        // An error ends the input as well.
+        // A read error counts as the end.
         let _ = std::io::stdin().read_to_end(&mut rest);
     });
     let _ = wait.await;

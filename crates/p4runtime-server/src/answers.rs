@@ -1,8 +1,8 @@
-//! The answers of a Read, between the code that makes them and the client's connection. Their bytes are bounded, for
-//! each connection and for all together. Answers that the client does not take in time are thrown away.
+//! The answers of a Read, between the reader and the client's connection. Their bytes are bounded, for each
+//! connection and for all together. Answers that the client does not take in time are discarded.
 //!
-//! A Read holds room for what the transport takes ahead and for one answer that waits, so that it can always
-//! go on; further answers that wait need room of their own.
+//! A Read reserves room for the answers that the transport takes ahead and for one that waits, so it always makes
+//! progress. Further waiting answers need room of their own.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use crate::device::lock;
 use crate::error::{EntityError, EntityResult};
 use crate::limits::ANSWER_RESERVE_BYTES;
 
-/// The end that makes answers.
+/// The end to which a Read writes its answers.
 pub(crate) struct AnswerSender {
     shared: Arc<Shared>,
     caller: Caller,
@@ -29,7 +29,7 @@ pub(crate) struct AnswerSender {
     stall: Duration,
 }
 
-/// The end that the transport takes them from.
+/// The end from which the transport takes answers.
 pub(crate) struct AnswerReceiver(Arc<Shared>);
 
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl State {
     }
 }
 
-/// Both ends of a caller's Read, when there is room for it; `bytes` is for all of them.
+/// Makes both ends for a caller's Read once there is room in `bytes`, the budget of all Reads.
 pub(crate) async fn answers(
     caller: Caller,
     bytes: Bytes,
@@ -92,12 +92,11 @@ fn no_room(bytes: &Bytes) -> EntityError {
 }
 
 impl AnswerSender {
-    /// Whether nobody is there any more.
     pub(crate) fn is_closed(&self) -> bool {
         lock(&self.shared.state).is_gone
     }
 
-    /// Sends it if there is room.
+    /// Returns the response if there is no room for it.
     pub(crate) fn try_send(
         &self,
         response: ReadResponse,
@@ -117,7 +116,7 @@ impl AnswerSender {
     }
 
     /// Sends an answer once there is room for it, or once no other answer waits. Fails if the transport takes nothing
-    /// for the time `stall`.
+    /// for `stall`.
     pub(crate) async fn send(&self, mut response: ReadResponse, n_bytes: usize) -> EntityResult {
         let mut before = self.n_taken();
         loop {
@@ -154,8 +153,8 @@ impl AnswerSender {
         }
     }
 
-    /// Ends the answer, and waits until the client has taken all of it. If the client takes nothing for the time
-    /// `stall`, what waits is thrown away; after twice as long again the connection is cut.
+    /// Ends the answer, and waits until the client has taken all of it. If the client takes nothing for `stall`,
+    /// discards the waiting answers; after twice as long again, closes the connection.
     pub(crate) async fn finish(self, end: Result<(), Status>) {
         self.end(end);
         if self.is_taken(1).await {
@@ -184,7 +183,7 @@ impl AnswerSender {
         state.wake();
     }
 
-    /// Waits until the receiver is dropped; false if the transport took nothing for `n_stalls` times the time `stall`.
+    /// Waits until the receiver is dropped. False if the transport took nothing for `n_stalls` times `stall`.
     async fn is_taken(&self, n_stalls: u32) -> bool {
         loop {
             let before = self.n_taken();

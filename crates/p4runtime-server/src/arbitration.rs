@@ -1,8 +1,8 @@
-//! Client arbitration: who is primary, and who is told what. A pure state machine.
+//! Client arbitration: who is primary, and which controllers get which notification. A pure state machine.
 //!
-//! Source: P4Runtime 1.5.0, "Client Arbitration and Controller Replication". Each role has a primary of its
-//! own. When a primary leaves there is none until a client sends an election id that is
-//! at least the highest ever seen; nobody is promoted on its own.
+//! Source: P4Runtime 1.5.0, "Client Arbitration and Controller Replication". Each role has its own primary. When a
+//! primary leaves, its role has none until a client sends an election id that is at least the highest ever seen; no
+//! backup is promoted automatically.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::limits::{ROLES_MAX, STREAMS_MAX};
 use crate::roles::{Access, RoleConfig, RoleName, role_config};
 use crate::stream::StreamSender;
 
-/// A stream, as long as it is open; numbers are not used twice.
+/// An open stream. Numbers are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientId(u64);
 
@@ -25,40 +25,39 @@ pub(crate) struct Arbitration {
     device_id: u64,
     next_client: u64,
     clients: BTreeMap<ClientId, Client>,
-    /// Every role of which a controller has ever been live; the default role always.
+    /// Every role that ever had a live controller, and always the default role.
     roles: BTreeMap<RoleName, RoleState>,
 }
 
 #[derive(Default)]
 struct RoleState {
     primary: Option<ClientId>,
-    /// The primary and its election id as the log has them.
+    /// The primary and its election id as last logged.
     told: Option<(ClientId, u128)>,
     /// The highest election id ever seen.
     highest: Option<u128>,
-    /// The role config as the last primary wrote it; none if that primary gave none.
+    /// The role config as the last primary wrote it. `None` if that primary wrote none.
     config: Option<Any>,
     access: Arc<Access>,
 }
 
 struct Client {
     role: RoleName,
-    /// None never becomes primary.
+    /// A client without an election id never becomes primary.
     election_id: Option<u128>,
-    /// As it was written: answers repeat it.
+    /// The role as the client wrote it, for the answers.
     written: Option<Role>,
     sender: StreamSender,
 }
 
-/// Who must be told after an accepted update.
+/// Which controllers get a notification after an accepted update.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Notify {
-    /// Only the sender, a backup.
+    /// The sender, a backup.
     Sender,
-    /// Everybody of its role, there is no primary.
+    /// All controllers of the role: it has no primary now.
     All,
-    /// Everybody else of its role at once; the sender, which is primary now, when the writes that have
-    /// started are done.
+    /// The other controllers of the role at once, and the sender, now primary, after the writes in progress.
     OthersThenPrimary,
 }
 
@@ -72,7 +71,7 @@ impl Arbitration {
         }
     }
 
-    /// A number for a new stream, which is live from its first accepted update on.
+    /// The number of a new stream. The stream is live from its first accepted update on.
     pub(crate) fn new_client(&mut self) -> ClientId {
         self.next_client += 1;
         ClientId(self.next_client)
@@ -118,7 +117,7 @@ impl Arbitration {
         self.roles.get(role)?.access.config.clone()
     }
 
-    /// Computes the access of every role after `role` got this config: the ids that are exclusive to it are taken from
+    /// Computes the access of every role after `role` got this config. Ids that are exclusive to `role` are denied to
     /// the other roles.
     fn set_access(&mut self, role: &RoleName, config: Option<RoleConfig>) {
         let configs = self.roles.iter().map(|(name, state)| {
@@ -141,7 +140,7 @@ impl Arbitration {
                     .and_then(|(_, config)| config.clone()),
                 taken: taken.collect(),
             };
-            // Writes that have begun ask whether it is still the same.
+            // A Write in progress compares its access again before it submits: keep an equal one.
             if *state.access != access {
                 state.access = Arc::new(access);
             }
@@ -182,7 +181,7 @@ impl Arbitration {
         }
     }
 
-    /// What its role config says, where it has one.
+    /// Checks an update, and returns its role config, if any.
     fn check(
         &self,
         client: ClientId,
@@ -258,7 +257,7 @@ impl Arbitration {
         Ok(Some(config))
     }
 
-    /// A stream has ended; if it was the primary's, the others of its role are told.
+    /// Removes a stream that has ended. If its controller was primary, notifies the other controllers of the role.
     pub(crate) fn remove(&mut self, client: ClientId) {
         let Some(removed) = self.clients.remove(&client) else {
             return;
@@ -270,8 +269,8 @@ impl Arbitration {
         }
     }
 
-    /// Tells every live controller of the client's role whether it is primary or backup; with `but_itself`, not the
-    /// client itself.
+    /// Notifies every live controller of the client's role whether it is primary or backup; with `but_itself`, not
+    /// the client itself.
     pub(crate) fn notify_role_of(&self, client: ClientId, but_itself: bool) {
         if let Some(of) = self.clients.get(&client) {
             self.notify_all(&of.role, but_itself.then_some(client));
@@ -288,7 +287,7 @@ impl Arbitration {
         }
     }
 
-    /// Tells a controller, if it is still there, what it is now.
+    /// Notifies a controller, if it is still there, whether it is primary.
     pub(crate) fn notify(&self, client: ClientId) {
         let Some(entry) = self.clients.get(&client) else {
             return;
@@ -320,13 +319,12 @@ impl Arbitration {
         });
     }
 
-    /// What a role may do; none of one that no controller has ever had.
+    /// What a role may do. `None` if no controller ever had this role.
     pub(crate) fn access(&self, role: &RoleName) -> Option<Arc<Access>> {
         Some(Arc::clone(&self.roles.get(role)?.access))
     }
 
-    /// Only the primary of a role writes. Clients are told apart by their role and their election ids, as
-    /// P4Runtime has it.
+    /// Only the primary of a role may write. As P4Runtime prescribes, role and election id identify the client.
     pub(crate) fn expect_primary(
         &self,
         role: &RoleName,
@@ -354,14 +352,13 @@ impl Arbitration {
         }
     }
 
-    /// What a client's role may do, where it is its primary.
+    /// What a client's role may do, if the client is its primary.
     pub(crate) fn primary_access(&self, client: ClientId) -> Option<&Access> {
         let role = &self.clients.get(&client)?.role;
         let state = self.roles.get(role)?;
         (state.primary == Some(client)).then_some(&*state.access)
     }
 
-    /// The primaries of all roles, with what each may do.
     pub(crate) fn primaries(&self) -> impl Iterator<Item = (&Access, &StreamSender)> {
         self.roles.values().filter_map(|state| {
             let primary = self.clients.get(&state.primary?)?;
@@ -375,7 +372,6 @@ fn role_name(role: Option<&Role>) -> RoleName {
     role.map_or_else(RoleName::default, |role| RoleName::new(&role.name, role.id))
 }
 
-/// What a request for another device is told.
 pub(crate) fn device_mismatch(device_id: u64, found: u64) -> String {
     format!("expected the device id {device_id}, found {found}")
 }

@@ -1,41 +1,41 @@
-//! What gRPC's C library says to a Unix socket: as `:authority` it sends the socket's path with `%2F` for each slash,
-//! which is no authority of a URI (RFC 3986, section 3.2), and HTTP/2's implementation here refuses the call. Nobody
-//! reads the name, so the `%` become `-`: the lengths stay, and with them all of HPACK (RFC 7541).
+//! Repairs the `:authority` that gRPC's C library sends over a Unix socket: the socket's path with `%2F` for each
+//! slash. That is no authority of a URI (RFC 3986, section 3.2), and the HTTP/2 library would refuse the call.
+//! Nobody reads the name, so each `%` becomes `-`: lengths stay the same, and with them all of HPACK (RFC 7541).
 //!
-//! Only what is certainly it is touched: in a HEADERS or CONTINUATION frame, the value behind a literal name
-//! `:authority`, both without Huffman's code, as that library writes them.
+//! It changes only the value after a literal name `:authority` in a HEADERS or CONTINUATION frame, both without
+//! Huffman coding, as that library writes them.
 
-/// What a client of HTTP/2 sends first (RFC 9113, section 3.4).
+/// The start of an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const FRAME_HEADER_BYTES: usize = 9;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 
-/// The name with its length before it.
+/// The name after its length.
 const NAME: &[u8] = b"\x0a:authority";
 
-/// The highest bit of a length says Huffman's code; all others set say that the length goes on.
+/// The highest bit of the length byte marks Huffman coding; if all others are set, the length continues in the next
+/// byte.
 const LENGTH_MAX: u8 = 0x7e;
 
-/// Looks at the bytes of one connection, however they are cut.
+/// Reads the bytes of one connection, in pieces of any size.
 #[derive(Debug, Default)]
 pub(crate) struct AuthorityRepair {
-    /// Bytes of the preface that have come.
+    /// Bytes of the preface so far.
     n_preface: usize,
-    /// It is no HTTP/2 in the clear.
+    /// True if the connection is not unencrypted HTTP/2.
     is_off: bool,
     frame_header: [u8; FRAME_HEADER_BYTES],
     n_frame_header: usize,
     payload_left: usize,
-    /// Bytes of the name that have come.
+    /// Bytes of `NAME` matched so far.
     n_name: usize,
-    /// The next byte is the value's length.
     is_length: bool,
     value_left: u8,
 }
 
 impl AuthorityRepair {
-    /// Takes what came next, and mends it.
+    /// Repairs the next bytes of the connection in place.
     pub(crate) fn mend(&mut self, bytes: &mut [u8]) {
         for byte in bytes {
             if self.is_off {
@@ -97,7 +97,7 @@ impl AuthorityRepair {
 mod tests {
     use super::*;
 
-    /// As grpcio 1.85 begins, with a frame of settings before the call.
+    /// The first bytes of a grpcio 1.85 client, with a SETTINGS frame before the call.
     fn call(authority: &str) -> Vec<u8> {
         let mut block = b"@\x05:path\x1d/p4.v1.P4Runtime/Capabilities@".to_vec();
         block.extend(NAME);
@@ -109,7 +109,7 @@ mod tests {
         let length = u8::try_from(block.len()).unwrap();
         bytes.extend([0, 0, length, HEADERS, 4, 0, 0, 0, 1]);
         bytes.extend(block);
-        // Data stays as it is.
+        // DATA frames stay as they are.
         bytes.extend(b"\0\0\x03\0\0\0\0\0\x01%2F");
         bytes
     }

@@ -1,4 +1,4 @@
-//! Bytes that are held for others: so many for a connection, and so many for all of them.
+//! Limits for bytes that the server holds: for each connection and for all together.
 
 use std::sync::Arc;
 
@@ -6,25 +6,21 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connections::Caller;
 
-/// What is held in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Answers that wait for whoever asked.
+    /// Answers that clients have not taken yet.
     Answers,
-    /// Requests that are being sent, or carried out.
+    /// Requests that are being received or carried out.
     Requests,
 }
 
-/// Bytes at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BytesMax {
-    /// For all connections.
     pub of_all: usize,
-    /// For one of them.
     pub of_connection: usize,
 }
 
-/// Room for bytes. Clones share it.
+/// A budget of bytes, which clones share.
 #[derive(Debug, Clone)]
 pub(crate) struct Bytes {
     kind: Kind,
@@ -32,7 +28,7 @@ pub(crate) struct Bytes {
     free: Arc<Semaphore>,
 }
 
-/// Bytes that are held until this is dropped.
+/// Bytes that are free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     _of_connection: OwnedSemaphorePermit,
@@ -45,12 +41,11 @@ impl Bytes {
         Self { kind, max, free }
     }
 
-    /// Bytes that are held now.
     pub(crate) fn n_held(&self) -> usize {
         self.max.of_all - self.free.available_permits()
     }
 
-    /// For messages: what is full.
+    /// What is full, as the subject of an error message.
     pub(crate) fn described(&self) -> String {
         let BytesMax {
             of_all,
@@ -71,7 +66,7 @@ impl Bytes {
         }
     }
 
-    /// Where there is room.
+    /// Returns `None` if there is no room now.
     pub(crate) fn try_hold(&self, caller: &Caller, n_bytes: usize) -> Option<Held> {
         let of_connection = caller.free(self.kind, self.max.of_connection);
         let n_bytes = self.number(n_bytes);
@@ -83,7 +78,6 @@ impl Bytes {
         })
     }
 
-    /// When there is room.
     pub(crate) async fn hold(&self, caller: &Caller, n_bytes: usize) -> Held {
         let of_connection = caller.free(self.kind, self.max.of_connection);
         let n_bytes = self.number(n_bytes);
@@ -100,7 +94,7 @@ impl Bytes {
         }
     }
 
-    /// One thing that is larger than all room takes all of it, and goes alone.
+    /// A message larger than the whole budget takes all of it, and so is alone.
     fn number(&self, n_bytes: usize) -> u32 {
         let n_bytes = n_bytes.min(self.max.of_connection).min(self.max.of_all);
         u32::try_from(n_bytes).expect("limits are below 4 GiB")

@@ -1,8 +1,8 @@
-//! P4Runtime's binary strings: unsigned integers, big endian, canonically as short as possible.
+//! P4Runtime's byte strings: unsigned integers, big endian, in canonical form as short as possible.
 //!
-//! Source: P4Runtime 1.5.0, "Bytestrings". An empty string, and a value wider than its type, are
-//! `OUT_OF_RANGE`, as that section asks for; the sections on matches and actions speak of
-//! `INVALID_ARGUMENT` in passing, and of "a more specific error code" where one applies.
+//! Source: P4Runtime 1.5.0, "Bytestrings". An empty string, and a value wider than its type, are `OUT_OF_RANGE`, as
+//! that section requires. The sections on matches and actions mention `INVALID_ARGUMENT` in passing, and "a more
+//! specific error code" where one applies.
 
 use std::fmt::Display;
 
@@ -10,7 +10,7 @@ use tonic::Code;
 
 use crate::error::{EntityError, EntityResult};
 
-/// The canonical form of a received string that must fit `width_bits`.
+/// Converts a received string to canonical form. Fails if the value has more than `width_bits`.
 pub(crate) fn parse(bytes: &[u8], width_bits: u32, what: impl Display) -> EntityResult<Vec<u8>> {
     if bytes.is_empty() {
         return Err(EntityError::new(
@@ -29,7 +29,7 @@ pub(crate) fn parse(bytes: &[u8], width_bits: u32, what: impl Display) -> Entity
     Ok(value)
 }
 
-/// Without leading zero bytes, but at least one byte.
+/// Removes leading zero bytes, but leaves at least one byte.
 pub(crate) fn canonical(bytes: &[u8]) -> Vec<u8> {
     match bytes.iter().position(|byte| *byte != 0) {
         Some(first) => bytes[first..].to_vec(),
@@ -37,7 +37,7 @@ pub(crate) fn canonical(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The data plane's form, of exactly `width_bits` in two's complement, of a received signed string.
+/// Converts a received signed string to the data plane's form: two's complement of exactly `width_bits`.
 pub(crate) fn parse_signed(
     bytes: &[u8],
     width_bits: u32,
@@ -51,7 +51,7 @@ pub(crate) fn parse_signed(
     let (beyond, value) = bytes.split_at(bytes.len().saturating_sub(n_bytes));
     let mut full = vec![fill; n_bytes - value.len()];
     full.extend_from_slice(value);
-    // The bits above the width are copies of the sign, which is the highest within.
+    // All bits above the width must equal the sign bit, which is the highest bit within the width.
     let above = match width_bits % 8 {
         0 => 0x80,
         bits => 0xff << (bits - 1),
@@ -66,7 +66,7 @@ pub(crate) fn parse_signed(
     Ok(canonical(&full))
 }
 
-/// The shortest form of a number of the data plane that is signed and has `width_bits`.
+/// Converts a signed number of `width_bits` from the data plane's form to the shortest string.
 pub(crate) fn signed(value: &[u8], width_bits: u32) -> Vec<u8> {
     let n_bytes = width_bits.div_ceil(8).max(1) as usize;
     let mut full = vec![0; n_bytes.saturating_sub(value.len())];
@@ -82,12 +82,11 @@ pub(crate) fn signed(value: &[u8], width_bits: u32) -> Vec<u8> {
     full.split_off(n_spare)
 }
 
-/// Whether a value is zero.
 pub(crate) fn is_zero(value: &[u8]) -> bool {
     value.iter().all(|byte| *byte == 0)
 }
 
-/// The largest value of a width.
+/// The largest value of `width_bits`.
 pub(crate) fn all_ones(width_bits: u32) -> Vec<u8> {
     let mut bytes = vec![0xff; width_bits.div_ceil(8).max(1) as usize];
     bytes[0] = match width_bits % 8 {
@@ -104,7 +103,6 @@ pub(crate) fn is_within(value: &[u8], mask: &[u8]) -> bool {
     value.iter().rev().zip(mask).all(|(v, m)| v & !m == 0)
 }
 
-/// Whether the lowest `n_bits` are zero.
 pub(crate) fn low_bits_are_zero(value: &[u8], n_bits: u32) -> bool {
     let (bytes, bits) = ((n_bits / 8) as usize, n_bits % 8);
     let mut low = value.iter().rev();
@@ -146,7 +144,7 @@ mod tests {
         }
     }
 
-    /// P4Runtime's tables of valid and invalid examples.
+    /// The specification's tables of valid and invalid examples.
     // spec: bytestring.signed
     #[test]
     fn signed_values_are_read_and_written_as_the_specification_s_examples() {

@@ -1,11 +1,11 @@
-//! Connections that anybody may open: bounded in number, and cut where nothing comes of them, so that
-//! strangers cannot take every descriptor of the process.
+//! Accepts connections from anybody, bounds their number and closes unused ones, so that strangers cannot take every
+//! descriptor of the process.
 //!
-//! If the limit is reached, a new connection takes the place of another one. The first choice is the oldest connection
-//! that has called nothing yet. The second is the connection that has been idle for longest: its client can open
-//! another one. If all connections are busy, the choice is the newest connection of the address (of Unix sockets: the
-//! user) that has most, provided that it has more than the newcomer's will have. Otherwise the new connection is closed
-//! at once. If the process has no descriptor left, the limit becomes three quarters of the connections that are open.
+//! If the limit is reached, a new connection replaces another one. The first choice is the oldest connection that has
+//! called nothing yet. The second is the connection that has been idle for longest: its client can open another one.
+//! If all connections are busy, the choice is the newest connection of the address (of Unix sockets: the user) that
+//! has most, provided that it has more than the newcomer's will have. Otherwise the new connection is closed at once.
+//! If the process has no descriptor left, the limit becomes three quarters of the connections that are open.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -29,18 +29,16 @@ use crate::device::lock;
 use crate::limits::{ACCEPT_RETRY_MS, CONNECTIONS_MIN, CONNECTIONS_TOLD_S};
 use crate::pace::{Pace, PerSecond};
 
-/// How many connections of a kind there may be, and how long they may be silent.
+/// How many connections a service may have, and how long they may be silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// What is served, for the log.
+    /// Name of the service, for the log.
     pub service: &'static str,
-    /// Open at once.
     pub open_max: usize,
-    /// Without a byte in or out, until something was called.
+    /// How long a connection may be silent before its first call.
     pub silent_max: Duration,
 }
 
-/// A listener whose connections are bounded.
 pub struct Connections {
     listener: Listener,
     limits: ConnectionLimits,
@@ -50,19 +48,19 @@ pub struct Connections {
 struct Open {
     n_accepted: u64,
     open_max: usize,
-    /// By number, so the oldest first.
+    /// By number: the oldest is the first.
     callers: BTreeMap<u64, Caller>,
     told: Told,
 }
 
-/// What was cut or refused since it was last told.
+/// Connections cut or refused since the last log line.
 #[derive(Default)]
 struct Told {
     at: Option<Instant>,
     n_cut: u64,
 }
 
-/// Who is at the other end of a connection.
+/// The client of a connection.
 #[derive(Debug, Clone)]
 pub struct Caller(Arc<CallerState>);
 
@@ -70,7 +68,7 @@ pub struct Caller(Arc<CallerState>);
 struct CallerState {
     peer: Peer,
     calls: Mutex<Calls>,
-    /// Ends the connection.
+    /// Sending closes the connection.
     cut: Mutex<Option<oneshot::Sender<()>>>,
     free_for_answers: OnceLock<Arc<Semaphore>>,
     free_for_requests: OnceLock<Arc<Semaphore>>,
@@ -79,13 +77,12 @@ struct CallerState {
 
 #[derive(Debug, Default)]
 struct Calls {
-    /// Being served.
+    /// Calls in progress.
     n_open: usize,
-    /// When there was none left; none before the first.
+    /// When the last call ended. `None` before the first.
     idle_since: Option<Instant>,
 }
 
-/// A call that is being served.
 pub(crate) struct Call(Caller);
 
 impl Drop for Call {
@@ -96,7 +93,7 @@ impl Drop for Call {
     }
 }
 
-/// One in this process, over no connection.
+/// A caller in this process, without a connection.
 impl Default for Caller {
     fn default() -> Self {
         Self::of(Peer::Address(IpAddr::V4(Ipv4Addr::LOCALHOST)), None)
@@ -115,26 +112,25 @@ impl Caller {
         }))
     }
 
-    /// Its address, or its user.
     pub(crate) fn peer(&self) -> Peer {
         self.0.peer
     }
 
-    /// It calls something, so it is no silent stranger any more.
+    /// Counts a call: from now on the connection is no silent stranger.
     pub(crate) fn begin_call(&self) -> Call {
         lock(&self.0.calls).n_open += 1;
         Call(self.clone())
     }
 
-    /// Ends its connection.
+    /// Closes the connection.
     pub(crate) fn cut(&self) {
         if let Some(cut) = lock(&self.0.cut).take() {
-            // It may have ended on its own just now.
+            // The connection may have ended on its own just now.
             let _ = cut.send(());
         }
     }
 
-    /// The room that it has for bytes; `max` is the same each time.
+    /// The caller's free bytes. `max` must be the same in each call.
     pub(crate) fn free(&self, kind: Kind, max: usize) -> Arc<Semaphore> {
         let free = match kind {
             Kind::Answers => &self.0.free_for_answers,
@@ -143,7 +139,7 @@ impl Caller {
         Arc::clone(free.get_or_init(|| Arc::new(Semaphore::new(max))))
     }
 
-    /// When a message that it sends now has its turn.
+    /// The earliest time at which a message that arrives now may be processed.
     pub(crate) fn turn(&self, rate: PerSecond) -> Instant {
         lock(&self.0.pace).turn(Instant::now(), rate)
     }
@@ -153,17 +149,17 @@ impl Caller {
         calls.n_open == 0 && calls.idle_since.is_none()
     }
 
-    /// Since when nothing is being served, if something was.
+    /// `None` while a call is in progress, and before the first call.
     fn idle_since(&self) -> Option<Instant> {
         let calls = lock(&self.0.calls);
         calls.idle_since.filter(|_| calls.n_open == 0)
     }
 }
 
-/// One of them.
+/// An accepted connection, counted until it is dropped.
 pub struct Connection {
     stream: Stream,
-    /// Of a Unix socket.
+    /// Of Unix sockets only.
     authority: Option<AuthorityRepair>,
     caller: Caller,
     number: u64,
@@ -174,7 +170,6 @@ pub struct Connection {
 }
 
 impl Connections {
-    /// Connections of a listener.
     pub fn new(listener: impl Into<Listener>, limits: ConnectionLimits) -> Self {
         Self {
             listener: listener.into(),
@@ -188,16 +183,16 @@ impl Connections {
         }
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     ///
     /// # Errors
-    /// The kernel does not say, or it is a Unix socket.
+    /// The kernel does not report it, or the listener is a Unix socket.
     pub fn local_addr(&self) -> io::Result<std::net::SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// The next one. Never fails: without a descriptor left it makes room, and tries again a little
-    /// later.
+    /// Waits for the next connection. Never fails: without a free descriptor it closes connections and tries again a
+    /// little later.
     pub async fn accept(&self) -> Connection {
         loop {
             match self.listener.accept().await {
@@ -224,7 +219,7 @@ impl Connections {
                 return None;
             }
         }
-        // Answers are short.
+        // Answers are short: Nagle's algorithm would only delay them.
         stream.set_nodelay();
         let (tell, cut) = oneshot::channel();
         let caller = Caller::of(peer, Some(tell));
@@ -246,8 +241,8 @@ impl Connections {
 }
 
 impl Open {
-    /// Lowers the limit after a failed accept: most likely the process has no descriptor left, and some must be free
-    /// for other uses from now on.
+    /// Lowers the limit after a failed accept: most likely the process has no descriptor left, and other users of
+    /// descriptors need some.
     fn be_fewer(&mut self, limits: &ConnectionLimits, error: &io::Error) {
         self.open_max = (self.callers.len() * 3 / 4).max(CONNECTIONS_MIN);
         while self.callers.len() > self.open_max && self.cut_one() {
@@ -256,8 +251,8 @@ impl Open {
         self.tell(limits, error);
     }
 
-    /// Cuts the oldest that has called nothing, else the one that has called nothing for longest; false
-    /// if all are busy.
+    /// Cuts the oldest connection that has called nothing, else the one that has been idle for longest. False if all
+    /// are busy.
     fn cut_one(&mut self) -> bool {
         let mut callers = self.callers.iter();
         let silent = callers.find(|(_, caller)| caller.is_silent());
@@ -270,8 +265,8 @@ impl Open {
         chosen.is_some_and(|number| self.cut(number))
     }
 
-    /// Cuts the newest one of the address that has most, if a newcomer's will not have as many then;
-    /// false if it will.
+    /// Cuts the newest connection of the address that has most, provided that the newcomer's address will still have
+    /// fewer. Otherwise false.
     fn cut_of_many(&mut self, newcomer: Peer) -> bool {
         let mut n_of: BTreeMap<Peer, usize> = BTreeMap::new();
         for caller in self.callers.values() {
@@ -314,15 +309,15 @@ impl Open {
 }
 
 impl Connection {
-    /// Something went over it.
+    /// Restarts the timeout for silence.
     fn progress(&mut self) {
         self.deadline
             .as_mut()
             .reset(Instant::now() + self.silent_max);
     }
 
-    /// Fails if the connection is to end: it was cut to make room, or it has called nothing and has been silent for too
-    /// long. Otherwise the task is woken when one of these happens.
+    /// Fails if the connection must end: it was cut to make room, or it was silent for too long before its first
+    /// call. Otherwise wakes the task when one of these happens.
     fn expect_wanted(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if Pin::new(&mut self.cut).poll(cx).is_ready() {
             return Err(io::Error::new(
@@ -411,14 +406,14 @@ mod tests {
         Connections::new(listener, limits)
     }
 
-    /// Both ends, the accepted one first.
+    /// Returns the accepted end first.
     async fn pair(connections: &Connections) -> (Connection, TcpStream) {
         let stream = TcpStream::connect(connections.local_addr().unwrap());
         let (connection, stream) = tokio::join!(connections.accept(), stream);
         (connection, stream.unwrap())
     }
 
-    /// From an address of the loopback interface, 127.0.0.`host`.
+    /// Connects from 127.0.0.`host`.
     async fn pair_from(connections: &Connections, host: u8) -> (Connection, TcpStream) {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, host], 0).into()).unwrap();
@@ -457,7 +452,7 @@ mod tests {
             let call = connection.connect_info().begin_call();
             of_one.push((connection, far, call));
         }
-        // Until each has a half, the newest first.
+        // The second address takes over half of the places, the newest first.
         let mut of_other = Vec::new();
         for newest in (N_MAX / 2..N_MAX).rev() {
             let (connection, far) = pair_from(&connections, 3).await;
@@ -465,7 +460,7 @@ mod tests {
             of_other.push((connection, far, call));
             assert!(is_cut(&mut of_one[newest].0).await, "{newest}");
         }
-        // Another one of the same is closed, and one of a third address let in.
+        // A further connection of the second address is closed, and one of a third address replaces another.
         let address = connections.local_addr().unwrap();
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, 3], 0).into()).unwrap();
@@ -513,7 +508,7 @@ mod tests {
         let address = connections.local_addr().unwrap();
         let mut refused = TcpStream::connect(address).await.unwrap();
         assert_eq!(refused.read(&mut [0]).await.unwrap_or(0), 0);
-        // Its place is free as soon as it has gone.
+        // The caller's place is free as soon as its connection is dropped.
         drop(caller);
         let _taken = TcpStream::connect(address).await.unwrap();
         accepting.await.unwrap();

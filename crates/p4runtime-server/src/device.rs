@@ -1,7 +1,8 @@
-//! The device as P4Runtime has it: who may write, what is for controllers, and pipelines with a P4Info.
+//! The device as P4Runtime sees it: who may write, the queues to controllers, and pipelines with a P4Info.
 //!
-//! Pipelines, batches and the way to the switch are [`control`]'s, whose first page lists the steps of a call.
-//! Work is handed over while arbitration stands still, so that a former primary's comes before its successor is told.
+//! [`control`] owns pipelines, batches and the queue to the switch; its first page lists the steps of a call. A Write
+//! submits its batch under the arbitration lock, so that the batch of a former primary precedes the notice to its
+//! successor.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -31,31 +32,26 @@ use crate::pipeline::device_config::bmv2_json_text;
 use crate::pipeline::{Pipeline, PipelineError};
 use crate::roles::{Access, RoleName};
 
-/// What is chosen when a server is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// P4Runtime's number of the switch; 0, which simple_switch_grpc has by default, is one as well.
+    /// P4Runtime's device id. 0 is valid too: it is the default of simple_switch_grpc.
     pub device_id: u64,
-    /// Where packet-outs go in; none refuses them.
+    /// The port that packet-outs enter. Without one, packet-outs are refused.
     pub cpu_port: Option<PortId>,
 }
 
-/// What clients may take of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Requests that are being sent, or carried out.
     pub requests: BytesMax,
-    /// How long nothing may come of a request that is not whole.
+    /// The longest pause within a request.
     pub request_stall: Duration,
-    /// Answers to Reads that wait for whoever asked.
     pub answers: BytesMax,
-    /// How long nothing may be taken of an answer.
+    /// The longest time in which a client takes nothing of an answer.
     pub answer_stall: Duration,
-    /// How long a Read of many entities shuts writes out; then they are let in between two of its requests.
+    /// How long a Read of many entities blocks writes before it lets them in between two of its requests.
     pub read_alone: Duration,
-    /// How long the handshake of a TLS connection may take.
     pub handshake: Duration,
-    /// Messages of one connection, which wait beyond it; none is no limit.
+    /// Messages of one connection. Faster messages wait. `None` means no limit.
     pub rate: Option<PerSecond>,
 }
 
@@ -79,31 +75,28 @@ impl Default for ServerLimits {
     }
 }
 
-/// What all services and streams share.
 pub(crate) struct Device {
     pub(crate) config: ServerConfig,
-    /// By which a controller knows that the process is another one.
+    /// Tells controllers that the process has restarted.
     pub(crate) instance: u64,
     pub(crate) limits: ServerLimits,
-    /// Room for answers to Reads.
     pub(crate) answers: Bytes,
-    /// Room for requests.
     pub(crate) requests: Bytes,
-    /// What it shares with other protocols.
+    /// The part that other protocols share.
     pub(crate) control: Arc<control::Device>,
     pub(crate) arbitration: Mutex<Arbitration>,
     pub(crate) packet_in_drops: PacketInDrops,
     pub(crate) idle_timeout_drops: IdleTimeoutDrops,
     pub(crate) digest_drops: DigestDrops,
     pub(crate) digest_lists: Mutex<DigestLists>,
-    /// A Write may have changed how digests are told.
+    /// Notified after a Write, which may have changed a digest's configuration.
     pub(crate) digests_changed: Notify,
-    /// Places for packet-outs that wait for the switch.
+    /// Permits for packet-outs that wait for the switch.
     pub(crate) packet_outs: Arc<Semaphore>,
     shutdown: watch::Sender<bool>,
 }
 
-/// Why packet-ins, digests and notices of idle entries reached no controller; in the order of [`Device::controller_drops`].
+/// Why packet-ins, digests and idle timeouts reached no controller; in the order of [`Device::controller_drops`].
 pub const CONTROLLER_DROPS: [&str; 11] = [
     "digest_no_primary",
     "digest_queue_full",
@@ -118,67 +111,60 @@ pub const CONTROLLER_DROPS: [&str; 11] = [
     "packet_in_pipeline_changed",
 ];
 
-/// Digests, or lists of them, that reached no controller.
 #[derive(Default)]
 pub(crate) struct DigestDrops {
     pub(crate) no_primary: Count,
     pub(crate) queue_full: Count,
-    /// The way from the switch, of which some are lost too.
+    /// The queue from the switch, which also drops some.
     pub(crate) from_switch: OnceLock<DigestSender>,
-    /// The pipeline that had made it was replaced before it was told.
+    /// The pipeline that made the digest was replaced before the digest was sent.
     pub(crate) pipeline_changed: Count,
-    /// No controller has asked to be told.
+    /// No controller has configured this digest.
     pub(crate) not_wanted: Count,
 }
 
 impl DigestDrops {
-    /// Lost, since whoever was to take them did not keep up.
     pub(crate) fn queue_full(&self) -> u64 {
         let from_switch = self.from_switch.get().map_or(0, DigestSender::n_lost);
         self.queue_full.get() + from_switch
     }
 }
 
-/// Idle timeouts that reached no controller.
 #[derive(Default)]
 pub(crate) struct IdleTimeoutDrops {
     pub(crate) no_primary: Count,
     pub(crate) queue_full: Count,
-    /// The way from the switch, of which some are lost too.
+    /// The queue from the switch, which also drops some.
     pub(crate) from_switch: OnceLock<IdleTimeoutSender>,
-    /// The pipeline that has the entry was replaced before it was told.
+    /// The pipeline that has the entry was replaced before the notification was sent.
     pub(crate) pipeline_changed: Count,
 }
 
 impl IdleTimeoutDrops {
-    /// Lost, since whoever was to take them did not keep up.
     pub(crate) fn queue_full(&self) -> u64 {
         let from_switch = self.from_switch.get().map_or(0, IdleTimeoutSender::n_lost);
         self.queue_full.get() + from_switch
     }
 }
 
-/// Packet-ins that reached no controller.
 #[derive(Default)]
 pub(crate) struct PacketInDrops {
     pub(crate) no_primary: Count,
     pub(crate) queue_full: Count,
-    /// The way from the switch, of which some are lost too.
+    /// The queue from the switch, which also drops some.
     pub(crate) from_switch: OnceLock<PacketInSender>,
     pub(crate) malformed: Count,
-    /// The pipeline that had made it was replaced before it was told.
+    /// The pipeline that made the packet-in was replaced before it was sent.
     pub(crate) pipeline_changed: Count,
 }
 
 impl PacketInDrops {
-    /// Lost, since whoever was to take them did not keep up.
     pub(crate) fn queue_full(&self) -> u64 {
         let from_switch = self.from_switch.get().map_or(0, PacketInSender::n_lost);
         self.queue_full.get() + from_switch
     }
 }
 
-/// A count that many threads add to.
 #[derive(Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -195,33 +181,31 @@ impl Count {
 /// A pipeline that was set with a P4Info.
 #[derive(Clone)]
 pub(crate) struct Target {
-    /// The P4Info, bound to the program.
     pub(crate) pipeline: Arc<Pipeline>,
-    /// What the device knows it by.
+    /// The same pipeline in the control plane.
     pub(crate) device: Arc<control::Pipeline>,
 }
 
 impl Target {
-    /// None of a pipeline that another protocol has set.
+    /// `None` if another protocol has set the pipeline.
     pub(crate) fn of(device: &Arc<control::Pipeline>) -> Option<Self> {
         let (pipeline, device) = (device.view()?, Arc::clone(device));
         Some(Self { pipeline, device })
     }
 }
 
-/// Locks for a short while; a panic elsewhere does not make the data wrong.
+/// Ignores poisoning: a panic elsewhere does not make the data wrong.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A number that no other process has.
+/// A random number, not 0: no other process has the same.
 fn instance() -> u64 {
     let random = getrandom::u64().expect("the kernel has random numbers once it has booted");
     random.max(1)
 }
 
 impl Device {
-    /// What reached no controller, by reason.
     pub(crate) fn controller_drops(&self) -> [(&'static str, u64); CONTROLLER_DROPS.len()] {
         let (idle, packet_in) = (&self.idle_timeout_drops, &self.packet_in_drops);
         let digest = &self.digest_drops;
@@ -275,12 +259,11 @@ impl Device {
         let _ = shutdown.wait_for(|begun| *begun).await;
     }
 
-    /// The pipeline that forwards.
     pub(crate) fn committed(&self) -> Option<Target> {
         Target::of(&self.control.committed()?)
     }
 
-    /// A checked pipeline that the workers can run as one switch.
+    /// Checks a pipeline, also that the workers can run it as one switch.
     pub(crate) fn check(&self, config: ForwardingPipelineConfig) -> Result<Checked, PipelineError> {
         let text: Arc<[u8]> = bmv2_json_text(&config.p4_device_config)?.into();
         let pipeline = Pipeline::new(config, &self.control.payload_signatures())?;
@@ -293,7 +276,7 @@ impl Device {
         })
     }
 
-    /// Applies a batch, in order; `caller` is checked when the batch is handed over, if there is one to check.
+    /// Applies a batch, in order. Checks `caller`, if given, again when it submits the batch.
     pub(crate) async fn write(
         self: &Arc<Self>,
         request: WriteRequest,
@@ -345,14 +328,14 @@ impl Device {
         }
     }
 
-    /// The access of the caller's role, if the caller is its primary. None without a caller: then everything may be
-    /// written.
+    /// The access of the caller's role, if the caller is its primary. Without a caller the result is `None`, and
+    /// everything may be written.
     fn access(&self, caller: Option<&Writer>) -> EntityResult<Option<Arc<Access>>> {
         access_of(&lock(&self.arbitration), caller)
     }
 
-    /// Checks and translates the updates of a batch. If too few numbers are left for new names, it forgets the names
-    /// that no entry has any more, and translates again.
+    /// Checks and translates the updates of a batch. If the translation runs out of numbers for new names, forgets
+    /// the names that no entry uses any more and translates again.
     async fn operations(
         &self,
         target: &Target,
@@ -380,7 +363,7 @@ impl Device {
         let used = self.control.read(&target.device, 0, move |switch| {
             entity::names_in_use(&there, switch)
         });
-        // Names are of entries, which are the same in every worker.
+        // Names belong to entries, which are the same in every worker.
         if let Some(used) = used.await?.first() {
             pipeline.keep_names(used);
         }
@@ -388,7 +371,7 @@ impl Device {
     }
 }
 
-/// Waits until a pipeline forwards, and tells the log.
+/// Waits until the pipeline forwards, and logs it.
 pub(crate) async fn pipeline_set(committed: Committed) -> Result<(), control::Error> {
     let target = Target::of(committed.pipeline());
     let done = committed.done().await.map(drop);
@@ -423,7 +406,7 @@ fn parted(
     (batch, wrong)
 }
 
-/// The errors of a batch of which some cannot be attempted, and so none is.
+/// The errors of an atomic batch of which some updates cannot be attempted: no update is done.
 fn none_done(operations: Vec<EntityResult<Operation>>) -> Vec<EntityResult> {
     let first = operations.iter().position(Result::is_err).unwrap_or(0) + 1;
     let aborted = || {
@@ -436,7 +419,6 @@ fn none_done(operations: Vec<EntityResult<Operation>>) -> Vec<EntityResult> {
         .collect()
 }
 
-/// What becomes of the others where one update is refused.
 fn atomicity(request: &WriteRequest) -> EntityResult<Atomicity> {
     match v1::write_request::Atomicity::try_from(request.atomicity) {
         Ok(v1::write_request::Atomicity::ContinueOnError) => Ok(Atomicity::ContinueOnError),
@@ -449,7 +431,7 @@ fn atomicity(request: &WriteRequest) -> EntityResult<Atomicity> {
     }
 }
 
-/// Who writes, as a request says it.
+/// Role and election id as a request states them.
 pub(crate) struct Writer {
     pub(crate) role: RoleName,
     pub(crate) election_id: Option<Uint128>,

@@ -1,4 +1,5 @@
-//! Digests become lists, each told once until it is acknowledged or its time is over. A pure state machine.
+//! Collects digests into lists. A digest that was sent is not sent again until its list is acknowledged or the
+//! timeout is over. A pure state machine.
 //!
 //! Source: P4Runtime 1.5.0, "DigestEntry".
 
@@ -10,10 +11,9 @@ use tokio::time::Instant;
 use crate::entity::digest::Telling;
 use crate::limits::{DIGESTS_PER_LIST_MAX, DIGESTS_UNACKNOWLEDGED_MAX};
 
-/// The numbers of a digest as the data plane gives them.
+/// A digest's fields as the data plane delivers them.
 pub(crate) type Numbers = Vec<Vec<u8>>;
 
-/// A list that is to be sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct List {
     pub(crate) digest_id: u32,
@@ -21,24 +21,24 @@ pub(crate) struct List {
     pub(crate) digests: Vec<Numbers>,
 }
 
-/// The digests of a pipeline that wait, and those that were told.
+/// The digests of a pipeline: waiting, and sent but not acknowledged.
 #[derive(Default)]
 pub(crate) struct DigestLists {
     generation: u64,
     kinds: BTreeMap<u32, Kind>,
-    /// No list has the number of another.
+    /// The last list id; ids are unique across kinds.
     n_lists: u64,
 }
 
-/// Digests of one kind.
+/// Digests with one id.
 struct Kind {
     telling: Telling,
     waiting: Vec<Numbers>,
-    /// When the first of them came.
+    /// When the oldest waiting digest arrived.
     since: Option<Instant>,
-    /// Those that wait, and those that were told and not acknowledged.
+    /// Digests that wait or were sent without acknowledgement. Duplicates of them are dropped.
     known: HashSet<Numbers>,
-    /// What was told, the oldest first.
+    /// Sent lists and when they were sent, the oldest first. Some may be acknowledged.
     told: VecDeque<(u64, Instant)>,
     lists: HashMap<u64, Vec<Numbers>>,
 }
@@ -55,7 +55,7 @@ impl Kind {
         }
     }
 
-    /// When those that wait are to be told.
+    /// When the waiting digests must be sent.
     fn due(&self) -> Option<Instant> {
         self.since.map(|since| since + self.telling.max_timeout)
     }
@@ -65,7 +65,7 @@ impl Kind {
         self.waiting.len() >= size
     }
 
-    /// Takes those that wait out as a list, which is kept until it is acknowledged.
+    /// Takes all waiting digests as a list. Keeps a copy until the list is acknowledged.
     fn list(&mut self, list_id: u64, now: Instant) -> Vec<Numbers> {
         let digests = std::mem::take(&mut self.waiting);
         self.since = None;
@@ -90,7 +90,7 @@ impl Kind {
         }
     }
 
-    /// Forgets what nobody has acknowledged in time, and the oldest where there are too many.
+    /// Forgets lists without acknowledgement after the timeout, and the oldest ones while there are too many.
     fn expire(&mut self, now: Instant) {
         while let Some((list_id, since)) = self.told.front().copied() {
             let is_over = now.saturating_duration_since(since) >= self.telling.ack_timeout;
@@ -105,7 +105,7 @@ impl Kind {
 }
 
 impl DigestLists {
-    /// Of another pipeline nothing is known.
+    /// Starts a pipeline: if it is another one, forgets all digests.
     pub(crate) fn begin(&mut self, generation: u64) {
         if self.generation != generation {
             self.generation = generation;
@@ -113,7 +113,6 @@ impl DigestLists {
         }
     }
 
-    /// How digests of a kind are told from now on; not at all where it is none.
     pub(crate) fn set(&mut self, digest_id: u32, telling: Option<Telling>) {
         match (telling, self.kinds.get_mut(&digest_id)) {
             (Some(telling), Some(kind)) => kind.telling = telling,
@@ -126,7 +125,7 @@ impl DigestLists {
         }
     }
 
-    /// A digest has come; the list that it completes. False of a kind that nobody wants to be told of.
+    /// Adds a digest. Returns a list if the digest completes one. Fails if the digest is not configured.
     pub(crate) fn push(
         &mut self,
         digest_id: u32,
@@ -154,12 +153,12 @@ impl DigestLists {
         })
     }
 
-    /// When to ask for lists that have waited long enough.
+    /// When to call `DigestLists::due` next.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.kinds.values().filter_map(Kind::due).min()
     }
 
-    /// Lists that have waited long enough.
+    /// Takes the lists whose timeout is over.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<List> {
         let kinds = self.kinds.iter();
         let due = kinds.filter(|(_, kind)| kind.due().is_some_and(|due| due <= now));
@@ -169,14 +168,14 @@ impl DigestLists {
             .collect()
     }
 
-    /// The controller has what a list says: it may be told again.
+    /// The controller has the list: its digests may be sent again.
     pub(crate) fn acknowledge(&mut self, ack: &DigestListAck) {
         if let Some(kind) = self.kinds.get_mut(&ack.digest_id) {
             kind.acknowledge(ack.list_id);
         }
     }
 
-    /// Forgets which digests were told: another controller does not know them.
+    /// Forgets which digests were sent: a new controller does not know them.
     pub(crate) fn forget_told(&mut self) {
         for kind in self.kinds.values_mut() {
             kind.told.clear();
@@ -186,7 +185,7 @@ impl DigestLists {
     }
 }
 
-/// Nobody wants to be told of the digest.
+/// No controller has configured the digest.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NotWanted;
 

@@ -1,4 +1,4 @@
-//! Errors of single updates and requests, and how a batch of them becomes one gRPC status.
+//! Errors of single updates and requests, and the gRPC status of a batch of them.
 //!
 //! Source: P4Runtime 1.5.0, "Error Reporting Messages" and "Write RPC: Error Reporting".
 
@@ -10,13 +10,11 @@ use tonic::{Code, Status};
 
 use crate::limits;
 
-/// Why one entity could not be written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct EntityError {
-    /// Canonical gRPC code.
     pub code: Code,
-    /// What was expected, what came, and of which object.
+    /// What was expected, what was found, and the object's name.
     pub message: String,
 }
 
@@ -64,13 +62,13 @@ impl From<ControlError> for EntityError {
     }
 }
 
-/// The code and words of PI, BMv2's P4Runtime server: controllers look for them, and set their pipeline then.
+/// The code and message of PI, BMv2's P4Runtime server: controllers look for them and then set their pipeline.
 pub(crate) fn no_pipeline() -> EntityError {
     let message = "No forwarding pipeline config set for this device";
     EntityError::new(Code::FailedPrecondition, message)
 }
 
-/// The same of a program that forwards and that no P4Runtime client can name the parts of.
+/// The error if the program that forwards has no P4Info, so that no P4Runtime client can name its parts.
 pub(crate) fn no_p4info() -> EntityError {
     let EntityError { code, message } = no_pipeline();
     let message = format!(
@@ -98,13 +96,13 @@ impl From<EntityError> for Status {
     }
 }
 
-/// Why a batch of updates was not applied, or not wholly.
+/// Why a batch of updates was not applied completely.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// Nothing was attempted.
     #[error("{0}")]
     Refused(EntityError),
-    /// One result an update, in the batch's order; at least one is an error.
+    /// One result per update, in the batch's order; at least one is an error.
     #[error("{}", summary("update", .0))]
     Updates(Vec<Result<(), EntityError>>),
 }
@@ -118,11 +116,11 @@ impl From<WriteError> for Status {
     }
 }
 
-/// The status of a batch with at least one error: code `UNKNOWN`, one `p4.v1.Error` an element.
+/// The status of a batch with at least one error: code `UNKNOWN`, one `p4.v1.Error` per element.
 ///
-/// They travel in HTTP/2 headers, of which clients take 8 or 16 KiB unless told otherwise ("gRPC Metadata
-/// Maximum Size"), and see `RESOURCE_EXHAUSTED` beyond. Where all errors are more than that, none are sent,
-/// and the message says so.
+/// The errors travel in HTTP/2 headers, of which clients accept 8 or 16 KiB by default ("gRPC Metadata Maximum
+/// Size"); beyond, a client reports `RESOURCE_EXHAUSTED`. If the errors do not fit, the status has none of them, and
+/// its message explains how to get them.
 pub(crate) fn batch_status(element: &str, results: &[EntityResult]) -> Status {
     let mut message = summary(element, results);
     message.truncate(message.floor_char_boundary(limits::ERROR_MESSAGE_BYTES_MAX));
@@ -152,7 +150,6 @@ pub(crate) fn batch_status(element: &str, results: &[EntityResult]) -> Status {
     Status::unknown(message)
 }
 
-/// For people: how many failed, and the first failure.
 fn summary(element: &str, results: &[EntityResult]) -> String {
     let mut failed = results
         .iter()

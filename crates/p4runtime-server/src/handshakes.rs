@@ -1,5 +1,5 @@
-//! Connections as they come, made TLS ones where the server has a certificate: each in a task of its own with a
-//! deadline, so that one who says nothing holds up nobody. A handshake counts as a connection that has called
+//! Accepts connections, with a TLS handshake if the server has a certificate. Each handshake runs in its own task
+//! with a deadline, so that a silent client delays nobody. Meanwhile the connection counts as one that has called
 //! nothing yet.
 
 use std::io;
@@ -22,27 +22,25 @@ use crate::limits::{
     CONNECTIONS_TOLD_S, REFUSED_LINGER_BYTES, REFUSED_LINGER_MS, TLS_FILES_INTERVAL_S,
 };
 
-/// A connection that calls can come over.
 pub(crate) enum Transport {
     Plain(Connection),
     Tls(Box<TlsStream<Connection>>),
 }
 
-/// How connections are made TLS ones.
 #[derive(Clone)]
 pub(crate) struct Handshakes {
     pub(crate) tls: Arc<tls::Server>,
     pub(crate) time_max: Duration,
 }
 
-/// Handshakes that failed since it was last told.
+/// Failed handshakes since the last log line.
 #[derive(Default)]
 struct Failed {
     told_at: Option<Instant>,
     n_untold: u64,
 }
 
-/// Gives every connection that is ready for calls, until nobody takes them any more.
+/// Sends every connection that is ready for calls to `accepted`, until the receiver is dropped.
 pub(crate) async fn accept(
     connections: Connections,
     made: Option<Handshakes>,
@@ -56,7 +54,7 @@ pub(crate) async fn accept(
         {}
         return;
     };
-    // They end with this task.
+    // The handshakes end with this task.
     let mut handshakes = JoinSet::new();
     let failed = Arc::new(Mutex::new(Failed::default()));
     loop {
@@ -69,7 +67,7 @@ pub(crate) async fn accept(
         let accepted = accepted.clone();
         handshakes.spawn(async move {
             if let Some(stream) = shaken.await {
-                // The server has ended meanwhile.
+                // Fails only if the server has ended meanwhile.
                 let _ = accepted.send(Ok(Transport::Tls(Box::new(stream)))).await;
             }
         });
@@ -77,7 +75,7 @@ pub(crate) async fn accept(
 }
 
 impl Handshakes {
-    /// None where it fails, which the log is told.
+    /// Returns `None` if the handshake fails, and logs the reason.
     async fn shake_hands(
         self,
         connection: Connection,
@@ -98,20 +96,20 @@ impl Handshakes {
     }
 }
 
-/// Ends a connection whose client was told why. If what it sends was left unread the kernel would reset the
-/// connection, and the client might never read it.
+/// Closes a connection after the TLS alert. Unread bytes would make the kernel reset the connection, and the client
+/// might never read the alert.
 async fn linger(mut connection: Connection) {
     let rest = async {
         connection.shutdown().await?;
         let mut rest = (&mut connection).take(REFUSED_LINGER_BYTES);
         tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
     };
-    // It is closed whatever comes of it.
+    // The connection is closed in any case.
     let _ = timeout(Duration::from_millis(REFUSED_LINGER_MS), rest).await;
 }
 
 impl Failed {
-    /// One line a while: strangers could fill the log.
+    /// Logs at most one warning per interval: otherwise strangers could fill the log.
     fn tell(&mut self, caller: &Caller, reason: &str) {
         let (now, interval) = (Instant::now(), Duration::from_secs(CONNECTIONS_TOLD_S));
         let peer = caller.peer();
@@ -129,7 +127,7 @@ impl Failed {
     }
 }
 
-/// Warns of a key that every user of the machine can take.
+/// Warns if every user of the machine can read the key.
 pub(crate) fn tell_open_key(tls: &tls::Server) {
     if let Some(said) = tls::key_open_to_others(tls.key()) {
         let file = tls.key().display();
@@ -137,13 +135,13 @@ pub(crate) fn tell_open_key(tls: &tls::Server) {
     }
 }
 
-/// Takes renewed certificates. Never ends.
+/// Loads renewed certificates, forever.
 pub(crate) async fn renew(tls: Arc<tls::Server>) {
     let mut was_expired = false;
     loop {
         tokio::time::sleep(Duration::from_secs(TLS_FILES_INTERVAL_S)).await;
         let looked_at = Arc::clone(&tls);
-        // A file may be on a disk that does not answer.
+        // The file may be on a disk that does not answer.
         let renewed = tokio::task::spawn_blocking(move || looked_at.renew()).await;
         let file = tls.certificate().display();
         match renewed {
@@ -161,7 +159,7 @@ pub(crate) async fn renew(tls: Arc<tls::Server>) {
                 %error,
                 "the renewed files cannot be used, so new connections have the former certificate: {error}"
             ),
-            // It panics only where something else is broken, and the files are looked at again.
+            // An `Err` means that the task panicked; the next round tries again.
             Ok(Renewal::None) | Err(_) => {}
         }
         let is_expired = tls.is_expired();

@@ -1,11 +1,11 @@
 //! The P4Runtime gRPC service: `p4.v1.P4Runtime` and `reprise.v1.Switch`.
 //!
-//! Codec, arbitration and streams over [`control`], whose [`control::Device`] it may share with other protocols:
-//! P4Info ids, byte strings and errors are translated here, and end here. Source: P4Runtime 1.5.0.
+//! Codec, arbitration and streams over [`control`]. Other protocols may share the same [`control::Device`].
+//! P4Info ids and byte strings do not leave this crate. Source: P4Runtime 1.5.0.
 //!
-//! Not here: externs of programs (the switch's packet generators are one of its own), which are refused by name.
-//! Reading order: `server`, `device`, `p4runtime_service`, `pipeline`, `entity`, `read`, `reconcile`, `arbitration`,
-//! `roles`, `stream`, `digests`.
+//! Not here: externs of programs, which are refused by name (the packet generators are an extern of the switch
+//! itself). Reading order: `server`, `device`, `p4runtime_service`, `pipeline`, `entity`, `read`, `reconcile`,
+//! `arbitration`, `roles`, `stream`, `digests`.
 
 mod answers;
 mod arbitration;

@@ -1,5 +1,5 @@
-//! A request that cannot be decoded is the client's fault: it gets the status `INVALID_ARGUMENT`, where tonic says
-//! `INTERNAL`.
+//! Maps tonic's status `INTERNAL` for a request that cannot be decoded to `INVALID_ARGUMENT`: the fault is the
+//! client's.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -9,14 +9,13 @@ use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 use tonic::{Code, Status};
 
-/// How prost begins to say that bytes are no message; tonic passes it on and nothing else.
+/// The start of prost's decode errors. In tonic's status, only the message tells them apart.
 const DECODE_FAILED: &str = "failed to decode Protobuf message";
 
-/// A service whose calls are refused in the right way.
+/// A service that maps the status of malformed requests.
 #[derive(Clone)]
 pub(crate) struct RefusesMalformed<S>(pub(crate) S);
 
-/// The status of a call, or of a stream, for the client.
 pub(crate) fn refused(status: Status) -> Status {
     match (status.code(), status.message()) {
         (Code::Internal, message) if message.starts_with(DECODE_FAILED) => {
@@ -49,7 +48,7 @@ where
     }
 }
 
-/// A call that ends before it has begun has its status in the header.
+/// If a call fails before its response starts, the headers contain the status.
 fn corrected(response: http::Response<Body>) -> http::Response<Body> {
     match Status::from_header_map(response.headers()) {
         Some(status) if status.code() == Code::Internal => refused(status).into_http(),

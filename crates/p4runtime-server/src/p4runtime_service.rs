@@ -1,4 +1,4 @@
-//! `p4.v1.P4Runtime`: requests are checked in the order that the specification gives.
+//! `p4.v1.P4Runtime`. Requests are checked in the specification's order.
 
 use std::sync::Arc;
 
@@ -26,7 +26,6 @@ use crate::reconcile::{not_preserved, reconcile};
 use crate::roles::{Access, RoleName};
 use crate::stream::{StreamReceiver, serve_stream, stream_pair};
 
-/// The service.
 pub(crate) struct P4RuntimeService(pub(crate) Arc<Device>);
 
 #[tonic::async_trait]
@@ -145,7 +144,7 @@ impl P4RuntimeService {
         expect_device(&self.0, found)
     }
 
-    /// Whoever may write now.
+    /// Checks that the caller is the role's primary.
     fn caller(
         &self,
         role: &str,
@@ -158,11 +157,11 @@ impl P4RuntimeService {
     }
 }
 
-/// What a Read with a role finds; one without, everything.
+/// What a Read with this role may see. An empty role sees everything.
 fn reader_access(device: &Device, pipeline: &Pipeline, role: &str) -> Result<Arc<Access>, Status> {
     let name = RoleName::new(role, 0);
     let access = lock(&device.arbitration).access(&name);
-    // No controller of it has come yet.
+    // No controller has had the role yet, but the program's annotations name it.
     let annotated = || {
         let role = name.clone();
         let access = Access {
@@ -181,7 +180,8 @@ fn verify(device: &Device, config: Option<ForwardingPipelineConfig>) -> Result<C
     checked.map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
-/// Between the check of the request and this place another may have become primary.
+/// Checks the caller's access again before each submission: another controller may have become primary since the
+/// request's first check.
 async fn set_pipeline(
     device: &Device,
     turn: Turn,
@@ -195,7 +195,7 @@ async fn set_pipeline(
     };
     expect_allowed(&lock(&device.arbitration))?;
     match action {
-        // An unknown number is read as this one.
+        // An unknown number decodes as `Unspecified`.
         Action::Unspecified => {
             let found = match number {
                 0 => "UNSPECIFIED".to_owned(),
@@ -254,8 +254,8 @@ async fn set_pipeline(
     }
 }
 
-/// Writes to a pipeline that does not forward yet were already carried out, in a switch that forwards nothing. So a
-/// write that fails when it is replayed is an internal error.
+/// Writes to a saved pipeline were already applied to a switch that forwards nothing. So a write that fails when it
+/// is replayed is an internal error.
 fn replayed(done: Result<(), control::Error>) -> Result<(), Status> {
     match done {
         Err(control::Error::Refused(error)) => Err(Status::internal(format!(

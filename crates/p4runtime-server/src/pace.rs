@@ -1,5 +1,5 @@
-//! How fast messages of one connection are taken: calls, and messages of its streams. Those that come faster wait
-//! their turn, and no client sees an error for it; they count in the bounds of bytes meanwhile.
+//! Limits the rate of one connection's messages: calls, and messages of its streams. Faster messages wait without an
+//! error, and count in the limits of bytes meanwhile.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use tokio::time::Instant;
 
 use crate::limits::RATE_BURST_S;
 
-/// Messages a second at most.
+/// Maximum of messages per second.
 pub type PerSecond = NonZeroU32;
 
-/// When the next message of a connection has its turn.
+/// The rate limiter of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     next: Option<Instant>,
 }
 
 impl Pace {
-    /// When a message that comes now has its turn. Whoever was silent may send as many at once as in
-    /// [`RATE_BURST_S`].
+    /// When a message that arrives now may be processed. After a pause a connection may send as many messages at once
+    /// as fit into [`RATE_BURST_S`].
     pub(crate) fn turn(&mut self, now: Instant, rate: PerSecond) -> Instant {
         let burst = Duration::from_secs(RATE_BURST_S);
         let earliest = now.checked_sub(burst).unwrap_or(now);
@@ -46,7 +46,7 @@ mod tests {
             let expected = Duration::from_secs(1) * n / RATE;
             assert_eq!(turn - began, expected, "{n}");
         }
-        // What was not used is not saved up without end.
+        // A long pause earns no more than one burst.
         let later = began + Duration::from_secs(1_000);
         let n_at_once = (0..3 * RATE).filter(|_| pace.turn(later, rate) <= later);
         assert_eq!(n_at_once.count(), RATE as usize + 1);

@@ -1,7 +1,7 @@
-//! The `Read` RPC: requests are filters, wildcards included; what they find is streamed.
+//! The `Read` RPC: each request is a filter, possibly with wildcards. The matching entities are streamed.
 //!
-//! Source: P4Runtime 1.5.0, "Read RPC" and the sections of the entities. What is large is read in
-//! portions ([`control::Reading`]).
+//! Source: P4Runtime 1.5.0, "Read RPC" and the sections of the entities. Large objects are read in portions
+//! ([`control::Reading`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +29,8 @@ use crate::pipeline::{Pipeline, Profile, Table};
 use crate::roles::{Access, object};
 use crate::secrets;
 
-/// Serves one `Read`: sends what is found, and the errors at the end. While the client is slow to take answers, writes
-/// are let in; so they are between two requests when they have waited for `alone`.
+/// Serves one `Read`: sends the entities, and the errors at the end. Lets writes in while the client is slow to take
+/// answers, and between two requests if they have been blocked for `alone`.
 pub(crate) async fn read(
     reading: Reading,
     alone: Duration,
@@ -58,7 +58,7 @@ pub(crate) async fn read(
     }
 }
 
-/// What a request finds, all of it at once.
+/// Collects all entities that the requests match.
 pub(crate) async fn find(
     reading: Reading,
     pipeline: &Pipeline,
@@ -81,14 +81,14 @@ pub(crate) async fn find(
 
 struct Reader<'a> {
     pipeline: &'a Pipeline,
-    /// The part of the pipeline that the client's role may see.
+    /// What the client's role may read.
     access: Arc<Access>,
     reading: Reading,
-    /// None for [`find`], which collects the entities in place of sending them.
+    /// `None` for [`find`], which collects the entities instead of sending them.
     answers: Option<AnswerSender>,
     entities: Vec<Entity>,
     len_bytes: usize,
-    /// How long writes may be shut out.
+    /// How long writes may be blocked.
     alone: Duration,
 }
 
@@ -104,7 +104,7 @@ impl Reader<'_> {
                 shut_out = Instant::now();
             }
             let result = self.read(request).await;
-            // The answer as a whole cannot go on.
+            // The client or the server has no room for more: give up the whole answer.
             if let Err(error) = &result
                 && error.code == Code::ResourceExhausted
             {
@@ -181,7 +181,7 @@ impl Reader<'_> {
             return self.default_entry(table, request).await;
         }
         let filter = match table_entry::Filter::new(table, request) {
-            // A name that no entry has.
+            // The filter has a name that no entry has.
             Err(error) if error.code == Code::NotFound => return Ok(()),
             filter => filter?,
         };
@@ -217,7 +217,7 @@ impl Reader<'_> {
             .await
     }
 
-    /// Some more of a table's entries; none when all its places were looked at.
+    /// The next portion of a table's entries. `None` at the end of the table.
     async fn entries(
         &self,
         table: &Table,
@@ -365,7 +365,7 @@ impl Reader<'_> {
         self.direct(table, of, to_proto).await
     }
 
-    /// A direct resource of each entry that is asked for.
+    /// Reads the direct counters or meters of the requested entries.
     async fn direct(
         &mut self,
         table: &Table,
@@ -440,7 +440,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Those of which a controller has asked to be told.
+    /// Reads the configurations of digests.
     async fn digests(&mut self, id: u32) -> EntityResult {
         let pipeline = self.pipeline;
         let digests = select(id, None, pipeline.digests(), |id| pipeline.digest(id))?;
@@ -493,7 +493,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// One packet generator, or all.
+    /// One packet generator, or all if `wanted` is `None`.
     async fn generators(&mut self, wanted: Option<u32>) -> EntityResult {
         let generators = self.reading()?.generators().await?.into_iter();
         let found = generators.filter(|found| wanted.is_none_or(|id| id == found.id));
@@ -501,7 +501,7 @@ impl Reader<'_> {
         self.push_all(found.collect()).await
     }
 
-    /// As long as anybody wants to know.
+    /// Fails if the client has gone.
     fn reading(&self) -> EntityResult<&Reading> {
         let answers = self.answers.as_ref();
         if answers.is_some_and(AnswerSender::is_closed) {
@@ -533,7 +533,7 @@ impl Reader<'_> {
         let entities = std::mem::take(&mut self.entities);
         let response = ReadResponse { entities };
         if let Err(response) = answers.try_send(response, n_bytes) {
-            // Who writes does not wait for who is slow to read.
+            // Writers do not wait for a slow reader.
             self.reading.let_writes_in();
             answers.send(response, n_bytes).await?;
             self.reading.shut_writes_out().await;
@@ -542,7 +542,7 @@ impl Reader<'_> {
     }
 }
 
-/// Where in a table what is asked for may be.
+/// The part of a table that the filter can match.
 fn places(table: &Table, filter: &table_entry::Filter) -> Places {
     match &filter.key {
         Some(key) if !table.has_priority => Places::Key(key.clone()),
@@ -550,7 +550,7 @@ fn places(table: &Table, filter: &table_entry::Filter) -> Places {
     }
 }
 
-/// One profile, or all of them where the id is 0; a member's or group's id needs one.
+/// One profile, or all if the id is 0. A member's or group's id requires a profile's id.
 fn select_profiles(pipeline: &Pipeline, id: u32, part: u32) -> EntityResult<Vec<&Profile>> {
     match (id, part) {
         (0, 0) => Ok(pipeline.profiles().collect()),
@@ -561,7 +561,7 @@ fn select_profiles(pipeline: &Pipeline, id: u32, part: u32) -> EntityResult<Vec<
     }
 }
 
-/// One array, or all of them where the id is 0; an index needs an id.
+/// One array, or all if the id is 0. An index requires an id.
 fn select<'a, T>(
     id: u32,
     index: Option<Index>,

@@ -1,12 +1,13 @@
-//! `RECONCILE_AND_COMMIT`: what a pipeline has, as operations for another.
+//! `RECONCILE_AND_COMMIT`: converts the state of a pipeline to operations for another.
 //!
-//! All that controllers have written goes over by its P4Info ids, with counts and registers as they are; entries that
-//! the program makes are the new one's. Where an object with entries, members, rates or a default action is gone or
-//! other than it was, the state cannot be preserved; counts and registers of objects or cells that are gone go with
-//! them. Not preserved: what meters have counted, what is in their buckets, and when entries were hit.
+//! Everything that controllers have written is carried over by its P4Info ids, with current counts and registers.
+//! Entries that the program declares come from the new program. If an object with entries, members, rates or a
+//! default action is gone or has changed, the state cannot be preserved. Counts and registers of missing objects or
+//! cells are dropped. Not preserved: the counts and buckets of meters, and the times of an entry's hits.
 //!
-//! What nobody reads (`@secret`) goes over to the same program only. Another one could lack the annotation, or put a key
-//! into a packet.
+//! `@secret` values are carried over to the same program only: another program could lack the annotation, or put a
+//! key into a packet.
+//!
 //! Source: P4Runtime 1.5.0, "SetForwardingPipelineConfig RPC".
 
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ use crate::pipeline::{Pipeline, Table};
 use crate::read::find;
 use crate::secrets;
 
-/// Everything that the pipeline that forwards has, for another one.
+/// The operations that reproduce the committed pipeline's state in the new one.
 pub(crate) async fn reconcile(
     device: &Device,
     turn: &Turn,
@@ -54,7 +55,6 @@ pub(crate) async fn reconcile(
     Ok(operations)
 }
 
-/// The state cannot be preserved: says why.
 pub(crate) fn not_preserved(error: EntityError) -> EntityError {
     EntityError::invalid(format!(
         "the forwarding state cannot be preserved: {}",
@@ -62,7 +62,7 @@ pub(crate) fn not_preserved(error: EntityError) -> EntityError {
     ))
 }
 
-/// Another program gets no secret, whatever it calls secret itself.
+/// Refuses secrets for another program, even if that program marks the same fields secret.
 fn expect_no_secrets(old: &Pipeline, state: &[Entity]) -> EntityResult {
     let mut found: BTreeMap<String, usize> = BTreeMap::new();
     for object in state.iter().filter_map(|it| secrets::holder(old, it)) {
@@ -81,7 +81,7 @@ fn expect_no_secrets(old: &Pipeline, state: &[Entity]) -> EntityResult {
     Err(EntityError::new(Code::FailedPrecondition, message))
 }
 
-/// What the old pipeline has, in an order in which it can be made.
+/// The old pipeline's entities, in an order in which they can be inserted.
 async fn state(turn: &Turn, old: &Target) -> EntityResult<Vec<Entity>> {
     let pipeline = &*old.pipeline;
     let registers = pipeline.registers().filter(|it| it.cell.bits().is_some());
@@ -125,7 +125,7 @@ fn replication(of: Replication) -> Kind {
     Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(of) })
 }
 
-/// A table's entries with all that can be written.
+/// Requests a table's entries with everything that a client can write.
 fn entries(table: &Table) -> Kind {
     Kind::TableEntry(TableEntry {
         table_id: table.id,
@@ -135,7 +135,7 @@ fn entries(table: &Table) -> Kind {
     })
 }
 
-/// Tables whose default action is not the program's.
+/// The tables whose default action differs from the program's.
 async fn other_defaults<'a>(
     turn: &Turn,
     old: &'a Target,
@@ -155,7 +155,7 @@ async fn other_defaults<'a>(
         .map(|(table, _)| table))
 }
 
-/// Deletes the initial entries of the new program that are not constant. Those that the old pipeline has are inserted
+/// Deletes the new program's initial entries, except constant ones. The old pipeline's entries are inserted
 /// afterwards.
 fn without_initial_entries(new: &Pipeline) -> Vec<Operation> {
     let switch = blank_switch(new.program());
@@ -174,15 +174,15 @@ fn without_initial_entries(new: &Pipeline) -> Vec<Operation> {
     new.tables().flat_map(of_table).collect()
 }
 
-/// The operation that makes an entity in the new pipeline. None if the entity has its initial value, is constant, or
-/// may go with its object.
+/// The operation that makes an entity in the new pipeline. `None` if the entity has its initial value, is constant,
+/// or is a count or register of an object that is gone.
 fn carried_over(new: &Pipeline, entity: Entity) -> EntityResult<Option<Operation>> {
     let Some(kind) = &entity.entity else {
         return Ok(None);
     };
     let of = match kind {
         Kind::TableEntry(entry) if entry.is_default_action => Type::Modify,
-        // A constant entry is the program's.
+        // A constant entry belongs to the program.
         Kind::TableEntry(entry) if entry.is_const => return Ok(None),
         Kind::CounterEntry(entry) if is_gone_or_zero_count(new, entry) => return Ok(None),
         Kind::RegisterEntry(entry) if is_gone_or_zero(new, entry) => return Ok(None),
@@ -202,7 +202,7 @@ fn carried_over(new: &Pipeline, entity: Entity) -> EntityResult<Option<Operation
     operation.map(Some).map_err(not_preserved)
 }
 
-/// `is_const` is read and cannot be written.
+/// Clients can read `is_const` but not write it.
 fn without_default_const(mut entity: Entity) -> Entity {
     if let Some(Kind::TableEntry(entry)) = &mut entity.entity {
         entry.is_const = false;

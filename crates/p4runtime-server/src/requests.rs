@@ -1,5 +1,5 @@
-//! Requests as they come in: bounded in bytes and in number a second, cut off where they are not sent to their end, and known to
-//! their connection as calls that are being served.
+//! Limits for incoming requests: bytes, messages per second, and time between two pieces. Counts a request as a call
+//! in progress of its connection.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -21,17 +21,16 @@ use crate::device::lock;
 use crate::limits::{REQUEST_BYTES_MAX, STREAM_MESSAGE_BYTES_MAX};
 use crate::pace::PerSecond;
 
-/// What gRPC puts before a message: a flag and the length.
+/// gRPC's message prefix: a flag and the length.
 const PREFIX_BYTES: usize = 5;
 
-/// How the methods end that stream requests: P4Runtime's, and gNMI's.
+/// Suffixes of the methods whose requests are streams: P4Runtime's and gNMI's.
 const STREAM_METHODS: [&str; 2] = ["/StreamChannel", "/Subscribe"];
 
-/// How requests are bounded.
 #[derive(Clone)]
 pub(crate) struct Bounding {
     pub(crate) bytes: Bytes,
-    /// How long nothing may come of a request that has begun.
+    /// The longest pause within a request.
     pub(crate) stall: Duration,
     pub(crate) rate: Option<PerSecond>,
 }
@@ -43,7 +42,6 @@ impl Bounding {
     }
 }
 
-/// A service whose requests are bounded.
 #[derive(Clone)]
 pub(crate) struct Bounded<S> {
     service: S,
@@ -93,17 +91,16 @@ where
         let response = self.service.call(request);
         Box::pin(async move {
             let response = response.await?;
-            // What was held for the request is free when it has been carried out.
+            // The request is done: its bytes are free again.
             drop(held);
             Ok(response.map(|body| Body::new(ResponseBody { body, _call: call })))
         })
     }
 }
 
-/// Bytes held for the message that is being sent, or is being worked at.
+/// Bytes held for the message that is being received or processed.
 type HeldForMessage = Arc<Mutex<Option<Held>>>;
 
-/// A request's body.
 struct RequestBody {
     body: Body,
     is_stream: bool,
@@ -115,18 +112,17 @@ struct RequestBody {
     stall: Duration,
     deadline: Pin<Box<Sleep>>,
     rate: Option<PerSecond>,
-    /// When the message that began last has its turn.
+    /// When the message that began last may be processed.
     turn: Option<Instant>,
     early: Option<Early>,
 }
 
-/// A part of the request that came before its turn.
+/// A frame that arrived faster than the rate limit allows.
 struct Early {
     frame: Frame<Data>,
     until: Pin<Box<Sleep>>,
 }
 
-/// How far a message has come.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Message {
     prefix: [u8; PREFIX_BYTES],
@@ -139,8 +135,8 @@ impl Message {
         self.n_prefix > 0
     }
 
-    /// Takes bytes of one message from the front; tells its length when that is known, and whether it
-    /// is whole.
+    /// Takes the bytes of one message from the front of `data`. Returns the message's length once its prefix is
+    /// complete, and whether the message is complete.
     fn take(&mut self, data: &mut &[u8]) -> (Option<usize>, bool) {
         let mut begins = None;
         if self.n_prefix < PREFIX_BYTES {
@@ -168,7 +164,7 @@ impl Message {
 }
 
 impl RequestBody {
-    /// Follows what has come.
+    /// Tracks the messages in `data`, and starts the stall timeout anew.
     fn follow(&mut self, mut data: &[u8]) -> Result<(), Status> {
         self.deadline.as_mut().reset(Instant::now() + self.stall);
         while !data.is_empty() {
@@ -206,18 +202,19 @@ impl RequestBody {
         Err(Status::resource_exhausted(message))
     }
 
-    /// What has waited for its turn, if anything has.
+    /// A delayed frame, once its time has come. `None` if no frame is delayed.
     fn poll_early(&mut self, cx: &mut Context<'_>) -> Poll<Option<Frame<Data>>> {
         let Some(Early { until, .. }) = &mut self.early else {
             return Poll::Ready(None);
         };
         ready!(until.as_mut().poll(cx));
-        // While this frame waited, nothing more was read from the transport. So the deadline for the rest begins anew.
+        // While this frame waited, nothing more was read from the transport. So the stall timeout for the rest starts
+        // anew.
         self.deadline.as_mut().reset(Instant::now() + self.stall);
         Poll::Ready(self.early.take().map(|early| early.frame))
     }
 
-    /// Whether something has to come soon. A stream may be silent between two messages.
+    /// Whether the stall timeout applies. A stream may be silent between two messages.
     fn is_awaited(&self) -> bool {
         !self.is_stream || self.n_messages == 0 || self.message.is_begun()
     }
@@ -233,7 +230,7 @@ impl http_body::Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Data>, Status>>> {
         let this = self.get_mut();
         if this.is_stream && !this.message.is_begun() {
-            // The messages before have been worked at.
+            // The messages before have been processed.
             *lock(&this.held) = None;
         }
         if let Some(frame) = ready!(this.poll_early(cx)) {
@@ -275,7 +272,7 @@ impl http_body::Body for RequestBody {
     }
 }
 
-/// A response's body, whose call is served until it ends.
+/// A response's body. The call is in progress until it ends.
 struct ResponseBody {
     body: Body,
     _call: Call,

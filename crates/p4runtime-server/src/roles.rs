@@ -1,9 +1,9 @@
-//! Roles: which part of a pipeline the controllers of a role write, read and are told of.
+//! Roles: which part of a pipeline the controllers of a role write, read and get notifications of.
 //!
-//! The default role has everything. A named role has what its primary's role config lists; without a config, what
-//! `@p4runtime_role` gives to no other role. What has no id in the P4Info, groups, sessions and generators, is for
-//! all roles. The config is Stratum's `P4RoleConfig`, the only scheme in use. Source: P4Runtime 1.5.0, "Role
-//! Config", which leaves the scheme open.
+//! The default role has everything. A named role has what its primary's role config lists; without a config,
+//! everything except the objects that `@p4runtime_role` gives to another role. Objects without an id in the P4Info
+//! (multicast groups, clone sessions, packet generators) belong to all roles. The config is Stratum's `P4RoleConfig`,
+//! the only scheme in use. Source: P4Runtime 1.5.0, "Role Config", which leaves the scheme open.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +18,14 @@ use crate::pipeline::Pipeline;
 /// The annotation that gives an object to a role, as PINS writes it.
 pub(crate) const ANNOTATION: &str = "@p4runtime_role";
 
-/// How the type of a role config ends.
+/// The last part of a role config's type URL.
 const ROLE_CONFIG: &str = "stratum.P4RoleConfig";
 
-/// A role's name, or its number, by which it went before P4Runtime 1.4; the default role has neither.
+/// A role's name, or the number that identified it before P4Runtime 1.4. The default role has neither.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RoleName {
     name: String,
-    /// 0 of a role with a name.
+    /// 0 if the role has a name.
     id: u64,
 }
 
@@ -38,7 +38,7 @@ impl RoleName {
         }
     }
 
-    /// Empty where it has none.
+    /// Empty if the role has a number only.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -47,7 +47,6 @@ impl RoleName {
         *self == Self::default()
     }
 
-    /// For people.
     pub(crate) fn shown(&self) -> String {
         match (self.name.as_str(), self.id) {
             ("", 0) => "the default role".to_owned(),
@@ -56,33 +55,30 @@ impl RoleName {
         }
     }
 
-    /// Whether an object's annotation names it.
     fn is_annotated(&self, annotated: &str) -> bool {
         self.name == annotated
     }
 }
 
-/// What a role's primary says that the role is: `stratum.P4RoleConfig`.
+/// `stratum.P4RoleConfig`, as a role's primary sends it.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct RoleConfig {
-    /// What only this role writes, but for the default role.
+    /// Objects that only this role and the default role may write.
     #[prost(uint32, repeated, tag = "1")]
     pub(crate) exclusive_p4_ids: Vec<u32>,
-    /// What others write too.
+    /// Objects that other roles may write too.
     #[prost(uint32, repeated, tag = "2")]
     pub(crate) shared_p4_ids: Vec<u32>,
-    /// Which packets are for it, of all where it is unset.
+    /// Which packet-ins the role receives; all if unset.
     #[prost(message, optional, tag = "3")]
     pub(crate) packet_in_filter: Option<PacketFilter>,
-    /// Whether packets go to it, and come from it.
+    /// Whether the role receives packet-ins and may send packet-outs.
     #[prost(bool, tag = "4")]
     pub(crate) receives_packet_ins: bool,
-    /// Whether it sets pipelines.
     #[prost(bool, tag = "5")]
     pub(crate) can_push_pipeline: bool,
 }
 
-/// Packets with a value of their metadata.
 #[derive(Clone, PartialEq, Eq, Hash, Message)]
 pub(crate) struct PacketFilter {
     #[prost(uint32, tag = "1")]
@@ -91,7 +87,6 @@ pub(crate) struct PacketFilter {
     pub(crate) value: Vec<u8>,
 }
 
-/// Reads a role's config.
 pub(crate) fn role_config(config: &Any) -> EntityResult<RoleConfig> {
     let name = config.type_url.rsplit('/').next().unwrap_or_default();
     if name != ROLE_CONFIG {
@@ -104,17 +99,17 @@ pub(crate) fn role_config(config: &Any) -> EntityResult<RoleConfig> {
         .map_err(|error| EntityError::invalid(format!("the role config is malformed: {error}")))
 }
 
-/// What the controllers of a role may do, as long as no role's config changes.
+/// What the controllers of a role may do, until any role's config changes.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Access {
     pub(crate) role: RoleName,
     pub(crate) config: Option<RoleConfig>,
-    /// What other roles have for themselves.
+    /// Ids that are exclusive to other roles.
     pub(crate) taken: BTreeSet<u32>,
 }
 
 impl Access {
-    /// Whether it writes, reads and is told of an object of the P4Info.
+    /// Whether the role may write and read an object of the P4Info, and gets its notifications.
     pub(crate) fn has(&self, pipeline: &Pipeline, id: u32) -> bool {
         if self.role.is_default() {
             return true;
@@ -134,7 +129,7 @@ impl Access {
         }
     }
 
-    /// An update of something that it has.
+    /// Refuses an update of an object that the role does not have.
     pub(crate) fn expect(&self, pipeline: &Pipeline, update: &Update) -> EntityResult {
         let entity = update.entity.as_ref().and_then(|it| it.entity.as_ref());
         match entity.and_then(object) {
@@ -147,7 +142,6 @@ impl Access {
         }
     }
 
-    /// Whether a packet is for it.
     pub(crate) fn receives(&self, packet: &PacketIn) -> bool {
         let Some(config) = &self.config else {
             return true;
@@ -159,7 +153,7 @@ impl Access {
             })
     }
 
-    /// It sends packets.
+    /// Refuses packet-outs that the role config does not allow.
     pub(crate) fn expect_packet_out(&self) -> EntityResult {
         let sends = self.config.as_ref();
         self.expect_allowed(
@@ -168,7 +162,7 @@ impl Access {
         )
     }
 
-    /// It sets pipelines.
+    /// Refuses pipelines that the role config does not allow.
     pub(crate) fn expect_pipeline(&self) -> EntityResult {
         let sets = self.config.as_ref();
         self.expect_allowed(
@@ -188,7 +182,7 @@ impl Access {
     }
 }
 
-/// The object of the P4Info that an entity is of; none of what has no id there, or no id at all.
+/// The P4Info id of an entity's object. `None` if the object has no id in the P4Info, or the entity gives none.
 pub(crate) fn object(entity: &Kind) -> Option<u32> {
     let of_table = |entry: &Option<TableEntry>| entry.as_ref().map_or(0, |entry| entry.table_id);
     let id = match entity {

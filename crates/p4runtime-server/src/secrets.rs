@@ -1,5 +1,5 @@
-//! Fields of keys that no reader is given (`@secret`): what an `exact` field is to be is read as zero, the others as if
-//! any value would do. [`control::Reading`] hides arguments and registers.
+//! Hides secret key fields (`@secret`) from readers: an `exact` field reads as zero, other kinds of match as if
+//! omitted (any value matches). [`control::Reading`] hides arguments and registers.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType};
@@ -8,8 +8,8 @@ use p4runtime_proto::p4::v1::{Action, Entity, TableAction, TableEntry};
 
 use crate::pipeline::{Pipeline, Table};
 
-/// The object that holds an entity with a secret in it, for people. Constant entries have none: they are the program's
-/// text. A cell of zero is as it was made.
+/// Names the object, for people, that holds an entity with a secret. Constant entries hold none, since they are the
+/// program's text; nor does a cell of zero, which is its initial value.
 pub(crate) fn holder(pipeline: &Pipeline, entity: &Entity) -> Option<String> {
     match entity.entity.as_ref()? {
         Kind::TableEntry(entry) if !entry.is_const => {
@@ -35,7 +35,7 @@ pub(crate) fn holder(pipeline: &Pipeline, entity: &Entity) -> Option<String> {
     }
 }
 
-/// Every action that an entry calls by itself.
+/// The actions that an entry calls directly, not through an action profile.
 fn calls(action: &TableAction) -> impl Iterator<Item = &Action> {
     let (one, set) = match &action.r#type {
         Some(ActionType::Action(call)) => (Some(call), None),
@@ -47,7 +47,6 @@ fn calls(action: &TableAction) -> impl Iterator<Item = &Action> {
         .chain(of_set.filter_map(|it| it.action.as_ref()))
 }
 
-/// Whether any parameter of an action is secret.
 fn is_in(pipeline: &Pipeline, call: &Action) -> bool {
     let mut tables = pipeline.tables();
     let action = tables.find_map(|table| table.action(call.action_id));
@@ -55,7 +54,7 @@ fn is_in(pipeline: &Pipeline, call: &Action) -> bool {
     info.is_some_and(|info| info.params.iter().any(|param| param.is_secret))
 }
 
-/// Hides what an entity that is read has of secret fields.
+/// Hides the secret key fields of an entity.
 pub(crate) fn hide_key(pipeline: &Pipeline, kind: &mut Kind) {
     let entry = match kind {
         Kind::TableEntry(entry) => Some(entry),
@@ -69,7 +68,7 @@ pub(crate) fn hide_key(pipeline: &Pipeline, kind: &mut Kind) {
     }
 }
 
-/// The same of an entry of this table.
+/// Hides the secret key fields of an entry of `table`.
 pub(crate) fn hide(table: &Table, entry: &mut TableEntry) {
     if !table.fields.iter().any(|field| field.is_secret) {
         return;

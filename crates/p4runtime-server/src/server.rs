@@ -44,53 +44,49 @@ pub struct Server {
     tls: Option<Arc<tls::Server>>,
 }
 
-/// Why a pipeline could not be set from this process.
 #[derive(Debug, thiserror::Error)]
 pub enum SetPipelineError {
-    /// P4Info and device config do not fit each other, or are none.
+    /// P4Info or device config is invalid, or they do not fit each other.
     #[error(transparent)]
     Invalid(#[from] PipelineError),
-    /// Nothing runs the switch any more.
     #[error("the switch has stopped")]
     Stopped,
 }
 
-/// What the switch sends to controllers.
+/// The queues from the switch to controllers.
 struct Told {
     packet_ins: Receiver<PacketInFrame>,
     idle_timeouts: Receiver<IdleTimeoutNotice>,
     digests: Receiver<DigestNotice>,
 }
 
-/// A pipeline that a store has kept, and what was written to it.
+/// A stored pipeline and the writes that followed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
-    /// As [`control::Origin::config`] gave it.
+    /// As [`control::Origin::config`] returned it.
     pub config: Vec<u8>,
-    /// As [`control::Origin::learned`] gave it; empty is nothing.
+    /// As [`control::Origin::learned`] returned it. May be empty.
     pub learned: Vec<u8>,
-    /// In an order in which they can be carried out.
+    /// In an order in which they can be applied.
     pub operations: Vec<Operation>,
 }
 
-/// Why a stored pipeline could not be set again.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// It is none any more.
+    /// This version does not accept the stored pipeline any more.
     #[error(transparent)]
     Invalid(#[from] PipelineError),
-    /// The switch has stopped, or refuses what it took before.
+    /// The switch has stopped, or refuses an operation that it once accepted.
     #[error(transparent)]
     Refused(#[from] control::Error),
 }
 
 impl Server {
-    /// A server of a device, which other protocols may serve too.
+    /// Serves a device, which other protocols may serve too.
     pub fn new(config: ServerConfig, device: Arc<control::Device>) -> Self {
         Self::with_limits(config, ServerLimits::default(), device)
     }
 
-    /// The same with other limits.
     pub fn with_limits(
         config: ServerConfig,
         limits: ServerLimits,
@@ -102,7 +98,7 @@ impl Server {
         }
     }
 
-    /// The same over TLS only.
+    /// Serves TLS connections only, unless `tls` is `None`.
     #[must_use]
     pub fn with_tls(mut self, tls: Option<tls::Server>) -> Self {
         self.tls = tls.map(Arc::new);
@@ -112,25 +108,22 @@ impl Server {
         self
     }
 
-    /// The device that it serves.
     pub fn device(&self) -> &Arc<control::Device> {
         &self.device.control
     }
 
-    /// Bytes of requests, and of answers to Reads, that are held for clients now.
+    /// Bytes held now: of requests, and of answers to Reads.
     pub fn bytes_held(&self) -> (usize, usize) {
         (self.device.requests.n_held(), self.device.answers.n_held())
     }
 
-    /// Packet-ins, digests and notices of idle entries that reached no controller, by every reason there is.
+    /// Packet-ins, digests and idle timeouts that reached no controller, by reason.
     pub fn controller_drops(&self) -> [(&'static str, u64); CONTROLLER_DROPS.len()] {
         self.device.controller_drops()
     }
 
-    /// Sets the pipeline as a switch does that is started with a program: as `VERIFY_AND_COMMIT`,
-    /// without a controller and without a cookie. `device_config` is BMv2 JSON.
-    ///
-    /// Resolves when the switch's thread has done it.
+    /// Sets the pipeline like a switch that is started with a program: as `VERIFY_AND_COMMIT`, without a controller
+    /// and without a cookie. `device_config` is BMv2 JSON. Resolves when the switch's thread is done.
     ///
     /// # Errors
     /// P4Info and device config do not fit each other, or the switch has stopped.
@@ -153,10 +146,10 @@ impl Server {
         set.map_err(|_| SetPipelineError::Stopped)
     }
 
-    /// Sets the pipeline that forwards again, with what was written to it, before anybody else has a turn.
+    /// Restores the committed pipeline and its entries, before any other call.
     ///
     /// # Errors
-    /// This switch does not take it; nothing says how much was written then.
+    /// The switch refuses the pipeline or an operation. In this case some of the operations may have been applied.
     pub async fn restore(&self, stored: Stored) -> Result<(), RestoreError> {
         let (checked, operations) = self.read_stored(stored)?;
         let call = |turn: Turn| async move {
@@ -167,7 +160,7 @@ impl Server {
         Ok(set.and_then(|set| set)?)
     }
 
-    /// Saves a pipeline again, which waits for its commit, with what was written to it.
+    /// Restores a saved pipeline, not yet committed, and its entries.
     ///
     /// # Errors
     /// As [`Server::restore`].
@@ -190,20 +183,18 @@ impl Server {
         Ok((checked, stored.operations))
     }
 
-    /// Applies a batch as a switch does that is started with entries: device id, role and
-    /// election id are not looked at.
+    /// Applies a batch like a switch that is started with entries: ignores device id, role and election id.
     ///
     /// # Errors
-    /// There is no pipeline, the switch has stopped, or at least one update failed; the others
-    /// are applied.
+    /// There is no pipeline, the switch has stopped, or at least one update failed; the others are applied.
     pub async fn write(&self, request: &WriteRequest) -> Result<(), WriteError> {
         self.device.write(request.clone(), None).await
     }
 
-    /// As [`Server::serve`], with another gRPC service on the same listener, under the same bounds.
+    /// As [`Server::serve`], with another gRPC service on the same listener, under the same limits.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Server::serve`].
     pub fn serve_beside<S>(
         self,
         service: S,
@@ -231,9 +222,9 @@ impl Server {
         }
     }
 
-    /// Serves `p4.v1.P4Runtime` and `reprise.v1.Switch` until `shutdown` resolves; then streams
-    /// are ended, and calls that have begun are finished. What the switch sends to controllers is taken, and
-    /// counted where there is none, from this call on, not from when the future is first polled.
+    /// Serves `p4.v1.P4Runtime` and `reprise.v1.Switch` until `shutdown` resolves. Then it ends streams and finishes
+    /// calls in progress. The server receives packet-ins, digests and idle timeouts from this call on, not from the
+    /// future's first poll, and counts those that no controller takes.
     ///
     /// # Errors
     /// The transport failed.

@@ -36,8 +36,9 @@ use crate::secrets;
 
 type Message = Result<StreamMessageResponse, Status>;
 
-/// The messages to one controller. Packet-ins, idle timeouts and lists of digests are bounded, and some may be lost.
-/// Other messages are never lost; if the controller leaves too many of them unread, no more of its requests are read.
+/// Sends messages to one controller. Packet-ins, idle timeouts and digest lists have bounded queues and may be lost.
+/// Other messages are never lost; if the controller leaves too many of them unread, the server stops reading its
+/// requests.
 #[derive(Clone)]
 pub(crate) struct StreamSender {
     messages: UnboundedSender<Message>,
@@ -45,7 +46,7 @@ pub(crate) struct StreamSender {
     others: Arc<Others>,
 }
 
-/// Messages that wait for the controller, of the kinds of which some may be lost.
+/// The number of messages, of the kinds that may be lost, that wait for the controller.
 #[derive(Default)]
 struct Waiting {
     packets: AtomicUsize,
@@ -54,7 +55,6 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// The number of those of a message's kind.
     fn of(&self, update: &Update) -> Option<&AtomicUsize> {
         match update {
             Update::Packet(_) => Some(&self.packets),
@@ -65,15 +65,14 @@ impl Waiting {
     }
 }
 
-/// Answers and errors that wait for the controller.
 #[derive(Default)]
 struct Others {
     n_waiting: AtomicUsize,
-    /// One was read, or nobody reads any more.
+    /// Notified when a message was read, and when the receiver is dropped.
     read: tokio::sync::Notify,
 }
 
-/// What the controller reads.
+/// The controller's end.
 pub(crate) struct StreamReceiver {
     messages: UnboundedReceiver<Message>,
     waiting: Arc<Waiting>,
@@ -102,18 +101,18 @@ impl StreamSender {
         self.send(Ok(Update::Arbitration(update)));
     }
 
-    /// Whether the packet was taken; a controller that reads too slowly loses it.
+    /// False if the queue is full and the packet is lost: the controller reads too slowly.
     pub(crate) fn packet_in(&self, packet: PacketIn) -> bool {
         self.try_send(Update::Packet(packet), PACKET_IN_QUEUE_MAX)
     }
 
-    /// Whether it was taken; a controller that reads too slowly loses it.
+    /// False if the queue is full and the notification is lost.
     fn idle_timeout(&self, notification: IdleTimeoutNotification) -> bool {
         let update = Update::IdleTimeoutNotification(notification);
         self.try_send(update, IDLE_TIMEOUT_QUEUE_MAX)
     }
 
-    /// Whether it was taken; a controller that reads too slowly loses it.
+    /// False if the queue is full and the list is lost.
     fn digest_list(&self, list: DigestList) -> bool {
         self.try_send(Update::Digest(list), DIGEST_LISTS_QUEUE_MAX)
     }
@@ -142,7 +141,7 @@ impl StreamSender {
         self.send(Err(status));
     }
 
-    /// Waits until not too much waits for the controller.
+    /// Waits until fewer than `UNREAD_MESSAGES_MAX` answers and errors are unread.
     async fn room(&self) {
         let Others { n_waiting, read } = &*self.others;
         while n_waiting.load(Ordering::Relaxed) >= UNREAD_MESSAGES_MAX && !self.messages.is_closed()
@@ -151,7 +150,7 @@ impl StreamSender {
         }
     }
 
-    /// A receiver that is gone means a stream that is about to be removed.
+    /// Ignores a missing receiver: the stream is about to be removed.
     fn send(&self, update: Result<Update, Status>) {
         let message = update.map(|update| StreamMessageResponse {
             update: Some(update),
@@ -196,7 +195,7 @@ fn is_other(message: &Message) -> bool {
     update.is_none_or(|update| Waiting::default().of(update).is_none())
 }
 
-/// Serves one stream until it ends on either side; then its controller is no longer live.
+/// Serves one stream until either side ends it; then its controller is no longer live.
 pub(crate) async fn serve_stream(
     device: Arc<Device>,
     mut requests: Streaming<StreamMessageRequest>,
@@ -207,8 +206,8 @@ pub(crate) async fn serve_stream(
         biased;
         () = device.shutdown_begun() => Err(Status::unavailable("the switch stops")),
         end = handle_requests(&device, client, &mut requests, &sender) => end,
-        // The controller is gone. A request of its own that waits for its turn would hide that; those that need
-        // not wait are done before this is looked at.
+        // The controller is gone. `handle_requests` does not notice while a request waits for the rate limit
+        // or a permit. Requests that need no waiting are done before this branch, because the select is biased.
         () = sender.messages.closed() => Ok(()),
     };
     lock(&device.arbitration).remove(client);
@@ -233,7 +232,7 @@ async fn handle_requests(
                 arbitrate(device, client, &update, sender)?;
             }
             Some(RequestUpdate::Packet(packet)) => {
-                // Further ones wait with the controller.
+                // Without a permit, further packet-outs wait at the controller.
                 let Ok(turn) = Arc::clone(&device.packet_outs).acquire_owned().await else {
                     return Err(Status::unavailable("the switch stops"));
                 };
@@ -279,8 +278,8 @@ fn arbitrate(
                 arbitration.notify_role_of(client, true);
                 drop(arbitration);
                 lock(&device.digest_lists).forget_told();
-                // Work runs in the order of submission: when this runs, the former primary's
-                // writes have ended.
+                // Work runs in the order of submission: when this closure runs, the former primary's writes have
+                // ended.
                 let device_there = Arc::clone(device);
                 device
                     .control
@@ -303,7 +302,7 @@ fn packet_out(
     sender: &StreamSender,
     turn: OwnedSemaphorePermit,
 ) -> EntityResult {
-    // Held while submitting: a former primary's packets go before its successor is told.
+    // Held while submitting: a former primary's packets precede the notice to its successor.
     let arbitration = lock(&device.arbitration);
     match arbitration.primary_access(client) {
         Some(access) => access.expect_packet_out()?,
@@ -349,7 +348,7 @@ fn digest_ack(device: &Device, client: ClientId, ack: &DigestListAck) -> EntityR
     Ok(())
 }
 
-/// Tells the primaries of digests, in lists, as they have asked to be told; what cannot be told is counted.
+/// Sends digests to the primaries, in lists as configured, and counts those that it cannot send.
 pub(crate) async fn serve_digests(device: Arc<Device>, mut notices: Receiver<DigestNotice>) {
     loop {
         let due = lock(&device.digest_lists).next_due();
@@ -365,13 +364,13 @@ pub(crate) async fn serve_digests(device: Arc<Device>, mut notices: Receiver<Dig
                 None => return,
             },
             () = wait => send_due_digests(&device),
-            // How they are told may be another way now.
+            // A digest's configuration may have changed.
             () = device.digests_changed.notified() => drop(follow_digests(&device)),
         }
     }
 }
 
-/// The kinds of digests of which somebody wants to be told, as the pipeline that forwards has them.
+/// Copies the committed pipeline's digest configuration into the lists.
 fn follow_digests(device: &Device) -> Option<Target> {
     let target = device.committed()?;
     let wanted = target.device.digests();
@@ -443,15 +442,14 @@ fn send_digests(device: &Device, target: &Target, list: List) {
     }
 }
 
-/// What became of a message for primaries.
 enum Sent {
     Taken,
     NoPrimary,
-    /// One that should have it reads too slowly.
+    /// At least one of them reads too slowly.
     Lost,
 }
 
-/// Sends a message to the primaries that should have it. A primary that does not take it does not keep it from the
+/// Sends a message to every primary for which `send` is not `None`. A primary whose queue is full does not affect the
 /// others.
 fn to_primaries(device: &Device, send: impl Fn(&Access, &StreamSender) -> Option<bool>) -> Sent {
     let arbitration = lock(&device.arbitration);
@@ -464,8 +462,7 @@ fn to_primaries(device: &Device, send: impl Fn(&Access, &StreamSender) -> Option
     }
 }
 
-/// Gives every packet-in to the primary, as long as the switch runs; what nobody can take is
-/// counted.
+/// Sends every packet-in to the primary, as long as the switch runs, and counts packet-ins that it cannot send.
 pub(crate) async fn serve_packet_in(device: Arc<Device>, mut frames: Receiver<PacketInFrame>) {
     while let Some(frame) = frames.recv().await {
         packet_in(&device, &frame);
@@ -504,7 +501,7 @@ fn packet_in(device: &Device, packet: &PacketInFrame) {
     }
 }
 
-/// Tells the primary of idle entries; what cannot be told is counted.
+/// Notifies the primary of idle entries, and counts the notifications that it cannot send.
 pub(crate) async fn serve_idle_timeouts(
     device: Arc<Device>,
     mut notices: Receiver<IdleTimeoutNotice>,
@@ -543,7 +540,7 @@ fn idle_timeout(device: &Device, notice: &IdleTimeoutNotice) {
     }
 }
 
-/// The time of day, as notifications carry it; 1970 for a clock that is wrong by so much.
+/// The time stamp of notifications. 0 if the clock is before 1970.
 fn unix_nanoseconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.unwrap_or_default().as_nanos();

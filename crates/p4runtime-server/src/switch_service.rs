@@ -1,4 +1,4 @@
-//! `reprise.v1.Switch`: drain, counters and the process's own number.
+//! `reprise.v1.Switch`: drain, counters and the process's instance number.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,6 @@ use crate::error::EntityError;
 use crate::limits::DRAIN_ANSWER_MARGIN_MS;
 use crate::p4runtime_service::expect_device;
 
-/// The service.
 pub(crate) struct SwitchService(pub(crate) Arc<Device>);
 
 #[tonic::async_trait]
@@ -64,7 +63,7 @@ impl Switch for SwitchService {
     }
 }
 
-/// Comes a little before the call's deadline; never, if it has none.
+/// Resolves shortly before the call's deadline; never, if it has none.
 fn answer_within<T>(request: &Request<T>) -> impl Future<Output = ()> + Send + use<T> {
     let timeout = request
         .metadata()
@@ -82,7 +81,7 @@ fn answer_within<T>(request: &Request<T>) -> impl Future<Output = ()> + Send + u
     }
 }
 
-/// The gRPC header: up to eight digits and a unit.
+/// Parses `grpc-timeout`: up to eight digits and a unit.
 fn parse_timeout(value: &str) -> Option<Duration> {
     let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
     let count: u64 = digits.parse().ok()?;
@@ -97,7 +96,7 @@ fn parse_timeout(value: &str) -> Option<Duration> {
     }
 }
 
-/// Each worker's part is one consistent view.
+/// Each worker's part of `counted` is one consistent view.
 fn to_proto(mut counted: Counted) -> GetCountersResponse {
     let counters = &counted.counters;
     let ports = counters.ports().map(|(id, port)| {
@@ -149,7 +148,7 @@ fn to_proto(mut counted: Counted) -> GetCountersResponse {
             to_cpu: counters.to_cpu,
             inside: counted.inside,
         }),
-        // The number of cores, about.
+        // About the number of cores, so it fits.
         workers: u32::try_from(counted.n_workers).unwrap_or(u32::MAX),
         latencies: latencies(counted.latencies.report()),
     }

@@ -2,10 +2,10 @@
 //!
 //!     cargo run --release -p packet-io --example fanout_by_hand -- afxdp:v1 v0 64 3
 //!
-//! The first interface gets the loop. The second one, its veth peer, sends 1,400-byte frames and counts the
-//! copies that come back; it keeps some hundred copies on their way. The last number is seconds. Both spin,
-//! so this takes two cores. Prints copies a second, and the loop's time for a copy: the best one turn in a
-//! hundred and the median, which a busy machine disturbs less.
+//! The first interface gets the loop. The second one, its veth peer, sends 1,400-byte frames and counts the copies that
+//! come back; it keeps some hundred copies on their way. The last number is seconds. Both spin, so this takes two
+//! cores. Prints copies per second, and the loop's time per copy: the first percentile of its iterations, and the
+//! median, which a busy machine disturbs less.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,13 +18,13 @@ use packet_io::{
 
 const FRAME_BYTES: usize = 1400;
 
-/// Bytes of a copy that are its own: Ethernet, IPv4 and UDP headers.
+/// Bytes of a copy that belong to it alone: Ethernet, IPv4 and UDP headers.
 const HEAD_BYTES: usize = 42;
 
 /// Copies on their way at once.
 const WINDOW_COPIES: usize = 256;
 
-/// Copies that have not come after that long are lost.
+/// Copies that have not come after this time are lost.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 fn open(name: &str) -> Result<Box<dyn Port>, PortError> {
@@ -41,11 +41,11 @@ fn open(name: &str) -> Result<Box<dyn Port>, PortError> {
     }
 }
 
-/// Turns whose time is kept.
+/// Iterations whose time is kept.
 const TURNS: usize = 100_000;
 
-/// Sends every frame back `n_copies` times, its addresses swapped, until told to stop. Returns the
-/// nanoseconds that a copy took, of each turn.
+/// Sends every frame back `n_copies` times, with its addresses swapped, until `stop`. Returns the nanoseconds per copy
+/// of each iteration.
 fn fan_out(port: &mut dyn Port, n_copies: usize, stop: &AtomicBool) -> Result<Vec<u64>, PortError> {
     let mut frames: Vec<Vec<u8>> = Vec::new();
     let mut turns = Vec::with_capacity(TURNS);
@@ -77,7 +77,7 @@ fn fan_out(port: &mut dyn Port, n_copies: usize, stop: &AtomicBool) -> Result<Ve
     Ok(turns)
 }
 
-/// Keeps a window of copies on its way; returns how many came and how long it took.
+/// Keeps a window of copies on its way. Returns how many came and how long it took.
 fn load(
     port: &mut dyn Port,
     n_copies: usize,

@@ -10,10 +10,9 @@
 //! frame that does not fit a slot comes through the socket's queue (`PACKET_COPY_THRESH`), in the
 //! ring's order.
 //!
-//! A second socket sends. It is bound to protocol 0, so it receives nothing, and errors of one
-//! direction do not appear in the other. A port that takes what others send out by its interface
-//! ([`AfPacketConfig::takes_outgoing`]) sends by the socket that receives: the kernel gives a
-//! socket every frame that leaves but its own.
+//! A second socket sends. It is bound to protocol 0, so it receives nothing, and errors of one direction do not appear
+//! in the other. A port that receives what others send out by its interface ([`AfPacketConfig::takes_outgoing`]) sends
+//! by its receiving socket, because the kernel gives a socket every outgoing frame but its own.
 
 mod ring;
 pub(crate) mod socket;
@@ -35,12 +34,10 @@ use crate::sending::{self, Patience};
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
 
-/// The options of an AF_PACKET port.
 #[derive(Clone, Copy, Debug)]
 pub struct AfPacketConfig {
-    /// Frames that the kernel keeps while the switch does not run, at least.
+    /// Minimum frames that the kernel buffers while the switch does not run.
     pub rx_ring_slots: usize,
-    /// How frames leave.
     pub way_out: WayOut,
     /// Whether frames that others on this host send out by the interface are received too, as by
     /// BMv2.
@@ -57,19 +54,16 @@ impl Default for AfPacketConfig {
     }
 }
 
-/// How frames leave by an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WayOut {
     /// Straight to the driver: a queueing discipline would only add a lock and a queue that drops.
     #[default]
     Driver,
-    /// Through the interface's queueing discipline, as the host's own frames do: `tc` acts on them. Where it
-    /// sends slower than frames come, the socket's buffer fills, of the size that the kernel gives
-    /// (`net.core.wmem_default`), and the port is full ([`Port::is_full`]).
+    /// Through the interface's queueing discipline, like the host's own frames: `tc` acts on them. If it sends slower
+    /// than frames come, the socket's buffer (`net.core.wmem_default`) fills, and the port is full ([`Port::is_full`]).
     Discipline,
 }
 
-/// A port on a Linux network interface.
 pub struct AfPacketPort {
     name: String,
     index: i32,
@@ -80,21 +74,21 @@ pub struct AfPacketPort {
     tx_queue: TxBatch,
     pace: TxPace,
     super_frame: Vec<u8>,
-    /// Calls of `receive` in a row that found nothing.
+    /// Consecutive calls of `receive` that found nothing.
     n_empty: u32,
     patience: Patience,
     way_out: WayOut,
     outgoing: Outgoing,
-    /// The socket has no room for what is in the queue.
+    /// Whether the socket has no room for the queue.
     is_full: bool,
     statistics: PortStatistics,
     lock: Arc<InterfaceLock>,
 }
 
-/// What is done with a frame that somebody on this host sends out by the interface.
+/// What happens to a frame that somebody on this host sends out by the interface.
 enum Outgoing {
     Taken,
-    /// The first tells this, if it is set.
+    /// The first such frame calls this, if it is set.
     Ignored(Option<Box<dyn FnOnce() + Send>>),
 }
 
@@ -111,8 +105,8 @@ impl AfPacketPort {
         AfPacketPort::open_one(&interface, config, None)
     }
 
-    /// Takes an interface as `n_ports` ports, one a worker: the kernel gives each flow (addresses,
-    /// protocol and ports of a packet, whichever way it goes) to one of them.
+    /// Takes an interface as `n_ports` ports, one per worker: the kernel assigns each flow (addresses, protocol and
+    /// ports of a packet, in either direction) to one of them.
     ///
     /// # Errors
     /// As [`AfPacketPort::open`].
@@ -124,7 +118,7 @@ impl AfPacketPort {
         if n_ports == 1 {
             return Ok(vec![AfPacketPort::open(name, config)?]);
         }
-        // Looked up once: all are on one interface, also where another takes its name meanwhile.
+        // Looked up once: all ports are on one interface, even if another takes its name meanwhile.
         let interface = Interface::find(name)?;
         interface.check_usable()?;
         let mut ports: Vec<AfPacketPort> = Vec::with_capacity(n_ports);
@@ -144,7 +138,7 @@ impl AfPacketPort {
         Ok(ports)
     }
 
-    /// With a lock, the port is one of several, and gets no frame before they share them.
+    /// With a lock, the port is one of several, and gets no frame before they share flows.
     fn open_one(
         interface: &Interface,
         config: AfPacketConfig,
@@ -178,7 +172,7 @@ impl AfPacketPort {
             .map_err(system("set up the receive ring"))?;
         set_up_sending(tx.as_fd(), interface, config).map_err(system("set up sending"))?;
         let (outgoing, tx_queue) = match config.takes_outgoing {
-            // What that socket sends begins as what it receives.
+            // This socket expects a virtio header from us, too.
             true => (Outgoing::Taken, TxBatch::with_header(VIRTIO_HEADER_BYTES)),
             false => (Outgoing::Ignored(None), TxBatch::new()),
         };
@@ -206,17 +200,17 @@ impl AfPacketPort {
         self.ring.frame_bytes_max()
     }
 
-    /// Calls this when somebody on this host first sends a frame out by the interface, which is not received: whoever
-    /// sends it most likely takes this end of a cable for the other. The kernel's own and other protocols' announcements
-    /// to multicast addresses do not count.
+    /// Sets a callback for the first frame that somebody on this host sends out by the interface. The port does not
+    /// receive such frames; their sender most likely takes this end of a cable for the other. Announcements to
+    /// multicast addresses, by the kernel and other protocols, do not count.
     pub fn on_first_outgoing(&mut self, tell: impl FnOnce() + Send + 'static) {
         if let Outgoing::Ignored(told) = &mut self.outgoing {
             *told = Some(Box::new(tell));
         }
     }
 
-    /// The kernel reports a POLLERR again and again until its error is taken. A spinning switch
-    /// asks for frames without having been woken, so it checks for an error only once in a while.
+    /// Takes the socket's error once in a while: until then the kernel reports POLLERR again and again. Not on every
+    /// call, because a spinning switch makes many.
     fn note_nothing_came(&mut self) {
         let is_due = self.n_empty.is_multiple_of(EMPTY_RECEIVES_PER_ERROR_CHECK);
         self.n_empty = self.n_empty.wrapping_add(1);
@@ -312,7 +306,7 @@ impl Port for AfPacketPort {
 
     fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
         if self.is_full && self.tx_queue.is_full() {
-            // The switch was told, and went on.
+            // The port reported that it is full, and the switch went on.
             self.statistics.tx_no_room += 1;
             return Ok(());
         }
@@ -350,7 +344,7 @@ impl Port for AfPacketPort {
     }
 
     fn abandon(&mut self) -> PortStatistics {
-        // Every one is refused, and counted so.
+        // The kernel refuses every frame, and each is counted.
         self.send_queue();
         self.statistics.tx_no_room += self.tx_queue.len() as u64;
         self.tx_queue.clear();
@@ -366,14 +360,14 @@ impl Port for AfPacketPort {
     }
 }
 
-/// Notes the first frame that is sent on purpose, and has the kernel bring no more.
+/// Reports the first outgoing frame that is no announcement, and has the kernel filter out the others.
 fn ignore_outgoing(
     fd: BorrowedFd<'_>,
     slot: &Slot<'_>,
     tell: &mut Option<Box<dyn FnOnce() + Send>>,
 ) {
     if slot.status & libc::TP_STATUS_COPY != 0 {
-        // Its copy is the next in the socket's queue; too long for a slot, only its place matters.
+        // The frame was too long for a slot: its copy is the next in the socket's queue and must be removed.
         let _ = socket::receive_message(fd, &mut []);
     }
     let destination = slot.buffer.get(VLAN_TAG_BYTES..).unwrap_or_default();
@@ -385,7 +379,7 @@ fn ignore_outgoing(
     if is_announcement {
         return;
     }
-    // A filter that is refused leaves it to this function.
+    // If the kernel refuses the filter, this function ignores the frames.
     let _ = socket::ignore_outgoing(fd);
     if let Some(tell) = tell.take() {
         tell();
@@ -401,11 +395,11 @@ fn set_up_receiving(
     socket::set_packet_option(fd, libc::PACKET_VNET_HDR, &on)?;
     socket::set_packet_option(fd, libc::PACKET_COPY_THRESH, &on)?;
     match config.takes_outgoing {
-        // It is the socket that sends, too.
+        // The socket also sends; `set_up_sending` sees to its send buffer.
         true => crate::socket::set_receive_buffer(fd, SOCKET_BUFFER_BYTES)?,
         false => crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?,
     }
-    // Two tags beside the header: the outer one is stripped into the metadata, the inner is not.
+    // Room for two tags: the kernel moves the outer one into the metadata, but not the inner one.
     let frame_bytes_max = interface.frame_bytes_max() + 2 * VLAN_TAG_BYTES;
     let ring = RxRing::map(fd, config.rx_ring_slots, frame_bytes_max)?;
     socket::set_promiscuous(fd, interface.index)?;
@@ -424,13 +418,13 @@ fn set_up_sending(
         crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
     }
     match config.takes_outgoing {
-        // It is bound to receive.
+        // It is already bound, to receive.
         true => Ok(()),
         false => socket::bind(fd, 0, interface.index),
     }
 }
 
-/// Finishes frames and hands them on.
+/// Finishes frames and hands them to the caller.
 struct Taker<'a> {
     statistics: &'a mut PortStatistics,
     take: &'a mut dyn FnMut(&[u8]),
@@ -446,7 +440,7 @@ impl Taker<'_> {
         self.take_buffer(slot.buffer, &header, vlan_tag(&slot));
     }
 
-    /// A frame that did not fit its slot: it is in the socket's queue, behind a virtio header.
+    /// Takes a frame that did not fit its slot: it is in the socket's queue, after a virtio header.
     fn take_queued(&mut self, fd: BorrowedFd<'_>, slot: &Slot<'_>, super_frame: &mut Vec<u8>) {
         super_frame.resize(MAX_SUPER_FRAME_BYTES, 0);
         let Ok(len) = socket::receive_message(fd, super_frame) else {
@@ -467,7 +461,7 @@ impl Taker<'_> {
         self.take_buffer(buffer, &header, vlan_tag(slot));
     }
 
-    /// `buffer`: room for a VLAN tag, then the frame.
+    /// `buffer` has room for a VLAN tag, then the frame.
     fn take_buffer(&mut self, buffer: &mut [u8], header: &VirtioHeader, tag: Option<(u16, u16)>) {
         let frame = &mut buffer[VLAN_TAG_BYTES..];
         if frame.len() < MIN_FRAME_BYTES {
@@ -486,7 +480,7 @@ impl Taker<'_> {
             return;
         }
         if let Some((start, offset)) = header.unfinished_checksum() {
-            // False only if the field is outside the frame, which no sender's kernel says of it.
+            // False only if the field is outside the frame, which no sender's kernel reports.
             offload::complete_checksum(frame, start, offset);
         }
         self.hand_over(buffer, tag);
@@ -505,7 +499,7 @@ impl Taker<'_> {
     }
 }
 
-/// The tag that the kernel took out of the frame: TPID and TCI.
+/// The tag that the kernel removed from the frame: TPID and TCI.
 fn vlan_tag(slot: &Slot<'_>) -> Option<(u16, u16)> {
     let is_valid = |flag| slot.status & flag != 0;
     let tpid = if is_valid(libc::TP_STATUS_VLAN_TPID_VALID) {
@@ -516,7 +510,7 @@ fn vlan_tag(slot: &Slot<'_>) -> Option<(u16, u16)> {
     is_valid(libc::TP_STATUS_VLAN_VALID).then_some((tpid, slot.vlan_tci))
 }
 
-/// The fields of `struct virtio_net_hdr` of a frame (`linux/virtio_net.h`; native byte order).
+/// The fields of a frame's `struct virtio_net_hdr` (`linux/virtio_net.h`; native byte order).
 struct VirtioHeader {
     flags: u8,
     gso_type: u8,
@@ -547,8 +541,8 @@ impl VirtioHeader {
         self.gso_type != 0
     }
 
-    /// `None`: of a kind that we do not cut, or without the offset of its transport header, which
-    /// the kernel gives for every super-frame as its checksum is never finished.
+    /// `None` for a kind that the port does not cut, or without the offset of the transport header. The kernel reports
+    /// the offset for every super-frame, as their checksums are never finished.
     fn segmentation(&self) -> Option<Segmentation> {
         let transport = match self.gso_type {
             Self::GSO_TCPV4 | Self::GSO_TCPV6 => Transport::Tcp,
@@ -563,7 +557,7 @@ impl VirtioHeader {
         })
     }
 
-    /// Where the checksum begins and where in that its field is.
+    /// Where the checksummed bytes begin, and the offset of the checksum in them.
     fn unfinished_checksum(&self) -> Option<(usize, usize)> {
         let place = (
             usize::from(self.checksum_start),

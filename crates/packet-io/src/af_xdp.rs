@@ -6,11 +6,10 @@
 //! between card and socket. The interface has its program as long as the port lives: the kernel detaches it
 //! when the process ends, however it ends.
 //!
-//! XDP does not report checksums that a sender on this machine left to a card. Behind an interface that is
-//! software (veth, tap, virtio) the port recognises and finishes such a checksum
-//! ([`offload::complete_begun_checksum`]); a card's frames came over a wire and stay unchanged. XDP does not
-//! see a VLAN tag that the sender or the card keeps beside the frame, and a super-frame does not fit in
-//! generic mode: those offloads must be off (docs/ports.md).
+//! XDP does not report checksums that a sender on this machine left to a card. Behind a software interface (veth, tap,
+//! virtio) the port recognises and finishes such a checksum ([`offload::complete_begun_checksum`]); a card's frames
+//! came over a wire and stay unchanged. XDP does not see a VLAN tag that the sender or the card keeps beside the frame,
+//! and a super-frame does not fit in generic mode: those offloads must be off (docs/ports.md).
 //!
 //! The first queue's socket sends.
 
@@ -49,21 +48,19 @@ use queue::{Piece, Queue, QueueConfig};
 /// The frames that the XDP program takes from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// The packet's destination address.
     pub address: IpAddr,
-    /// The datagram's destination port; `None`: every packet to the address.
+    /// `None`: every packet to the address.
     pub udp_port: Option<u16>,
 }
 
-/// The options of an AF_XDP port.
 #[derive(Clone, Debug)]
 pub struct AfXdpConfig {
-    /// Frames that the kernel keeps for each queue while the switch does not run, at least.
+    /// Minimum frames that the kernel buffers for each queue while the switch does not run.
     pub rx_ring_slots: usize,
-    /// The switch's destinations; empty: every frame.
+    /// The switch's destinations; if empty, the port takes every frame.
     pub destinations: Vec<Destination>,
-    /// A folder of a BPF file system, where a program that forwards in the kernel can be kept beyond the process
-    /// ([`XdpInterface::keep`]), and one that was is taken over.
+    /// A folder of a BPF file system. A program that forwards in the kernel can be kept there beyond the process
+    /// ([`XdpInterface::keep`]), and a kept one is taken over.
     pub kept: Option<PathBuf>,
 }
 
@@ -77,14 +74,13 @@ impl Default for AfXdpConfig {
     }
 }
 
-/// How an AF_XDP port came to be open.
+/// The mode of an open AF_XDP port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AfXdpMode {
-    /// The program runs in the driver, not on the kernel's own packet.
+    /// Whether the program runs in the driver, not on the kernel's own packet.
     pub is_native: bool,
-    /// Frames are not copied between card and socket.
+    /// Whether frames are not copied between card and socket.
     pub is_zero_copy: bool,
-    /// Receive queues that the port has.
     pub n_queues: usize,
 }
 
@@ -105,26 +101,26 @@ impl fmt::Display for AfXdpMode {
 pub struct AfXdpPort {
     name: String,
     index: i32,
-    /// The program stays until the last port of the interface is gone.
+    /// The program stays attached until the last port of the interface is gone.
     attached: Arc<Attached>,
     queues: Vec<Queue>,
     poll_set: Option<PollSet>,
     next_queue: usize,
-    /// A frame that came in several pieces, as far as it has come.
+    /// The pieces that have come so far of a frame in several pieces.
     pieces: Vec<u8>,
     completes_checksums: bool,
     frame_bytes_max: usize,
-    /// Frames pushed since the kernel was last shown them.
+    /// Frames pushed since the last publication to the kernel.
     n_pushed: usize,
     pace: TxPace,
     is_link_down: bool,
-    /// The kernel did not take all, although the link is up.
+    /// Whether the kernel did not take all, although the link is up.
     has_unsent: bool,
     statistics: PortStatistics,
 }
 
 impl AfXdpPort {
-    /// Takes an interface as a port, all its receive queues.
+    /// Takes an interface, with all its receive queues, as a port.
     ///
     /// # Errors
     /// [`PortError::NameLength`], [`PortError::InterfaceMissing`], [`PortError::NotEthernet`],
@@ -140,8 +136,8 @@ impl AfXdpPort {
         })
     }
 
-    /// Takes an interface as `n_ports` ports, one a worker: the receive queues are dealt out among
-    /// them. Each sends by the first of its queues.
+    /// Takes an interface as `n_ports` ports, one per worker: the receive queues are dealt out among them. Each port
+    /// sends by the first of its queues.
     ///
     /// # Errors
     /// As [`AfXdpPort::open`], and [`PortError::QueuesTooFew`].
@@ -175,7 +171,7 @@ impl AfXdpPort {
         Ok(ports)
     }
 
-    /// Takes an interface as one port for each of its receive queues, in their order: one a worker.
+    /// Takes an interface as one port for each of its receive queues, in their order: one per worker.
     ///
     /// # Errors
     /// As [`AfXdpPort::open`].
@@ -231,7 +227,6 @@ impl AfXdpPort {
         }
     }
 
-    /// How it came to be open.
     pub fn mode(&self) -> AfXdpMode {
         AfXdpMode {
             is_native: self.attached.mode == AttachMode::Native,
@@ -240,12 +235,12 @@ impl AfXdpPort {
         }
     }
 
-    /// Its interface, for who has a program of his own run there.
+    /// The port's interface, for a caller that runs an XDP program of its own there.
     pub fn interface(&self) -> XdpInterface {
         self.attached.interface()
     }
 
-    /// How ports that share an interface came to be open, as one.
+    /// The common mode of ports that share an interface.
     pub fn mode_of(ports: &[AfXdpPort]) -> AfXdpMode {
         AfXdpMode {
             is_native: ports.iter().all(|port| port.mode().is_native),
@@ -254,8 +249,8 @@ impl AfXdpPort {
         }
     }
 
-    /// The number of chunks of a frame; `None` if the frame with its tag is too long to leave, by the
-    /// kernel's rule for packet sockets.
+    /// The number of chunks of a frame. `None` if the frame with its tag is too long to leave, by the kernel's rule for
+    /// packet sockets.
     fn chunks_of(&self, frame: &Frame<'_>, frame_bytes: usize) -> Option<usize> {
         if frame_bytes > self.frame_bytes_max {
             let tag_bytes = if has_tag(frame) { VLAN_TAG_BYTES } else { 0 };
@@ -266,7 +261,7 @@ impl AfXdpPort {
         self.queues[0].n_chunks(frame_bytes)
     }
 
-    /// Whether there are chunks for a frame, after having waited a little for them if need be.
+    /// Whether there are chunks for a frame, after a short wait if need be.
     fn make_room(&mut self, n_chunks: usize) -> bool {
         if self.queues[0].n_free() >= n_chunks {
             return true;
@@ -281,15 +276,15 @@ impl AfXdpPort {
         self.queues[0].n_free() >= n_chunks
     }
 
-    /// Shows pushed frames to the kernel and makes it send until nothing is left, or until it makes no
-    /// progress. Frames that are left then leave with the next call: they are in the ring, not lost.
+    /// Publishes pushed frames, and makes the kernel send until nothing is left or it makes no progress. Frames that
+    /// are left then stay in the ring, and leave with the next call.
     fn send_queue(&mut self) {
         self.n_pushed = 0;
         self.has_unsent = false;
         let queue = &mut self.queues[0];
         queue.publish();
         let mut retries_left = TX_RETRIES_PER_FLUSH;
-        // Asked for once, if at all: it takes a microsecond.
+        // Looked up once at most: it takes a microsecond.
         let mut has_carrier = None;
         loop {
             let n_before = queue.n_untaken();
@@ -300,9 +295,9 @@ impl AfXdpPort {
             let n_done = queue.reap();
             let has_moved = n_done > 0 || queue.n_untaken() < n_before;
             match result.as_ref().map_err(io::Error::raw_os_error) {
-                // A driver that sends by itself; otherwise all is taken now, and the loop ends.
+                // A zero-copy driver sends by itself. In copy mode all is taken now, and the loop ends.
                 Ok(()) if queue.is_zero_copy() => break,
-                // The device has dropped the frame that it was given last: it has no room, or no carrier.
+                // The device has dropped the last frame that it was given: it has no room, or no carrier.
                 Err(Some(libc::EBUSY)) if has_moved => {
                     let n_bytes = queue.last_taken_bytes();
                     let statistics = &mut self.statistics;
@@ -334,7 +329,7 @@ impl AfXdpPort {
     }
 }
 
-/// A tag of 802.1Q does not count to the MTU; other tags do.
+/// A tag of 802.1Q does not count towards the MTU; other tags do.
 fn has_tag(&Frame { head, payload, .. }: &Frame<'_>) -> bool {
     match head.get(12..14) {
         Some(ether_type) => ether_type == [0x81, 0x00],
@@ -347,7 +342,7 @@ fn has_tag(&Frame { head, payload, .. }: &Frame<'_>) -> bool {
     }
 }
 
-/// The first tries follow at once: on one core the receiver may have to run before there is room.
+/// Yields on the first tries: on one core the receiver may have to run before there is room.
 fn wait_for_kernel(retries_left: u32) {
     if retries_left > TX_RETRIES_PER_FLUSH / 2 {
         thread::yield_now();
@@ -375,7 +370,7 @@ impl Port for AfXdpPort {
             completes_checksums: self.completes_checksums,
             take,
         };
-        // Every queue has its turn to be first, so that none waits behind a busy one for ever.
+        // The queues take turns at being first, so that none waits behind a busy one for ever.
         for place in 0..n_queues {
             let queue = &mut self.queues[(self.next_queue + place) % n_queues];
             n_frames += queue.receive(max_frames - n_frames, &mut |piece| taker.take_piece(piece));
@@ -473,7 +468,7 @@ impl Port for AfXdpPort {
     }
 }
 
-/// Puts pieces together and hands whole frames on.
+/// Joins pieces, and hands whole frames to the caller.
 struct Taker<'a> {
     statistics: &'a mut PortStatistics,
     pieces: &'a mut Vec<u8>,
@@ -526,7 +521,7 @@ fn socket_error(interface: &str, operation: &'static str, source: io::Error) -> 
             interface,
             operation,
         },
-        // XDP_UMEM_REG says so where RLIMIT_MEMLOCK is too low.
+        // The error of XDP_UMEM_REG if RLIMIT_MEMLOCK is too low.
         Some(libc::ENOBUFS) => PortError::XdpMemory { interface },
         _ => PortError::on_interface(&interface, operation, source),
     }

@@ -1,34 +1,32 @@
 //! Frames or payloads that wait to be sent with one system call, back to back in one buffer.
 //!
-//! The buffer is used again for every batch, so it stays in the cache and no memory is allocated
-//! for a frame. If a payload follows itself, as in a packet's copies, it is in the buffer once, and
-//! its frames are sent from two places.
+//! The buffer is reused for every batch, so it stays in the cache and no frame allocates memory. If
+//! frames in a row have the same payload, as a packet's copies do, it is in the buffer once, and
+//! they are sent from two places.
 
 use frame::{Frame, PayloadIdentity};
 
 use crate::limits::{SHARED_PAYLOAD_BYTES_MIN, TX_BATCH_BYTES, TX_BATCH_FRAMES};
 
-/// A part of the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     start: usize,
     len: usize,
 }
 
-/// The payload that was copied in last.
+/// The payload that was copied last.
 #[derive(Clone, Copy, Debug)]
 struct Payload {
     identity: PayloadIdentity,
-    /// Where it is now.
     part: Part,
 }
 
 /// A batch of up to [`TX_BATCH_FRAMES`].
 pub(crate) struct TxBatch {
-    /// Zeros in front of each frame, which the socket reads and no wire has.
+    /// Zero bytes before each frame, which the socket reads and the wire does not carry.
     header_bytes: usize,
     bytes: Vec<u8>,
-    /// One after the other they are the frame; the second may be empty.
+    /// Each frame's two parts; the second may be empty.
     frames: Vec<[Part; 2]>,
     last_payload: Option<Payload>,
 }
@@ -38,7 +36,7 @@ impl TxBatch {
         TxBatch::with_header(0)
     }
 
-    /// Puts so many zeros in front of each frame.
+    /// Puts `header_bytes` zeros before each frame.
     pub(crate) fn with_header(header_bytes: usize) -> TxBatch {
         TxBatch {
             header_bytes,
@@ -48,7 +46,7 @@ impl TxBatch {
         }
     }
 
-    /// Copies one more in, from its two pieces; the second one only if it is not there yet.
+    /// Adds a frame. Copies its payload only if the batch does not have it yet.
     pub(crate) fn push(&mut self, frame: Frame<'_>) {
         let Frame { head, payload, .. } = frame;
         let identity = frame.payload_identity();
@@ -73,13 +71,13 @@ impl TxBatch {
         self.frames.push([first, Part::default()]);
     }
 
-    /// Where the same payload is already.
+    /// The same payload, if the batch already has it.
     fn find(&self, wanted: Option<PayloadIdentity>) -> Option<Part> {
         let Payload { identity, part } = self.last_payload?;
         (part.len >= SHARED_PAYLOAD_BYTES_MIN && wanted == Some(identity)).then_some(part)
     }
 
-    /// Whether it is to be sent before the next is pushed.
+    /// Whether the batch must be sent before the next frame is pushed.
     pub(crate) fn is_full(&self) -> bool {
         self.frames.len() >= TX_BATCH_FRAMES || self.bytes.len() >= TX_BATCH_BYTES
     }
@@ -88,13 +86,14 @@ impl TxBatch {
         self.frames.len()
     }
 
-    /// Bytes of the frame in that place.
+    /// Length of the frame at this position.
     pub(crate) fn bytes_of(&self, place: usize) -> usize {
         let [first, second] = self.frames[place];
         first.len + second.len - self.header_bytes
     }
 
-    /// All bytes from that place on, headers too, in two pieces; the second may be empty.
+    /// All frames from this position on, with their headers, in two pieces; the second may be
+    /// empty.
     pub(crate) fn iter_from(&self, first: usize) -> impl Iterator<Item = [&[u8]; 2]> {
         let frames = self.frames[first..].iter();
         frames.map(|parts| parts.map(|part| self.part(part)))
@@ -104,7 +103,7 @@ impl TxBatch {
         &self.bytes[part.start..part.start + part.len]
     }
 
-    /// Takes so many out. Their bytes stay until the batch is empty.
+    /// Removes the first `n_frames`. Their bytes stay until the batch is empty.
     pub(crate) fn remove_first(&mut self, n_frames: usize) {
         if n_frames == self.frames.len() {
             return self.clear();

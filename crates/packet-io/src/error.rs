@@ -4,161 +4,102 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// The error of a port.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// No such interface.
     #[error(
         "interface \"{interface}\" does not exist in this network namespace: expected the name of an Ethernet interface (\"ip -br link\" lists them){hint}", hint = other_end_hint(interface)
     )]
-    InterfaceMissing {
-        /// The name as given.
-        interface: String,
-    },
-    /// No interface has the address of a UDP port.
+    InterfaceMissing { interface: String },
     #[error(
         "UDP address {address}: no interface of this network namespace has it: expected one that \"ip -br address\" lists"
     )]
-    AddressMissing {
-        /// The address as given.
-        address: SocketAddr,
-    },
-    /// Longer than Linux' limit.
+    AddressMissing { address: SocketAddr },
     #[error(
         "interface name \"{interface}\" has {len} bytes: Linux allows 1 to {max}{hint}", len = interface.len(), max = libc::IFNAMSIZ - 1, hint = other_end_hint(interface)
     )]
-    NameLength {
-        /// The name as given.
-        interface: String,
-    },
-    /// The process may not open packet sockets.
+    NameLength { interface: String },
     #[error(
         "interface \"{interface}\": no permission to open a packet socket, CAP_NET_RAW is needed: run as root, or in a user and network namespace of your own (\"unshare -Urn\")"
     )]
-    NoPrivileges {
-        /// The interface that was to be opened.
-        interface: String,
-    },
-    /// Administratively down.
+    NoPrivileges { interface: String },
     #[error(
         "interface \"{interface}\" is down: bring it up first (\"ip link set dev {interface} up\")"
     )]
-    InterfaceDown {
-        /// The interface that was to be opened.
-        interface: String,
-    },
-    /// Another switch holds it.
+    InterfaceDown { interface: String },
     #[error(
         "interface \"{interface}\" is in use by another reprise-switch or reprise-signer: stop that one, or choose another interface (one program an interface, else every frame would be handled twice)"
     )]
-    InUse {
-        /// The interface that was to be opened.
-        interface: String,
-    },
-    /// Not an Ethernet interface.
+    InUse { interface: String },
     #[error(
         "interface \"{interface}\" carries no Ethernet frames: its hardware type is {hardware_type}, expected 1 (ARPHRD_ETHER)"
     )]
     NotEthernet {
-        /// The interface that was to be opened.
         interface: String,
         /// As in `if_arp.h`.
         hardware_type: u16,
     },
-    /// The process may not use AF_XDP.
     #[error(
         "interface \"{interface}\": no permission to {operation}; AF_XDP needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF outside any user namespace: run as root, or use packet sockets (PORT@{interface})"
     )]
     NoXdpPrivileges {
-        /// The interface that was to be opened.
         interface: String,
         /// The attempted action, as a verb phrase.
         operation: &'static str,
     },
-    /// The limit of locked memory is too low for the frames' memory.
     #[error(
         "interface \"{interface}\": AF_XDP may not lock memory for its frames, some 20 MiB a queue: give the switch CAP_IPC_LOCK, or raise the limit (\"ulimit -l unlimited\")"
     )]
-    XdpMemory {
-        /// The interface that was to be opened.
-        interface: String,
-    },
-    /// Another XDP program is there.
+    XdpMemory { interface: String },
     #[error(
         "interface \"{interface}\" carries another XDP program: stop whoever put it there, or detach it (\"ip link set dev {interface} xdp off\")"
     )]
-    XdpInUse {
-        /// The interface that was to be opened.
-        interface: String,
-    },
-    /// Another XDP program is there, and none of this interface is kept.
+    XdpInUse { interface: String },
     #[error(
         "interface \"{interface}\" carries an XDP program, and {path} is not what keeps it, as it would be for this interface of this network namespace: stop whoever put the program there, or remove the file that keeps it", path = path.display()
     )]
     XdpNotKept {
-        /// The interface that was to be opened.
         interface: String,
         /// Where its program would be kept.
         path: PathBuf,
     },
-    /// Too much to compare every frame with.
     #[error(
         "interface \"{interface}\": {found} destinations for one XDP program, expected at most {max}", max = crate::limits::XDP_DESTINATIONS
     )]
-    XdpDestinations {
-        /// The interface that was to be opened.
-        interface: String,
-        /// How many were given.
-        found: usize,
-    },
-    /// Not a queue a worker.
+    XdpDestinations { interface: String, found: usize },
     #[error(
         "interface \"{interface}\" has {n_rx} receive and {n_tx} transmit queues, expected {n_ports} of each, one a worker: \"ethtool -L {interface} rx {n_ports} tx {n_ports}\" (\"combined {n_ports}\" for a card)"
     )]
     QueuesTooFew {
-        /// The interface that was to be opened.
         interface: String,
-        /// Queues that frames arrive on.
         n_rx: u32,
-        /// Queues that they leave by.
         n_tx: u32,
         /// Ports that were to share the interface.
         n_ports: usize,
     },
-    /// A UDP socket could not be had.
     #[error("UDP address {address}: cannot {operation}: {source}")]
     Socket {
-        /// The address as given.
         address: SocketAddr,
         /// The attempted action, as a verb phrase.
         operation: &'static str,
-        /// The system's error.
         source: io::Error,
     },
-    /// A system call failed for a reason that has no words of its own.
     #[error("interface \"{interface}\": cannot {operation}: {source}")]
     System {
-        /// The interface, or the thing in its place.
+        /// The interface's name, or that of the thing in its place.
         interface: String,
         /// The attempted action, as a verb phrase.
         operation: &'static str,
-        /// The system's error.
         source: io::Error,
     },
-    /// A capture file could not be opened, read or written.
     #[error("capture file {path}: cannot {operation}: {source}", path = path.display())]
     CaptureFile {
-        /// The file.
         path: PathBuf,
         /// The attempted action, as a verb phrase.
         operation: &'static str,
-        /// The system's error.
         source: io::Error,
     },
-    /// A capture file is malformed.
     #[error("capture file {path}: {message}", path = path.display())]
     CaptureFormat {
-        /// The file.
         path: PathBuf,
         /// What was expected, what was found, and where.
         message: String,
@@ -166,7 +107,7 @@ pub enum PortError {
 }
 
 impl PortError {
-    /// Of a system call on an interface that was there a moment ago.
+    /// The error of a system call on an interface that existed a moment ago.
     pub(crate) fn on_interface(
         name: &str,
         operation: &'static str,
@@ -185,7 +126,8 @@ impl PortError {
     }
 }
 
-/// `ip link` shows veth1, whose other end is veth0, as "veth1@veth0".
+/// A hint for a name as `ip link` shows it: veth1, whose other end is veth0, is "veth1@veth0"
+/// there.
 fn other_end_hint(interface: &str) -> String {
     match interface.split_once('@') {
         Some((name, other)) if !name.is_empty() => {

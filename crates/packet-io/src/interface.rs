@@ -25,7 +25,6 @@ const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
 /// unchanged.
 const PARAVIRTUAL_DRIVERS: [&str; 4] = ["virtio_net", "vmxnet3", "vif", "hv_netvsc"];
 
-/// An interface that exists.
 pub(crate) struct Interface {
     pub(crate) name: String,
     pub(crate) index: i32,
@@ -58,12 +57,10 @@ impl Interface {
         })
     }
 
-    /// Whether its frames have an Ethernet header.
     pub(crate) fn is_ethernet(&self) -> bool {
         ETHERNET_TYPES.contains(&self.hardware_type)
     }
 
-    /// Whether it has an IPv4 address.
     pub(crate) fn has_ipv4_address(&self) -> bool {
         let socket = crate::socket::open(libc::AF_INET, libc::SOCK_DGRAM, 0);
         let ask =
@@ -90,7 +87,7 @@ impl Interface {
         Ok(())
     }
 
-    /// Takes it for this process.
+    /// Locks the interface for this process.
     ///
     /// # Errors
     /// [`PortError::InUse`], [`PortError::System`].
@@ -107,12 +104,12 @@ impl Interface {
         })
     }
 
-    /// Frames that an interface of this MTU sends and receives, in bytes, without tags.
+    /// The longest frame at this MTU, in bytes, without tags.
     pub(crate) fn frame_bytes_max(&self) -> usize {
         self.mtu_bytes + crate::limits::MIN_FRAME_BYTES
     }
 
-    /// The driver's name and its place on a bus, empty for a device that is only software.
+    /// The driver's name and the device's bus address, which is empty for a software device.
     pub(crate) fn driver(&self) -> io::Result<(String, String)> {
         let mut info = DriverInfo::new();
         self.ethtool(&mut info)?;
@@ -121,7 +118,7 @@ impl Interface {
             String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
         };
         let bus = text(&info.bus_info);
-        // Software devices of some drivers write their own kind in place of a bus.
+        // Some drivers of software devices report their own kind as the bus.
         let has_bus = bus.contains([':', '.']) || bus.starts_with("virtio");
         Ok((
             text(&info.driver),
@@ -137,12 +134,12 @@ impl Interface {
         })
     }
 
-    /// Queues that frames arrive on; 1 if the driver does not say.
+    /// Receive queues; 1 if the driver does not report them.
     pub(crate) fn n_rx_queues(&self) -> u32 {
         self.n_queues().0
     }
 
-    /// Queues that frames arrive on and leave by; 1 if the driver does not say.
+    /// Receive and transmit queues; 1 if the driver does not report them.
     pub(crate) fn n_queues(&self) -> (u32, u32) {
         let mut channels = Channels {
             command: ETHTOOL_GCHANNELS,
@@ -157,7 +154,7 @@ impl Interface {
         }
     }
 
-    /// Slots of the card's receive and transmit rings, now and at most.
+    /// Current and maximum slots of the card's receive and transmit rings.
     pub(crate) fn ring_slots(&self) -> io::Result<RingSlots> {
         let mut rings = RingParameters {
             command: ETHTOOL_GRINGPARAM,
@@ -172,7 +169,7 @@ impl Interface {
         })
     }
 
-    /// An on-off setting by its request (`ETHTOOL_G*`), or the flags' word.
+    /// A setting by its request (`ETHTOOL_G*`): on or off, or the word of flags.
     pub(crate) fn setting(&self, request: u32) -> io::Result<u32> {
         let mut setting = Setting {
             command: request,
@@ -193,7 +190,6 @@ impl Interface {
     }
 }
 
-/// Slots of a card's rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RingSlots {
     pub(crate) rx: u32,
@@ -272,7 +268,7 @@ impl EthtoolRequest for Channels {}
 impl EthtoolRequest for RingParameters {}
 impl EthtoolRequest for Setting {}
 
-/// Queues that frames arrive on, of the interface of that number; `None` if it is not there.
+/// Receive queues of the interface with this index; `None` if there is no such interface.
 pub fn receive_queues(index: i32) -> Option<u32> {
     let socket = UnixDatagram::unbound().ok()?;
     let mut ifreq = numbered_request(index);
@@ -285,7 +281,7 @@ pub fn receive_queues(index: i32) -> Option<u32> {
     (interface.index == index).then(|| interface.n_rx_queues())
 }
 
-/// About the interface of that number: names change, numbers do not.
+/// A request about the interface with this index: names change, indices do not.
 fn numbered_request(index: i32) -> libc::ifreq {
     // SAFETY: `ifreq` is plain data, of which all bytes zero is a value.
     let mut ifreq: libc::ifreq = unsafe { mem::zeroed() };
@@ -293,7 +289,7 @@ fn numbered_request(index: i32) -> libc::ifreq {
     ifreq
 }
 
-/// Whether the interface of that number is there, up, and has a carrier.
+/// Whether the interface with this index exists, is up, and has a carrier.
 pub(crate) fn is_running(index: i32) -> bool {
     let flags = UnixDatagram::unbound().and_then(|socket| {
         let mut ifreq = numbered_request(index);
@@ -309,7 +305,6 @@ pub(crate) fn is_running(index: i32) -> bool {
     flags.is_ok_and(|flags| flags & running == running)
 }
 
-/// The number of the interface of that name.
 fn interface_index(name: &str) -> io::Result<i32> {
     let name = CString::new(name)?;
     // SAFETY: `name` is a string that ends in NUL and lives through the call.
@@ -319,7 +314,7 @@ fn interface_index(name: &str) -> io::Result<i32> {
     }
 }
 
-/// Asks for state, MTU and kind of an interface.
+/// Reads state, MTU and hardware type of an interface.
 fn read_interface(name: &str, index: i32) -> io::Result<Interface> {
     let socket = UnixDatagram::unbound()?;
     let request = |request| interface_request(socket.as_fd(), name, request);

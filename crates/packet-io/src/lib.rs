@@ -11,10 +11,9 @@
 //! Every frame that a port receives or gets to send either goes on or is counted in [`PortStatistics`] with
 //! its reason; none is lost silently.
 //!
-//! `unsafe` is in files of one mechanism each: socket calls (`socket.rs`, `af_packet/socket.rs`,
-//! `udp/socket.rs`), requests about an interface (`interface.rs`, `netlink.rs`), memory shared with the kernel
-//! (`af_packet/ring.rs`, `af_xdp/ring.rs`, `af_xdp/queue.rs`, `af_xdp/shared.rs`), waiting (`wait.rs`). bpf(2) is
-//! the crate `bpf`'s.
+//! `unsafe` is in files of one mechanism each: socket calls (`socket.rs`, `af_packet/socket.rs`, `udp/socket.rs`),
+//! requests about an interface (`interface.rs`, `netlink.rs`), memory shared with the kernel (`af_packet/ring.rs`,
+//! `af_xdp/ring.rs`, `af_xdp/queue.rs`, `af_xdp/shared.rs`), waiting (`wait.rs`). The crate `bpf` calls bpf(2).
 
 mod af_packet;
 mod af_xdp;

@@ -29,34 +29,33 @@ pub const TX_FIRST_BATCH_FRAMES: usize = 1;
 /// with four calls.
 pub const TX_BATCH_GROWTH: usize = 4;
 
-/// Payloads from this length on, two lines of the cache, are shared by the frames of a batch: below it
-/// a second piece of a frame is not worth the kernel's bookkeeping.
+/// Payloads of at least this length, two cache lines, are shared by the frames of a batch: for shorter ones a second
+/// piece of a frame is not worth the kernel's bookkeeping.
 pub const SHARED_PAYLOAD_BYTES_MIN: usize = 128;
 
-/// Empty looks at a packet socket's ring for each look at its error, which takes a system call of
-/// 100 ns; a switch that sleeps is woken that often at most for an error it has not yet taken.
+/// Empty reads of a packet socket's ring per check of the socket's error, which takes a system call of 100 ns. A
+/// sleeping switch is woken at most this often for an error that it has not yet taken.
 pub const EMPTY_RECEIVES_PER_ERROR_CHECK: u32 = 64;
 
-/// Bytes after which a batch is sent although it has fewer frames than [`TX_BATCH_FRAMES`]: that many
-/// frames of 1,518 bytes fit, and the batch's buffer stays within a core's second-level cache.
+/// Bytes after which a batch is sent even if it has fewer frames than [`TX_BATCH_FRAMES`]: that many frames of 1,518
+/// bytes fit, and the batch's buffer stays within a core's second-level cache.
 pub const TX_BATCH_BYTES: usize = 128 * 1024;
 
-/// How often a flush waits for the kernel to have room again before it counts frames as dropped.
+/// How often a flush waits for the kernel to have room before it counts frames as dropped.
 pub const TX_RETRIES_PER_FLUSH: u32 = 8;
 
-/// How long one such wait lasts at most, in microseconds. With [`TX_RETRIES_PER_FLUSH`] a flush is
-/// held up by less than the receive ring can buffer.
+/// The longest such wait, in microseconds. With [`TX_RETRIES_PER_FLUSH`] a flush is held up by less than the receive
+/// ring can buffer.
 pub const TX_RETRY_WAIT_US: u64 = 100;
 
 /// Socket buffers, in bytes, of an AF_PACKET port: room for 2,000 frames of 1,500 bytes as the
 /// kernel accounts them (about 2,300 bytes each).
 pub const SOCKET_BUFFER_BYTES: i32 = 4 * 1024 * 1024;
 
-/// Frames that may wait for a port at most and are dropped when they are too old: more than any ring has. Others may come
-/// meanwhile.
+/// Waiting frames that one call drops as too old, at most: more than any ring holds. New frames may arrive meanwhile.
 pub const WAITING_FRAMES_MAX: usize = 1 << 20;
 
-/// Such frames that are taken with one call.
+/// Frames that such a call takes at once.
 pub const DROPPED_AT_ONCE: usize = 64;
 
 /// The shortest frame, in bytes: an Ethernet header (IEEE 802.3, without preamble and FCS).
@@ -76,12 +75,12 @@ pub const XDP_LARGE_CHUNK_BYTES: usize = 4096;
 /// Bytes that the kernel keeps free in front of a received frame (`XDP_PACKET_HEADROOM`).
 pub const XDP_CHUNK_HEADROOM_BYTES: usize = 256;
 
-/// Chunks that go round between a queue's fill and receive rings. All are written in turn, so receiving uses
-/// this much of the cache: 4 MiB. At 400,000 frames/s it bridges 5 ms.
+/// Chunks that circulate between a queue's fill and receive rings. All are written in turn, so receiving uses this much
+/// of the cache: 4 MiB. At 400,000 frames/s it bridges 5 ms.
 pub const XDP_RX_CHUNKS: usize = 2048;
 
-/// Chunks for sending. Used last in, first out: only as many are touched as are on their way at
-/// once; room for several of the largest groups' copies that a receiver has not yet taken.
+/// Chunks for sending. Used last in, first out, so only as many are touched as are on their way at once. Room for the
+/// copies of several of the largest groups that a receiver has not yet taken.
 pub const XDP_TX_CHUNKS: usize = 4096;
 
 /// Frames that AF_XDP sends with one system call, on kernels that can be asked for more than 32.
@@ -89,15 +88,14 @@ pub const XDP_TX_CHUNKS: usize = 4096;
 /// with 128 no more.
 pub const XDP_TX_BATCH_FRAMES: usize = 64;
 
-/// Payloads that frames on their way to the kernel can share at once, where it copies them.
+/// In copy mode, payloads that frames on their way to the kernel can share at once.
 pub const XDP_SHARED_PAYLOADS: usize = 16;
 
-/// Frames that can share one: as many as are sent at once.
+/// Frames that can share one payload: as many as are sent at once.
 pub const XDP_SHARERS: usize = XDP_TX_BATCH_FRAMES;
 
-/// The part of the mappings that the kernel grants a process (`vm.max_map_count`, usually 65,530)
-/// that queues take for shared payloads: a half, 15 queues of 2,049 each. The process needs some for
-/// everything else; without any, memory can no longer be had.
+/// The part of a process's mappings (`vm.max_map_count`, usually 65,530) that queues use for shared payloads: a half,
+/// 15 queues of 2,049 each. The process needs others for everything else; without free mappings it gets no more memory.
 pub const XDP_MAPPINGS_DIVISOR: usize = 2;
 
 /// How often taking a queue or an interface is tried again while a program that has just ended
@@ -107,16 +105,16 @@ pub const XDP_BIND_RETRIES: u32 = 50;
 /// Milliseconds between two such tries; half a second in all, the kernel needs some milliseconds.
 pub const XDP_BIND_RETRY_WAIT_MS: u64 = 10;
 
-/// Destinations that an XDP program compares every frame with, at most: it does so one by one.
+/// Maximum destinations of an XDP program, which compares every frame with each of them.
 pub const XDP_DESTINATIONS: usize = 16;
 
-/// Addresses of its own that a UDP port bound to none in particular remembers; copies from others
-/// leave with the address that the kernel chooses.
+/// Local addresses that a UDP port bound to the unspecified address remembers. Frames from other addresses leave with
+/// the address that the kernel chooses.
 pub const UDP_LOCAL_ADDRESSES: usize = 64;
 
 /// Bytes between the buffers of a UDP port's batch: the longest datagram and its headers (65,527 and
 /// 62), and some more so that the buffers' beginnings do not fall on the same lines of the cache.
 pub const UDP_SLOT_BYTES: usize = 65_536 + 192;
 
-/// Frames that a memory port holds before it drops.
+/// Frames that a memory port holds; further ones are dropped.
 pub const MEMORY_PORT_FRAMES: usize = 65_536;

@@ -30,45 +30,39 @@ const ADDRESS_HEADER_BYTES: usize = 8;
 /// microseconds.
 const DUMP_TRIES: usize = 16;
 
-/// An interface that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Its index, which is unique in the namespace as long as the interface exists.
+    /// Unique in the namespace as long as the interface exists.
     pub index: i32,
-    /// Its name now.
     pub name: String,
     /// Administratively up, and with a carrier: frames can come and leave.
     pub is_up: bool,
-    /// Bytes of the longest packet behind the link layer's header; none where the kernel does not say.
+    /// Maximum bytes after the link layer's header; `None` if the kernel does not report it.
     pub mtu: Option<u32>,
 }
 
-/// Something that happened, or that is so.
+/// A change, or a part of the current state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// An interface is there, and this is how.
+    /// An interface exists, in this state.
     Present(Link),
-    /// The interface of this number was removed, or moved to another namespace.
-    Removed {
-        /// Its number.
-        index: i32,
-    },
-    /// An interface has an address of the kernel's.
+    /// The interface with this index was removed, or moved to another namespace.
+    Removed { index: i32 },
+    /// The kernel has an address at an interface.
     Address {
-        /// The interface's number.
         index: i32,
-        /// The addresses for which the kernel answers there.
+        /// An address for which the kernel answers there.
         address: IpAddr,
     },
 }
 
-/// Receives the events from its creation on.
+/// Receives events from its creation on.
 pub struct LinkMonitor {
     socket: OwnedFd,
 }
 
 impl LinkMonitor {
-    /// Begins to listen.
+    /// Starts to receive events.
     ///
     /// # Errors
     /// If the process has no descriptor left, or the kernel no rtnetlink.
@@ -79,14 +73,14 @@ impl LinkMonitor {
         Ok(LinkMonitor { socket })
     }
 
-    /// Readable when something has happened.
+    /// Readable when there are events.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// All events since the last call; never waits. None: some events were lost, since the kernel keeps only
-    /// a few hundred kilobytes; [`links`] gives the current state. The events that were kept are older than
-    /// that state, and are discarded too.
+    /// All events since the last call; never waits. `None` if events were lost, because the kernel buffers only a few
+    /// hundred kilobytes: then [`links`] gives the current state. The buffered events are older than that state and are
+    /// discarded, too.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -109,7 +103,7 @@ impl LinkMonitor {
     }
 }
 
-/// Every interface and every address there is now.
+/// All interfaces and addresses that exist now.
 ///
 /// # Errors
 /// As [`LinkMonitor::new`]; [`io::ErrorKind::Interrupted`] if interfaces came and went all the time.
@@ -124,9 +118,9 @@ pub fn links() -> io::Result<Vec<LinkEvent>> {
     events
 }
 
-/// The interface at the other end of a virtual cable; none where that is in another namespace, or no cable.
+/// The interface at the other end of a virtual cable. `None` if that is in another namespace, or if this is no cable.
 pub fn other_end(index: i32) -> Option<String> {
-    // Each end names the other. A VLAN's interface names the one beneath, which does not name it.
+    // Each end names the other. A VLAN's interface names the one beneath it, which does not name the VLAN's.
     let mut named = Vec::new();
     let dumped = netlink::dump(RTM_GETLINK, LINK_HEADER_BYTES, &mut |kind, body| {
         let Some((_, attributes)) = body.split_at_checked(LINK_HEADER_BYTES) else {
@@ -161,7 +155,7 @@ fn ask() -> io::Result<Vec<LinkEvent>> {
     Ok(events)
 }
 
-/// None for a message that is no event of ours.
+/// `None` for a message that is none of our events.
 fn parse(kind: u16, body: &[u8]) -> Option<LinkEvent> {
     match kind {
         RTM_NEWLINK | RTM_DELLINK => parse_link(kind, body),
@@ -172,8 +166,8 @@ fn parse(kind: u16, body: &[u8]) -> Option<LinkEvent> {
 
 fn parse_link(kind: u16, body: &[u8]) -> Option<LinkEvent> {
     let (header, attributes) = body.split_first_chunk::<LINK_HEADER_BYTES>()?;
-    // Bridges say the same of their ports with a family of their own: that one has left a bridge is
-    // no removal.
+    // Bridges send such messages about their ports, with an address family of their own: a port that leaves a bridge is
+    // not removed.
     if i32::from(header[0]) != libc::AF_UNSPEC {
         return None;
     }
@@ -199,7 +193,7 @@ fn parse_link(kind: u16, body: &[u8]) -> Option<LinkEvent> {
 fn parse_address(body: &[u8]) -> Option<LinkEvent> {
     let (header, attributes) = body.split_first_chunk::<ADDRESS_HEADER_BYTES>()?;
     let index = i32::from_ne_bytes([header[4], header[5], header[6], header[7]]);
-    // On a point-to-point link the other one is the peer's.
+    // On a point-to-point link `IFA_ADDRESS` is the peer's address.
     let own = attribute(attributes, IFA_LOCAL);
     let own = own.or_else(|_| attribute(attributes, IFA_ADDRESS)).ok()?;
     let address = match i32::from(header[0]) {

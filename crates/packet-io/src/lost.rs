@@ -2,14 +2,13 @@
 
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 
-/// A port without an interface.
 pub struct LostPort {
     name: String,
     statistics: PortStatistics,
 }
 
 impl LostPort {
-    /// In place of the port of that name.
+    /// Replaces the port of that name.
     pub fn new(name: &str) -> LostPort {
         LostPort {
             name: name.to_owned(),

@@ -11,7 +11,7 @@ use crate::{Frame, Nanos, Port, PortError, PortStatistics, Waker};
 /// One direction of the cable.
 struct Wire {
     frames: Mutex<VecDeque<Vec<u8>>>,
-    /// Awake while there are frames.
+    /// Woken while there are frames.
     waker: Waker,
 }
 
@@ -23,7 +23,7 @@ pub struct MemoryPort {
     statistics: PortStatistics,
 }
 
-/// Two ports: frames that one transmits, the other receives, in order and at once.
+/// Two ports: each receives what the other transmits, in order and at once.
 ///
 /// # Errors
 /// If the process has no descriptor left.
@@ -54,7 +54,7 @@ impl Wire {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The oldest frame; without one, the end sleeps until there is one again.
+    /// Takes the oldest frame. Clears the wake-up if none is left.
     fn take(&self) -> Option<Vec<u8>> {
         let mut frames = self.frames();
         let frame = frames.pop_front();
@@ -78,7 +78,7 @@ impl Port for MemoryPort {
     ) -> Result<usize, PortError> {
         let mut n_frames = 0;
         while n_frames < max_frames {
-            // Not held over `take`, which may transmit.
+            // The lock is not held over `take`, which may transmit.
             let Some(frame) = self.incoming.take() else {
                 break;
             };

@@ -32,7 +32,7 @@ const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 /// Bytes of `struct nlmsghdr` and `struct genlmsghdr`.
 const HEADERS_BYTES: usize = MESSAGE_HEADER_BYTES + 4;
 
-/// Bytes of an answer at most; those asked for here have some hundreds.
+/// Maximum bytes of an answer; those requested here have some hundreds.
 const ANSWER_BYTES_MAX: usize = 8192;
 
 /// Bytes of a datagram of events, or of a part of a long answer; the kernel fills at most 32 KiB.
@@ -41,7 +41,7 @@ const EVENTS_BYTES_MAX: usize = 32 * 1024;
 /// The `NETDEV_XDP_ACT_*` bits of an interface.
 ///
 /// # Errors
-/// [`io::ErrorKind::NotFound`] on a kernel that cannot say.
+/// [`io::ErrorKind::NotFound`] on a kernel that does not report them.
 pub(crate) fn xdp_features(interface_index: i32) -> io::Result<u64> {
     let socket = socket::open(libc::AF_NETLINK, libc::SOCK_RAW, NETLINK_GENERIC)?;
     let fd = socket.as_fd();
@@ -62,7 +62,7 @@ pub(crate) fn xdp_features(interface_index: i32) -> io::Result<u64> {
     ))
 }
 
-/// Sends a request with one attribute; returns the answer's attributes.
+/// Sends a request with one attribute. Returns the answer's attributes.
 fn ask(
     fd: BorrowedFd<'_>,
     family: u16,
@@ -103,7 +103,6 @@ fn ask(
     Ok(answer.split_off(HEADERS_BYTES.min(answer.len())))
 }
 
-/// A socket of rtnetlink's.
 pub(crate) fn open_route() -> io::Result<OwnedFd> {
     socket::open(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)
 }
@@ -120,7 +119,7 @@ pub(crate) fn join(fd: BorrowedFd<'_>, groups: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Messages that wait, one datagram of them; none if there is none.
+/// One datagram of waiting messages; `None` if there is none.
 pub(crate) fn receive(fd: BorrowedFd<'_>) -> io::Result<Option<Vec<u8>>> {
     let mut answer = vec![0; EVENTS_BYTES_MAX];
     // SAFETY: pointer and length describe `answer`, which lives through the call.
@@ -144,7 +143,6 @@ pub(crate) fn receive(fd: BorrowedFd<'_>) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(answer))
 }
 
-/// A message of a datagram.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
@@ -152,7 +150,6 @@ pub(crate) struct Message<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// Each message of a datagram.
 pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let [
@@ -180,10 +177,10 @@ pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>>
     })
 }
 
-/// Asks rtnetlink for all objects of a kind; `header_bytes` is the beginning of such a question.
+/// Asks rtnetlink for all objects of a kind; a request of that kind has a header of `header_bytes`.
 ///
 /// # Errors
-/// [`io::ErrorKind::Interrupted`] if something changed meanwhile, so that some may be missing.
+/// [`io::ErrorKind::Interrupted`] if something changed meanwhile, so that objects may be missing.
 pub(crate) fn dump(
     kind: u16,
     header_bytes: usize,
@@ -208,7 +205,7 @@ pub(crate) fn dump(
     if sent < 0 {
         return Err(io::Error::last_os_error());
     }
-    // The kernel puts the next part of an answer into the socket while one is taken.
+    // The kernel puts the next part of an answer into the socket while we take a part.
     while let Some(datagram) = receive(socket.as_fd())? {
         if take_part(&datagram, take)? {
             return Ok(());
@@ -217,7 +214,7 @@ pub(crate) fn dump(
     Err(io::ErrorKind::UnexpectedEof.into())
 }
 
-/// Whether a part of an answer was the last.
+/// Returns whether a part of an answer was the last.
 fn take_part(datagram: &[u8], take: &mut dyn FnMut(u16, &[u8])) -> io::Result<bool> {
     for Message { kind, flags, body } in messages(datagram) {
         if flags & NLM_F_DUMP_INTR != 0 {
@@ -232,7 +229,6 @@ fn take_part(datagram: &[u8], take: &mut dyn FnMut(u16, &[u8])) -> io::Result<bo
     Ok(false)
 }
 
-/// The error in an error message.
 fn error_of(body: &[u8]) -> io::Error {
     let code = body
         .first_chunk()
@@ -240,7 +236,7 @@ fn error_of(body: &[u8]) -> io::Error {
     io::Error::from_raw_os_error(-code)
 }
 
-/// The value of the first attribute of that kind.
+/// The value of the first attribute of this kind.
 pub(crate) fn attribute(mut attributes: &[u8], kind: u16) -> io::Result<&[u8]> {
     while let [len_0, len_1, kind_0, kind_1, rest @ ..] = attributes {
         let n_bytes = usize::from(u16::from_ne_bytes([*len_0, *len_1]));
@@ -289,7 +285,7 @@ mod tests {
         assert_eq!(messages(&[1, 2]).next(), None);
     }
 
-    /// A message that says how long it is, with kind and flags.
+    /// A message that claims a length, with kind and flags.
     fn message(len: u32, words: [u16; 2], body: &[u8]) -> Vec<u8> {
         let [kind, flags] = words.map(u16::to_ne_bytes);
         [&len.to_ne_bytes()[..], &kind, &flags, &[0; 8], body].concat()

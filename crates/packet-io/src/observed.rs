@@ -1,14 +1,12 @@
-//! A port whose frames somebody looks at, both ways: to record them, or to print them.
+//! A port with an observer of its frames in both directions, to record or to print them.
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 
-/// Looks at frames as they pass a port. Whatever becomes of an observer, its port forwards on: nothing it does can
-/// fail for the port.
+/// Looks at frames as they pass a port. Nothing that an observer does can make its port fail.
 pub trait Observer: Send {
-    /// A frame that arrived.
     fn received(&mut self, now: Nanos, frame: &[u8]);
 
     /// A frame that the switch sends; whether the kernel takes it is not known yet.
@@ -21,16 +19,14 @@ pub trait Observer: Send {
 /// An observer that outlives its port: the port may be lost and opened again.
 pub type SharedObserver = Arc<Mutex<dyn Observer>>;
 
-/// A port, and who looks at its frames.
 pub struct ObservedPort {
     port: Box<dyn Port>,
     observer: SharedObserver,
-    /// Frames passed since the last flush.
+    /// Whether frames passed since the last flush.
     is_dirty: bool,
 }
 
 impl ObservedPort {
-    /// The same port, looked at.
     pub fn new(port: Box<dyn Port>, observer: SharedObserver) -> ObservedPort {
         ObservedPort {
             port,
@@ -67,7 +63,7 @@ impl Port for ObservedPort {
             take(frame);
         })?;
         if n_frames > 0 {
-            // A frame that is dropped has no flush behind it that would do this.
+            // If the switch drops the frame, no flush of the port follows that would do this.
             observer.flush();
         }
         Ok(n_frames)

@@ -1,4 +1,4 @@
-//! The number of frames that are sent at once: few at first, then more and more.
+//! The number of frames that are sent at once: few at first, then more.
 //!
 //! A send costs a system call, however many frames it has. If a packet has many copies, the first
 //! should not wait until the last is made. If copies follow each other, most should share a call.
@@ -26,12 +26,12 @@ impl TxPace {
         n_waiting >= self.n_frames
     }
 
-    /// A batch was sent, and more frames follow at once.
+    /// After a batch, when more frames follow at once: makes the next batch larger.
     pub(crate) fn grow(&mut self) {
         self.n_frames = (self.n_frames * TX_BATCH_GROWTH).min(self.n_frames_max);
     }
 
-    /// Nothing follows for now.
+    /// When no frame follows for now: starts again with the smallest batch.
     pub(crate) fn rest(&mut self) {
         *self = TxPace::new(self.n_frames_max);
     }

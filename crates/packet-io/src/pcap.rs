@@ -1,12 +1,12 @@
-//! Capture files as a port: frames in from one, frames out to another, in the capture's own time.
+//! Capture files as a port: reads frames from one file and writes frames to another, in the capture's own time.
 //!
-//! Reads classic pcap (micro- and nanoseconds, either byte order) and pcapng; writes classic pcap
-//! with nanoseconds. Time is virtual: the port's zero is [`PcapPort::start`]'s argument, usually
-//! the first timestamp of all captures, so that several files replay in step. A timestamp before
-//! its predecessor counts as equal to it: frames stay in the file's order.
+//! Reads classic pcap (micro- and nanoseconds, either byte order) and pcapng; writes classic pcap with nanoseconds.
+//! Time is virtual: the port's time 0 is [`PcapPort::start`]'s argument, usually the first timestamp of all captures,
+//! so that several files replay in step. A timestamp before its predecessor counts as equal to it: frames stay in the
+//! file's order.
 //!
-//! [`PcapPort::replay_at`] is for a clock that goes on: all frames arrive at one time, in the order of the
-//! timestamps of all captures, and what leaves is in the file when the port is flushed.
+//! [`PcapPort::replay_at`] is for a running clock: all frames arrive at one time, in the order of the timestamps of all
+//! captures, and a flush writes the sent frames to the file.
 
 mod reader;
 mod recorder;
@@ -28,7 +28,7 @@ pub use recorder::Recorder;
 use turns::Turn;
 pub use turns::Turns;
 
-/// Bytes that are gathered before they are written to a capture.
+/// Bytes that are buffered before they are written to a capture.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Bytes of a classic capture's header, and of the one in front of each frame.
@@ -43,9 +43,9 @@ pub struct PcapPort {
     output: Option<Output>,
     next: Option<CapturedFrame>,
     start_ns: u64,
-    /// All frames arrive at this time, each in its turn.
+    /// Set if all frames arrive at this time, in order with those of other captures.
     replay: Option<(Nanos, Turn)>,
-    /// The output cannot be written further; further frames are counted.
+    /// The output has failed; further frames are counted as refused.
     is_broken: bool,
     statistics: PortStatistics,
 }
@@ -57,11 +57,11 @@ struct Output {
     tail: Tail,
 }
 
-/// The end of a capture that is being written, which may be in the buffer still.
+/// The end of a capture that is being written; a part of it may still be buffered.
 struct Tail {
-    /// Bytes that the file has once the buffer is written.
+    /// Bytes of the file once the buffer is written.
     end: u64,
-    /// Where each of the last frames begins in the file, where it ends, and its length.
+    /// For each of the last frames: where it begins and ends in the file, and its length.
     frames: VecDeque<(u64, u64, u64)>,
 }
 
@@ -80,15 +80,14 @@ impl Tail {
         }
     }
 
-    /// Cuts the file after its last whole frame; returns the lengths of the frames that are not in
-    /// it.
+    /// Cuts the file after its last whole frame. Returns the lengths of the frames that it lacks.
     fn cut_off(self, file: &File) -> impl Iterator<Item = u64> {
         let written = file.metadata().map_or(0, |file| file.len());
         let is_lost = move |(_, end, _): &(u64, u64, u64)| *end > written;
         let first = self.frames.iter().find(|frame| is_lost(frame));
         let begin = first.map_or(self.end, |(begin, ..)| *begin);
         if begin < written {
-            // With half a frame at its end, a reader reports the capture as broken. If cutting fails, it stays so.
+            // A reader reports a capture with half a frame at its end as broken. If cutting fails, it stays so.
             let _ = file.set_len(begin);
         }
         self.frames
@@ -99,7 +98,7 @@ impl Tail {
 }
 
 impl PcapPort {
-    /// Opens the capture to read and makes the one to write, which must be another file.
+    /// Opens the capture to read and creates the one to write, which must be another file.
     ///
     /// # Errors
     /// [`PortError::CaptureFile`] and [`PortError::CaptureFormat`].
@@ -138,14 +137,13 @@ impl PcapPort {
         self.next.as_ref().map(|frame| frame.timestamp_ns)
     }
 
-    /// Says which timestamp is the time 0 of [`Port::receive`] and [`Port::transmit`].
-    /// Without, it is the first frame's.
+    /// Sets the timestamp that is time 0 of [`Port::receive`] and [`Port::transmit`]. The default is the first frame's.
     pub fn start(&mut self, timestamp_ns: u64) {
         self.start_ns = timestamp_ns;
     }
 
-    /// All frames arrive at `at` of the caller's clock, whose time 0 is `epoch_ns` after 1970, in turns with the
-    /// other captures of `turns`.
+    /// Makes all frames arrive at `at` of the caller's clock, whose time 0 is `epoch_ns` after 1970, in order with
+    /// those of the other captures of `turns`.
     pub fn replay_at(&mut self, at: Nanos, epoch_ns: u64, turns: &Turns) {
         self.start_ns = epoch_ns;
         self.replay = Some((at, turns.join(self.first_timestamp_ns())));
@@ -158,7 +156,7 @@ impl PcapPort {
         }
     }
 
-    /// Ends the output after the last frame that is in it whole; those that are not are counted.
+    /// Ends the output after its last whole frame, and counts the frames that it lacks.
     fn break_off(
         &mut self,
         (path, buffered, tail): (PathBuf, BufWriter<File>, Tail),
@@ -166,7 +164,7 @@ impl PcapPort {
         source: io::Error,
     ) -> PortError {
         self.is_broken = true;
-        // A drop would write its remaining bytes behind half a frame.
+        // A drop would write the remaining bytes after half a frame.
         let (file, _) = buffered.into_parts();
         for n_bytes in tail.cut_off(&file) {
             self.statistics.tx_frames = self.statistics.tx_frames.saturating_sub(1);
@@ -180,7 +178,7 @@ impl PcapPort {
         }
     }
 
-    /// Writes what is in the buffer, and goes on with the output or ends it.
+    /// Writes the buffer, then continues with the output or ends it.
     fn write_out(&mut self, operation: &'static str, goes_on: bool) -> Result<(), PortError> {
         let Some(mut output) = self.output.take() else {
             return Ok(());
@@ -269,8 +267,8 @@ impl Port for PcapPort {
         Ok(())
     }
 
-    /// Frames stay in a buffer until [`Port::close`], unless somebody may look meanwhile: a file has no reader
-    /// that waits.
+    /// Frames stay in the buffer until [`Port::close`], since no reader of a file waits for them. In a replay somebody
+    /// may read the file meanwhile, so a flush writes it.
     fn flush(&mut self) -> Result<(), PortError> {
         match self.replay {
             Some(_) => self.write_out("write", true),
@@ -332,7 +330,7 @@ impl Output {
             TsResolution::MicroSecond => 1_000,
             TsResolution::NanoSecond => 1,
         };
-        // Seconds until the year 2106. Longer frames were counted and left out before.
+        // Seconds until the year 2106. Longer frames were counted before and are not written.
         let seconds = (timestamp_ns / 1_000_000_000) as u32;
         let fraction = (timestamp_ns % 1_000_000_000 / unit_ns) as u32;
         for word in [seconds, fraction, frame.len() as u32, frame.len() as u32] {
@@ -352,7 +350,7 @@ impl Output {
     }
 }
 
-/// The system's own error where there is one.
+/// The system's own error, if there is one.
 fn of_system(error: PcapError) -> io::Error {
     match error {
         PcapError::IoError(source) => source,

@@ -16,12 +16,11 @@ pub trait Port: Send {
     /// The name to print: an interface's, or a capture's.
     fn name(&self) -> &str;
 
-    /// Hands up to `max_frames` frames that have arrived by `now` to `take`, in order of arrival,
-    /// and returns how many. Never waits. Fewer than `max_frames` means that nothing is left for now.
+    /// Hands up to `max_frames` frames that have arrived by `now` to `take`, in order of arrival, and returns their
+    /// number. Never waits. Fewer than `max_frames` means that no frame is left for now.
     ///
     /// # Errors
-    /// A capture file that cannot be read further. An interface that goes down or away is no error:
-    /// nothing arrives.
+    /// A capture file that cannot be read further. An interface that is down or gone is no error: nothing arrives.
     fn receive(
         &mut self,
         now: Nanos,
@@ -29,9 +28,9 @@ pub trait Port: Send {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, PortError>;
 
-    /// Drops frames that have waited too long to be of use, since whoever receives was away: those that came before
-    /// this time, in nanoseconds since 1970. Where the kernel does not tell when a frame came, all that wait. Nothing
-    /// waits where frames do not come by themselves.
+    /// Drops frames that came before this time, in nanoseconds since 1970, and waited while nobody received. If the
+    /// kernel does not report arrival times, drops all waiting frames. Does nothing on a port where frames do not
+    /// arrive by themselves.
     ///
     /// # Errors
     /// As [`Port::receive`].
@@ -40,34 +39,32 @@ pub trait Port: Send {
         Ok(())
     }
 
-    /// Whether the kernel tells when a frame came, so that [`Port::drop_old`] drops none that came later.
+    /// Whether the kernel reports arrival times, so that [`Port::drop_old`] drops no frame that came later.
     fn knows_ages(&self) -> bool {
         false
     }
 
-    /// Queues a frame for sending. Its pieces are copied to the memory that is sent from; a payload at most
-    /// once for each frame, and not at all if the same payload is already there. Sends the queue when it is
-    /// enough for a batch, and the first frame after a flush at once. [`Port::flush`] always sends it.
+    /// Queues a frame for sending. Copies its pieces to the memory that is sent from: a payload at most once for each
+    /// frame, and not at all if the same payload is already there. Sends the queue once it is enough for a batch, and
+    /// the first frame after a flush at once. [`Port::flush`] always sends it.
     ///
     /// # Errors
     /// A capture file that cannot be written.
     fn transmit(&mut self, now: Nanos, frame: Frame<'_>) -> Result<(), PortError>;
 
-    /// Sends all that is queued, in the order of [`Port::transmit`]. Frames that the kernel does
-    /// not take are counted as dropped, or kept for the next time ([`Port::has_unsent`]).
+    /// Sends all queued frames, in the order of [`Port::transmit`]. Frames that the kernel does not take are counted as
+    /// dropped, or kept for the next flush ([`Port::has_unsent`]).
     ///
     /// # Errors
     /// A capture file that cannot be written.
     fn flush(&mut self) -> Result<(), PortError>;
 
-    /// Whether frames are left that the last [`Port::flush`] could neither send nor had to drop: flush
-    /// again soon.
+    /// Whether the last [`Port::flush`] left frames that it could neither send nor had to drop: flush again soon.
     fn has_unsent(&self) -> bool {
         false
     }
 
-    /// Whether the way out is full: what else is for the port better waits in the switch until a
-    /// [`Port::flush`] has got it going.
+    /// Whether the way out is full: the switch should hold further frames until a [`Port::flush`] has made progress.
     fn is_full(&self) -> bool {
         false
     }
@@ -80,8 +77,7 @@ pub trait Port: Send {
         self.flush()
     }
 
-    /// Readable when frames wait. `None`: not a port that the kernel can wake us for; see
-    /// [`Port::next_frame_at`].
+    /// Readable when frames wait. `None` if the kernel cannot wake us for this port; see [`Port::next_frame_at`].
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -91,27 +87,27 @@ pub trait Port: Send {
         None
     }
 
-    /// The number of the interface beneath, which it stays bound to; none where there is none.
+    /// The index of the interface that the port stays bound to; `None` if there is no interface.
     fn interface_index(&self) -> Option<i32> {
         None
     }
 
-    /// Where another XDP program than the port's own may run; none where frames must come to the port.
+    /// Where an XDP program other than the port's own may run; `None` where frames must come to the port.
     fn xdp_interface(&self) -> Option<XdpInterface> {
         None
     }
 
-    /// The final counters of a port whose interface is gone and that will be closed. Frames that could no
-    /// longer leave are counted as dropped.
+    /// The final counters of a port whose interface is gone and that will be closed. Counts frames that can no longer
+    /// leave as dropped.
     fn abandon(&mut self) -> PortStatistics {
         self.statistics()
     }
 
-    /// Everything counted since the port was opened. Asks the kernel: not for every packet.
+    /// All counters since the port was opened. Asks the kernel, so do not call it for every packet.
     fn statistics(&mut self) -> PortStatistics;
 }
 
-/// Takes all frames that wait for a port whose kernel does not tell when they came, and gives them to nobody.
+/// Drops all waiting frames of a port whose kernel does not report arrival times.
 pub(crate) fn receive_waiting(port: &mut dyn Port) -> Result<(), PortError> {
     let mut n_frames = 0;
     while n_frames < WAITING_FRAMES_MAX {
@@ -124,13 +120,12 @@ pub(crate) fn receive_waiting(port: &mut dyn Port) -> Result<(), PortError> {
     Ok(())
 }
 
-/// A port's counters since it was opened. `rx` and `tx` frames are those that went through whole; all other
-/// fields are drop reasons.
+/// A port's counters since it was opened. `rx_frames` and `tx_frames` count frames that passed whole; all other frame
+/// counters are drop reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortStatistics {
     /// Frames handed to the switch.
     pub rx_frames: u64,
-    /// Their bytes.
     pub rx_bytes: u64,
     /// Dropped by the kernel because the receive ring was full.
     pub rx_ring_full: u64,
@@ -145,17 +140,15 @@ pub struct PortStatistics {
     pub rx_unsegmentable: u64,
     /// Shorter than an Ethernet header.
     pub rx_too_short: u64,
-    /// Waited too long, since the switch was away.
+    /// Waited too long, because the switch was away.
     pub rx_too_old: u64,
-    /// Frames sent.
     pub tx_frames: u64,
-    /// Their bytes.
     pub tx_bytes: u64,
     /// Longer than the interface's MTU allows.
     pub tx_too_long: u64,
     /// Shorter than an Ethernet header.
     pub tx_too_short: u64,
-    /// The kernel had no room (its queue, the peer's backlog), also not after waiting a little.
+    /// The kernel had no room (its queue, the peer's backlog), even after a short wait.
     pub tx_no_room: u64,
     /// The interface was down or gone.
     pub tx_link_down: u64,
@@ -190,7 +183,7 @@ impl PortStatistics {
         self.tx_unreachable += other.tx_unreachable;
     }
 
-    /// What was received since these were counted was dropped.
+    /// Counts the frames received since `before` as dropped for their age.
     pub(crate) fn drop_received_since(&mut self, before: PortStatistics) {
         self.rx_too_old += self.rx_frames - before.rx_frames;
         self.rx_frames = before.rx_frames;

@@ -1,4 +1,4 @@
-//! The abilities of this machine and its interfaces as ports, found out without changing anything.
+//! What this machine and its interfaces can do as ports, found out without changing anything.
 
 use std::fs;
 use std::io;
@@ -7,18 +7,18 @@ use crate::af_packet::socket as packet_socket;
 use crate::interface::{Interface, RingSlots};
 use crate::{PortError, af_xdp, netlink, socket};
 
-/// The privileges of this process.
+/// What this process may do; an error is the kernel's reason why not.
 #[derive(Debug)]
 pub struct Permissions {
     /// Open a packet socket (AF_PACKET ports).
     pub packet_socket: io::Result<()>,
     /// Open an AF_XDP socket.
     pub xdp_socket: io::Result<()>,
-    /// Load the XDP program that gives frames to it.
+    /// Load the XDP program that gives frames to an AF_XDP socket.
     pub xdp_program: io::Result<()>,
 }
 
-/// Tries each, and undoes it at once.
+/// Tries each operation, and undoes it at once.
 pub fn permissions() -> Permissions {
     Permissions {
         packet_socket: packet_socket::open().map(drop),
@@ -27,54 +27,49 @@ pub fn permissions() -> Permissions {
     }
 }
 
-/// The AF_XDP features of an interface's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XdpFeatures {
-    /// The program runs in the driver.
+    /// Whether XDP programs run in the driver.
     pub is_native: bool,
-    /// Frames need not be copied between card and socket.
+    /// Whether frames need not be copied between card and socket.
     pub has_zero_copy: bool,
-    /// Frames in several pieces: an MTU above a page.
+    /// Whether frames may have several pieces: an MTU above a page.
     pub has_fragments: bool,
-    /// Frames that a program redirects to it leave; on veth as long as the peer has an XDP program or GRO.
+    /// Whether the interface sends frames that an XDP program redirects to it; on veth only while the peer has an XDP
+    /// program or GRO.
     pub takes_redirected: bool,
 }
 
 /// An offload that matters to a port, and whether it is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offload {
-    /// As `ethtool -K` calls it.
+    /// The name in `ethtool -K`.
     pub name: &'static str,
-    /// Whether it is on.
     pub is_on: bool,
 }
 
-/// One interface.
 #[derive(Clone, Debug)]
 pub struct InterfaceReport {
-    /// Its name.
     pub name: String,
-    /// Administratively up.
+    /// Whether it is administratively up.
     pub is_up: bool,
-    /// Carries Ethernet frames.
     pub is_ethernet: bool,
-    /// Bytes behind the Ethernet header at most.
+    /// Maximum bytes after the Ethernet header.
     pub mtu_bytes: usize,
-    /// The driver's name; `None` if it does not say.
+    /// `None` if the driver does not report its name.
     pub driver: Option<String>,
-    /// Only software: a sender may be on this machine, or on a virtual one's host.
+    /// Whether it is only software: a sender may be on this machine, or on a virtual machine's host.
     pub is_virtual: bool,
-    /// Queues that frames arrive on.
     pub n_rx_queues: u32,
-    /// Slots of the card's rings: receiving now and at most, sending now and at most.
+    /// Slots of the card's rings: receive now and at most, transmit now and at most.
     pub ring_slots: Option<[u32; 4]>,
     /// The driver's AF_XDP features; `None` on a kernel that does not report them (before 6.3).
     pub xdp: Option<XdpFeatures>,
-    /// Those that can be asked for.
+    /// Those that the driver reports.
     pub offloads: Vec<Offload>,
-    /// It has an IP address that is not link-local.
+    /// Whether it has an IP address that is not link-local.
     pub has_address: bool,
-    /// A reprise-switch has it.
+    /// Whether a reprise-switch holds it.
     pub is_in_use: bool,
 }
 
@@ -90,7 +85,7 @@ pub fn interface_names() -> io::Result<Vec<String>> {
 
 // `linux/netdev.h`: `enum netdev_xdp_act`.
 const XDP_BASIC_AND_REDIRECT: u64 = 0b11;
-/// Frames that a program redirects to it leave.
+/// The interface sends frames that a program redirects to it.
 pub(crate) const XDP_TRANSMIT: u64 = 1 << 2;
 const XDP_ZERO_COPY: u64 = 1 << 3;
 const XDP_RX_FRAGMENTS: u64 = 1 << 5;
@@ -106,7 +101,7 @@ const SETTINGS: [(&str, u32); 5] = [
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const FLAGS: [(&str, u32); 3] = [("txvlan", 1 << 7), ("rxvlan", 1 << 8), ("lro", 1 << 15)];
 
-/// Looks at an interface.
+/// Reports on an interface.
 ///
 /// # Errors
 /// [`PortError::NameLength`], [`PortError::InterfaceMissing`], [`PortError::System`].

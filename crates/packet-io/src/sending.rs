@@ -1,5 +1,5 @@
-//! Sends a batch through a socket. Frames that the kernel does not take at once are tried again a little
-//! later; frames that it refuses are counted with the reason.
+//! Sends a batch through a socket. If the kernel does not take a frame at once, tries again a little later; if it
+//! refuses the frame, counts the frame with the reason.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,12 +10,12 @@ use crate::batch::TxBatch;
 use crate::limits::{MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US};
 use crate::{interface, socket};
 
-/// Decides whether to wait until the kernel takes a frame. A link whose far end refuses frames, or only long
-/// frames (another MTU there), looks like a link that has no room just now. Waiting for it in every flush
-/// would delay all other ports.
+/// Decides whether to wait until the kernel takes a frame. A link whose far end refuses frames, or only long ones
+/// (another MTU there), looks like a link that has no room just now. Waiting for it in every flush would delay all
+/// other ports.
 #[derive(Debug)]
 pub(crate) struct Patience {
-    /// Waiting for frames of at least this many bytes was in vain, and none has left since.
+    /// A wait for frames of at least this many bytes was in vain, and none of them has left since.
     in_vain_from_bytes: usize,
 }
 
@@ -43,9 +43,9 @@ impl Patience {
     }
 }
 
-/// Sends `n_frames` from the front on until all are sent or refused. `send` sends those from a
-/// place on and returns how many went, or an error about the first; `bytes_of` says how long a
-/// frame is, `is_link_down` whether a queue that is full will not be emptied.
+/// Sends `n_frames` frames until all are sent or refused. `send` sends the frames from a position on and returns how
+/// many it sent, or an error about the first. `bytes_of` gives a frame's length, `is_link_down` whether a full queue
+/// will not drain.
 pub(crate) fn send_all(
     fd: BorrowedFd<'_>,
     n_frames: usize,
@@ -67,7 +67,7 @@ pub(crate) fn send_all(
                 }
                 first += n_sent;
             }
-            // A link without a carrier refuses so too, and to wait for it would hold up everybody.
+            // A link without a carrier refuses frames the same way; waiting for it would delay all ports.
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) && is_link_down() => {
                 statistics.tx_link_down += 1;
                 first += 1;
@@ -92,7 +92,7 @@ pub(crate) fn send_all(
     }
 }
 
-/// The same for whole frames that wait in a batch, which is empty then, to leave by an interface.
+/// Sends all frames of a batch by an interface, and empties the batch.
 pub(crate) fn send_batch(
     fd: BorrowedFd<'_>,
     interface_index: i32,
@@ -116,8 +116,8 @@ pub(crate) fn send_batch(
     batch.clear();
 }
 
-/// As [`send_batch`], but a frame for which the socket has no room stays in the batch, with all frames behind it. A
-/// frame that the queue behind the socket refuses is dropped, and counted.
+/// As [`send_batch`], but the first frame for which the socket has no room stays in the batch, with all frames after
+/// it. A frame that the queue behind the socket refuses is dropped and counted.
 pub(crate) fn send_in_order(
     fd: BorrowedFd<'_>,
     batch: &mut TxBatch,
@@ -147,7 +147,7 @@ pub(crate) fn send_in_order(
 fn wait_for_room(fd: BorrowedFd<'_>, error: &io::Error) {
     let wait = Duration::from_micros(TX_RETRY_WAIT_US);
     if error.raw_os_error() == Some(libc::ENOBUFS) {
-        // A queue behind the socket is full, which poll does not see.
+        // A queue behind the socket is full, which poll does not report.
         std::thread::sleep(wait);
     } else {
         socket::wait_for_room(fd, wait);

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use crate::limits::TX_BATCH_FRAMES;
 
-/// A socket, non-blocking.
 pub(crate) fn open(
     domain: libc::c_int,
     kind: libc::c_int,
@@ -25,20 +24,19 @@ pub(crate) fn open(
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Asks for socket buffers of that size. An unprivileged process may get less.
+/// Requests socket buffers of that size. An unprivileged process may get less.
 pub(crate) fn set_buffers(fd: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes)
         .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes))?;
     set_receive_buffer(fd, bytes)
 }
 
-/// The same for the receiving direction alone.
+/// The same for the receive buffer alone.
 pub(crate) fn set_receive_buffer(fd: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
         .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
 }
 
-/// `setsockopt`.
 pub(crate) fn set_option<T: Copy>(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
@@ -52,14 +50,14 @@ pub(crate) fn set_option<T: Copy>(
     Ok(())
 }
 
-/// The error that waits on the socket, if any; it is cleared.
+/// Takes the socket's pending error, if any.
 pub(crate) fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<io::Error>> {
     let mut error: libc::c_int = 0;
     get_option(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
     Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
 }
 
-/// `getsockopt`; `T` is of integers, so that any bytes are a value.
+/// `getsockopt`; `T` consists of integers, so that any bytes are a value.
 pub(crate) fn get_option<T: Copy>(
     fd: BorrowedFd<'_>,
     level: libc::c_int,
@@ -74,10 +72,10 @@ pub(crate) fn get_option<T: Copy>(
     Ok(())
 }
 
-/// Since Linux 5.14, of `asm-generic/socket.h`.
+/// Since Linux 5.14, from `asm-generic/socket.h`.
 const SO_NETNS_COOKIE: libc::c_int = 71;
 
-/// A number that no other network namespace of this machine has had since it was started.
+/// A number that no other network namespace has had since this machine booted.
 pub(crate) fn namespace_cookie() -> io::Result<u64> {
     let socket = open(libc::AF_UNIX, libc::SOCK_DGRAM, 0)?;
     let mut cookie = 0_u64;
@@ -122,8 +120,8 @@ pub(crate) fn send_batch<'frame>(
     Ok(sent as usize)
 }
 
-/// A frame's two pieces as the kernel wants them, which only reads: `iovec` serves both directions
-/// and has no const form.
+/// A frame's two pieces as the kernel expects them. It only reads them: `iovec` serves both
+/// directions and has no const form.
 pub(crate) fn pieces_of(frame: [&[u8]; 2]) -> [libc::iovec; 2] {
     frame.map(|piece| libc::iovec {
         iov_base: piece.as_ptr().cast_mut().cast(),
@@ -131,7 +129,7 @@ pub(crate) fn pieces_of(frame: [&[u8]; 2]) -> [libc::iovec; 2] {
     })
 }
 
-/// How many of them the kernel needs to look at.
+/// How many of them the kernel must look at.
 pub(crate) fn n_pieces(pieces: &[libc::iovec; 2]) -> usize {
     if pieces[1].iov_len == 0 { 1 } else { 2 }
 }
@@ -152,7 +150,7 @@ pub(crate) fn wait_for_room(fd: BorrowedFd<'_>, at_most: Duration) {
     unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
 }
 
-/// The error of a call that failed.
+/// Turns a negative result into the error of the call that returned it.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
         Err(io::Error::last_os_error())

@@ -25,7 +25,6 @@ pub use headers::mac_of;
 use headers::{Datagram, HEADROOM_BYTES, write_headers};
 use socket::{RxBatch, Sharing, Target};
 
-/// A port on a UDP socket.
 pub struct UdpPort {
     name: String,
     local: SocketAddr,
@@ -33,9 +32,9 @@ pub struct UdpPort {
     rx: RxBatch,
     tx: TxBatch,
     pace: TxPace,
-    /// Where each of `tx` goes, and how long its frame was.
+    /// Where each frame of `tx` goes, and how long it was.
     targets: Vec<(Target, usize)>,
-    /// Addresses that datagrams came to, if the socket is bound to none in particular.
+    /// Local addresses that datagrams came to, if the socket is bound to the unspecified address.
     spoken_to: Vec<IpAddr>,
     /// The kernel's 32-bit count of datagrams for which the socket had no room.
     n_overflows: u32,
@@ -44,7 +43,7 @@ pub struct UdpPort {
 }
 
 impl UdpPort {
-    /// Binds a socket; port 0 takes a free one, which [`UdpPort::local_address`] says.
+    /// Binds a socket. Port 0 takes a free port, which [`UdpPort::local_address`] returns.
     ///
     /// # Errors
     /// [`PortError::Socket`], above all for an address that is taken or not this host's.
@@ -52,15 +51,15 @@ impl UdpPort {
         UdpPort::bind(address, Sharing::No)
     }
 
-    /// Binds `n_ports` sockets to one address, one a worker: the kernel gives each flow (a sender's
-    /// address and port) to one of them.
+    /// Binds `n_ports` sockets to one address, one per worker: the kernel assigns each flow (a sender's address and
+    /// port) to one of them.
     ///
     /// # Errors
     /// As [`UdpPort::open`].
     pub fn open_shared(address: SocketAddr, n_ports: usize) -> Result<Vec<UdpPort>, PortError> {
         let mut ports: Vec<UdpPort> = Vec::with_capacity(n_ports);
         while ports.len() < n_ports {
-            // The first may be given a free port, which is all others' then.
+            // The first socket may get a free port; the others take the same.
             let address = ports.first().map_or(address, UdpPort::local_address);
             ports.push(UdpPort::bind(address, Sharing::Yes)?);
         }
@@ -97,12 +96,11 @@ impl UdpPort {
         })
     }
 
-    /// The address that the socket is bound to.
     pub fn local_address(&self) -> SocketAddr {
         self.local
     }
 
-    /// The source to send a frame from, if the socket leaves a choice.
+    /// The source address to send a frame from, if the socket leaves a choice.
     fn source(&self, of_frame: IpAddr) -> Option<IpAddr> {
         self.spoken_to.contains(&of_frame).then_some(of_frame)
     }
@@ -227,5 +225,4 @@ impl Port for UdpPort {
     }
 }
 
-/// Room in front of a received datagram for its headers.
 const _: () = assert!(HEADROOM_BYTES.is_multiple_of(2));

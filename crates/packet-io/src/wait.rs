@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use crate::socket::check;
 
-/// Wakes a thread that waits in a [`Waiter`]. Any number of wake-ups before it runs are one.
+/// Wakes a thread that waits in a [`Waiter`]. All wake-ups before it runs count as one.
 #[derive(Debug)]
 pub struct Waker {
     event: File,
-    /// For spinning callers: no system call.
+    /// Lets a spinning caller check without a system call.
     is_woken: AtomicBool,
 }
 
@@ -41,7 +41,7 @@ impl Waker {
     /// Wakes the waiting thread, now or when it next waits.
     pub fn wake(&self) {
         self.is_woken.store(true, Ordering::Release);
-        // It can only fail with the counter at its top, and then the thread wakes anyhow.
+        // Fails only if the counter is at its maximum, and then the thread wakes anyhow.
         let _ = (&self.event).write(&1_u64.to_ne_bytes());
     }
 
@@ -53,11 +53,11 @@ impl Waker {
     /// Forgets all wake-ups so far. Call it after waking, before looking for work.
     pub fn clear(&self) {
         self.is_woken.store(false, Ordering::Release);
-        // It can only fail when there was no wake-up.
+        // Fails only if there was no wake-up.
         let _ = (&self.event).read(&mut [0; 8]);
     }
 
-    /// To be waited for.
+    /// Readable after a wake-up.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
@@ -71,7 +71,7 @@ pub struct Waiter {
 
 impl Waiter {
     /// Waits until one of `descriptors` is readable or in error, or for `timeout` (`None`: for
-    /// ever). A signal ends the waiting with none ready.
+    /// ever). A signal ends the wait with none ready.
     ///
     /// # Errors
     /// If the kernel refuses the list, which means more descriptors than the process may have.
@@ -106,24 +106,24 @@ impl Waiter {
         }
     }
 
-    /// None of the last list is ready: there is another list.
+    /// Clears the last list, so that none of it counts as ready.
     pub fn forget(&mut self) {
         self.polls.clear();
     }
 
-    /// Whether the descriptor in that place of the last list was ready.
+    /// Whether the descriptor at this position of the last list was ready.
     pub fn is_ready(&self, place: usize) -> bool {
         self.polls.get(place).is_some_and(|poll| poll.revents != 0)
     }
 }
 
-/// Descriptors to be waited for as one (epoll): readable when one of them is.
+/// Descriptors that are waited for as one (epoll): readable when any of them is.
 pub(crate) struct PollSet {
     epoll: OwnedFd,
 }
 
 impl PollSet {
-    /// The descriptors are in the set until they are closed.
+    /// A descriptor stays in the set until it is closed.
     pub(crate) fn new<'fd>(
         descriptors: impl IntoIterator<Item = BorrowedFd<'fd>>,
     ) -> io::Result<PollSet> {
@@ -143,7 +143,7 @@ impl PollSet {
         Ok(PollSet { epoll })
     }
 
-    /// To be waited for.
+    /// Readable when any descriptor of the set is.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }

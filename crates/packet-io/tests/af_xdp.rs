@@ -47,7 +47,7 @@ fn frames_pass_between_xdp_and_packet_sockets_whole_and_in_order() {
             veth_pair("v0", "v1");
             let (mut outside, mut port) = (open_packet("v0"), open("v1"));
             assert_eq!(port.mode().to_string(), "XDP native, copy, 1 queue");
-            // More than the ring of chunks once round, in both directions.
+            // More than the ring has chunks, in both directions.
             for round in 0..10 {
                 let sent: Vec<_> = (0..500)
                     .map(|n| numbered(round * 500 + n, 60 + n as usize))
@@ -141,7 +141,7 @@ fn where_the_driver_runs_no_programs_the_kernel_does() {
             };
             assert_eq!(Ok(udp.checksum), udp.calc_checksum_ipv4(&ip, payload));
         }
-        // What is sent comes back, as on every loopback.
+        // Sent frames come back, as on every loopback.
         send(&mut port, [numbered(1, 60), numbered(2, 1400)]);
         assert_eq!(receive(&mut port, 2), [numbered(1, 60), numbered(2, 1400)]);
     });
@@ -332,7 +332,7 @@ fn a_burst_larger_than_all_chunks_leaves_whole() {
     in_root_namespace("a_burst_larger_than_all_chunks_leaves_whole", || {
         veth_pair("v0", "v1");
         let (mut port, n_frames) = (open("v1"), 3 * packet_io::limits::XDP_TX_CHUNKS as u64);
-        // Nobody takes them at the other end, where the kernel throws them away.
+        // Nobody takes the frames at the other end, where the kernel drops them.
         for n in 0..n_frames {
             port.transmit(0, numbered(n as u32, 1400).as_slice().into())
                 .expect("queueing");
@@ -358,8 +358,8 @@ fn a_burst_larger_than_all_chunks_leaves_whole() {
     });
 }
 
-/// More copies than can share a payload at once, more payloads than places, two that come in turns, and
-/// the same memory again with another payload.
+/// More copies than can share a payload at once, more payloads than places, two alternating payloads, and the same
+/// memory again with another payload.
 #[test]
 fn frames_that_share_payloads_leave_whole_and_in_order() {
     in_root_namespace(
@@ -443,7 +443,7 @@ fn a_port_outlives_its_link_going_down() {
         send(&mut port, [numbered(2, 60), numbered(3, 60)]);
         assert_eq!(port.statistics().tx_link_down, 2);
         ip("link set v1 up");
-        // What the kernel had been shown before leaves now.
+        // The frame that was published to the kernel before leaves now.
         send(&mut port, []);
         send(&mut port, [numbered(4, 60)]);
         assert_eq!(receive(&mut outside, 2), [numbered(1, 60), numbered(4, 60)]);
@@ -495,7 +495,7 @@ fn several_queues_are_one_port_or_one_each() {
         }
         let (mut outside, mut port) = (open_packet("v0"), open("v1"));
         assert_eq!(port.mode().n_queues, 2);
-        // The sender's core chooses the queue: both are tried.
+        // The sender's core decides the queue: the test tries both.
         for core in ["0", "1"] {
             let pinned = Command::new("taskset")
                 .args(["-pc", core, &std::process::id().to_string()])
@@ -552,7 +552,7 @@ fn a_killed_process_leaves_no_program_behind() {
             assert!(start.elapsed() < PATIENCE, "the program is still there");
             std::thread::yield_now();
         }
-        // And its queue and the interface are free.
+        // The queue and the interface are free again.
         drop(open("v1"));
     });
 }
@@ -595,7 +595,7 @@ fn memory_stays_flat() {
                 }
             }
         };
-        // The rings have been round once, and all their pages are there.
+        // Each ring has been used once completely, so all its pages are resident.
         round();
         round();
         let before = resident_pages();

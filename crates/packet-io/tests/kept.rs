@@ -1,5 +1,5 @@
 //! Programs that are kept beyond their process, and ports that take their own program back. The kernel lets only root
-//! outside any user namespace load them.
+//! outside any user namespace load programs.
 
 #![allow(unsafe_code, reason = "a thread in a network namespace of its own")]
 
@@ -48,7 +48,7 @@ fn run(command: &str) {
     assert!(status.expect("it is installed").success(), "{command}");
 }
 
-/// A cable whose end `v0` takes what programs send back, as long as a program runs there.
+/// A veth pair. Its end `v0` takes what programs send back, as long as the returned program runs there.
 fn cable() -> Link {
     veth_pair("v0", "v1");
     attach("v0", &program(PASS, false))
@@ -71,7 +71,7 @@ fn with_folder(test: &str, body: impl FnOnce(&Path)) {
     });
 }
 
-/// Names of kept programs. The kernel puts `maps.debug` and `progs.debug` into a file system of BPF.
+/// The number of kept programs. The kernel puts `maps.debug` and `progs.debug` into a BPF file system.
 fn n_kept(folder: &Path) -> usize {
     let names = fs::read_dir(folder).expect("a folder");
     let names = names.map(|entry| entry.expect("an entry").file_name());
@@ -143,7 +143,7 @@ fn what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s()
             );
             assert_comes_back(&mut outside(), 2);
             drop(other);
-            // The name is no hindrance for the next one.
+            // The name does not hinder the next port.
             let mut port = open(Some(folder)).expect("a port");
             assert_comes_to(&mut port, &mut outside(), 3);
             port.interface().keep().expect("a name");
@@ -153,7 +153,7 @@ fn what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s()
     );
 }
 
-/// In a network namespace of its own.
+/// Runs `body` in a network namespace of its own.
 fn elsewhere<R: Send>(body: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
@@ -252,7 +252,7 @@ fn what_is_kept_by_a_name_that_cannot_be_removed_is_the_port_s_own_program() {
             assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
             drop(port);
             assert!(is_attached());
-            // What forwards is over: who comes next has the frames.
+            // The program that forwarded is replaced: the new port gets the frames.
             let mut port = open(Some(folder)).expect("its program is taken over");
             port.interface().run_own().expect("its own program");
             assert_comes_to(&mut port, &mut outside(), 3);
@@ -272,7 +272,7 @@ fn a_port_s_own_program_that_the_driver_refuses_is_told_and_what_ran_runs_on() {
             earlier.pin(&path).expect("a name");
             drop(earlier);
             let mut port = open(Some(folder)).expect("a program that is taken over");
-            // The port's own program takes no frames in several pieces, as these would be.
+            // The port's own program does not take frames in several pieces, which this MTU would bring.
             ip("link set v0 mtu 9000");
             let error = port.interface().run_own().expect_err("a refusal");
             assert_eq!(error.raw_os_error(), Some(libc::ERANGE), "{error}");

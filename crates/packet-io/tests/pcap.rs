@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use packet_io::{Observer, PcapPort, Port, PortError, Recorder, Turns};
 
-/// A file that is removed with the value.
+/// A file that is removed on drop.
 struct TemporaryFile(PathBuf);
 
 impl TemporaryFile {
@@ -115,7 +115,7 @@ fn frames_arrive_at_their_capture_times() {
         assert_eq!(port.next_frame_at(), Some(0));
         assert_eq!(frames(&mut port, 4999), [vec![1; 60]]);
         assert_eq!(port.next_frame_at(), Some(5000));
-        // The third is stamped earlier than the second: it keeps its place.
+        // The third frame has an earlier timestamp than the second: it keeps its place.
         assert_eq!(frames(&mut port, 5000), [vec![2; 61], vec![3; 62]]);
         assert_eq!(port.next_frame_at(), Some(1_000_000_000));
         port.start(99_000_000_000);

@@ -1,4 +1,4 @@
-//! Several ports on one interface, one a worker: frames are shared out by flow.
+//! Several ports on one interface, one per worker: flows are shared out among them.
 
 mod namespace;
 
@@ -34,7 +34,8 @@ fn flow_and_number(frame: &[u8]) -> (u16, u16) {
     (word(34) - 4000, word(42))
 }
 
-/// Sends frames of all flows in turn; gives what came, with the place of the port it came to.
+/// Sends frames of all flows in turn. Returns what came, with the index of the port that received
+/// it.
 fn send_and_receive(
     sender: &mut dyn Port,
     ports: &mut [Box<dyn Port>],
@@ -64,7 +65,8 @@ fn send_and_receive(
     seen
 }
 
-/// Which port each flow came to, after checking that its frames came to one only and in order.
+/// The port that each flow came to, after a check that all its frames came to that port and in
+/// order.
 fn places(seen: &[(usize, (u16, u16))]) -> Vec<usize> {
     let mut flows: BTreeMap<u16, (usize, Vec<u16>)> = BTreeMap::new();
     for (place, (flow, number)) in seen {
@@ -85,7 +87,7 @@ fn open_packet(name: &str, n_ports: usize) -> Vec<Box<dyn Port>> {
     ports.map(|port| Box::new(port) as Box<dyn Port>).collect()
 }
 
-/// Every port sends a frame, and none of them receives what another has sent.
+/// Every port sends a frame, and none receives what another has sent.
 fn what_they_send_comes_to_the_other_end_only(peer: &mut dyn Port, ports: &mut [Box<dyn Port>]) {
     for (flow, port) in (0..).zip(ports.iter_mut()) {
         let frame = datagram(flow, 7);
@@ -157,7 +159,7 @@ fn xdp_sockets_share_an_interface_by_queue() {
             .into_iter()
             .map(|port| Box::new(port) as Box<dyn Port>);
         let mut ports: Vec<Box<dyn Port>> = boxed.collect();
-        // Which queue a frame comes on is the sender's business: here, its core's.
+        // The sender decides the queue of a frame: here, by its core.
         let mut seen = send_and_receive(&mut *sender, &mut ports);
         seen.sort_unstable_by_key(|(_, frame)| *frame);
         seen.dedup_by_key(|(_, frame)| *frame);

@@ -24,7 +24,7 @@ fn socket(address: &str) -> UdpSocket {
     socket
 }
 
-/// A frame of its own making, from and to these addresses.
+/// A frame from and to these addresses.
 fn frame(from: SocketAddr, to: SocketAddr, payload: &[u8]) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2(mac_of(from.ip()), mac_of(to.ip()));
     let builder = match (from, to) {
@@ -67,7 +67,7 @@ fn a_datagram_becomes_the_frame_that_it_was_on_the_wire() {
             );
             let mut received = receive(&mut port, 1).pop().expect("a frame");
             if let [0x08, 0x00] = received[12..14] {
-                // The fragmentation field is the only one that etherparse chooses otherwise.
+                // The fragmentation field is the only one that etherparse fills differently.
                 assert_eq!(received[18..22], [0, 0, 0x40, 0]);
                 received[18..22].copy_from_slice(&expected[18..22]);
                 received[24..26].copy_from_slice(&expected[24..26]);
@@ -103,7 +103,7 @@ fn copies_go_to_the_address_and_port_of_their_headers() {
     }
 }
 
-/// The kernel makes an IPv6 address its own some time after `ip` has added it.
+/// The kernel accepts an IPv6 address as its own some time after `ip` has added it.
 fn wait_for_route_to(address: &str) {
     let is_local = || {
         let output = Command::new("ip")
@@ -184,7 +184,7 @@ fn what_cannot_be_sent_is_counted_by_reason_and_the_others_go() {
             let mut not_udp = frame(from, to, b"x");
             not_udp[23] = 6;
             let mut too_long = frame(from, to, &[0; 65_507]);
-            // One byte more than IPv4 can carry, which only the length of UDP can say.
+            // One byte more than IPv4 can carry; only UDP's length field can express it.
             too_long.push(0);
             too_long[38..40].copy_from_slice(&65_516_u16.to_be_bytes());
             for frame in [
@@ -251,7 +251,7 @@ fn ports_that_share_an_address_have_whole_flows() {
         {}
         flows.extend(of_port);
     }
-    // Were a flow in two ports, there would be more.
+    // If a flow came to two ports, there would be more.
     assert_eq!(flows.len(), senders.len());
     for (_, numbers) in flows {
         assert_eq!(numbers, (0..10).collect::<Vec<u8>>());

@@ -31,8 +31,8 @@ fn open_error(name: &str) -> PortError {
     result.err().expect("an interface that cannot be opened")
 }
 
-/// The one's complement sum over pseudo-header and UDP datagram, written out plainly so as not to
-/// share code with what is tested: 0xffff if the checksum is right (RFC 768).
+/// The one's complement sum over pseudo-header and UDP datagram, written out so that it shares no
+/// code with what is tested: 0xffff if the checksum is right (RFC 768).
 fn udp_sum(addresses: &[u8], datagram: &[u8]) -> u32 {
     let mut bytes = addresses.to_vec();
     bytes.extend((datagram.len() as u32).to_be_bytes());
@@ -94,7 +94,7 @@ fn copies_that_share_a_payload_leave_whole_also_when_it_changes() {
             let mut sent = Vec::new();
             for number in 0..200 {
                 let head = &numbered(number, 42);
-                // The memory is used again for another packet's after every ten copies.
+                // After every ten copies another packet's payload uses the same memory.
                 payload[1357] = (number / 10) as u8;
                 // Some copies are cut, and one has no payload.
                 let len = [1358, 1358, 1358, 700, 100, 0][number as usize % 6];
@@ -164,12 +164,12 @@ fn the_first_frame_that_the_host_sends_by_a_ports_end_is_told_of_and_no_other() 
                     n_told.fetch_add(1, Ordering::Relaxed);
                 });
             }
-            // Groups' announcements are of no port's cable.
+            // Announcements to multicast groups do not count.
             let multicast = UdpSocket::bind("10.9.0.1:0").expect("a socket");
             multicast
                 .send_to(b"all", "224.0.0.251:5353")
                 .expect("sending");
-            // What the kernel does not bring to this end has come to the other.
+            // The frame that the kernel does not bring to this end has come to the other.
             assert_eq!(receive(&mut outside, 1).len(), 1);
             let mut taken = 0;
             let mut look = |ports: &mut [AfPacketPort]| {
@@ -330,7 +330,7 @@ fn a_super_frame_is_cut_into_the_datagrams_it_stands_for() {
             };
             assert_eq!(result, 0);
             let mut port = open("v1");
-            // One that fits a slot of the ring, and one that comes through the socket's queue.
+            // One payload fits a slot of the ring, the other comes through the socket's queue.
             for n_bytes in [900, 20_100] {
                 let payload: Vec<u8> = (0..n_bytes).map(|n| (n % 251) as u8).collect();
                 socket.send(&payload).expect("sending");
@@ -405,7 +405,7 @@ fn frames_that_the_kernel_drops_are_counted() {
     });
 }
 
-/// A port whose frames pass a discipline that sends 8 Mbit/s after a burst of a frame.
+/// A port whose frames leave through a queueing discipline of 8 Mbit/s with a burst of one frame.
 fn slow_port(name: &str) -> AfPacketPort {
     tc(&format!(
         "qdisc add dev {name} root tbf rate 8mbit burst 1600 limit 10mb"
@@ -417,7 +417,7 @@ fn slow_port(name: &str) -> AfPacketPort {
     AfPacketPort::open(name, config).expect("a port")
 }
 
-/// Gives frames, numbered on, until the port is full.
+/// Sends frames with consecutive numbers until the port is full. Returns the next number.
 fn fill(port: &mut AfPacketPort, first: u32) -> u32 {
     let mut number = first;
     while !port.is_full() {
@@ -443,7 +443,7 @@ fn a_port_behind_a_slow_discipline_is_full_and_loses_nothing() {
             let n_first = fill(&mut one, 0);
             assert!(one.has_unsent());
             let mut received = Vec::new();
-            // Once it has room again, more are given.
+            // Continue when the port has room again.
             while one.is_full() {
                 received.extend(receive(&mut other, 1));
                 one.flush().expect("sending");
@@ -540,7 +540,7 @@ fn what_cannot_leave_for_want_of_a_carrier_holds_nobody_up() {
                 (statistics.tx_link_down, statistics.tx_dropped()),
                 (1000, 1000)
             );
-            // Waiting for room, as for a full queue, would take 0.8 ms a frame.
+            // Waiting for room, as with a full queue, would take 0.8 ms per frame.
             let elapsed = began.elapsed();
             assert!(elapsed < Duration::from_millis(400), "{elapsed:?}");
         },
@@ -552,7 +552,7 @@ fn what_the_far_end_refuses_holds_nobody_up() {
     in_namespace("what_the_far_end_refuses_holds_nobody_up", || {
         veth_pair("v0", "v1");
         let (mut one, mut other) = (open("v0"), open("v1"));
-        // A veth refuses what its other end's MTU is too small for as if it had no room.
+        // A veth refuses frames longer than its peer's MTU as if it had no room.
         ip("link set v1 mtu 500");
         let began = Instant::now();
         for k in 0..1000 {
@@ -560,12 +560,12 @@ fn what_the_far_end_refuses_holds_nobody_up() {
             send(&mut one, frames);
             assert_eq!(receive(&mut other, 1), [numbered(k, 60)]);
         }
-        // Waiting for room, as for a full queue, would take 0.8 ms each time.
+        // Waiting for room, as with a full queue, would take 0.8 ms each time.
         let elapsed = began.elapsed();
         assert!(elapsed < Duration::from_millis(600), "{elapsed:?}");
         let statistics = one.statistics();
         assert_eq!((statistics.tx_frames, statistics.tx_no_room), (1000, 2000));
-        // Once it takes them again, they go.
+        // Once the peer accepts such frames again, they leave.
         ip("link set v1 mtu 1500");
         send(&mut one, [numbered(1, 1200)]);
         assert_eq!(receive(&mut other, 1), [numbered(1, 1200)]);
@@ -649,7 +649,7 @@ fn what_keeps_an_interface_from_being_opened_is_said() {
     });
 }
 
-/// Run by the next test with fewer privileges; on its own it only looks at the interface's name.
+/// Run by the next test with fewer privileges; on its own it does nothing.
 #[test]
 fn without_privileges() {
     let Some(interface) = std::env::var_os("PACKET_IO_TEST_UNPRIVILEGED") else {
@@ -696,7 +696,7 @@ fn of_more_news_than_the_kernel_keeps_none_is_told_but_that_some_is_lost() {
             assert_eq!(receive(), None);
             assert_eq!(receive(), Some(Vec::new()), "nothing older comes behind");
             ip("link set v1 down");
-            // The kernel has told before `ip` ends.
+            // The kernel has sent the event before `ip` ends.
             let events = receive().expect("no overrun");
             let is_it = |event: &LinkEvent| matches!(event, LinkEvent::Present(Link { name, is_up: false, .. }) if name == "v1");
             assert!(events.iter().any(is_it), "{events:?}");

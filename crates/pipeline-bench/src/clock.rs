@@ -1,5 +1,5 @@
-//! Time stamps: the monotonic clock, and the processor's time stamp counter, which runs at one
-//! frequency whatever the processor's. The frequency is measured, never assumed.
+//! Time stamps: the monotonic clock, and the processor's time stamp counter, whose frequency does
+//! not change with the processor's. The frequency is measured, never assumed.
 #![expect(
     unsafe_code,
     reason = "the time stamp counter and processor affinity have no safe call"
@@ -7,24 +7,21 @@
 
 use std::{sync::OnceLock, time::Instant};
 
-/// A moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Stamp {
     at: Instant,
     ticks: u64,
 }
 
-/// The time between two moments.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Span {
     /// Nanoseconds of the clock.
     pub ns: f64,
-    /// Ticks of the time stamp counter; 0 where the processor has none that can be read.
+    /// Ticks of the time stamp counter; 0 if the processor has none that can be read.
     pub ticks: f64,
 }
 
 impl Stamp {
-    /// This moment.
     pub fn now() -> Self {
         Self {
             at: Instant::now(),
@@ -32,7 +29,6 @@ impl Stamp {
         }
     }
 
-    /// Since then.
     pub fn elapsed(self) -> Span {
         let now = Self::now();
         Span {
@@ -42,13 +38,13 @@ impl Stamp {
     }
 }
 
-/// The first moment that anybody asked for.
+/// The moment of the first call.
 pub fn start() -> Stamp {
     static START: OnceLock<Stamp> = OnceLock::new();
     *START.get_or_init(Stamp::now)
 }
 
-/// Ticks a second, measured since [`start`]; none where there is no counter.
+/// Ticks per second, measured since [`start`]; `None` if there is no counter.
 pub fn tsc_hz() -> Option<f64> {
     let span = start().elapsed();
     (span.ticks > 0.0).then(|| span.ticks / span.ns * 1e9)
@@ -70,7 +66,7 @@ fn ticks() -> u64 {
 /// # Errors
 /// The kernel's refusal.
 pub fn pin(cpus: impl IntoIterator<Item = usize>) -> Result<(), String> {
-    // SAFETY: a set of processors is bits, all zero an empty one.
+    // SAFETY: `cpu_set_t` is a set of bits, and all zeros are an empty one.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     let mut named = Vec::new();
     for cpu in cpus {

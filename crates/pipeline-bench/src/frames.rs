@@ -1,4 +1,4 @@
-//! Frames with right checksums, one behind the other in memory, like in a port's ring.
+//! Frames with right IPv4 checksums, one after the other in memory, as in a port's ring.
 
 use dataplane::PortId;
 
@@ -11,7 +11,6 @@ const ETHERNET_BYTES: usize = 14;
 const IPV4_BYTES: usize = 20;
 const PORTS_BYTES: usize = 8;
 
-/// Frames of one length.
 #[derive(Debug, Clone)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -19,7 +18,6 @@ pub struct Frames {
     len: usize,
 }
 
-/// The parts of an IPv4 packet over Ethernet.
 #[derive(Debug, Clone, Copy)]
 pub struct Ipv4Frame {
     /// Ethernet destination and source.
@@ -33,7 +31,7 @@ pub struct Ipv4Frame {
 }
 
 impl Frames {
-    /// Room for frames of this many bytes, without FCS.
+    /// `len` is the length of each frame in bytes, without FCS.
     pub fn new(len: usize) -> Self {
         let least = ETHERNET_BYTES + IPV4_BYTES + PORTS_BYTES;
         Self {
@@ -43,19 +41,18 @@ impl Frames {
         }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.ports.len()
     }
 
-    /// One of them, and the port that it comes from.
+    /// A frame, and the port that it comes from.
     pub fn get(&self, place: usize) -> (PortId, &[u8]) {
         let bytes = &self.bytes[place * self.len..][..self.len];
         (self.ports[place], bytes)
     }
 
-    /// Appends an IPv4 packet. A UDP packet has no checksum, as RFC 768 allows; of TCP the pipelines
-    /// read the ports alone.
+    /// Appends an IPv4 packet. A UDP packet has no checksum, as RFC 768 allows. Of TCP it has only the ports, since the
+    /// pipelines read nothing else.
     pub fn push(&mut self, port: PortId, frame: &Ipv4Frame) {
         let at = self.bytes.len();
         self.bytes.resize(at + self.len, 0);

@@ -1,5 +1,5 @@
-//! The growth of a packet's cost with table entries, groups, viewers and packet size. The other
-//! sizes are those of the pipeline benchmark.
+//! How a packet's cost grows with table entries, groups, viewers and packet size. The other sizes
+//! are those of the pipeline benchmark.
 
 use crate::{
     FRAME_BYTES, Task, VIDEO_FRAME_BYTES,
@@ -7,7 +7,7 @@ use crate::{
     workload::{Pipeline, Workload},
 };
 
-/// The number of flows where another size grows: more than a first-level cache holds of anything.
+/// Flows where another size grows: more than a first-level cache holds of anything.
 const FLOWS: usize = 10_000;
 /// Viewers of each group where groups grow.
 const GROUP_VIEWERS: usize = 8;
@@ -39,7 +39,7 @@ const SERIES: [Series; 9] = [
     ),
 ];
 
-/// Every point of every series; the first two of each where it is to be quick.
+/// Every point of every series; in a quick run the first two of each.
 pub fn tasks(is_quick: bool) -> Vec<Task> {
     let points = |(grows, pipeline, values): Series| {
         let n_values = if is_quick { 2 } else { values.len() };

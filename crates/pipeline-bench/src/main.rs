@@ -26,9 +26,9 @@ use measure::{Contest, Effort};
 use variant::Variant;
 use workload::{Pipeline, Workload};
 
-/// Packets of the check, at most.
+/// Maximum packets of the check.
 const CHECKED_PACKETS: usize = 10_000;
-/// Frames of the pipelines that forward, and of those that make copies of video.
+/// Frames of the pipelines that forward, and of those that copy video.
 const FRAME_BYTES: usize = 64;
 const VIDEO_FRAME_BYTES: usize = 1_400;
 
@@ -116,7 +116,6 @@ impl Shared {
 }
 
 impl PartsArgs {
-    /// The variants that take part.
     fn variants(&self) -> Result<Vec<Variant>, String> {
         let all = Variant::all();
         if self.roles.is_empty() {
@@ -168,7 +167,7 @@ impl PartsArgs {
     }
 }
 
-/// A workload, the size that has grown in it, and the variants.
+/// A workload, the size that grows in it, and the variants.
 struct Task {
     workload: Workload,
     growth: Option<(&'static str, usize)>,

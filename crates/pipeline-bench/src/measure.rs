@@ -13,8 +13,7 @@ use crate::{
     workload::Workload,
 };
 
-/// Frames that a switch gets before its output is taken: the most that its event loop takes from a port at a
-/// time.
+/// Frames that a switch gets before its output is taken: as many as its event loop takes from a port at most.
 const BATCH_FRAMES: usize = 32;
 /// Virtual time between two batches.
 const BATCH_NS: Nanos = 3_000;
@@ -22,27 +21,22 @@ const BATCH_NS: Nanos = 3_000;
 /// How long to measure.
 #[derive(Debug, Clone, Copy)]
 pub struct Effort {
-    /// Rounds, an odd number.
+    /// An odd number.
     pub rounds: usize,
-    /// How long a variant runs in a round.
     pub round_ms: f64,
-    /// Packets that all variants must give the same for.
+    /// Packets for which all variants must give the same output.
     pub checked_packets: usize,
 }
 
 /// A figure over the rounds.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Spread {
-    /// The median.
     pub median: f64,
-    /// The least.
     pub min: f64,
-    /// The most.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of some figures.
     fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut figures: Vec<f64> = figures.into_iter().collect();
         figures.sort_by(f64::total_cmp);
@@ -54,24 +48,21 @@ impl Spread {
     }
 }
 
-/// The result of one variant.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// Which.
     pub variant: Variant,
-    /// Nanoseconds a packet.
+    /// Nanoseconds per packet.
     pub ns: Spread,
-    /// Ticks of the time stamp counter a packet.
+    /// Ticks of the time stamp counter per packet.
     pub ticks: Spread,
-    /// Copies that leave for a packet.
+    /// Copies that leave per packet.
     pub copies: f64,
-    /// Nanoseconds a packet in each part, with the probe's own cost.
+    /// Nanoseconds per packet in each part, including the probe's own cost.
     pub parts: Vec<(Part, Spread)>,
-    /// A hash of every frame that left in the check, and of the switch's counts.
+    /// A hash of every frame that left in the check, and of the switch's counters.
     pub checksum: u64,
 }
 
-/// The result of a run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Run {
     packets: usize,
@@ -95,7 +86,7 @@ impl Fed {
         }
     }
 
-    /// Gives this many packets, a batch at a time, and `take`s the output.
+    /// Feeds this many packets, a batch at a time; `take` gets the output.
     fn run(
         &mut self,
         frames: &Frames,
@@ -139,7 +130,7 @@ impl Fed {
         })
     }
 
-    /// Packets that take about so long.
+    /// The number of packets that take about this long.
     fn packets_in(&mut self, frames: &Frames, ms: f64) -> usize {
         let mut packets = BATCH_FRAMES;
         loop {
@@ -153,16 +144,15 @@ impl Fed {
     }
 }
 
-/// A variant that takes part.
 struct Contender {
     variant: Variant,
     plain: Fed,
-    /// The same behind a probe, where the parts are asked for.
+    /// The same with a probe, if the parts are measured.
     probed: Option<Fed>,
     packets: usize,
     checksum: u64,
     runs: Vec<Run>,
-    /// Of each round, the parts' nanoseconds a packet.
+    /// For each round, the parts' nanoseconds per packet.
     parts: Vec<[f64; Part::ALL.len()]>,
 }
 
@@ -172,7 +162,7 @@ pub struct Contest {
     watch: Watch,
     effort: Effort,
     contenders: Vec<Contender>,
-    /// Processors from which the parts are looked at, where they are asked for.
+    /// Processors for the sampling thread, if the parts are measured.
     lookers: Option<Vec<usize>>,
 }
 
@@ -180,7 +170,7 @@ impl Contest {
     /// Sets everything up, lets every variant warm up, and checks that its output equals the interpreter's.
     ///
     /// # Errors
-    /// A switch refused its entries, a packet was lost, or a variant gives something else.
+    /// A switch refused its entries, a packet was lost, or a variant's output differs.
     pub fn new(
         workload: &Workload,
         variants: &[Variant],
@@ -230,13 +220,13 @@ impl Contest {
         })
     }
 
-    /// One round: every variant, each time another one first.
+    /// One round of all variants; each round begins with another one.
     pub fn round(&mut self, number: usize) {
         let n_contenders = self.contenders.len();
         for place in 0..n_contenders {
             let contender = &mut self.contenders[(place + number) % n_contenders];
             let frames = &self.frames;
-            // The caches have another variant's things.
+            // Warms up: the caches have another variant's data.
             contender.plain.time(frames, contender.packets.div_ceil(4));
             let run = contender.plain.time(frames, contender.packets);
             contender.runs.push(run);
@@ -253,7 +243,7 @@ impl Contest {
         }
     }
 
-    /// The rounds that the effort asks for; `progress` is called after each.
+    /// Runs the rounds of the effort; calls `progress` after each.
     pub fn run(&mut self, mut progress: impl FnMut()) {
         for number in 0..self.effort.rounds {
             self.round(number);
@@ -261,7 +251,6 @@ impl Contest {
         }
     }
 
-    /// The result.
     pub fn finish(self) -> Vec<Measured> {
         self.contenders
             .into_iter()
@@ -291,7 +280,7 @@ impl Contender {
     }
 }
 
-/// Gives the first packets and hashes the output and the switch's counts. Every packet must leave.
+/// Feeds the first packets, and hashes the output and the switch's counters. Every packet must leave.
 fn check(fed: &mut Fed, frames: &Frames, packets: usize) -> Result<u64, String> {
     let mut hasher = std::hash::DefaultHasher::new();
     let run = fed.run(frames, packets, |port, [head, payload]| {

@@ -10,7 +10,7 @@ use crate::{
     workload::Workload,
 };
 
-/// Columns of `pipeline.csv`; those up to the ticks are the project's, the others say more.
+/// Columns of `pipeline.csv`. Those after `tsc_ticks_per_packet` are details.
 const PIPELINE_COLUMNS: &str = "program,engine,optimisations,packet_size_bytes,flows,ns_per_packet,\
     tsc_ticks_per_packet,part,variant,ns_per_packet_min,ns_per_packet_max,rounds,viewers,\
     copies_per_packet,ns_per_copy,checksum";
@@ -22,18 +22,15 @@ const GROWTH_COLUMNS: &str = "program,engine,optimisations,grows,value,packet_si
 
 /// One workload's figures, with the growing size, if it was measured.
 pub struct Result {
-    /// The measured workload.
     pub workload: Workload,
     /// The growing size, and its value.
     pub growth: Option<(&'static str, usize)>,
-    /// Each variant.
     pub measured: Vec<Measured>,
-    /// Rounds.
     pub rounds: usize,
 }
 
 fn ticks(ticks: f64) -> String {
-    // No processor does anything in no ticks: there is no counter.
+    // 0 ticks mean that there is no counter.
     if ticks > 0.0 {
         format!("{ticks:.1}")
     } else {
@@ -42,7 +39,7 @@ fn ticks(ticks: f64) -> String {
 }
 
 impl Result {
-    /// The columns from the rounds on.
+    /// The columns from `ns_per_packet_min` on.
     fn tail(&self, measured: &Measured, ns: &Spread) -> String {
         let viewers = match self.workload.pipeline.is_sfu() {
             true => self.workload.viewers.to_string(),
@@ -103,7 +100,7 @@ impl Result {
         }
     }
 
-    /// The variants below each other, beside the naive engine.
+    /// The variants, one per line, compared with the naive engine.
     pub fn table(&self) -> String {
         let Workload {
             pipeline,
@@ -149,7 +146,7 @@ impl Result {
     }
 }
 
-/// The CSV of a run: of growth where its results have grown, of the pipelines otherwise.
+/// A run as CSV, with the columns of growth if a size grows in it.
 pub fn csv(results: &[Result]) -> String {
     let is_growth = results.iter().any(|result| result.growth.is_some());
     let mut out = match is_growth {
@@ -166,7 +163,7 @@ pub fn csv(results: &[Result]) -> String {
     out
 }
 
-/// A run as JSON, with the machine.
+/// A run as JSON, with the machine's data.
 pub fn json(results: &[Result], cpu: Option<usize>) -> serde_json::Value {
     let text = csv(results);
     let mut lines = text.lines().map(|line| line.split(','));
@@ -197,7 +194,7 @@ fn processor() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Writes `NAME.csv` and `NAME.json` into a folder, which is made.
+/// Writes `NAME.csv` and `NAME.json` into a folder, which is created.
 ///
 /// # Errors
 /// The file that could not be written, and why.

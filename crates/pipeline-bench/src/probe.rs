@@ -1,10 +1,10 @@
 //! Measures how a packet's time divides into the parts of the switch.
 //!
-//! Reading the time stamp counter costs as much as some parts do, so the parts are sampled. A wrapper around
-//! the engine writes down which part runs, one store each time, and a second thread reads it again and again.
-//! A part's share of the samples is its share of the time. The time between the engine's calls belongs to the
-//! traffic manager. The parser cannot be separated from the ingress control inside [`Engine::ingress`]. So it
-//! is run once more before it, for its own share, and that share is subtracted from the ingress control's.
+//! Reading the time stamp counter costs as much as some parts do, so the parts are sampled. A wrapper around the engine
+//! records which part runs, one store each time, and a second thread reads the record again and again. A part's share
+//! of the samples is its share of the time. The time between the engine's calls belongs to the traffic manager. The
+//! parser cannot be separated from the ingress control inside [`Engine::ingress`]. So the parser runs once more before
+//! it, for its own share, and that share is subtracted from the ingress control's.
 
 use std::{
     sync::{
@@ -25,32 +25,29 @@ use dataplane::{
 
 use crate::clock::{self, Stamp};
 
-/// Nanoseconds between two looks.
+/// Nanoseconds between two samples.
 const LOOK_EVERY_NS: f64 = 1_000.0;
-/// Fewer looks than these say nothing.
+/// Minimum samples for a result.
 const LOOKS_MIN: u64 = 500;
 
-/// A part of the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Frames into the engine's memory, copies and clones made and given back.
+    /// Copying frames to the engine's memory; making and freeing copies and clones.
     Buffers,
     /// Parser and checksum verification of a new packet. For a recirculated packet they count as ingress.
     Parser,
-    /// The ingress control.
     Ingress,
-    /// The egress control.
     Egress,
     /// Checksum update and deparser; if they run together with egress, they count as egress.
     Deparser,
-    /// All of these, of a packet that recirculates and of its clones, where they run in one call.
+    /// All of these, for a recirculating packet and its clones, if they run in one call.
     Rounds,
     /// Everything between the engine's calls: queues, replication, counters, latencies, the loop.
     TrafficManager,
 }
 
 impl Part {
-    /// All of them, in the order of a packet's way.
+    /// In the order of a packet's way.
     pub const ALL: [Self; 7] = [
         Self::Parser,
         Self::Ingress,
@@ -61,7 +58,7 @@ impl Part {
         Self::Buffers,
     ];
 
-    /// As the files of results name it.
+    /// The name in result files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Buffers => "buffers",
@@ -75,7 +72,7 @@ impl Part {
     }
 }
 
-/// The part that runs, where the other thread sees it; on a cache line of its own.
+/// The running part, which the other thread reads; on a cache line of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Running(AtomicU8);
@@ -86,14 +83,13 @@ pub struct Watch {
     running: Arc<Running>,
 }
 
-/// Samples until it is asked for the result.
+/// A sampling in progress.
 pub struct Looking {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<[u64; Part::ALL.len()]>,
 }
 
 impl Watch {
-    /// Nothing runs yet.
     pub fn new() -> Self {
         let running = AtomicU8::new(Part::TrafficManager as u8);
         Self {
@@ -101,7 +97,7 @@ impl Watch {
         }
     }
 
-    /// A factory of engines that write down which part runs.
+    /// A factory of engines that record which part runs.
     pub fn probe(&self, factory: Box<dyn EngineFactory>) -> Box<dyn EngineFactory> {
         Box::new(ProbeFactory {
             factory,
@@ -109,13 +105,13 @@ impl Watch {
         })
     }
 
-    /// Begins to look, from a processor of these.
+    /// Starts to sample, on one of these processors.
     pub fn look(&self, cpus: Vec<usize>) -> Looking {
         let is_over = Arc::new(AtomicBool::new(false));
         let (running, ends) = (Arc::clone(&self.running), Arc::clone(&is_over));
         let thread = std::thread::spawn(move || {
             if !cpus.is_empty() {
-                // Where it is refused, the thread looks from wherever it runs.
+                // If the kernel refuses, the thread samples from wherever it runs.
                 let _ = clock::pin(cpus);
             }
             let mut looks = [0; Part::ALL.len()];
@@ -136,7 +132,8 @@ impl Watch {
 }
 
 impl Looking {
-    /// Ends it; each part's share, in the order of [`Part::ALL`], none where there were too few looks.
+    /// Ends the sampling. Returns each part's share, in the order of [`Part::ALL`]; `None` if there were too few
+    /// samples.
     pub fn shares(self) -> Option<[f64; Part::ALL.len()]> {
         self.is_over.store(true, Ordering::Relaxed);
         let looks = self.thread.join().ok()?;
@@ -184,7 +181,7 @@ impl Probe {
     }
 }
 
-/// The traffic manager, as an engine asks it for copies and hands them over in the middle of a part.
+/// The traffic manager: an engine asks it for copies and hands them over in the middle of a part.
 struct Watched<'a, T: ?Sized>(&'a mut T, Part, &'a Running);
 
 impl<T: ?Sized> Watched<'_, T> {

@@ -4,7 +4,7 @@
 use dataplane::{engine::EngineFactory, interpret::InterpreterFactory};
 use dataplane_jit::{NativeFactory, NativeOptions};
 
-/// What PISCES (SIGCOMM 2016) has too: no flow cache, no prefetch, no fusion.
+/// The optimisations that PISCES (SIGCOMM 2016) has, too: no flow cache, no prefetch, no fusion.
 const PISCES: [&str; 4] = [
     "action-specialisation",
     "parser-specialisation",
@@ -21,7 +21,7 @@ pub struct Variant {
     pub roles: Vec<String>,
 }
 
-/// The choice in which these optimisations are on.
+/// The choice with these optimisations on.
 fn options_of(names: &[&str]) -> NativeOptions {
     let mut options = NativeOptions::NAIVE;
     for name in names {
@@ -33,8 +33,8 @@ fn options_of(names: &[&str]) -> NativeOptions {
 }
 
 impl Variant {
-    /// The interpreter; the native engine naive, with each optimisation alone, with one after the
-    /// other added, with all but each, with what PISCES has, with all.
+    /// The interpreter, and the native engine: naive, with each optimisation alone, with one after the other added,
+    /// with all but each, with those of PISCES, with all.
     pub fn all() -> Vec<Self> {
         let names = NativeOptions::NAMES;
         let mut choices = vec![(NativeOptions::NAIVE, "naive".to_owned())];
@@ -77,12 +77,11 @@ impl Variant {
         Self::all().into_iter().filter(extreme).collect()
     }
 
-    /// Whether it has this role.
     pub fn is(&self, role: &str) -> bool {
         self.roles.iter().any(|own| own == role)
     }
 
-    /// As `--engine` names it.
+    /// The name in `--engine`.
     pub fn engine(&self) -> &'static str {
         match self.options {
             None => "interpreter",
@@ -109,7 +108,6 @@ impl Variant {
         on.join("+")
     }
 
-    /// Makes its engines.
     pub fn factory(&self) -> Box<dyn EngineFactory> {
         match self.options {
             None => Box::new(InterpreterFactory),

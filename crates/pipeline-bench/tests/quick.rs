@@ -1,4 +1,5 @@
-//! The benchmark runs, every variant gives what the interpreter gives, and what it writes is whole.
+//! The benchmark runs, every variant's output equals the interpreter's, and the files that it
+//! writes are complete.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,23 +1,23 @@
-//! Text that others chose, for a line of a log and for a terminal: names in a program, values, messages of another
-//! process. Written as it is, a line's end in it would forge the next line, an escape sequence would do to a terminal
-//! what terminals do, and a mark of direction would show what is there in another order.
+//! Escapes text that others chose, for a log line and for a terminal: names in a program, values, messages of another
+//! process. Unescaped, a line end would forge the next line, an escape sequence would control the terminal, and a
+//! directional character would reorder what is shown.
 //!
-//! Such characters become `\u001b` and the like, as in JSON, so that what is in a JSON string means the same as before.
+//! Such characters become `\u001b` and the like, as in JSON, so that the content of a JSON string keeps its meaning.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// A text as a part of one line.
+/// Escapes a text for use within one line.
 pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, |c| !is_harmless(c))
 }
 
-/// A text of several lines; what may stand in them are tabs too.
+/// Escapes a text of several lines; keeps line feeds and tabs.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| !is_harmless(c) && !matches!(c, '\n' | '\t'))
 }
 
-/// Whether a character is neither a control character nor one of those that turn the direction of a text or end a line
+/// Whether a character is neither a control character nor one that changes the direction of text or ends a line
 /// (Unicode Standard Annex #9, section 2; UAX #14, class BK).
 pub fn is_harmless(c: char) -> bool {
     !c.is_control()
@@ -42,7 +42,7 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            // A string takes whatever is written; all of these have four digits at most.
+            // Writing to a string does not fail; all of these characters have at most four digits.
             c => drop(write!(out, "\\u{:04x}", u32::from(c))),
         }
     }

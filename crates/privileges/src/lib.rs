@@ -1,8 +1,8 @@
-//! What a process may do for the rest of its life: it gives up the capabilities that it does not need, and gains none by
-//! what it executes.
+//! Limits a process's privileges for the rest of its life: it gives up the capabilities that it does not need, and
+//! gains none through programs that it executes.
 //!
-//! Capabilities belong to threads (capabilities(7)): a thread that was there before [`keep`] has what it had, and those
-//! that are started afterwards have what the starting thread has.
+//! Capabilities belong to threads (capabilities(7)): a thread from before [`keep`] keeps its own, and a new thread gets
+//! those of the thread that starts it.
 
 use std::io;
 
@@ -10,14 +10,12 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs,
 };
 
-/// Capabilities, one or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities(CapabilitySet);
 
 impl Capabilities {
-    /// None.
     pub const NONE: Self = Self(CapabilitySet::empty());
-    /// `CAP_NET_RAW`: packet sockets, and sockets of AF_XDP.
+    /// `CAP_NET_RAW`: packet sockets and AF_XDP sockets.
     pub const NET_RAW: Self = Self(CapabilitySet::NET_RAW);
     /// `CAP_NET_ADMIN`: XDP programs on interfaces.
     pub const NET_ADMIN: Self = Self(CapabilitySet::NET_ADMIN);
@@ -30,13 +28,12 @@ impl Capabilities {
     /// `CAP_DAC_OVERRIDE`: files that belong to other users.
     pub const DAC_OVERRIDE: Self = Self(CapabilitySet::DAC_OVERRIDE);
 
-    /// Both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0.union(other.0))
     }
 
-    /// `other` only if it is asked for.
+    /// Adds `other` if it is needed.
     #[must_use]
     pub fn and_if(self, is_needed: bool, other: Self) -> Self {
         match is_needed {
@@ -46,7 +43,7 @@ impl Capabilities {
     }
 }
 
-/// Takes every capability but these from this thread, and from those that it will start. It may have had fewer.
+/// Drops every other capability from this thread and those that it will start; adds none.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -62,12 +59,12 @@ pub fn keep(needed: Capabilities) -> io::Result<()> {
     Ok(())
 }
 
-/// The user whose files this process opens.
+/// The effective user, as whom this process opens files.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// No program that this thread executes, or one that it starts, has more privileges than the thread.
+/// Programs that this thread, or a thread that it starts, executes get no more privileges than the thread has.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -75,7 +72,7 @@ pub fn gain_none() -> io::Result<()> {
     Ok(set_no_new_privs(true)?)
 }
 
-/// Gives everything up: for a thread that only computes and writes to what is open.
+/// Drops every capability, for a thread that only computes and writes to open files.
 ///
 /// # Errors
 /// The kernel refuses.

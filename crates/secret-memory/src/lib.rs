@@ -1,13 +1,13 @@
-//! Memory for secrets: a region that a child process finds wiped and that is in no core dump, and a process that leaves
-//! no core dump at all. It does not protect from who may read this process's memory (root), and a copy of the whole
-//! machine has a copy of it.
+//! Memory for secrets: a region that is wiped in child processes and left out of core dumps, and a process without core
+//! dumps. It does not protect against users who may read this process's memory (root), nor against a snapshot of the
+//! whole machine.
 #![expect(unsafe_code, reason = "mmap, madvise, prctl and setrlimit")]
 
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Bytes, zero at first, that are zero in a child of fork(2) and are in no core dump (madvise(2): `MADV_WIPEONFORK`,
+/// Bytes, zero at first, that fork(2) zeroes in the child and core dumps leave out (madvise(2): `MADV_WIPEONFORK`,
 /// `MADV_DONTDUMP`).
 #[derive(Debug)]
 pub struct Wiped {
@@ -21,11 +21,11 @@ unsafe impl Send for Wiped {}
 unsafe impl Sync for Wiped {}
 
 impl Wiped {
-    /// A region of so many bytes, one at least.
+    /// Makes a region of this many bytes, at least one.
     ///
     /// # Errors
     ///
-    /// If there is no memory, or the kernel does not know these promises (before Linux 4.14).
+    /// There is no memory, or the kernel lacks these flags (before Linux 4.14).
     pub fn new(n_bytes: usize) -> io::Result<Wiped> {
         let n_bytes = n_bytes.max(1);
         let (access, kind) = (
@@ -73,11 +73,11 @@ impl Drop for Wiped {
     }
 }
 
-/// From now on this process leaves no core dump, and only root can attach a debugger to it or read its memory.
+/// From now on this process leaves no core dump, and only root can debug it or read its memory.
 ///
 /// # Errors
 ///
-/// If the kernel refuses, which it has no reason for.
+/// The kernel refuses, for which it has no known reason.
 pub fn no_core_dumps() -> io::Result<()> {
     let none = libc::rlimit {
         rlim_cur: 0,
@@ -98,7 +98,7 @@ pub fn no_core_dumps() -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Whether a child process finds it so.
+    /// Evaluates `is_so` in a child process.
     fn in_a_child(is_so: impl FnOnce() -> bool) -> bool {
         // SAFETY: the child makes system calls and ends, without what other threads may hold.
         let child = unsafe { libc::fork() };

@@ -1,4 +1,4 @@
-//! The current chains: one for each group, of its newest epoch.
+//! The current chains: one for each group, of the group's newest epoch.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,18 +11,17 @@ use crate::ratio::Unsigned;
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub epoch: u32,
-    /// The last packet's number.
+    /// The last packet's sequence number.
     pub sequence: u32,
-    /// The last packet's state.
     pub state: Hash,
     /// When the last packet came.
     pub at: Duration,
-    /// Packets since the last signature, and when the first of them came.
+    /// Packets since the last signature; `unsigned_from` is when the first of them came.
     pub n_unsigned: u32,
     pub unsigned_from: Duration,
-    /// The last packet in the form in which it was sent, if it was not signed.
+    /// The last packet as it was sent, if it was not signed.
     pub frame: Vec<u8>,
-    /// Its signature was tried and there was no nonce: not before this time again.
+    /// The earliest time of another attempt to sign the last packet, after there was no nonce.
     pub retry_at: Duration,
 }
 
@@ -40,7 +39,7 @@ impl Chain {
         }
     }
 
-    /// The parts since the last signature, if the next packet came now.
+    /// The packets since the last signature, to decide whether the last one is signed.
     pub(crate) fn unsigned(&self, now: Duration) -> Unsigned {
         Unsigned {
             n_packets: self.n_unsigned,
@@ -48,19 +47,19 @@ impl Chain {
         }
     }
 
-    /// When the last packet is sent again, signed.
+    /// When the signer sends the last packet again, signed; `None` if it is signed.
     pub(crate) fn due(&self) -> Option<Duration> {
         let due = (self.at + crate::limits::IDLE).max(self.retry_at);
         (self.n_unsigned > 0).then_some(due)
     }
 }
 
-/// By group.
+/// By group number.
 #[derive(Debug, Default)]
 pub(crate) struct Chains(pub HashMap<u16, Chain>);
 
 impl Chains {
-    /// The group that has been quiet for longest.
+    /// The group that has been quiet for the longest time.
     pub(crate) fn oldest(&self) -> Option<u16> {
         let oldest = self
             .0
@@ -69,12 +68,12 @@ impl Chains {
         oldest.map(|(group, _)| *group)
     }
 
-    /// When the first of them is due.
+    /// When the first chain is due.
     pub(crate) fn due(&self) -> Option<Duration> {
         self.0.values().filter_map(Chain::due).min()
     }
 
-    /// Those that are due.
+    /// The groups whose chains are due, in ascending order.
     pub(crate) fn due_by(&self, now: Duration) -> Vec<u16> {
         let due = |chain: &Chain| chain.due().is_some_and(|due| due <= now);
         let mut groups: Vec<u16> = self

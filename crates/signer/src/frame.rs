@@ -1,5 +1,4 @@
-//! A stamped packet in its Ethernet frame: the fields that are read, and the places of signature
-//! and link.
+//! A stamped packet in its Ethernet frame: parses the headers, and locates signature and link.
 
 use std::ops::Range;
 
@@ -8,16 +7,14 @@ use aom::wire::{HEADER_BYTES, LINK_BYTES, SIGNATURE_BYTES, UDP_PORT};
 const ETHERNET_BYTES: usize = 14;
 const IPV4_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
-/// Where the UDP payload begins: the sequencer stamps neither VLAN tags nor IPv4 options.
+/// The offset of the UDP payload: the sequencer stamps neither frames with VLAN tags nor with IPv4 options.
 const PAYLOAD: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
 
-/// Where a signature is.
 pub const SIGNATURE: Range<usize> =
     PAYLOAD + HEADER_BYTES..PAYLOAD + HEADER_BYTES + SIGNATURE_BYTES;
-/// Where a link is.
 pub const LINK: Range<usize> = SIGNATURE.end..SIGNATURE.end + LINK_BYTES;
 
-/// The UDP payload of a frame to AOM's port; none if it is something else, or cut short.
+/// The UDP payload of a frame to AOM's port; `None` for other frames and truncated ones.
 #[must_use]
 pub fn payload_of(frame: &[u8]) -> Option<&[u8]> {
     let (headers, rest) = frame.split_at_checked(PAYLOAD)?;

@@ -1,4 +1,4 @@
-//! The signing key: from a file that only its owner can read, or from the environment.
+//! The signing key, from a file that only its owner can read, or from the environment.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -10,63 +10,49 @@ use k256::ecdsa::{SigningKey, VerifyingKey};
 use k256::elliptic_curve::rand_core::OsRng;
 use k256::elliptic_curve::zeroize::Zeroizing;
 
-/// Where the key is if no file is named.
+/// The environment variable with the key, for the case that no file is named.
 pub const VARIABLE: &str = "REPRISE_SIGNER_KEY";
 const KEY_BYTES: usize = 32;
 const HEX_DIGITS: usize = 2 * KEY_BYTES;
 
-/// Why there is no key. Nothing of a key is ever part of it.
+/// An error never contains any part of a key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The file could not be read or written.
     #[error("{path}: {error}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        error: io::Error,
-    },
-    /// A new key is not written over what is there.
+    Io { path: PathBuf, error: io::Error },
     #[error(
         "{0}: there is a file of this name, and a key is not written over one: name another, or move it away"
     )]
     Exists(PathBuf),
-    /// Others could read it.
     #[error(
         "{path}: expected a file that only its owner can read, found mode {mode:04o}; chmod 600 {path}"
     )]
     Mode {
-        /// The file.
         path: PathBuf,
-        /// Its permission bits.
+        /// The file's permission bits.
         mode: u32,
     },
-    /// It is a directory, a pipe, ...
     #[error("{0}: expected a file, found something else")]
     NoFile(PathBuf),
-    /// It is no number of 32 bytes.
     #[error(
         "{place}: expected 64 hexadecimal digits, found {found} characters that are not; `reprise-signer key new FILE` makes a key"
     )]
     Digits {
-        /// File or variable.
+        /// The file or the variable.
         place: String,
-        /// The number of characters found.
         found: usize,
     },
-    /// It is 0, or not below the order of the curve.
     #[error(
         "{0}: expected a number from 1 to the order of secp256k1, found another; `reprise-signer key new FILE` makes a key"
     )]
     Number(String),
-    /// Neither file nor variable.
     #[error(
         "expected --key FILE or {VARIABLE} in the environment, found neither; `reprise-signer key new FILE` makes a key"
     )]
     Missing,
 }
 
-/// A signing key, which is not printed.
+/// A signing key. It is never printed.
 pub struct Key(SigningKey);
 
 impl fmt::Debug for Key {
@@ -76,16 +62,16 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// A new one, of the system's random numbers.
+    /// Makes a new key from the system's random numbers.
     #[must_use]
     pub fn random() -> Key {
         Key(SigningKey::random(&mut OsRng))
     }
 
-    /// Of 64 hexadecimal digits; `place` is where they stand, for errors.
+    /// Parses 64 hexadecimal digits. `place` names their origin in errors.
     ///
     /// # Errors
-    /// If they are something else.
+    /// If the digits are not a key.
     pub fn from_hex(digits: &str, place: &str) -> Result<Key, KeyError> {
         let digits = digits.trim();
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
@@ -104,17 +90,17 @@ impl Key {
         key.map(Key).map_err(|_| KeyError::Number(place.to_owned()))
     }
 
-    /// From a file of mode 0600, or less.
+    /// Reads the key from a file that has mode 0600, or fewer permissions.
     ///
     /// # Errors
-    /// If it cannot be read, others can read it, or it is no key.
+    /// If the file cannot be read, if other users can read it, or if it is not a key.
     pub fn read(path: &Path) -> Result<Key, KeyError> {
         let failed = |error| KeyError::Io {
             path: path.to_owned(),
             error,
         };
         let mut file = File::open(path).map_err(failed)?;
-        // Of the file that is open: another may have its name by now.
+        // The metadata of the open file, since the path may name another file by now.
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
             return Err(KeyError::NoFile(path.to_owned()));
@@ -130,10 +116,10 @@ impl Key {
         Key::from_hex(&text, &path.display().to_string())
     }
 
-    /// From `path`, or else from the environment.
+    /// Reads the key from `path`, or takes it from the environment variable if there is no path.
     ///
     /// # Errors
-    /// If there is none, or it is no key.
+    /// If there is neither, or it is not a key.
     pub fn find(path: Option<&Path>, variable: Option<String>) -> Result<Key, KeyError> {
         match (path, variable.map(Zeroizing::new)) {
             (Some(path), _) => Key::read(path),
@@ -142,10 +128,10 @@ impl Key {
         }
     }
 
-    /// Writes a file of mode 0600 that was not there.
+    /// Writes the key to a new file of mode 0600.
     ///
     /// # Errors
-    /// If it is there, or cannot be written.
+    /// If the file exists, or cannot be written.
     pub fn write_new(&self, path: &Path) -> Result<(), KeyError> {
         let failed = |error: io::Error| match error.kind() {
             io::ErrorKind::AlreadyExists => KeyError::Exists(path.to_owned()),
@@ -164,13 +150,13 @@ impl Key {
         file.sync_all().map_err(failed)
     }
 
-    /// The key that members verify with.
+    /// The key with which members verify.
     #[must_use]
     pub fn public(&self) -> VerifyingKey {
         *self.0.verifying_key()
     }
 
-    /// The public key as the configuration service takes it: 33 bytes, SEC1's short form, in hex.
+    /// The public key as the configuration service expects it: 33 bytes in SEC1's compressed form, in hexadecimal.
     #[must_use]
     pub fn public_hex(&self) -> String {
         hex(self.public().to_encoded_point(true).as_bytes())

@@ -1,8 +1,8 @@
-//! The coprocessor of AOM-PK, on a port of the sequencer's switch. It links each stamped packet to the one
-//! before it and signs it. While nonces are short it signs only some packets, which cover the earlier ones.
+//! The coprocessor of AOM-PK, on a port of the sequencer's switch. It links each stamped packet to its predecessor and
+//! signs it. When few nonces are left, it signs only some packets; each signature covers the packets before it.
 //!
-//! [`Signer`] has no I/O: frames and the time go in, frames come out. `docs/aom-signer.md` lists its
-//! promises.
+//! [`Signer`] has no I/O: the caller passes in frames and the time, and gets frames. `docs/aom-signer.md` lists the
+//! guarantees.
 
 mod chains;
 pub mod frame;

@@ -1,32 +1,32 @@
-//! Every bound of the signer, with its reason.
+//! Bounds of the signer, each with its reason.
 
 use std::time::Duration;
 
-/// Nonces that are kept. A signature a packet at 100,000 packets a second uses them up in some 0.6 s,
-/// if none is made meanwhile; they take 4 MiB.
+/// The default capacity of the pool, which takes 4 MiB. If each of 100,000 packets a second is signed and no nonce is
+/// made meanwhile, the nonces last for about 0.6 s.
 pub const POOL_NONCES: u32 = 65_536;
 
-/// Nonces that are made before the first packet is taken, if nothing else is asked for and the pool has room for them.
+/// The default number of nonces that are made before the first packet, if the pool has room for them.
 pub const FILL_NONCES: u32 = 1024;
 
-/// Threads that make nonces: more than that wait for each other's lock.
+/// The most threads that make nonces: more of them only wait for the pool's lock.
 pub const THREADS_MAX: u32 = 256;
 
-/// With fewer nonces than this part of the pool, only some packets are signed.
+/// Only some packets are signed while the pool is less than 1/`LOW_WATER_PART` full.
 pub const LOW_WATER_PART: usize = 4;
 
-/// Packets of a chain that stay without a signature one after the other, while there are nonces.
+/// While there are nonces, at least one of this many consecutive packets of a chain is signed.
 pub const UNSIGNED_MAX: u32 = 64;
 
-/// How long the first packet without a signature waits for one of a later packet, while packets come
-/// and there are nonces. A twentieth of a receiver's patience.
+/// While there are nonces, a packet is signed if the first unsigned packet of its chain came this long ago. It is a
+/// twentieth of the time that a receiver waits.
 pub const UNSIGNED_FOR: Duration = Duration::from_millis(1);
 
-/// How long a chain is quiet before its last packet, if it was not signed, is sent again, signed.
+/// A chain whose last packet is unsigned sends that packet again, signed, after this time without a packet.
 pub const IDLE: Duration = Duration::from_micros(200);
 
-/// Without a nonce at that time, it is looked for again after about as long as making one takes.
+/// The pause after an attempt to sign for which there was no nonce: about the time that it takes to make one.
 pub const NONCE_WAIT: Duration = Duration::from_micros(100);
 
-/// Groups whose chains are kept at once; as many as the sequencer has.
+/// The most groups with a chain at once, which is the number of groups of the sequencer.
 pub const CHAINS_MAX: usize = 1024;

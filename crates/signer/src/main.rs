@@ -55,7 +55,7 @@ enum KeyCommand {
 
 fn main() -> ExitCode {
     let options = Options::try_parse().unwrap_or_else(|error| command_line::exit(&error));
-    // Before there is a key in memory.
+    // Must happen before a key is in memory.
     if let Err(error) = secret_memory::no_core_dumps() {
         eprintln!("reprise-signer: core dumps cannot be forbidden: {error}");
         return ExitCode::FAILURE;

@@ -1,9 +1,9 @@
-//! Nonces that are made beforehand: most of a signature's work does not depend on the signed data.
+//! Nonces that are made in advance, since most of a signature's work does not depend on the signed data.
 //!
-//! Each comes from the system's random numbers, is used once and then overwritten. None is ever written to a
-//! file, so a process that starts again has other nonces. A child process finds none: they are in memory that is wiped
-//! there, and in no core dump. A copy of the whole machine has copies of them: two copies that sign different states
-//! with one nonce give the key away. [`Pool::without`] has none to copy.
+//! Each nonce comes from the system's random numbers, is used once, and is then overwritten. None is ever written to a
+//! file, so a restarted process has other nonces. They are in memory that is wiped in a child process and is not part
+//! of a core dump. But a copy of the whole machine has copies of the nonces, and two copies that sign different states
+//! with the same nonce reveal the key. [`Pool::without`] avoids this: it stores no nonces.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use k256::elliptic_curve::zeroize::{Zeroize, Zeroizing};
 use k256::{FieldBytes, NonZeroScalar, ProjectivePoint, Scalar, U256};
 use secret_memory::Wiped;
 
-/// A signature's part of k: its inverse, and the x-coordinate of k times the generator.
+/// The part of a signature that depends on its nonce k only: 1/k, and the x-coordinate of k times the generator.
 pub struct Nonce {
     inverse: Scalar,
     r: Scalar,
@@ -28,13 +28,12 @@ pub struct Nonce {
 
 impl Drop for Nonce {
     fn drop(&mut self) {
-        // The nonce of a signature reveals the key.
+        // Whoever knows the nonce of a signature can compute the key.
         self.inverse.zeroize();
     }
 }
 
 impl Nonce {
-    /// The next one.
     pub fn random(rng: &mut impl CryptoRngCore) -> Nonce {
         loop {
             let k = NonZeroScalar::random(rng);
@@ -44,7 +43,7 @@ impl Nonce {
         }
     }
 
-    /// Of a k; none if its r is 0, which no signature may have.
+    /// Computes the nonce for k; `None` if r is 0, which a signature must not have.
     #[must_use]
     pub fn of(k: &NonZeroScalar) -> Option<Nonce> {
         let point = (ProjectivePoint::GENERATOR * **k).to_affine();
@@ -57,7 +56,7 @@ impl Nonce {
             .map(|inverse| Nonce { inverse, r })
     }
 
-    /// Of its two numbers' bytes; none if they are zero, as no nonce's are.
+    /// Reads the two numbers; `None` if one of them is 0, as in wiped memory.
     fn read(bytes: &[u8]) -> Option<Nonce> {
         let scalar = |bytes: &[u8]| {
             let bytes = <[u8; SCALAR_BYTES]>::try_from(bytes).ok()?;
@@ -72,18 +71,18 @@ impl Nonce {
         })
     }
 
-    /// Signs a state and uses up the nonce. None if s is 0, which does not happen in practice.
+    /// Signs a state, and uses up the nonce. `None` if s is 0, which does not happen in practice.
     #[must_use]
     pub fn sign(self, key: &SigningKey, state: &Hash) -> Option<Signature> {
         let z = <Scalar as Reduce<U256>>::reduce_bytes(&FieldBytes::from(*state));
         let s = self.inverse * (z + self.r * **key.as_nonzero_scalar());
         let signature = Signature::from_scalars(self.r.to_repr(), s.to_repr()).ok()?;
-        // Of (r, s) and (r, -s), verifiers that insist take the low one.
+        // Of the two valid signatures, (r, s) and (r, -s), strict verifiers accept only the one with the low s.
         Some(signature.normalize_s().unwrap_or(signature))
     }
 }
 
-/// Nonces that are ready, and the threads that make them.
+/// Nonces for signatures, and the threads that make them.
 pub struct Pool {
     shared: Arc<Shared>,
     makers: Vec<JoinHandle<()>>,
@@ -91,30 +90,31 @@ pub struct Pool {
 
 struct Shared {
     capacity: usize,
-    /// No nonce is kept.
+    /// Set by [`Pool::without`].
     is_without: bool,
     inside: Mutex<Inside>,
     wanted: Condvar,
 }
 
 struct Inside {
-    /// A ring of places for nonces.
+    /// A ring buffer of nonces.
     places: Wiped,
-    /// The place of the next one.
+    /// The index of the next nonce.
     first: usize,
     n_ready: usize,
     is_closed: bool,
 }
 
-/// The inverse, and r.
+/// 1/k and r.
 const NONCE_BYTES: usize = 2 * SCALAR_BYTES;
 const SCALAR_BYTES: usize = 32;
 
 impl Pool {
-    /// A pool of at most `capacity` nonces, filled by `n_threads` threads; with none, only [`Pool::fill`] fills it.
+    /// Creates a pool of at most `capacity` nonces that `n_threads` threads fill. With 0 threads only [`Pool::fill`]
+    /// fills it.
     ///
     /// # Errors
-    /// If there are no threads or no memory to be had.
+    /// If a thread cannot be started, or memory cannot be allocated.
     pub fn new(capacity: usize, n_threads: usize) -> io::Result<Pool> {
         let shared = Arc::new(Shared {
             capacity,
@@ -139,12 +139,12 @@ impl Pool {
         })
     }
 
-    /// A pool that keeps no nonce: each signature's is made for it, which takes many times as long. It is derived from
-    /// key and state (RFC 6979) and fresh random numbers. So copies of this machine that sign different states have
-    /// different nonces, even if their random numbers are the same.
+    /// Creates a pool that stores no nonces. Each signature computes its own, which takes many times as long. The nonce
+    /// is derived from key, state (RFC 6979) and fresh random numbers. So copies of this machine that sign different
+    /// states use different nonces, even if their random numbers are the same.
     ///
     /// # Errors
-    /// If there is no memory to be had.
+    /// If memory cannot be allocated.
     pub fn without() -> io::Result<Pool> {
         let mut pool = Pool::new(1, 0)?;
         if let Some(shared) = Arc::get_mut(&mut pool.shared) {
@@ -153,7 +153,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Signs a state; none if no nonce is ready. A signature that cannot be (s is 0) costs its nonce.
+    /// Signs a state; `None` if there is no nonce, or if s is 0, which costs a nonce.
     #[must_use]
     pub fn sign(&self, key: &SigningKey, state: &Hash) -> Option<Signature> {
         if !self.shared.is_without {
@@ -163,7 +163,7 @@ impl Pool {
         Some(signature.normalize_s().unwrap_or(signature))
     }
 
-    /// Takes a nonce, which no other caller gets; none if none is ready.
+    /// Takes the next nonce out of the pool, if there is one.
     pub fn take(&self) -> Option<Nonce> {
         let mut inside = self.shared.lock();
         let nonce = inside.take(self.shared.capacity);
@@ -171,7 +171,7 @@ impl Pool {
         nonce
     }
 
-    /// How many are ready.
+    /// The number of nonces in the pool.
     #[must_use]
     pub fn level(&self) -> usize {
         match self.shared.is_without {
@@ -180,20 +180,18 @@ impl Pool {
         }
     }
 
-    /// How many there can be.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.shared.capacity
     }
 
-    /// Adds this many nonces, as far as there is room; for tests, and before the first packet.
+    /// Adds up to this many nonces while there is room; for tests, and before the first packet.
     pub fn fill(&self, n: usize) {
         for _ in 0..n.min(self.shared.capacity) {
             self.shared.put(Nonce::random(&mut OsRng));
         }
     }
 
-    /// Adds a known nonce, like the published coprocessor's.
     #[cfg(test)]
     pub(crate) fn put_known(&self, k: &NonZeroScalar) {
         if let Some(nonce) = Nonce::of(k) {
@@ -207,26 +205,26 @@ impl Drop for Pool {
         self.shared.lock().is_closed = true;
         self.shared.wanted.notify_all();
         for maker in self.makers.drain(..) {
-            // A panic in the thread was printed there.
+            // The panic hook has already printed a panic of the thread.
             let _ = maker.join();
         }
     }
 }
 
 impl Shared {
-    /// The lock's content is valid whenever the lock is released.
+    /// Ignores poisoning: the content is consistent whenever the lock is released.
     fn lock(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A thread's life: each nonce is made outside of the lock.
+    /// The loop of a thread. It makes each nonce without holding the lock.
     fn make(&self) {
         while self.wait_for_room() {
             self.put(Nonce::random(&mut OsRng));
         }
     }
 
-    /// Whether there is room; not if the pool is closed.
+    /// Waits for room in the pool. Returns false when the pool is closed.
     fn wait_for_room(&self) -> bool {
         let mut inside = self.lock();
         while inside.n_ready >= self.capacity && !inside.is_closed {
@@ -266,7 +264,7 @@ impl Inside {
         place.zeroize();
         self.first = (self.first + 1) % capacity;
         if nonce.is_none() {
-            // The memory is wiped: this is a child process.
+            // The memory was wiped, so this is a child process and all other nonces are lost too.
             self.n_ready = 0;
         }
         nonce
@@ -314,7 +312,7 @@ mod tests {
         assert!(n_left <= inside.n_ready * NONCE_BYTES, "used ones are gone");
     }
 
-    /// `secret_memory` shows that a child process finds the memory so.
+    /// A test of `secret_memory` shows that a child process finds the memory wiped.
     #[test]
     fn a_pool_whose_memory_is_wiped_signs_nothing() {
         let pool = Pool::new(10, 0).expect("memory");
@@ -342,7 +340,7 @@ mod tests {
                 &to_wire(&signature)
             ));
             assert!(seen.insert(signature.split_bytes().0));
-            // What the copies would do, if the kernel gave them the same numbers.
+            // As if the kernel gave all copies the same random numbers.
             let mut same = Same(7);
             let signature: Signature = key
                 .sign_prehash_with_rng(&mut same, &state)
@@ -352,7 +350,7 @@ mod tests {
         assert_eq!((pool.level(), pool.capacity()), (1, 1));
     }
 
-    /// A generator in the same state, again and again.
+    /// A generator that returns the same numbers again and again.
     struct Same(u8);
 
     impl RngCore for Same {
@@ -414,8 +412,8 @@ mod tests {
         }
     }
 
-    /// The published coprocessor has the nonce 3 twice, which gives its key away: s1 - s2 is (z1 - z2) / 3.
-    /// With that key and that nonce its signatures come out, but for the low s.
+    /// The published coprocessor used nonce 3 twice, which reveals its key: s1 - s2 is (z1 - z2) / 3. With that key and
+    /// nonce this signer makes the published signatures, except that its s is the low one.
     #[test]
     fn the_published_nonce_gives_the_key_away_and_with_it_the_signatures() {
         let states: [Hash; 2] = [

@@ -1,5 +1,5 @@
-//! Decides which packets are signed: all of them while there are enough nonces. Below the low-water mark so
-//! few are signed that the pool fills again.
+//! Decides which packets are signed: all of them while there are enough nonces. Below the low-water mark only so few
+//! are signed that the pool fills again.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::limits::{LOW_WATER_PART, UNSIGNED_FOR, UNSIGNED_MAX};
 pub struct Unsigned {
     /// Packets since the last signature, including the one to decide on.
     pub n_packets: u32,
-    /// Since the first of them came.
+    /// How long ago the first of them came.
     pub since: Duration,
 }
 
 /// Whether a packet is signed, with `level` nonces in a pool of `capacity`.
 ///
-/// If the pool is a quarter full or more, every packet is signed. Below, every n-th packet is, where n
-/// doubles each time that the level halves, and is [`UNSIGNED_MAX`] at most. So is each packet that comes
-/// when the first has waited for [`UNSIGNED_FOR`].
+/// If the pool is at least a quarter full, every packet is signed. Below, every n-th packet is signed, where n doubles
+/// each time that the level halves, up to [`UNSIGNED_MAX`]. A packet is also signed if the first unsigned one came at
+/// least [`UNSIGNED_FOR`] ago. Without a nonce none is signed.
 #[must_use]
 pub fn is_due(level: usize, capacity: usize, unsigned: Unsigned) -> bool {
     if level == 0 {

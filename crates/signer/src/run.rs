@@ -1,4 +1,4 @@
-//! The signer on a port: frames in, frames out, until a signal.
+//! Runs the signer on a port until a signal.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -15,9 +15,9 @@ use reprise_signer::{Counters, Signer};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// Frames that are read before anything is sent.
+/// The most frames that are read before any is sent.
 const FRAMES_AT_ONCE: usize = 64;
-/// Longer waits are cut, so that a signal that came before the wait began is seen.
+/// The longest wait for a frame, so that a signal just before the wait is noticed.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
@@ -50,7 +50,6 @@ pub(crate) struct RunOptions {
     json: bool,
 }
 
-/// Why the signer does not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
     #[error(transparent)]
@@ -76,7 +75,8 @@ pub(crate) fn run(options: &RunOptions) -> Result<(), RunError> {
     let key = Key::find(options.key.as_deref(), std::env::var(VARIABLE).ok())?;
     privileges::gain_none()?;
     let mut port = open(&options.interface)?;
-    // Before the threads that make nonces. What is open stays open, and nothing is opened later.
+    // Before the nonce threads start, so that they have no privileges either. The port stays open, and nothing is
+    // opened later.
     privileges::keep_none()?;
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
@@ -148,7 +148,7 @@ fn take(port: &mut dyn Port, begun: Instant, frames: &mut [Vec<u8>]) -> Result<u
     Ok(n_frames)
 }
 
-/// Sends the output of `work` to the port; returns its first error.
+/// Runs `work` with an output to the port. Returns the port's first error.
 fn send_on(
     port: &mut dyn Port,
     now: Duration,

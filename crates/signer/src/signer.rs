@@ -1,4 +1,4 @@
-//! Links and signs, without I/O.
+//! Links and signs packets, without I/O.
 
 use std::time::Duration;
 
@@ -12,37 +12,37 @@ use crate::limits::{CHAINS_MAX, NONCE_WAIT};
 use crate::nonces::Pool;
 use crate::ratio::is_due;
 
-/// Counts of frames. `received` is `linked` plus the drop reasons.
+/// Counts frames. `received` is the sum of `linked` and the dropped frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Frames that came.
     pub received: u64,
     /// Packets that were sent on, signed or not.
     pub linked: u64,
-    /// Of these, with a signature.
+    /// The part of `linked` that was signed.
     pub signed: u64,
-    /// Sent a second time, signed, since nothing came behind them.
+    /// Packets that were sent a second time, signed, because no packet followed them.
     pub signed_late: u64,
-    /// Linked as a number without a message, which receivers drop: the message is not the one of the digest.
+    /// Packets whose message does not match the digest. They are linked as a sequence number without a message, which
+    /// receivers drop.
     pub wrong_digest: u64,
     /// Dropped: not a stamped packet of AOM-PK.
     pub not_stamped: u64,
-    /// Dropped: a number that was linked already, or one before it.
+    /// Dropped: the sequence number is not above the chain's last.
     pub repeated: u64,
-    /// Dropped: of an epoch before the group's newest.
+    /// Dropped: the epoch is below the group's newest.
     pub old_epoch: u64,
-    /// Chains that began anew: a number did not follow the last one.
+    /// Chains that start anew because a sequence number does not follow the last one.
     pub gaps: u64,
-    /// Chains that ended without a signature: no receiver can verify their last packets.
+    /// Chains that ended without a signature. No receiver can verify their last packets.
     pub ended_unsigned: u64,
-    /// Chains that were ended because another group needed their place.
+    /// Chains that were ended to make room for another group.
     pub evicted: u64,
 }
 
-/// Where frames go.
+/// Called with each outgoing frame.
 pub type Out<'a> = &'a mut dyn FnMut(&[u8]);
 
-/// The coprocessor. Time is a duration since any fixed moment, and never runs backwards.
+/// The coprocessor. Times are durations since any fixed moment, and must never decrease.
 pub struct Signer {
     key: Key,
     pool: Pool,
@@ -51,7 +51,6 @@ pub struct Signer {
     counters: Counters,
 }
 
-/// Why a frame is dropped.
 enum Drop {
     NotStamped,
     Repeated,
@@ -59,7 +58,7 @@ enum Drop {
 }
 
 impl Signer {
-    /// Without chains: each group's begins with the first packet that comes.
+    /// Starts without chains: each group's chain starts with the first packet that comes.
     #[must_use]
     pub fn new(key: Key, pool: Pool) -> Signer {
         Signer {
@@ -71,7 +70,7 @@ impl Signer {
         }
     }
 
-    /// A frame of the sequencer: it goes out linked, and signed if it is its turn.
+    /// Links a frame from the sequencer, signs it if a signature is due, and sends it on.
     pub fn handle_frame(&mut self, now: Duration, frame: &mut [u8], out: Out<'_>) {
         self.counters.received += 1;
         let dropped = match self.link(now, frame, out) {
@@ -85,13 +84,13 @@ impl Signer {
         } += 1;
     }
 
-    /// When a chain is to be signed, if nothing comes before.
+    /// When a chain's last packet must be signed, unless a packet comes before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.due
     }
 
-    /// The time that [`poll_timeout`](Self::poll_timeout) named has come.
+    /// Must be called at the time that [`poll_timeout`](Self::poll_timeout) returned.
     pub fn handle_timeout(&mut self, now: Duration, out: Out<'_>) {
         for group in self.chains.due_by(now) {
             self.sign_last(now, group, out);
@@ -99,7 +98,7 @@ impl Signer {
         self.due = self.chains.due();
     }
 
-    /// Signs unsigned packets, as far as there are nonces, because no more packets come.
+    /// Ends all chains because no more packets come. Signs their last packets as far as there are nonces.
     pub fn finish(&mut self, now: Duration, out: Out<'_>) {
         let groups: Vec<u16> = self.chains.0.keys().copied().collect();
         for group in groups {
@@ -108,13 +107,11 @@ impl Signer {
         self.due = None;
     }
 
-    /// The counts of frames.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Nonces that are ready.
     #[must_use]
     pub fn pool(&self) -> &Pool {
         &self.pool
@@ -124,7 +121,7 @@ impl Signer {
         let (stamp, hash) = stamped(frame).ok_or(Drop::NotStamped)?;
         self.begin(now, &stamp, out)?;
         let is_right = hash[..8] == stamp.digest;
-        // A gap in the chain would make receivers wait for the number.
+        // Dropping the packet would leave a gap in the chain, and receivers would wait for its sequence number.
         let hash = if is_right { hash } else { NO_MESSAGE };
         self.counters.wrong_digest += u64::from(!is_right);
         let chain = self.chains.0.entry(stamp.group);
@@ -158,7 +155,7 @@ impl Signer {
         Ok(())
     }
 
-    /// The chain for this packet: the group's current chain, or a new one.
+    /// Checks the packet against its group's chain, and ends that chain if the packet starts a new one.
     fn begin(&mut self, now: Duration, stamp: &Stamp, out: Out<'_>) -> Result<(), Drop> {
         let group = stamp.group;
         let Some(chain) = self.chains.0.get(&group) else {
@@ -168,12 +165,12 @@ impl Signer {
                 self.end(now, oldest, out);
                 self.counters.evicted += 1;
             }
-            // It may have begun before this process did.
+            // The group's chain may have started before this process did.
             self.counters.gaps += u64::from(stamp.sequence != 1);
             return Ok(());
         };
         if stamp.epoch != chain.epoch {
-            // Epochs only grow, and have 32 bits: they end before they repeat.
+            // Epochs only increase: they have 32 bits and end before they repeat.
             if stamp.epoch < chain.epoch {
                 return Err(Drop::OldEpoch);
             }
@@ -188,7 +185,7 @@ impl Signer {
         Ok(())
     }
 
-    /// Ends a chain, signed if it can be.
+    /// Ends a chain. Signs its last packet if there is a nonce.
     fn end(&mut self, now: Duration, group: u16, out: Out<'_>) {
         self.sign_last(now, group, out);
         let chain = self.chains.0.remove(&group);
@@ -196,7 +193,7 @@ impl Signer {
         self.counters.ended_unsigned += u64::from(is_unsigned);
     }
 
-    /// Sends the last packet again, signed, if it was not and there is a nonce.
+    /// Sends the last packet again, signed, if it is unsigned and there is a nonce.
     fn sign_last(&mut self, now: Duration, group: u16, out: Out<'_>) {
         let Some(chain) = self.chains.0.get_mut(&group) else {
             return;
@@ -215,7 +212,7 @@ impl Signer {
     }
 }
 
-/// Stamp and SHA-256 of the message.
+/// The stamp, and SHA-256 of the message.
 fn stamped(frame: &[u8]) -> Option<(Stamp, aom::chain::Hash)> {
     let packet = Packet::read(payload_of(frame)?).ok()?;
     let is_chained = matches!(packet.authenticator, Authenticator::Chained { .. });
@@ -223,11 +220,11 @@ fn stamped(frame: &[u8]) -> Option<(Stamp, aom::chain::Hash)> {
     is_stamped.then(|| (packet.stamp, hash_of(packet.message)))
 }
 
-/// Of the chain's last state, on the wire's order.
+/// The signature of the chain's last state, in the wire's byte order.
 fn signature_of(key: &Key, pool: &Pool, chain: &Chain) -> Option<[u8; SIGNATURE_BYTES]> {
     let signature = pool.sign(key.signing_key(), &chain.state)?;
     Some(to_wire(&signature))
 }
 
-/// The link of a chain that begins is the same whatever its first number.
+/// A link in a frame is as long as a state.
 const _: () = assert!(FIRST_LINK.len() == LINK.end - LINK.start);

@@ -1,5 +1,5 @@
-//! The command on a port of a switch that runs `p4/aom_pk.p4`: requests go in, receivers verify what comes out. The
-//! switch is in this process, with every engine; the signer and the interfaces between them are real.
+//! The command on a port of a switch that runs `p4/aom_pk.p4`: the test sends requests, and receivers verify the
+//! results. The switch is in this process, with every engine; the signer and the interfaces between the two are real.
 
 #[path = "../../packet-io/tests/namespace/mod.rs"]
 mod namespace;
@@ -31,10 +31,10 @@ const ADDRESS: Ipv4Addr = Ipv4Addr::new(239, 1, 0, 7);
 const SENDER: PortId = PortId(1);
 const RECEIVERS: PortId = PortId(2);
 const SIGNER: PortId = PortId(7);
-/// How long anything is waited for.
+/// How long a test waits for anything.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// `reprise-signer run` on the far end of the switch's port.
+/// `reprise-signer run` at the far end of the switch's port.
 struct Coprocessor {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -56,7 +56,7 @@ impl Coprocessor {
         Coprocessor { child, output }
     }
 
-    /// Its counters, which it prints when it is asked to end.
+    /// Stops the signer, and returns the counters that it prints.
     fn end(mut self) -> serde_json::Value {
         let pid = self.child.id().to_string();
         let asked = Command::new("kill").args(["-TERM", &pid]).status();
@@ -113,7 +113,7 @@ impl Network {
         self.port.flush().expect("it is sent");
     }
 
-    /// Gives what the signer has sent to the receivers.
+    /// Passes the signer's packets through the switch to the receivers.
     fn take(&mut self) {
         let mut frames = Vec::new();
         let mut keep = |frame: &[u8]| frames.push(frame.to_vec());
@@ -138,7 +138,7 @@ impl Network {
         self.receivers[receiver].handle_datagram(now, &copy.payload);
     }
 
-    /// Takes until every receiver has told of so many numbers.
+    /// Waits until every receiver has reported this many sequence numbers.
     fn take_until(&mut self, n_events: usize) {
         let until = Instant::now() + PATIENCE;
         while self.delivered.iter().any(|events| events.len() < n_events) {
@@ -152,7 +152,7 @@ impl Network {
         }
     }
 
-    /// Every receiver got these messages in order, from number 1 on, and nothing was refused.
+    /// Asserts that every receiver got these messages in order, from sequence number 1 on, and refused nothing.
     fn assert_delivered(&self, n_messages: usize) {
         for (receiver, events) in self.receivers.iter().zip(&self.delivered) {
             assert_eq!(events.len(), n_messages);
@@ -164,7 +164,7 @@ impl Network {
     }
 }
 
-/// An event a number.
+/// Splits a drop into one event for each sequence number.
 fn one_by_one(event: Event) -> Vec<Event> {
     let Event::Drop(drop) = event else {
         return vec![event];
@@ -251,7 +251,7 @@ fn a_starved_signer_leaves_packets_unsigned_and_its_next_signature_releases_them
     in_namespace(name, || {
         let mut network = Network::new();
         let signer = Coprocessor::start("signer", &["--fill", "0"]);
-        // More than there are nonces for, and then nothing: the last one is signed for itself.
+        // More packets than nonces, and then a pause: the last packet is sent again, signed.
         for number in 1..=500 {
             network.request(&text(number));
         }
@@ -332,7 +332,7 @@ fn what_the_pool_has_no_room_for_is_refused_and_names_stay_on_their_line() {
         assert_eq!(refused, expected);
     }
     assert!(with(&["--threads", "10000"]).contains("10000 is not in 0..=256"));
-    // With a pool below the default of --fill there is a key missing, and nothing else.
+    // With a pool below the default of --fill, only the missing key is reported.
     assert!(!with(&["--pool", "10"]).contains("--fill"));
     let shown = said(&["key", "public", "no\x1b[31m\n\u{202e}all is well"]);
     assert!(

@@ -1,5 +1,4 @@
-//! The signer between a sequencer and receivers, in memory: what is signed, what waits, what a gap, a
-//! new epoch and a new signer come to.
+//! The signer between a sequencer and receivers, in memory: signatures, unsigned packets, gaps, epochs and restarts.
 
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ fn key() -> Key {
     Key::from_hex(SECRET, "a test").expect("a key")
 }
 
-/// With so many nonces and nobody who makes more.
+/// A signer with this many nonces, and no threads to make more.
 fn signer(n_nonces: usize) -> Signer {
     let pool = Pool::new(1024, 0).expect("no threads");
     pool.fill(n_nonces);
@@ -52,7 +51,7 @@ fn message(sequence: u32) -> Vec<u8> {
     format!("message {sequence}").into_bytes()
 }
 
-/// What the switch sends to the signer.
+/// A packet from the switch to the signer.
 fn stamped(group: u16, epoch: u32, sequence: u32) -> Vec<u8> {
     let message = message(sequence);
     let packet = Packet {
@@ -102,7 +101,7 @@ fn receive(receiver: &mut Receiver, now: Duration, frames: &[Vec<u8>]) {
     }
 }
 
-/// Numbers with messages, and negative ones of drops.
+/// Sequence numbers of messages; those of drops are negative.
 fn told(receiver: &mut Receiver) -> Vec<i64> {
     let events = std::iter::from_fn(|| receiver.poll_event());
     let numbers = |event| -> Vec<i64> {
@@ -151,7 +150,7 @@ fn signatures_are_those_of_another_implementation() {
     for sequence in 1..=50 {
         let frames = given(&mut signer, US, stamped(GROUP, 1, sequence));
         assert_eq!(frames[0][LINK], link);
-        // The block by hand; what is signed is its SHA-256.
+        // The block, built by hand. Its SHA-256 is signed.
         let mut block = [0; 74];
         block[..32].copy_from_slice(&link);
         block[32..64].copy_from_slice(&Sha256::digest(message(sequence)));
@@ -161,7 +160,7 @@ fn signatures_are_those_of_another_implementation() {
         let mut signature = frames[0][SIGNATURE].to_vec();
         signature.reverse();
         let mut signature = Signature::from_compact(&signature).expect("two numbers");
-        // It accepts only the smaller of the two values that s may have.
+        // The other implementation accepts only the low s.
         signature.normalize_s();
         assert!(is_signed_by_key(&block, &signature), "number {sequence}");
         block[73] = 2;
@@ -209,7 +208,7 @@ fn a_quiet_chain_is_signed_when_it_is_idle_or_as_soon_as_there_is_a_nonce() {
     assert_eq!(receiver.refused(), Refused::default());
     assert_eq!(signer.poll_timeout(), None);
     assert_eq!(signer.counters().signed_late, 1);
-    // The chain goes on from it.
+    // The chain continues after the signature.
     signer.pool().fill(1000);
     receive(
         &mut receiver,
@@ -224,7 +223,7 @@ fn few_nonces_sign_few_packets_and_no_packet_waits_longer_than_is_said() {
     let mut signer = signer(8);
     let (mut run, mut longest) = (0, 0);
     for sequence in 1..=400 {
-        // All at one moment: the number alone decides.
+        // All packets at the same time, so only their number decides.
         let frames = given(&mut signer, US, stamped(GROUP, 1, sequence));
         run = if is_signed(&frames[0]) { 0 } else { run + 1 };
         longest = longest.max(run);
@@ -245,7 +244,7 @@ fn a_lost_packet_is_one_drop_and_what_was_before_it_is_signed() {
         receive(&mut receiver, US, &frames);
     }
     signer.pool().fill(1000);
-    // Number 3 was lost between switch and signer.
+    // Packet 3 was lost between switch and signer.
     let frames = given(&mut signer, 2 * US, stamped(GROUP, 1, 4));
     assert_eq!(frames.len(), 2);
     assert!(frames.iter().all(|frame| is_signed(frame)));
@@ -275,7 +274,7 @@ fn a_signer_that_begins_again_goes_on_and_nobody_is_accused() {
         US,
         &given(&mut starved, US, stamped(GROUP, 1, 2)),
     );
-    // Killed before it signed number 2.
+    // The signer is killed before it signed packet 2.
     drop(starved);
     let mut now = signer(1000);
     for sequence in [3, 4] {
@@ -310,7 +309,7 @@ fn groups_and_epochs_have_chains_of_their_own() {
     assert_eq!(signer.counters().old_epoch, 1);
 }
 
-/// Epochs without traffic pass the signer unseen, and epochs that are a time jump.
+/// The signer does not see epochs without traffic, and epoch numbers that are times have gaps.
 #[test]
 fn a_later_epoch_is_new_however_far_it_is_and_an_earlier_one_old() {
     let mut signer = signer(1000);
@@ -397,7 +396,7 @@ fn wrong_digests_are_numbers_without_messages_which_receivers_drop_at_once() {
         let mut last = Vec::new();
         signer.finish(now, &mut |frame| last.push(frame.to_vec()));
         receive(&mut receiver, now, &last);
-        // No time has passed that a number could be waited for.
+        // The time is below the receiver's timeout, so no sequence number was given up.
         let expected = (1..=100).map(|number| if number % 2 == 0 { -number } else { number });
         assert_eq!(told(&mut receiver), expected.collect::<Vec<_>>());
         let counters = signer.counters();

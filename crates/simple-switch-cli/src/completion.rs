@@ -1,4 +1,4 @@
-//! Completion at a terminal: commands, then the names that a command takes.
+//! Completion at a terminal: commands, then the names that a command accepts.
 
 use std::rc::Rc;
 
@@ -51,13 +51,12 @@ impl Completer for Completion {
     }
 }
 
-/// The name, or an end of it behind a dot, begins so.
+/// Whether the name, or a part of it after a dot, starts with the typed text.
 fn begins(name: &str, typed: &str) -> bool {
     let mut ends = name.match_indices('.').map(|(dot, _)| &name[dot + 1..]);
     name.starts_with(typed) || ends.any(|end| end.starts_with(typed))
 }
 
-/// What may stand behind these words.
 fn names(program: &Program, before: &str) -> Vec<String> {
     let mut words = before.split_whitespace();
     let commands = || COMMANDS.iter().map(|command| command.name.to_owned());

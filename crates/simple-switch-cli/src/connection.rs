@@ -1,4 +1,4 @@
-//! The connection to the switch: one call, one answer.
+//! The Thrift connection to the switch: one call, one answer.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -19,7 +19,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use crate::error::{Ended, Error};
 use crate::limits::{ANSWER_S, CHUNK_BYTES, CONNECT_S};
 
-/// What the exceptions of a call are about.
+/// What a call is about: it selects the codes of exceptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     Table,
@@ -75,17 +75,15 @@ impl Operation {
     }
 }
 
-/// An answer, whose result is in field 0.
+/// An answer, with its result in field 0.
 #[derive(Debug)]
 pub struct Answer(Message);
 
 impl Answer {
-    /// The result, by the number 0.
     pub fn args(&self) -> Args<'_> {
         Args::new(&self.0.fields)
     }
 
-    /// The result, which is a structure.
     pub fn structure<T: bmv2_thrift::message::Structure>(&self) -> Result<T, Error> {
         match self.args().fields(0)? {
             Some(fields) => Ok(T::read(fields)?),
@@ -93,7 +91,6 @@ impl Answer {
         }
     }
 
-    /// The result, of another type.
     pub fn result<'a, T>(
         &'a self,
         read: impl FnOnce(Args<'a>, i16) -> Result<T, ArgsError>,
@@ -111,14 +108,13 @@ fn without_result(call: &str) -> Error {
     )))
 }
 
-/// Before the path of a Unix socket, in the place of a host.
+/// Prefix of a Unix socket's path, in place of a host.
 const UNIX: &str = "unix:";
 
 trait Stream: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Stream for T {}
 
-/// To one switch.
 pub struct Connection {
     stream: Box<dyn Stream>,
     received: Vec<u8>,
@@ -127,10 +123,10 @@ pub struct Connection {
 
 impl Connection {
     /// # Errors
-    /// Nothing takes a connection there; the text says why.
+    /// Nothing accepts the connection; the text has the reason.
     pub fn open(host: &str, port: u16) -> Result<Self, String> {
         if let Some(path) = host.strip_prefix(UNIX) {
-            // unix:///PATH is gRPC's other form of it.
+            // gRPC also allows unix:///PATH.
             let path = path.strip_prefix("//").unwrap_or(path);
             return Self::over_socket(path).map_err(|error| format!("{host}: {error}"));
         }
@@ -169,7 +165,6 @@ impl Connection {
         }
     }
 
-    /// Calls, and waits for the answer.
     pub fn call(
         &mut self,
         service: &str,
@@ -193,7 +188,6 @@ impl Connection {
         }
     }
 
-    /// The next answer, whole.
     fn receive(&mut self, name: &str) -> Result<Message, Ended> {
         let mut scan = Scan::of_answer();
         let no_answer = |error| {
@@ -222,7 +216,6 @@ impl Connection {
         }
     }
 
-    /// It is the answer to this call and to no other.
     fn expect(&self, name: &str, answer: &Message) -> Result<(), Ended> {
         let is_kind = matches!(answer.kind, Some(Kind::Reply | Kind::Exception));
         if answer.name == name && answer.number == self.number && is_kind {
@@ -235,7 +228,8 @@ impl Connection {
     }
 }
 
-/// Connects to a socket whose listener may have no room for another connection, and may never have.
+/// Connects to a Unix socket with a timeout, because its listener may never have room for another
+/// connection.
 fn connect_unix(path: &str, patience: Duration) -> io::Result<UnixStream> {
     let told = |kind, what: String| io::Error::new(kind, what);
     let address = SockAddr::unix(path).map_err(|_| {
@@ -249,7 +243,7 @@ fn connect_unix(path: &str, patience: Duration) -> io::Result<UnixStream> {
         )
     })?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // connect(2) waits for room as long as a write may (unix(7), SO_SNDTIMEO).
+    // connect(2) on a Unix socket waits for room as long as SO_SNDTIMEO allows (unix(7)).
     socket.set_write_timeout(Some(patience))?;
     socket
         .connect(&address)
@@ -274,7 +268,7 @@ fn connect_unix(path: &str, patience: Duration) -> io::Result<UnixStream> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// EPROTOTYPE, for which the standard library has no name: a socket of datagrams, say.
+/// EPROTOTYPE, which `io::ErrorKind` lacks: the socket has another type, such as datagram.
 fn is_of_another_type(error: &io::Error) -> bool {
     const EPROTOTYPE: i32 = 91;
     error.raw_os_error() == Some(EPROTOTYPE)

@@ -1,4 +1,4 @@
-//! What keeps a command from being carried out, and what ends the program.
+//! Errors of a command, and reasons to end the program.
 
 use std::{fmt, io};
 
@@ -6,28 +6,23 @@ use bmv2_thrift::ArgsError;
 
 use crate::output;
 
-/// Why a command was not carried out.
 #[derive(Debug)]
 pub enum Error {
-    /// What was typed is wrong.
     Input(Input, String),
-    /// The switch refused, with a code that its service declares.
+    /// The switch refused with a code that its service declares.
     Refused {
-        /// What kind of operation.
+        /// Kind of operation, as in BMv2's messages.
         operation: &'static str,
-        /// The code's name.
         code: String,
-        /// In words, where the switch has some.
+        /// The switch's message; empty if it has none.
         reason: String,
     },
-    /// Nothing more can be done.
     Ended(Ended),
 }
 
-/// What of a command is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// Whatever is none of the following.
+    /// Neither of the following.
     Other,
     MatchKey,
     RuntimeData,
@@ -36,7 +31,7 @@ pub enum Input {
 pub type Done = Result<(), Error>;
 
 impl Error {
-    /// Something of the command that is neither a key nor an argument of an action.
+    /// An error in neither a key nor an action's argument.
     pub fn input(message: impl Into<String>) -> Self {
         Self::Input(Input::Other, message.into())
     }
@@ -50,7 +45,7 @@ impl Error {
     }
 }
 
-/// As BMv2's command line says it.
+/// Formats the error as BMv2's command line does.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -70,21 +65,19 @@ impl fmt::Display for Error {
     }
 }
 
-/// Why the program ends before its input does.
+/// Why the program ends before its input.
 #[derive(Debug)]
 pub enum Ended {
-    /// There is no switch, or none any more.
+    /// There is no switch, or the connection to it failed.
     Switch(String),
-    /// Nobody reads the output.
+    /// The output has no reader.
     Output,
-    /// The input cannot be read.
     Input(io::Error),
-    /// Standard output has said it.
+    /// Standard output already has the error; this reason goes to standard error.
     Said(String),
 }
 
 impl Ended {
-    /// Says it on standard error.
     pub fn tell(&self, program: &str) {
         match self {
             Self::Switch(message) | Self::Said(message) => {
@@ -104,7 +97,7 @@ impl From<Ended> for Error {
     }
 }
 
-/// An answer that is not that of its call.
+/// The answer has another type than the call's.
 impl From<ArgsError> for Error {
     fn from(error: ArgsError) -> Self {
         Self::Ended(Ended::Switch(format!(

@@ -1,25 +1,23 @@
-//! Every limit of the command line: a name, a unit, a reason. A number exists in this place only; those of the
-//! protocol are `bmv2_thrift::limits`.
+//! Every limit of the command line, with its unit and reason. The protocol's limits are `bmv2_thrift::limits`.
 
 use std::time::Duration;
 
-/// Seconds until a switch must have taken a connection.
+/// Seconds to wait for a TCP or Unix connection.
 pub const CONNECT_S: u64 = 10;
 
-/// Seconds in which something must come of an answer, or be taken of a call: a large program takes some to load.
+/// Seconds to wait for progress of a read or write: a large program takes a while to load.
 pub const ANSWER_S: u64 = 120;
 
-/// Bytes that are read at once.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Ports and LAGs of a node are a text of one character each; a switch knows 512.
+/// Ports or LAGs of a node are sent as a text with one character each; a switch has 512 ports.
 pub const MAP_BITS_MAX: usize = 65_536;
 
-/// Characters of a line of names, as BMv2's command line lists them.
+/// Width of the lines in which `help` lists names, as in BMv2's command line.
 pub const COLUMNS: usize = 80;
 
-/// How often an interrupt tries to have the output for itself, which a reader that has stopped may hold up for ever.
+/// Attempts of the interrupt handler to lock the output, which a reader that has stopped may block for ever.
 pub const INTERRUPT_TRIES: u32 = 20;
 
-/// How long it waits in between.
+/// Pause between two attempts.
 pub const INTERRUPT_RETRY: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! Where commands come from: a terminal, with history and completion, or a file or pipe.
+//! Reads commands: from a terminal, with history and completion, or from a file or pipe.
 
 use std::io::{self, BufRead, BufReader, IsTerminal, Stdin};
 
@@ -14,12 +14,10 @@ use crate::session::Session;
 
 const PROMPT: &str = "RuntimeCmd: ";
 
-/// Who gives commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Somebody who types.
     Terminal,
-    /// A file or a pipe; prompts are written all the same, as scripts expect.
+    /// A file or a pipe; prompts are written too, because scripts expect them.
     Pipe,
 }
 
@@ -32,18 +30,15 @@ impl Source {
     }
 }
 
-/// What was read.
 #[derive(Debug)]
 pub enum Line {
-    /// By somebody who sees it.
+    /// From a terminal.
     Typed(String),
-    /// With its number, from 1.
+    /// From a file or pipe, with its number, from 1.
     Numbered(usize, String),
-    /// There are no more.
     End,
 }
 
-/// The lines of standard input.
 pub enum Lines {
     Terminal(Box<Editor<Completion, DefaultHistory>>),
     Pipe(BufReader<Stdin>, usize),
@@ -65,7 +60,6 @@ impl Lines {
         Ok(Self::Terminal(Box::new(editor)))
     }
 
-    /// The next line, behind a prompt.
     pub fn next(&mut self, out: &Output) -> Result<Line, Ended> {
         match self {
             Self::Terminal(editor) => {
@@ -74,7 +68,7 @@ impl Lines {
                     match editor.readline(PROMPT) {
                         Ok(line) => return Ok(Line::Typed(line)),
                         Err(ReadlineError::Eof) => return Ok(Line::End),
-                        // What was typed is given up.
+                        // Ctrl-C discards the typed line.
                         Err(ReadlineError::Interrupted) => {}
                         Err(error) => return Err(Ended::Input(io::Error::other(error))),
                     }
@@ -82,7 +76,7 @@ impl Lines {
             }
             Self::Pipe(input, number) => {
                 out.text(PROMPT)?;
-                // Whoever writes the next command may wait for the answer to this one.
+                // The writer of the next command may wait for this answer.
                 if !input.buffer().contains(&b'\n') {
                     out.flush()?;
                 }

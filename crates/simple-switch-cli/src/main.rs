@@ -1,7 +1,7 @@
-//! `simple_switch_CLI` and `runtime_CLI`: BMv2's command line, over Thrift, to this switch and to BMv2's.
+//! `simple_switch_CLI` and `runtime_CLI`: BMv2's command line over Thrift, for reprise-switch and BMv2.
 //!
-//! What is written to standard output has the shape of BMv2's, since scripts read it; what there is to say beyond that
-//! goes to standard error. Commands come from a terminal, with completion, or line by line from a file or pipe.
+//! Standard output has BMv2's format, because scripts parse it; anything more goes to standard error. Commands come
+//! from a terminal, with completion, or line by line from a file or pipe.
 //!
 //! Reading order: `options`, `shell`, `session`, `commands`, `program`, `value`, `connection`.
 

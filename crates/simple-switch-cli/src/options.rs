@@ -49,10 +49,9 @@ struct Arguments {
     pre: Option<Pre>,
 }
 
-/// What the program was started with.
 #[derive(Debug)]
 pub struct Options {
-    /// The name by which it was started.
+    /// `runtime_CLI` or `simple_switch_CLI`, by the name of the executable.
     pub program: &'static str,
     pub host: String,
     pub port: u16,
@@ -61,7 +60,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Ends the process where it is wrong.
+    /// Parses the command line; exits the process if it is invalid.
     pub fn from_command_line() -> Self {
         let started_as = std::env::args_os().next().unwrap_or_default();
         let name = Path::new(&started_as).file_name().unwrap_or_default();

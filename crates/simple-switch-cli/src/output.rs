@@ -1,5 +1,5 @@
-//! Standard output, kept back until somebody may wait for it, and standard error. What a program's author or the switch
-//! chose does not command the terminal.
+//! Standard output, buffered until someone may wait for it, and standard error. Text from a program's author or the
+//! switch cannot send control sequences to the terminal.
 
 use std::fmt::Arguments;
 use std::io::{self, BufWriter, Stdout, Write};
@@ -9,7 +9,7 @@ use std::thread;
 use crate::error::Ended;
 use crate::limits::{INTERRUPT_RETRY, INTERRUPT_TRIES};
 
-/// Standard output. Clones are the same.
+/// Standard output. Clones share the buffer.
 #[derive(Clone)]
 pub struct Output(Arc<Mutex<BufWriter<Stdout>>>);
 
@@ -18,12 +18,13 @@ impl Output {
         Self(Arc::new(Mutex::new(BufWriter::new(io::stdout()))))
     }
 
-    /// As long as the lock is held, nothing else is written.
+    /// Locks the output: no other thread writes while the guard lives.
     pub fn lock(&self) -> MutexGuard<'_, BufWriter<Stdout>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, unless what is written is not taken for so long that nobody can be waiting for it.
+    /// Locks the output, unless a reader that has stopped blocks the current writer for so long that nobody can be
+    /// waiting.
     pub fn lock_soon(&self) -> Option<MutexGuard<'_, BufWriter<Stdout>>> {
         for _ in 0..INTERRUPT_TRIES {
             match self.0.try_lock() {
@@ -35,29 +36,28 @@ impl Output {
         None
     }
 
-    /// Text without a line's end.
+    /// Writes text without a newline.
     pub fn text(&self, text: &str) -> Result<(), Ended> {
         let written = self.lock().write_all(printable::lines(text).as_bytes());
         written.map_err(|_| Ended::Output)
     }
 
-    /// A line; a name with a line's end in it does not make two.
+    /// Writes one line, even if a name contains a newline.
     pub fn line(&self, line: Arguments<'_>) -> Result<(), Ended> {
         let line = one_line(&line.to_string());
         writeln!(self.lock(), "{line}").map_err(|_| Ended::Output)
     }
 
-    /// Text of any number of lines, and a line's end behind it.
+    /// Writes text of any number of lines, and a newline.
     pub fn lines(&self, text: &str) -> Result<(), Ended> {
         writeln!(self.lock(), "{}", printable::lines(text)).map_err(|_| Ended::Output)
     }
 
-    /// Everything so far is for its reader to see.
     pub fn flush(&self) -> Result<(), Ended> {
         self.lock().flush().map_err(|_| Ended::Output)
     }
 
-    /// A line on standard error, behind what was written so far.
+    /// Writes a line to standard error, after flushing standard output.
     pub fn error_line(&self, line: Arguments<'_>) -> Result<(), Ended> {
         self.flush()?;
         error_line(line);
@@ -65,13 +65,13 @@ impl Output {
     }
 }
 
-/// A line on standard error, which nobody has to read.
+/// Writes a line to standard error, and ignores errors: nobody has to read it.
 pub fn error_line(line: Arguments<'_>) {
     let line = one_line(&line.to_string());
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Tabs stay: they are between the parts of a line.
+/// Tabs stay, because they separate the parts of a line.
 fn one_line(text: &str) -> String {
     let parts: Vec<_> = text.split('\t').map(printable::line).collect();
     parts.join("\t")

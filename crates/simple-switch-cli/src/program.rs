@@ -1,18 +1,17 @@
-//! What the commands need of a P4 program, from its BMv2 JSON: names, types, widths.
+//! The parts of a P4 program that commands need, from its BMv2 JSON: names, types, widths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-/// Bytes of a program's file: with 100,000 entries it has 60 million.
+/// Maximum size of a program file: JSON with 100,000 entries has 60 million bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// How a key field is matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchType {
     Exact,
     Lpm,
-    /// Optional fields too, which are a mask of ones or of zeros.
+    /// Also optional fields, whose mask is all ones or all zeros.
     Ternary,
     Valid,
     Range,
@@ -30,7 +29,7 @@ impl MatchType {
         })
     }
 
-    /// BMv2's name.
+    /// The match type's name in BMv2.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exact => "exact",
@@ -42,11 +41,11 @@ impl MatchType {
     }
 }
 
-/// Where a table's entries have their actions.
+/// Where a table's entries store their actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableType {
     Simple,
-    /// In an action profile.
+    /// In an action profile without groups.
     Indirect,
     /// In an action profile with groups.
     IndirectWithSelector,
@@ -67,12 +66,10 @@ pub struct Table {
     pub has_timeouts: bool,
     pub key: Vec<KeyField>,
     pub actions: BTreeSet<String>,
-    /// The action profile's name.
     pub profile: Option<String>,
 }
 
 impl Table {
-    /// Entries have priorities.
     pub fn has_priorities(&self) -> bool {
         matches!(self.match_type, MatchType::Ternary | MatchType::Range)
     }
@@ -81,7 +78,7 @@ impl Table {
 #[derive(Debug, Clone)]
 pub struct Action {
     pub name: String,
-    /// Names and widths of the parameters.
+    /// Names and widths in bits.
     pub params: Vec<(String, u32)>,
 }
 
@@ -96,7 +93,7 @@ pub struct Profile {
 #[derive(Debug, Clone)]
 pub struct Meter {
     pub name: String,
-    /// The table of a direct one.
+    /// Table of a direct meter.
     pub table: Option<String>,
     pub n_rates: usize,
 }
@@ -104,7 +101,7 @@ pub struct Meter {
 #[derive(Debug, Clone)]
 pub struct Counter {
     pub name: String,
-    /// The table of a direct one.
+    /// Table of a direct counter.
     pub table: Option<String>,
 }
 
@@ -114,7 +111,7 @@ pub struct ValueSet {
     pub bits: u32,
 }
 
-/// Objects of one kind: by their full names, and by the ends of these that no other one has.
+/// Objects of one kind, by full name and by every suffix that is unique among them.
 #[derive(Debug, Clone)]
 pub struct Named<T> {
     all: BTreeMap<String, T>,
@@ -143,17 +140,16 @@ impl<T> Named<T> {
             .collect();
     }
 
-    /// The one that a name, or its end, means.
+    /// Looks up a full name or a unique suffix.
     pub fn get(&self, name: &str) -> Option<&T> {
         self.all.get(self.by_suffix.get(name)?)
     }
 
-    /// The one of a full name.
     pub fn full(&self, name: &str) -> Option<&T> {
         self.all.get(name)
     }
 
-    /// By their names.
+    /// The objects, ordered by name.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.all.values()
     }
@@ -163,7 +159,6 @@ impl<T> Named<T> {
     }
 }
 
-/// A program's objects.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
     pub tables: Named<Table>,
@@ -171,10 +166,10 @@ pub struct Program {
     pub actions: Named<Action>,
     pub meters: Named<Meter>,
     pub counters: Named<Counter>,
-    /// Registers have nothing that a command needs beside their names.
+    /// Commands need only the names of registers.
     pub registers: Named<String>,
     pub value_sets: Named<ValueSet>,
-    /// Widths of custom CRCs.
+    /// Names and widths in bits of custom CRCs.
     pub crcs: BTreeMap<String, u32>,
 }
 
@@ -199,7 +194,6 @@ fn match_type(of: &Value) -> Result<MatchType, String> {
     MatchType::of(&name).ok_or_else(|| format!("there is no match type \"{name}\""))
 }
 
-/// The table that a direct counter or meter belongs to.
 fn binding(of: &Value) -> Result<Option<String>, String> {
     match of["is_direct"].as_bool() {
         Some(true) => text(of, "binding").map(Some),
@@ -209,19 +203,19 @@ fn binding(of: &Value) -> Result<Option<String>, String> {
 
 impl Program {
     /// # Errors
-    /// It is no BMv2 JSON; the text says where.
+    /// It is not BMv2 JSON; the text says where.
     pub fn from_json(json: &[u8]) -> Result<Self, String> {
         let json: Value = bmv2_json::from_slice(json).map_err(|error| error.to_string())?;
         Self::new(&json)
     }
 
     /// # Errors
-    /// It is no BMv2 JSON; the text says where.
+    /// It is not BMv2 JSON; the text says where.
     pub fn new(json: &Value) -> Result<Self, String> {
         let mut program = Self::default();
         for it in list(json, "actions") {
             let action = action(it).map_err(|error| format!("an action: {error}"))?;
-            // Some actions are there twice, with the same parameters.
+            // Some actions occur twice, with the same parameters.
             program.actions.all.insert(action.name.clone(), action);
         }
         for pipeline in list(json, "pipelines") {
@@ -293,7 +287,7 @@ impl Program {
                 table(it, json).map_err(|error| format!("table {}: {error}", it["name"]))?;
             if let Some(name) = &table.profile {
                 let profile = self.profiles.all.entry(name.clone());
-                // In older JSON the table alone names it.
+                // Older JSON does not list action profiles: only the table names them.
                 let profile = profile.or_insert_with(|| Profile {
                     name: name.clone(),
                     has_groups: !it["selector"].is_null(),

@@ -1,4 +1,4 @@
-//! What commands work with: the switch, its program, standard output.
+//! The state that commands work on: the switch, its program, standard output.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::options::Pre;
 use crate::output::Output;
 use crate::program::Program;
 
-/// The program that names are looked up in; completion looks too.
+/// The program whose names commands look up; shared with completion.
 pub type SharedProgram = Rc<RefCell<Rc<Program>>>;
 
 pub struct Session {
@@ -19,11 +19,10 @@ pub struct Session {
     pub pre: Pre,
     pub out: Output,
     pub program: SharedProgram,
-    /// In front of what goes to standard error: the program's name, and the line where there is one.
+    /// Prefix of messages on standard error: the program's name, and the line number if the input is not a terminal.
     pub place: String,
 }
 
-/// A line of output.
 macro_rules! say {
     ($session:expr, $($format:tt)*) => {
         $session.out.line(format_args!($($format)*))
@@ -40,7 +39,6 @@ impl Session {
         *self.program.borrow_mut() = Rc::new(program);
     }
 
-    /// Something beside the output, on standard error.
     pub fn note(&self, note: &str) -> Result<(), Ended> {
         self.out.error_line(format_args!("{}: {note}", self.place))
     }
@@ -49,7 +47,7 @@ impl Session {
         self.connection.call(service::STANDARD, call, operation)
     }
 
-    /// Of tables and action profiles.
+    /// Calls an operation on tables or action profiles.
     pub fn table(&mut self, call: Call) -> Result<Answer, Error> {
         self.standard(call, Operation::Table)
     }

@@ -1,4 +1,4 @@
-//! From the connection to the end of the input.
+//! Connects, loads the program, and runs commands until the input ends.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -25,7 +25,6 @@ use crate::program::Program;
 use crate::session::{Session, say};
 use crate::value::hex;
 
-/// Until there are no more commands.
 pub fn run(options: &Options) -> Result<(), Ended> {
     let out = Output::new();
     let line = Arc::new(AtomicUsize::new(0));
@@ -38,14 +37,14 @@ pub fn run(options: &Options) -> Result<(), Ended> {
     ended.and(flushed)
 }
 
-/// Writes the buffered output when an interrupt ends the program, so that its reader sees what was done until then.
+/// On SIGINT, writes the buffered output before the program ends, so that its reader sees what was done.
 fn end_at_interrupt(
     program: &'static str,
     out: &Output,
     line: &Arc<AtomicUsize>,
 ) -> Result<(), Ended> {
     let is_ending = Arc::new(AtomicBool::new(false));
-    // A second one does not wait for whoever reads the output.
+    // A second SIGINT ends the program at once, even if the output is blocked.
     flag::register_conditional_default(SIGINT, Arc::clone(&is_ending)).map_err(Ended::Input)?;
     let mut signals = Signals::new([SIGINT]).map_err(Ended::Input)?;
     let (out, line) = (out.clone(), Arc::clone(line));
@@ -54,17 +53,17 @@ fn end_at_interrupt(
             return;
         };
         is_ending.store(true, Ordering::Relaxed);
-        // No other thread writes from here on.
+        // Holding this lock keeps other threads from writing.
         let mut stdout = out.lock_soon();
         if let Some(stdout) = &mut stdout {
-            // Where its reader is gone nobody is to be told.
+            // Ignored: if the reader is gone, nobody is left to read an error.
             let _ = stdout.flush();
         }
         match line.load(Ordering::Relaxed) {
             0 => {}
             line => output::error_line(format_args!("{program}: interrupted in line {line}")),
         }
-        // Shells see from this that it was the signal.
+        // The default handler, so that shells see death by signal.
         let _ = low_level::emulate_default_handler(signal);
         process::abort();
     });
@@ -103,7 +102,7 @@ fn connect(options: &Options, out: &Output) -> Result<Session, Ended> {
     Ok(session)
 }
 
-/// A switch that was started with `--no-p4` has none, and takes one.
+/// A switch started with `--no-p4` has no program; commands can load one.
 fn without_program(options: &Options, out: &Output) -> Result<Program, Ended> {
     let name = options.program;
     out.error_line(format_args!(
@@ -129,7 +128,7 @@ fn program_of_switch(session: &mut Session) -> Result<Vec<u8>, Ended> {
     }
 }
 
-/// Standard output has less than the reason.
+/// The reason, for standard error: standard output has only a part of it.
 fn said(error: Error) -> Ended {
     match error {
         Error::Ended(ended) => ended,
@@ -138,7 +137,7 @@ fn said(error: Error) -> Ended {
     }
 }
 
-/// The switch tells by a hash whether it runs the same.
+/// Reads the given program and compares its MD5 hash with the switch's.
 fn given_program(session: &mut Session, path: &Path) -> Result<Vec<u8>, Ended> {
     let json = whole_file::read(path, crate::program::FILE_BYTES_MAX);
     let json = json.map_err(|error| Ended::Said(format!("{}: {error}", path.display())))?;
@@ -197,7 +196,7 @@ impl Session {
         }
     }
 
-    /// An empty line is the last command again, in BMv2's command line too.
+    /// Runs the last command again for an empty line, as BMv2's command line does.
     fn again(&mut self, last: &str) -> Result<(), Ended> {
         if last.is_empty() {
             return Ok(());
@@ -210,7 +209,6 @@ impl Session {
         self.carry_out(last)
     }
 
-    /// One command; what keeps it from being carried out is told.
     fn carry_out(&mut self, line: &str) -> Result<(), Ended> {
         let (name, rest) = split(line);
         let command = COMMANDS.iter().find(|command| command.name == name);
@@ -235,7 +233,8 @@ impl Session {
         }
     }
 
-    /// Beside the output: where it is, where that is not before the reader's eyes, and the switch's reason.
+    /// Writes to standard error what the output lacks: the line number, if the input is not a terminal, and the
+    /// switch's reason.
     fn tell(&self, line: &str, error: &Error) -> Result<(), Ended> {
         let reason = match error {
             Error::Refused { reason, .. } if !reason.is_empty() => format!(": {reason}"),
@@ -251,12 +250,13 @@ impl Session {
     }
 }
 
-/// BMv2's command line knows no comments; what begins so is meant as one, and no misspelt command.
+/// BMv2's command line has no comments; such a line is meant as one and is not a misspelt command.
 fn is_comment(line: &str) -> bool {
     line.starts_with('#') || line.starts_with("//")
 }
 
-/// A command's name, which is letters, digits and underscores, and what follows it. `?` and `!` stand for commands.
+/// Splits a line into the command's name (letters, digits, underscores) and the rest. `?` means `help`, `!` means
+/// `shell`.
 fn split(line: &str) -> (&str, &str) {
     if let Some(topic) = line.strip_prefix('?') {
         return ("help", topic.trim());

@@ -1,4 +1,4 @@
-//! Numbers and addresses as they are typed, and numbers as they are shown.
+//! Parses numbers and addresses, and formats numbers.
 
 use std::net::Ipv6Addr;
 
@@ -9,7 +9,7 @@ use num_traits::{Num, One};
 use crate::error::Error;
 use crate::program::{Action, KeyField, MatchType, Table};
 
-/// An integer as Python reads it, whose base the text says: 10, 0xa, 0o12, 0b1010, 1_000.
+/// Parses an integer in Python's syntax: 10, 0xa, 0o12, 0b1010, 1_000.
 pub fn integer(text: &str) -> Option<BigInt> {
     let (sign, digits) = signed(text);
     let prefixed = digits.get(..2).map(str::to_ascii_lowercase);
@@ -17,7 +17,7 @@ pub fn integer(text: &str) -> Option<BigInt> {
         Some("0x") => (16, &digits[2..]),
         Some("0o") => (8, &digits[2..]),
         Some("0b") => (2, &digits[2..]),
-        // An old octal number is none: 010 could be 8 or 10.
+        // Python 3 refuses C's octal numbers: 010 could be 8 or 10.
         _ if digits.starts_with('0') && !digits.trim_matches(['0', '_']).is_empty() => return None,
         _ => (10, digits),
     };
@@ -28,7 +28,6 @@ pub fn integer(text: &str) -> Option<BigInt> {
     in_base(sign, digits, base)
 }
 
-/// An integer in decimals.
 pub fn decimal(text: &str) -> Option<BigInt> {
     let (sign, digits) = signed(text);
     in_base(sign, digits, 10)
@@ -41,7 +40,7 @@ fn signed(text: &str) -> (Sign, &str) {
     }
 }
 
-/// Underscores may stand between digits.
+/// Digits with single underscores between them.
 fn in_base(sign: Sign, digits: &str, base: u32) -> Option<BigInt> {
     let parts: Vec<&str> = digits.split('_').collect();
     let is_digits = |part: &&str| !part.is_empty() && part.chars().all(|it| it.is_digit(base));
@@ -52,7 +51,7 @@ fn in_base(sign: Sign, digits: &str, base: u32) -> Option<BigInt> {
     Some(BigInt::from_biguint(sign, magnitude))
 }
 
-/// A number of the protocol's; what it is called stands in the error.
+/// Parses an i32 of the protocol; `format_of` names it in the error.
 pub fn i32_of(text: &str, format_of: &str) -> Result<i32, Error> {
     let bad = || Error::input(format!("Bad format for {format_of}"));
     let number = decimal(text).ok_or_else(bad)?;
@@ -64,7 +63,7 @@ pub fn i32_of(text: &str, format_of: &str) -> Result<i32, Error> {
     })
 }
 
-/// A number as big endian bytes of a width. One below zero is its complement of two.
+/// Converts a number to big endian bytes of a width; a negative number to two's complement.
 fn bytes_of(number: &BigInt, bits: u32) -> Result<Vec<u8>, String> {
     let n_bytes = bits.div_ceil(8) as usize;
     let magnitude = match number.sign() {
@@ -101,7 +100,7 @@ fn mac(text: &str) -> Option<Vec<u8>> {
     (parts.len() == 6).then(|| parts.iter().map(byte).collect())?
 }
 
-/// A number or an address as bytes of a width; the text says what it is not.
+/// Converts a number or an address to bytes of a width.
 pub fn param(text: &str, bits: u32) -> Result<Vec<u8>, String> {
     let address = match bits {
         32 if text.contains('.') => Some((ipv4(text), "IPv4")),
@@ -120,7 +119,7 @@ pub fn param(text: &str, bits: u32) -> Result<Vec<u8>, String> {
     bytes_of(&number, bits)
 }
 
-/// A value for a parser value set, which must fit.
+/// Converts a number for a parser value set, which must fit the width.
 pub fn value_set_value(text: &str, bits: u32) -> Result<Vec<u8>, Error> {
     let number = integer(text).ok_or_else(|| {
         Error::input("Invalid input, could not cast to integer, try in hex with 0x prefix")
@@ -133,7 +132,6 @@ pub fn value_set_value(text: &str, bits: u32) -> Result<Vec<u8>, Error> {
     bytes_of(&number, bits).map_err(Error::input)
 }
 
-/// Arguments of an action, as many as it has parameters.
 pub fn runtime_data(action: &Action, args: &[&str]) -> Result<Vec<Vec<u8>>, Error> {
     let values = action.params.iter().zip(args).map(|((_, bits), arg)| {
         param(arg, *bits)
@@ -142,7 +140,6 @@ pub fn runtime_data(action: &Action, args: &[&str]) -> Result<Vec<Vec<u8>>, Erro
     values.collect()
 }
 
-/// A key, as many fields as the table has.
 pub fn match_key(table: &Table, fields: &[&str]) -> Result<Vec<MatchParam>, Error> {
     let fields = table.key.iter().zip(fields);
     fields
@@ -155,7 +152,7 @@ fn halves<'a>(text: &'a str, by: &str) -> Option<(&'a str, &'a str)> {
     (!other.contains(by)).then_some((one, other))
 }
 
-/// Whether a range begins with the highest bit set and ends without it.
+/// Whether the range starts with the highest bit set and ends without it.
 fn is_negative_first(start: &[u8], end: &[u8], bits: u32) -> bool {
     let is_negative = |end: &[u8]| {
         let first = end.first().copied().unwrap_or_default();
@@ -204,7 +201,8 @@ fn match_field(field: &KeyField, text: &str) -> Result<MatchParam, Error> {
         MatchType::Range => {
             let (start, end) = two("range", "->", "range start and range end")?;
             let (start, end) = (value(start)?, value(end)?);
-            // Of a signed field negative numbers come first: the switch knows.
+            // In a signed field negative numbers come first; only the switch knows the field's
+            // sign.
             if start > end && !is_negative_first(&start, &end, field.bits) {
                 return Err(Error::match_key(format!(
                     "start is greater than end in expression {text}"
@@ -215,24 +213,23 @@ fn match_field(field: &KeyField, text: &str) -> Result<MatchParam, Error> {
     })
 }
 
-/// Bytes with colons between.
+/// Formats bytes in hexadecimal, separated by colons.
 pub fn colons(bytes: &[u8]) -> String {
     let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.join(":")
 }
 
-/// Bytes.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A number with its base in front.
+/// Formats a number with the prefix 0x.
 pub fn hex_number(number: i32) -> String {
     let sign = if number < 0 { "-" } else { "" };
     format!("{sign}{:#x}", number.unsigned_abs())
 }
 
-/// A fraction as Python shows it: as short as can be, with an exponent where it has many zeros.
+/// Formats a fraction as Python does: as short as possible, with an exponent if it has many zeros.
 pub fn float(value: f64) -> String {
     if !value.is_finite() {
         return format!("{value}").to_ascii_lowercase();

@@ -1,5 +1,5 @@
-//! The program against servers that answer as a test has them: what a switch does not do, or does once in a while.
-//! Against a switch: `tests/bmv2_cli`.
+//! The program against servers that a test scripts: behaviour that a real switch lacks or shows rarely.
+//! `tests/bmv2_cli` tests against a switch.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -20,7 +20,7 @@ use bmv2_thrift::wire::scan::Scan;
 use bmv2_thrift::wire::write::{self, Writer};
 use bmv2_thrift::wire::{Failure, FailureKind, Kind, Type};
 
-/// Longer than anything here takes; a test that waits so long has failed.
+/// Longer than anything here takes: a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const PROGRAM: &str = r#"{
@@ -33,15 +33,15 @@ const PROGRAM: &str = r#"{
         "key": [{"match_type": "exact", "target": ["h", "f"]}]}]}]
 }"#;
 
-/// What a process ends by that writes more than it may.
+/// The signal that ends a process which exceeds its file size limit.
 const SIGXFSZ: i32 = 25;
 
-/// What a server does with a call.
+/// What the server does with a call.
 enum Reaction {
     Answer(Vec<u8>),
-    /// Sends this, and closes the connection.
+    /// Sends this and closes the connection.
     Last(Vec<u8>),
-    /// Says that the call came, and never answers.
+    /// Reports the call to the test and never answers.
     Hold,
 }
 
@@ -82,7 +82,7 @@ fn next_call(stream: &mut TcpStream, received: &mut Vec<u8>) -> Option<Message> 
 }
 
 impl Server {
-    /// One connection; the program is asked for first.
+    /// Serves one connection, whose first call asks for the program.
     fn start(react: impl FnMut(&Message) -> Reaction + Send + 'static) -> Self {
         Self::with_program(PROGRAM, react)
     }
@@ -112,7 +112,7 @@ impl Server {
         Self { port, held }
     }
 
-    /// One that does the same to every call, the first one too.
+    /// Sends the same bytes in answer to the first call.
     fn that_only(sends: &'static [u8]) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -136,7 +136,7 @@ fn cli(port: u16) -> Command {
 
 fn run(port: u16, commands: &str) -> Output {
     let mut child = cli(port).spawn().unwrap();
-    // It may end before it has read all.
+    // The program may end before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(commands.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -212,7 +212,7 @@ fn what_is_no_switch_is_told_so() {
             b"\x80\x01\x00\x02\x00\x00\x00\x0dbm_get_config\x00\x00\x00\x01\x0f\x00\x00\x02\x7f\xff\xff\xff",
             "expected a length of 0 to",
         ),
-        // Another call's answer, and one without a result.
+        // The answer to another call, and an answer without a result.
         (
             b"\x80\x01\x00\x02\x00\x00\x00\x03one\x00\x00\x00\x01\x00",
             "expected the answer to bm_get_config",
@@ -221,7 +221,7 @@ fn what_is_no_switch_is_told_so() {
             b"\x80\x01\x00\x02\x00\x00\x00\x0dbm_get_config\x00\x00\x00\x01\x00",
             "is empty",
         ),
-        // A number in place of the text.
+        // A number instead of a string.
         (
             b"\x80\x01\x00\x02\x00\x00\x00\x0dbm_get_config\x00\x00\x00\x01\x08\x00\x00\x00\x00\x00\x01\x00",
             "expected a string, found an i32",
@@ -419,13 +419,13 @@ fn an_interrupt_ends_it_while_nobody_takes_its_output() {
     let mut stdin = child.stdin.take().unwrap();
     let (written, is_written) = mpsc::channel();
     let writer = thread::spawn(move || {
-        // More than the pipes hold: the next one waits until the output is taken, which it is not.
+        // More than the pipes hold: the program blocks, because nobody reads its output.
         while stdin.write_all(b"register_read seen 1\n").is_ok() {
             let _ = written.send(());
         }
     });
-    // As long as there is still something to write, there is still a reader. One that only waits for a processor is no
-    // such one yet, and would wait for whoever takes its last output.
+    // Wait until the program reads no more input, because it is blocked on its output. A shorter pause may only mean
+    // that it waits for a processor.
     while is_written.recv_timeout(Duration::from_secs(5)).is_ok() {}
     interrupt(&child);
     assert_eq!(child.wait().unwrap().signal(), Some(2));
@@ -435,7 +435,7 @@ fn an_interrupt_ends_it_while_nobody_takes_its_output() {
 /// A state that takes a while to write.
 const STATE_BYTES: usize = 8 << 20;
 
-/// Answers with a state, and says each time that it is about to.
+/// Answers every call with a state, and reports each call to the test first.
 fn server_with_a_state() -> (Server, Receiver<()>) {
     let (ask, asked) = mpsc::channel();
     let server = Server::start(move |call| {
@@ -452,7 +452,7 @@ fn a_file_that_cannot_be_written_whole_is_as_it_was() {
     let path = folder.path().join("state");
     fs::write(&path, "before").unwrap();
     let commands = format!("serialize_state {}\n", path.display());
-    // The system refuses what is beyond the first kilobytes, or ends the program there.
+    // `ulimit` limits the file to a few kilobytes: the write fails, or SIGXFSZ ends the program.
     for (refusal, ended_by) in [("trap '' XFSZ; ", None), ("", Some(SIGXFSZ))] {
         let (server, _asked) = server_with_a_state();
         let program = cli(server.port);
@@ -491,7 +491,7 @@ fn a_file_is_whole_or_as_it_was_whenever_an_interrupt_comes() {
         let command = format!("serialize_state {}\n", path.display());
         stdin.write_all(command.as_bytes()).unwrap();
         asked.recv_timeout(PATIENCE).unwrap();
-        // Some moment of its work.
+        // At some moment of its work.
         thread::sleep(Duration::from_millis(4 * step));
         interrupt(&child);
         let ended = child.wait_with_output().unwrap();
@@ -513,7 +513,7 @@ fn without_a_reader_it_ends_quietly() {
     assert_eq!(first, "Obtaining JSON from switch...\n");
     drop(stdout);
     let writer = thread::spawn(move || {
-        // Until nobody reads them.
+        // Until the reader is gone.
         while stdin.write_all(b"register_read seen 1\n").is_ok() {}
     });
     let ended = child.wait_with_output().unwrap();

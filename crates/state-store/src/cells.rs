@@ -1,4 +1,4 @@
-//! Cells of arrays, kept as ranges that do not meet: a write of a million cells is one.
+//! Cells of arrays, kept as disjoint ranges: a write of a million cells is one value.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use redb::{ReadableTable, Table};
 use crate::file::{Result, decode, encode};
 use crate::key::{self, Class};
 
-/// Where a value's array is kept; none of a counter's, which is not.
+/// The array of a value; `None` for a counter, which is not kept.
 fn place(value: &CellValue) -> Option<(Class, usize)> {
     match value {
         CellValue::Counter(..) => None,
@@ -19,7 +19,7 @@ fn place(value: &CellValue) -> Option<(Class, usize)> {
     }
 }
 
-/// Writes a range over those that are there: what they have outside of it stays.
+/// Writes a range over those that are there; their parts outside of it stay.
 pub(crate) fn put(
     table: &mut Table<'_, &'static [u8], &'static [u8]>,
     slot: Slot,
@@ -54,7 +54,7 @@ fn insert(
     Ok(())
 }
 
-/// What is kept that has a cell of the range: what begins in it, and the last that begins before it.
+/// The kept ranges that overlap with this one: those that begin in it, and the last that begins before it.
 fn overlapped(
     table: &Table<'_, &'static [u8], &'static [u8]>,
     at: &impl Fn(u64) -> Vec<u8>,

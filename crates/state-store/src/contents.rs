@@ -1,4 +1,4 @@
-//! What a state file has when it is opened.
+//! The contents of a state file when it is opened.
 
 use control::{Operation, Slot};
 use dataplane::PortId;
@@ -7,27 +7,26 @@ use redb::{Database, ReadableDatabase, ReadableTable};
 use crate::file::{PIPELINES, PORTS_DISABLED, Result, STATE, decode, decode_pipeline};
 use crate::key;
 
-/// All of a state file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
     /// The pipeline that forwards.
     pub forwards: Option<StoredPipeline>,
-    /// The one that waits for its commit.
+    /// The pipeline that waits for its commit.
     pub saved: Option<StoredPipeline>,
     /// Ports that were disabled, whatever the pipeline.
     pub ports_disabled: Vec<PortId>,
-    /// The last transaction was damaged, so this is the state before it.
+    /// Whether the last transaction was damaged, so that this is the state before it.
     pub is_rolled_back: bool,
-    /// Others than the owner could use the file until now.
+    /// Set if others than the owner could use the file until now.
     pub was_open_to: Option<OpenTo>,
 }
 
-/// Permissions of a file that are more than its owner's.
+/// Permissions of a file beyond those of its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenTo {
-    /// They were these.
+    /// The mode that the file had.
     pub mode: u32,
-    /// They still are: why they could not be taken.
+    /// Why the permissions could not be removed, if they are still there.
     pub still: Option<String>,
 }
 
@@ -38,13 +37,12 @@ pub struct StoredPipeline {
     pub kind: String,
     /// [`control::Origin::config`].
     pub config: Vec<u8>,
-    /// The last [`control::Origin::learned`]; empty is none.
+    /// The last [`control::Origin::learned`]; empty if there is none.
     pub learned: Vec<u8>,
-    /// In an order in which a switch with the pipeline takes them.
+    /// In an order that a switch with the pipeline accepts.
     pub operations: Vec<Operation>,
 }
 
-/// Reads everything.
 pub(crate) fn read(database: &Database) -> Result<Contents> {
     let transaction = database.begin_read()?;
     let pipelines = transaction.open_table(PIPELINES)?;

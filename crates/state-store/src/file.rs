@@ -1,4 +1,4 @@
-//! The file: opened by one switch at a time, changed by whole transactions. Nobody but its owner reads it, since it has
+//! The file: opened by one switch at a time, changed by whole transactions. Only its owner can read it, since it has
 //! the keys that controllers have written.
 
 mod header;
@@ -23,12 +23,12 @@ use crate::fold::{Fold, changed, fold};
 use crate::{cells, key};
 use header::{MAGIC, Transactions};
 
-/// How values are written. One more whenever [`Operation`], or what it is made of, has changed.
+/// The encoding of values. Incremented whenever [`Operation`], or a type in it, changes.
 pub(crate) const FORMAT: u32 = 2;
 
 const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("reprise-switch state");
 
-/// By slot: kind and config; what was learned.
+/// By slot: kind and config, then what was learned.
 pub(crate) const PIPELINES: TableDefinition<'_, u8, (&[u8], &[u8])> =
     TableDefinition::new("pipelines");
 
@@ -36,16 +36,15 @@ pub(crate) const PIPELINES: TableDefinition<'_, u8, (&[u8], &[u8])> =
 pub(crate) const STATE: TableDefinition<'_, &'static [u8], &'static [u8]> =
     TableDefinition::new("state");
 
-/// Numbers of ports that are disabled.
+/// Numbers of the disabled ports.
 pub(crate) const PORTS_DISABLED: TableDefinition<'_, u16, ()> =
     TableDefinition::new("ports disabled");
 
-/// Its permissions: the owner reads and writes it.
+/// The file's permissions: the owner reads and writes it.
 const OWNERS: u32 = 0o600;
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-/// Why a transaction failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -66,13 +65,12 @@ macro_rules! from_redb {
 
 from_redb! { TransactionError TableError StorageError CommitError DatabaseError }
 
-/// Why a state file is not used. It is left as it is, but for what redb repairs of one whose switch was killed.
+/// Why a state file is not used. The file is left as it is, but redb may have repaired one whose switch was killed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Two switches would write over each other.
+    /// Two switches would overwrite each other's state.
     #[error("another switch uses it: give each its own")]
     InUse,
-    /// It is something else.
     #[error("expected a state file of reprise-switch, found {0}: name another, or move it away")]
     Foreign(String),
     /// A disk or a copy has changed it, or cut it short.
@@ -80,31 +78,28 @@ pub enum OpenError {
         "expected a whole state file of reprise-switch, found one that is damaged or cut short: put a copy in its place, or move it away to begin anew"
     )]
     Damaged,
-    /// As mktemp makes one.
+    /// mktemp makes such a file.
     #[error(
         "expected a state file of reprise-switch, found an empty file: remove it, the switch makes its own"
     )]
     Empty,
-    /// Another version has written it.
     #[error(
         "expected format {FORMAT}, found {0}: use the version of reprise-switch that wrote it, or name another file"
     )]
     Format(u32),
-    /// The system does not let it be.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// A state file that this process has open.
 pub struct StateFile {
     path: PathBuf,
     identity: Identity,
-    /// For looking at it; redb has its own.
+    /// To check the file; redb has a descriptor of its own.
     seen: File,
     opened: Mutex<Opened>,
 }
 
-/// Which file it is, whatever it is called: device and inode.
+/// Identifies the file, whatever its name: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -121,12 +116,12 @@ impl Identity {
     }
 }
 
-/// What others change where they write to a file in place: redb writes over what it finds, and would not notice it before
-/// the file is opened again.
+/// What changes if others write to the file in place: redb overwrites what it finds, and would not notice before it
+/// opens the file again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Left {
     bytes: u64,
-    /// A copy that was made earlier has others.
+    /// An earlier copy of the file has other numbers.
     transactions: Option<Transactions>,
 }
 
@@ -140,26 +135,26 @@ impl Left {
 }
 
 struct Opened {
-    /// How this process has left the file.
+    /// How this process left the file.
     left: Left,
-    /// None after a failure, until it can be opened again.
+    /// `None` after a failure, until the file can be opened again.
     database: Option<Database>,
-    /// What could not be stored; the next call waits for it.
+    /// Changes that could not be stored; the next call stores them first.
     behind: Vec<Kept>,
-    /// The number of what was learned last, by slot.
+    /// By slot, the number of what was learned last.
     learned: [u64; 2],
 }
 
 impl StateFile {
-    /// Opens a state file, or makes one where there is none, and reads it.
+    /// Opens a state file, or creates it if there is none, and reads it.
     ///
     /// # Errors
-    /// It is used, it is none, or the system refuses.
+    /// Another switch uses it, it is no intact state file, or the system refuses.
     pub fn open(path: &Path) -> std::result::Result<(Self, Contents), OpenError> {
         if !path.try_exists()? {
             make(path)?;
         }
-        // To open a pipe would wait for its other end.
+        // Opening a pipe would wait for its other end.
         if !fs::metadata(path)?.is_file() {
             return Err(OpenError::Foreign("no regular file".to_owned()));
         }
@@ -193,8 +188,8 @@ impl StateFile {
         Ok((file, contents))
     }
 
-    /// Whoever restarts the switch finds what this process writes: the file has not been removed, moved, replaced, or
-    /// written over.
+    /// Makes sure that a restarted switch finds what this process writes: the file was not removed, moved, replaced, or
+    /// overwritten.
     fn expect_there(&self, left: Left) -> std::result::Result<(), StoreError> {
         let path = self.path.display();
         let why = match Identity::of(&self.path) {
@@ -224,24 +219,24 @@ impl StateFile {
     }
 
     fn opened(&self) -> MutexGuard<'_, Opened> {
-        // A panic leaves no transaction.
+        // A panic leaves no transaction open.
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores all that is behind, in one transaction.
+    /// Stores all pending changes in one transaction.
     fn store(&self, opened: &mut Opened) -> std::result::Result<(), StoreError> {
         self.expect_there(opened.left)?;
         if opened.behind.is_empty() {
             return Ok(());
         }
         let stored = self.store_behind(opened);
-        // A failure leaves other bytes too.
+        // A failure may have changed the file, too.
         match Left::of(&self.seen) {
             Ok(left) => opened.left = left,
             Err(error) => return stored.and(Err(StoreError(error.to_string()))),
         }
         stored?;
-        // It has everything, but may have gone meanwhile.
+        // The file has everything, but may have been removed meanwhile.
         self.expect_there(opened.left)
     }
 
@@ -251,7 +246,7 @@ impl StateFile {
             Some(database) => database,
             None => open_there(&self.path).map_err(|error| told(error.to_string()))?,
         };
-        // After a failure redb wants the file opened again: the database is put back after a success only.
+        // After a failure redb requires the file to be opened again: the database is put back only after a success.
         let learned = transact(&database, &opened.behind, opened.learned);
         opened.learned = learned.map_err(|error| told(error.to_string()))?;
         opened.database = Some(database);
@@ -277,7 +272,7 @@ impl Store for StateFile {
     }
 }
 
-/// Makes an empty state file. It is written under another name, which nobody can know before, and then gets its own, so
+/// Creates an empty state file. It is written under another name, which nobody can predict, and then gets its own, so
 /// it is whole as soon as `path` exists. A process that is killed before leaves only the file of the other name.
 fn make(path: &Path) -> std::result::Result<(), OpenError> {
     let folder = path
@@ -308,8 +303,8 @@ fn make(path: &Path) -> std::result::Result<(), OpenError> {
     Ok(File::open(folder)?.sync_all()?)
 }
 
-/// Takes a state file of an older version, or of a careless copy, from all but its owner. The permissions that it had,
-/// if others could use it.
+/// Makes a state file of an older version, or a careless copy, private to its owner. Returns the permissions that it
+/// had, if others could use it.
 fn keep_to_owner(path: &Path) -> Option<OpenTo> {
     let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
     if mode & !OWNERS == 0 {
@@ -331,12 +326,12 @@ fn begin(database: &Database) -> Result<()> {
     Ok(transaction.commit()?)
 }
 
-/// Opens a file of this process.
+/// Opens a file that this process has opened before.
 fn open_there(path: &Path) -> std::result::Result<Database, OpenError> {
     Database::open(path).map_err(|error| not_opened(path, error))
 }
 
-/// Opens a file that anybody may have changed: every page's checksum is looked at.
+/// Opens a file that anybody may have changed: checks every page's checksum.
 fn open_whole(path: &Path) -> std::result::Result<Database, OpenError> {
     let mut builder = Database::builder();
     builder.set_check_integrity_on_open(true);
@@ -358,7 +353,7 @@ fn not_opened(path: &Path, error: DatabaseError) -> OpenError {
     }
 }
 
-/// What a file is that is no database: its first bytes say so.
+/// Tells from its first bytes what a file is that is no database.
 fn not_whole(path: &Path) -> OpenError {
     let mut first = Vec::new();
     let file = File::open(path);
@@ -387,7 +382,7 @@ fn expect_format(path: &Path, database: &Database) -> std::result::Result<(), Op
     }
 }
 
-/// Stores changes in one transaction; the numbers of what was learned with them.
+/// Stores changes in one transaction. Returns the numbers of what was learned with them.
 fn transact(database: &Database, changes: &[Kept], mut learned: [u64; 2]) -> Result<[u64; 2]> {
     let transaction = database.begin_write()?;
     {
@@ -430,7 +425,7 @@ fn set_ports(transaction: &WriteTransaction, ports: &[(PortId, bool)]) -> Result
     Ok(())
 }
 
-/// Forgets a pipeline, and where one forwards in its place, the saved one too.
+/// Removes a pipeline. A new one that forwards also ends the saved one.
 fn clear(
     pipelines: &mut Table<'_, u8, (&[u8], &[u8])>,
     state: &mut Table<'_, &'static [u8], &'static [u8]>,

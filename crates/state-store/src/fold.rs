@@ -1,24 +1,24 @@
-//! What an operation makes of what is kept of its entity.
+//! How an operation changes what is kept of its entity.
 //!
 //! An entity is stored as the operations that make it in a switch on which only the pipeline was set: mostly one
-//! insert. For an entity that the program itself begins with, it is a change or a deletion.
+//! insert. For an entity of the program itself, that is a change or a deletion.
 
 use control::{EntryChange, EntryKey, Operation, Slot};
 use dataplane::{CounterValue, GeneratorChange, MeterCounts};
 
 use crate::key;
 
-/// What becomes of the operations of one key.
+/// The effect on the stored operations of one key.
 pub(crate) enum Fold<'a> {
-    /// There is this one in place of whatever there was.
+    /// This operation replaces them.
     Put(Vec<u8>, Box<Operation>),
-    /// There is none.
+    /// They are removed.
     Remove(Vec<u8>),
-    /// Another, made of what there was.
+    /// They are combined with this operation.
     Change(Vec<u8>, &'a Operation),
-    /// Cells of an array.
+    /// Cells of an array are written.
     Cells(&'a Operation),
-    /// It changes nothing that is kept: handles begin anew with each start.
+    /// Nothing that is kept changes: handles begin anew with each start.
     Nothing,
 }
 
@@ -92,8 +92,8 @@ pub(crate) fn changed(mut kept: Vec<Operation>, operation: &Operation) -> Vec<Op
     use Operation as Op;
     match operation {
         Op::InsertEntry { .. } | Op::InsertGenerator { .. } => kept.push(without_counts(operation)),
-        // Nothing is stored any more of an entity that a controller inserted. The deletion of any other entity is
-        // stored, and repeated at each start.
+        // Nothing stays stored of an entity that a controller inserted. The deletion of any other entity is stored, and
+        // repeated at each start.
         Op::DeleteEntry(_) | Op::DeleteGenerator(_) => match kept.first() {
             Some(Op::InsertEntry { .. } | Op::InsertGenerator { .. }) => kept.clear(),
             _ => kept = vec![operation.clone()],
@@ -131,7 +131,7 @@ fn without_counts(operation: &Operation) -> Operation {
     operation
 }
 
-/// As the data plane does it.
+/// Changes an inserted entry as the data plane does.
 fn change_entry(inserted: &mut Operation, change: &EntryChange) {
     let Operation::InsertEntry { entry, note, .. } = inserted else {
         return;

@@ -1,12 +1,13 @@
-//! Keys of the state table: slot, class, and what names the entity within it.
+//! Keys of the state table: slot, class, and the entity's identity within the class.
 //!
-//! Classes are in the order in which a switch takes them: whoever is referred to comes first.
+//! Classes are in the order in which a switch takes them: an entity comes after those that it
+//! refers to.
 
 use control::{EntryKey, Slot};
 use dataplane::{ActionProfileId, TableId, ValueSetId};
 use serde::Serialize;
 
-/// What an entity is; the byte behind the slot's.
+/// The kind of an entity: the byte after the slot's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Class {
@@ -35,7 +36,7 @@ pub(crate) fn slot_byte(slot: Slot) -> u8 {
     }
 }
 
-/// All keys of a slot; those of the switch are in no slot.
+/// All keys of a slot. Those of the switch are in no slot.
 pub(crate) fn slot_range(slot: Slot) -> ([u8; 1], [u8; 1]) {
     let byte = slot_byte(slot);
     ([byte], [byte + 1])
@@ -96,7 +97,8 @@ pub(crate) fn generator(id: u32) -> Vec<u8> {
     key(OF_THE_SWITCH, Class::Generator, &id)
 }
 
-/// Cells from there on; keys of an array are in the order of its cells.
+/// The key of the range of cells that begins at `start`; keys of an array are in the order of its
+/// cells.
 pub(crate) fn cells(slot: Slot, class: Class, array: usize, start: u64) -> Vec<u8> {
     let mut key = vec![slot_byte(slot), class as u8];
     key.extend_from_slice(&(array as u64).to_be_bytes());

@@ -1,12 +1,12 @@
-//! A state file: what controllers have written to a switch, durable before they are answered.
+//! A state file: what controllers have written to a switch, made durable before they are answered.
 //!
-//! [`StateFile`] is a [`control::Store`] over redb. An entity is one key; its value is the few operations that
-//! make it again in a switch that has its pipeline only. So the file is as large as the state, not as its history.
-//! Not kept: what packets write, counters, idle timers, buckets of meters.
+//! [`StateFile`] is a [`control::Store`] over redb. An entity is one key; its value is the few operations that make it
+//! again in a switch that has only its pipeline. So the file is as large as the state, not as its history. Not kept:
+//! what packets write, counters, idle timers, buckets of meters.
 //!
 //! # The steps of a call that is kept
 //!
-//! | step | killed behind it, the file has |
+//! | step | if the switch is killed after it, the file has |
 //! |---|---|
 //! | 1. The data plane has carried the call out. | the state before |
 //! | 2. A transaction has the change. | the state before |

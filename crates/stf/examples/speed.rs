@@ -1,11 +1,11 @@
-//! Nanoseconds a packet on the switch, this compiler's JSON beside p4c's.
+//! Nanoseconds per packet on the switch, with this compiler's JSON and with p4c's.
 //!
 //! `cargo run --release -p stf --example speed -- SAMPLES P4C [NAME...]`: SAMPLES is a folder with
-//! NAME.p4 and NAME.stf, P4C one with the NAME.json that p4c made of each. Without names every
-//! program that has all three is measured. Each program runs its test once, which makes its entries
-//! and must pass, then gets the test's packets again and again. The runs of the two alternate and
-//! the ratio is that of neighbours, so a machine that becomes slower favours none. The time is the
-//! processor's for this thread, so other load on the machine counts as little as it can.
+//! NAME.p4 and NAME.stf, P4C a folder with p4c's NAME.json for each. Without names, every program
+//! that has all three is measured. Each program runs its test once, which inserts its entries and
+//! must pass, then gets the test's packets repeatedly. The runs of the two compilers alternate and
+//! each ratio is that of two adjacent runs, so a machine that slows down favours neither. The time
+//! is the thread's processor time, so that other load on the machine counts little.
 
 #![expect(unsafe_code, reason = "the thread's processor time is libc's to give")]
 #![allow(
@@ -19,12 +19,12 @@ use std::time::Duration;
 use dataplane::{Nanos, PortId, Switch};
 use stf::Command;
 
-/// Pairs of runs; odd, so that there is one in the middle.
+/// Pairs of runs; odd, so that the median is one of them.
 const RUNS: usize = 21;
-/// As long as a run should take: much longer than the clock's step, short beside what else the
-/// machine does.
+/// Target length of a run: much longer than the clock's resolution, and short compared with other
+/// activity of the machine.
 const RUN: Duration = Duration::from_millis(4);
-/// Between two packets: no queue fills.
+/// Time between two packets, so that no queue fills.
 const GAP_NS: Nanos = 1_000;
 
 /// A program with its entries, and the packets of its test.
@@ -35,7 +35,7 @@ struct Subject {
 }
 
 impl Subject {
-    /// None where the test fails or has no packets.
+    /// `None` if the test fails or has no packets.
     fn new(program: &Path, commands: &[(usize, Command)]) -> Option<Self> {
         let program = stf::load(program, &p4_compiler::Options::default()).ok()?;
         let (outcome, switch) = stf::run_and_keep(program, commands, None);
@@ -47,7 +47,7 @@ impl Subject {
             })
             .collect();
         let fits = outcome.failures.is_empty() && !packets.is_empty();
-        // Behind whatever the test waited for.
+        // Later than any `wait` of the test.
         let now = 3_600_000_000_000;
         fits.then_some(Self {
             switch,
@@ -56,7 +56,7 @@ impl Subject {
         })
     }
 
-    /// Seconds for all packets so many times.
+    /// Seconds for `rounds` rounds of all packets.
     fn seconds(&mut self, rounds: usize) -> f64 {
         let start = processor_time();
         for _ in 0..rounds {
@@ -72,7 +72,7 @@ impl Subject {
     }
 }
 
-/// What this thread has had of the processor.
+/// Processor time of this thread.
 fn processor_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -90,7 +90,7 @@ fn processor_time() -> Duration {
 struct Measured {
     ours_ns: f64,
     theirs_ns: f64,
-    /// Ours by theirs.
+    /// Ours divided by theirs.
     ratio: f64,
 }
 
@@ -103,7 +103,7 @@ fn measure(ours: &mut Subject, theirs: &mut Subject) -> Measured {
     let once = ours.seconds(1).max(1e-6);
     let rounds = (RUN.as_secs_f64() / once).ceil() as usize;
     let n_packets = (rounds * ours.packets.len()) as f64;
-    // What is cold becomes warm.
+    // Warm-up.
     let _ = (ours.seconds(rounds), theirs.seconds(rounds));
     let pairs: Vec<(f64, f64)> = (0..RUNS)
         .map(|_| (ours.seconds(rounds), theirs.seconds(rounds)))

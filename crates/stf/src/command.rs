@@ -1,130 +1,115 @@
 //! The commands of a test.
 
-/// A key field or argument by name.
+/// A value with the name of its key field or parameter.
 pub type Named<T> = (String, T);
 
-/// A command of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// `add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...) [= ID]`: adds a table entry.
     Add {
-        /// Table.
         table: String,
-        /// The higher wins; none in a table without priorities.
+        /// The highest priority wins; `None` for a table without priorities.
         priority: Option<i32>,
-        /// Key fields; those left out match everything, exact ones zero.
+        /// Missing fields match everything; missing exact fields are zero.
         key: Vec<Named<Match>>,
-        /// Action.
         action: String,
-        /// Its arguments.
         args: Vec<Named<Vec<u8>>>,
         /// The entry's name in later commands.
         id: Option<String>,
     },
     /// `setdefault TABLE ACTION(PARAM:VALUE, ...)`.
     SetDefault {
-        /// Table.
         table: String,
-        /// Action.
         action: String,
-        /// Its arguments.
         args: Vec<Named<Vec<u8>>>,
     },
-    /// `remove all`: takes every entry away that the program does not fix.
+    /// `remove all`: deletes all entries except const ones.
     RemoveAll,
-    /// `packet PORT HEX`: gives a frame.
+    /// `packet PORT HEX`: sends a frame to the switch.
     Packet(u16, Vec<u8>),
-    /// `expect PORT [HEX]`: a frame leaves; those of a port in this order, before or after this
-    /// line. Without digits: any frame.
+    /// `expect PORT [HEX]`: expects a frame from this port, before or after this line, in the order of the port's
+    /// `expect` lines. Without digits: any frame.
     Expect(u16, Option<Expected>),
-    /// `no_packet`: nothing left that was not expected before this line.
+    /// `no_packet`: expects that every frame sent so far matched an earlier `expect`.
     NoPacket,
-    /// `wait [MILLISECONDS]`: so much virtual time goes by, a second unless said.
+    /// `wait [MILLISECONDS]`: advances virtual time, by default by a second.
     Wait(u64),
-    /// `mc_group GROUP PORT:RID ...`: a multicast group of ports and instances, in this order.
+    /// `mc_group GROUP PORT:RID ...`: creates a multicast group of ports and instances, in this order.
     Group(u32, Vec<(u16, u16)>),
-    /// `mc_mgrp_create GROUP`: makes an empty multicast group.
+    /// `mc_mgrp_create GROUP`: creates an empty multicast group.
     GroupCreate(u32),
-    /// `mc_node_create RID PORT ...`: makes the next node: an instance and its ports.
+    /// `mc_node_create RID PORT ...`: creates the next node, with an instance and its ports.
     NodeCreate(u16, Vec<u16>),
-    /// `mc_node_update NODE PORT ...`: gives a node other ports.
+    /// `mc_node_update NODE PORT ...`: replaces a node's ports.
     NodeUpdate(usize, Vec<u16>),
     /// `mc_node_associate GROUP NODE`: adds a node's replicas to a group.
     NodeAssociate(u32, usize),
-    /// `mirroring_add SESSION PORT`: makes a clone session to a port.
+    /// `mirroring_add SESSION PORT`: creates a clone session to a port.
     Mirror(u32, u16),
-    /// `mirroring_add_mc SESSION GROUP`: makes a clone session to the replicas of a group.
+    /// `mirroring_add_mc SESSION GROUP`: creates a clone session to the replicas of a group.
     MirrorGroup(u32, u32),
     /// `mirroring_delete SESSION`.
     MirrorDelete(u32),
-    /// `mirroring_get SESSION`: the session is there.
+    /// `mirroring_get SESSION`: fails if the session does not exist.
     MirrorGet(u32),
     /// `register_write NAME INDEX VALUE`.
     RegisterWrite(String, u64, Vec<u8>),
-    /// `register_reset NAME`: every cell becomes zero.
+    /// `register_reset NAME`: sets every cell to zero.
     RegisterReset(String),
-    /// `register_read NAME INDEX`: the cell is there.
+    /// `register_read NAME INDEX`: fails if the cell does not exist.
     RegisterRead(String, u64),
-    /// `register_check NAME INDEX VALUE`: compares a cell.
+    /// `register_check NAME INDEX VALUE`: fails if the cell has another value.
     RegisterCheck(String, u64, Vec<u8>),
     /// `counter_write NAME INDEX PACKETS BYTES`.
     CounterWrite(String, u64, u64, u64),
-    /// `counter_read NAME INDEX`: the cell is there.
+    /// `counter_read NAME INDEX`: fails if the cell does not exist.
     CounterRead(String, u64),
-    /// `meter_write NAME INDEX RATE BURST PEAK_RATE PEAK_BURST`: a meter's rates a second; without
-    /// numbers after the index the cell is green again.
+    /// `meter_write NAME INDEX RATE BURST PEAK_RATE PEAK_BURST`: sets a meter's rates, per second. Without rates the
+    /// meter is unconfigured and every packet is green.
     MeterWrite(String, u64, Option<[u64; 4]>),
-    /// `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`: the committed and the peak rate, in
-    /// units a microsecond; here as `[RATE, BURST, PEAK_RATE, PEAK_BURST]` a second. In place of the
-    /// index the ID of an entry, for its direct meter.
+    /// `meter_set_rates NAME INDEX RATE:BURST RATE:BURST`: sets the committed and the peak rate, in units per
+    /// microsecond; here as `[RATE, BURST, PEAK_RATE, PEAK_BURST]` per second. An entry's ID in place of the index
+    /// means its direct meter.
     MeterSetRates(String, String, [u64; 4]),
-    /// `meter_array_set_rates NAME RATE:BURST RATE:BURST`: the same for every cell.
+    /// `meter_array_set_rates NAME RATE:BURST RATE:BURST`: sets the rates of every cell.
     MeterArraySetRates(String, [u64; 4]),
-    /// `meter_get_rates NAME INDEX`: the cell is there, or the entry of this ID with its meter.
+    /// `meter_get_rates NAME INDEX`: fails if the cell, or the direct meter of the entry with this ID, does not exist.
     MeterGetRates(String, String),
-    /// `expect_digest NAME [VALUE ...]`: the next digest that the program gave; the values are those
-    /// of its members.
+    /// `expect_digest NAME [VALUE ...]`: expects the next digest of the program; the values are its members'.
     ExpectDigest(String, Option<Vec<Vec<u8>>>),
-    /// `no_digest`: no digest was given that no line before this one expects.
+    /// `no_digest`: expects that every digest so far matched an earlier `expect_digest`.
     NoDigest,
-    /// `value_set_add NAME MATCH ...`: a member of a parser value set, a match a part of its key.
+    /// `value_set_add NAME MATCH ...`: adds a member to a parser value set, with a match for each part of its key.
     ValueSetAdd(String, Vec<Match>),
-    /// `member_add TABLE MEMBER ACTION(PARAM:VALUE, ...)`: a member of the table's action profile.
-    /// An entry of such a table names it as `member(id:MEMBER)`, a group as `group(id:GROUP)`; one
-    /// with an action has a group of its own.
+    /// `member_add TABLE MEMBER ACTION(PARAM:VALUE, ...)`: adds a member to the table's action profile. An entry of
+    /// such a table refers to it as `member(id:MEMBER)`, to a group as `group(id:GROUP)`; an entry with an action is a
+    /// one-shot group.
     MemberAdd {
-        /// A table of the profile.
+        /// Any table of the profile.
         table: String,
-        /// Its name in entries and groups.
+        /// The member's number in entries and groups.
         member: u32,
-        /// Action.
         action: String,
-        /// Its arguments.
         args: Vec<Named<Vec<u8>>>,
     },
-    /// `group_add TABLE GROUP MEMBER ...`: a group of the table's action selector.
+    /// `group_add TABLE GROUP MEMBER ...`: adds a group to the table's action selector.
     GroupAdd(String, u32, Vec<u32>),
-    /// `check_counter NAME(INDEX) [packets|bytes == NUMBER]`, also with the index as a word of its
-    /// own; in place of the index the ID of an entry, for its direct counter. Any comparison;
-    /// without one both counts are zero.
+    /// `check_counter NAME(INDEX) [packets|bytes == NUMBER]`: compares a count. The index may be a separate word; an
+    /// entry's ID in place of the index means its direct counter. `==` stands for any comparison; without one, both
+    /// counts must be zero.
     CheckCounter {
-        /// Counter.
         counter: String,
-        /// Cell, or an entry's ID.
+        /// Index of the cell, or the ID of an entry.
         index: String,
-        /// The compared count; none: packets and bytes.
+        /// The count to compare; `None`: packets and bytes.
         counted: Option<Counted>,
-        /// How.
         comparison: Comparison,
-        /// The value to compare with.
         value: u64,
     },
 }
 
-/// The match of a key field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Match {
-    /// One value.
     Value(Vec<u8>),
     /// `VALUE/BITS`: a prefix.
     Prefix(Vec<u8>, u32),
@@ -134,7 +119,6 @@ pub enum Match {
     Range(Vec<u8>, Vec<u8>),
 }
 
-/// As a test writes it.
 impl std::fmt::Display for Match {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let hex = |bytes: &[u8]| format!("0x{}", crate::difference::hex(bytes));
@@ -147,29 +131,19 @@ impl std::fmt::Display for Match {
     }
 }
 
-/// Which of a counter's two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counted {
-    /// Packets.
     Packets,
-    /// Bytes.
     Bytes,
 }
 
-/// How a count is compared with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
-    /// `==`
     Equal,
-    /// `!=`
     NotEqual,
-    /// `<`
     Less,
-    /// `<=`
     LessOrEqual,
-    /// `>`
     Greater,
-    /// `>=`
     GreaterOrEqual,
 }
 
@@ -211,11 +185,10 @@ impl std::fmt::Display for Comparison {
     }
 }
 
-/// Bytes that are expected: half a byte each, any where `None`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
-    /// Hexadecimal digits; `*` is any.
+    /// Hexadecimal digits; `None` (`*`) matches any.
     pub(crate) digits: Vec<Option<u8>>,
-    /// `$`: nothing follows.
+    /// `$` at the end: the frame must not be longer.
     pub(crate) is_whole: bool,
 }

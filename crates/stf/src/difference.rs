@@ -1,4 +1,4 @@
-//! Expected and found bytes side by side, as text.
+//! Formats expected and found bytes side by side.
 
 use std::fmt;
 
@@ -6,22 +6,18 @@ use serde::Serialize;
 
 use crate::command::Expected;
 
-/// Bytes a row.
 const ROW_BYTES: usize = 16;
 
-/// A frame that is not the expected one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Hexadecimal digits, `*` for any; `$` at the end where nothing may follow.
+    /// Hexadecimal digits, `*` for any; `$` at the end if the frame must not be longer.
     pub expected: String,
-    /// The frame's hexadecimal digits.
     pub found: String,
-    /// Bytes that differ, from 0: those missing and those too many, too.
+    /// Indexes, from 0, of the bytes that differ, are missing or are too many.
     pub bytes: Vec<usize>,
 }
 
 impl Difference {
-    /// None where the frame is as expected.
     pub(crate) fn between(expected: &Expected, frame: &[u8]) -> Option<Self> {
         let n_expected = expected.digits.len().div_ceil(2);
         let n_bytes = n_expected.max(if expected.is_whole { frame.len() } else { 0 });
@@ -47,7 +43,7 @@ impl Difference {
     }
 }
 
-/// Whether a byte of the frame is the expected one, or comes after those expected.
+/// Whether a byte of the frame matches, or follows the expected bytes.
 fn byte_fits(expected: &Expected, at: usize, found: Option<u8>) -> bool {
     let digits = expected.digits.get(2 * at..).unwrap_or_default();
     if digits.is_empty() {
@@ -61,12 +57,11 @@ fn byte_fits(expected: &Expected, at: usize, found: Option<u8>) -> bool {
         .all(|(wanted, half)| wanted.is_none_or(|wanted| wanted == half))
 }
 
-/// Hexadecimal digits of a frame.
 pub(crate) fn hex(frame: &[u8]) -> String {
     frame.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Rows of 16 bytes, those only that differ, each with its offset, expected, found, and marks.
+/// Formats each row of 16 bytes that differs: its offset, expected, found, and marks.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let expected = pairs(self.expected.trim_end_matches('$'));
@@ -98,7 +93,6 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Digits two by two.
 fn pairs(digits: &str) -> Vec<&str> {
     let at = |start: usize| &digits[start..digits.len().min(start + 2)];
     (0..digits.len()).step_by(2).map(at).collect()

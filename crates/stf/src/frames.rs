@@ -1,4 +1,4 @@
-//! Compares transmitted frames with expected ones: in order, port by port.
+//! Compares sent frames with expected ones: in order, port by port.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -10,14 +10,12 @@ use crate::{
     difference::{Difference, hex},
 };
 
-/// Why a test failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// The line of the command, from 1; 0 for the end of the test.
+    /// Line of the command, from 1; 0 for the end of the test.
     pub line: usize,
-    /// The expected and the found frame.
     pub message: String,
-    /// The bytes, where another frame came.
+    /// The bytes, if a frame differs from the expected one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
 }
@@ -32,7 +30,6 @@ impl Failure {
     }
 }
 
-/// One line, and the rows of the difference.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
@@ -46,26 +43,25 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A frame that left, and the line of the packet that it came of.
+/// A sent frame, and the line of the packet that caused it.
 struct Left {
     line: usize,
     frame: Vec<u8>,
 }
 
-/// An expectation and its line.
+/// An expected frame, and the line that expects it.
 struct Wanted {
     line: usize,
     expected: Option<Expected>,
 }
 
-/// The open items of a port: frames, or expectations, never both.
+/// A port's unmatched items: sent frames or expectations, never both.
 #[derive(Default)]
 struct Port {
     left: VecDeque<Left>,
     wanted: VecDeque<Wanted>,
 }
 
-/// The open items.
 #[derive(Default)]
 pub(crate) struct Frames {
     ports: BTreeMap<u16, Port>,
@@ -73,7 +69,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// A frame left because of a packet.
+    /// Records a sent frame.
     pub(crate) fn left(&mut self, line: usize, port: u16, frame: Vec<u8>) {
         let open = self.ports.entry(port).or_default();
         match open.wanted.pop_front() {
@@ -85,7 +81,6 @@ impl Frames {
         }
     }
 
-    /// A frame is expected.
     pub(crate) fn expect(&mut self, line: usize, port: u16, expected: Option<Expected>) {
         let open = self.ports.entry(port).or_default();
         let wanted = Wanted { line, expected };
@@ -98,7 +93,7 @@ impl Frames {
         }
     }
 
-    /// Nothing may be open that left.
+    /// Fails for every sent frame that no line expects.
     pub(crate) fn expect_none(&mut self, line: usize) {
         for (port, open) in &mut self.ports {
             for left in open.left.drain(..) {
@@ -112,7 +107,8 @@ impl Frames {
         }
     }
 
-    /// The end of the test: no item may be open. Adds the text of `missing` about the port.
+    /// Ends the test: fails for every unmatched item. `missing` adds text about the port to a
+    /// missing frame.
     pub(crate) fn finish(mut self, missing: impl Fn(u16) -> String) -> Vec<Failure> {
         self.expect_none(0);
         for (port, open) in self.ports {

@@ -1,10 +1,9 @@
-//! A test's key field, by the table's kind of match.
+//! Converts a key field of a test to the table's match kind.
 
 use dataplane::{KeyField, MatchField, MatchKind};
 
 use crate::command::Match;
 
-/// All bits of a field.
 fn ones(width_bits: u32) -> Vec<u8> {
     let mut bytes = vec![0xff; width_bits.div_ceil(8) as usize];
     if let (Some(first), rest @ 1..) = (bytes.first_mut(), width_bits % 8) {
@@ -13,8 +12,8 @@ fn ones(width_bits: u32) -> Vec<u8> {
     bytes
 }
 
-/// A key field of the table's kind. One that is left out matches everything; an exact one, as in
-/// p4c's driver, zero.
+/// Converts a key field. A missing field matches everything; a missing exact field is zero, as in
+/// p4c's driver.
 pub(crate) fn match_field(field: &KeyField, given: Option<&Match>) -> Result<MatchField, String> {
     let width_bits = field.width_bits;
     let any = Match::Mask(vec![0], vec![0]);
@@ -63,7 +62,7 @@ pub(crate) fn match_field(field: &KeyField, given: Option<&Match>) -> Result<Mat
     })
 }
 
-/// A match kind and how its values are written.
+/// Name of a match kind and the syntax of its values.
 fn accepted(kind: MatchKind) -> &'static str {
     match kind {
         MatchKind::Exact => "exact: expected VALUE",
@@ -74,7 +73,7 @@ fn accepted(kind: MatchKind) -> &'static str {
     }
 }
 
-/// Bits of a number, the highest first, as many as the field has.
+/// The lowest `width_bits` bits of a number, the highest first.
 fn bits(number: &[u8], width_bits: u32) -> Vec<bool> {
     let bit = |at: u32| {
         let byte = number.len().checked_sub(1 + at as usize / 8);
@@ -83,7 +82,7 @@ fn bits(number: &[u8], width_bits: u32) -> Vec<bool> {
     (0..width_bits).rev().map(bit).collect()
 }
 
-/// How many leading bits a mask has, where it has no others.
+/// Number of leading ones in a mask; `None` if other bits are set too.
 fn prefix_len(mask: &[u8], width_bits: u32) -> Option<u32> {
     let bits = bits(mask, width_bits);
     let n_ones = bits.iter().take_while(|bit| **bit).count();
@@ -91,7 +90,7 @@ fn prefix_len(mask: &[u8], width_bits: u32) -> Option<u32> {
     is_prefix.then(|| u32::try_from(n_ones).ok()).flatten()
 }
 
-/// So many leading ones.
+/// A mask of `prefix_len` leading ones; `None` if the field is narrower.
 fn prefix_mask(prefix_len: u32, width_bits: u32) -> Option<Vec<u8>> {
     let rest = width_bits.checked_sub(prefix_len)?;
     let mut mask = ones(width_bits);

@@ -1,20 +1,17 @@
-//! A line to words and marks.
+//! Splits a line into words and punctuation.
 
-/// A piece of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// A name or number; a quoted name without its quotes.
+    /// A name or number; quotes are removed.
     Word(String),
-    /// Punctuation.
     Mark(&'static str),
 }
 
-/// Longer ones first.
+/// Longer ones first, because the first match is taken.
 const MARKS: [&str; 13] = [
     "&&&", "==", "!=", "<=", ">=", ":", ",", "(", ")", "/", "=", "<", ">",
 ];
 
-/// The pieces of a line without its comment.
 pub(crate) fn tokens(line: &str) -> Result<Vec<Token>, String> {
     let mut tokens = Vec::new();
     let mut rest = line.trim_start();
@@ -36,7 +33,7 @@ fn mark(text: &str) -> Option<&'static str> {
     MARKS.into_iter().find(|mark| text.starts_with(mark))
 }
 
-/// A word and the rest. Quotes may be anywhere in it: `"my table".key`.
+/// Splits off a word. A part of it may be quoted: `"my table".key`.
 fn word(text: &str) -> Result<(String, &str), String> {
     let mut word = String::new();
     let mut rest = text;
@@ -57,7 +54,7 @@ fn word(text: &str) -> Result<(String, &str), String> {
     Ok((word, rest))
 }
 
-/// The line before its comment; `#` within quotes begins none.
+/// Strips the comment; `#` within quotes does not begin one.
 pub(crate) fn without_comment(line: &str) -> &str {
     let mut in_quotes = false;
     for (at, c) in line.char_indices() {

@@ -1,7 +1,7 @@
-//! STF, the "simple test format" of p4c's corpus: a program's tables, frames in, frames expected.
+//! STF, the "simple test format" of p4c's corpus: a program's table entries, input frames and expected frames.
 //!
-//! One command a line, `#` begins a comment. All commands of p4c's driver for simple_switch work;
-//! [`Command`] lists them with our own. docs/conformance.md is the user's version.
+//! One command per line; `#` begins a comment. All commands of p4c's driver for simple_switch work; [`Command`] lists
+//! them and our own. docs/conformance.md is the user's version.
 //!
 //! ```text
 //! add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...) [= ID]    a higher priority wins
@@ -10,9 +10,9 @@
 //! no_packet                                      wait [MILLISECONDS]
 //! ```
 //!
-//! A test has no sockets and no clock: [`run`] gives each frame to a new switch of its own and
-//! takes its output before the next command; `wait` moves virtual time. With [`run_over`] frames come and leave by a
-//! [`Wire`], real interfaces for example.
+//! A test has no sockets and no clock: [`run`] creates a new switch, gives it each frame and takes its output before
+//! the next command; `wait` advances virtual time. With [`run_over`] frames pass through a [`Wire`], for example real
+//! interfaces.
 
 mod command;
 mod difference;

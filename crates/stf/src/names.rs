@@ -1,18 +1,17 @@
-//! Finds the table, action or key field that a test names. Names may leave out leading parts if the
-//! rest is unique.
+//! Finds the table, action or key field that a test names. A name may omit leading parts if the rest is unique.
 
 use dataplane::KeyField;
 
-/// Names that a message lists: a line, not a screen.
+/// Maximum number of names in a message, so that it fits a line.
 const NAMES_SHOWN_MAX: usize = 10;
 
-/// A name that is not found, or is ambiguous.
+/// Err: no such name, or an ambiguous one.
 pub(crate) type Found<T> = Result<T, String>;
 
-/// The name itself; otherwise the only one that ends with it after a dot.
+/// Finds a name: the exact one, else the only one that ends with `.wanted`.
 ///
 /// # Errors
-/// There is none, or there are several; with suggestions.
+/// No name or several names match; the message has suggestions.
 pub fn find_name<'n, T: Copy>(
     kind: &str,
     wanted: &str,
@@ -24,7 +23,7 @@ pub fn find_name<'n, T: Copy>(
     find_by(kind, wanted, names, &tests)
 }
 
-/// The same; otherwise, as in p4c's driver, the only one that ends with it anywhere.
+/// Like `find_name`; then, as in p4c's driver, the only one that ends with `wanted` at all.
 pub(crate) fn find<'n, T: Copy>(
     kind: &str,
     wanted: &str,
@@ -39,7 +38,7 @@ pub(crate) fn find<'n, T: Copy>(
     find_by(kind, wanted, names, &tests)
 }
 
-/// Applies the tests in order. The first test that a name passes must be passed by one name only: the result.
+/// Applies the tests in order. The first test that matches any name must match only one.
 fn find_by<'n, T: Copy>(
     kind: &str,
     wanted: &str,
@@ -60,7 +59,7 @@ fn find_by<'n, T: Copy>(
         }
     }
     let near = p4_compiler::nearest(wanted, names.iter().map(|(_, name)| *name)).or_else(|| {
-        // The last part of a dotted name is the one that is usually written.
+        // Compare the last part of dotted names too: users usually write only that.
         let lasts = names
             .iter()
             .filter_map(|(_, name)| Some(name.rsplit_once('.')?.1));
@@ -87,8 +86,8 @@ fn find_by<'n, T: Copy>(
     })
 }
 
-/// Where in a key a field is. Beyond names as they are: `h$0.f` is `h[0].f`, and the validity of
-/// a header is `h`, `h.valid`, `h.$valid$` or `h.isValid()`.
+/// Index of a key field. Besides the plain name, `h$0.f` means `h[0].f`, and a header's validity is `h`, `h.valid`,
+/// `h.$valid$` or `h.isValid()`.
 pub(crate) fn key_field(wanted: &str, fields: &[KeyField]) -> Found<usize> {
     let wanted = with_brackets(wanted);
     let plain: Vec<String> = fields.iter().map(|field| bare(&field.name)).collect();
@@ -96,7 +95,7 @@ pub(crate) fn key_field(wanted: &str, fields: &[KeyField]) -> Found<usize> {
     find("key field", &bare(&wanted), names())
 }
 
-/// `h$0.f` as `h[0].f`.
+/// Rewrites `h$0.f` as `h[0].f`.
 fn with_brackets(name: &str) -> String {
     for (at, _) in name.rmatch_indices('$') {
         let rest = &name[at + 1..];
@@ -109,7 +108,7 @@ fn with_brackets(name: &str) -> String {
     name.to_owned()
 }
 
-/// A field's name in comparable form; all ways to name a header's validity are equal.
+/// A field's name in comparable form: all names of a header's validity become equal.
 fn bare(name: &str) -> String {
     let endings = [".$valid$", ".isValid()", ".valid"];
     if let Some(header) = endings.iter().find_map(|ending| name.strip_suffix(ending)) {

@@ -1,13 +1,13 @@
-//! Numbers of any length.
+//! Parses numbers of any length.
 
 use crate::command::{Expected, Match};
 
 type Parsed<T> = Result<T, String>;
 
-/// Decimal digits of a number, whose conversion takes the square of them; 33,000 bits are more than any field has.
+/// Maximum number of decimal digits: their conversion takes quadratic time. 33,000 bits are more than any field has.
 const DECIMAL_DIGITS_MAX: usize = 10_000;
 
-/// A number's digits and their base: `0x`, `0o`, `0b` or none.
+/// Splits off the base prefix: `0x`, `0o`, `0b` or none.
 fn base(text: &str) -> (&str, u32) {
     let bases = [
         ("0x", 16),
@@ -23,7 +23,7 @@ fn base(text: &str) -> (&str, u32) {
         .unwrap_or((text, 10))
 }
 
-/// Big endian, without leading zeros, at least one byte.
+/// Parses a number: big endian, without leading zeros, at least one byte.
 pub(crate) fn number(text: &str) -> Parsed<Vec<u8>> {
     let (digits, base) = base(text);
     let wrong = || match text.parse::<std::net::Ipv4Addr>() {
@@ -54,7 +54,7 @@ pub(crate) fn number(text: &str) -> Parsed<Vec<u8>> {
     Ok(little_endian)
 }
 
-/// Decimal digits as bytes, the lowest first.
+/// Converts decimal digits to bytes, the lowest first.
 fn of_decimals(digits: &[u32]) -> Vec<u8> {
     let mut little_endian: Vec<u8> = vec![0];
     for digit in digits {
@@ -71,7 +71,7 @@ fn of_decimals(digits: &[u32]) -> Vec<u8> {
     little_endian
 }
 
-/// Digits of so many bits each as bytes, the lowest first.
+/// Converts digits of `digit_bits` bits each to bytes, the lowest first.
 fn of_bits(digits: &[u32], digit_bits: u32) -> Vec<u8> {
     let (mut little_endian, mut waiting, mut n_bits) = (Vec::new(), 0, 0);
     for digit in digits.iter().rev() {
@@ -87,7 +87,7 @@ fn of_bits(digits: &[u32], digit_bits: u32) -> Vec<u8> {
     little_endian
 }
 
-/// A small number.
+/// Parses a number of at most 64 bits.
 pub(crate) fn int<T: TryFrom<u64>>(text: &str) -> Parsed<T> {
     let bytes = number(text)?;
     let bits_max = 8 * size_of::<T>().min(8);
@@ -106,7 +106,7 @@ pub(crate) fn int<T: TryFrom<u64>>(text: &str) -> Parsed<T> {
     T::try_from(value).map_err(|_| too_large())
 }
 
-/// `0x12**`, `0b1*0`: the value under the mask of the digits that are there.
+/// Parses `0x12**` or `0b1*0`: a value and a mask that excludes the `*` digits.
 pub(crate) fn masked(text: &str) -> Parsed<Match> {
     let (digits, base) = base(text);
     let ones = match base {
@@ -128,7 +128,7 @@ pub(crate) fn masked(text: &str) -> Parsed<Match> {
     Ok(Match::Mask(value, number(&format!("{prefix}{mask}"))?))
 }
 
-/// `0.000001`, in millionths: a rate in units a microsecond, as units a second.
+/// Parses `0.000001` in millionths: a rate in units per microsecond becomes units per second.
 pub(crate) fn millionths(text: &str) -> Parsed<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let is_number = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -147,7 +147,6 @@ pub(crate) fn millionths(text: &str) -> Parsed<u64> {
         .map_err(|_| format!("the rate {text} is too large"))
 }
 
-/// Bytes of a frame.
 pub(crate) fn hex_bytes(digits: &str) -> Parsed<Vec<u8>> {
     if let Some(other) = digits.chars().find(|digit| !digit.is_ascii_hexdigit()) {
         return Err(format!("expected hexadecimal digits, found '{other}'"));
@@ -162,7 +161,6 @@ pub(crate) fn hex_bytes(digits: &str) -> Parsed<Vec<u8>> {
     (0..digits.len()).step_by(2).map(byte).collect()
 }
 
-/// Bytes that are expected.
 pub(crate) fn expected(text: &str) -> Parsed<Expected> {
     let (digits, is_whole) = match text.strip_suffix('$') {
         Some(digits) => (digits, true),

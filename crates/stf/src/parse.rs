@@ -1,4 +1,4 @@
-//! Text to commands.
+//! Parses the text of a test.
 
 use thiserror::Error;
 
@@ -8,7 +8,7 @@ use crate::{
     number::{expected, hex_bytes, int, masked, millionths, number},
 };
 
-/// Every command, to suggest one for a misspelt command.
+/// Every command, to suggest one for a misspelt name.
 const COMMANDS: [&str; 32] = [
     "add",
     "check_counter",
@@ -44,25 +44,20 @@ const COMMANDS: [&str; 32] = [
     "wait",
 ];
 
-/// The default of `wait`.
 const WAIT_MS: u64 = 1_000;
 
-/// A line that is no command.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {message}")]
 pub struct ParseError {
     /// From 1.
     pub line: usize,
-    /// What was expected, and what was found.
     pub message: String,
 }
 
-/// Every line that is no command, at least one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{}", summary(.0))]
 pub struct ParseErrors(pub Vec<ParseError>);
 
-/// The first, and how many more there are.
 fn summary(errors: &[ParseError]) -> String {
     let first = errors.first().map(ToString::to_string).unwrap_or_default();
     match errors.len() {
@@ -73,13 +68,13 @@ fn summary(errors: &[ParseError]) -> String {
 
 type Parsed<T> = Result<T, String>;
 
-/// The commands of a test with their line numbers, from 1.
+/// Parses a test: its commands with their line numbers, from 1.
 ///
 /// # Errors
-/// The lines, with what was expected and what was found in each.
+/// All invalid lines, each with what was expected and what was found.
 pub fn parse(text: &str) -> Result<Vec<(usize, Command)>, ParseErrors> {
     let (mut commands, mut errors) = (Vec::new(), Vec::new());
-    // Some editors put a byte order mark in front.
+    // Some editors write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (line_number, line) in (1..).zip(text.lines()) {
         let line = without_comment(line).trim();
@@ -100,7 +95,7 @@ pub fn parse(text: &str) -> Result<Vec<(usize, Command)>, ParseErrors> {
     }
 }
 
-/// The rest of a line.
+/// The tokens left of a line.
 struct Line {
     tokens: std::iter::Peekable<std::vec::IntoIter<Token>>,
 }
@@ -141,7 +136,7 @@ impl Line {
         self.tokens.peek().is_none()
     }
 
-    /// Every item to the end of the line.
+    /// Parses items to the end of the line.
     fn rest<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = Vec::new();
         while !self.is_empty() {
@@ -150,7 +145,7 @@ impl Line {
         Ok(items)
     }
 
-    /// The digits of a frame, which may stand apart.
+    /// The digits of a frame; they may be separated by spaces.
     fn digits(&mut self) -> Parsed<String> {
         Ok(self.rest(|line| line.word("digits"))?.concat())
     }
@@ -161,7 +156,7 @@ fn command(line: &str) -> Parsed<Command> {
     let mut line = Line {
         tokens: tokens(rest)?.into_iter().peekable(),
     };
-    // As in p4c's driver, a command may be in capitals.
+    // Commands may be in capitals, as in p4c's driver.
     let name = name.to_ascii_lowercase();
     let command = match name.as_str() {
         "add" => add(&mut line)?,
@@ -207,7 +202,7 @@ fn command(line: &str) -> Parsed<Command> {
     }
 }
 
-/// Registers and counters.
+/// Parses a command for registers and counters.
 fn state(name: &str, line: &mut Line) -> Parsed<Option<Command>> {
     let register = |line: &mut Line| line.word("a register");
     let counter = |line: &mut Line| line.word("a counter");
@@ -232,7 +227,7 @@ fn state(name: &str, line: &mut Line) -> Parsed<Option<Command>> {
     }))
 }
 
-/// Meters, value sets, action profiles.
+/// Parses a command for meters, value sets or action profiles.
 fn externs(name: &str, line: &mut Line) -> Parsed<Option<Command>> {
     Ok(Some(match name {
         "meter_write" => {
@@ -270,7 +265,7 @@ fn externs(name: &str, line: &mut Line) -> Parsed<Option<Command>> {
     }))
 }
 
-/// `RATE:BURST RATE:BURST`, the rates in units a microsecond.
+/// Parses `RATE:BURST RATE:BURST`; rates are in units per microsecond.
 fn rates(line: &mut Line) -> Parsed<[u64; 4]> {
     let mut numbers = [0; 4];
     for pair in numbers.chunks_exact_mut(2) {
@@ -281,7 +276,7 @@ fn rates(line: &mut Line) -> Parsed<[u64; 4]> {
     Ok(numbers)
 }
 
-/// A word that is no command, and the probable command.
+/// The message for an unknown command, with a suggestion.
 fn unknown(name: &str) -> String {
     let meant = p4_compiler::nearest(name, COMMANDS.into_iter());
     let hint = meant.map_or_else(
@@ -291,7 +286,7 @@ fn unknown(name: &str) -> String {
     format!("unknown command \"{name}\": {hint}")
 }
 
-/// Groups and sessions.
+/// Parses a command for multicast groups or clone sessions.
 fn traffic(name: &str, line: &mut Line) -> Parsed<Command> {
     let port = |line: &mut Line| line.int("a port");
     let group = |line: &mut Line| line.int("a group");
@@ -366,7 +361,7 @@ fn match_of(line: &mut Line) -> Parsed<Match> {
     Ok(Match::Value(number(&text)?))
 }
 
-/// `(PARAM:VALUE, ...)`
+/// Parses `(PARAM:VALUE, ...)`.
 fn args(line: &mut Line) -> Parsed<Vec<Named<Vec<u8>>>> {
     let mut args = Vec::new();
     line.mark("(")?;

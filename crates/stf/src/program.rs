@@ -1,4 +1,4 @@
-//! The program of a test.
+//! Loads the program of a test.
 
 use std::path::{Path, PathBuf};
 
@@ -6,39 +6,25 @@ use dataplane::{LoadError, Program};
 use p4_compiler::{Diagnostic, Options, Severity};
 use thiserror::Error;
 
-/// Bytes of a program's file: JSON with 100,000 entries has 60 million.
+/// Maximum size of a program file: JSON with 100,000 entries has 60 million bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Why there is no program.
 #[derive(Debug, Error)]
 pub enum ProgramError {
-    /// Not read.
     #[error("{path}: {source}")]
     Read {
-        /// The file.
         path: PathBuf,
-        /// The system's error.
         source: std::io::Error,
     },
-    /// Not compiled.
     #[error("{path}: not compiled, {}", summary(.diagnostics))]
     Compile {
-        /// The P4 source.
         path: PathBuf,
-        /// Errors and warnings.
         diagnostics: Vec<Diagnostic>,
     },
-    /// Not taken by the switch.
     #[error("{path}: {source}")]
-    Load {
-        /// The P4 source or JSON.
-        path: PathBuf,
-        /// The error in it.
-        source: LoadError,
-    },
+    Load { path: PathBuf, source: LoadError },
 }
 
-/// The first error of several.
 fn summary(diagnostics: &[Diagnostic]) -> String {
     let mut errors = diagnostics
         .iter()
@@ -58,7 +44,7 @@ fn summary(diagnostics: &[Diagnostic]) -> String {
 /// Reads and loads BMv2 JSON (`.json`), or compiles and loads P4 source.
 ///
 /// # Errors
-/// The file that could not be read, compiled or loaded.
+/// The file cannot be read, compiled or loaded.
 pub fn load(path: &Path, options: &Options) -> Result<Program, ProgramError> {
     let bytes = whole_file::read(path, FILE_BYTES_MAX);
     let text = bytes.and_then(whole_file::text);
@@ -80,7 +66,7 @@ pub fn load(path: &Path, options: &Options) -> Result<Program, ProgramError> {
     })
 }
 
-/// The JSON as text, so that it is loaded as it would be by a switch.
+/// Returns the JSON as text, so that it is parsed as a switch would parse it.
 fn compile(path: &Path, text: &str, options: &Options) -> Result<String, ProgramError> {
     let provider = |path: &str| {
         let bytes = whole_file::read_regular(Path::new(path), p4_compiler::limits::SOURCE_BYTES);
@@ -94,7 +80,7 @@ fn compile(path: &Path, text: &str, options: &Options) -> Result<String, Program
     })
 }
 
-/// Loads the program beside a test: `.p4` by way of the compiler, else `.json`.
+/// Loads the program next to a test: compiles `.p4` if it exists, else loads `.json`.
 ///
 /// # Errors
 /// As [`load`].

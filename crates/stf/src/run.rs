@@ -1,4 +1,4 @@
-//! Carries out commands on a switch.
+//! Executes the commands of a test on a switch.
 
 mod externs;
 
@@ -17,40 +17,34 @@ use crate::{
     names::{find, key_field},
 };
 
-/// Ports 0 to this number exist in every test, and those that it names.
+/// Every test has ports 0 to `N_PORTS` - 1, and those that it names.
 const N_PORTS: u16 = 64;
-/// Nanoseconds of a millisecond.
 const MS: Nanos = 1_000_000;
 
 type Done<T = ()> = Result<T, String>;
 
-/// A multicast node: its instance and ports.
 type McNode = (u16, Vec<u16>);
 
-/// An entry that has a name.
+/// Table, key and priority of an entry with an ID.
 type EntryOf = (TableId, Vec<MatchField>, i32);
 
-/// The result of a test.
 #[derive(Debug)]
 pub struct Outcome {
-    /// None: the test passed.
+    /// Empty if the test passed.
     pub failures: Vec<Failure>,
-    /// Packets that were given.
     pub n_packets: usize,
-    /// Frames that were expected.
     pub n_expected: usize,
-    /// The line of a command that could not be done: the test ended there.
+    /// Line of a command that could not be executed and so ended the test.
     pub stopped_at: Option<usize>,
 }
 
-/// How a test's frames come to its switch, and what leaves it comes back. As it stands, by calls.
+/// How frames reach the switch and leave it. By default by direct calls.
 pub trait Wire {
-    /// A frame comes by a port.
     fn give(&mut self, switch: &mut Switch, now: Nanos, port: PortId, frame: &[u8]) {
         switch.handle_frame(now, port, frame);
     }
 
-    /// What has left since, for each port in its order.
+    /// Takes the frames sent since the last call; those of a port are in order.
     fn take(&mut self, switch: &mut Switch, now: Nanos) -> Vec<(PortId, Vec<u8>)> {
         let mut left = Vec::new();
         while let Some(transmit) = switch.poll_transmit(now) {
@@ -75,8 +69,8 @@ struct Runner<'w> {
     digests: VecDeque<Digest>,
 }
 
-/// Runs a test on a new switch. Every frame that leaves must be expected. A command that cannot
-/// be done ends the test.
+/// Runs a test on a new switch. Every frame that the switch sends must be expected. A command that
+/// cannot be executed ends the test.
 pub fn run(
     program: Program,
     commands: &[(usize, Command)],
@@ -85,7 +79,7 @@ pub fn run(
     run_and_keep(program, commands, trace).0
 }
 
-/// [`run`], and the switch as the test leaves it, with the entries that it made.
+/// Like [`run`], and returns the switch with its final state.
 pub fn run_and_keep(
     program: Program,
     commands: &[(usize, Command)],
@@ -99,7 +93,7 @@ pub fn run_and_keep(
     )
 }
 
-/// [`run_and_keep`], on a new switch with any engine.
+/// Like [`run_and_keep`], on a given new switch, for example with another engine.
 pub fn run_on(
     switch: Switch,
     program: Program,
@@ -109,7 +103,7 @@ pub fn run_on(
     run_over(&mut Calls, switch, program, commands, trace)
 }
 
-/// [`run_on`], where frames come and leave by this wire.
+/// Like [`run_on`], with frames that pass through a wire.
 pub fn run_over(
     wire: &mut dyn Wire,
     mut switch: Switch,
@@ -154,7 +148,7 @@ pub fn run_over(
     };
     let stopped_at = broken.as_ref().map(|failure| failure.line);
     failures.extend(broken);
-    // In the test's order; errors at its end come last.
+    // By line; failures at the end of the test (line 0) come last.
     failures.sort_by_key(|failure| failure.line.wrapping_sub(1));
     let outcome = Outcome {
         failures,
@@ -165,7 +159,7 @@ pub fn run_over(
     (outcome, runner.switch)
 }
 
-/// Why packets did not leave, to say where one is missing.
+/// Drop counters, for the message about a missing frame.
 fn drops(switch: &Switch) -> String {
     let drops: Vec<String> = switch
         .counters()
@@ -230,7 +224,7 @@ impl Runner<'_> {
         }
     }
 
-    /// A check failed; the test goes on.
+    /// Records a failed check; the test continues.
     fn fail(&mut self, line: usize, message: String) {
         self.frames.failures.push(Failure::new(line, message));
     }
@@ -304,7 +298,7 @@ impl Runner<'_> {
         let key: Done<Vec<_>> = fields
             .map(|(field, value)| match_field(field, value))
             .collect();
-        // A test counts priorities from 0, the switch from 1.
+        // STF priorities begin at 0, the switch's at 1.
         let priority = match info.has_priority() {
             true => priority.unwrap_or(0) + 1,
             false => 0,
@@ -331,7 +325,7 @@ impl Runner<'_> {
         self.collect(line);
     }
 
-    /// Takes the output.
+    /// Takes frames and digests from the switch.
     fn collect(&mut self, line: usize) {
         for (port, frame) in self.wire.take(&mut self.switch, self.now) {
             self.frames.left(line, port.0, frame);
@@ -354,7 +348,6 @@ impl Runner<'_> {
         find("counter", name, self.program()?.counters())
     }
 
-    /// Registers and counters.
     fn state(&mut self, line: usize, command: &Command) -> Done {
         match command {
             Command::RegisterWrite(name, index, value) => {
@@ -409,7 +402,6 @@ impl Runner<'_> {
         }
     }
 
-    /// The difference of a cell, if there is one.
     fn register_check(&self, name: &str, index: u64, value: &[u8]) -> Done<Option<String>> {
         let cell = self.switch.register_cell(self.register(name)?, index);
         let found = cell.map_err(text)?;
@@ -424,7 +416,7 @@ impl Runner<'_> {
         }))
     }
 
-    /// A counter's cell, or the direct counter of an entry with a name.
+    /// The value of a counter cell, or of the direct counter of an entry with an ID.
     fn counted(&self, name: &str, index: &str) -> Done<CounterValue> {
         let found = match self.entries.get(index) {
             Some((table, key, priority)) => self.switch.direct_counter(*table, key, *priority),
@@ -436,7 +428,6 @@ impl Runner<'_> {
         found.map_err(text)
     }
 
-    /// Groups and sessions.
     fn traffic(&mut self, command: &Command) -> Done {
         let done = match command {
             Command::Group(id, replicas) => {
@@ -488,7 +479,7 @@ impl Runner<'_> {
         known.ok_or_else(|| format!("no node {node}, there are {n_nodes}, counted from 0"))
     }
 
-    /// A node's replicas in every group become the new ones.
+    /// Replaces a node's replicas in every group.
     fn node_update(&mut self, node: usize, ports: &[u16]) -> Done {
         let (rid, before) = self.node(node)?.clone();
         for mut group in self.switch.multicast_groups() {
@@ -533,7 +524,6 @@ fn replica(port: u16, instance: u16) -> Replica {
     }
 }
 
-/// The difference of a count, if there is one.
 fn check_count(
     counter: &str,
     index: &str,

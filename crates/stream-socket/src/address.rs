@@ -1,21 +1,16 @@
-//! Addresses as text.
-
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where a service is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// TCP.
     Ip(SocketAddr),
-    /// A Unix socket.
     Unix(PathBuf),
 }
 
 impl Address {
-    /// Whether others than this machine's users reach it.
+    /// Whether other machines can reach it.
     pub fn is_beyond_this_machine(&self) -> bool {
         match self {
             Address::Ip(address) => !address.ip().is_loopback(),
@@ -47,10 +42,10 @@ impl FromStr for Address {
     }
 }
 
-/// The file of `unix:PATH` or `unix:///PATH`; none of a text that is no such name.
+/// Parses `unix:PATH` or `unix:///PATH`; `None` for any other text.
 ///
 /// # Errors
-/// Why it names no file.
+/// Why the text names no file.
 pub fn unix_path(text: &str) -> Option<Result<PathBuf, String>> {
     if text.starts_with("unix-abstract:") {
         return Some(Err(ABSTRACT.to_owned()));
@@ -73,13 +68,14 @@ pub fn unix_path(text: &str) -> Option<Result<PathBuf, String>> {
     })
 }
 
-/// Bytes of a socket's path: the kernel's structure has one more, for the end (unix(7), `sun_path`).
+/// Maximum bytes of a socket's path; the kernel's structure has one more, for the terminating zero (unix(7),
+/// `sun_path`).
 const PATH_BYTES_MAX: usize = 107;
 
-/// Whether a socket may have this path.
+/// Checks the length of a socket's path.
 ///
 /// # Errors
-/// It is too long: in words.
+/// The path is too long; the message says what to do.
 pub fn expect_short(path: &Path) -> Result<(), String> {
     match path.as_os_str().len() {
         0..=PATH_BYTES_MAX => Ok(()),

@@ -1,4 +1,4 @@
-//! The file of a Unix socket: made with its permissions, in the place of one that a dead process has left, and removed
+//! The file of a Unix socket: created with its permissions, in place of one that a dead process has left, and removed
 //! at the end.
 
 use std::fs::{self, File, Metadata, Permissions};
@@ -17,29 +17,27 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::address::expect_short;
 
-/// Permissions of a socket between its making and the mode that it is to have.
+/// Permissions of a socket from its creation until its final mode is set.
 const OWNERS: u32 = 0o600;
 
-/// How long others may take to make or remove a socket in the same folder.
+/// How long to wait for others that create or remove a socket in the same folder.
 const FOLDER_MS: u64 = 2_000;
 const FOLDER_POLL_MS: u64 = 5;
 
-/// The file of a socket that this process listens on. Removed when it is dropped, unless it is another's by then.
+/// The file of a socket on which this process listens. Removed when dropped, unless another socket has replaced it.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Device and inode.
     identity: Identity,
 }
 
-/// Why nobody listens there.
+/// Why a socket cannot be listened on.
 #[derive(Debug)]
 pub enum BindError {
-    /// Another process does.
+    /// Another process listens there.
     InUse,
-    /// There is something else: what.
+    /// Something else is there, as described.
     Foreign(&'static str),
-    /// The system refuses.
     System(io::Error),
 }
 
@@ -50,8 +48,9 @@ impl From<io::Error> for BindError {
 }
 
 impl SocketFile {
-    /// Listens on a file that nobody but `mode` says can connect to, from the first moment on. It is not blocking. Makes
-    /// files with narrow permissions meanwhile, in whatever thread.
+    /// Listens, not blocking, on a file to which from the first moment only users permitted by `mode` can connect.
+    /// Changes the process's umask for a moment, so that files which other threads create meanwhile get narrow
+    /// permissions.
     ///
     /// # Errors
     /// See [`BindError`].
@@ -84,15 +83,16 @@ impl SocketFile {
     }
 }
 
-/// Device, inode, and the time at which it was made, in seconds and nanoseconds.
+/// Device, inode, and modification time in seconds and nanoseconds.
 type Identity = (u64, u64, i64, i64);
 
-/// What tells a socket from a later one of the same name: an inode's number is given again at once.
+/// Distinguishes a socket from a later one of the same name. The inode alone does not, since its number is reused at
+/// once.
 fn identity(found: &fs::Metadata) -> Identity {
     (found.dev(), found.ino(), found.mtime(), found.mtime_nsec())
 }
 
-/// The mask is the process'.
+/// Serializes binds, since the umask belongs to the whole process.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     static MASK: Mutex<()> = Mutex::new(());
     let _mask = MASK.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,13 +107,13 @@ impl Drop for SocketFile {
         let _folder = lock_folder(&self.path);
         let found = fs::symlink_metadata(&self.path);
         if found.is_ok_and(|found| identity(&found) == self.identity) {
-            // What stays is taken for a dead process' by the next one.
+            // The next process treats a file that stays as one of a dead process.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Between looking at a file and putting another there nobody else does the same.
+/// Locks the folder, so that nobody else changes the file between the look at it and its replacement.
 fn lock_folder(path: &Path) -> io::Result<File> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new(".")))?;
@@ -129,7 +129,7 @@ fn lock_folder(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Removes a socket on which nobody listens any more.
+/// Removes a socket on which nobody listens; refuses anything else.
 fn remove_dead(path: &Path, found: &Metadata) -> Result<(), BindError> {
     if !found.file_type().is_socket() {
         return Err(BindError::Foreign(match found.file_type() {
@@ -144,8 +144,8 @@ fn remove_dead(path: &Path, found: &Metadata) -> Result<(), BindError> {
     }
 }
 
-/// Whether somebody listens on a socket's file. Returns at once: whoever has no room for another connection listens as
-/// well, and a connect(2) that blocks would wait for that room for ever.
+/// Whether somebody listens on a socket's file. Never blocks: a listener whose backlog is full counts as well, and a
+/// blocking connect(2) would wait for it forever.
 ///
 /// # Errors
 /// The system does not let this process connect.
@@ -160,7 +160,7 @@ pub fn is_listened_on(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Why connect(2) has failed, where the system's words do not say what is wrong with the file.
+/// Explains an error of connect(2) if the system's message does not say what is wrong with the file.
 pub fn in_words(error: io::Error) -> io::Error {
     let words = match Errno::from_io_error(&error) {
         Some(Errno::PROTOTYPE) => {
@@ -200,10 +200,10 @@ mod tests {
         let (listener, file) = SocketFile::listen(&path, OWNERS).expect("a socket");
         let refused = SocketFile::listen(&path, OWNERS);
         assert!(matches!(refused, Err(BindError::InUse)), "{refused:?}");
-        // As kill -9 leaves it.
+        // As after kill -9.
         drop(listener);
         let (listener, later) = SocketFile::listen(&path, OWNERS).expect("a dead one's place");
-        // The file is the later one's, so the earlier one's end leaves it.
+        // The file belongs to the later one, so dropping the earlier one leaves it.
         drop(file);
         UnixStream::connect(&path).expect("somebody listens");
         drop((listener, later));

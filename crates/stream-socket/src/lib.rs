@@ -1,7 +1,7 @@
-//! Where a service is reached: an address of TCP, or a Unix socket in a file, `unix:PATH` as gRPC writes it. Listeners
-//! of both, their streams, and who is at the other end.
+//! Addresses of services: TCP, or a Unix socket in a file, `unix:PATH` as gRPC writes it. Listeners of both, their
+//! streams, and the peer's identity.
 //!
-//! A Unix socket is as private as its file: whoever may not write to it, or not search its folder, cannot connect
+//! A Unix socket is as private as its file: a user who may not write to it, or not search its folder, cannot connect
 //! (unix(7)). Abstract names have no permissions, so they are refused.
 //!
 //! Source of the names: gRPC Name Resolution, `unix:path` and `unix:///absolute_path`.
@@ -21,30 +21,23 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// Accepts streams.
 #[derive(Debug)]
 pub enum Listener {
-    /// On an address.
     Tcp(TcpListener),
-    /// On a file.
     Unix(UnixListener),
 }
 
-/// A connection.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over TCP.
     Tcp(TcpStream),
-    /// Over a Unix socket.
     Unix(UnixStream),
 }
 
-/// Who is at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
-    /// Of TCP.
+    /// The IP address of a TCP client.
     Address(IpAddr),
-    /// Of a Unix socket: the user that the kernel names.
+    /// The user id of a Unix socket's client, as the kernel reports it.
     User(u32),
 }
 
@@ -70,7 +63,7 @@ impl From<UnixListener> for Listener {
 }
 
 impl Listener {
-    /// The next connection.
+    /// Waits for the next connection.
     ///
     /// # Errors
     /// As accept(2).
@@ -88,10 +81,10 @@ impl Listener {
         }
     }
 
-    /// Its address of TCP.
+    /// Returns the TCP address.
     ///
     /// # Errors
-    /// It has none.
+    /// The listener has none.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Listener::Tcp(listener) => listener.local_addr(),
@@ -101,10 +94,10 @@ impl Listener {
 }
 
 impl Stream {
-    /// Short messages are sent at once, where that is not so anyway.
+    /// Sends short messages at once; Unix sockets always do.
     pub fn set_nodelay(&self) {
         if let Stream::Tcp(stream) = self {
-            // Without it they only wait a little longer.
+            // If it fails, short messages only wait a little longer.
             let _ = stream.set_nodelay(true);
         }
     }

@@ -1,5 +1,5 @@
-//! How long the controller keeps the switch from its ports: the most processor time that the event loop
-//! takes between two looks at a port, while a large conference is applied, read, exported and taken away.
+//! How long controller calls keep the switch from its ports: the most processor time that the event loop takes between
+//! two checks of a port while a large conference is applied, read, exported and deleted.
 //!
 //! `cargo run --release -p reprise-switch --example stops -- [ROUNDS] [VIEWERS] [GROUPS]`, in the project's
 //! folder, `reprise` built before. Processor time is the loop's own: other work on the machine does not
@@ -18,13 +18,13 @@ use std::time::Duration;
 use packet_io::{Nanos, Port, PortError, PortStatistics};
 use reprise_switch::Parts;
 
-/// Where the switch is to be found by the commands.
+/// The switch's P4Runtime address.
 const GRPC: &str = "127.0.0.1:19559";
 
-/// How long a command waits for the switch to be up.
+/// How long a command waits until the switch is up.
 const UP: Duration = Duration::from_secs(10);
 
-/// A port of which nothing comes; it knows when it was last looked at.
+/// A port without frames that measures the time since its last check.
 struct Watched {
     looked_at: Option<u64>,
     longest_ns: Arc<AtomicU64>,
@@ -65,7 +65,6 @@ impl Port for Watched {
     }
 }
 
-/// What this thread has had of the processor.
 fn processor_time_ns() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -77,7 +76,7 @@ fn processor_time_ns() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// A `conference.yaml` whose viewers are dealt out to the groups.
+/// A `conference.yaml` whose viewers are distributed over the groups.
 fn conference(n_viewers: u32, n_groups: u32) -> String {
     let mut text = "sfu: {port: 1, ip: 10.0.1.100, mac: '02:00:00:00:01:64'}\ngroups:\n".to_owned();
     for group in 1..=n_groups {
@@ -112,7 +111,7 @@ fn reprise(words: &[&str]) -> Result<(), String> {
     }
 }
 
-/// What is done to the switch, and the longest stop of each.
+/// Runs the controller's steps; returns the longest stop during each.
 fn steps(longest_ns: &AtomicU64, full: &str, empty: &str) -> Result<Vec<(String, u64)>, String> {
     let began = std::time::Instant::now();
     while let Err(error) = reprise(&["show"]) {
@@ -153,7 +152,7 @@ fn round(full: &str, empty: &str) -> Result<Vec<(String, u64)>, String> {
     let (told, result) = mpsc::channel();
     let (full, empty) = (full.to_owned(), empty.to_owned());
     let during = move || {
-        // The other end waits in this process.
+        // The receiver waits in this process.
         let _ = told.send(steps(&longest_ns, &full, &empty));
     };
     reprise_switch::forward(&arguments, &Parts::default(), vec![vec![(1, port)]], during)?;
@@ -187,7 +186,7 @@ fn main() -> Result<(), String> {
         "sfu: {port: 1, ip: 10.0.1.100, mac: '02:00:00:00:01:64'}\n",
     )?;
     let rounds: Result<Vec<_>, String> = (0..n_rounds).map(|_| round(&full, &empty)).collect();
-    // What is left in the folder for temporary files does no harm.
+    // A leftover in the folder for temporary files is harmless.
     let _ = fs::remove_dir_all(&folder);
     let rounds = rounds?;
     for (step, (name, _)) in rounds[0].iter().enumerate() {

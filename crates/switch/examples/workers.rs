@@ -1,5 +1,5 @@
-//! What a second worker brings: copies a second on ports in memory, the native engine and the
-//! replication program of the SFU, one worker and two in turn.
+//! The gain from a second worker: copies a second on ports in memory, with the native engine and the replication
+//! program of the SFU, alternately with one worker and with two.
 //!
 //! `cargo run --release -p reprise-switch --example workers -- [ROUNDS] [WORKERS]`, in the project's
 //! folder. Copies a second need a quiet core for each worker; copies in a second of the worker's
@@ -19,10 +19,10 @@ use reprise_switch::Parts;
 const DURATION: Duration = Duration::from_secs(1);
 const FRAME_BYTES: usize = 1400;
 
-/// Where copies are put: as many as a port has in work at once.
+/// Buffers for copies: as many as a port has in progress at once.
 const SLOTS: usize = 64;
 
-/// Batches between two looks at the thread's processor time, which take some microseconds.
+/// Batches between two readings of the thread's processor time, each of which takes some microseconds.
 const BATCHES_PER_LOOK: u64 = 256;
 
 /// A worker's processor time and copies so far.
@@ -32,10 +32,9 @@ struct Look {
     copies: u64,
 }
 
-/// The first look of a worker and its latest.
 type Looks = Arc<Mutex<Option<[Look; 2]>>>;
 
-/// Frames that have always just come, and room for all that leaves.
+/// A port that always has frames, and room for everything sent.
 struct Endless {
     frame: Vec<u8>,
     slots: Vec<[u8; 2048]>,
@@ -55,7 +54,7 @@ impl Endless {
         }
     }
 
-    /// On the worker's own thread.
+    /// Must run on the worker's own thread.
     fn look(&self) {
         let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         let Some(Ok(cpu_ns)) = text.split_whitespace().next().map(str::parse) else {
@@ -133,12 +132,11 @@ impl Port for Endless {
     }
 }
 
-/// What workers do together.
+/// The rates of all workers together.
 #[derive(Debug, Clone, Copy)]
 struct Rates {
-    /// Copies a second.
     real: f64,
-    /// Copies in a second of each worker's processor time, all workers' together.
+    /// Copies in a second of each worker's processor time, summed over all workers.
     cpu: f64,
 }
 
@@ -203,7 +201,7 @@ fn main() -> Result<(), String> {
     println!("workers copies_per_s copies_per_cpu_s");
     for round in 0..n_rounds {
         let mut pair = [(1, &mut one), (n_workers, &mut several)];
-        // Whoever is first in one round is last in the next.
+        // Reverses the order in every second round.
         if round % 2 == 1 {
             pair.reverse();
         }

@@ -1,4 +1,4 @@
-//! Whom frames are for: one host, a group or all, as the destination address says (IEEE 802, 8.2).
+//! Counts multicast and broadcast frames, by destination address (IEEE 802, 8.2).
 
 use control::Casts;
 use packet_io::Frame;
@@ -6,7 +6,7 @@ use packet_io::Frame;
 const ADDRESS_BYTES: usize = 6;
 const BROADCAST: [u8; ADDRESS_BYTES] = [0xff; ADDRESS_BYTES];
 
-/// Counts a frame that has come by a port; the switch takes none where it is disabled.
+/// Counts a received frame, unless the port is disabled: the switch drops such frames.
 #[inline]
 pub(crate) fn count_received(casts: &mut Casts, is_enabled: bool, frame: &[u8]) {
     if let Some(destination) = frame.first_chunk()
@@ -21,7 +21,6 @@ pub(crate) fn count_received(casts: &mut Casts, is_enabled: bool, frame: &[u8]) 
     }
 }
 
-/// Counts a frame that leaves by a port.
 #[inline]
 pub(crate) fn count_sent(casts: &mut Casts, frame: &Frame<'_>) {
     let destination = match frame.head.first_chunk() {
@@ -39,7 +38,7 @@ pub(crate) fn count_sent(casts: &mut Casts, frame: &Frame<'_>) {
     }
 }
 
-/// Of a frame whose headers are shorter than the address.
+/// Copies the address of a frame whose `head` is shorter than an address.
 #[cold]
 fn in_pieces(frame: &Frame<'_>) -> Option<[u8; ADDRESS_BYTES]> {
     let bytes = frame.head.iter().chain(frame.payload).copied();
@@ -84,7 +83,7 @@ mod tests {
                 );
             }
         }
-        // What is too short for an address is for nobody.
+        // Frames that are too short for an address are not counted.
         count_received(&mut casts, true, &TO_ALL[..5]);
         count_sent(&mut casts, &TO_ALL[..5].into());
         let expected = Casts {

@@ -1,4 +1,4 @@
-//! The loop's clock: the machine's, or that of captures.
+//! The event loop's clock: the machine's, or a virtual one for captures.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,11 @@ use dataplane::Nanos;
 /// Nanoseconds since the loop was made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Clock {
-    /// The machine's monotonic clock.
     Monotonic {
-        /// Its time 0.
         start: Instant,
     },
-    /// Stands still until it is set forward to the next thing that happens.
+    /// Stands still until it is set forward to the next event.
     Virtual {
-        /// The time it shows.
         now: Nanos,
     },
 }
@@ -34,7 +31,7 @@ impl Clock {
         }
     }
 
-    /// How long to wait for `at`. A virtual clock is set to it, and nothing is to be waited for.
+    /// How long to wait until `at`. A virtual clock is set to `at` instead.
     pub(crate) fn until(&mut self, at: Nanos) -> Duration {
         match self {
             Clock::Monotonic { .. } => Duration::from_nanos(at.saturating_sub(self.now())),

@@ -1,4 +1,4 @@
-//! Tells the log which drops grow, by reason, now and then.
+//! Logs which drop counters have grown, by reason, at regular intervals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,8 +7,7 @@ use control::Counted;
 use dataplane::DropReason;
 use p4runtime_server::Server;
 
-/// What a program decided of a packet, and what was for a controller while there was none: told, but
-/// nothing to be warned of.
+/// Drops that a program decided, or of frames for a controller that was absent: logged as information, not as warnings.
 const DECIDED: [&str; 8] = [
     DropReason::IngressDrop.name(),
     DropReason::EgressDrop.name(),
@@ -20,10 +19,10 @@ const DECIDED: [&str; 8] = [
     "digest_not_wanted",
 ];
 
-/// Which counter: of a port by number, or of the switch; and the reason.
+/// A counter: the port's number, or none for the switch, and the reason.
 type Counter = (Option<u16>, &'static str);
 
-/// Looks at the counters every `interval`, until the switch stops.
+/// Checks the counters every `interval`, until the switch stops.
 pub(crate) async fn tell(server: Server, interval: Duration) {
     let mut before = BTreeMap::new();
     loop {
@@ -37,11 +36,10 @@ pub(crate) async fn tell(server: Server, interval: Duration) {
     }
 }
 
-/// A counter that is higher than it was.
 #[derive(Debug, PartialEq, Eq)]
 struct Growth {
     reason: &'static str,
-    /// Number and name.
+    /// The port's number and name.
     port: Option<(u16, String)>,
     packets: u64,
     total: u64,
@@ -87,7 +85,7 @@ impl Growth {
     }
 }
 
-/// What has grown since the last call with this `before`.
+/// Returns the counters that have grown since the last call with this `before`.
 fn grown(
     before: &mut BTreeMap<Counter, u64>,
     counted: &Counted,
@@ -105,7 +103,7 @@ fn grown(
     for (port, reason, total) in switch.chain(for_controllers).chain(ports) {
         let counter = (port.map(|port| port.id.0), reason);
         let earlier = before.insert(counter, total).unwrap_or(0);
-        // Counters begin anew with a new program.
+        // A new program resets the counters.
         let packets = total.checked_sub(earlier).unwrap_or(total);
         if packets > 0 {
             growths.push(Growth {

@@ -15,7 +15,6 @@ pub(crate) enum EngineOption {
 }
 
 impl EngineOption {
-    /// As it is written on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             EngineOption::Interpreter => "interpreter",
@@ -24,7 +23,6 @@ impl EngineOption {
         }
     }
 
-    /// What makes the engine for a program.
     pub(crate) fn factory(self, options: NativeOptions) -> Box<dyn EngineFactory> {
         match self {
             EngineOption::Interpreter => Box::new(InterpreterFactory),
@@ -33,10 +31,10 @@ impl EngineOption {
     }
 }
 
-/// The optimisations of `--optimise`: all, none, or names with commas between.
+/// Parses `--optimise`: all, none, or names separated by commas.
 ///
 /// # Errors
-/// A name that is none.
+/// A name is unknown.
 pub(crate) fn optimisations(text: &str) -> Result<NativeOptions, String> {
     match text {
         "all" => return Ok(NativeOptions::ALL),

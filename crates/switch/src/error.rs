@@ -1,4 +1,4 @@
-//! Why the switch cannot start or go on, one message each.
+//! Why the switch cannot start or go on: one message each.
 
 use std::io;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(crate) enum SwitchError {
     },
     #[error("program {path}: expected a name that ends in .p4 or .json", path = path.display())]
     ProgramKind { path: PathBuf },
-    /// The diagnostics follow the message, as a list of their own.
+    /// The diagnostics are printed after the message.
     #[error("program {path}: {n_errors} error{plural}", path = path.display(), plural = if *n_errors == 1 { "" } else { "s" })]
     Compile {
         path: PathBuf,
@@ -38,14 +38,14 @@ pub(crate) enum SwitchError {
     Entries {
         path: PathBuf,
         message: String,
-        /// A line for each update that failed.
+        /// One line for each failed update.
         details: String,
     },
     #[error("state file {path}: {message}", path = path.display())]
     State { path: PathBuf, message: String },
     #[error("--generate {text}: {message}")]
     Generator { text: String, message: String },
-    /// A name is taken, or an extern wants more than there is: a mistake of whoever built the switch.
+    /// A name is taken, or an extern needs more than there is: a mistake of whoever built the switch.
     #[error("this switch cannot be built: {0}")]
     Parts(#[from] ControlError),
     #[error(transparent)]
@@ -57,7 +57,7 @@ pub(crate) enum SwitchError {
         service: &'static str,
         address: Address,
         source: io::Error,
-        /// What to do, behind a semicolon.
+        /// What to do; begins with a semicolon.
         hint: String,
     },
     #[error(
@@ -76,7 +76,6 @@ pub(crate) enum SwitchError {
 }
 
 impl SwitchError {
-    /// The lines that follow the message.
     pub(crate) fn details(&self) -> Option<String> {
         match self {
             SwitchError::Compile { rendered, .. } => Some(format!("\n{rendered}")),
@@ -87,7 +86,7 @@ impl SwitchError {
         }
     }
 
-    /// Whether somebody has what the switch wants, who may be about to end.
+    /// Whether another process has what the switch needs, and may be about to exit.
     pub(crate) fn is_held(&self) -> bool {
         match self {
             SwitchError::Port(error) => is_held_port(error),
@@ -96,8 +95,7 @@ impl SwitchError {
         }
     }
 
-    /// 2 for a wrong command line, as everywhere; 3 for a supervisor that waits for an interface; 1 for
-    /// everything else.
+    /// 2 for a wrong command line, as is usual; 3 for a supervisor that waits for an interface; 1 otherwise.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             SwitchError::Usage(_) => 2,
@@ -107,7 +105,6 @@ impl SwitchError {
     }
 }
 
-/// As [`SwitchError::is_held`].
 pub(crate) fn is_held_port(error: &PortError) -> bool {
     match error {
         PortError::InUse { .. } => true,

@@ -1,19 +1,19 @@
-//! The only event loop of the data plane: one thread that owns switch, ports and clock; one a worker
+//! The only event loop of the data plane: a thread that owns a switch, its ports and a clock. Each worker has one
 //! ([`crate::workers`]).
 //!
-//! A turn: run submitted work; take frames in from every port that has some, up to a batch each, and
-//! after each port's batch run the switch until it has nothing left to do, and flush the ports; tell
-//! who waits for a drain. The generators have a turn as a port has, and some frames more that become due
-//! while copies leave, so that they come on time though the switch has much to do. Between
-//! turns it waits for ports, work, and the switch's own timeouts and generators. System calls are
-//! amortised over a batch: one `ppoll` a turn, one `sendmmsg` for up to 64 frames, none to receive. Told to spin, it does not wait, and looks at mailbox and ports in every turn.
+//! An iteration runs submitted work; receives up to a batch of frames from each port that has some, and after each
+//! port's batch runs the switch until it is idle and flushes the ports; then notifies callers that wait for a drain.
+//! Generators are served like a port. Those of their frames that become due while copies leave are added meanwhile, so
+//! that they are on time even if the switch is busy. Between iterations the loop waits for ports, work, timeouts of the
+//! switch, and generators. System calls are amortised over a batch: one `ppoll` an iteration, one `sendmmsg` for up to
+//! 64 frames, none to receive. A spinning loop does not wait, and checks mailbox and ports in every iteration.
 //!
-//! Work and frames have a [`Share`] of each turn. A switch that still has something to do when the
-//! share is used up is busy: it goes on in the next turn, which runs one piece of work and takes no
-//! frames in, since those wait better in the receive rings. The ports' turns go on where they were left.
+//! Work and frames have a [`Share`] of each iteration. If the switch is not idle when the share is used up, the loop is
+//! busy: the switch goes on in the next iteration, which runs one piece of work and receives no frames, since those
+//! wait better in the receive rings. Receiving resumes at the port where it stopped.
 //!
-//! Something may forward beside the engine on some of the ports (`offload`): what it punts comes by the
-//! ports, what it forwards the loop does not see. Its digests have a turn as a port's frames have.
+//! An offload may forward beside the engine on some of the ports (`offload`): frames that it punts arrive through the
+//! ports, frames that it forwards the loop does not see. Its digests are taken in every iteration.
 
 mod offload;
 
@@ -37,41 +37,40 @@ use crate::ports::since_1970_ns;
 use crate::totals::{PortTotals, Totals};
 use offload::Kernel;
 
-/// Frames taken from one port before the next has its turn. Keeps what is in work within the
-/// processor's cache, and lets 4,096 queued frames of other ports wait no longer than this.
+/// Frames received from one port before the next port is served. A batch stays in the processor's cache, and other
+/// ports, with up to 4,096 queued frames, wait for one batch only.
 const RX_BATCH_FRAMES: usize = 64;
 
-/// Pieces of submitted work before frames have their turn: a controller that writes without pause
-/// holds frames up for some tens of microseconds.
+/// Pieces of submitted work before frames are processed: a controller that writes without pause delays frames by some
+/// tens of microseconds.
 const WORK_BATCH: usize = 64;
 
-/// Updates of tables, groups and so on before frames have their turn: a few tenths of a millisecond with
-/// cold caches (`examples/stops.rs`).
+/// Updates of tables, groups and so on before frames are processed: a few tenths of a millisecond with cold caches
+/// (`examples/stops.rs`).
 const UPDATES_PER_TURN: usize = 128;
 
-/// Frames that leave between two looks at the clock, which take 25 ns and more: how exactly the time
-/// in the switch is known.
+/// Frames that leave between two readings of the clock, each of which takes 25 ns or more. This is the precision of the
+/// time in the switch.
 const CLOCK_BATCH_FRAMES: usize = 16;
 
-/// Passes between two looks at what else is to be done, where the clock is read before each
-/// ([`Switch::is_timed`]): as many as may be in vain otherwise, and one a frame.
+/// Passes before the loop checks for other work, where it reads the clock before each pass ([`Switch::is_timed`]): one
+/// for each frame of a clock batch, and the limit of passes that transmit nothing.
 const TIMED_PASSES: usize = CLOCK_BATCH_FRAMES + limits::STEPS_IN_VAIN_MAX;
 
-/// Rounds of up to [`CLOCK_BATCH_FRAMES`] frames that the switch may run for the work of a turn, and
-/// again for its frames: a millisecond or two with packet sockets, sixteen full send batches, after
-/// which control calls and timers have waited long enough.
+/// Rounds of up to [`CLOCK_BATCH_FRAMES`] frames that the switch may run for the work of an iteration, and again for
+/// its frames. They take a millisecond or two with packet sockets, sixteen full send batches; control calls and timers
+/// should not wait longer.
 const ROUNDS_PER_SHARE: u32 = 64;
 
-/// Nanoseconds in which it may do so where passes are slow: those of the interpreter, or of a program
-/// with long loops.
+/// The same limit in nanoseconds, for slow passes: those of the interpreter, or of a program with long loops.
 const SHARE_NS: Nanos = 2_000_000;
 
-/// Turns of a spinning loop between two tries to send what a port could not; a turn takes some tens
-/// of nanoseconds, or frames come.
+/// Iterations of a spinning loop before it retries to send what a port could not. An iteration without frames takes
+/// some tens of nanoseconds.
 const SPINS_PER_RETRY: u32 = 64;
 
-/// How long until a port is asked again to send what it could not, in nanoseconds: a network card
-/// sends a few hundred frames in that time.
+/// Nanoseconds before the loop retries to send what a port could not: a network card sends a few hundred frames in that
+/// time.
 const UNSENT_RETRY_NS: Nanos = 200_000;
 
 /// What the loop does while there is nothing to do.
@@ -83,7 +82,7 @@ pub(crate) enum Wait {
     Spin,
 }
 
-/// What is left in this turn for the work, or for the frames.
+/// What remains of an iteration's limit for the work, or for the frames.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     n_rounds: u32,
@@ -98,7 +97,7 @@ impl Share {
         }
     }
 
-    /// A round was run, until now.
+    /// Counts a round that ended at `now`.
     fn spend(&mut self, now: Nanos) {
         self.n_rounds = match now < self.end {
             true => self.n_rounds.saturating_sub(1),
@@ -116,52 +115,42 @@ impl Share {
 pub(crate) enum LoopError {
     /// A capture file could not be read or written.
     #[error("port {id}: {source}")]
-    Port {
-        /// The port.
-        id: PortId,
-        /// What happened to it.
-        source: PortError,
-    },
-    /// The kernel refused to wait.
+    Port { id: PortId, source: PortError },
     #[error("cannot wait for the ports: {0}")]
     Wait(#[from] io::Error),
 }
 
-/// What the loop does once no capture port has a frame left.
+/// What the loop does when no capture port has a frame left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterReplay {
-    /// There is no replay, or it is over and a controller may still come: until stopped.
+    /// Runs until stopped: there is no replay, or a controller may still come after it.
     Serve,
-    /// The loop ends.
     End,
 }
 
-/// One port of the switch.
 struct AttachedPort {
     id: PortId,
     port: Box<dyn Port>,
-    /// Where its descriptor is in the waiter's list.
+    /// Index of its descriptor in the waiter's list.
     wait_place: Option<usize>,
-    /// It was given frames that it may not have sent yet.
+    /// It may have frames that it has not sent yet.
     has_queued: bool,
-    /// What ports that were in this place before have counted.
+    /// Statistics of the ports that were in this place before.
     earlier: PortStatistics,
-    /// How its interface is, if it has one that is watched.
+    /// State of the interface, if it is watched.
     link: Option<Arc<LinkStatus>>,
-    /// The offload serves it.
     is_offloaded: bool,
-    /// One has served it, so that its statistics alone do not have all of its frames.
+    /// An offload serves or has served it, so its statistics lack some of its frames.
     was_offloaded: bool,
-    /// As the switch was told.
+    /// As last reported to the switch.
     is_up: bool,
-    /// Frames that came and left, by whom they are for.
     casts: Casts,
-    /// The switch was told to keep what is for it.
+    /// The switch was asked to hold frames for it.
     is_held: bool,
 }
 
 impl AttachedPort {
-    /// Everything counted in this place.
+    /// The statistics of all ports that were ever in this place.
     fn statistics(&mut self) -> PortStatistics {
         let mut statistics = self.earlier;
         statistics.add(&self.port.statistics());
@@ -169,55 +158,54 @@ impl AttachedPort {
     }
 }
 
-/// The loop. Made, filled with ports, run, asked for totals.
+/// The event loop: create it, add ports, run it, read the totals.
 pub(crate) struct EventLoop {
     switch: Switch,
     ports: Vec<AttachedPort>,
-    /// By port number, the place in `ports`.
+    /// Index in `ports` by port number.
     places: Vec<Option<usize>>,
     statuses: Vec<PortStatus>,
     clock: Clock,
     mailbox: Mailbox,
-    /// What is left of the work that is being done.
+    /// The rest of unfinished work.
     rest: Option<Work>,
     drain_waiters: DrainWaiters,
     waiter: Waiter,
     wait: Wait,
-    /// Frames that waited longer are not taken in; none waits too long where there is none.
+    /// Frames that waited longer are dropped; `None` keeps all.
     age_max: Option<Nanos>,
-    /// When the loop has looked at the clock last.
+    /// When the loop last read the clock.
     seen_at: Nanos,
-    /// How long control calls have taken since then.
+    /// How long control calls have taken since `seen_at`.
     worked: Nanos,
     n_spins: u32,
-    /// The port that was last looked at ahead.
+    /// The port from which `look_ahead` last received.
     look_at: usize,
-    /// Whose turn it is, in the order of the ports; the generators come last.
+    /// Index of the next port to receive from; the generators come after the last port.
     next_place: usize,
     is_woken: bool,
     share: Share,
-    /// The switch has something to do at once.
+    /// The switch has more to process at once.
     is_busy: bool,
-    /// Frames may come: from now on generators make theirs.
+    /// Frames may come, and generators make theirs.
     is_forwarding: bool,
     packet_ins_unclaimed: u64,
-    /// What is to forward beside the engine when frames may come.
+    /// The offload that is to start when frames may come.
     offload: Option<Box<dyn Offload>>,
-    /// What the log was told of it.
+    /// Its status as last logged.
     offload_told: Option<OffloadStatus>,
-    /// What it left of which program when it forwarded last.
+    /// Generation of the program that it last forwarded, and what it left of that to the engine.
     offload_left: Option<(u64, Vec<Interpreted>)>,
     explains_offload: bool,
-    /// The ports that the offload in the kernel is to serve, and whether it has called the loop.
     kernel: Option<Kernel>,
-    /// To be called once the offload forwards the program of the start, or does not take it.
+    /// Called once, when the offload has loaded or refused the first program.
     when_ready: Option<Box<dyn FnOnce() + Send>>,
     keeps_forwarding: bool,
-    /// Programs of an earlier switch may still forward.
+    /// Programs of an earlier switch may still forward in the kernel.
     has_earlier: bool,
-    /// What the offload forwards with is to stay when it is stopped.
+    /// Whether the offload's programs go on forwarding when it is stopped.
     leaves_offload: Arc<AtomicBool>,
-    /// When the offload is asked next whether it can go on.
+    /// When to check next whether the offload can go on.
     next_check: Nanos,
 }
 
@@ -258,7 +246,7 @@ impl EventLoop {
         }
     }
 
-    /// Adds a port; `name` is how it was named when the switch was started.
+    /// Adds a port; `name` is its name on the command line.
     pub(crate) fn add_port(&mut self, id: PortId, name: &str, port: Box<dyn Port>) {
         self.places[usize::from(id.0)] = Some(self.ports.len());
         self.switch.add_port(id);
@@ -283,14 +271,14 @@ impl EventLoop {
         self.number_wait_places();
     }
 
-    /// The port that was added last is on an interface that is watched.
+    /// Sets the link of the port that was added last.
     pub(crate) fn set_link(&mut self, link: Arc<LinkStatus>) {
         if let Some(attached) = self.ports.last_mut() {
             attached.link = Some(link);
         }
     }
 
-    /// Where each port's descriptor is in the waiter's list, whose first place is the mailbox's.
+    /// Gives each port with a descriptor its index in the waiter's list, which begins with the mailbox.
     fn number_wait_places(&mut self) {
         let mut next = 1;
         for attached in &mut self.ports {
@@ -299,13 +287,13 @@ impl EventLoop {
         }
     }
 
-    /// Puts another port in the place of one whose interface is gone, or is there again.
+    /// Replaces a port whose interface has gone or has come back.
     fn replace_port(&mut self, change: PortChange) -> Result<(), LoopError> {
         let PortChange { id, port, replaced } = change;
         let Some(place) = self.places.get(usize::from(id.0)).copied().flatten() else {
             return Ok(());
         };
-        // What came before the interface went: no more than the ring holds, nothing comes any more.
+        // Takes what came before the interface went: at most a ring of frames, since nothing more comes.
         while self.take_frames(place, RX_BATCH_FRAMES)? > 0 {
             let now = self.clock.now();
             self.share = Share::from(now);
@@ -315,14 +303,14 @@ impl EventLoop {
         let mut old = std::mem::replace(&mut attached.port, port);
         attached.earlier.add(&old.abandon());
         attached.has_queued = false;
-        // Nobody waits for it if the switch is being stopped.
+        // The receiver is gone if the switch is being stopped.
         let _ = replaced.send(old);
         self.number_wait_places();
         self.serve_anew(place);
         Ok(())
     }
 
-    /// Frames of one port into the switch, whether it is ready or not.
+    /// Receives frames of one port, whether it is ready or not.
     fn take_frames(&mut self, place: usize, frames_max: usize) -> Result<usize, LoopError> {
         let EventLoop {
             switch,
@@ -342,19 +330,19 @@ impl EventLoop {
         .map_err(|source| LoopError::Port { id, source })
     }
 
-    /// Says what it does while there is nothing to do. With a virtual clock there is always something.
+    /// With a virtual clock the loop never waits.
     pub(crate) fn set_wait(&mut self, wait: Wait) {
         self.wait = wait;
     }
 
-    /// Says how long frames may wait while the loop is away.
+    /// Sets how long frames may wait while the loop does not run.
     pub(crate) fn set_age_max(&mut self, age_max: Option<Nanos>) {
         self.age_max = age_max.filter(|_| !self.clock.is_virtual());
     }
 
-    /// Drops what has waited too long where the loop was away: stopped, or not scheduled. A loop that has much to do
-    /// looks at the clock all the time, and drops nothing. After a long control call it drops only where the kernel
-    /// tells how old a frame is: a frame that comes right behind the call's answer is none of those that waited.
+    /// Drops frames that waited too long because the loop was stopped or not scheduled. A busy loop reads the clock all
+    /// the time and drops nothing. After a long control call it drops only where the kernel reports the age of frames,
+    /// since a frame that comes right after the call's answer has not waited.
     #[inline]
     fn look_at_clock(&mut self, now: Nanos) -> Result<(), LoopError> {
         let gap = now.saturating_sub(std::mem::replace(&mut self.seen_at, now));
@@ -367,7 +355,7 @@ impl EventLoop {
         }
     }
 
-    /// What has come since then has waited for the loop's own work.
+    /// Counts the time since `begun_at` as the loop's own work.
     fn note_work(&mut self, begun_at: Nanos) {
         self.worked += self.clock.now().saturating_sub(begun_at);
     }
@@ -386,7 +374,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// When the loop has to look at the clock, so that it knows that it was not away.
+    /// When the loop must read the clock again, so that it knows that it was not stopped.
     fn next_look_at_clock(&self) -> Option<Nanos> {
         let age_max = self.age_max?;
         let has_port = self
@@ -404,8 +392,8 @@ impl EventLoop {
         &mut self.switch
     }
 
-    /// Serves submitted work only, and leaves the ports alone, until `is_over` says so. Whoever
-    /// makes it so wakes the loop. False if the loop was stopped before.
+    /// Runs submitted work only, and ignores the ports, until `is_over` returns true; whoever makes it true wakes the
+    /// loop. Returns false if the loop was stopped before.
     pub(crate) fn serve_work_until(
         &mut self,
         mut is_over: impl FnMut() -> bool,
@@ -430,7 +418,7 @@ impl EventLoop {
 
     /// Forwards until stopped, or until a replay is over and `after` says to end.
     pub(crate) fn run(&mut self, after: AfterReplay) -> Result<(), LoopError> {
-        // What was submitted before is looked at in the first turn.
+        // Runs work that was submitted before in the first iteration.
         self.mailbox.waker().wake();
         self.begin_offload();
         self.tell_offload();
@@ -453,7 +441,7 @@ impl EventLoop {
                 .iter()
                 .filter_map(|attached| attached.port.poll_fd());
             let descriptors = std::iter::once(self.mailbox.waker().as_fd()).chain(ports);
-            // Digests are looked for in every turn.
+            // This descriptor only wakes the loop: every iteration looks for digests.
             let descriptors = descriptors.chain(self.switch.offloaded_digests_fd());
             self.waiter.wait(descriptors, timeout)?;
             self.is_woken = self.waiter.is_ready(0);
@@ -462,8 +450,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Takes the offload away, which counts what it had inside, and finishes the ports: capture files are
-    /// whole after it.
+    /// Removes the offload, whose packets inside are counted, and closes the ports, so that capture files are complete.
     pub(crate) fn close(&mut self) -> Result<(), LoopError> {
         self.leaves_offload
             .store(self.keeps_forwarding, Ordering::Relaxed);
@@ -479,8 +466,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Everything counted. The frames of a port that an offload serves, or has served before its interface went,
-    /// are the switch's account of it, which has both sides'.
+    /// Returns all counters. If an offload serves a port or has served it before its interface went, the port's frames
+    /// are those that the switch has counted, which include the offload's.
     pub(crate) fn totals(&mut self) -> Totals {
         self.switch.collect();
         let counters = self.switch.counters();
@@ -511,13 +498,12 @@ impl EventLoop {
         )
     }
 
-    /// Whether the captures wait. Run through before there is a program they would be all drops;
-    /// with a controller to come, they wait for it.
+    /// Whether captures wait until a controller sets a program; without a program all their frames would be dropped.
     fn is_held(&self, after: AfterReplay) -> bool {
         self.clock.is_virtual() && after == AfterReplay::Serve && self.switch.program().is_none()
     }
 
-    /// When something happens that no descriptor tells of.
+    /// The time of the next event that no descriptor reports.
     fn next_event(&self, after: AfterReplay) -> Option<Nanos> {
         if self.is_held(after) {
             return None;
@@ -526,12 +512,12 @@ impl EventLoop {
             .ports
             .iter()
             .filter_map(|attached| attached.port.next_frame_at());
-        // Whatever is due now was run in the last turn; a nanosecond on, so that time goes on.
+        // What is due now was run in the last iteration; one nanosecond later, so that time advances.
         let queues = self
             .switch
             .poll_timeout()
             .map(|at| at.max(self.clock.now() + 1));
-        // Frames of generators may be due already, as they were too many for the last turn. Each turn leaves fewer.
+        // Generators may have more due frames than the last iteration could take; each iteration leaves fewer.
         let generated = self.switch.next_generated();
         let has_unsent = self.ports.iter().any(|place| place.port.has_unsent());
         let retry = has_unsent.then(|| self.clock.now() + UNSENT_RETRY_NS);
@@ -542,14 +528,14 @@ impl EventLoop {
     }
 
     fn turn(&mut self, after: AfterReplay) -> Result<(), LoopError> {
-        // Nobody has looked which ports are ready.
+        // A busy loop has not polled, so it does not know which ports are ready.
         let was_busy = self.is_busy && !self.is_spinning();
         if self.is_woken {
             let begun_at = self.clock.now();
             self.mailbox.waker().clear();
             while let Some(change) = self.mailbox.next_port_change() {
                 self.replace_port(change)?;
-                // The waiter's results are those of the list before: its places may be other ports' now.
+                // The waiter's results belong to the old list, whose indices may now be other ports'.
                 self.waiter.forget();
             }
             self.note_work(begun_at);
@@ -579,7 +565,7 @@ impl EventLoop {
         self.finish_turn()
     }
 
-    /// Tells the switch which ports have gone down or come up: what watches them follows before the next frame.
+    /// Reports ports that went down or came up to the switch before the next frame, for whatever watches them.
     fn tell_links(&mut self) {
         for attached in &mut self.ports {
             let Some(link) = &attached.link else { continue };
@@ -590,8 +576,8 @@ impl EventLoop {
         }
     }
 
-    /// Takes frames in from every port, and from the generators, and runs the switch after each; ends
-    /// where the switch is busy, and goes on with the next from there.
+    /// Receives from every port and from the generators, and runs the switch after each. Stops when the switch is busy,
+    /// and resumes with the next one.
     fn receive_all(&mut self, now: Nanos) -> Result<(), LoopError> {
         while !self.is_busy && self.next_place <= self.ports.len() {
             let n_frames = match self.next_place < self.ports.len() {
@@ -600,7 +586,7 @@ impl EventLoop {
             };
             self.next_place += 1;
             if n_frames > 0 {
-                // Read the clock again, so that their time in the switch is known.
+                // Reads the clock again, for an exact time in the switch.
                 self.run_switch(self.clock.now())?;
             }
         }
@@ -610,7 +596,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Due frames of the generators, up to a batch of each, into the switch.
+    /// Gives the switch the due frames of the generators, up to a batch of each.
     fn generate(&mut self) -> usize {
         match self.switch.next_generated() {
             Some(_) => self.switch.generate(self.clock.now()),
@@ -618,7 +604,7 @@ impl EventLoop {
         }
     }
 
-    /// Ready or due frames of one port, up to a batch, into the switch.
+    /// Gives the switch the ready or due frames of one port, up to a batch.
     fn receive(&mut self, place: usize, now: Nanos) -> Result<usize, LoopError> {
         let is_spinning = self.is_spinning();
         let EventLoop {
@@ -648,8 +634,8 @@ impl EventLoop {
         self.going_on(received, id)
     }
 
-    /// A few frames more, where the switch wants to know their priorities before their turn. Ports
-    /// take turns, and the generators.
+    /// Receives a few more frames if the switch wants to know their priorities early, from the ports and the generators
+    /// in rotation.
     fn look_ahead(&mut self, now: Nanos) -> Result<(), LoopError> {
         let mut n_wanted = self.switch.n_frames_wanted();
         for _ in 0..=self.ports.len() {
@@ -667,7 +653,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// A few frames of one port. Captures wait: their time has not come.
+    /// Receives a few frames of one port, but none of captures, which are not due yet.
     fn look_at_port(
         &mut self,
         place: usize,
@@ -694,8 +680,7 @@ impl EventLoop {
         self.going_on(received, id)
     }
 
-    /// Runs the switch until nothing can run or the share of the turn is used up, and has the ports
-    /// send what leaves.
+    /// Runs the switch until it is idle or the share is used up, and has the ports send what leaves.
     fn run_switch(&mut self, mut now: Nanos) -> Result<(), LoopError> {
         self.is_busy = true;
         while !self.share.is_spent() {
@@ -719,7 +704,7 @@ impl EventLoop {
                 self.packet_ins_unclaimed += 1;
             }
         }
-        // Those that nobody asks for stay in the switch, which counts what it has no room for.
+        // Without subscribers they stay in the switch, which counts those for which it has no room.
         while self.mailbox.tells_idle_timeouts()
             && let Some(idle) = self.switch.poll_idle_timeout()
         {
@@ -741,7 +726,7 @@ impl EventLoop {
         }
     }
 
-    /// Queues a few frames at the ports.
+    /// Runs the switch for a few frames and queues them at the ports.
     fn send(&mut self, now: Nanos) -> Result<Transmitted, LoopError> {
         let EventLoop {
             switch,
@@ -753,7 +738,7 @@ impl EventLoop {
         let mut failed = None;
         let mut give = |transmit: Transmit<'_>| {
             let id = transmit.port;
-            // The switch transmits to ports that were added, and to no others.
+            // The switch transmits only to ports that were added.
             let Some(place) = places.get(usize::from(id.0)).copied().flatten() else {
                 return;
             };
@@ -776,10 +761,10 @@ impl EventLoop {
         Ok(transmitted)
     }
 
-    /// Tells the switch which ports take no more, and which do again.
+    /// Reports to the switch which ports are full, and which are no longer.
     fn tell_full(&mut self) {
         for attached in &mut self.ports {
-            // What is for a disabled port does not wait, it is dropped.
+            // Frames for a disabled port are dropped, so they do not wait.
             let is_full = attached.port.is_full() && self.switch.is_port_enabled(attached.id);
             if std::mem::replace(&mut attached.is_held, is_full) != is_full {
                 self.switch.hold_port(attached.id, is_full);
@@ -787,7 +772,7 @@ impl EventLoop {
         }
     }
 
-    /// Submitted work, up to a batch, or one piece where the switch is busy.
+    /// Runs submitted work: up to a batch, or one piece if the switch is busy.
     fn run_work(&mut self) -> Result<(), LoopError> {
         self.share = Share::from(self.clock.now());
         let (mut n_done, mut n_updates) = (0, 0);
@@ -809,7 +794,7 @@ impl EventLoop {
             n_updates += context.n_updates;
             self.rest = context.rest;
             self.note_work(now);
-            // A packet-out goes its way before the next piece of work can change that.
+            // Packet-outs leave before the next piece of work can change their path.
             self.run_switch(now)?;
             n_done += 1;
             if n_done == WORK_BATCH || n_updates >= UPDATES_PER_TURN || self.is_busy {
@@ -823,8 +808,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// A replay is for its captures, and ends where one breaks. A switch that serves others goes on: the
-    /// port counts what it cannot write, and nothing more comes of what it cannot read.
+    /// Ends a replay when a capture fails. A switch that serves others goes on: the port counts what it cannot write,
+    /// and nothing more comes of what it cannot read.
     fn going_on<T: Default>(
         &self,
         result: Result<T, PortError>,
@@ -861,14 +846,14 @@ impl EventLoop {
                 status.link_transitions = link.transitions();
                 status.mtu = link.mtu();
             }
-            // What an offload forwards the loop does not see.
+            // The loop does not see frames that an offload forwards.
             status.casts = (!attached.was_offloaded).then_some(attached.casts);
             status.drops.clear();
             status.drops.extend(statistics.drops());
         }
     }
 
-    /// What the work before may have changed.
+    /// Updates the fields that earlier work in this iteration may have changed.
     fn refresh_switched(&mut self) {
         let is_forwarding = self.is_offload_forwarding();
         for (attached, status) in self.ports.iter().zip(&mut self.statuses) {
@@ -880,8 +865,8 @@ impl EventLoop {
         }
     }
 
-    /// Tries again to send what the ports could not, and tells of drains: what left the switch in
-    /// this turn has left the ports too.
+    /// Retries to send what the ports could not, and notifies of drains: what left the switch in this iteration has
+    /// left the ports too.
     fn finish_turn(&mut self) -> Result<(), LoopError> {
         if !self.is_spinning() || self.n_spins.is_multiple_of(SPINS_PER_RETRY) {
             self.flush(|_| true)?;
@@ -904,8 +889,7 @@ impl EventLoop {
     }
 }
 
-/// When frames of a batch are said to have come: all at once, or each when it was taken, where the program
-/// is told how long it is inside.
+/// Arrival time of a batch's frames: one for all, or one for each frame if the program uses its time in the switch.
 #[derive(Clone, Copy)]
 enum Arrival {
     Together(Nanos),
@@ -928,7 +912,7 @@ impl Arrival {
     }
 }
 
-/// As [`Switch::transmit`], with a look at the clock before each pass: the program is told the time.
+/// Like [`Switch::transmit`], but reads the clock before each pass, since the program uses the time.
 fn transmit_timed(
     switch: &mut Switch,
     clock: Clock,

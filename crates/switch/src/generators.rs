@@ -1,4 +1,4 @@
-//! The packet generators of the command line: their frames are read before the switch starts.
+//! The packet generators of the command line. Their frames are read before the switch starts.
 
 use dataplane::{GeneratorConfig, Nanos, Switch, limits};
 use packet_io::{PcapPort, Port, PortError};
@@ -6,17 +6,16 @@ use packet_io::{PcapPort, Port, PortError};
 use crate::error::SwitchError;
 use crate::options::{GenerateOption, Options};
 
-/// Frames that are read of a capture before their sum is looked at.
+/// Frames that are read between two checks of the capture's size.
 const READ_FRAMES: usize = 64;
 
-/// A generator that is ready to be put into a switch.
+/// A generator whose frames were read.
 pub(crate) struct ReadGenerator {
     text: String,
     config: GeneratorConfig,
     starts_now: bool,
 }
 
-/// Reads the frames of all of them.
 pub(crate) fn read(options: &Options) -> Result<Vec<ReadGenerator>, SwitchError> {
     let generators = options.generate.iter().map(|option| {
         Ok(ReadGenerator {
@@ -34,7 +33,7 @@ pub(crate) fn read(options: &Options) -> Result<Vec<ReadGenerator>, SwitchError>
     generators.collect()
 }
 
-/// Puts them into a switch, with numbers from 1 in their order.
+/// Inserts the generators into a switch, numbered from 1.
 pub(crate) fn insert(
     switch: &mut Switch,
     generators: Vec<ReadGenerator>,
@@ -54,7 +53,7 @@ pub(crate) fn insert(
     Ok(())
 }
 
-/// The frames of its capture, or some more than a generator may have.
+/// Reads the frames of a capture; stops when they exceed the bytes that a generator may have.
 fn read_frames(option: &GenerateOption) -> Result<Vec<Box<[u8]>>, SwitchError> {
     let fail = |message: String| SwitchError::Generator {
         text: option.text.clone(),

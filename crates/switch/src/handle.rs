@@ -1,4 +1,4 @@
-//! The way from other threads into the event loops, one of each worker.
+//! Access to the event loops of all workers from other threads.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,6 @@ use control::{
 use dataplane::{PayloadSignature, PortId};
 use packet_io::{Port, Waker};
 
-/// Who is told of what happens in the switches.
 #[derive(Clone, Default)]
 struct Subscribers {
     packet_ins: Arc<Mutex<Vec<PacketInSender>>>,
@@ -32,14 +31,13 @@ fn has_subscribers<T>(to: &Mutex<Vec<NoticeSender<T>>>) -> bool {
     !subscribers.is_empty()
 }
 
-/// Tells everybody who subscribed; false if nobody is there.
+/// Sends a notice to all subscribers; false if there are none.
 fn publish<T: Clone>(to: &Mutex<Vec<NoticeSender<T>>>, notice: &T) -> bool {
     let mut subscribers = to.lock().unwrap_or_else(PoisonError::into_inner);
     subscribers.retain(|subscriber| subscriber.send(notice.clone()));
     !subscribers.is_empty()
 }
 
-/// What other threads hold: submits work, subscribes, stops.
 #[derive(Clone)]
 pub(crate) struct LoopHandle {
     workers: Arc<[ToWorker]>,
@@ -48,7 +46,7 @@ pub(crate) struct LoopHandle {
     is_stopped: Arc<AtomicBool>,
 }
 
-/// A port to be put in the place of the one of its number; whoever sent it closes that.
+/// A port that replaces the one with the same number; the sender closes the old one.
 pub(crate) struct PortChange {
     pub(crate) id: PortId,
     pub(crate) port: Box<dyn Port>,
@@ -61,7 +59,7 @@ struct ToWorker {
     waker: Arc<Waker>,
 }
 
-/// What a loop holds. Dropped with it, and all work that was not run.
+/// An event loop's end of the handle. Dropping it drops all work that was not run.
 pub(crate) struct Mailbox {
     work: Receiver<Work>,
     port_changes: Receiver<PortChange>,
@@ -70,7 +68,6 @@ pub(crate) struct Mailbox {
     waker: Arc<Waker>,
 }
 
-/// Both ends, the other one a worker.
 pub(crate) fn mailboxes(n_workers: usize) -> io::Result<(LoopHandle, Vec<Mailbox>)> {
     let (subscribers, is_stopped) = (Subscribers::default(), Arc::default());
     let (mut workers, mut mailboxes) = (Vec::new(), Vec::new());
@@ -101,7 +98,6 @@ pub(crate) fn mailboxes(n_workers: usize) -> io::Result<(LoopHandle, Vec<Mailbox
 }
 
 impl LoopHandle {
-    /// As it is, of switches that have these externs.
     pub(crate) fn with_payload_signatures(self, signatures: Vec<PayloadSignature>) -> LoopHandle {
         LoopHandle {
             payload_signatures: signatures.into(),
@@ -109,14 +105,14 @@ impl LoopHandle {
         }
     }
 
-    /// Ends every loop after its current turn.
+    /// Ends every loop after its current iteration.
     pub(crate) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Puts ports, one of each worker's, in the places of those of that number, and waits until the
-    /// loops have done so; what was there before. Loops that have ended keep theirs.
+    /// Replaces a port in every worker, waits until the loops have done it, and returns the old ports. Loops that have
+    /// ended keep theirs.
     pub(crate) fn replace_port(&self, id: PortId, ports: Vec<Box<dyn Port>>) -> Vec<Box<dyn Port>> {
         let mut replaced = Vec::new();
         for (worker, port) in self.workers.iter().zip(ports) {
@@ -137,7 +133,7 @@ impl LoopHandle {
             .collect()
     }
 
-    /// A link has changed: the loops look at it before the next frame, and everybody who subscribed is told.
+    /// After a link has changed: the loops look at it before the next frame, and subscribers are notified.
     pub(crate) fn tell_links(&self) {
         self.wake();
         let links = self.subscribers.links.lock();
@@ -145,7 +141,7 @@ impl LoopHandle {
         links.iter().for_each(LinkSender::tell);
     }
 
-    /// Makes the loops look around, for example at something that has finished.
+    /// Wakes the loops to look for changes, for example for something that has finished.
     pub(crate) fn wake(&self) {
         self.workers.iter().for_each(|worker| worker.waker.wake());
     }
@@ -161,7 +157,7 @@ impl SwitchHandle for LoopHandle {
     }
 
     fn submit(&self, worker: usize, work: Work) {
-        // With the loop gone, the work is dropped unrun, as the trait says.
+        // Without a loop the work is dropped unrun, as the trait says.
         if let Some(to) = self.workers.get(worker)
             && to.work.send(work).is_ok()
         {
@@ -201,32 +197,30 @@ impl Mailbox {
         &self.waker
     }
 
-    /// The same, for who wakes the loop from another thread.
+    /// The waker for another thread.
     pub(crate) fn shared_waker(&self) -> Arc<Waker> {
         Arc::clone(&self.waker)
     }
 
-    /// Gives a packet-in to everybody who subscribed; false if nobody is there.
+    /// Sends a packet-in to all subscribers; false if there are none.
     pub(crate) fn publish_packet_in(&self, packet: &PacketInFrame) -> bool {
         publish(&self.subscribers.packet_ins, packet)
     }
 
-    /// Whether anybody subscribed to idle timeouts.
+    /// Whether there are subscribers to idle timeouts.
     pub(crate) fn tells_idle_timeouts(&self) -> bool {
         has_subscribers(&self.subscribers.idle_timeouts)
     }
 
-    /// Gives an idle timeout to everybody who subscribed.
     pub(crate) fn publish_idle_timeout(&self, notice: &IdleTimeoutNotice) {
         publish(&self.subscribers.idle_timeouts, notice);
     }
 
-    /// Whether anybody subscribed to digests.
+    /// Whether there are subscribers to digests.
     pub(crate) fn tells_digests(&self) -> bool {
         has_subscribers(&self.subscribers.digests)
     }
 
-    /// Gives a digest to everybody who subscribed.
     pub(crate) fn publish_digest(&self, notice: &DigestNotice) {
         publish(&self.subscribers.digests, notice);
     }

@@ -1,15 +1,17 @@
 //! Watches the interfaces beneath the ports, on a thread of its own.
 //!
-//! One that is removed, or moves to another network namespace, takes its sockets' binding with it for
-//! good. So its port is lost: a [`LostPort`] stands in its place in every event loop, which counts what
-//! was to leave there, until an interface of that name can be opened with the same checks as at the
-//! start. The steps, and what is seen between them: the interface is gone, and its port counts what it
-//! cannot send; the loops have lost ports, and the old sockets are closed; an interface of that name is
-//! there, and the port is opened; the loops have it. An interface that goes while its port is opened
-//! makes that fail, and one that goes later is told of by the kernel, since this listened before.
+//! Sockets of an interface that is removed, or moves to another network namespace, lose their binding for good. So its
+//! port is lost: a [`LostPort`] replaces it in every event loop and counts what cannot be sent, until an interface of
+//! the same name can be opened with the same checks as at the start. The steps, and the state between them:
 //!
-//! A port follows its interface's number, whatever that is called meanwhile; a lost one waits for the name
-//! that it was given.
+//! - The interface is gone. The port counts what it cannot send.
+//! - The loops have lost ports, and the old sockets are closed.
+//! - An interface of that name exists, and the port is opened.
+//! - The loops have the new port.
+//!
+//! If an interface goes while its port is being opened, opening fails. If it goes later, the kernel reports it, since
+//! the monitor listened before. A bound port follows its interface's index, whatever its name becomes; a lost port
+//! waits for the name from the command line.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -28,14 +30,12 @@ use crate::error::SwitchError;
 use crate::handle::LoopHandle;
 use crate::ports::{Opening, since_1970_ns};
 
-/// How often a lost port is tried to be opened although nobody told of its interface, which may be
-/// there and lack something of which no event tells: queues, memory, another switch that ends.
-///
-/// As often an interface's queues are counted, and the kernel is asked again that refused to say how
-/// interfaces are.
+/// How often to retry opening a lost port without an event. The interface may exist and lack something that causes no
+/// event: queues, memory, or another switch that ends. At the same interval the interfaces' queues are counted, and a
+/// kernel that refused to report the interfaces is asked again.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How the interface of a port is and was; the event loops look at it.
+/// State and history of a port's interface, which the event loops read.
 #[derive(Debug, Default)]
 pub(crate) struct LinkStatus {
     /// A [`LinkState`].
@@ -44,13 +44,13 @@ pub(crate) struct LinkStatus {
     up_events: AtomicU64,
     lost_events: AtomicU64,
     unserved_queues: AtomicU32,
-    /// Nanoseconds since 1970 of the last transition, or of the first look; 0 before.
+    /// Nanoseconds since the Unix epoch of the last transition, or of the first look; 0 before that.
     changed_ns: AtomicU64,
-    /// How often it has gone down or come up.
+    /// How often the link has gone down or come up.
     transitions: AtomicU64,
-    /// 0 where it is not known.
+    /// 0 if unknown.
     mtu: AtomicU32,
-    /// The interface's name now; empty while there is none.
+    /// The interface's current name; empty while it has none.
     interface: Mutex<String>,
 }
 
@@ -123,27 +123,25 @@ impl LinkStatus {
     }
 }
 
-/// One more; how many there are now.
+/// Adds one and returns the new number.
 fn count(events: &AtomicU64) -> u64 {
     events.fetch_add(1, Ordering::Relaxed) + 1
 }
 
-/// A port on an interface.
 pub(crate) struct Watched {
     pub(crate) id: PortId,
-    /// The interface's name, as it was given.
+    /// The interface's name on the command line.
     pub(crate) interface: String,
-    /// The interface's number; none while the port is lost.
+    /// The interface's index; `None` while the port is lost.
     pub(crate) bound: Option<i32>,
     /// As [`OpenPort::served_queues`](crate::ports::OpenPort).
     pub(crate) served_queues: Option<usize>,
-    /// The interface with the port's program, where it has one.
+    /// The interface with the port's XDP program, if there is one.
     pub(crate) program: Option<XdpInterface>,
     pub(crate) opening: Opening,
     pub(crate) status: Arc<LinkStatus>,
 }
 
-/// The thread, until [`Interfaces::stop`].
 pub(crate) struct Interfaces {
     thread: JoinHandle<()>,
     stop: Arc<Stop>,
@@ -157,7 +155,7 @@ struct Stop {
 }
 
 impl Interfaces {
-    /// Looks at all interfaces and watches them from then on. `monitor` was made before the ports were
+    /// Reads the state of all interfaces and starts to watch them. `monitor` must have been made before the ports were
     /// opened.
     pub(crate) fn watch(
         monitor: LinkMonitor,
@@ -181,8 +179,8 @@ impl Interfaces {
             is_to_look: true,
             is_deaf: false,
         };
-        // What has happened until now shows in how things are. What is wrong with interfaces that are there
-        // is told before the switch is up; what became of others has to wait for the event loops.
+        // Earlier events are already part of the current state. Problems of existing interfaces are logged before the
+        // switch is up; lost interfaces have to wait for the event loops.
         let past = watch.monitor.receive();
         past.map_err(system("ask for the interfaces"))?;
         let now = packet_io::links().map_err(system("ask for the interfaces"))?;
@@ -193,12 +191,12 @@ impl Interfaces {
         Ok(Interfaces { thread, stop })
     }
 
-    /// Ends the thread; the event loops must be gone, so that it waits for none. Says which port's loss
-    /// stopped the switch, if one did.
+    /// Ends the thread; the event loops must have ended, so that it waits for none. Returns the port whose loss stopped
+    /// the switch, if any.
     pub(crate) fn stop(self) -> Option<String> {
         self.stop.is_stopped.store(true, Ordering::Release);
         self.stop.waker.wake();
-        // A panic there has been told; the switch ends anyhow.
+        // A panic there has been reported; the switch ends anyway.
         let _ = self.thread.join();
         let mut lost = self
             .stop
@@ -209,13 +207,12 @@ impl Interfaces {
     }
 }
 
-/// A port, and what has been told of it.
+/// A port, and what the log has about it.
 struct Place {
     port: Watched,
-    /// Why it could not be opened again.
+    /// Why it could not be opened again, as logged.
     refusal: Option<String>,
     addresses: BTreeSet<IpAddr>,
-    /// Receive queues of the interface.
     n_queues: Option<usize>,
 }
 
@@ -229,7 +226,7 @@ impl Place {
         }
     }
 
-    /// What its interface is called now, or was when it was given.
+    /// The interface's current name, or the one on the command line if it has none.
     fn interface(&self) -> String {
         let now = self.port.status.interface();
         match now.is_empty() {
@@ -249,9 +246,9 @@ struct Watch {
     handle: LoopHandle,
     exits_on_loss: bool,
     stop: Arc<Stop>,
-    /// Something is not known from events alone.
+    /// The events do not give the whole state, so it must be read.
     is_to_look: bool,
-    /// The kernel refused to say how interfaces are.
+    /// The kernel has refused to report the interfaces.
     is_deaf: bool,
 }
 
@@ -288,11 +285,11 @@ impl Watch {
         }
     }
 
-    /// Takes what has happened; the switch forwards also where that cannot be known.
+    /// Takes the events; if that fails, the switch goes on forwarding.
     fn hear(&mut self) {
         let taken = self.take_events();
-        // Tells of all events, whether they are news or not: who is told looks at the links. Not right after a port was
-        // opened again, since its link is not known yet.
+        // Notifies of every event, since the receivers read the links anyway. Not right after a port was opened again,
+        // whose link is unknown yet.
         if !self.is_to_look {
             self.handle.tell_links();
         }
@@ -309,7 +306,7 @@ impl Watch {
         }
     }
 
-    /// Once for as long as it lasts.
+    /// Logs the failure once for as long as it lasts.
     fn note_deaf(&mut self, error: &std::io::Error) {
         if !std::mem::replace(&mut self.is_deaf, true) {
             tracing::error!(
@@ -325,14 +322,13 @@ impl Watch {
             Some(events) => events.iter().for_each(|event| self.take(event)),
             None => self.is_to_look = true,
         }
-        // Looks only after the events were taken; otherwise an event from before the look would count as news.
+        // Reads the state after the events, since an event from before would otherwise count as new.
         match std::mem::take(&mut self.is_to_look) {
             true => self.look_at_all(),
             false => Ok(()),
         }
     }
 
-    /// Takes the interfaces as they are now.
     fn look_at_all(&mut self) -> std::io::Result<()> {
         let events = packet_io::links()?;
         let is_there = |index: i32| {
@@ -359,8 +355,8 @@ impl Watch {
             match event {
                 LinkEvent::Present(link) if bound == Some(link.index) => self.set_up(place, link),
                 LinkEvent::Present(link) if bound.is_none() && link.name == port.interface => {
-                    // The error is ignored: the next event may bring what the interface lacks, and the retry reports
-                    // it.
+                    // The error is ignored: the next event may bring what the interface lacks, and `retry` logs the
+                    // error.
                     let _ = self.rebind(place);
                 }
                 LinkEvent::Removed { index } if bound == Some(*index) => self.lose(place),
@@ -416,8 +412,8 @@ impl Watch {
         }
     }
 
-    /// What the interface of a port is called now. Its first name may be another than it was opened by,
-    /// which names it too (`ip link property add`).
+    /// Stores the current name of a port's interface. The kernel's first name may differ from the one on the command
+    /// line, which may be an alternative name (`ip link property add`).
     fn set_name(&self, place: usize, name: &str) {
         let Watched { id, status, .. } = &self.ports[place].port;
         let before = std::mem::replace(&mut *status.name(), name.to_owned());
@@ -434,8 +430,8 @@ impl Watch {
         );
     }
 
-    /// Looks for programs that somebody has detached: what comes goes past their ports, which are opened anew. And for those
-    /// that are kept no longer.
+    /// Opens a port again if somebody has detached its XDP program, since frames then go past the port. Warns if a kept
+    /// program's name was removed.
     fn look_at_programs(&mut self) {
         for place in 0..self.ports.len() {
             self.warn_of_removed_name(place);
@@ -443,7 +439,7 @@ impl Watch {
                 id, bound, program, ..
             } = &self.ports[place].port;
             let is_detached = program.as_ref().is_some_and(XdpInterface::is_detached);
-            // An interface that is gone is told of by the kernel.
+            // The kernel reports an interface that is gone.
             let is_there = bound.is_some_and(|it| packet_io::receive_queues(it).is_some());
             if !is_detached || !is_there {
                 continue;
@@ -474,7 +470,7 @@ impl Watch {
         );
     }
 
-    /// Looks for queues that came after a port was opened: what arrives by them goes past the switch.
+    /// Counts the receive queues that an interface got after its port was opened; frames of these go past the switch.
     fn count_queues(&mut self) {
         for place in &mut self.ports {
             let Watched {
@@ -517,7 +513,7 @@ impl Watch {
         }
     }
 
-    /// A port without an interface takes the place of one.
+    /// Replaces a port with a lost one, which has no interface.
     fn put_lost(&mut self, place: usize) {
         let Place {
             port: watched,
@@ -536,7 +532,7 @@ impl Watch {
             let port: Box<dyn Port> = Box::new(LostPort::new(&watched.interface));
             port
         });
-        // The old ones are closed here, which can take milliseconds: no event loop waits for that.
+        // Closes the old ports on this thread, which may take milliseconds, so that no event loop waits for that.
         drop(self.handle.replace_port(watched.id, lost.collect()));
     }
 
@@ -563,7 +559,7 @@ impl Watch {
         }
     }
 
-    /// Opens the port of an interface that is there again.
+    /// Opens a port whose interface exists again.
     fn rebind(&mut self, place: usize) -> Result<(), PortError> {
         let port = &mut self.ports[place].port;
         let opened = port.opening.open()?;
@@ -585,7 +581,7 @@ impl Watch {
         );
         self.ports[place].refusal = None;
         self.ports[place].n_queues = self.ports[place].port.served_queues;
-        // Whether it has a carrier and addresses.
+        // To learn its carrier and its addresses.
         self.is_to_look = true;
         Ok(())
     }
@@ -598,7 +594,7 @@ impl Watch {
         }
     }
 
-    /// Opens a lost port where that is possible; the log says once why it is not.
+    /// Opens a lost port if possible, and logs once why it is not.
     fn try_to_rebind(&mut self, place: usize) {
         let refusal = match self.rebind(place) {
             Ok(()) | Err(PortError::InterfaceMissing { .. }) => None,
@@ -625,7 +621,7 @@ impl Watch {
         let Place {
             port, addresses, ..
         } = &mut self.ports[place];
-        // The kernel gives one to every interface that is up, and nobody sends to it.
+        // The kernel gives a link-local address to every interface that is up; nobody sends to it.
         let is_link_local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
         if is_link_local || port.opening.leaves_addresses() || !addresses.insert(address) {
             return;

@@ -1,8 +1,8 @@
 //! `reprise-switch`: a program, ports and a P4Runtime server around the data plane.
 //!
-//! One thread, this one, owns the switch and its ports ([`event_loop`]), or several do, each a part
-//! ([`workers`]); the others serve P4Runtime and wait for signals ([`services`]), and reach the switch
-//! through [`handle`]. [`bmv2`] has the command line and the log of BMv2's programs.
+//! The main thread owns the switch and its ports ([`event_loop`]); with several workers, each has a thread with its
+//! part ([`workers`]). Other threads serve P4Runtime and wait for signals ([`services`]), and reach the switch through
+//! [`handle`]. [`bmv2`] has the command line and the log of BMv2's programs.
 
 #![forbid(unsafe_code)]
 #![warn(
@@ -65,8 +65,8 @@ use crate::totals::{Detail, Totals};
 use crate::trace::TraceEnd;
 use crate::workers::Workers;
 
-/// The command, with the arguments of the process, of a switch that has these parts. Started by the name of one
-/// of BMv2's programs, it takes that one's arguments.
+/// Runs the command, with the arguments of the process and these parts. Started under the name of one of BMv2's
+/// programs, it takes that program's arguments.
 pub fn main(parts: &Parts) -> ExitCode {
     let options = match read_command_line() {
         Ok(options) => options,
@@ -76,7 +76,7 @@ pub fn main(parts: &Parts) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let (begin, code) = match &options.bmv2 {
-                // Of BMv2's programs scripts know no other code.
+                // Scripts know no other exit code of BMv2's programs.
                 Some(bmv2) => (format!("{}: ", bmv2.name.as_str()), 1),
                 None => (String::new(), error.exit_code()),
             };
@@ -97,7 +97,7 @@ fn read_command_line() -> Result<Options, ExitCode> {
     bmv2::read(name, words.map(|word| word.to_string_lossy().into_owned()))
 }
 
-/// Prints what was asked for in place of a switch.
+/// Prints a text that was requested instead of a switch.
 fn print(text: &str) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {
         Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
@@ -108,7 +108,6 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-/// What the command line asked for itself (`--help`), or why it is none.
 fn of_command_line(error: &clap::Error) -> ExitCode {
     match command_line::print(error).and_then(|()| io::stdout().flush()) {
         Err(source) if !error.use_stderr() && source.kind() != io::ErrorKind::BrokenPipe => {
@@ -119,21 +118,21 @@ fn of_command_line(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// What a switch did on ports that are not the command line's.
+/// The result of a switch on ports that the caller gave.
 #[derive(Debug, Clone)]
 pub struct Forwarded {
-    /// As `--json` prints it.
+    /// As `--json` prints them.
     pub totals: String,
-    /// From the first packet on.
+    /// How long the event loops ran.
     pub elapsed: Duration,
 }
 
-/// Runs the switch of a command line, with these parts, on ports of the caller's, a list of them for each
-/// of `--workers`, with the same numbers in the same order, until `during`, which runs in a thread of its
-/// own, returns. For measurements and tests.
+/// Runs the switch of a command line, with these parts, on ports that the caller gives, until `during` returns, which
+/// runs in a thread of its own. Each of `--workers` gets a list of ports; all lists have the same numbers in the same
+/// order. For measurements and tests.
 ///
 /// # Errors
-/// What the command would say.
+/// The command's error message.
 pub fn forward(
     arguments: &[&str],
     parts: &Parts,
@@ -158,7 +157,7 @@ pub fn forward(
         workers: open.collect(),
         watched: Vec::new(),
     };
-    // The process is the caller's.
+    // The process belongs to the caller.
     let keeps_privileges = |_: &Options| Ok(());
     let opened = |_: &Options, _: &mut Patience| Ok(open);
     let stopped = prepare(&options, parts, opened, keeps_privileges).and_then(|mut prepared| {
@@ -171,7 +170,7 @@ pub fn forward(
         let began = Instant::now();
         let result = prepared.workers.run(AfterReplay::Serve);
         let elapsed = began.elapsed();
-        // Whatever has become of it, the loop has ended.
+        // The loop has ended, even if the thread that stops it has panicked.
         let _ = stopper.join();
         let (totals, result) = prepared.finish(result);
         result?;
@@ -191,7 +190,7 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
         source,
     })?;
     let log = log::start(options.log.log_level, options.log.log_format)?;
-    // Before the ports are opened, so that it is told whatever becomes of their interfaces.
+    // Before the ports are opened, so that it sees every later event of their interfaces.
     let is_watched = options
         .ports
         .iter()
@@ -237,36 +236,35 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
         }
         result = prepared.workers.run(options.after_replay());
     }
-    // A port that broke is told after the totals.
+    // The error of a broken port is printed after the totals.
     let (totals, result) = prepared.finish(result);
     if let Some(log) = packet_log {
         log.close();
     }
-    // What scripts find at the end of a log is of packets.
+    // BMv2 prints no totals: scripts expect packets at the end of the log.
     if bmv2.is_none() {
         print_totals(options, &totals)?;
     }
     result
 }
 
-/// A switch with its program and its entries, and no packet yet.
+/// A switch with its program and its entries, before the first packet.
 struct Prepared {
     workers: Workers,
     services: Services,
     handle: LoopHandle,
-    /// The ports, as the ready line has them.
+    /// The ports as the ready line shows them.
     described: Vec<String>,
-    /// The ports on interfaces, until those are watched.
+    /// The ports on interfaces, until `watch` takes them.
     watched: Vec<Watched>,
     interfaces: Option<Interfaces>,
-    /// How the trace ends, where there is one.
     trace: Option<TraceEnd>,
-    /// The program; none if somebody stopped the switch meanwhile.
+    /// The program; `None` if the switch was stopped meanwhile.
     in_force: Option<InForce>,
 }
 
-/// Everything that can be wrong is looked at before the first packet: command line, program,
-/// entries, generators' frames, ports, address, in this order.
+/// Checks everything that can be wrong before the first packet: command line, program, entries, generators' frames,
+/// ports, addresses, in this order.
 fn prepare(
     options: &Options,
     parts: &Parts,
@@ -327,7 +325,6 @@ fn prepare(
 }
 
 impl Prepared {
-    /// Watches the interfaces from now on.
     fn watch(&mut self, monitor: LinkMonitor, exits_on_loss: bool) -> Result<(), SwitchError> {
         let watched = std::mem::take(&mut self.watched);
         let handle = self.handle.clone();
@@ -335,11 +332,11 @@ impl Prepared {
         Ok(())
     }
 
-    /// Ends everything; all workers' totals, and how they ended: `first` is the first one's end.
+    /// Ends everything. Returns the totals of all workers and the first error; `first` is the first worker's result.
     fn finish(self, first: Result<(), LoopError>) -> (Totals, Result<(), SwitchError>) {
         let (mut loops, others) = self.workers.join();
         let (totals, closed) = workers::finish(&mut loops);
-        // With them the trace, which says now how it ended.
+        // This drops the trace too, which reports its result now.
         drop(loops);
         let traced = self.trace.map_or(Ok(()), TraceEnd::result);
         let lost = self.interfaces.and_then(Interfaces::stop);
@@ -350,7 +347,7 @@ impl Prepared {
     }
 }
 
-/// One a worker, each with its switch and its ports, of which there is at least one.
+/// Makes an event loop for each worker, with its switch and its ports; there is at least one worker.
 fn event_loops(
     options: &Options,
     parts: &Parts,
@@ -374,7 +371,7 @@ fn event_loops(
         parts.register_payload_externs(&mut switch)?;
         let mut event_loop = EventLoop::new(switch, clock, mailbox);
         event_loop.set_wait(options.wait);
-        // BMv2 sends what it has, however late.
+        // BMv2 sends every frame, however late.
         let age_max = options.queues.age_max_ns();
         event_loop.set_age_max(age_max.filter(|_| options.bmv2.is_none()));
         for port in ports {
@@ -398,13 +395,13 @@ fn event_loops(
     Ok((handle.with_payload_signatures(signatures), loops))
 }
 
-/// A line on standard error; if nobody reads that, nobody is to be told. What others chose, a program's name or a
-/// file's, makes no second one of it.
+/// Prints a line on standard error; if that fails, there is nobody to report it to. Names that others chose, of
+/// programs or files, cannot begin a second line.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{}", printable::line(line));
 }
 
-/// Several lines, of which nobody else has chosen where they end.
+/// Prints text whose line ends nobody else has chosen.
 fn say_lines(lines: &str) {
     let _ = writeln!(io::stderr(), "{}", printable::lines(lines));
 }
@@ -452,7 +449,7 @@ fn print_totals(options: &Options, totals: &Totals) -> Result<(), SwitchError> {
         (false, false) => totals.to_text(Detail::Short),
     };
     match io::stdout().write_all(printable::lines(&text).as_bytes()) {
-        // Nobody reads it any more; what was to be done is done.
+        // The reader has gone; the switch has done its work.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result.map_err(|source| SwitchError::System {
             operation: "print the totals",

@@ -1,8 +1,8 @@
-//! What happened, one line an event, on standard error: for people or as JSON.
+//! The log: one line for each event on standard error, as text or JSON.
 //!
-//! Whoever tells of an event never waits for whoever reads them: lines go through a bounded queue to
-//! a thread that writes. Not the packets' business: what is counted is in the totals and metrics.
-//! Every event has a name; `docs/switch.md` lists them with their fields.
+//! Code that logs never waits for the log's reader: lines go through a bounded queue to a thread that writes them.
+//! Packets are not logged, but counted in totals and metrics. Every event has a name; `docs/switch.md` lists them with
+//! their fields.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -26,26 +26,26 @@ use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 
 use crate::error::SwitchError;
 
-/// Lines that wait for a slow reader; what comes beyond is left out, and counted.
+/// Lines that may wait for a slow reader; further lines are dropped and counted.
 const QUEUE_LINES: usize = 1024;
 
-/// Lines that wait at most when one comes that is no warning: warnings have the other places.
+/// With this many lines waiting, only warnings are still queued.
 const QUEUE_LINES_OF_INFO: usize = QUEUE_LINES / 2;
 
-/// Lines of one event in a row that are written however fast they come.
+/// Lines of one event that are written in a row, however fast they come.
 const BURST_LINES: f64 = 200.0;
 
-/// Lines a second of one event beyond a burst: some megabytes an hour, whatever floods the switch. Each event has its
-/// own, so none crowds another out.
+/// Lines a second of one event after a burst: some megabytes an hour in a flood. Each event has a budget of its own, so
+/// that none crowds out another.
 const LINES_PER_SECOND: f64 = 5.0;
 
-/// What is said to have been left out where the reader takes too little.
+/// The name under which lines that a slow reader did not take are counted.
 const UNREAD: &str = "any";
 
-/// How often what was left out is told.
+/// How often dropped lines are reported.
 const TELL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the last lines may take to be written when the process ends.
+/// Timeout for writing the last lines when the process ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How lines look.
@@ -84,20 +84,20 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// Writes as long as it lives, and what is left when it is dropped.
+/// Writes lines while it lives; when dropped, it writes the remaining ones.
 pub(crate) struct Log {
     lines: Lines,
-    /// Comes when the writing thread has ended.
+    /// Receives a message when the writing thread has ended.
     ended: Receiver<()>,
 }
 
-/// Begins to write the events of this process's crates.
+/// Starts to log the events of this project's crates.
 pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<Log, SwitchError> {
     let (log, lines) = Log::to(io::stderr()).map_err(|source| SwitchError::System {
         operation: "start the log's thread",
         source,
     })?;
-    // Libraries tell of their own insides, which are nobody's business here.
+    // Events of libraries describe their internals and are left out.
     let ours = Targets::new()
         .with_target("reprise_switch", level)
         .with_target("control", level)
@@ -113,7 +113,6 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) -> Result<Log, SwitchErr
     Ok(log)
 }
 
-/// Makes lines of events.
 fn layer(format: LogFormat, lines: Lines) -> Box<dyn Layer<Registry> + Send + Sync> {
     let layer = tracing_subscriber::fmt::layer().with_writer(lines);
     let layer = layer.with_target(false).with_ansi(false);
@@ -127,8 +126,8 @@ fn layer(format: LogFormat, lines: Lines) -> Box<dyn Layer<Registry> + Send + Sy
     }
 }
 
-/// As the library's, with quotes around every value that would otherwise end at its first space. An event is one line,
-/// whatever others have chosen for a name in it.
+/// Like the library's fields, but quotes every value that contains white space. An event stays one line, whatever names
+/// others have chosen.
 fn text_fields() -> impl for<'a> FormatFields<'a> + 'static {
     let show = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
         let (name, shown) = (field.name(), format!("{value:?}"));
@@ -155,10 +154,10 @@ impl Log {
         thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || {
-                // It was there before the others' privileges are given up, and needs none.
+                // The thread started before the others give up their privileges, and needs none.
                 let _ = privileges::keep_none();
                 write_lines(output, &queued, &queue);
-                // Nobody waits for it any more.
+                // The receiver is gone if nobody waits.
                 let _ = has_ended.send(());
             })?;
         let log = Log {
@@ -170,7 +169,7 @@ impl Log {
 }
 
 impl Log {
-    /// Waits, whenever it is called, until what was told so far is written, for what has to stand behind it.
+    /// Returns a function that waits until everything logged so far is written, for output that must come after it.
     pub(crate) fn flusher(&self) -> impl Fn() + Send + use<> {
         let lines = self.lines.clone();
         move || {
@@ -185,13 +184,13 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         drop(self.lines.0.sender().take());
-        // A reader that takes nothing does not keep the process from ending.
+        // A reader that takes nothing must not keep the process from ending.
         let _ = self.ended.recv_timeout(FLUSH_TIMEOUT);
     }
 }
 
 thread_local! {
-    /// The thread that writes also tells what was left out, which must not be left out itself.
+    /// The writing thread reports dropped lines; this report must not be dropped itself.
     static WRITES: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -201,7 +200,7 @@ fn write_lines(mut output: impl Write, queued: &Receiver<Vec<u8>>, lines: &Lines
     loop {
         match queued.recv_timeout(TELL_INTERVAL) {
             Ok(line) => {
-                // If nobody reads it, nobody is to be told.
+                // If nobody reads the log, there is nobody to report it to.
                 let _ = output.write_all(&line);
                 lines.0.n_waiting.fetch_sub(1, Ordering::Release);
             }
@@ -215,20 +214,19 @@ fn write_lines(mut output: impl Write, queued: &Receiver<Vec<u8>>, lines: &Lines
     }
 }
 
-/// Where events become lines.
 #[derive(Clone)]
 struct Lines(Arc<Queue>);
 
 struct Queue {
-    /// None once the log ends.
+    /// `None` once the log ends.
     sender: Mutex<Option<SyncSender<Vec<u8>>>>,
-    /// Lines that are not written yet.
+    /// Lines not written yet.
     n_waiting: AtomicUsize,
-    /// By name. The code has some tens of names.
+    /// By event name, of which the code has a few tens.
     events: Mutex<BTreeMap<String, Allowance>>,
 }
 
-/// Lines of an event that may be written now, and how many were not since that was told.
+/// The budget of an event: lines that may be written now, and lines dropped since the last report.
 struct Allowance {
     lines: f64,
     since: Instant,
@@ -270,7 +268,7 @@ impl Queue {
         }
         let sender = self.sender();
         let Some(sender) = &*sender else {
-            // The process ends.
+            // The process is ending.
             return true;
         };
         self.n_waiting.fetch_add(1, Ordering::Relaxed);
@@ -281,13 +279,12 @@ impl Queue {
         is_sent
     }
 
-    /// What to do with an event's allowance.
     fn with<R>(&self, event: &str, act: impl FnOnce(&mut Allowance) -> R) -> R {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         act(events.entry(event.to_owned()).or_default())
     }
 
-    /// Whether a line of this event may be written now; one that may not is counted.
+    /// Whether a line of this event may be written now; otherwise it is counted as dropped.
     fn may_write(&self, event: &str) -> bool {
         WRITES.get()
             || self.with(event, |allowance| {
@@ -297,7 +294,7 @@ impl Queue {
             })
     }
 
-    /// How many lines of which events were left out since this was asked last.
+    /// Returns the dropped lines by event since the last call.
     fn take_left_out(&self) -> Vec<(String, u64)> {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let counted = events.iter_mut().map(|(event, allowance)| {
@@ -321,10 +318,10 @@ impl Lines {
     }
 }
 
-/// Lets no more lines of an event through than it may have.
+/// Drops lines of an event beyond its budget.
 struct Budgets(Lines);
 
-/// The field `event`.
+/// The value of the field `event`.
 #[derive(Default)]
 struct Name(String);
 
@@ -360,20 +357,20 @@ impl<S> Filter<S> for Budgets {
     }
 }
 
-/// Takes a line.
 struct LineWriter<'a> {
     queue: &'a Queue,
     is_warning: bool,
 }
 
 impl Write for LineWriter<'_> {
-    /// A whole line.
+    /// Takes a whole line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        // JSON leaves some as they are that a terminal obeys; written so, they mean the same to its readers.
+        // JSON leaves some characters unescaped that a terminal interprets; the escapes have the same meaning for JSON
+        // readers.
         let text = printable::lines(&text);
         if !self.queue.send(text.as_bytes(), self.is_warning) {
-            // Of a reader that is too slow.
+            // The reader is too slow.
             self.queue.with(UNREAD, |it| it.n_left_out += 1);
         }
         Ok(line.len())

@@ -1,4 +1,4 @@
-//! The command; see the library of the same name.
+//! The command; the library of the same name implements it.
 
 use std::process::ExitCode;
 

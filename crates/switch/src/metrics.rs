@@ -1,5 +1,5 @@
-//! Every counter and latency of the switch as Prometheus reads them: its text format 0.0.4, over
-//! HTTP, at `/metrics`; beside it whether the switch lives and is ready ([`health`]).
+//! Every counter and latency of the switch for Prometheus: text format 0.0.4 over HTTP, at `/metrics`. Also serves
+//! liveness and readiness ([`health`]).
 
 mod health;
 mod recent;
@@ -30,14 +30,13 @@ use health::Turns;
 pub(crate) use recent::Recent;
 pub(crate) use selected::Selection;
 
-/// A few who ask every some seconds, and open another connection where one was cut.
+/// Room for a few clients that ask every few seconds, and connect again if they are cut off.
 const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     service: "metrics",
     open_max: 32,
     silent_max: Duration::from_secs(10),
 };
 
-/// What answers need.
 pub(crate) struct Served {
     handle: LoopHandle,
     server: Server,
@@ -45,12 +44,12 @@ pub(crate) struct Served {
     recent: Recent,
     turns: Turns,
     engine: &'static str,
-    /// When the process started, in seconds of the Unix epoch.
+    /// Start of the process, in seconds of the Unix epoch.
     started_s: f64,
 }
 
 impl Served {
-    /// `recent` is kept by the caller.
+    /// The caller runs `recent.keep`.
     pub(crate) fn new(
         handle: LoopHandle,
         server: Server,
@@ -66,13 +65,13 @@ impl Served {
             selection,
             recent,
             engine,
-            // A clock before 1970 is shown as that.
+            // A clock before 1970 counts as 1970.
             started_s: since_epoch.map_or(0.0, |since| since.as_secs_f64()),
         }
     }
 }
 
-/// What serves the metrics, and says whether the switch lives and is ready.
+/// Routes for the metrics, and for liveness and readiness.
 pub(crate) fn router(served: Served) -> Router {
     Router::new()
         .route("/metrics", get(answer))
@@ -91,7 +90,7 @@ async fn answer(State(served): State<Arc<Served>>) -> Response {
     }
 }
 
-/// None if the switch has stopped.
+/// `None` if the switch has stopped.
 pub(crate) async fn text(served: &Served) -> Option<String> {
     let device = served.server.device();
     let counted = device.counted().await.ok()?;
@@ -109,7 +108,6 @@ pub(crate) async fn text(served: &Served) -> Option<String> {
     Some(metrics.text)
 }
 
-/// A text that is being written.
 #[derive(Default)]
 struct Metrics {
     text: String,
@@ -118,7 +116,6 @@ struct Metrics {
 type Labels<'a> = &'a [(&'a str, &'a dyn Display)];
 
 impl Metrics {
-    /// What the samples that follow are.
     fn family(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string does not fail.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
@@ -136,7 +133,6 @@ impl Metrics {
         let _ = writeln!(self.text, " {value}");
     }
 
-    /// A family of one counter.
     fn counter(&mut self, name: &str, help: &str, value: u64) {
         self.family(name, "counter", help);
         self.sample(name, &[], value);
@@ -158,18 +154,16 @@ impl Metrics {
     }
 }
 
-/// As a label's value is written.
 fn escape(value: &str) -> String {
     let value = value.replace('\\', "\\\\");
     value.replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Without the rounding of a floating-point number.
+/// Seconds without the rounding of a floating-point number.
 fn seconds(ns: u64) -> String {
     format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-/// Which build this is, and since when it runs.
 fn process(metrics: &mut Metrics, served: &Served) {
     let name = "reprise_build_info";
     metrics.family(name, "gauge", "1; version and build in its labels.");
@@ -189,7 +183,7 @@ fn process(metrics: &mut Metrics, served: &Served) {
     metrics.sample(name, &[], format!("{:.3}", served.started_s));
 }
 
-/// Of a switch with a state file.
+/// Only with a state file.
 fn stored(metrics: &mut Metrics, is_stored: Option<bool>) {
     let name = "reprise_state_current";
     let help = "1 where the state file has all that was answered as done, 0 where it is gone, was written to by somebody else, or cannot be written.";
@@ -308,7 +302,7 @@ fn port_counters(metrics: &mut Metrics, counted: &Counted) {
     }
 }
 
-/// Of ports on interfaces.
+/// For ports on interfaces only.
 fn port_states(metrics: &mut Metrics, counted: &Counted) {
     let name = "reprise_port_link";
     let help = "Whether the interface is up, down, or lost (removed): 1 for what it is.";
@@ -326,7 +320,7 @@ fn port_states(metrics: &mut Metrics, counted: &Counted) {
     }
 }
 
-/// Of ports on interfaces.
+/// For ports on interfaces only.
 fn port_queues(metrics: &mut Metrics, counted: &Counted) {
     let name = "reprise_port_unserved_queues";
     let help = "Receive queues of the interface that the port does not serve.";
@@ -338,7 +332,7 @@ fn port_queues(metrics: &mut Metrics, counted: &Counted) {
     }
 }
 
-/// Of ports that an offload serves.
+/// For ports that an offload serves only.
 fn port_offloads(metrics: &mut Metrics, counted: &Counted) {
     let name = "reprise_port_offloaded";
     let help = "1 where the offload of the port forwards beside the engine, 0 where it does not.";
@@ -351,7 +345,7 @@ fn port_offloads(metrics: &mut Metrics, counted: &Counted) {
     }
 }
 
-/// By the reasons of docs/switch.md, which begin with the direction.
+/// The reasons are those of docs/switch.md and begin with the direction.
 fn port_drops(metrics: &mut Metrics, counted: &Counted) {
     let directions = [
         (
@@ -483,7 +477,6 @@ fn latencies(metrics: &mut Metrics, counted: &mut Counted) {
     }
 }
 
-/// Kind and number.
 fn stream_labels(stream: Stream) -> (&'static str, String) {
     match stream {
         Stream::Unicast => ("unicast", String::new()),
@@ -519,7 +512,7 @@ fn deepest_queues(metrics: &mut Metrics, maxima: &RecentMaxima) {
     }
 }
 
-/// Connections that ask for metrics, of anybody.
+/// A listener with limits for connections that ask for metrics.
 pub(crate) struct BoundedListener(Connections);
 
 impl BoundedListener {
@@ -533,7 +526,7 @@ impl Listener for BoundedListener {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
-        // Nobody asks for the address.
+        // The address is not used.
         let address = SocketAddr::from(([0, 0, 0, 0], 0));
         (self.0.accept().await, address)
     }
@@ -628,8 +621,8 @@ mod tests {
         exposition(&text);
     }
 
-    /// Reads the text as Prometheus does: each family's help and type once, before its samples, which
-    /// stand together; names by its conventions; no sample twice.
+    /// Checks the text as Prometheus reads it: each family's help and type come once, before its samples, which stand
+    /// together; names follow the conventions; no sample comes twice.
     fn exposition(text: &str) {
         let mut families = BTreeSet::new();
         let mut samples = BTreeSet::new();

@@ -22,13 +22,13 @@ use crate::log::{LogFormat, LogLevel};
 use crate::metrics::Selection;
 use crate::program::LoadedProgram;
 
-/// P4Runtime's port at IANA, on the loopback interface: whoever reaches it rules the switch.
+/// P4Runtime's port at IANA, on the loopback interface, since whoever reaches it controls the switch.
 pub(crate) const DEFAULT_GRPC_ADDRESS: &str = "127.0.0.1:9559";
 
-/// What may stand behind a generator's file.
+/// Keys that may follow a generator's file.
 const GENERATOR_KEYS: [&str; 6] = ["port", "rate", "period", "count", "name", "start"];
 
-/// Packets a second of a generator at most: a nanosecond is the shortest time there is.
+/// Maximum packets a second of a generator: its clock has nanoseconds.
 const MAX_RATE_PPS: u64 = 1_000_000_000;
 
 const EXAMPLES: &str = "\
@@ -287,7 +287,7 @@ pub(crate) struct GrpcAccess {
 }
 
 impl GrpcAccess {
-    /// Where the certificate is, if there is one.
+    /// The TLS files, if a certificate is given.
     pub(crate) fn tls_files(&self) -> Option<tls::ServerFiles> {
         Some(tls::ServerFiles {
             certificate: self.tls_cert.clone()?,
@@ -351,7 +351,7 @@ pub(crate) struct QueueOptions {
 }
 
 impl QueueOptions {
-    /// In nanoseconds; none where no frame is too old.
+    /// In nanoseconds; `None` if frames are kept however old they are.
     pub(crate) fn age_max_ns(&self) -> Option<u64> {
         let age_max_ns = self.max_age_ms.saturating_mul(1_000_000);
         (age_max_ns > 0).then_some(age_max_ns)
@@ -384,14 +384,12 @@ pub(crate) enum GrpcOption {
     Socket(PathBuf),
 }
 
-/// A port as given with `-i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PortOption {
     pub(crate) id: PortId,
     pub(crate) source: PortSource,
 }
 
-/// What is under a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PortSource {
     Interface(String),
@@ -407,7 +405,7 @@ pub(crate) enum PortSource {
 }
 
 impl PortSource {
-    /// The interface, of a port that is on one.
+    /// The interface's name, if the port has one.
     pub(crate) fn interface(&self) -> Option<&str> {
         match self {
             PortSource::Interface(interface) | PortSource::Xdp { interface, .. } => Some(interface),
@@ -416,27 +414,26 @@ impl PortSource {
     }
 }
 
-/// A generator as given with `--generate`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GenerateOption {
-    /// As it was given.
+    /// The option's value, for messages.
     pub(crate) text: String,
     pub(crate) file: PathBuf,
     pub(crate) name: String,
     pub(crate) port: PortId,
     pub(crate) pace: Pace,
     pub(crate) count: Option<u64>,
-    /// It begins at once.
+    /// Whether it starts with the switch.
     pub(crate) starts_now: bool,
 }
 
-/// A command line that is well formed and makes no sense.
+/// A well-formed command line whose options contradict each other.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct UsageError(pub(crate) String);
 
 impl Options {
-    /// Checks what one option cannot know of another.
+    /// Checks options against each other.
     pub(crate) fn check(&self) -> Result<(), UsageError> {
         let fail = |message: String| Err(UsageError(message));
         let mut ids = BTreeMap::new();
@@ -457,7 +454,7 @@ impl Options {
                 PortSource::Interface(interface) | PortSource::Xdp { interface, .. } => {
                     format!("interface \"{interface}\"")
                 }
-                // Port 0 is another one each time.
+                // Each port 0 is another one.
                 PortSource::Udp(address) if address.port() != 0 => format!("address {address}"),
                 PortSource::Udp(_) | PortSource::Capture { .. } => continue,
             };
@@ -479,7 +476,7 @@ impl Options {
         if self.program.is_none() && self.entries.is_some() {
             return fail("--entries: expected a program to apply them to, found none".to_owned());
         }
-        // Scripts start BMv2 so, and add ports later or never.
+        // Scripts start BMv2 without ports, and add them later or never.
         if self.ports.is_empty() && self.grpc_address().is_none() && self.bmv2.is_none() {
             return fail("expected a port (-i 1@veth1) or P4Runtime (--grpc), found neither: there is nothing to do".to_owned());
         }
@@ -495,7 +492,7 @@ impl Options {
         self.check_outputs()
     }
 
-    /// It runs on the interfaces of ports through XDP.
+    /// The kernel engine needs ports through XDP.
     fn check_kernel_engine(&self) -> Result<(), UsageError> {
         if self.engine != EngineOption::Kernel {
             return match self.keep_forwarding {
@@ -520,7 +517,7 @@ impl Options {
         Err(UsageError(format!("--engine kernel: {problem}")))
     }
 
-    /// Beyond this machine nobody is to rule the switch by accident.
+    /// Refuses to serve other machines unless that was clearly intended.
     fn check_grpc_access(&self) -> Result<(), UsageError> {
         let GrpcAccess {
             tls_cert, insecure, ..
@@ -619,12 +616,12 @@ impl Options {
         Ok(())
     }
 
-    /// Each server has an address of its own; port 0 is another one each time.
+    /// Each server needs an address of its own; each port 0 is another one.
     fn check_addresses(&self) -> Result<(), UsageError> {
         let (Some(Address::Ip(grpc)), Some(metrics)) = (self.grpc_address(), self.metrics) else {
             return Ok(());
         };
-        // Every address of IPv6 has those of IPv4 in it.
+        // An IPv6 wildcard address covers those of IPv4.
         let covers = |all: IpAddr, one: IpAddr| {
             all == one || (all.is_unspecified() && (all.is_ipv6() || one.is_ipv4()))
         };
@@ -638,7 +635,7 @@ impl Options {
         )))
     }
 
-    /// Two writers of one file, or a reader and a writer, would spoil it.
+    /// Refuses a file with two writers, or with a reader and a writer.
     fn check_outputs(&self) -> Result<(), UsageError> {
         let captures = || {
             self.ports.iter().filter_map(|port| match &port.source {
@@ -662,14 +659,14 @@ impl Options {
         Ok(())
     }
 
-    /// The port of packet-in and packet-out; BMv2 has none unless it is told of one.
+    /// The port of packet-in and packet-out; BMv2 has none by default.
     pub(crate) fn cpu_port(&self) -> Option<PortId> {
         let has_one = self.bmv2.as_ref().is_none_or(|bmv2| bmv2.has_cpu_port);
         has_one.then_some(PortId(self.cpu_port))
     }
 
-    /// Whether there are capture ports and no others, so that time can be theirs. BMv2's captures replace
-    /// interfaces, and controllers have time to set the switch up before.
+    /// Whether all ports are captures, so that time can be theirs. BMv2's captures replace interfaces instead, and
+    /// start late enough for controllers to set up the switch.
     pub(crate) fn is_replay(&self) -> bool {
         if self.bmv2.is_some() {
             return false;
@@ -678,7 +675,7 @@ impl Options {
         !self.ports.is_empty() && self.ports.iter().all(is_capture)
     }
 
-    /// What the loop does once the captures are through.
+    /// What the loop does when the captures have ended.
     pub(crate) fn after_replay(&self) -> AfterReplay {
         match self.is_replay() && self.grpc_address().is_none() {
             true => AfterReplay::End,
@@ -686,7 +683,7 @@ impl Options {
         }
     }
 
-    /// Entries are written by the names and numbers of a P4Info.
+    /// Entries need the names and numbers of a P4Info.
     pub(crate) fn check_entries(&self, program: Option<&LoadedProgram>) -> Result<(), UsageError> {
         let has_p4info = program.is_some_and(|program| program.p4info.is_some());
         if self.entries.is_none() || has_p4info {
@@ -698,7 +695,7 @@ impl Options {
         ))
     }
 
-    /// The program's own counters that metrics have.
+    /// The program's counters that the metrics include.
     pub(crate) fn metrics_selection(&self) -> Selection {
         Selection {
             counters: self.metrics_counters.clone(),
@@ -708,7 +705,7 @@ impl Options {
         }
     }
 
-    /// Where to serve P4Runtime, if at all.
+    /// P4Runtime's address, if it is served.
     pub(crate) fn grpc_address(&self) -> Option<Address> {
         match &self.grpc {
             Some(GrpcOption::At(address)) => Some(Address::Ip(*address)),
@@ -719,14 +716,14 @@ impl Options {
         }
     }
 
-    /// Where to serve Thrift, if at all.
+    /// Thrift's address, if it is served.
     pub(crate) fn thrift_address(&self) -> Option<Address> {
         let socket = self.thrift_socket.clone().map(Address::Unix);
         let at = |port| Address::Ip(SocketAddr::new(self.thrift_addr, port));
         socket.or_else(|| self.thrift_port.map(at))
     }
 
-    /// What the options choose of the switch of a worker.
+    /// The configuration of a worker's switch.
     pub(crate) fn switch_config(&self, worker: u64) -> dataplane::SwitchConfig {
         dataplane::SwitchConfig {
             ingress_queue_packets: self.queues.ingress_queue,
@@ -735,7 +732,7 @@ impl Options {
             recirculation_rate_pps: self.queues.recirculation_rate,
             egress_rate_pps: self.queues.egress_rate,
             cpu_port: self.cpu_port(),
-            // Numbers of their own, and the same ones in every run.
+            // Different for each worker, and the same in every run.
             random_seed: 1 + worker,
         }
     }
@@ -754,7 +751,7 @@ fn socket_path(text: &str) -> Result<PathBuf, String> {
     named.unwrap_or_else(|| Ok(PathBuf::from(text)))
 }
 
-/// Who may write to a socket's file may connect.
+/// A user who may write to a socket's file may connect.
 fn socket_mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
         Ok(mode @ 0..=0o777) if mode & 0o222 != 0 => Ok(mode),
@@ -874,7 +871,7 @@ fn read_generator(text: &str) -> Result<GenerateOption, String> {
     })
 }
 
-/// A number of a key that may be left out.
+/// Parses a key's number; `None` if the key is missing.
 fn number(text: Option<&&str>, key: &str, max: u64) -> Result<Option<u64>, String> {
     let Some(text) = text else { return Ok(None) };
     let min = u64::from(key != "port");
@@ -886,7 +883,7 @@ fn number(text: Option<&&str>, key: &str, max: u64) -> Result<Option<u64>, Strin
     }
 }
 
-/// A time with its unit, in nanoseconds.
+/// Parses a time with its unit, in nanoseconds.
 fn read_period(text: &str) -> Result<u64, String> {
     let unit_at = text
         .find(|c: char| !c.is_ascii_digit())
@@ -930,7 +927,7 @@ impl FromStr for PortSource {
                 if interface.is_empty() {
                     return Err("there is no interface behind \"afxdp:\"".to_owned());
                 }
-                // No destination is every destination, but an empty one was meant to be one.
+                // No destinations means all, but an empty one is a mistake.
                 Ok(PortSource::Xdp {
                     interface: interface.to_owned(),
                     destinations: words.map(parse_destination).collect::<Result<_, _>>()?,
@@ -942,7 +939,7 @@ impl FromStr for PortSource {
                     "\"{address}\" is no address with a port, like 127.0.0.1:5004 or [::1]:5004"
                 )),
             },
-            // No interface has a colon in its name.
+            // No interface name has a colon.
             Some((kind, _)) => Err(format!(
                 "\"{kind}:\" is no kind of port; an AF_PACKET port has no such word"
             )),
@@ -952,7 +949,7 @@ impl FromStr for PortSource {
     }
 }
 
-/// An address, or an address with a UDP port.
+/// Parses an address, or an address with a UDP port.
 fn parse_destination(text: &str) -> Result<Destination, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(Destination {

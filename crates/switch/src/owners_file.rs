@@ -1,5 +1,5 @@
-//! Files of what packets and controllers bring, traces and logs, which nobody but their owner reads. A name may stand where
-//! others can make files, so what is found there is looked at before it is used, and never waited for.
+//! Files with data of packets and controllers, such as traces and logs, which only their owner may read. Other users
+//! may be able to make files in the folder, so an existing file is checked before it is used, and never waited for.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -14,15 +14,16 @@ use rustix::io::Errno;
 const OWNERS: u32 = 0o600;
 const ROOT: u32 = 0;
 
-/// Opens a file anew. What is there must be the switch's own: its owner could read it, whatever its mode.
+/// Opens an empty file. An existing file must belong to the switch's user, since its owner could read it whatever its
+/// mode.
 ///
 /// # Errors
-/// It is somebody else's, or the system refuses.
+/// The file belongs to another user, or the system refuses.
 pub(crate) fn emptied(path: &Path) -> io::Result<File> {
     let file = open(path, OpenOptions::new().write(true))?;
     let found = file.metadata()?;
     let (kind, user) = (found.file_type(), privileges::user());
-    // `--trace-to >(...)` names a link in /dev/fd to a pipe; the pipe is owned by the user of the shell.
+    // `--trace-to >(...)` names a link in /dev/fd to a pipe, which belongs to the shell's user.
     let is_named = kind.is_file() || (kind.is_fifo() && !is_link(path));
     if is_named && found.uid() != user {
         return Err(io::Error::other(format!(
@@ -37,7 +38,7 @@ pub(crate) fn emptied(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file to go on behind what is there. One of another user stays that user's: whoever names it wants that.
+/// Opens a file to append to it. Another user's file keeps its owner and mode: whoever named it wants that.
 ///
 /// # Errors
 /// The system refuses.
@@ -50,8 +51,8 @@ pub(crate) fn continued(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens or makes a file, and blocks neither now nor on the way: to open a pipe would wait for its reader. A link that
-/// another user has made leads nowhere: it could lead to a file that only the switch may write.
+/// Opens or creates a file without blocking: opening a pipe would wait for its reader. A link that another user has
+/// made is refused, since it could lead to a file that only the switch may write.
 fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let mut flags = OFlags::NONBLOCK;
     match fs::symlink_metadata(path) {
@@ -73,7 +74,7 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         ),
         _ => error,
     })?;
-    // From now on a reader that is slow is waited for, as before.
+    // From now on writing waits for a slow reader, as usual.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }

@@ -1,25 +1,24 @@
-//! What is built into a switch beside what its command line chooses.
+//! What is built into a switch beyond the choices of its command line.
 
 use dataplane::{ControlError, Offload, PayloadExtern, PortId, Switch};
 
-/// What a switch has beside what its command line chooses; the stock one has nothing.
+/// What a switch has beyond the choices of its command line; the stock switch has nothing.
 #[derive(Default)]
 pub struct Parts {
-    /// Externs that change payloads, by the names that programs call them by. Each worker has its own.
+    /// Externs that change payloads, with the names by which programs call them. Each worker has its own.
     pub payload_externs: Vec<(String, MadePayloadExtern)>,
-    /// What forwards beside the engine of a worker, by the worker's number.
+    /// Makes the offload of a worker from the worker's number.
     pub offload: Option<Box<dyn Fn(u64) -> Offloaded>>,
 }
 
-/// Makes an extern for a worker.
+/// Makes one worker's extern.
 pub type MadePayloadExtern = Box<dyn Fn() -> Box<dyn PayloadExtern>>;
 
-/// What forwards beside the engine, and where.
+/// An offload beside the engine, and the ports that it serves.
 pub struct Offloaded {
-    /// It begins when frames may come.
+    /// Starts when frames may come.
     pub offload: Box<dyn Offload>,
-    /// The ports that it serves: it takes their frames, of which those that it punts come by them, and
-    /// sends by them.
+    /// Ports whose frames the offload receives and sends; the frames that it punts arrive through them.
     pub ports: Vec<PortId>,
 }
 

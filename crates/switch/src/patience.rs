@@ -1,22 +1,21 @@
-//! Waiting for what a switch that is ending still holds: its interfaces, addresses and state file.
+//! Waits for resources that a stopping switch still holds: its interfaces, addresses and state file.
 //!
-//! The kernel takes time to close packet sockets, some 60 ms each, so a script that ends a switch and starts the
-//! next at once would find them held. Nobody can see whether a holder is ending, so a start waits for one that is not,
-//! too, and says what it always said after that.
+//! The kernel takes some 60 ms to close each packet socket, so a script that stops a switch and starts the next at once
+//! would find them held. A start cannot see whether the holder is stopping. So it waits for any holder, and reports the
+//! usual error only after the timeout.
 
 use std::fmt::Display;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a start waits in all. A switch of 32 ports was gone after 2 s.
+/// Timeout of a start, for all resources together. A switch of 32 ports was gone after 2 s.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// How often it tries again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The time that a start has for everything that is held.
+/// The timeout of a start, shared by all resources.
 pub(crate) struct Patience {
-    /// From the first refusal on.
+    /// Set at the first refusal.
     until: Option<Instant>,
 }
 
@@ -25,7 +24,7 @@ impl Patience {
         Patience { until: None }
     }
 
-    /// Tries until what is wanted is no longer held, or the time is over; other errors are not waited for.
+    /// Retries until the resource is no longer held or the timeout has passed. Returns any other error at once.
     pub(crate) fn try_for<T, E: Display>(
         &mut self,
         is_held: impl Fn(&E) -> bool,

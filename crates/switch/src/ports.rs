@@ -1,4 +1,4 @@
-//! Opening the ports that the command line names.
+//! Opens the ports that the command line names.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,22 +17,20 @@ use crate::interfaces::{LinkStatus, Watched};
 use crate::options::{Options, PortOption, PortSource};
 use crate::patience::Patience;
 
-/// An open port with its number and how it was named.
 pub(crate) struct OpenPort {
     pub(crate) id: PortId,
     pub(crate) name: String,
-    /// What the ready line says of it.
+    /// The port as the ready line shows it.
     pub(crate) described: String,
     pub(crate) port: Box<dyn Port>,
-    /// How its interface is, if it has one that is watched.
+    /// The state of its interface, if that is watched.
     pub(crate) link: Option<Arc<LinkStatus>>,
-    /// Receive queues of its interface that it serves, with the ports of all workers; none where the
-    /// kernel deals out what comes by any.
+    /// Receive queues of its interface that it serves, together with the ports of other workers; `None` where the
+    /// kernel distributes frames of all queues.
     pub(crate) served_queues: Option<usize>,
 }
 
 impl OpenPort {
-    /// The same port, its frames looked at.
     fn observed(self, observers: &Observers) -> OpenPort {
         OpenPort {
             port: bmv2::observed(self.port, observers),
@@ -41,22 +39,22 @@ impl OpenPort {
     }
 }
 
-/// What is needed to open a port other than a capture, at the start or again.
+/// Everything needed to open a port that is no capture, at the start or again.
 #[derive(Clone)]
 pub(crate) struct Opening {
     option: PortOption,
     rx_ring: Option<usize>,
-    /// Where programs that go on without the switch have names.
+    /// Folder for programs that go on without the switch.
     kept: Option<PathBuf>,
     way_out: WayOut,
     n_workers: usize,
     observers: Observers,
-    /// That somebody sends by the switch's end of a cable was told.
+    /// The warning about frames that someone sends at the switch's own end of a cable was logged.
     is_outgoing_told: Arc<AtomicBool>,
 }
 
 impl Opening {
-    /// Opens it once a worker.
+    /// Opens the port once for each worker.
     pub(crate) fn open(&self) -> Result<Vec<OpenPort>, PortError> {
         let ports = self.open_unobserved()?.into_iter();
         Ok(ports.map(|port| port.observed(&self.observers)).collect())
@@ -70,7 +68,7 @@ impl Opening {
             PortSource::Interface(interface) => {
                 let mut config = AfPacketConfig {
                     way_out: self.way_out,
-                    // As BMv2's ports, which listen in both directions.
+                    // Like BMv2's ports, which receive in both directions.
                     takes_outgoing: self.way_out == WayOut::Discipline,
                     ..AfPacketConfig::default()
                 };
@@ -106,18 +104,18 @@ impl Opening {
                 1 => vec![UdpPort::open(*address)?],
                 _ => UdpPort::open_shared(*address, *n_workers)?,
             })),
-            // They are opened all together.
+            // Captures are opened all together.
             PortSource::Capture { .. } => Ok(Vec::new()),
         }
     }
 
-    /// Whether the kernel may have addresses on the port's interface, since the port takes frames to its destinations
-    /// alone.
+    /// Whether the interface may have IP addresses, since the port receives frames to its destinations only.
     pub(crate) fn leaves_addresses(&self) -> bool {
         matches!(&self.option.source, PortSource::Xdp { destinations, .. } if !destinations.is_empty())
     }
 
-    /// Once, whichever worker's socket it comes to first, and whatever number of times the interface comes again.
+    /// Warns of frames that someone on this host sends at the port's own interface: once, whichever worker's socket
+    /// receives one first, and however often the interface comes back.
     fn warn_of_outgoing(&self, shared: &mut [AfPacketPort]) {
         let port = self.option.id;
         for socket in shared {
@@ -150,7 +148,7 @@ impl Opening {
             .collect()
     }
 
-    /// To be watched, if it is on an interface.
+    /// The port to watch, if it is on an interface.
     fn watched(&self, opened: &[OpenPort]) -> Option<Watched> {
         let interface = self.option.source.interface()?.to_owned();
         let first = opened.first()?;
@@ -166,16 +164,14 @@ impl Opening {
     }
 }
 
-/// The ports of the command line.
 #[derive(Default)]
 pub(crate) struct OpenPorts {
-    /// Once a worker, so that the workers have the same ports in the same order.
+    /// One list for each worker; all have the same ports in the same order.
     pub(crate) workers: Vec<Vec<OpenPort>>,
-    /// Those on interfaces.
     pub(crate) watched: Vec<Watched>,
 }
 
-/// Scripts look for the line in BMv2's standard output, where it stands beside what the log has.
+/// Prints the line that BMv2 prints for each port: scripts look for it in standard output, also if the log has it.
 fn tell_adding(options: &Options, option: &PortOption, log: Option<&Log>) {
     let line = format!("Adding interface {} as port {}", option.source, option.id);
     if options.bmv2.is_some() {
@@ -186,7 +182,7 @@ fn tell_adding(options: &Options, option: &PortOption, log: Option<&Log>) {
     }
 }
 
-/// Opens all of them; the captures' time 0 is the earliest first frame, unless they replace interfaces.
+/// Opens all ports. The captures' time 0 is the earliest first frame, unless they replace interfaces.
 pub(crate) fn open(
     options: &Options,
     log: Option<&Log>,
@@ -215,7 +211,7 @@ pub(crate) fn open(
             option: option.clone(),
             rx_ring: options.queues.rx_ring,
             kept: options.keep_forwarding.clone(),
-            // As BMv2's ports, which wait for a slow interface.
+            // Like BMv2's ports, which wait for a slow interface.
             way_out: match options.bmv2 {
                 Some(_) => WayOut::Discipline,
                 None => WayOut::Driver,
@@ -236,7 +232,7 @@ pub(crate) fn open(
         }
     }
     start_captures(&mut captures, options.bmv2.as_ref(), epoch_ns);
-    // Where there are captures there is one worker.
+    // With captures there is only one worker.
     for (option, observers, capture) in captures {
         let port = open_port(option, Box::new(capture));
         workers[0].push(port.observed(&observers));
@@ -244,7 +240,6 @@ pub(crate) fn open(
     Ok(OpenPorts { workers, watched })
 }
 
-/// Says when the frames of captures arrive.
 fn start_captures(
     captures: &mut [(&PortOption, Observers, PcapPort)],
     bmv2: Option<&Bmv2>,
@@ -286,7 +281,7 @@ pub(crate) fn given(id: PortId, port: Box<dyn Port>) -> OpenPort {
 }
 
 fn open_port(option: &PortOption, port: Box<dyn Port>) -> OpenPort {
-    // The port's own name where it knows better: the UDP port that the kernel chose, for instance.
+    // The port's own name may be more exact: it has the UDP port that the kernel chose, for example.
     let (name, described) = match &option.source {
         PortSource::Interface(interface) => (interface.clone(), option.to_string()),
         PortSource::Xdp { interface, .. } => (format!("afxdp:{interface}"), option.to_string()),

@@ -1,5 +1,5 @@
-//! What the process may still do once its ports, files and addresses are open: what a lost interface or a new program
-//! takes, and no more.
+//! Reduces the process's privileges once its ports, files and addresses are open, to those that a lost interface or a
+//! new program needs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,7 +11,7 @@ use crate::engine::EngineOption;
 use crate::error::SwitchError;
 use crate::options::{GrpcOption, Options, PortSource};
 
-/// Gives up the rest. Threads that are started from now on have no more either; the log's has nothing.
+/// Gives up all other privileges, also for threads that are started later. The log's thread has none.
 pub(crate) fn give_up(options: &Options) -> Result<(), SwitchError> {
     privileges::keep(needed(options)).map_err(|source| SwitchError::System {
         operation: "give up privileges",
@@ -19,7 +19,7 @@ pub(crate) fn give_up(options: &Options) -> Result<(), SwitchError> {
     })
 }
 
-/// For the process' life.
+/// The capabilities needed for the rest of the process's life.
 fn needed(options: &Options) -> Capabilities {
     let sources = || options.ports.iter().map(|port| &port.source);
     let has_packet = sources().any(|source| matches!(source, PortSource::Interface(_)));
@@ -38,8 +38,8 @@ fn needed(options: &Options) -> Capabilities {
         .and_if(opens_files_of_others(options), Capabilities::DAC_OVERRIDE)
 }
 
-/// Whether a file that is opened again later belongs to another user: the state file after a failure, certificates that
-/// are renewed, the next file of a log; sockets are removed at the end.
+/// Whether a file that the switch uses again later belongs to another user: the state file after a failure, renewed
+/// certificates, the log's next file, sockets that are removed at the end.
 fn opens_files_of_others(options: &Options) -> bool {
     let access = &options.grpc_access;
     let tls = [&access.tls_cert, &access.tls_key, &access.tls_client_ca];
@@ -63,7 +63,7 @@ fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// What is not there is made, in its folder.
+/// False for a missing file, which will be made in its folder.
 fn is_of_another(path: &Path) -> bool {
     let own = privileges::user();
     fs::metadata(path).is_ok_and(|file| file.uid() != own)

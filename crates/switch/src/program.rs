@@ -1,4 +1,4 @@
-//! From the command line's PROGRAM to what the switch runs: BMv2 JSON, with its P4Info.
+//! Loads the PROGRAM of the command line: BMv2 JSON with its P4Info.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,33 +16,31 @@ use crate::options::{Options, UsageError};
 use crate::parts::Parts;
 use crate::say_lines;
 
-/// Bytes of a program, a P4Info or entries: a program's JSON with 100,000 entries has 60 million.
+/// Maximum bytes of a program, a P4Info or entries: a program's JSON with 100,000 entries has 60 million.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// A program that has been read, or compiled.
 pub(crate) struct LoadedProgram {
-    /// Where it came from, for messages.
+    /// The file, for messages.
     pub(crate) path: PathBuf,
     /// BMv2 JSON.
     pub(crate) json: String,
-    /// What a controller may do with it. `None`: a .json program was given without.
+    /// `None` for a .json program that was given without one.
     pub(crate) p4info: Option<P4Info>,
 }
 
-/// What forwards when the switch is ready, and where it came from.
+/// The program that forwards when the switch is ready, and its origin.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum InForce {
     Nothing,
     CommandLine(PathBuf),
     StateFile {
-        /// The source's path, if the program has it.
+        /// The path of the P4 source, if the JSON has it.
         source: Option<String>,
         file: PathBuf,
     },
 }
 
 impl InForce {
-    /// A program that came from a state file.
     pub(crate) fn restored(json: &[u8], file: PathBuf) -> InForce {
         let json: Option<Value> = serde_json::from_slice(json).ok();
         let source = json.and_then(|json| Some(json.get("program")?.as_str()?.to_owned()));
@@ -56,7 +54,7 @@ impl fmt::Display for InForce {
             InForce::Nothing => f.write_str("none yet"),
             InForce::CommandLine(path) => write!(f, "{}", path.display()),
             InForce::StateFile { source, file } => {
-                // Not every compiler writes it.
+                // Not every compiler writes the path.
                 let source = source.as_deref().unwrap_or("that");
                 write!(f, "{source} of state file {}", file.display())
             }
@@ -66,7 +64,7 @@ impl fmt::Display for InForce {
 
 /// Updates to apply at the start.
 pub(crate) struct Entries {
-    /// Where they came from, for messages.
+    /// The file, for messages.
     pub(crate) path: PathBuf,
     pub(crate) request: WriteRequest,
 }
@@ -92,7 +90,7 @@ pub(crate) fn load(
     }
 }
 
-/// A folder that is misspelt would have nothing, and `#include` would find another file or none.
+/// Refuses a misspelt folder, with which `#include` would find another file or none.
 fn expect_folders(include: &[PathBuf]) -> Result<(), SwitchError> {
     match include.iter().find(|folder| !folder.is_dir()) {
         Some(folder) => Err(SwitchError::Usage(UsageError(format!(
@@ -103,7 +101,7 @@ fn expect_folders(include: &[PathBuf]) -> Result<(), SwitchError> {
     }
 }
 
-/// Compiles, and says what the compiler warns of.
+/// Compiles a program, and prints the compiler's warnings.
 fn compile(
     path: &Path,
     options: &Options,
@@ -179,7 +177,6 @@ pub(crate) fn read_p4info(path: &Path) -> Result<P4Info, SwitchError> {
     }
 }
 
-/// Reads a file of table entries.
 pub(crate) fn read_entries(path: &Path) -> Result<Entries, SwitchError> {
     let text = read_text("read the entries", path)?;
     match text_format::parse_write_request(&text) {
@@ -206,8 +203,8 @@ fn read_text(operation: &'static str, path: &Path) -> Result<String, SwitchError
         })
 }
 
-/// Text has no control characters but white space; a binary message of any length has some, as
-/// its tags and lengths are small numbers.
+/// Returns text, which has no control characters but white space. A binary message has some, since its tags and lengths
+/// are small numbers.
 fn as_text(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');

@@ -30,44 +30,43 @@ use crate::say;
 use crate::state::StateAtStart;
 use crate::workers::Workers;
 
-/// How long calls that are being answered may take when the switch stops.
+/// Time for calls in progress to be answered when the switch stops.
 const STOP_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Threads for gRPC. Work on the switch is done by the loop; these encode and decode.
+/// Threads for gRPC. They only encode and decode; the event loop does the work on the switch.
 const N_THREADS: usize = 2;
 
-/// Permissions of a Unix socket, unless others are given: its owner's.
+/// Default permissions of a Unix socket: its owner's only.
 const SOCKET_MODE: u32 = 0o600;
 
-/// Failed entries that are listed one by one.
+/// Failed entries that are listed one by one; the others are counted.
 const ENTRY_ERRORS_SHOWN: usize = 10;
 
-/// Bound, and not served yet.
+/// A bound listener that is not served yet.
 enum Bound {
     Tcp(TcpListener),
     Unix(UnixListener, SocketFile),
 }
 
-/// Runs beside the loop until [`Services::stop`].
+/// The control threads, which run beside the event loop until [`Services::stop`].
 pub(crate) struct Services {
     runtime: Runtime,
     handle: LoopHandle,
     server: Server,
-    /// Bound, and not served yet.
     listener: Option<Bound>,
     grpc_address: Option<Address>,
     metrics_listener: Option<Bound>,
     metrics_address: Option<Address>,
     thrift_listener: Option<Bound>,
     thrift_address: Option<Address>,
-    /// Where notifications are published, until they are.
+    /// Set until notifications are published.
     notifications: Option<NotificationSocket>,
-    /// Removed at the end.
+    /// Removed when the services end.
     socket_files: Vec<SocketFile>,
     serving: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
-/// Everything that is served, bound by a thread that may do it.
+/// Everything that is served, bound while the thread still has the privileges for it.
 pub(crate) struct Listeners {
     tls: Option<tls::Server>,
     p4runtime: Option<(Bound, Address)>,
@@ -77,7 +76,6 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Reads the certificates and binds the addresses.
     pub(crate) fn bind(
         options: &Options,
         patience: &mut Patience,
@@ -101,7 +99,6 @@ impl Listeners {
 }
 
 impl Services {
-    /// Starts the threads and begins to listen for signals.
     pub(crate) fn start(
         handle: LoopHandle,
         options: &Options,
@@ -131,7 +128,7 @@ impl Services {
                 SignalKind::terminate(),
                 SignalKind::quit(),
             ];
-            // Whoever was started by nohup outlives its terminal.
+            // A process started by nohup outlives its terminal.
             if !is_hangup_ignored() {
                 stops.push(SignalKind::hangup());
             }
@@ -173,23 +170,20 @@ impl Services {
         })
     }
 
-    /// Where P4Runtime is served.
     pub(crate) fn grpc_address(&self) -> Option<&Address> {
         self.grpc_address.as_ref()
     }
 
-    /// Where metrics are served.
     pub(crate) fn metrics_address(&self) -> Option<&Address> {
         self.metrics_address.as_ref()
     }
 
-    /// Where Thrift is served.
     pub(crate) fn thrift_address(&self) -> Option<&Address> {
         self.thrift_address.as_ref()
     }
 
-    /// Gives the switch the program and the entries of the command line, the way a controller
-    /// would, unless its state file has others; what forwards then. None if it was stopped meanwhile.
+    /// Gives the switch the program and the entries of the command line, the way a controller would, unless its state
+    /// file has a pipeline. Returns what forwards then; `None` if the switch was stopped meanwhile.
     pub(crate) fn configure(
         &self,
         workers: &mut Workers,
@@ -204,7 +198,7 @@ impl Services {
         let (server, handle) = (self.server.clone(), self.handle.clone());
         self.runtime.spawn(async move {
             let result = set_up_or_restore(&server, program, entries, state).await;
-            // With nobody there to be told, the switch has been stopped.
+            // The receiver is gone if the switch has been stopped.
             let _ = done.send(result);
             handle.wake();
         });
@@ -217,7 +211,7 @@ impl Services {
         Ok(is_up.then_some(in_force))
     }
 
-    /// Answers P4Runtime calls, and whoever asks for metrics, and tells the log of drops, from now on.
+    /// Serves P4Runtime, Thrift and metrics, and logs drops, from now on.
     pub(crate) fn serve(&mut self, options: &Options) -> Result<(), SwitchError> {
         let log_drops = options.log.log_drops;
         if log_drops > 0 {
@@ -254,11 +248,11 @@ impl Services {
         let gnmi = Gnmi::new(Arc::clone(server.device()));
         let service = gnmi.service();
         let shut_down = async move {
-            // A sender that is gone means the same.
+            // A sender that is gone means shutdown too.
             let _ = is_shut_down.await;
             gnmi.end();
         };
-        // Before the switch is ready, so that no packet-in comes before somebody counts it.
+        // Before the switch is ready, so that every packet-in is counted.
         let serving = server.serve_beside(service, listener, shut_down);
         let served = self.runtime.spawn(async move {
             if let Err(error) = serving.await {
@@ -293,7 +287,7 @@ impl Services {
         let (handle, server) = (self.handle.clone(), self.server.clone());
         let served = Served::new(handle, server, selection, recent, engine);
         let router = metrics::router(served);
-        // Ends with the runtime: an answer that is cut off is asked for again.
+        // Ends with the runtime: Prometheus repeats a request that is cut off.
         self.runtime.spawn(async move {
             let connections = metrics::BoundedListener::new(listener);
             if let Err(error) = axum::serve(connections, router).await {
@@ -336,13 +330,13 @@ impl Services {
             }
             self.runtime.spawn(server.publish(socket));
         }
-        // Ends with the runtime: a client that is cut off asks again.
+        // Ends with the runtime: a client repeats a request that is cut off.
         self.runtime
             .spawn(server.serve(listener, std::future::pending()));
         Ok(())
     }
 
-    /// A listener for the runtime; the file that it may have is kept for the end.
+    /// Makes a listener for the runtime, and keeps a socket's file for its removal at the end.
     fn listener_of(
         &mut self,
         service: Service,
@@ -361,12 +355,12 @@ impl Services {
         listener.map_err(|source| service.refused(address, source, options))
     }
 
-    /// Ends the threads. The loop must be gone, so that nobody waits for it.
+    /// Ends the threads. The event loop must have ended, so that no call waits for it.
     pub(crate) fn stop(self) {
         if let Some((shutdown, served)) = self.serving {
-            // The other end is gone if serving has failed.
+            // The receiver is gone if serving has failed.
             let _ = shutdown.send(());
-            // Whoever has not finished by then is cut off.
+            // Calls that have not finished by then are cut off.
             let _ = self
                 .runtime
                 .block_on(async { tokio::time::timeout(STOP_TIMEOUT, served).await });
@@ -375,7 +369,7 @@ impl Services {
     }
 }
 
-/// What the state file has; or, where it has no pipeline, what the command line says.
+/// Restores the state file; if it has no pipeline, sets the program and entries of the command line.
 async fn set_up_or_restore(
     server: &Server,
     program: Option<LoadedProgram>,
@@ -395,7 +389,7 @@ async fn set_up_or_restore(
         return Ok(InForce::CommandLine(path));
     };
     let Some(committed) = server.device().committed() else {
-        // Somebody stopped the switch meanwhile.
+        // The switch was stopped meanwhile.
         return Ok(InForce::Nothing);
     };
     let json = Arc::clone(committed.config());
@@ -412,7 +406,6 @@ async fn set_up_or_restore(
     Ok(in_force)
 }
 
-/// Program, then entries.
 async fn set_up(
     server: &Server,
     program: LoadedProgram,
@@ -424,7 +417,7 @@ async fn set_up(
     };
     match server.set_pipeline(p4info, json.into_bytes()).await {
         Ok(()) => {}
-        // The loop was stopped; it says so itself.
+        // The event loop was stopped and reports that itself.
         Err(SetPipelineError::Stopped) => return Ok(()),
         Err(SetPipelineError::Invalid(error)) => {
             let message = error.to_string();
@@ -444,7 +437,7 @@ async fn set_up(
     })
 }
 
-/// A program that no P4Runtime controller knows of.
+/// Sets a program without P4Info, which P4Runtime controllers cannot use.
 async fn set_alone(device: &Arc<Device>, path: PathBuf, json: &str) -> Result<(), SwitchError> {
     let checked = Program::from_json_str_with(json, &device.payload_signatures())
         .map_err(|error| error.to_string())
@@ -454,7 +447,7 @@ async fn set_alone(device: &Arc<Device>, path: PathBuf, json: &str) -> Result<()
         Ok(checked) => checked,
         Err(message) => return Err(SwitchError::Program { path, message }),
     };
-    // The loop was stopped; it says so itself.
+    // The event loop was stopped and reports that itself.
     if device.set_pipeline(checked).await.is_ok() {
         tracing::info!(
             event = "pipeline_set",
@@ -466,7 +459,7 @@ async fn set_alone(device: &Arc<Device>, path: PathBuf, json: &str) -> Result<()
     Ok(())
 }
 
-/// What failed, and a line for each update, by its number in the file, from 1.
+/// Returns a message, and a line for each failed update with its number in the file, from 1.
 fn entry_errors(request: &WriteRequest, error: &WriteError) -> (String, String) {
     let WriteError::Updates(results) = error else {
         return (error.to_string(), String::new());
@@ -489,7 +482,6 @@ fn entry_errors(request: &WriteRequest, error: &WriteError) -> (String, String) 
     (message, lines.join("\n"))
 }
 
-/// What listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Service {
     P4Runtime,
@@ -506,7 +498,7 @@ impl Service {
         }
     }
 
-    /// The option of its address, under the name by which the switch was started.
+    /// The option for its address, which depends on the name under which the switch was started.
     fn option(self, options: &Options) -> &'static str {
         match (self, &options.bmv2) {
             (Service::P4Runtime, None) => "--grpc",
@@ -525,7 +517,7 @@ impl Service {
     }
 
     fn refused(self, address: &Address, source: io::Error, options: &Options) -> SwitchError {
-        // BMv2's option wants a number from 1 on.
+        // BMv2's option takes numbers from 1 on.
         let takes_zero = self != Service::Thrift || options.bmv2.is_none();
         let hint = match source.kind() {
             io::ErrorKind::AddrInUse if matches!(address, Address::Unix(_)) => {
@@ -557,8 +549,7 @@ impl Service {
     }
 }
 
-/// Where notifications are to be published. Nobody may have wanted them, so only an address that the command line names
-/// must be free.
+/// Binds the address for notifications. For BMv2's default, which perhaps nobody uses, a failure is only a warning.
 fn notification_socket(
     options: &Options,
     patience: &mut Patience,
@@ -608,30 +599,30 @@ fn bind_file(path: &Path, mode: u32) -> io::Result<(Bound, Address)> {
     Ok((Bound::Unix(listener, file), Address::Unix(path.to_owned())))
 }
 
-/// What is said of an address that others than this machine reach.
+/// The warning for an address that other machines can reach.
 fn beyond_loopback(service: &str, address: &Address, instead: &str) -> Option<String> {
     address.is_beyond_this_machine().then(|| format!(
         "{service} is served on {address} without password or encryption: whoever reaches it rules the switch; {instead} and a tunnel (ssh -L) keep others out"
     ))
 }
 
-/// What is said of an address where TLS keeps others from reading and nobody from calling.
+/// The warning for an address that other machines can reach, where TLS encrypts but lets everybody call.
 fn without_client_certificates(address: &Address) -> Option<String> {
     address.is_beyond_this_machine().then(|| format!(
         "P4Runtime is served on {address} to whoever reaches it, over TLS: --tls-client-ca lets only those in who have a certificate"
     ))
 }
 
-/// Whether this process was started with SIGHUP ignored, as the kernel's mask in `/proc` says (proc(5)).
+/// Whether this process was started with SIGHUP ignored, according to the kernel's mask in `/proc` (proc(5)).
 fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Without /proc it is not known, and a hangup ends the switch in order.
+    // Without /proc the mask is unknown, and SIGHUP stops the switch in order.
     mask.is_some_and(|mask| mask & 1 != 0)
 }
 
-/// A signal that means nothing to the switch, and would end it without its totals.
+/// Logs a signal that has no meaning here; by default it would end the switch without its totals.
 async fn note_signal(mut signal: Signal, name: &'static str) {
     while signal.recv().await.is_some() {
         tracing::info!(
@@ -642,7 +633,7 @@ async fn note_signal(mut signal: Signal, name: &'static str) {
     }
 }
 
-/// The first signal stops the switch; one that comes while it does not stop ends the process.
+/// The first signal stops the switch; a second one ends the process at once, should the switch not stop.
 async fn stop_at_signal(mut stop: Signal, handle: LoopHandle) {
     stop.recv().await;
     handle.stop();

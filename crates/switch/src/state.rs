@@ -1,4 +1,4 @@
-//! `--state`: what a state file has is set again before anybody is served; then it is kept up.
+//! `--state`: restores a state file before anybody is served, and keeps it current from then on.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,9 @@ use crate::error::SwitchError;
 use crate::patience::Patience;
 use crate::ports::since_1970_ns;
 
-/// How often the switch looks whether its state file is still there.
+/// Interval of the checks that the state file is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A state file, and what it had when it was opened.
 pub(crate) struct StateAtStart {
     path: PathBuf,
     file: StateFile,
@@ -41,7 +40,8 @@ impl StateAtStart {
         }
     }
 
-    /// Where the pipeline has come from, if there was one; everything that is written from now on is kept.
+    /// Restores the file's contents and stores everything written from now on. Returns the file's path if it had a
+    /// pipeline.
     pub(crate) async fn restore(self, server: &Server) -> Result<Option<PathBuf>, SwitchError> {
         let Self {
             path,
@@ -52,7 +52,7 @@ impl StateAtStart {
             tell_open_to(&path, was_open_to);
         }
         if contents.is_rolled_back {
-            // The ordinary end of a switch that was killed within a call; a disk that lost bytes looks the same.
+            // Usual for a switch that was killed within a call; a disk that lost bytes looks the same.
             tracing::info!(
                 event = "state_rolled_back",
                 path = %path.display(),
@@ -67,7 +67,7 @@ impl StateAtStart {
             .map_or(0, |it| it.operations.len());
         match restore(server, contents).await {
             Ok(()) => {}
-            // The loop was stopped; it says so itself.
+            // The event loop was stopped and reports that itself.
             Err(RestoreError::Refused(Error::Stopped)) => return Ok(Some(path)),
             Err(error) => {
                 let message = format!("what it has cannot be set again: {error}");
@@ -95,7 +95,7 @@ impl StateAtStart {
     }
 }
 
-/// A state file has all that controllers have written, keys too.
+/// Warns of a state file that others could read: it has everything that controllers have written, keys too.
 fn tell_open_to(path: &Path, was: &OpenTo) {
     let (shown, mode) = (path.display(), was.mode);
     match &was.still {
@@ -114,7 +114,7 @@ fn tell_open_to(path: &Path, was: &OpenTo) {
     }
 }
 
-/// A state file whose failures the log has too: once, and once when it is written again.
+/// A state file that logs when writing fails, and when it works again, once each.
 struct KeptFile {
     file: StateFile,
     path: PathBuf,
@@ -143,13 +143,13 @@ impl KeptFile {
     }
 }
 
-/// Looks at the file from time to time: whoever removes it, or fills the disk, is to read of it in the log before the next
-/// call fails. What could not be stored is stored as soon as it can be.
+/// Checks the file regularly, so that a removed file or a full disk is logged before the next call fails. Stores what
+/// could not be stored as soon as that is possible.
 async fn watch(kept: Weak<KeptFile>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let Some(kept) = kept.upgrade() else { return };
-        // The log has what it comes to.
+        // `catch_up` logs its result.
         let _ = tokio::task::spawn_blocking(move || kept.catch_up()).await;
     }
 }

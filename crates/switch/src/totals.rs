@@ -1,4 +1,4 @@
-//! What is printed at the end: everything the switch and its ports have counted.
+//! The totals at the end: everything that the switch and its ports have counted.
 
 use std::fmt;
 
@@ -6,7 +6,6 @@ use dataplane::{GeneratorStatus, Nanos, PortCounters, PortId, Switch};
 use packet_io::PortStatistics;
 use serde_json::{Map, Value, json};
 
-/// Everything counted, at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     time_ns: Nanos,
@@ -18,7 +17,6 @@ pub(crate) struct Totals {
     generators: Vec<GeneratorStatus>,
 }
 
-/// One port.
 #[derive(Debug, Clone)]
 pub(crate) struct PortTotals {
     pub(crate) id: PortId,
@@ -26,7 +24,7 @@ pub(crate) struct PortTotals {
     pub(crate) statistics: PortStatistics,
     /// How often its interface went down.
     pub(crate) link_down_events: u64,
-    /// How often it was removed.
+    /// How often its interface was removed.
     pub(crate) lost_events: u64,
 }
 
@@ -38,17 +36,15 @@ struct TableTotals {
     entries: usize,
 }
 
-/// How much of the totals a person wants to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// Ports, and the drop reasons that occurred.
+    /// The ports, and the drop reasons that occurred.
     Short,
     /// Every counter.
     Full,
 }
 
 impl Totals {
-    /// Adds what another worker has counted.
     pub(crate) fn add(&mut self, other: Totals) {
         if self.packets.is_empty() {
             *self = other;
@@ -125,7 +121,7 @@ impl Totals {
         }
     }
 
-    /// One line of JSON, without its end.
+    /// One line of JSON, without its line end.
     pub(crate) fn to_json(&self) -> String {
         let object = |counts: &[(&'static str, u64)]| -> Value {
             let members = counts
@@ -153,7 +149,6 @@ impl Totals {
         .to_string()
     }
 
-    /// For people; several lines.
     pub(crate) fn to_text(&self, detail: Detail) -> String {
         Text {
             totals: self,

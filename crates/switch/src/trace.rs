@@ -1,4 +1,4 @@
-//! Where the trace of packets goes.
+//! The destination of the packet trace.
 
 use std::io::{self, BufWriter, LineWriter, Write};
 use std::path::PathBuf;
@@ -12,10 +12,8 @@ use crate::options::Options;
 use crate::owners_file;
 use crate::say;
 
-/// Where the events go, and how the trace ended.
 type Trace = (Box<dyn TraceSink>, TraceEnd);
 
-/// What `--trace` and `--trace-to` ask for.
 pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {
     let out: Box<dyn Write + Send> = match &options.trace_to {
         _ if options.trace => Box::new(io::stdout()),
@@ -28,7 +26,7 @@ pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {
         ),
         None => return Ok(None),
     };
-    // Whoever watches a live switch wants each line when it happens; a replay is over soon.
+    // A live trace shows each line when it happens; a replay is over soon.
     let out: Box<dyn Write + Send> = match options.after_replay() == AfterReplay::End {
         true => Box::new(BufWriter::new(out)),
         false => Box::new(LineWriter::new(out)),
@@ -46,17 +44,16 @@ pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {
     Ok(Some((Box::new(trace), end)))
 }
 
-/// Whether the trace is whole, to be asked when it was dropped.
+/// The result of a trace, to be read after the trace was dropped.
 pub(crate) struct TraceEnd {
-    /// None is standard output.
+    /// `None`: standard output.
     path: Option<PathBuf>,
     error: Arc<Mutex<Option<io::Error>>>,
 }
 
 impl TraceEnd {
     /// # Errors
-    /// Something of the trace could not be written. A reader of standard output that left has all it
-    /// wanted.
+    /// Part of the trace could not be written. A closed standard output is no error, since its reader had enough.
     pub(crate) fn result(self) -> Result<(), SwitchError> {
         let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         match (error.take(), self.path) {
@@ -75,17 +72,17 @@ impl TraceEnd {
     }
 }
 
-/// Writes events as text. What is buffered is written when it is dropped.
+/// Writes events as text; flushes when it is dropped.
 struct TextTrace {
     renderer: TraceRenderer,
     out: Box<dyn Write + Send>,
     is_broken: bool,
-    /// For [`TraceEnd`].
+    /// Shared with [`TraceEnd`].
     error: Arc<Mutex<Option<io::Error>>>,
 }
 
 impl TextTrace {
-    /// Packets go on without their trace; it is said once, and the exit code says it again.
+    /// Ends the trace at its first error, with a warning; the exit code reports it too. Packets go on.
     fn note(&mut self, result: io::Result<()>) {
         if let Err(error) = result
             && !self.is_broken

@@ -1,10 +1,8 @@
-//! Workers: event loops side by side, each with a switch and ports of its own and a part of the
-//! traffic.
+//! Workers: event loops side by side, each with a switch and ports of its own and a part of the traffic.
 //!
-//! Nothing is shared on a packet's way: which worker it comes to is decided before it is received
-//! (by queue or by flow), and it stays there with all its copies. All hold the same entries, groups
-//! and sessions, since every control call comes to each (`control`). The first runs on the
-//! thread that made them.
+//! Workers share nothing on a packet's path: the worker is chosen before the packet is received (by queue or by flow),
+//! and processes the packet with all its copies. All have the same entries, groups and sessions, since every control
+//! call reaches each (`control`). The first worker runs on the thread that made them.
 
 use std::panic;
 use std::sync::Arc;
@@ -23,12 +21,12 @@ pub(crate) struct Workers {
     first: EventLoop,
     others: Vec<JoinHandle<Ended>>,
     handle: LoopHandle,
-    /// Frames may come; before, the loops serve submitted work only.
+    /// Set when frames may come; until then the loops run submitted work only.
     has_begun: Arc<AtomicBool>,
 }
 
 impl Workers {
-    /// Starts the threads. `loops` is not empty, and `handle` leads to them, in this order.
+    /// Starts the threads of `others`. `handle` reaches `first` and `others`, in this order.
     pub(crate) fn start(
         first: EventLoop,
         others: Vec<EventLoop>,
@@ -59,15 +57,14 @@ impl Workers {
         &mut self.first
     }
 
-    /// Forwards until stopped, or until one of them cannot go on.
+    /// Forwards until stopped, or until a worker fails.
     pub(crate) fn run(&mut self, after: AfterReplay) -> Result<(), LoopError> {
         self.has_begun.store(true, Ordering::Release);
         self.handle.wake();
         self.first.run(after)
     }
 
-    /// Ends the threads; the loops, the first one first, and what kept one of the others from going
-    /// on.
+    /// Ends the threads. Returns the loops, the first one first, and the first error of the others.
     pub(crate) fn join(self) -> (Vec<EventLoop>, Result<(), LoopError>) {
         self.handle.stop();
         let (mut loops, mut result) = (vec![self.first], Ok(()));
@@ -84,19 +81,19 @@ impl Workers {
     }
 }
 
-/// Closes the ports, and gives what all have counted together.
+/// Closes the ports, and returns the summed totals.
 pub(crate) fn finish(loops: &mut [EventLoop]) -> (Totals, Result<(), LoopError>) {
     let (mut totals, mut result) = (Totals::default(), Ok(()));
     for event_loop in loops {
         result = result.and(event_loop.close());
-        // What is buffered of a trace stands before the totals.
+        // Writes the buffered trace before the totals.
         event_loop.switch_mut().set_trace(None);
         totals.add(event_loop.totals());
     }
     (totals, result)
 }
 
-/// Ends all workers where one panics: its part of the traffic would be lost without a word.
+/// Stops all workers when one panics: its part of the traffic would be lost silently.
 struct StopsAll<'a>(&'a LoopHandle);
 
 impl Drop for StopsAll<'_> {

@@ -1,4 +1,4 @@
-//! What a call comes to.
+//! The outcome of a call.
 
 use bmv2_thrift::ArgsError;
 use bmv2_thrift::exception::{Code, Exception};
@@ -8,25 +8,24 @@ use bmv2_thrift::wire::write::Writer;
 use bmv2_thrift::wire::{Failure, FailureKind, Type};
 use dataplane::{ControlError, ControlErrorKind};
 
-/// What a call comes to that is not carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Its service declares it.
+    /// An exception that the service declares.
     Declared(Exception),
-    /// Its service does not.
+    /// A failure that the service does not declare.
     Failed(Failure),
 }
 
 pub(crate) type Answered = Result<Answer, Refusal>;
 
 impl Refusal {
-    /// The arguments are not those of the call.
+    /// The arguments do not fit the call.
     pub(crate) fn protocol(message: String) -> Self {
         let kind = FailureKind::Protocol;
         Self::Failed(Failure { kind, message })
     }
 
-    /// The call cannot be carried out, and its service has no code for that.
+    /// The call cannot be carried out, and its service has no code for the reason.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         let (kind, message) = (FailureKind::Internal, message.into());
         Self::Failed(Failure { kind, message })
@@ -45,58 +44,55 @@ impl From<ArgsError> for Refusal {
     }
 }
 
-/// What is no mistake of the caller's in an entity.
+/// Errors that are not the caller's fault.
 impl From<control::Error> for Refusal {
     fn from(error: control::Error) -> Self {
         Self::internal(error.to_string())
     }
 }
 
-/// A code for what the data plane refused, with its words.
+/// Converts the data plane's errors to an exception. `code` chooses the exception's code.
 pub(crate) fn declared<C: Code>(
     code: impl FnOnce(ControlErrorKind) -> C,
 ) -> impl FnOnce(ControlError) -> Refusal {
     move |error| Exception::new(code(error.kind), error.message).into()
 }
 
-/// What a call gives back.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Void,
     I32(i32),
     I64(i64),
     Bytes(Vec<u8>),
-    /// A structure or container that is written already.
+    /// A structure or container, already encoded.
     Encoded(Type, Vec<u8>),
 }
 
 impl Answer {
-    /// A structure or container.
     pub(crate) fn encoded(of: Type, write: impl FnOnce(&mut Writer)) -> Self {
         let mut writer = Writer::default();
         write(&mut writer);
         Self::Encoded(of, writer.into_bytes())
     }
 
-    /// A structure.
     pub(crate) fn structure(value: &impl Structure) -> Self {
         Self::encoded(Type::Struct, |writer| value.write(writer))
     }
 
-    /// A list of few structures.
+    /// Encodes a list of few structures.
     pub(crate) fn structures(values: &[impl Structure]) -> Self {
         let mut writer = Writer::default();
         values.iter().for_each(|value| value.write(&mut writer));
         Self::list(Type::Struct, values.len(), &writer)
     }
 
-    /// A list whose values are written behind each other already.
+    /// A list from its values, which are already encoded one after the other.
     pub(crate) fn list(of: Type, n_values: usize, values: &Writer) -> Self {
         let write = |writer: &mut Writer| writer.list(of, n_values).encoded(values.written());
         Self::encoded(Type::List, write)
     }
 
-    /// The field that it is in the answer's structure.
+    /// Writes the value as field 0 of the answer.
     pub(crate) fn write(&self, writer: &mut Writer) {
         match self {
             Self::Void => {}
@@ -108,7 +104,6 @@ impl Answer {
     }
 }
 
-/// Refuses to write on where an answer has become too long.
 pub(crate) fn expect_room(writer: &Writer) -> Result<(), Refusal> {
     if writer.n_bytes() <= ANSWER_BYTES_MAX {
         return Ok(());

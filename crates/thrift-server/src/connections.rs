@@ -1,5 +1,5 @@
-//! Bounds the number of connections. If there are too many, the connection that has been silent for longest between
-//! calls is closed. If all have a call in progress, the new one is closed.
+//! Limits the number of connections. If there are too many, the connection that has been idle for longest is closed.
+//! If all have a call in progress, the new one is closed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use crate::limits::{CONNECTIONS_MAX, KEEPALIVE_S};
 
-/// The connections that are open.
 #[derive(Clone, Default)]
 pub(crate) struct Connections(Arc<Mutex<Open>>);
 
@@ -24,12 +23,12 @@ struct Open {
 }
 
 struct One {
-    /// None while a call is under way.
+    /// `None` while a call is in progress.
     silent_since: Option<Instant>,
     cut: Option<oneshot::Sender<()>>,
 }
 
-/// A connection's place among them, until it is dropped.
+/// A connection's entry, which is removed when this is dropped.
 pub(crate) struct Place {
     connections: Connections,
     number: u64,
@@ -40,8 +39,8 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection, and a receiver that fires when the connection must make room for another one. None
-    /// if all connections are busy.
+    /// Admits a connection. The receiver fires when the connection must make room for another one. `None` if all
+    /// connections are busy.
     pub(crate) fn admit(&self) -> Option<(Place, oneshot::Receiver<()>)> {
         let mut open = self.open();
         if open.by_number.len() >= CONNECTIONS_MAX && !open.cut_one() {
@@ -67,7 +66,7 @@ impl Connections {
 }
 
 impl Open {
-    /// Whether there was one to cut. It has no place from now on.
+    /// Closes an idle connection and removes its entry. False if there is none.
     fn cut_one(&mut self) -> bool {
         let silent = self.by_number.iter();
         let silent = silent.filter_map(|(number, one)| Some((one.silent_since?, *number)));
@@ -75,13 +74,13 @@ impl Open {
             return false;
         };
         let cut = self.by_number.remove(&number).and_then(|one| one.cut);
-        // It may have ended by itself just now.
+        // The connection may have ended on its own just now.
         cut.is_some_and(|cut| cut.send(()).is_ok()) || self.by_number.len() < CONNECTIONS_MAX
     }
 }
 
 impl Place {
-    /// A call begins to come, or is answered.
+    /// Marks the connection as busy when a call begins to arrive, and as idle after the answer.
     pub(crate) fn set_busy(&self, is_busy: bool) {
         if let Some(one) = self.connections.open().by_number.get_mut(&self.number) {
             one.silent_since = (!is_busy).then(Instant::now);
@@ -95,21 +94,21 @@ impl Drop for Place {
     }
 }
 
-/// Answers are short and waited for; a machine that has gone is found out.
+/// Disables Nagle's algorithm, since clients wait for short answers. Enables keepalive on TCP.
 pub(crate) fn prepare(stream: &Stream) {
     stream.set_nodelay();
-    // Of a Unix socket the kernel tells at once.
+    // On a Unix socket the kernel reports a dead peer at once.
     let Stream::Tcp(stream) = stream else { return };
     keep_alive(stream);
 }
 
-/// A machine that has gone is found out.
+/// Detects machines that have gone.
 pub(crate) fn keep_alive(stream: &TcpStream) {
     let silence = Duration::from_secs(KEEPALIVE_S);
     let keepalive = TcpKeepalive::new()
         .with_time(silence)
         .with_interval(silence);
-    // Without it the connection works as well.
+    // The connection also works without keepalive.
     let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 

@@ -1,4 +1,4 @@
-//! Keys of table entries between BMv2's parameters and the control plane's match fields.
+//! Converts keys of table entries between BMv2's parameters and the control plane's match fields.
 
 use dataplane::{KeyField, MatchField, MatchKind, TableInfo};
 
@@ -12,7 +12,7 @@ fn bad(message: String) -> Refusal {
     Exception::new(TableCode::BadMatchKey, message).into()
 }
 
-/// A key of a call, one match a field; bits beyond a width, a prefix or a mask are left aside, as in BMv2.
+/// Converts a call's key, one match per field. Like BMv2, ignores bits beyond a width, a prefix or a mask.
 pub(crate) fn key(info: &TableInfo, params: &[Args<'_>]) -> Result<Vec<MatchField>, Refusal> {
     if params.len() != info.key.len() {
         let (n_fields, found) = (info.key.len(), params.len());
@@ -27,7 +27,8 @@ pub(crate) fn key(info: &TableInfo, params: &[Args<'_>]) -> Result<Vec<MatchFiel
         .collect()
 }
 
-/// As P4Runtime and the data plane have keys: notes and stores know an entry by its bytes, whoever writes it.
+/// The canonical form of P4Runtime and the data plane: records and stores identify an entry by these bytes, whichever
+/// protocol writes it.
 fn shortest(field: MatchField) -> MatchField {
     match field {
         MatchField::Exact(value) => MatchField::Exact(canonical(value)),
@@ -85,7 +86,7 @@ fn match_field(field: &KeyField, param: Args<'_>) -> Result<MatchField, Refusal>
     })
 }
 
-/// BMv2 has the bytes of a field's width, no more and no fewer.
+/// BMv2 requires exactly as many bytes as the field has.
 fn number(field: &KeyField, bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     let (expected, found) = (n_bytes(field.width_bits), bytes.len());
     if found != expected {
@@ -121,7 +122,7 @@ fn optional(field: &KeyField, value: Vec<u8>, mask: &[u8]) -> Result<MatchField,
     )))
 }
 
-/// A priority of BMv2's, where the lowest wins, as the control plane's, where the highest does.
+/// Converts BMv2's priority, of which the lowest wins, to the control plane's, of which the highest wins.
 pub(crate) fn priority(info: &TableInfo, found: i32) -> Result<i32, Refusal> {
     if !info.has_priority() {
         return Ok(0);
@@ -135,7 +136,7 @@ pub(crate) fn priority(info: &TableInfo, found: i32) -> Result<i32, Refusal> {
     )))
 }
 
-/// The reverse; -1 where the table has none.
+/// The inverse of `priority`. -1 if the table has no priorities.
 pub(crate) fn bmv2_priority(info: &TableInfo, priority: i32) -> i32 {
     match info.has_priority() {
         true => i32::MAX - priority,
@@ -143,7 +144,7 @@ pub(crate) fn bmv2_priority(info: &TableInfo, priority: i32) -> i32 {
     }
 }
 
-/// BMv2's parameters of a key, zeros in the place of what is secret.
+/// Converts a key to BMv2's parameters. Secret fields become zeros.
 pub(crate) fn params(info: &TableInfo, key: &[MatchField]) -> Vec<MatchParam> {
     let fields = info.key.iter().zip(key);
     fields
@@ -154,7 +155,7 @@ pub(crate) fn params(info: &TableInfo, key: &[MatchField]) -> Vec<MatchParam> {
         .collect()
 }
 
-/// Of the same kind, with nothing of what it has.
+/// A match of the same kind, with zeros.
 pub(crate) fn hidden(matched: &MatchField) -> MatchField {
     let zero = || vec![0];
     match matched {

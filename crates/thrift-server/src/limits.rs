@@ -1,59 +1,58 @@
-//! Every limit of the server: a name, a unit, a reason. A number exists in this place only;
-//! those of the protocol itself are `bmv2_thrift::limits`.
+//! Every limit of the server: a name, a unit, a reason. The limits of the protocol itself are in
+//! `bmv2_thrift::limits`.
 
-/// Bytes of a call that anybody may send at any time; longer ones wait until there is room for them.
+/// The largest call that needs no permit. Longer ones wait until there is room.
 pub const SHORT_CALL_BYTES_MAX: usize = 64 * 1024;
 
-/// Calls beyond that, and answers that may become long (all entries of a table, say), at one time.
+/// Concurrent longer calls, and concurrent answers that may become long (all entries of a table, for example).
 pub const LONG_CALLS_MAX: usize = 2;
 
-/// Connections that are open: scripts open one a run, and forget to close some.
+/// Open connections: scripts open one per run, and forget to close some.
 pub const CONNECTIONS_MAX: usize = 128;
 
-/// Seconds in which a call that has begun must arrive whole, from when there is room for it: a long one may hold
-/// others up. Between calls a connection may be silent for ever, since a person may sit at the other end.
+/// How long a started call may take to arrive, counted from when there is room for it: a long call may block others.
+/// Between calls a connection may be silent forever, since the client may be a person. Seconds.
 pub const ARRIVAL_S: u64 = 60;
 
-/// Seconds in which something must be taken of an answer.
+/// The longest time in which a client takes nothing of an answer. Seconds.
 pub const STALL_S: u64 = 30;
 
-/// Seconds of silence after which the kernel asks whether there is another end still.
+/// Silence after which the kernel probes whether the peer is alive. Seconds.
 pub const KEEPALIVE_S: u64 = 60;
 
-/// How long until the next try to accept a connection after one that failed, for want of descriptors mostly.
-/// Milliseconds.
+/// Pause after a failed accept; the usual reason is a lack of descriptors. Milliseconds.
 pub const ACCEPT_RETRY_MS: u64 = 100;
 
-/// Bytes that are read, or written, at once.
+/// Bytes that one read or write moves.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Subscribers to notifications.
 pub const SUBSCRIBERS_MAX: usize = 64;
 
-/// Connections that have not said yet whether they are subscribers.
+/// Connections that have not yet identified themselves as subscribers.
 pub const HANDSHAKES_MAX: usize = 64;
 
-/// Seconds between two lines of the log about subscribers that were turned away.
+/// The shortest interval between two log lines about refused subscribers. Seconds.
 pub const TURNED_AWAY_TOLD_S: u64 = 60;
 
-/// Seconds in which a subscriber must say what it is.
+/// How long a subscriber's handshake may take. Seconds.
 pub const HANDSHAKE_S: u64 = 10;
 
-/// Messages that a subscriber may be behind; it misses older ones.
+/// Messages that wait for one subscriber. Beyond, it misses the oldest.
 pub const MESSAGES_WAITING_MAX: usize = 256;
 
-/// Bytes of samples in a message, from which on it is sent, however many a client wants together: with
-/// [`MESSAGES_WAITING_MAX`] the memory of all subscribers' messages.
+/// Sample bytes at which a message is sent, whatever buffer size a client has set. With [`MESSAGES_WAITING_MAX`] this
+/// bounds the memory of all subscribers' messages.
 pub const LEARN_MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// Samples of a learn list that nobody has acknowledged; then the oldest may be told again.
+/// Samples of a learn list without acknowledgement. Beyond, the oldest may be sent again.
 pub const SAMPLES_UNACKNOWLEDGED_MAX: usize = 65_536;
 
-/// Digests, and idle entries, that wait to be made messages of.
+/// Digests and idle entries in the queues from the switch.
 pub const NOTICES_WAITING_MAX: usize = 4_096;
 
-/// Nodes of the replication engine that Thrift clients make, as BMv2's.
+/// Nodes of the replication engine that Thrift clients create, as in BMv2.
 pub const NODES_MAX: usize = 4_096;
 
-/// Ports of a node, and LAGs, as BMv2's maps have bits.
+/// Bits of BMv2's port maps and LAG maps.
 pub const MAP_BITS_MAX: usize = 512;

@@ -1,4 +1,4 @@
-//! The server: connections, the calls that come over each one after the other, their answers.
+//! The server: connections, and their calls one after the other.
 
 use std::io;
 use std::sync::Arc;
@@ -29,16 +29,15 @@ pub struct Server {
     site: Arc<Site>,
 }
 
-/// Why a connection ends.
 #[derive(Debug)]
 enum End {
-    /// The other end closed it between two calls.
+    /// The client closed it between two calls.
     Done,
-    /// It was closed, or broke, within one.
+    /// It was closed or broke during a call.
     Broken,
-    /// Nothing came of a call that had begun, or its answer was not taken.
+    /// A call did not arrive in time, or its answer was not taken.
     Stalled,
-    /// What came is no call; its name and number, as far as it has any.
+    /// The bytes are no valid call. Has the call's name and sequence number if they could be decoded.
     Malformed(WireError, Option<(String, i32)>),
 }
 
@@ -49,21 +48,21 @@ impl From<io::Error> for End {
 }
 
 impl Server {
-    /// A server of a device, which other protocols may serve too.
+    /// Serves a device, which other protocols may serve too.
     pub fn new(config: ServerConfig, device: Arc<Device>) -> Self {
         Self {
             site: Arc::new(Site::new(config, device)),
         }
     }
 
-    /// Publishes what happens in the switch from now on, until it stops.
+    /// Publishes the switch's events, from this call on, until the switch stops.
     pub fn publish(&self, socket: NotificationSocket) -> impl Future<Output = ()> + Send + use<> {
         let site = Arc::clone(&self.site);
         let events = Events::of(&site);
         notifications::publish(site, events, socket)
     }
 
-    /// Serves until `shutdown` resolves; calls that are under way then are given up, or go on unheard.
+    /// Serves until `shutdown` resolves. Calls in progress then are abandoned or complete without an answer.
     pub async fn serve(
         self,
         listener: impl Into<Listener>,
@@ -77,7 +76,7 @@ impl Server {
                 () = &mut shutdown => return,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => self.begin(&connections, &mut served, stream),
-                    // Without a descriptor left the kernel would refuse at once, again and again.
+                    // Without a free descriptor accept would fail again at once, over and over.
                     Err(_) => tokio::time::sleep(Duration::from_millis(ACCEPT_RETRY_MS)).await,
                 },
                 Some(_) = served.join_next() => {}
@@ -85,7 +84,7 @@ impl Server {
         }
     }
 
-    /// One for which there is no place is closed.
+    /// Starts a connection, or closes it if there is no room.
     fn begin(&self, connections: &Connections, served: &mut JoinSet<()>, stream: Stream) {
         let Some((place, cut)) = connections.admit() else {
             tracing::warn!(
@@ -104,14 +103,14 @@ impl Server {
         served.spawn(async move {
             tokio::select! {
                 end = connection.run() => connection.ended(&end).await,
-                // Given up where it waits for a call, so that nothing is lost.
+                // Only an idle connection is cut, so no call is lost.
                 _ = cut => {}
             }
         });
     }
 }
 
-/// A call that has come whole, and the room that it takes if it is long.
+/// A complete call, and the permit of a long one.
 struct Received {
     n_bytes: usize,
     _room: Option<OwnedSemaphorePermit>,
@@ -121,12 +120,11 @@ struct Connection {
     site: Arc<Site>,
     stream: Stream,
     place: Place,
-    /// What came, from the beginning of a call on.
+    /// Received bytes that are not processed yet. They start with a call.
     received: Vec<u8>,
 }
 
 impl Connection {
-    /// Answers call after call, until there are no more.
     async fn run(&mut self) -> End {
         loop {
             if let Err(end) = self.serve_one().await {
@@ -145,13 +143,13 @@ impl Connection {
         if let Some(answer) = answer(&self.site, message).await {
             self.send(&answer).await?;
         }
-        // After a long call its room is given back.
+        // Releases the memory of a long call.
         self.received.shrink_to(CHUNK_BYTES);
         self.place.set_busy(false);
         Ok(())
     }
 
-    /// Waits for the next call, for as long as it takes until it begins.
+    /// Waits for the next call. Waits without limit until the first byte.
     async fn receive(&mut self) -> Result<Received, End> {
         let (mut scan, mut room) = (Scan::default(), None);
         if self.received.is_empty() {
@@ -203,15 +201,15 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends a connection. A client that sent something else than a call is told so, if the call's name and number could
-    /// be read. The connection is closed, since nobody knows where the next call would begin.
+    /// Ends a connection. A client that sent no valid call gets an error, if the call's name and number could be
+    /// decoded. The server cannot find the next call in the stream, so it closes the connection.
     async fn ended(&mut self, end: &End) {
         match end {
             End::Malformed(error, head) => {
                 tracing::info!(event = "thrift_malformed", %error, "a Thrift connection was closed: {error}");
                 if let Some((name, number)) = head {
                     let failure = write::failure(call_of(name), *number, &protocol(error));
-                    // It is closed whether that arrives or not.
+                    // The connection is closed in any case.
                     let _ = self.send(&failure).await;
                 }
             }
@@ -233,12 +231,12 @@ fn protocol(error: &WireError) -> Failure {
     }
 }
 
-/// A call's name without the service, which answers have.
+/// A call's name without its service, as in answers.
 fn call_of(name: &str) -> &str {
     name.rsplit(':').next().unwrap_or_default()
 }
 
-/// None where none is wanted.
+/// `None` for a one-way call.
 async fn answer(site: &Arc<Site>, message: Message) -> Option<Vec<u8>> {
     let Message {
         name,
@@ -259,7 +257,7 @@ async fn answer(site: &Arc<Site>, message: Message) -> Option<Vec<u8>> {
     (kind == Some(Kind::Call)).then(|| encoded(call, number, answered))
 }
 
-/// Why a call was refused: its exception has no words for that.
+/// Logs why a call was refused: BMv2's clients do not show the reason.
 fn tell(call: &str, answered: &Answered) {
     let reason = match answered {
         Ok(_) => return,

@@ -1,4 +1,4 @@
-//! What every call of every connection shares: the device, and what BMv2 keeps that the device does not.
+//! The state that all connections share: the device, and BMv2's state that the device does not have.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,26 +12,24 @@ use crate::limits::LONG_CALLS_MAX;
 use crate::notifications::Notifications;
 use crate::services::multicast::Multicast;
 
-/// What is chosen when a server is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// BMv2's number of the switch, which `bm_mgmt_get_info` tells.
+    /// BMv2's id of the switch, which `bm_mgmt_get_info` returns.
     pub device_id: u64,
-    /// The port that is listened on, which it tells too.
+    /// The TCP port that `bm_mgmt_get_info` returns.
     pub port: u16,
-    /// Where notifications are published, if they are.
+    /// The address of notifications, if they are published.
     pub notifications: Option<String>,
 }
 
-/// What every call of every connection shares.
 pub(crate) struct Site {
     pub(crate) config: ServerConfig,
     pub(crate) device: Arc<Device>,
     pub(crate) notifications: Notifications,
     pub(crate) multicast: tokio::sync::Mutex<Multicast>,
-    /// Where to look for the lowest free id of members and groups, by pipeline, profile and which of both.
+    /// Guesses of the lowest free id, by pipeline, profile, and member (false) or group (true).
     free_ids: Mutex<HashMap<(u64, usize, bool), u32>>,
-    /// For calls and answers that are long.
+    /// Permits for long calls and answers.
     pub(crate) long_calls: Arc<Semaphore>,
 }
 
@@ -47,32 +45,32 @@ impl Site {
         }
     }
 
-    /// The pipeline that calls are about.
+    /// The saved pipeline if there is one, otherwise the committed one.
     pub(crate) fn pipeline(&self) -> Result<Arc<Pipeline>, Refusal> {
         Ok(self.device.pipeline()?)
     }
 
-    /// Where to look first for a free id.
+    /// A guess of the lowest free id.
     pub(crate) fn free_id(&self, of: (u64, usize, bool)) -> u32 {
         let mut free = self.free_ids.lock().unwrap_or_else(PoisonError::into_inner);
         free.retain(|(generation, ..), _| *generation == of.0);
         *free.entry(of).or_default()
     }
 
-    /// No lower id is free.
+    /// Records that no lower id is free.
     pub(crate) fn set_free_id(&self, of: (u64, usize, bool), id: u32) {
         let mut free = self.free_ids.lock().unwrap_or_else(PoisonError::into_inner);
         free.insert(of, id);
     }
 
-    /// An id is free again.
+    /// Records that an id is free again.
     pub(crate) fn add_free_id(&self, of: (u64, usize, bool), id: u32) {
         let mut free = self.free_ids.lock().unwrap_or_else(PoisonError::into_inner);
         free.entry(of)
             .and_modify(|lowest| *lowest = id.min(*lowest));
     }
 
-    /// Carries out a call in a turn of its own, to its end though its connection goes.
+    /// Runs a call in the device's critical section. The call completes even if its connection ends.
     pub(crate) async fn in_turn<R, F>(&self, call: impl FnOnce(Turn) -> F) -> Result<R, Refusal>
     where
         R: Send + 'static,
@@ -81,7 +79,6 @@ impl Site {
         self.device.in_turn(call).await?
     }
 
-    /// Writes one thing.
     pub(crate) async fn write(
         &self,
         pipeline: Arc<Pipeline>,
@@ -94,7 +91,7 @@ impl Site {
         one(results)
     }
 
-    /// Writes one thing, and reads what has become of it before anybody else writes.
+    /// Writes one operation and reads its effect before anybody else writes.
     pub(crate) async fn write_and_read<R: Send + 'static>(
         &self,
         pipeline: Arc<Pipeline>,
@@ -104,7 +101,7 @@ impl Site {
         let call = |turn: Turn| async move {
             let device = Arc::clone(turn.device());
             let written = turn.write(&pipeline, Batch::new(vec![operation]));
-            // Work is carried out in the order in which it was handed over, and nobody else has a turn.
+            // Work runs in the order of submission, and nobody else can submit writes meanwhile.
             let read = device.read(&pipeline, 1, read);
             let (results, answers) = tokio::join!(written.results(), read);
             Ok((one(results?)?, first(answers?)?))
@@ -112,7 +109,7 @@ impl Site {
         self.in_turn(call).await
     }
 
-    /// Reads something that is the same in all workers.
+    /// Reads a value that is the same in all workers.
     pub(crate) async fn read_first<R: Send + 'static>(
         &self,
         pipeline: &Pipeline,
@@ -122,7 +119,7 @@ impl Site {
     }
 }
 
-/// As [`Site::read_first`], for whoever has a turn.
+/// As [`Site::read_first`], within a critical section.
 pub(crate) async fn read_first<R: Send + 'static>(
     device: &Device,
     pipeline: &Pipeline,
@@ -131,7 +128,7 @@ pub(crate) async fn read_first<R: Send + 'static>(
     first(device.read(pipeline, 1, read).await?)
 }
 
-/// Writes several things in a turn; the first one's refusal, if there is one.
+/// Writes several operations in one batch. The result is the first refusal, if any.
 pub(crate) async fn write_all(
     turn: Turn,
     pipeline: &Arc<Pipeline>,

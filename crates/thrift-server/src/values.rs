@@ -1,12 +1,11 @@
-//! Numbers as big endian byte strings, cut to the width that the program gives them: BMv2 takes every byte of a
-//! string and leaves the bits that are too many aside.
+//! Numbers as big-endian byte strings of the width that the program defines. Like BMv2, takes strings of any length
+//! and ignores excess bits.
 
-/// Bytes that so many bits take.
 pub(crate) fn n_bytes(bits: u32) -> usize {
     bits.div_ceil(8) as usize
 }
 
-/// The lowest `bits` of a number, as long as those are.
+/// The lowest `bits` of a number, extended with zeros if it is shorter.
 pub(crate) fn cut(bytes: &[u8], bits: u32) -> Vec<u8> {
     let n_bytes = n_bytes(bits);
     let kept = &bytes[bytes.len().saturating_sub(n_bytes)..];
@@ -20,14 +19,14 @@ pub(crate) fn cut(bytes: &[u8], bits: u32) -> Vec<u8> {
     number
 }
 
-/// Without leading zero bytes, of which one stays.
+/// Removes leading zero bytes, but leaves at least one byte.
 pub(crate) fn canonical(mut number: Vec<u8>) -> Vec<u8> {
     let n_zeros = number.iter().take_while(|byte| **byte == 0).count();
     number.drain(..n_zeros.min(number.len().saturating_sub(1)));
     number
 }
 
-/// A number of 64 bits with its sign, as one of so many bits.
+/// Sign-extends or cuts a number to `bits`.
 pub(crate) fn of_i64(value: i64, bits: u32) -> Vec<u8> {
     let sign = if value < 0 { 0xff } else { 0 };
     let mut number = vec![sign; n_bytes(bits).saturating_sub(8)];
@@ -41,7 +40,6 @@ pub(crate) fn to_i64(bytes: &[u8]) -> i64 {
     number.try_into().map_or(0, i64::from_be_bytes)
 }
 
-/// Both under the mask.
 pub(crate) fn and(value: &[u8], mask: &[u8]) -> Vec<u8> {
     value
         .iter()
@@ -50,7 +48,7 @@ pub(crate) fn and(value: &[u8], mask: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// The highest `n_ones` of so many bits.
+/// A mask of `bits` whose highest `n_ones` are set.
 pub(crate) fn prefix_mask(n_ones: u32, bits: u32) -> Vec<u8> {
     let n_unused = n_bytes(bits) * 8 - bits as usize;
     let bit = |place: usize| place >= n_unused && place < n_unused + n_ones as usize;
@@ -58,7 +56,7 @@ pub(crate) fn prefix_mask(n_ones: u32, bits: u32) -> Vec<u8> {
     (0..n_bytes(bits)).map(byte).collect()
 }
 
-/// A number that stands for several, the first one's bits the highest.
+/// Splits a number into parts of these widths, the highest bits first.
 pub(crate) fn split(bytes: &[u8], parts: &[u32]) -> Vec<Vec<u8>> {
     let mut n_below: u32 = parts.iter().sum();
     let parts = parts.iter().map(|bits| {
@@ -80,7 +78,7 @@ fn shifted_right(bytes: &[u8], n_bits: u32) -> Vec<u8> {
     kept.iter().map(byte).collect()
 }
 
-/// The reverse of [`split`].
+/// The inverse of [`split`].
 pub(crate) fn join(values: &[impl AsRef<[u8]>], parts: &[u32]) -> Vec<u8> {
     let bits = values.iter().zip(parts).flat_map(|(value, bits)| {
         let value = cut(value.as_ref(), *bits);

@@ -1,4 +1,4 @@
-//! A client's authorities, and the certificate that it may show.
+//! A client's authorities, and the certificate that it may present.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,23 +14,21 @@ use crate::files::{File, FileError, Identity, Purpose};
 use crate::server::now;
 use crate::{ALPN_HTTP2, provider};
 
-/// Where a client's authorities are, and its own certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientFiles {
-    /// The authorities of servers' certificates.
+    /// The file with the authorities of servers' certificates.
     pub authorities: PathBuf,
-    /// The certificate to show where a server asks for one, and its private key.
+    /// Files of the certificate for a server that requests one, and of its private key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// TLS of a client.
 #[derive(Debug, Clone)]
 pub struct Client {
     config: Arc<ClientConfig>,
     own: Option<Arc<CertifiedKey>>,
 }
 
-/// The certificate that is shown, if there is one, and whether the server has asked.
+/// The client's certificate, if there is one, and whether the server has requested it.
 #[derive(Debug)]
 struct Own {
     certificate: Option<Arc<CertifiedKey>>,
@@ -48,16 +46,15 @@ impl ResolvesClientCert for Own {
     }
 }
 
-/// What makes TLS of one connection.
+/// The TLS of one connection.
 pub struct Connecting {
-    /// Makes it.
     pub connector: TlsConnector,
     was_asked: Arc<AtomicBool>,
     has_certificate: bool,
 }
 
 impl Connecting {
-    /// Whether the server has asked for a certificate, and there was none to show.
+    /// Whether the server has requested a certificate and the client has none.
     pub fn lacks_certificate(&self) -> bool {
         self.was_asked.load(Ordering::Relaxed) && !self.has_certificate
     }
@@ -91,7 +88,7 @@ impl Client {
         Ok(Client { config, own })
     }
 
-    /// What makes TLS of the next connection.
+    /// Makes the TLS of the next connection.
     pub fn connecting(&self) -> Connecting {
         let was_asked = Arc::new(AtomicBool::new(false));
         let mut config = ClientConfig::clone(&self.config);
@@ -107,7 +104,7 @@ impl Client {
     }
 }
 
-/// A name, or an IP address, that a server's certificate can be of.
+/// Parses a name or an IP address that a server's certificate can have.
 pub fn server_name(name: &str) -> Option<ServerName<'static>> {
     let name = name.trim_start_matches('[').trim_end_matches(']');
     ServerName::try_from(name.to_owned()).ok()

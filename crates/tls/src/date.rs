@@ -1,8 +1,8 @@
-//! When a certificate begins or ends, as people read it.
+//! Formats times of certificates for people.
 
 use std::time::Duration;
 
-/// `2026-11-25 17:20:00 UTC` of a time since 1970.
+/// Formats a time since the Unix epoch as `2026-11-25 17:20:00 UTC`.
 pub(crate) fn utc(since_1970: Duration) -> String {
     let seconds = since_1970.as_secs();
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -11,9 +11,10 @@ pub(crate) fn utc(since_1970: Duration) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Year, month and day of a day since 1970, in the Gregorian calendar, whose 400 years have 146,097 days.
+/// Returns year, month and day of a day since the Unix epoch, in the Gregorian calendar, whose 400 years have 146,097
+/// days.
 fn civil(days: u64) -> (u64, u64, u64) {
-    // Years begin in March here, so that the day that leap years have more is their last one.
+    // Years begin in March here, so that a leap day is the last day of a year.
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -31,7 +32,7 @@ mod tests {
 
     #[test]
     fn days_are_those_of_the_calendar() {
-        // What `date -u -d @SECONDS` says.
+        // As `date -u -d @SECONDS` prints them.
         for (seconds, expected) in [
             (0, "1970-01-01 00:00:00 UTC"),
             (951_782_399, "2000-02-28 23:59:59 UTC"),

@@ -1,4 +1,4 @@
-//! PEM files: certificates, keys, and authorities, and what may be wrong with them.
+//! Reads PEM files with certificates, keys and authorities, and reports what is wrong with them.
 
 use std::fmt;
 use std::io;
@@ -16,14 +16,13 @@ use rustls::{CertificateError, Error, InconsistentKeys, RootCertStore};
 use crate::date::utc;
 use crate::provider;
 
-/// What a file is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// One's own certificate, and those between it and its authority.
+    /// One's own certificate, followed by the intermediate certificates.
     Certificate,
-    /// The private key of it.
+    /// The private key of the certificate.
     Key,
-    /// The certificates of the authorities that the other side's certificate may be of.
+    /// The authorities whose certificates the other side may present.
     Authorities,
 }
 
@@ -37,21 +36,21 @@ impl fmt::Display for Purpose {
     }
 }
 
-/// What is wrong with a file, and the next step.
+/// What is wrong with a file, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{purpose} {path}: {what}", path = path.display())]
 pub struct FileError {
     purpose: Purpose,
     path: PathBuf,
     what: String,
-    /// The certificate is not good yet: since 1970, from when on it is.
+    /// When the certificate becomes valid, since the Unix epoch; set if it is not valid yet.
     pub(crate) good_from: Option<Duration>,
 }
 
-/// A file's bytes, or why it has none; two readings are compared.
+/// A file's bytes, or why it could not be read; compared with the previous reading.
 pub(crate) type Content = Result<Vec<u8>, String>;
 
-/// A file of a configuration.
+/// A file that a configuration names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
     pub(crate) purpose: Purpose,
@@ -59,11 +58,10 @@ pub(crate) struct File {
     pub(crate) content: Content,
 }
 
-/// A certificate that can be shown, with its key.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) certified: CertifiedKey,
-    /// Since 1970, when the certificate ends.
+    /// When the certificate expires, since the Unix epoch.
     pub(crate) not_after: Duration,
 }
 
@@ -95,7 +93,7 @@ impl File {
         content.map_err(|what| self.error(what.clone()))
     }
 
-    /// All its certificates; one at least.
+    /// Returns all certificates of the file; at least one.
     pub(crate) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, FileError> {
         let bytes = self.bytes()?;
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
@@ -113,7 +111,6 @@ impl File {
         Ok(certificates)
     }
 
-    /// Its private key.
     pub(crate) fn key(&self) -> Result<PrivateKeyDer<'static>, FileError> {
         let bytes = self.bytes()?;
         if is_encrypted(bytes) {
@@ -130,7 +127,7 @@ impl File {
         })
     }
 
-    /// The authorities that it has; one at least.
+    /// Returns the authorities of the file; at least one.
     pub(crate) fn authorities(&self) -> Result<RootCertStore, FileError> {
         let mut authorities = RootCertStore::empty();
         for (place, certificate) in self.certificates()?.into_iter().enumerate() {
@@ -145,8 +142,7 @@ impl File {
     }
 }
 
-/// What is said of a key that others than its owner and group can read or write; none where they cannot, or where the
-/// file is not there.
+/// A warning if users other than its owner and group can read or write a key; `None` otherwise, or if there is no file.
 pub fn key_open_to_others(path: &Path) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     let path = path.display();
@@ -158,11 +154,11 @@ pub fn key_open_to_others(path: &Path) -> Option<String> {
     })
 }
 
-/// Read or write, by anybody.
+/// Read or write permission for all users.
 const OTHERS: u32 = 0o006;
 
 impl Identity {
-    /// Of a certificate's file and its key's, at a time since 1970.
+    /// Checks a certificate and its key at a time since the Unix epoch.
     pub(crate) fn of(certificate: &File, key: &File, now: Duration) -> Result<Self, FileError> {
         let chain = certificate.certificates()?;
         let private = key.key()?;
@@ -207,14 +203,14 @@ impl Identity {
     }
 }
 
-/// From when and until when a certificate is good, since 1970.
+/// When a certificate becomes valid and when it expires, since the Unix epoch.
 struct Validity {
     not_before: Duration,
     not_after: Duration,
 }
 
 impl Validity {
-    /// What the verifier says of the beginning and of the end of all time.
+    /// Takes the dates from the verifier's errors at the first and at the last possible time.
     fn of(certificate: &CertificateDer<'_>) -> Result<Self, String> {
         let parsed = ParsedCertificate::try_from(certificate).map_err(|error| unusable(&error))?;
         let at = |now: Duration| {
@@ -232,7 +228,7 @@ impl Validity {
             }
         };
         let not_before = match at(Duration::ZERO) {
-            // Where it was too late from the beginning of all time, webpki has found the dates in disorder.
+            // If a certificate has expired at time 0, webpki has found its dates in the wrong order.
             Some(CertificateError::Expired) => return Err(ENDS_BEFORE_IT_BEGINS.to_owned()),
             Some(CertificateError::NotValidYetContext { not_before, .. }) => not_before.as_secs(),
             _ => 0,
@@ -251,7 +247,7 @@ impl Validity {
 const ENDS_BEFORE_IT_BEGINS: &str =
     "is never valid, since its end lies before its begin: make another certificate";
 
-/// Why a certificate is none that can be shown.
+/// Why a certificate cannot be presented.
 fn unusable(error: &Error) -> String {
     match is_of_version_1(error) {
         true => VERSION_1.to_owned(),
@@ -259,21 +255,21 @@ fn unusable(error: &Error) -> String {
     }
 }
 
-/// What `openssl x509 -req` makes where it is given no extensions, in OpenSSL 3.0 and before.
+/// `openssl x509 -req` makes such certificates without extensions, in OpenSSL 3.0 and before.
 pub(crate) const VERSION_1: &str = "is of X.509 version 1, expected version 3: make it with extensions (`openssl x509 -req -extfile FILE`, with subjectAltName in the file)";
 
-/// rustls has no word of its own for it, and webpki's is behind another.
+/// Looks at the debug text, since rustls has no variant for this error and wraps webpki's.
 pub(crate) fn is_of_version_1(error: &dyn fmt::Debug) -> bool {
     format!("{error:?}").contains("UnsupportedCertVersion")
 }
 
-/// Whether there is anything in it that PEM has a word for.
+/// Whether the bytes have a PEM section of a known kind.
 fn has_pem(bytes: &[u8]) -> bool {
     let mut sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(bytes);
     sections.any(|section| section.is_ok())
 }
 
-/// What there is in place of what was expected.
+/// Describes what a file has instead of what was expected.
 fn found(bytes: &[u8]) -> String {
     let sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(bytes);
     let kinds = sections.filter_map(|section| Some(section.ok()?.0));
@@ -298,7 +294,7 @@ fn name(kind: SectionKind) -> &'static str {
     }
 }
 
-/// As `openssl` writes keys with a password, in PKCS #8 and before it.
+/// Whether `openssl` has encrypted the key with a password, in PKCS #8 or the older format.
 fn is_encrypted(bytes: &[u8]) -> bool {
     let has = |words: &[u8]| bytes.windows(words.len()).any(|window| window == words);
     has(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") || has(b"Proc-Type: 4,ENCRYPTED")

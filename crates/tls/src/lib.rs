@@ -1,8 +1,8 @@
-//! TLS of a P4Runtime server and its clients: keys and certificates in PEM files, checked when they are read, read
-//! again when they are renewed, and what went wrong in words that name the next step.
+//! TLS of a P4Runtime server and its clients: keys and certificates in PEM files, checked when they are read and read
+//! again when they are renewed, and error messages that name the next step.
 //!
-//! Not here: sockets, deadlines and limits, which are the server's and the client's. TLS itself is rustls', with
-//! ring: TLS 1.3, and 1.2 for older controllers. Sessions are never resumed, so that every connection shows its
+//! Sockets, deadlines and limits are not here, but in the server and the client. The TLS implementation is rustls with
+//! ring: TLS 1.3, and 1.2 for older controllers. Sessions are never resumed, so every connection presents its
 //! certificate.
 
 mod client;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
 
-/// HTTP/2, as TLS names it (RFC 9113, section 3.1); gRPC clients ask for it.
+/// The name of HTTP/2 in TLS (RFC 9113, section 3.1), which gRPC clients request.
 const ALPN_HTTP2: &[u8] = b"h2";
 
 fn provider() -> Arc<CryptoProvider> {

@@ -1,4 +1,4 @@
-//! A server's certificate, and whom it lets in.
+//! A server's certificate, and which clients it accepts.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,18 +12,16 @@ use tokio_rustls::TlsAcceptor;
 use crate::files::{File, FileError, Identity, Purpose};
 use crate::{ALPN_HTTP2, provider};
 
-/// Where a server's certificate is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerFiles {
-    /// The certificate, with those between it and its authority behind it.
+    /// The certificate, followed by the intermediate certificates.
     pub certificate: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
-    /// The authorities of clients' certificates; none lets everybody in.
+    /// The authorities of clients' certificates; `None` accepts every client.
     pub client_authorities: Option<PathBuf>,
 }
 
-/// TLS of a server, whose files may be replaced while it serves.
+/// TLS of a server whose files may be replaced while it serves.
 #[derive(Debug)]
 pub struct Server {
     files: ServerFiles,
@@ -34,22 +32,22 @@ pub struct Server {
 struct State {
     config: Arc<ServerConfig>,
     not_after: Duration,
-    /// The files that were looked at, usable or not.
+    /// The files that were last tried, usable or not.
     tried: Vec<File>,
-    /// When they can be used, if that is later: since 1970.
+    /// When `tried` becomes usable, since the Unix epoch, if its certificate is not valid yet.
     good_from: Option<Duration>,
-    /// The files as they were found last.
+    /// The files as last read.
     seen: Vec<File>,
 }
 
-/// What became of the files since they were looked at.
+/// The result of reading the files again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Renewal {
-    /// Nothing, or they are just being written.
+    /// The files have not changed, or are still being written.
     None,
-    /// New connections have the new ones. Until when the certificate is good.
+    /// New connections use the new files; with the time when the certificate expires.
     Done(String),
-    /// They cannot be used; new connections have the old ones.
+    /// The new files cannot be used; new connections use the old ones.
     Broken(FileError),
 }
 
@@ -71,33 +69,31 @@ impl Server {
         Ok(Server { files, state })
     }
 
-    /// What makes TLS of a connection, with the certificate of now.
+    /// Makes the TLS of a connection, with the current certificate.
     pub fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.state().config))
     }
 
-    /// Whether clients have to show a certificate.
+    /// Whether clients must present a certificate.
     pub fn asks_for_certificates(&self) -> bool {
         self.files.client_authorities.is_some()
     }
 
-    /// Where its certificate is.
     pub fn certificate(&self) -> &Path {
         &self.files.certificate
     }
 
-    /// Where its private key is.
     pub fn key(&self) -> &Path {
         &self.files.key
     }
 
-    /// Whether the certificate has come to its end.
+    /// Whether the certificate in use has expired.
     pub fn is_expired(&self) -> bool {
         now() > self.state().not_after
     }
 
-    /// Reads the files, and takes them if they have changed. They are taken only after two calls in a row have read the
-    /// same, so that a new certificate is not taken without its key. May block, since it reads files.
+    /// Reads the files again, and uses them if they have changed. Two calls in a row must read the same, so that a new
+    /// certificate is not used without its key. May block, since it reads files.
     pub fn renew(&self) -> Renewal {
         let found = self.files.read();
         let mut state = self.state();
@@ -139,11 +135,11 @@ impl ServerFiles {
 
 pub(crate) fn now() -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    // A clock before 1970 has no certificate that is valid.
+    // No certificate is valid with a clock before 1970.
     now.unwrap_or_default()
 }
 
-/// The configuration of these files, and when its certificate ends.
+/// Makes the configuration from these files; returns also when its certificate expires.
 fn config(files: &[File], now: Duration) -> Result<(Arc<ServerConfig>, Duration), FileError> {
     let [certificate, key, authorities @ ..] = files else {
         unreachable!("a certificate and a key are always read");
@@ -163,7 +159,7 @@ fn config(files: &[File], now: Duration) -> Result<(Arc<ServerConfig>, Duration)
     let certificate = SingleCertAndKey::from(identity.certified);
     let mut config = builder.with_cert_resolver(Arc::new(certificate));
     config.alpn_protocols = vec![ALPN_HTTP2.to_vec()];
-    // Who comes again shows the certificate again.
+    // Without resumption, a client that reconnects presents its certificate again.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok((Arc::new(config), identity.not_after))

@@ -1,4 +1,4 @@
-//! What went wrong between a client and a server, in words.
+//! Explains TLS errors between a client and a server.
 
 use std::fmt;
 use std::io;
@@ -9,33 +9,31 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 use crate::date::utc;
 use crate::files::{VERSION_1, is_of_version_1};
 
-/// Why a client and a server do not come together, as the client sees it.
+/// Why a client cannot talk to a server over TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
-    /// The server's certificate is of none of the client's authorities.
+    /// None of the client's authorities has issued the server's certificate.
     UnknownIssuer,
-    /// It is of another name.
+    /// The certificate is for another name.
     OtherName {
-        /// That the client expects.
+        /// The name that the client expects.
         expected: String,
-        /// That the certificate has, if they could be read.
+        /// The names of the certificate, as far as they could be read.
         found: Vec<String>,
     },
-    /// It has expired, or is not valid yet.
+    /// The certificate has expired, or is not valid yet.
     OutOfTime(String),
-    /// It is an authority's, which no server may show.
+    /// The certificate is an authority's, which a server may not present.
     Authority,
-    /// It cannot be used for another reason.
+    /// The certificate cannot be used for another reason.
     Certificate(String),
-    /// The server asks for a certificate, and the client has none.
+    /// The server requests a certificate, and the client has none.
     NoCertificate,
-    /// The server refuses the client's.
+    /// The server refuses the client's certificate.
     Refused(String),
-    /// The server does not speak TLS.
     Plaintext,
     /// The server speaks TLS, and the client does not.
     Tls,
-    /// Anything else.
     Other(String),
 }
 
@@ -81,7 +79,7 @@ impl fmt::Display for Trouble {
 }
 
 impl Trouble {
-    /// What an error of a client's TLS means, if it is one of TLS.
+    /// Explains an error of a client's TLS; `None` if the error is not from TLS.
     pub fn of(error: &io::Error) -> Option<Trouble> {
         Some(match tls_error(error)? {
             Error::InvalidCertificate(error) => of_certificate(error),
@@ -94,8 +92,8 @@ impl Trouble {
         })
     }
 
-    /// What the first bytes of a server mean to a client that speaks plain HTTP/2, whose first frame is
-    /// SETTINGS: an alert of TLS, or nothing special.
+    /// Explains the first bytes of a server to a client that speaks plain HTTP/2 and expects a SETTINGS frame: a TLS
+    /// alert means that the server requires TLS.
     pub fn of_first_bytes(bytes: &[u8]) -> Option<Trouble> {
         const ALERT: u8 = 21;
         const MAJOR: u8 = 3;
@@ -135,7 +133,7 @@ fn shown(name: &ServerName<'_>) -> String {
     }
 }
 
-/// A name as webpki shows it, `DnsName("localhost")`, without its kind.
+/// Removes the kind from a name in webpki's form, `DnsName("localhost")`.
 fn plain(name: &str) -> String {
     let inner = name
         .split_once('(')
@@ -143,7 +141,7 @@ fn plain(name: &str) -> String {
     inner.unwrap_or(name).trim_matches('"').to_owned()
 }
 
-/// Whether a server says so of a client's certificate (RFC 8446, section 6.2).
+/// Whether a server sends this alert because of a client's certificate (RFC 8446, section 6.2).
 fn is_about_certificates(alert: AlertDescription) -> bool {
     matches!(
         alert,
@@ -166,7 +164,7 @@ fn words(alert: AlertDescription) -> String {
     }
 }
 
-/// Why a server has not let a client in, as its log has it.
+/// Explains for the server's log why a client was not accepted.
 pub fn refused(error: &io::Error) -> String {
     let Some(found) = tls_error(error) else {
         return match error.kind() {

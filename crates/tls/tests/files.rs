@@ -1,5 +1,5 @@
-//! Files of a server and of a client: what is wrong with them is said with the file and the next step, and renewed
-//! ones are taken when they are whole.
+//! Files of a server and of a client: error messages name the file and the next step, and renewed files are used when
+//! they are whole.
 #![allow(
     clippy::panic,
     clippy::too_many_lines,
@@ -18,7 +18,7 @@ use certificates::{Authority, Files, Good, VERSION_1, write};
 use tempfile::TempDir;
 use tls::{Client, ClientFiles, Renewal, Server, ServerFiles};
 
-/// How long a test waits for what must come.
+/// Timeout of a test for something that must happen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const HERE: &[&str] = &["localhost", "127.0.0.1"];
@@ -192,7 +192,7 @@ fn renewed_files_are_taken_when_they_are_whole() {
     let files = issue("server");
     let server = Server::open(server(&files, None)).expect("a server");
     assert_eq!(server.renew(), Renewal::None);
-    // The certificate first, its key later: nothing is said of what is being written.
+    // The certificate comes first, its key later: files that are being written are not reported.
     let next = authority.issue(HERE, Good::Now);
     write(files.certificate.clone(), &next.certificate);
     assert_eq!(server.renew(), Renewal::None);
@@ -200,7 +200,7 @@ fn renewed_files_are_taken_when_they_are_whole() {
     assert_eq!(server.renew(), Renewal::None);
     assert!(matches!(server.renew(), Renewal::Done(_)));
     assert_eq!(server.renew(), Renewal::None);
-    // Broken ones are told once, and mended ones taken.
+    // Broken files are reported once, and repaired ones used.
     write(files.key.clone(), "nothing");
     assert_eq!(server.renew(), Renewal::None);
     let broken = server.renew();
@@ -229,7 +229,7 @@ fn a_key_that_comes_much_later_than_its_certificate_is_taken_then() {
     let next = authority.issue(HERE, Good::Now);
     write(files.certificate.clone(), &next.certificate);
     assert_eq!(server.renew(), Renewal::None);
-    // The pair that stands there does not belong together: that is told, and told once.
+    // Certificate and key do not match, which is reported once.
     let broken = server.renew();
     assert!(
         matches!(&broken, Renewal::Broken(error) if error.to_string().contains("is not the key of")),
@@ -254,13 +254,13 @@ fn authorities_that_are_half_written_are_not_taken_and_whole_ones_are() {
         .write(folder.path(), "server");
     let server = Server::open(server(&files, Some(&authorities))).expect("a server");
     let both = [authority.pem(), Authority::new("b").pem()].concat();
-    // Written where it stands, and looked at while that is so: between two looks it grows.
+    // The file grows in place between two readings.
     let (first, second) = (both.len() / 4, both.len() * 3 / 4);
     for length in [first, second] {
         fs::write(&authorities, &both[..length]).expect("a file");
         assert_eq!(server.renew(), Renewal::None);
     }
-    // Whoever writes it has stopped in the second certificate.
+    // The writer has stopped within the second certificate.
     let broken = server.renew();
     let file = authorities.display().to_string();
     assert!(
@@ -297,7 +297,7 @@ fn a_renewed_certificate_that_is_not_good_yet_is_taken_when_it_is() {
         matches!(&early, Renewal::Broken(error) if error.to_string().contains("is not valid before")),
         "{early:?}"
     );
-    // Told once; then the clock goes on.
+    // Reported once; then the certificate becomes valid.
     let began = Instant::now();
     let taken = loop {
         match server.renew() {

@@ -1,8 +1,8 @@
-//! A file that is written whole or not at all: its new contents stand beside it until they take its place, under a
-//! name that nobody can know before. Symbolic links stay, and so do a file's permissions; what is no file, such as a
-//! pipe, is written directly.
+//! Writes a file completely or not at all: the new contents stand in a temporary file beside it, with an unpredictable
+//! name, until they replace it. Symbolic links and a file's permissions are kept. Anything but a regular file, such as
+//! a pipe, is written directly.
 //!
-//! And a file that is read up to a limit: a device, which may have no end, is none.
+//! Also reads files up to a size limit, and refuses devices, which may have no end.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -12,26 +12,26 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempPath};
 
-/// Of a new file, before the umask.
+/// Mode of a new file, before the umask.
 const NEW_FILE: u32 = 0o666;
 
-/// Writes a file, whole or not at all.
+/// Writes a file completely or not at all.
 ///
 /// # Errors
-/// The system's; what was there before stays.
+/// The system's; the old contents stay.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Staged::write(path, bytes)?.keep()
 }
 
-/// Reads a file that a person has named, of so many bytes at most: a regular file or a pipe.
+/// Reads a file that a person has named, of at most `bytes_max` bytes: a regular file or a pipe.
 ///
 /// # Errors
-/// The system's; it is something else, or longer.
+/// The system's; it is of another kind, or longer.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_if(path, bytes_max, |kind| kind.is_file() || kind.is_fifo())
 }
 
-/// Reads a file that another file has named, of so many bytes at most: a regular file, since a pipe may never end.
+/// Reads a file that another file has named, of at most `bytes_max` bytes: a regular file, since a pipe may never end.
 ///
 /// # Errors
 /// As [`read`].
@@ -68,7 +68,7 @@ fn read_if(
     Ok(bytes)
 }
 
-/// The text of such bytes.
+/// Checks that the bytes are text.
 ///
 /// # Errors
 /// They are not UTF-8.
@@ -77,19 +77,19 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// A file's new contents beside it, which take its place when all of them are on the disk.
+/// New contents of a file, in a temporary file beside it; they replace it when all of them are on the disk.
 pub struct Staged {
-    /// None for an object that is no file, such as a pipe, which was written directly.
+    /// `None` for anything but a regular file, which was written directly.
     temporary: Option<TempPath>,
     /// The file to replace, behind any symbolic link.
     target: PathBuf,
 }
 
 impl Staged {
-    /// Writes the contents; under its name there is what was there before.
+    /// Writes the contents to the temporary file; the old ones stay in place.
     ///
     /// # Errors
-    /// The system's; nothing is left.
+    /// The system's; the temporary file is removed.
     pub fn write(path: &Path, bytes: &[u8]) -> io::Result<Staged> {
         let existing = fs::metadata(path).ok();
         if existing.as_ref().is_some_and(|file| !file.is_file()) {
@@ -104,9 +104,9 @@ impl Staged {
             Some(existing) => {
                 // A user without write permission gets an error, although the folder would accept a new file.
                 File::options().write(true).open(path)?;
-                // Its contents are nobody else's before it has the permissions of the old one.
+                // Only the owner may read the new contents until they have the old file's permissions.
                 let temporary = Staged::create(&target, Permissions::from_mode(0o600), bytes)?;
-                // Only root can give it to the owner that it had.
+                // Only root can restore the old owner.
                 let _ = chown(temporary.path(), Some(existing.uid()), Some(existing.gid()));
                 let file = temporary.as_file();
                 file.set_permissions(existing.permissions())?;
@@ -128,22 +128,22 @@ impl Staged {
         hidden.push(name);
         hidden.push(".");
         let folder = target.parent().filter(|it| !it.as_os_str().is_empty());
-        // Made with O_EXCL: it follows no link and opens nothing that somebody else has put there.
+        // Created with O_EXCL: it follows no link and opens no file that somebody else has put there.
         let temporary = tempfile::Builder::new()
             .prefix(&hidden)
             .suffix(".part")
             .permissions(mode)
             .tempfile_in(folder.unwrap_or(Path::new(".")))?;
         temporary.as_file().write_all(bytes)?;
-        // Some file systems find room for it, or none, only now.
+        // Some file systems allocate space only now, and may find none.
         temporary.as_file().sync_data()?;
         Ok(temporary)
     }
 
-    /// Puts the contents under the name.
+    /// Replaces the file.
     ///
     /// # Errors
-    /// The system's; under the name there is what was there before.
+    /// The system's; the old contents stay.
     pub fn keep(self) -> io::Result<()> {
         match self.temporary {
             Some(temporary) => Ok(temporary.persist(&self.target)?),
@@ -152,7 +152,7 @@ impl Staged {
     }
 }
 
-/// The target of a path, which need not exist yet. A ring of links has no target.
+/// Returns the file behind a path's links, which need not exist yet. A ring of links is an error.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     match (fs::canonicalize(path), fs::read_link(path)) {
         (Err(error), Ok(next)) if error.kind() == io::ErrorKind::NotFound => {
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1);
     }
 
-    /// A name that can be known before is a link to another's file by then.
+    /// Another user could make a link to somebody's file under a predictable name.
     #[test]
     fn new_contents_have_a_name_of_their_own_each_time_and_the_permissions_of_the_file() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! Byzantine groups: when they begin, and what members that start again cost them.
+//! Byzantine groups: when their first epoch begins, and the epochs that members with new processes cause.
 
 use std::path::Path;
 use std::time::Duration;
@@ -30,7 +30,7 @@ async fn join(service: &Running, group: &Group, number: u8, member: &TestMember)
     joined.expect("it joins");
 }
 
-/// Until an epoch after that one is active.
+/// Waits until an epoch after `before` is active.
 async fn epoch_after(service: &Running, before: u64) -> GroupView {
     let until = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -54,7 +54,7 @@ async fn a_group_begins_when_all_have_joined_and_one_may_lie_and_says_what_it_wa
         assert!(inactive(&view).contains("not joined yet: m0"), "{view:?}");
         join(&service, &group, number, &members[usize::from(number)]).await;
     }
-    // All have, and none of three may lie.
+    // All three have joined, but of three members none may lie.
     let view = service.show("counter").await;
     let because = inactive(&view);
     assert!(
@@ -101,7 +101,7 @@ async fn an_operator_begins_a_group_before_all_have_joined_and_is_told_what_that
         "{message}"
     );
     let mut epoch = view.expect("it is there").epoch;
-    // The others come one by one, each in a new epoch.
+    // Each further member that joins causes a new epoch.
     for number in 1..5 {
         join(&service, &group, number, &members[usize::from(number)]).await;
         let view = epoch_after(&service, epoch).await;
@@ -127,7 +127,7 @@ async fn a_process_that_is_new_receives_from_a_new_epoch_on_and_never_with_anoth
     let (service, mut group) = of(&switch, folder.path(), 4).await;
     group.join(&service).await;
     let mut epoch = epoch_after(&service, 0).await.epoch;
-    // Killed, asked to end, or doubled: the service sees a second connection with another key.
+    // The service cannot tell a restarted process from a second one: both are a connection with another key.
     for round in 0..3 {
         let first = group
             .members
@@ -145,7 +145,7 @@ async fn a_process_that_is_new_receives_from_a_new_epoch_on_and_never_with_anoth
         }
         group.members.insert(member_name(1), second);
     }
-    // The same processes connect again after the service was started anew: that is no new epoch.
+    // A restart of the service with the same member processes causes no new epoch.
     let view = service.show("counter").await;
     service.stop().await;
     let service = start(options(&switch, &folder.path().join("state"))).expect("it opens");
@@ -191,7 +191,7 @@ async fn a_member_that_starts_again_and_again_burns_few_epochs_and_holds_up_nobo
     group.send(&switch, b"still");
     let others = [1, 2, 3].map(|number| group.members[&member_name(number)].delivered());
     assert!(others.iter().all(|it| it.len() == delivered + 1));
-    // Another one's start is not held up by it, and takes it along.
+    // The limit does not delay another member's start, whose epoch includes the waiting member.
     let other = TestMember::default();
     join(&service, &group, 2, &other).await;
     let view = epoch_after(&service, view.epoch).await;

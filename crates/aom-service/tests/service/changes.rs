@@ -1,4 +1,4 @@
-//! What happens when nothing fails.
+//! Changes without failures.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ async fn all_there(n_members: u8) -> (Switch, tempfile::TempDir, Running, Group)
     (switch, folder, service, group)
 }
 
-/// Until the service has found its switch.
+/// Waits until the service is connected to the switch.
 pub async fn wait_for_switch(service: &Running) {
     let until = tokio::time::Instant::now() + crate::support::PATIENCE;
     let asked = || async {
         let group = "none".to_owned();
         service.fails(Request::EpochAdvance { group }).await
     };
-    // What is not there is said before what is not connected: a group tells.
+    // The check for the group precedes the check for the switch, so the probe needs an existing group.
     assert!(asked().await.contains("there is no group"));
     let probe = Group {
         name: "p".to_owned(),
@@ -71,7 +71,7 @@ async fn an_advance_changes_keys_and_begins_at_1_and_nothing_old_comes_after() {
     let (switch, _folder, service, group) = all_there(5).await;
     let before = service.active("counter").await.epoch;
     group.send(&switch, b"old");
-    // Copies that come late: they are of the epoch before.
+    // Copies of the old epoch that arrive after the change.
     let late = switch.request(group.address, b"late");
     let view = service.advance("counter").await;
     assert!(view.epoch > before, "{before}, {}", view.epoch);
@@ -147,7 +147,7 @@ async fn a_member_that_is_removed_gets_nothing_more_and_the_last_one_stops_the_g
     };
     assert!(because.contains("reprise aom member add"), "{because}");
     assert!(switch.request(group.address, b"nobody").is_empty());
-    // And it can begin again, in a later epoch.
+    // The group can begin again, in a later epoch.
     service.done(group.member(5)).await;
     assert!(service.active("counter").await.epoch > before);
 }
@@ -166,7 +166,7 @@ async fn a_number_that_comes_again_goes_on_from_its_last_epoch() {
     assert!(service.active("counter").await.epoch > before.epoch);
 }
 
-/// Long beside an advance that waits for nobody, also on a machine that others use.
+/// Long in comparison with an epoch change that waits for nobody, even on a busy machine.
 fn options_deadline() -> Duration {
     Duration::from_secs(2)
 }
@@ -192,7 +192,7 @@ async fn a_silent_member_is_waited_for_until_the_deadline_and_no_longer() {
         installed,
         [Some(view.epoch), Some(before), Some(view.epoch)]
     );
-    // Once: it does not hold the group up again and again.
+    // Later changes do not wait for the silent member again.
     let begun = tokio::time::Instant::now();
     for _ in 0..3 {
         service.advance("counter").await;

@@ -1,5 +1,5 @@
-//! Members by their files, over TLS: the service with its listener, and `aom-member` on sockets. The sequencer's
-//! copies go from the switch in memory to them by UDP.
+//! Members with member files, over TLS: the service with its listener, and `aom-member` on sockets. The test sends the
+//! copies of the switch in memory to the members by UDP.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -19,7 +19,7 @@ use crate::support::{MEMBERS, PATIENCE, Running, Switch, options, start_with};
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 0, 1);
 
-/// The service where members can connect.
+/// A service with a listener for members.
 struct Served {
     switch: Switch,
     folder: tempfile::TempDir,
@@ -43,7 +43,7 @@ impl Served {
         }
     }
 
-    /// The service ends and begins anew on its folder.
+    /// Stops the service and starts it again on the same folder.
     async fn restart(&mut self) {
         self.listening.abort();
         let _ = (&mut self.listening).await;
@@ -64,7 +64,7 @@ impl Served {
         self.service.done(Request::GroupAdd(group)).await;
     }
 
-    /// A member on a UDP port that is free; its file.
+    /// Adds a member on a free UDP port, and returns the path of its file.
     async fn add(&self, member: &str) -> PathBuf {
         let free = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
         let udp_port = free.local_addr().expect("an address").port();
@@ -173,7 +173,7 @@ async fn members_join_deliver_believe_each_other_advance_and_are_removed() {
             (view.epoch, 1, b"two".as_slice())
         );
     }
-    // A certificate of the epoch before is believed for as long as one travels.
+    // A certificate of the previous epoch is still valid.
     assert!(
         members[0]
             .verify(&told[1].certificate.to_bytes(), b"one")
@@ -206,7 +206,7 @@ async fn a_byzantine_member_that_is_started_again_confirms_with_another_key_in_a
     for name in ["m0", "m1", "m2", "m3"] {
         files.push(served.add(name).await);
     }
-    // None has a membership before all are there.
+    // The joins must run concurrently, since none gets a membership before all have joined.
     let [a, b, c, d] = [0, 1, 2, 3].map(|place: usize| join(&files[place]));
     let (a, b, c, d) = tokio::join!(a, b, c, d);
     let mut members = Vec::from([a, b, c, d].map(|it| it.expect("it joins")));
@@ -228,7 +228,7 @@ async fn a_byzantine_member_that_is_started_again_confirms_with_another_key_in_a
         }
         let membership = members[0].membership().expect("it has one");
         keys.push(membership.receivers[0].confirm_key.expect("it confirms"));
-        // Its file is the same, and nothing else is left of it.
+        // The new process shares nothing with the old one but the member file.
         drop(members.remove(0));
         let again = join(&files[0]).await.expect("it joins");
         members.insert(0, again);
@@ -264,14 +264,14 @@ async fn who_has_no_file_of_this_service_does_not_join() {
     served.add_group(false).await;
     let file = served.add("m0").await;
     let text = std::fs::read_to_string(&file).expect("a file");
-    // Of another member's name.
+    // A file with another member's name.
     let other = served.add("m1").await;
     let renamed = text.replace("\"member\": \"m0\"", "\"member\": \"m1\"");
     let error = join(&served.file("renamed", &renamed)).await;
     assert!(
         matches!(error, Err(JoinError::Refused(why)) if why.contains("not the newest certificate"))
     );
-    // Of another authority, for this service's address: neither believes the other.
+    // A file of another authority: service and member refuse each other's certificate.
     let strange = tempfile::tempdir().expect("a folder");
     let authority = Authority::open(strange.path(), served.address).expect("an authority");
     let (issued, _) =
@@ -281,7 +281,7 @@ async fn who_has_no_file_of_this_service_does_not_join() {
         tokio::task::spawn_blocking(move || Joined::join(&path, Duration::from_millis(500)));
     let error = joining.await.expect("no panic");
     assert!(matches!(error, Err(JoinError::Late { .. })), "{error:?}");
-    // Readable by others.
+    // A file that other users can read.
     std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o644)).expect("its mode");
     assert!(matches!(
         join(&other).await,
@@ -294,7 +294,7 @@ async fn strangers_disturb_no_member() {
     let served = Served::start().await;
     served.add_group(false).await;
     let file = served.add("m0").await;
-    // One that says nothing, and some that say anything.
+    // One connection that sends nothing, and some that send random bytes.
     let silent = TcpStream::connect(served.address).expect("it listens");
     let mut random = 1_u32;
     for _ in 0..20 {
@@ -305,7 +305,7 @@ async fn strangers_disturb_no_member() {
                 (random >> 24) as u8
             })
             .collect();
-        // It may be cut off before all of it is there.
+        // The service may close the connection before all bytes are sent.
         let _ = stranger.write_all(&bytes);
         stranger.set_read_timeout(Some(PATIENCE)).expect("a time");
         let mut answer = Vec::new();
@@ -322,7 +322,7 @@ async fn more_idle_connections_than_there_are_places_keep_no_member_out() {
     let served = Served::start().await;
     served.add_group(false).await;
     let file = served.add("m0").await;
-    // On a machine that others use it may take so long that they end by themselves: then once more.
+    // On a busy machine the idle connections may time out during the join; then the test tries again.
     for attempt in 1.. {
         let idle: Vec<TcpStream> = (0..300)
             .map(|_| TcpStream::connect(served.address).expect("it listens"))
@@ -348,7 +348,7 @@ async fn a_file_is_for_one_process() {
     let file = served.add("m0").await;
     let first = join(&file).await.expect("it joins");
     let second = join(&file).await;
-    // The port is the first one's, and the service has told that one that it is not wanted any more.
+    // The second process may fail to bind the port, which the first one has. The first gets the refusal in any case.
     let error = first
         .next(PATIENCE)
         .expect_err("it is no member")

@@ -1,5 +1,5 @@
-//! The service on a sequencer that runs its real program: groups and members, epochs, and every way in which
-//! service, switch or members can fail between two steps.
+//! The service on a sequencer with its real program: groups and members, epochs, and failures of service, switch and
+//! members between any two steps.
 
 mod byzantine;
 mod changes;

@@ -1,4 +1,4 @@
-//! Requests that cannot be, and services that may not be.
+//! Requests that the service refuses, and services that refuse to run.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -71,7 +71,7 @@ async fn groups_that_cannot_be_are_refused_and_nothing_changes() {
     assert_eq!(service.active("counter").await, before);
 }
 
-/// Changes one thing about a member that could be.
+/// Makes one field of a valid request invalid.
 type Set = fn(&mut MemberAdd);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -159,13 +159,13 @@ async fn who_is_no_member_does_not_join() {
         let error = stranger.join(&service, (of, name), "1", None).await;
         assert!(error.is_err_and(|it| it.contains("it was removed")));
     }
-    // Another member's certificate.
+    // The certificate of another member.
     let file = &group.files[&member_name(1)];
     let error = stranger
         .join(&service, ("counter", "m00"), file, None)
         .await;
     assert!(error.is_err_and(|it| it.contains("not the newest certificate")));
-    // A second connection takes the place of the first, and a new file that of the old one.
+    // A second connection replaces the first, and a new file the old one.
     group.join(&service).await;
     let again = TestMember::default();
     let file = group.files[&member_name(0)].clone();
@@ -205,7 +205,7 @@ async fn a_folder_has_one_service_and_so_has_a_switch() {
     service.active("counter").await;
 }
 
-/// A controller that becomes primary and then writes nothing.
+/// Becomes primary controller and then writes nothing.
 async fn displace(switch: &Switch) -> Client {
     let address = SwitchAddress::plain(&switch.address);
     let client = Client::connect(&address, 1).await;
@@ -241,7 +241,7 @@ async fn a_service_goes_on_after_a_controller_that_was_primary_for_a_moment() {
     Group::add(&service, "counter", 1).await;
     let epoch = service.active("counter").await.epoch;
     drop(displace(&switch).await);
-    // As long as the service is displaced, or does not know yet that it is, it changes nothing.
+    // The service refuses requests while it is displaced, so the test repeats them.
     let until = Instant::now() + PATIENCE;
     while service.active("counter").await.epoch == epoch {
         assert!(Instant::now() < until, "no epoch has begun");
@@ -287,7 +287,7 @@ async fn a_service_waits_for_its_first_turn_as_long_as_it_is_told_or_takes_it() 
     wait_for_switch(&taking).await;
     let error = patient.error().await.to_string();
     assert!(error.contains("another controller"), "{error}");
-    // It takes the role once, and not from whoever displaces it.
+    // The service takes the role over only at its start, and not from a controller that displaces it.
     let _there = displace(&switch).await;
     let error = taking.error().await.to_string();
     assert!(error.contains("has been primary for 3 s"), "{error}");

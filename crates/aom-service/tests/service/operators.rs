@@ -1,4 +1,4 @@
-//! The socket of the service's folder.
+//! The operators' socket in the service's folder.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -20,7 +20,7 @@ async fn a_folder_without_a_service_says_how_to_start_one() {
         .expect_err("nobody is there");
     assert!(matches!(error, AskError::NotThere { .. }));
     assert!(error.to_string().contains("reprise aom serve"), "{error}");
-    // A socket that a killed service has left is nobody, and the next one's takes its place.
+    // A killed service leaves a socket on which nobody listens. The next service replaces it.
     drop(
         std::os::unix::net::UnixListener::bind(folder.path().join("operator.sock"))
             .expect("a socket"),
@@ -42,7 +42,7 @@ async fn requests_come_over_the_socket_and_a_bad_one_disturbs_no_other() {
     let serving = tokio::spawn(socket.serve(service.operator.clone()));
     wait_for_switch(&service).await;
     let group = Group::add(&service, "counter", 2).await;
-    // One that says nothing, and one that speaks something else.
+    // One connection that sends nothing, and one with another protocol.
     let silent = UnixStream::connect(&path).expect("it listens");
     let mut other = UnixStream::connect(&path).expect("it listens");
     other.write_all(b"GET / HTTP/1.1\n").expect("it reads");

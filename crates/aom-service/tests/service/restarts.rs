@@ -1,5 +1,5 @@
-//! Switch and service are started anew, each with its state kept, lost, restored from an older copy, or doubled: no number
-//! of an epoch is given twice.
+//! Restarts of switch and service, each with its state kept, lost, restored from an older copy, or duplicated. No
+//! sequence number of an epoch is assigned twice.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::changes::wait_for_switch;
 use crate::stopped::{ADVANCE, running, stopped_at};
 use crate::support::{Group, PATIENCE, Running, Stamps, Switch, member_name, options, start};
 
-/// Whoever sends is ordered once, or not at all.
+/// Sends a request, which may be dropped. Returns the number of copies.
 fn send(switch: &Switch, group: &Group, stamps: &mut Stamps, message: &str) -> usize {
     let copies = switch.request(group.address, message.as_bytes());
     stamps.note(&copies);
@@ -31,7 +31,7 @@ async fn wait_for_epoch_after(service: &Running, before: u64) -> u64 {
     service.active("counter").await.epoch
 }
 
-/// Some requests, each of which must be ordered.
+/// Sends requests, none of which may be dropped.
 fn send_some(switch: &Switch, group: &Group, stamps: &mut Stamps, what: &str) {
     for number in 0..5 {
         let n_copies = send(switch, group, stamps, &format!("{what} {number}"));
@@ -61,7 +61,7 @@ async fn a_switch_that_has_its_state_again_gives_no_number_before_a_new_epoch() 
             "lost" => switch.restart_with(None).await,
             _ => switch.restart_with(Some(&backup)).await,
         }
-        // Before the service notices, and while it writes.
+        // Requests before the service notices the restart, and while it writes.
         for number in 0..50 {
             send(
                 &switch,
@@ -132,7 +132,8 @@ async fn a_service_that_begins_with_an_older_copy_of_its_folder_begins_a_new_epo
     let mut epoch = service.advance("counter").await.epoch;
     send_some(&switch, &group, &mut stamps, "second");
     service.stop().await;
-    // One process of the switch, and by turns one of two services: each is older than the other's last change.
+    // One process of the switch and two services in alternation: the state of each is older than the other's last
+    // change.
     for round in 0..4 {
         let state = if round % 2 == 0 { &older } else { &state };
         let service = start(options(&switch, state)).expect("it opens");
@@ -200,7 +201,7 @@ async fn registers_that_something_else_has_written_are_noticed() {
     let mut stamps = Stamps::default();
     send_some(&switch, &group, &mut stamps, "before");
     let before = service.show("counter").await.epoch;
-    // As a debugger on the switch's other protocol may do it: every register is 0.
+    // Something other than a P4Runtime controller sets every register to 0.
     switch.reset_registers();
     assert_eq!(send(&switch, &group, &mut stamps, "nobody"), 0);
     wait_for_epoch_after(&service, before).await;
@@ -218,7 +219,7 @@ async fn a_client_of_one_process_asks_no_other_one() {
     let first = once.instance().await.expect("an answer");
     switch.restart().await;
     let until = tokio::time::Instant::now() + PATIENCE;
-    // The ordinary client finds the new process by itself, and the other one never.
+    // An ordinary client reconnects to the new process; a `connect_once` client never does.
     loop {
         let error = once.instance().await.expect_err("its process is gone");
         assert!(error.to_string().contains("no switch answers"), "{error}");
@@ -277,7 +278,7 @@ async fn a_load_that_is_cut_off_is_done_again_though_the_switch_has_its_state() 
         options.stop_at = Some(point);
         let error = start(options).expect("it opens").error().await;
         assert!(matches!(error, ServiceError::StoppedAt(at) if at == point));
-        // Once more in between.
+        // A second restart before the service starts.
         switch.restart().await;
         assert_eq!(send(&switch, &group, &mut stamps, "nobody"), 0, "{point}");
         let service = start(crate::support::options(&switch, &state)).expect("it opens");

@@ -26,7 +26,7 @@ pub async fn running(switch: &Switch, folder: &std::path::Path) -> (Running, Gro
     (service, group)
 }
 
-/// The service is stopped, and begins again to end at that point of what is asked.
+/// Starts a service that ends at `point` while it carries out the request.
 pub async fn stopped_at(
     (switch, folder): (&Switch, &std::path::Path),
     point: &'static str,
@@ -37,7 +37,7 @@ pub async fn stopped_at(
     options.stop_at = Some(point);
     let service = start(options).expect("it opens");
     group.join(&service).await;
-    // It may not have found the switch yet.
+    // The service may not be connected to the switch yet.
     while let Answer::Failed { error } = service.operator.ask(request.clone()).await {
         assert!(
             error.contains("is not there") || error.contains("is ending"),
@@ -69,7 +69,7 @@ async fn an_advance_that_is_cut_off_anywhere_is_gone_on_with() {
         let name = "counter".to_owned();
         let request = Request::EpochAdvance { group: name };
         stopped_at((&switch, &state), point, &mut group, request).await;
-        // Whoever sends meanwhile is ordered in the old epoch, or in the new one, or not at all.
+        // Requests meanwhile belong to the old epoch or the new one, or are dropped.
         send(&mut switch, &group, &mut stamps, "meanwhile");
         let service = start(options(&switch, &state)).expect("it opens");
         group.join(&service).await;
@@ -108,7 +108,7 @@ async fn a_member_that_was_being_added_is_there() {
         stopped_at((&switch, &state), point, &mut group, request).await;
         let service = start(options(&switch, &state)).expect("it opens");
         wait_for_switch(&service).await;
-        // Whoever added it has no file of it: a new one is made.
+        // The operator did not get the member's file, so the test requests a new one.
         let request = Request::MemberFile {
             group: "counter".to_owned(),
             member: member_name(5),
@@ -188,7 +188,7 @@ async fn a_switch_that_was_started_anew_gets_everything_and_new_epochs() {
     for restart in 1..=3 {
         switch.restart().await;
         assert!(switch.request(group.address, b"nobody").is_empty());
-        // Its loss is noticed within a second or so.
+        // The service notices the restart within about a second.
         while service.show("counter").await.epoch <= before {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }

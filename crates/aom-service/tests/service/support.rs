@@ -1,4 +1,4 @@
-//! A sequencer in this process, a service on it, and members that verify what they get.
+//! A sequencer in this process, a service on it, and members that verify what they receive.
 
 #[path = "../../../control/tests/support/memory_loop.rs"]
 #[allow(dead_code, reason = "a part of it is used")]
@@ -39,18 +39,18 @@ use tokio::task::JoinHandle;
 
 pub const SENDER: u16 = 1;
 pub const MEMBERS: u16 = 2;
-/// How long anything is waited for.
+/// How long a test waits for anything.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A switch whose frames come and go by method calls, and its P4Runtime.
+/// A switch with a P4Runtime server. The test passes its frames by method calls.
 pub struct Switch {
     frames: Arc<MemoryLoop>,
-    /// Its own, so that its connections end with it.
+    /// A runtime of its own, so that its connections end with the switch.
     runtime: Option<Runtime>,
     pub address: String,
-    /// Where it keeps what is written to it.
+    /// The state file.
     state: Option<PathBuf>,
-    /// The hosts' clock, which goes on at each look.
+    /// The services' clock, which advances at each reading.
     clock: Arc<AtomicU64>,
 }
 
@@ -59,7 +59,6 @@ impl Switch {
         Switch::start_at("127.0.0.1:0", None).await
     }
 
-    /// One with a state file.
     pub async fn with_state(path: &Path) -> Switch {
         Switch::start_at("127.0.0.1:0", Some(path.to_owned())).await
     }
@@ -100,7 +99,7 @@ impl Switch {
         }
     }
 
-    /// As if killed and started anew: nothing is there of what was written, or what the state file has.
+    /// Kills the switch and starts it again. Only the state file's content survives.
     pub async fn restart(&mut self) {
         self.end();
         let clock = Arc::clone(&self.clock);
@@ -108,11 +107,11 @@ impl Switch {
         self.clock = clock;
     }
 
-    /// The same, with another content of the state file; none is lost.
+    /// As `restart`, with another content of the state file; `None` deletes the file.
     pub async fn restart_with(&mut self, state: Option<&[u8]>) {
         self.end();
         let path = self.state.clone().expect("it has a state file");
-        // Another file in its place: the former process may still close its own.
+        // A new file, since the former process may still close the old one.
         std::fs::remove_file(&path).expect("removed");
         if let Some(state) = state {
             std::fs::write(path, state).expect("written");
@@ -120,13 +119,13 @@ impl Switch {
         self.restart().await;
     }
 
-    /// The state file's content: a backup.
+    /// The content of the state file, as a backup.
     pub fn state(&self) -> Vec<u8> {
         let path = self.state.as_ref().expect("it has a state file");
         std::fs::read(path).expect("it is there")
     }
 
-    /// Each look at it is an eighth of a second later, so that no epoch has to be waited for.
+    /// A clock that advances by an eighth of a second at each reading, so that no epoch has to wait.
     fn clock(&self) -> Clock {
         let clock = Arc::clone(&self.clock);
         Clock::new(move || {
@@ -141,7 +140,7 @@ impl Switch {
         }
     }
 
-    /// As by another protocol than P4Runtime: every cell of every register is 0.
+    /// Sets every cell of every register to 0, as something other than a P4Runtime controller could.
     pub fn reset_registers(&self) {
         self.frames.in_switch(0, |switch| {
             let program = switch.program().expect("a program").clone();
@@ -153,7 +152,7 @@ impl Switch {
         });
     }
 
-    /// A request to a group's address; the copies that come of it.
+    /// Sends a request to a group's address, and returns the switch's copies.
     pub fn request(&self, address: Ipv4Addr, message: &[u8]) -> Vec<Copy> {
         let datagram = request(Kind::Tagged, 0, message);
         self.frames.receive(SENDER, &frame_to(address, &datagram));
@@ -176,10 +175,10 @@ impl Drop for Switch {
     }
 }
 
-/// As the switch does it with `--state`.
+/// Restores the state file as the switch does with `--state`.
 async fn restored(path: PathBuf, server: Server) {
     let until = tokio::time::Instant::now() + PATIENCE;
-    // The former process may not have let go of it yet.
+    // The former process may still hold the file's lock.
     let (file, contents) = loop {
         match StateFile::open(&path) {
             Ok(opened) => break opened,
@@ -198,13 +197,13 @@ async fn restored(path: PathBuf, server: Server) {
     server.device().keep_in(Arc::new(file));
 }
 
-/// A packet on its way to a member.
+/// A packet from the switch to a member.
 pub struct Copy {
     pub to: (Ipv4Addr, u16),
     pub datagram: Vec<u8>,
 }
 
-/// Certificates are another part's: here a member's file is its fingerprint.
+/// Issues numbers as member files: these tests need no certificates.
 struct Numbers(AtomicU64);
 
 impl Issue for Numbers {
@@ -220,7 +219,7 @@ pub fn fingerprint(file: &str) -> Fingerprint {
     it
 }
 
-/// A service that runs, until it is stopped or stops.
+/// A running service.
 pub struct Running {
     pub operator: Operator,
     pub members: Members,
@@ -245,7 +244,6 @@ pub fn options(switch: &Switch, folder: &Path) -> Options {
     }
 }
 
-/// With an issuer of its own.
 pub fn start_with(
     options: Options,
     issuer: impl FnOnce() -> Result<Box<dyn Issue>, AuthorityError>,
@@ -256,7 +254,7 @@ pub fn start_with(
 
 pub fn start(options: Options) -> Result<Running, ServiceError> {
     static ISSUED: AtomicU64 = AtomicU64::new(1);
-    // Numbers go on over restarts, as serial numbers do.
+    // Numbers never repeat after a restart, like serial numbers.
     let issuer = Numbers(AtomicU64::new(
         ISSUED.fetch_add(1_000_000, Ordering::Relaxed),
     ));
@@ -306,7 +304,7 @@ impl Running {
         }
     }
 
-    /// Until it is.
+    /// Waits until the group is active.
     pub async fn active(&self, group: &str) -> GroupView {
         let until = tokio::time::Instant::now() + PATIENCE;
         loop {
@@ -325,7 +323,6 @@ impl Running {
         view.expect("it is there")
     }
 
-    /// Asked to end.
     pub async fn stop(mut self) {
         self.end().await;
     }
@@ -337,7 +334,7 @@ impl Running {
         ended.expect("no panic").expect("no error");
     }
 
-    /// Ended by itself.
+    /// Waits for the service to end by itself, with an error.
     pub async fn error(self) -> ServiceError {
         let ended = tokio::time::timeout(PATIENCE, self.ended).await;
         let ended = ended.expect("it ends").expect("no panic");
@@ -345,12 +342,12 @@ impl Running {
     }
 }
 
-/// A group with members, as the operator adds them and as they join.
+/// A group with members: as the operator adds it, and with the members that have joined.
 pub struct Group {
     pub name: String,
     pub address: Ipv4Addr,
     pub byzantine: bool,
-    /// By their names.
+    /// By member name.
     pub files: BTreeMap<String, String>,
     pub members: BTreeMap<String, TestMember>,
 }
@@ -399,7 +396,7 @@ impl Group {
         })
     }
 
-    /// All connect, and are told something.
+    /// Connects all members. Each handles its first message.
     pub async fn join(&mut self, service: &Running) {
         for (name, file) in &self.files {
             let member = self.members.remove(name).unwrap_or_default();
@@ -410,7 +407,7 @@ impl Group {
         }
     }
 
-    /// A message through the switch to all members.
+    /// Sends a request, and delivers the copies to all members.
     pub fn send(&self, switch: &Switch, message: &[u8]) {
         for copy in switch.request(self.address, message) {
             self.give(&copy);
@@ -429,7 +426,7 @@ pub fn member_name(number: u8) -> String {
     format!("m{number:02}")
 }
 
-/// A member that has what it is told at once.
+/// A member that installs each membership at once.
 #[derive(Clone, Default)]
 pub struct TestMember(Arc<Mutex<Inside>>);
 
@@ -439,14 +436,14 @@ struct Inside {
     events: Vec<Event>,
     refusal: Option<String>,
     is_silent: bool,
-    /// Of this process, if it confirms.
+    /// The confirm key of this process, once it is needed.
     key: Option<PublicKey>,
-    /// The keys for confirms that its memberships had for it.
+    /// The member's confirm key in each membership that it was sent.
     told_keys: Vec<Option<PublicKey>>,
 }
 
 impl TestMember {
-    /// Connects, and waits for the first thing it is told, if it is told of a membership already.
+    /// Connects, and handles the service's first message.
     pub async fn join(
         &self,
         service: &Running,
@@ -469,7 +466,7 @@ impl TestMember {
         Ok(())
     }
 
-    /// The key with which this process confirms: another member value is another process.
+    /// The confirm key of this process. Each `TestMember` has another one, like each process.
     pub fn key(&self) -> PublicKey {
         static PROCESSES: AtomicU64 = AtomicU64::new(1);
         let new = || {
@@ -482,7 +479,7 @@ impl TestMember {
         *self.inside().key.get_or_insert_with(new)
     }
 
-    /// Each epoch that it was told had its own key.
+    /// Whether every membership had this process's key.
     pub fn confirms_with_its_own_key_only(&self) -> bool {
         let inside = self.inside();
         inside.told_keys.iter().all(|told| *told == inside.key)
@@ -521,7 +518,7 @@ impl TestMember {
         inside.take();
     }
 
-    /// What was delivered: epoch, number and message.
+    /// Epoch, sequence number and text of each delivered message.
     pub fn delivered(&self) -> Vec<(u64, u32, String)> {
         let inside = self.inside();
         let delivered = inside.events.iter().map(|event| match event {
@@ -554,7 +551,7 @@ impl Inside {
             Some(receiver) if receiver.membership().epoch == membership.epoch => {
                 assert_eq!(receiver.membership(), &membership, "an epoch is one");
             }
-            // From a service with an older state: a member takes none, and waits for a later one.
+            // A service with an older state sent it. A real member refuses it and waits for a later one.
             Some(receiver) if receiver.membership().epoch > membership.epoch => {}
             Some(receiver) => {
                 receiver.advance(membership, None).expect("a membership");
@@ -572,7 +569,7 @@ impl Inside {
     }
 }
 
-/// Epoch and number of each copy, with what was stamped: nothing may be given twice.
+/// The message of each group, epoch and sequence number: no two messages may share them.
 #[derive(Default)]
 pub struct Stamps(BTreeMap<(u16, u64, u32), Vec<u8>>);
 

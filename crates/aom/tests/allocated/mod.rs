@@ -1,4 +1,4 @@
-//! How many bytes this thread has allocated and not freed.
+//! Counts the bytes that this thread has allocated and not freed.
 #![expect(unsafe_code, reason = "an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,7 +13,6 @@ thread_local! {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Of the test that runs in this thread.
 pub fn bytes() -> usize {
     BYTES.get()
 }
@@ -21,7 +20,7 @@ pub fn bytes() -> usize {
 // SAFETY: the system's allocator does the work; the counter needs no allocation.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that ends may free what another has allocated.
+        // The counter wraps, since a thread may free what another thread allocated.
         BYTES.set(BYTES.get().wrapping_add(layout.size()));
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }

@@ -1,4 +1,4 @@
-//! Sequencers in memory, and what receivers tell.
+//! Sequencers in memory, and helpers that collect receivers' events.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -16,7 +16,7 @@ use k256::ecdsa::signature::hazmat::PrehashSigner;
 pub const GROUP: u16 = 7;
 pub const NOW: Duration = Duration::from_secs(1);
 
-/// AOM-HM's sequencer: keys of all receivers, and what it makes of a message.
+/// The sequencer of AOM-HM, with the keys of all receivers.
 pub struct Tagging {
     pub epoch: u64,
     pub keys: Vec<Key>,
@@ -34,7 +34,7 @@ impl Tagging {
         Tagging { epoch, keys }
     }
 
-    /// The packets of all shards.
+    /// One packet for each shard.
     pub fn packets(&self, sequence: u32, message: &[u8]) -> Vec<Vec<u8>> {
         let digest = digest_of(message);
         let shards = self.keys.chunks(LANES).zip(0..);
@@ -74,7 +74,7 @@ impl Tagging {
     }
 }
 
-/// AOM-PK's switch and coprocessor: a key, and the state of the last packet.
+/// The switch and the coprocessor of AOM-PK.
 pub struct Signing {
     pub epoch: u64,
     pub key: SigningKey,
@@ -106,7 +106,7 @@ impl Signing {
         self.packet_of(sequence, link, message, is_signed)
     }
 
-    /// The next packet of the chain, linked as one without a message.
+    /// The next packet of the chain, linked as a sequence number without a message.
     pub fn void_packet(&mut self, message: &[u8], is_signed: bool) -> Vec<u8> {
         let (sequence, link) = (self.last.0 + 1, self.last.1);
         let state = state_of(self.chain(), &link, &NO_MESSAGE, sequence);
@@ -115,7 +115,7 @@ impl Signing {
         self.packet_with((sequence, digest), (state, link), message, is_signed)
     }
 
-    /// A packet of any number and link.
+    /// A packet with any sequence number and link, outside the chain.
     pub fn packet_of(&self, sequence: u32, link: Hash, message: &[u8], is_signed: bool) -> Vec<u8> {
         let state = state_of(self.chain(), &link, &hash_of(message), sequence);
         self.packet_with(
@@ -170,12 +170,12 @@ pub fn events(receiver: &mut Receiver) -> Vec<Event> {
     std::iter::from_fn(|| receiver.poll_event()).collect()
 }
 
-/// What is delivered, and `None` for a drop, with the numbers.
+/// The delivered messages with their sequence numbers; `None` stands for a drop.
 pub fn told(receiver: &mut Receiver) -> Vec<(u32, Option<Vec<u8>>)> {
     numbers_of(events(receiver))
 }
 
-/// The same of events of any receiver.
+/// As `told`, for events of any receiver.
 pub fn numbers_of(events: Vec<Event>) -> Vec<(u32, Option<Vec<u8>>)> {
     let mut numbers = Vec::new();
     for event in events {

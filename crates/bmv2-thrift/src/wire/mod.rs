@@ -1,73 +1,59 @@
-//! Thrift's binary protocol, as far as calls need it: where a call ends, what its arguments are, how an answer is
-//! written.
+//! Thrift's binary protocol as far as calls need it: the end of a call, its arguments, the encoding of an answer.
 //!
-//! Over a buffered transport nothing says how long a call is, so its end is found by walking over it
-//! ([`scan`]), piece by piece as it arrives. Source: "Thrift Binary protocol encoding" of Apache Thrift, which says
-//! both the strict and the old form of a message's head; either is taken, the strict one is answered.
+//! A buffered transport does not give a call's length, so [`scan`] walks over the call, piece by piece as it arrives,
+//! to find its end. Source: "Thrift Binary protocol encoding" of Apache Thrift. Message heads have a strict and an
+//! old form: we read both and write the strict one.
 
 pub mod read;
 pub mod scan;
 pub mod write;
 
-/// Why bytes are no call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// A type that there is none of.
+    /// An unknown type.
     #[error("expected the type of a value, found {0}")]
     Type(u8),
     /// A strict head of another version.
     #[error("expected version 1 of the binary protocol, found 0x{0:08x}")]
     Version(u32),
-    /// A length below zero, or beyond what a call may have.
+    /// A negative length, or one beyond the limit.
     #[error("expected a length of 0 to {max}, found {found}")]
-    Length {
-        /// As it was given.
-        found: i32,
-        /// The longest there may be.
-        max: usize,
-    },
-    /// Longer than a call may be.
+    Length { found: i32, max: usize },
     #[error("expected a call of {0} bytes at most")]
     TooLong(usize),
-    /// More values than a call may have.
     #[error("expected {0} values at most")]
     TooMany(usize),
-    /// Containers within containers.
+    /// Containers are nested too deeply.
     #[error("expected {0} structures within each other at most")]
     TooDeep(usize),
-    /// A name that is no text.
     #[error("expected the name of a call in UTF-8")]
     Name,
-    /// It ends before it is whole.
+    /// The bytes end before the call is complete.
     #[error("the call ends too early")]
     Short,
 }
 
-/// The type of a value on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Type {
     /// One byte, 0 or 1.
     Bool = 2,
-    /// A signed byte.
     I8 = 3,
     /// IEEE 754, eight bytes.
     Double = 4,
-    /// Two bytes.
     I16 = 6,
-    /// Four bytes, enumerations too.
+    /// Also enumerations.
     I32 = 8,
-    /// Eight bytes.
     I64 = 10,
-    /// Bytes behind their number, text too.
+    /// A length and as many bytes; also text.
     Bytes = 11,
-    /// Fields until one of type 0.
+    /// Fields, then the type 0.
     Struct = 12,
-    /// Pairs behind the two types and their number.
+    /// Both types and the number of pairs, then the pairs.
     Map = 13,
-    /// As a list.
+    /// Encoded like a list.
     Set = 14,
-    /// Values behind their type and their number.
+    /// Type and number of the values, then the values.
     List = 15,
 }
 
@@ -89,7 +75,7 @@ impl Type {
         })
     }
 
-    /// Bytes of a value that always has as many.
+    /// The size of a value whose type has a fixed size.
     fn fixed_bytes(self) -> Option<usize> {
         match self {
             Self::Bool | Self::I8 => Some(1),
@@ -101,16 +87,14 @@ impl Type {
     }
 }
 
-/// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Wants an answer.
+    /// A call that expects an answer.
     Call = 1,
-    /// An answer.
     Reply = 2,
-    /// [`Failure`] as answer.
+    /// An answer that contains a [`Failure`].
     Exception = 3,
-    /// Wants none.
+    /// A call without an answer.
     Oneway = 4,
 }
 
@@ -122,25 +106,23 @@ impl Kind {
     }
 }
 
-/// Thrift's `TApplicationException`: a failure that a service does not declare.
+/// Thrift's `TApplicationException`: a failure that the service does not declare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Of which kind.
     pub kind: FailureKind,
-    /// In words.
     pub message: String,
 }
 
-/// Its kinds, as far as there are some here.
+/// The kinds of failure that we send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// No such service or call.
+    /// Unknown service or call.
     UnknownMethod = 1,
-    /// Something else than a call.
+    /// The message is not a call.
     MessageType = 2,
     /// The call cannot be carried out.
     Internal = 6,
-    /// The arguments are not those of the call, or not well-formed.
+    /// The arguments are malformed or have wrong types.
     Protocol = 7,
 }
 

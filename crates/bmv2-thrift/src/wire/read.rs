@@ -1,63 +1,52 @@
-//! The head and the fields of a whole call or answer.
+//! Decodes a complete call or answer.
 
 use super::scan::Bounds;
 use super::{Kind, Type, VERSION_1, VERSION_MASK, WireError};
 use crate::limits::DEPTH_MAX;
 
-/// A value of whatever type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// As it says.
     Bool(bool),
-    /// As it says.
     I8(i8),
-    /// As it says.
     I16(i16),
-    /// As it says.
     I32(i32),
-    /// As it says.
     I64(i64),
-    /// As it says.
     Double(f64),
-    /// Text too.
+    /// Also text.
     Bytes(Vec<u8>),
-    /// As it says.
     Struct(Fields),
-    /// Lists and sets.
+    /// Also sets.
     List(Vec<Value>),
-    /// As it says.
     Map(Vec<(Value, Value)>),
 }
 
-/// The fields of a structure that are there, by their ids.
+/// The fields of a structure, with their ids, in wire order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Fields(Vec<(i16, Value)>);
 
 impl Fields {
-    /// A field; the last one where one is there twice, as in generated code.
+    /// The field with this id. The last one wins if there are two, as in generated code.
     pub fn get(&self, id: i16) -> Option<&Value> {
         let mut fields = self.0.iter().rev();
         fields.find(|(found, _)| *found == id).map(|(_, it)| it)
     }
 }
 
-/// A message with its head.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// With the service in front and a colon between, where several are served on one port.
+    /// The call's name; with multiplexing, `SERVICE:CALL`.
     pub name: String,
-    /// None is one that there is not.
+    /// `None` if the number of the kind is unknown.
     pub kind: Option<Kind>,
-    /// The client's number, which the answer has too.
+    /// The client's sequence number, which the answer repeats.
     pub number: i32,
-    /// The arguments.
     pub fields: Fields,
 }
 
-/// Reads a message that [`super::scan::Scan`] has found to be whole.
+/// Decodes a message. [`super::scan::Scan`] must have found its end.
 ///
 /// # Errors
-/// It is none.
+/// The bytes are not a valid message.
 pub fn message(bytes: &[u8]) -> Result<Message, WireError> {
     let mut reader = Reader { rest: bytes };
     let (name, kind, number) = reader.head()?;
@@ -70,15 +59,15 @@ pub fn message(bytes: &[u8]) -> Result<Message, WireError> {
     })
 }
 
-/// Reads a structure's fields, to their end.
+/// Decodes the fields of a structure.
 ///
 /// # Errors
-/// It is none.
+/// The bytes are not a valid structure.
 pub fn structure(bytes: &[u8]) -> Result<Fields, WireError> {
     Reader { rest: bytes }.fields(0)
 }
 
-/// The head alone, for who is to be told that the rest is no call.
+/// Decodes only name and sequence number, for the answer to a malformed call.
 pub fn head(bytes: &[u8]) -> Option<(String, i32)> {
     let (name, _, number) = Reader { rest: bytes }.head().ok()?;
     Some((name, number))
@@ -169,7 +158,7 @@ impl<'a> Reader<'a> {
     fn list(&mut self, depth: usize) -> Result<Vec<Value>, WireError> {
         let of = self.u8()?;
         let n_values = Bounds::ANSWERS.count(self.i32()?)?;
-        // An empty list need not say of what.
+        // An empty list may have an invalid type.
         let values = (0..n_values).map(|_| self.value(Type::of(of)?, depth + 1));
         values.collect()
     }

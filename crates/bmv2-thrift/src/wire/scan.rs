@@ -1,9 +1,8 @@
-//! Where a call, or an answer, ends.
+//! Finds the end of a call or an answer.
 
 use super::{Type, VERSION_1, VERSION_MASK, WireError};
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_VALUES_MAX, CALL_BYTES_MAX, DEPTH_MAX, VALUES_MAX};
 
-/// How much of a message is taken.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     n_bytes: usize,
@@ -20,14 +19,12 @@ impl Bounds {
         n_values: ANSWER_VALUES_MAX,
     };
 
-    /// Of a string.
     pub(super) fn length(self, found: i32) -> Result<usize, WireError> {
         let max = self.n_bytes;
         let length = usize::try_from(found).ok().filter(|it| *it <= max);
         length.ok_or(WireError::Length { found, max })
     }
 
-    /// Of a container.
     pub(super) fn count(self, found: i32) -> Result<usize, WireError> {
         let max = self.n_values;
         let count = usize::try_from(found).ok().filter(|it| *it <= max);
@@ -35,36 +32,36 @@ impl Bounds {
     }
 }
 
-/// What is still to come.
+/// An open part of the message.
 #[derive(Debug, Clone, Copy)]
 enum Pending {
     Head,
-    /// A strict message's number, or an old one's type and number.
+    /// A known number of bytes: a string, or the rest of a message's head.
     Bytes(usize),
     Fields,
     Values {
         of: Type,
         n_left: usize,
     },
-    /// Values by turns of two types.
+    /// Values of two types in turn; the two change places after each value.
     Pairs {
         of: (Type, Type),
         n_left: usize,
     },
 }
 
-/// A walk over a call that arrives in pieces: it goes on where it stopped, so that a call of many pieces is
-/// walked over once.
+/// Walks over a message that arrives in pieces. Each call continues where the last one stopped, so it walks over
+/// every byte once.
 #[derive(Debug)]
 pub struct Scan {
-    /// The innermost last; none is left when the call is whole.
+    /// The open parts, the innermost last. Empty when the message is complete.
     pending: Vec<Pending>,
     at: usize,
     n_values: usize,
     bounds: Bounds,
 }
 
-/// Of a call.
+/// Scans a call.
 impl Default for Scan {
     fn default() -> Self {
         Self::with(Bounds::CALLS)
@@ -72,7 +69,7 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// Of an answer, which may be longer.
+    /// Scans an answer, which may be longer.
     pub fn of_answer() -> Self {
         Self::with(Bounds::ANSWERS)
     }
@@ -86,11 +83,11 @@ impl Scan {
         }
     }
 
-    /// The length of the call that the bytes begin with; none as long as it is not whole. They are those of the
-    /// last time and more behind them.
+    /// The length of the message at the start of `bytes`. `None` if it is not complete. `bytes` must begin with the
+    /// bytes of the previous call.
     ///
     /// # Errors
-    /// They begin with no call that is taken.
+    /// The bytes do not begin with an acceptable message.
     pub fn length(&mut self, bytes: &[u8]) -> Result<Option<usize>, WireError> {
         while let Some(pending) = self.pending.pop() {
             let before = self.at;
@@ -110,7 +107,7 @@ impl Scan {
         Ok(Some(self.at))
     }
 
-    /// How long the call is at least, by what is known of it.
+    /// A lower bound of the message's length, from the bytes so far.
     pub fn least_length(&self) -> usize {
         let n_bytes = self.pending.last().map_or(0, |pending| match pending {
             Pending::Bytes(n_bytes) => *n_bytes,
@@ -119,7 +116,7 @@ impl Scan {
         self.at.saturating_add(n_bytes)
     }
 
-    /// One thing after the other; none where it is not whole.
+    /// Walks over one part. `None` if bytes are missing.
     fn step(&mut self, bytes: &[u8], pending: Pending) -> Result<Option<()>, WireError> {
         match pending {
             Pending::Head => self.head(bytes),
@@ -140,8 +137,8 @@ impl Scan {
         }
     }
 
-    /// If a value is not whole yet, takes back the pending step for the values behind it, and the count of the value:
-    /// the step is repeated when more bytes are there.
+    /// If a value is incomplete, takes back the pending part for the values after it, and the count of the value: the
+    /// step runs again when more bytes arrive.
     fn undo(&mut self, whole: &Option<()>) {
         if whole.is_none() {
             self.pending.pop();
@@ -150,7 +147,7 @@ impl Scan {
     }
 
     fn push(&mut self, pending: Pending) -> Result<(), WireError> {
-        // The call itself, and a value beside its container.
+        // The stack's length is the value's depth: it holds the call itself and the containers around the value.
         if self.pending.len() > DEPTH_MAX {
             return Err(WireError::TooDeep(DEPTH_MAX));
         }
@@ -164,7 +161,7 @@ impl Scan {
         };
         if first >= 0 {
             let n_bytes = self.bounds.length(first)?;
-            // The type and the number are behind the name.
+            // Kind and sequence number follow the name.
             self.push(Pending::Bytes(n_bytes + 1 + 4))?;
             return Ok(Some(()));
         }
@@ -194,7 +191,7 @@ impl Scan {
         self.value(bytes, of).inspect(|whole| self.undo(whole))
     }
 
-    /// A value, or what is to be walked over of it.
+    /// Walks over a value of fixed size, or pushes the parts of another one.
     fn value(&mut self, bytes: &[u8], of: Type) -> Result<Option<()>, WireError> {
         self.n_values += 1;
         if self.n_values > self.bounds.n_values {

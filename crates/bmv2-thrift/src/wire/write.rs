@@ -1,90 +1,82 @@
-//! Values, calls and answers, written.
+//! Encodes values, calls and answers.
 
 use super::{Failure, Kind, Type, VERSION_1};
 
-/// Values behind each other, as the protocol has them.
+/// The encoded values so far.
 #[derive(Debug, Default)]
 pub struct Writer(Vec<u8>);
 
 impl Writer {
-    /// Bytes that were written so far.
     pub fn n_bytes(&self) -> usize {
         self.0.len()
     }
 
-    /// So far.
     pub fn written(&self) -> &[u8] {
         &self.0
     }
 
-    /// What was written.
     pub fn into_bytes(self) -> Vec<u8> {
         self.0
     }
 
-    /// The head of a field; its value is to follow.
+    /// Writes a field's head. The value must follow.
     pub fn field(&mut self, id: i16, of: Type) -> &mut Self {
         self.0.push(of as u8);
         self.0.extend(id.to_be_bytes());
         self
     }
 
-    /// A structure's end.
+    /// Writes the end of a structure.
     pub fn stop(&mut self) {
         self.0.push(0);
     }
 
-    /// A value.
     pub fn bool(&mut self, value: bool) {
         self.0.push(u8::from(value));
     }
 
-    /// A value.
     pub fn i16(&mut self, value: i16) {
         self.0.extend(value.to_be_bytes());
     }
 
-    /// A value.
     pub fn i32(&mut self, value: i32) {
         self.0.extend(value.to_be_bytes());
     }
 
-    /// A value.
     pub fn i64(&mut self, value: i64) {
         self.0.extend(value.to_be_bytes());
     }
 
-    /// A value.
     pub fn double(&mut self, value: f64) {
         self.0.extend(value.to_be_bytes());
     }
 
-    /// A value.
+    /// Writes a string, binary or text.
     pub fn bytes(&mut self, value: &[u8]) {
         self.i32(count(value.len()));
         self.0.extend(value);
     }
 
-    /// The head of a list; its values are to follow.
+    /// Writes a list's head. The values must follow.
     pub fn list(&mut self, of: Type, n_values: usize) -> &mut Self {
         self.0.push(of as u8);
         self.i32(count(n_values));
         self
     }
 
-    /// The head of a map; its keys and values are to follow by turns.
+    /// Writes a map's head. Keys and values must follow alternately.
     pub fn map(&mut self, of: (Type, Type), n_pairs: usize) -> &mut Self {
         self.0.extend([of.0 as u8, of.1 as u8]);
         self.i32(count(n_pairs));
         self
     }
 
-    /// Bytes that are a value already.
+    /// Writes bytes that are already encoded.
     pub fn encoded(&mut self, value: &[u8]) {
         self.0.extend(value);
     }
 
-    /// A message's head; a structure is to follow.
+    /// Writes a message's head. A structure must follow.
     pub fn head(&mut self, name: &str, kind: Kind, number: i32) {
         let version = VERSION_1 | kind as u32;
         self.i32(version.cast_signed());
@@ -93,12 +85,12 @@ impl Writer {
     }
 }
 
-/// No answer has 2^31 of anything: it is [`crate::limits::ANSWER_BYTES_MAX`] bytes long at most.
+/// Never saturates: an answer has at most [`crate::limits::ANSWER_BYTES_MAX`] bytes.
 fn count(n: usize) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 
-/// The answer that a call failed in a way that its service does not declare.
+/// The answer to a call that failed in a way that its service does not declare.
 pub fn failure(name: &str, number: i32, failure: &Failure) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.head(name, Kind::Exception, number);

@@ -142,10 +142,10 @@ Examples:
   sudo reprise doctor eth1                   # as the user who will run the switch
   reprise doctor eth1 --json | jq '.interfaces[].findings[] | select(.level != \"ok\")'";
 
-/// What fits into the narrowest of usual terminals.
+/// Width of the narrowest common terminal.
 const LINE_CHARS_MAX: usize = 78;
 
-/// The words of the second column go on below each other.
+/// Wraps the second column and indents its lines.
 fn of_two_columns(first: &str, width: usize, second: &str) -> String {
     let indent = width + 4;
     let mut lines = vec![String::new()];

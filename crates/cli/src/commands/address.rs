@@ -13,7 +13,7 @@ pub async fn run(global: &Global, command: Address) -> Result<(), Failure> {
         Address::Set { port, ip, mac } => {
             let mut session = Session::open_primary(global).await?;
             let own = OwnAddress { port, ip, mac };
-            // Text that is no address is refused first, before the switch's ports are read.
+            // Refuse an invalid address before reading the switch's ports.
             Conference::new(session.program.capabilities()).set_address(own)?;
             session.expect_ports([&port]).await?;
             session

@@ -1,5 +1,5 @@
 //! `reprise aom`: groups of authenticated ordered multicast. `serve` is the configuration service; the other commands
-//! ask it, over the socket in its folder.
+//! send requests to it over the socket in its folder.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
         ack_deadline_ms,
         replace_program,
     } = serve;
-    // Before there are keys in memory.
+    // Before keys are in memory.
     secret_memory::no_core_dumps()?;
     let loaded = program::load(&path, None)?;
     let sequencer = Sequencer::new(loaded.p4info, loaded.json, &mac, ports);
@@ -69,7 +69,7 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
         clock: Clock::new(since_1970),
         stop_at: None,
     };
-    // The folder is this service's before anything in it is touched.
+    // The service must own the folder before it changes anything there.
     let (folder, issuer) = (state.folder.clone(), advertised);
     let service = Service::open(options, move || {
         Ok(Box::new(Authority::open(&folder, issuer)?))
@@ -92,18 +92,18 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
     let ended = service.run(stopped()).await;
     members.abort();
     operators.abort();
-    // The socket is taken away before the folder is another service's.
+    // Remove the socket before another service can own the folder.
     let _ = operators.await;
     Ok(ended?)
 }
 
-/// A clock from before 1970 is not set either.
+/// Time since 1970; 0 if the clock is set to an earlier time.
 fn since_1970() -> Duration {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.unwrap_or_default()
 }
 
-/// The service's address in members' files, as they can reach it.
+/// The service's address in members' files, which members must be able to reach.
 fn advertised(listen: SocketAddr, advertise: Option<SocketAddr>) -> Result<SocketAddr, Failure> {
     let address = advertise.unwrap_or(listen);
     if address.ip().is_unspecified() || address.port() == 0 {
@@ -126,17 +126,17 @@ fn ready(global: &Global, folder: &Path, address: SocketAddr) {
     }
 }
 
-/// Events of the service: members that come and go, epochs, a sequencer that is gone. No keys.
+/// Logs the service's events: members that connect and leave, epochs, a lost sequencer. Never keys.
 fn log_to_standard_error() {
     let log = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_max_level(tracing::Level::INFO)
         .with_target(false);
-    // There is one already if this is called twice.
+    // Fails if a logger is already set.
     let _ = log.try_init();
 }
 
-/// SIGINT or SIGTERM.
+/// Waits for SIGINT or SIGTERM.
 async fn stopped() {
     use tokio::signal::unix::{SignalKind, signal};
     let terminated = signal(SignalKind::terminate());
@@ -145,7 +145,7 @@ async fn stopped() {
             _ = terminated.recv() => {}
             _ = tokio::signal::ctrl_c() => {}
         },
-        // Without a handler the signal ends the process, and the next service goes on.
+        // Without a handler the signal ends the process, and the next service continues from its state.
         Err(_) => std::future::pending().await,
     }
 }
@@ -241,8 +241,8 @@ async fn change(global: &Global, folder: &Path, request: Request) -> Result<(), 
     Ok(())
 }
 
-/// The file is created before the service is asked, so no member is added whose keys cannot be
-/// stored.
+/// Sends the request and writes the member's file. Creates the file first, so that no member is added whose keys cannot
+/// be stored.
 async fn with_file(
     global: &Global,
     folder: &Path,
@@ -264,7 +264,7 @@ async fn with_file(
         member_file: Some(text),
     }) = answer
     else {
-        // Nothing is in it, and a later command may use the name.
+        // The file is empty, and a later command may use its name.
         let _ = std::fs::remove_file(path);
         return answer.map(drop);
     };
@@ -276,13 +276,13 @@ async fn with_file(
         Failure::in_file(path, &next)
     })?;
     told(global, &message, view.as_deref(), Some(path.to_owned()));
-    // A Byzantine group's next epoch begins when the member has joined.
+    // A Byzantine group's next epoch begins only when the member has connected.
     let view = view.filter(|group| is_new_epoch && !group.byzantine);
     tell_of_epoch(global, view.as_deref());
     Ok(())
 }
 
-/// Why a file that is to be new cannot be made, and what to do.
+/// Why a new file cannot be created, and the next step.
 fn why_not_new(error: &std::io::Error) -> String {
     let why = files::why(error);
     match error.kind() {
@@ -309,7 +309,7 @@ fn told(global: &Global, message: &str, group: Option<&GroupView>, file: Option<
     }
 }
 
-/// What a change of epoch cost, and whom it did not reach.
+/// Prints how long a change of epoch stopped the group, and which members it did not reach.
 fn tell_of_epoch(global: &Global, group: Option<&GroupView>) {
     let Some(group) = group.filter(|_| !global.json) else {
         return;

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::session::Session;
 
-/// Stands for a MAC that is not looked up yet, while the file is checked.
+/// Stands for a MAC that has not been looked up yet, while the file is checked.
 const STAND_IN_MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 
 pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Failure> {
@@ -26,7 +26,7 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     let mut session = Session::open_primary(global).await?;
     let snapshot = session.settle().await?;
     let unknown = file.unknown_macs(&snapshot.conference);
-    // Everything that can be refused is refused before anything is written.
+    // All checks come before the first write.
     let own = file
         .addresses()
         .map_err(|error| Failure::in_file(path, &error))?;
@@ -51,16 +51,16 @@ pub async fn run(global: &Global, path: &Path, dry_run: bool) -> Result<(), Fail
     let looked_up = look_up(&mut session, &snapshot, &own, &unknown).await;
     let looked_up = looked_up.map_err(|error| Failure::in_file(path, &error))?;
     let desired = desired(&session, &looked_up)?;
-    // The address that the question was asked from may be there now, and is nothing left over.
+    // The address used for ARP may still be there; it is not a remnant of an interrupted change.
     let mut asked = session.read().await?;
     asked.left_over.clone_from(&snapshot.left_over);
     let change = session.plan(&asked, &desired)?;
     session.carry_out(change).await
 }
 
-/// Asks from the own addresses that the file's ports have in the switch. If a port has none, the
-/// file's address is set beside the others for the question, since replies come to it, and deleted
-/// if no host answers. The following change makes it the own address.
+/// Looks up hosts from the own addresses that the switch has on the file's ports. If a port has
+/// none, the file's address is added for the requests, because replies must reach it, and deleted
+/// if no host answers. Otherwise the following change makes it the own address.
 async fn look_up(
     session: &mut Session,
     snapshot: &Snapshot,

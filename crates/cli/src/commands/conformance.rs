@@ -1,4 +1,4 @@
-//! `reprise conformance`: p4c's own samples, or any tree of programs, through our compiler and switch.
+//! `reprise conformance`: runs p4c's own samples, or any tree of programs, through our compiler and switch.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -79,7 +79,6 @@ fn samples(global: &Global, args: &Conformance, checkout: &Path) -> Result<(), F
     conclude(global, report.json(&stale), failure)
 }
 
-/// The one document of a run that came to its end, well or not.
 fn conclude(global: &Global, document: Value, failure: Option<Failure>) -> Result<(), Failure> {
     match failure {
         Some(failure) => return Err(failure.with(document)),
@@ -89,7 +88,6 @@ fn conclude(global: &Global, document: Value, failure: Option<Failure>) -> Resul
     Ok(())
 }
 
-/// Every program below a folder.
 fn programs(global: &Global, args: &Conformance, root: &Path) -> Result<(), Failure> {
     let defines = args.tree.defines.iter();
     let plan = Plan {
@@ -136,7 +134,7 @@ fn programs(global: &Global, args: &Conformance, root: &Path) -> Result<(), Fail
     conclude(global, report.json(), failure)
 }
 
-/// Does the jobs; lines come in their order.
+/// Runs the jobs; prints lines in the order of the jobs.
 fn judge<A: Answer>(
     global: &Global,
     pool: Pool,

@@ -1,4 +1,4 @@
-//! `reprise entries`: entries of any program, from a runtime file of the P4 tutorials.
+//! `reprise entries`: writes entries of any program from a runtime file of the P4 tutorials.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,6 @@ pub async fn run(global: &Global, command: Command) -> Result<(), Failure> {
     apply.run(loads, dry_run).await
 }
 
-/// A runtime file, read.
 struct RuntimeFile {
     path: PathBuf,
     value: Value,
@@ -72,7 +71,6 @@ impl RuntimeFile {
         Failure::in_file(&self.path, &message)
     }
 
-    /// The program that the file names.
     fn program(&self) -> Result<Program, Failure> {
         let [json, p4info] = [
             ("bmv2_json", &self.program.bmv2_json),
@@ -93,15 +91,15 @@ impl RuntimeFile {
         program::load(&json?, Some(&p4info?))
     }
 
-    /// A path as the file has it: from the file's folder, or as the tutorials' makefiles have it, from
-    /// where the command is run.
+    /// Resolves a path of the file: relative to the file's folder or, as for the tutorials' makefiles, to the current
+    /// folder.
     fn found(&self, named: &str) -> Option<PathBuf> {
         let beside = self.path.parent().map(|folder| folder.join(named));
         let candidates = beside.into_iter().chain([PathBuf::from(named)]);
         candidates.into_iter().find(|path| path.is_file())
     }
 
-    /// Refuses a switch whose program is not the file's, if the file's program can be compared.
+    /// Refuses a switch with another program than the file's, if the file's P4Info is found.
     fn check_program(&self, running: &P4Info) -> Result<(), Failure> {
         let Some(path) = self.program.p4info.as_deref().and_then(|it| self.found(it)) else {
             return Ok(());
@@ -117,7 +115,7 @@ impl RuntimeFile {
     }
 }
 
-/// A table or action of a program that another program has not, or otherwise.
+/// A table or action of one program that the other lacks or has in another form.
 fn first_lack(named: &P4Info, running: &P4Info) -> Option<String> {
     let tables: HashMap<u32, &Table> = running
         .tables
@@ -150,19 +148,16 @@ fn id(preamble: &Option<Preamble>) -> u32 {
     id_of(preamble.as_ref())
 }
 
-/// An entry's data about its table's key.
 fn keys(table: &Table) -> impl Iterator<Item = (u32, &str, i32, &Option<match_field::Match>)> {
     let fields = table.match_fields.iter();
     fields.map(|it| (it.id, it.name.as_str(), it.bitwidth, &it.r#match))
 }
 
-/// An entry's data about its action.
 fn params(action: &Action) -> impl Iterator<Item = (u32, &str, i32)> {
     let params = action.params.iter();
     params.map(|it| (it.id, it.name.as_str(), it.bitwidth))
 }
 
-/// A file to be brought to a switch.
 struct Apply {
     runtime: RuntimeFile,
     client: Client,
@@ -170,7 +165,6 @@ struct Apply {
     json: bool,
 }
 
-/// The changes made, for the answer.
 struct Done<'c> {
     loaded: Option<&'c str>,
     changes: &'c [Change],
@@ -187,7 +181,7 @@ impl Apply {
             Some(program) => program.p4info.clone(),
             None => self.running().await?,
         };
-        // Everything that can be refused is refused before anything is written.
+        // All checks come before the first write.
         let entries = file::entries(&self.runtime.value, &p4info);
         let entries = entries.map_err(|error| self.runtime.fails(error))?;
         let loaded = loads.as_ref().and(self.runtime.program.bmv2_json.clone());
@@ -195,7 +189,7 @@ impl Apply {
             self.load(program).await?;
         }
         let state = match (&loaded, dry_run) {
-            // A program's own entries are known only after it is loaded.
+            // The program's initial entries are known only after it is loaded.
             (Some(_), true) => State::new(),
             _ => self.state(&p4info, &entries).await?,
         };
@@ -217,7 +211,6 @@ impl Apply {
         Ok(())
     }
 
-    /// The program, unless the switch runs just that.
     async fn unless_running(&mut self, program: Program) -> Result<Option<Program>, Failure> {
         match self.client.pipeline(ResponseType::All).await {
             Ok(running) => {
@@ -230,7 +223,7 @@ impl Apply {
         }
     }
 
-    /// The program in the switch, which has to be the file's.
+    /// The switch's P4Info, which must be that of the file's program.
     async fn running(&mut self) -> Result<P4Info, Failure> {
         let running = self.client.p4info().await.map_err(|error| match error {
             ClientError::NoPipeline if self.runtime.program.bmv2_json.is_some() => {
@@ -254,7 +247,7 @@ impl Apply {
         })??)
     }
 
-    /// The switch's entries that concern the file, or all of them with `--replace`.
+    /// The switch's entries that the file concerns, or all with `--replace`.
     async fn state(&mut self, p4info: &P4Info, entries: &Entries) -> Result<State, Failure> {
         let is_asked = |wanted: fn(&Key) -> bool| self.replaces || entries.order.iter().any(wanted);
         let mut asked = Vec::new();
@@ -268,7 +261,7 @@ impl Apply {
             let id = id_of(table.preamble.as_ref());
             let of_table =
                 |key: &Key| matches!(key, Key::Entry { table_id, .. } if *table_id == id);
-            // Of a constant table nothing can be removed.
+            // The entries of a const table cannot be removed.
             let is_replaced = self.replaces && !table.is_const_table;
             if is_replaced || entries.order.iter().any(of_table) {
                 asked.push(of_table_id(id, false));
@@ -284,7 +277,7 @@ impl Apply {
         Ok(held.into_iter().filter_map(of_entity).collect())
     }
 
-    /// Writes batch after batch. If it is stopped, the next run goes on from the switch's state.
+    /// Writes in batches. After a stop, the next run continues from the switch's state.
     async fn write(
         &mut self,
         changes: &[Change],
@@ -303,7 +296,7 @@ impl Apply {
             }
             Ok(())
         };
-        // A signal that comes between two batches counts too.
+        // A signal between two batches counts too.
         let written = unless_interrupted(all).await;
         progress.end();
         match written {
@@ -315,7 +308,7 @@ impl Apply {
         }
     }
 
-    /// The state after a stop. A batch that failed may be done in part, so it is read again.
+    /// The failure after a stop. Reads the state again, because a failed batch may be partly done.
     async fn stopped(
         &mut self,
         why: Option<ClientError>,
@@ -326,7 +319,7 @@ impl Apply {
         let n = changes.len();
         let again = "run the command again, it goes on from there";
         let left = match why {
-            // The switch may still carry the batch out.
+            // The switch may still execute the batch.
             None | Some(ClientError::Timeout { .. }) => None,
             Some(_) => self.left(entries, p4info).await,
         };
@@ -348,7 +341,6 @@ impl Apply {
             .with(json!({ "changed": n_made > 0, "not_made": left }))
     }
 
-    /// The remaining changes, if the switch answers.
     async fn left(&mut self, entries: &Entries, p4info: &P4Info) -> Option<Vec<Change>> {
         let state = self.state(p4info, entries).await.ok()?;
         difference(&state, entries, p4info, self.replaces).ok()
@@ -381,7 +373,7 @@ impl Apply {
     }
 }
 
-/// Stands for all entries of a table, or for its default entry, to be read.
+/// A wildcard for all entries of a table, or for its default entry.
 fn of_table_id(table_id: u32, is_default_action: bool) -> Entity {
     entities::of_table(TableEntry {
         table_id,

@@ -1,4 +1,4 @@
-//! `reprise explain`: what a code of the compiler means.
+//! `reprise explain`: explains a code of the compiler.
 
 use p4_compiler::explain::{explain, explanations};
 use p4_compiler::warning_name;
@@ -8,7 +8,6 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::output;
 
-/// Prints one explanation, or the list of all codes.
 pub fn run(global: &Global, code: Option<&str>) -> Result<(), Failure> {
     let Some(code) = code else {
         list(global);
@@ -38,7 +37,7 @@ pub fn run(global: &Global, code: Option<&str>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All codes; warnings with the name by which `--Wdisable` knows them too.
+/// Lists all codes; warnings with their name for `--Wdisable`.
 fn list(global: &Global) {
     let named = explanations().map(|found| {
         let name = warning_name(found.code);
@@ -56,7 +55,7 @@ fn list(global: &Global) {
     }
 }
 
-/// Text that is no code, but perhaps the name of several.
+/// The failure for a text that is not a code, but may be the name of several.
 fn unknown(word: &str) -> Failure {
     let codes: Vec<&str> = explanations()
         .map(|found| found.code)

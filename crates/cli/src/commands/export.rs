@@ -1,4 +1,4 @@
-//! `reprise export`: the state of a switch, or of a file, as a file.
+//! `reprise export`: writes the state of a switch, or of a file, as a file.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::session::Session;
 use crate::{files, output};
 
-/// The state of the switch. Nothing is written there.
+/// Exports the state of the switch, without changing it.
 pub async fn of_switch(
     global: &Global,
     format: ExportFormat,
@@ -40,7 +40,7 @@ pub async fn of_switch(
     .with(document))
 }
 
-/// The state of a file, for a program; no switch is contacted.
+/// Exports the state of a file, for a program, without a switch.
 pub fn of_file(
     global: &Global,
     (path, program): (&Path, &Path),
@@ -81,7 +81,7 @@ fn text(
     Ok(text_format::print_write_request(&request))
 }
 
-/// Writes it, and tells a person; what there is to tell in JSON.
+/// Writes the file and prints a line; returns the document for `--json`.
 fn write(
     global: &Global,
     conference: &Conference,

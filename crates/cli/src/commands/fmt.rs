@@ -1,4 +1,4 @@
-//! `reprise fmt`: P4 source in one layout.
+//! `reprise fmt`: formats P4 source.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use crate::failure::Failure;
 use crate::files;
 use crate::output;
 
-/// Formats files in place, standard input to standard output; with `check` writes nothing and
-/// fails where a file is not formatted.
+/// Formats files in place, and standard input to standard output. With `check` it writes nothing,
+/// and fails if a file is not formatted.
 pub fn run(
     global: &Global,
     paths: &[PathBuf],
@@ -64,11 +64,9 @@ pub fn run(
     Err(Failure::new(failure).with(document))
 }
 
-/// The result of formatting a file.
 struct Formatted {
-    /// The first line that changes, where one does.
     line: Option<usize>,
-    /// Standard input, formatted.
+    /// The formatted text of standard input.
     text: Option<String>,
 }
 

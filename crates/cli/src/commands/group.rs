@@ -1,4 +1,4 @@
-//! `reprise group`: presenters.
+//! `reprise group`: groups and their presenters.
 
 use conference::model::{GroupId, Presenter};
 

@@ -1,4 +1,4 @@
-//! One module a command, in the order of `--help`.
+//! One module per command, in the order of `--help`.
 
 pub mod address;
 pub mod aom;

@@ -1,4 +1,4 @@
-//! `reprise pipeline`: the program in the switch.
+//! `reprise pipeline`: shows and sets the program in the switch.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! P4 programs: `reprise compile`, `reprise check`, and how every other command compiles one.
+//! `reprise compile`, `reprise check`, and how all other commands compile a program.
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +14,13 @@ use crate::failure::Failure;
 use crate::files;
 use crate::output;
 
-/// A compiled program.
 pub struct Program {
     /// BMv2 JSON, the device config of `SetForwardingPipelineConfig`.
     pub json: Vec<u8>,
     pub p4info: P4Info,
 }
 
-/// Compiles P4 source, or reads BMv2 JSON and the P4Info that belongs to it.
+/// Compiles P4 source, or reads BMv2 JSON and its P4Info.
 pub fn load(path: &Path, p4info: Option<&Path>) -> Result<Program, Failure> {
     if path.extension().is_some_and(|ext| ext == "json") {
         let json = files::bytes(path, "a compiled program (.json)")?;
@@ -78,7 +77,7 @@ pub fn compile(
     Ok(())
 }
 
-/// `-o` names a folder; the files in it are named after the program.
+/// Checks that `-o` names a folder; the files in it are named after the program.
 fn expect_folder(output: &Path) -> Result<(), Failure> {
     if files::is_standard(output) {
         return Err(Failure::new(
@@ -100,7 +99,6 @@ fn expect_folder(output: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The program after includes and macros, on standard output.
 pub fn preprocess(global: &Global, path: &Path, args: &CompilerArgs) -> Result<(), Failure> {
     let text = compiler::read_source(path)?;
     let name = compiler::source_name(path);
@@ -148,7 +146,6 @@ pub fn check(global: &Global, paths: &[PathBuf], args: &CompilerArgs) -> Result<
     Ok(())
 }
 
-/// The warnings of a program that is right.
 fn check_one(
     global: &Global,
     path: &Path,
@@ -168,7 +165,7 @@ fn check_one(
     Ok(compiled.diagnostics)
 }
 
-/// The last message about a program whose errors have been shown.
+/// The failure of a program whose errors have been shown.
 fn last_line(path: &Path, diagnostics: &[Diagnostic], args: &CompilerArgs) -> Failure {
     let found = json!({ "diagnostics": diagnostics });
     let refused = compiler::refused(path, diagnostics).with(found);
@@ -213,7 +210,7 @@ pub fn read_p4info(path: &Path) -> Result<P4Info, Failure> {
         .map_err(|error| Failure::in_file(path, &format!("{expected}: {error}")))
 }
 
-/// Compiles and shows errors and warnings on standard error.
+/// Compiles a program; shows errors and warnings on standard error.
 fn compile_source(path: &Path) -> Result<Program, Failure> {
     let compiled = compiler::compile(path, &Options::default())?;
     compiler::show(&compiled.diagnostics, MessageFormat::Human);

@@ -1,8 +1,8 @@
-//! `reprise viewer refresh`: looks up again the viewers whose MAC address was looked up.
+//! `reprise viewer refresh`: looks up again the viewers whose MAC was looked up by ARP.
 //!
-//! The controller remembers nothing. The switch holds the fact that a MAC was looked up, and the ARP senders
-//! heard meanwhile. With `--every` this process stays, but is connected as primary only while it asks, so
-//! that other commands get their turn.
+//! The controller keeps no state. The switch stores whether a MAC was looked up, and the ARP senders recorded since.
+//! With `--every` this process keeps running, but is primary only while it sends requests, so that other commands can
+//! become primary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,7 +21,6 @@ use crate::failure::Failure;
 use crate::output;
 use crate::session::Session;
 
-/// Viewers, and the MAC that their copies go to.
 type Macs = BTreeMap<Neighbour, Mac>;
 
 pub async fn once(global: &Global, group: Option<GroupId>) -> Result<(), Failure> {
@@ -30,14 +29,14 @@ pub async fn once(global: &Global, group: Option<GroupId>) -> Result<(), Failure
     write(&mut session, &moved).await
 }
 
-/// Asks all viewers at this interval, and a viewer that ARP reports elsewhere at once. If a switch does not
-/// answer, or has another program or state now, it is tried again.
+/// Looks up all viewers at this interval, and at once a viewer whose ARP packet came from another place. If a switch
+/// does not answer, or has another program or state, tries again.
 pub async fn every(
     global: &Global,
     group: Option<GroupId>,
     interval_s: u32,
 ) -> Result<(), Failure> {
-    // A wrong command line, or a switch that cannot be reached, is reported at once.
+    // Report a wrong command line or an unreachable switch at once.
     Session::open(global).await?;
     let mut watch = Watch {
         group,
@@ -56,7 +55,7 @@ pub async fn every(
             Err(error) => {
                 watch.next_round = Instant::now();
                 let line = error.to_string();
-                // Once, not every second for as long as it lasts.
+                // Once, not every second while the trouble lasts.
                 if trouble.as_ref() != Some(&line) {
                     error.report("reprise");
                 }
@@ -72,13 +71,13 @@ struct Watch {
     group: Option<GroupId>,
     interval: Duration,
     next_round: Instant,
-    /// Asked since the last round: a host that repeats its ARP is not asked every second.
+    /// Asked since the last round, so that a host which repeats its ARP is not asked every second.
     judged: BTreeSet<(Neighbour, Place)>,
 }
 
 impl Watch {
-    /// Every turn looks at the switch anew: another program or state may be there than a second ago,
-    /// or another switch.
+    /// Reads the switch anew in every iteration: it may have another program or state than a second ago, or be another
+    /// switch.
     async fn turn(&mut self, global: &Global) -> Result<(), Failure> {
         let mut session = Session::open(global).await?;
         let known = looked_up(&session.read().await?.conference, self.group)?;
@@ -97,7 +96,7 @@ impl Watch {
     }
 }
 
-/// One round of questions, in a session of its own that is primary only so long.
+/// Looks up these hosts once, in a session that is primary only for this time.
 async fn round(
     global: &Global,
     group: Option<GroupId>,
@@ -133,8 +132,8 @@ fn looked_up(conference: &Conference, group: Option<GroupId>) -> Result<Macs, Fa
     Ok(macs.collect())
 }
 
-/// The viewers that ARP reports elsewhere. A switch with several workers has records of each. If they differ
-/// it refuses to read them, and only the rounds remain.
+/// The viewers whose ARP packet came from another place. A switch with several workers has records of each; if these
+/// differ, it refuses the read, and only the rounds remain.
 async fn heard(
     session: &mut Session,
     known: &Macs,
@@ -151,7 +150,7 @@ async fn heard(
     }
 }
 
-/// The viewers that have moved, of all or of these. A viewer in doubt stays, with a message.
+/// The viewers that have moved, of all or of `hosts`. A viewer in doubt stays, with a message.
 async fn ask(
     session: &mut Session,
     group: Option<GroupId>,
@@ -209,8 +208,8 @@ fn told(conference: &Conference, host: Neighbour, mac: Mac, finding: &Finding) -
     }
 }
 
-/// The commands that put a viewer on another port. The port may have been given by hand, so the operator must
-/// run them.
+/// The commands that move a viewer to another port. The operator must run them, because the port may have been given by
+/// hand.
 fn how_to_move(conference: &Conference, host: Neighbour, port: u16) -> String {
     let mut commands = Vec::new();
     for (id, group) in conference.groups() {

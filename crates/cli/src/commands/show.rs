@@ -1,4 +1,4 @@
-//! `reprise show`: the traffic through the SFU.
+//! `reprise show`: shows the traffic through the SFU.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::{self, bytes, grouped};
 use crate::session::Session;
 
-/// Between two readings that rates are made of.
+/// Time between the two readings of a rate.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {
@@ -42,7 +42,7 @@ pub async fn run(global: &Global, watch: bool) -> Result<(), Failure> {
     }
 }
 
-/// Each time anew: another program may be there than a second ago.
+/// Connects each time: the program may differ from a second ago.
 async fn read(global: &Global) -> Result<(Session, Reading), Failure> {
     let mut session = Session::open(global).await?;
     let reading = reading::read(&mut session.client, &session.p4info, &session.program).await?;
@@ -86,7 +86,7 @@ fn print(session: &Session, before: &Reading, now: &Reading) {
     print_drops(now);
 }
 
-/// State that is no part of the conference: remains of a change, or another controller's.
+/// Prints state outside the conference: remains of a change, or another controller's.
 fn print_notes(now: &Reading) {
     let Snapshot {
         left_over, foreign, ..

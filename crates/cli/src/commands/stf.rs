@@ -1,4 +1,4 @@
-//! `reprise stf`: a packet test on the switch, in this process.
+//! `reprise stf`: runs a packet test on a switch in this process.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -62,13 +62,12 @@ pub fn run(
     Ok(())
 }
 
-/// The switch that runs a test.
 fn switch(engine: StfEngine, test: &Path) -> Result<Switch, Failure> {
     let config = SwitchConfig::default();
     match engine {
         StfEngine::Interpreter => Ok(Switch::new(config)),
         StfEngine::Native => Ok(lockstep::native(NativeOptions::ALL)(config)),
-        // Its frames come by interfaces, and its time is the kernel's.
+        // The kernel engine's frames come from interfaces, and its time is the kernel's.
         StfEngine::Kernel => Err(Failure::in_file(
             test,
             &"not run: the kernel engine forwards between interfaces and by the kernel's clock, and a packet test has \
@@ -78,7 +77,7 @@ fn switch(engine: StfEngine, test: &Path) -> Result<Switch, Failure> {
     }
 }
 
-/// The program comes first; files that are named the other way around are not read.
+/// Refuses a program and a test in the wrong order before reading them.
 fn in_order(program: &Path, test: &Path) -> Result<(), Failure> {
     let is =
         |path: &Path, extension: &str| path.extension().is_some_and(|found| found == extension);
@@ -95,7 +94,7 @@ fn in_order(program: &Path, test: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Compiles P4 source, or reads BMv2 JSON. A test does not show warnings.
+/// Compiles P4 source, or reads BMv2 JSON. Warnings are not shown.
 fn load(path: &Path, args: &CompilerArgs) -> Result<Program, Failure> {
     let json = if path.extension().is_some_and(|found| found == "json") {
         files::text(path, "BMv2 JSON or a P4 program")?
@@ -110,7 +109,6 @@ fn load(path: &Path, args: &CompilerArgs) -> Result<Program, Failure> {
     Program::from_json_str(&json).map_err(|error| Failure::in_file(path, &error))
 }
 
-/// The last message of a failed test.
 fn verdict(outcome: &stf::Outcome) -> Option<String> {
     let n = outcome.failures.len();
     let (n_failed, stopped) = match outcome.stopped_at {
@@ -133,14 +131,13 @@ fn verdict(outcome: &stf::Outcome) -> Option<String> {
     }
 }
 
-/// Each line that is no command, and why.
 fn show_mistakes(test: &Path, text: &str, errors: &[stf::ParseError]) {
     for error in errors {
         show_line(test, text, error.line, &error.message);
     }
 }
 
-/// A line of the test (0: its end) and its error.
+/// Prints an error with its line of the test; line 0 is the end of the test.
 fn show_line(test: &Path, text: &str, line: usize, message: &str) {
     let test = test.display();
     match line.checked_sub(1).and_then(|at| text.lines().nth(at)) {
@@ -152,7 +149,7 @@ fn show_line(test: &Path, text: &str, line: usize, message: &str) {
     }
 }
 
-/// Each failure with the line that it is of and the bytes that differ.
+/// Prints each failure with its line and the bytes that differ.
 fn show_failures(test: &Path, text: &str, failures: &[stf::Failure]) {
     for failure in failures {
         show_line(test, text, failure.line, &failure.message);
@@ -162,7 +159,6 @@ fn show_failures(test: &Path, text: &str, failures: &[stf::Failure]) {
     }
 }
 
-/// The trace of the packets, as text.
 #[derive(Clone, Default)]
 struct Story(Arc<Mutex<(TraceRenderer, String)>>);
 

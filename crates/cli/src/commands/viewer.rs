@@ -1,4 +1,4 @@
-//! `reprise viewer`: the receivers of copies.
+//! `reprise viewer`: adds and removes viewers, and looks them up.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -12,8 +12,8 @@ use crate::args::{Global, Viewer};
 use crate::failure::Failure;
 use crate::session::Session;
 
-/// Stands for a MAC that is not known yet while the rest is checked, so that a refused command
-/// sends no ARP request. Never written.
+/// Stands for an unknown MAC while the rest is checked, so that a refused command sends no ARP
+/// request. Never written.
 const PLACEHOLDER: Mac = Mac([2, 0, 0, 0, 0, 0]);
 
 pub async fn run(global: &Global, command: Viewer) -> Result<(), Failure> {
@@ -63,7 +63,7 @@ async fn add(global: &Global, group: GroupId, mut viewer: model::Viewer) -> Resu
         .await
 }
 
-/// Where a viewer is, if it could be added.
+/// Finds the place of a viewer, after checking that it can be added.
 async fn look_up(
     session: &mut Session,
     group: GroupId,

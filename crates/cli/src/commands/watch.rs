@@ -1,4 +1,4 @@
-//! `reprise watch`: the current rates, times in the switch and drops of any program.
+//! `reprise watch`: current rates, times in the switch and drops of any program.
 
 use std::time::Duration;
 
@@ -14,19 +14,18 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::output::{self, grouped};
 
-/// Between two readings that rates are made of.
+/// Time between the two readings of a rate.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Streams shown at most, those with the most packets a second: a page fits a terminal.
+/// Maximum number of streams shown, busiest first, so that a page fits a terminal.
 const STREAMS_SHOWN: usize = 10;
 
-/// Two readings of the same switch.
 struct Pair<'a> {
     before: &'a GetCountersResponse,
     now: &'a GetCountersResponse,
 }
 
-/// How the interface beneath a port is; none where there is none.
+/// State of the interface of a port; `None` if the port has no interface.
 pub fn link(port: &PortCounters) -> Option<&'static str> {
     match port.link() {
         Link::Unspecified => None,
@@ -36,7 +35,7 @@ pub fn link(port: &PortCounters) -> Option<&'static str> {
     }
 }
 
-/// The same, with faults of a port that is up.
+/// As `link`, with the number of queues that are not served.
 pub fn link_cell(port: &PortCounters) -> String {
     let link = link(port).unwrap_or("-");
     match port.unserved_queues {
@@ -46,12 +45,11 @@ pub fn link_cell(port: &PortCounters) -> String {
     }
 }
 
-/// The interface's current name; none if it is gone.
 pub fn interface(port: &PortCounters) -> Option<&str> {
     Some(port.interface.as_str()).filter(|name| !name.is_empty())
 }
 
-/// The port's name when the switch was started, and its interface's current name if that differs.
+/// The port's name at the start of the switch, and its interface's current name if that differs.
 pub fn name(port: &PortCounters) -> String {
     let given = port.name.rsplit(':').next().unwrap_or(&port.name);
     match interface(port) {
@@ -89,7 +87,7 @@ impl Pair<'_> {
         ns as f64 / 1e9
     }
 
-    /// Of a count that only grows; none where the switch was another one.
+    /// Rate of a growing count; `None` if the switch was restarted.
     fn rate(&self, before: u64, now: u64) -> Option<f64> {
         let n = now.checked_sub(before)?;
         (self.seconds() > 0.0).then(|| n as f64 / self.seconds())
@@ -106,7 +104,7 @@ impl Pair<'_> {
         found.cloned().unwrap_or_default()
     }
 
-    /// Packets a second, and their mean time in nanoseconds; of this interval.
+    /// Packets per second and their mean time in nanoseconds, in this interval.
     fn recent(&self, latency: &Latency) -> (Option<f64>, Option<f64>) {
         let mut earlier = self.before.latencies.iter();
         let earlier = earlier.find(|it| (it.of, it.id) == (latency.of, latency.id));
@@ -119,7 +117,7 @@ impl Pair<'_> {
         )
     }
 
-    /// Every reason that occurred: where, why, before, now.
+    /// Every drop reason that occurred: where, why, before, now.
     fn drops(&self) -> Vec<(String, &str, u64, u64)> {
         let count = |drops: &[DropCounter], reason: &str| {
             let found = drops.iter().find(|drop| drop.reason == reason);
@@ -210,7 +208,7 @@ impl Pair<'_> {
         output::text("");
     }
 
-    /// Quantiles are of all since the start: a histogram that is not reset has no others.
+    /// Quantiles cover the whole time since the start, because the histograms are never reset.
     fn print_latencies(&self) {
         if self.now.latencies.is_empty() {
             return output::text("no packet has left yet");
@@ -245,7 +243,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Every port, and the streams with the most packets a second, in the switch's order.
+    /// Every port, and the streams with the most packets per second, in the switch's order.
     fn busiest(&self) -> Vec<&Latency> {
         let rate = |latency: &Latency| self.recent(latency).0.unwrap_or(0.0);
         let streams = self.now.latencies.iter();
@@ -352,7 +350,7 @@ fn title(latency: &Latency) -> String {
     }
 }
 
-/// Names of captures can be long.
+/// Captures can have long names.
 fn shortened(name: &str) -> String {
     const WIDTH: usize = 24;
     if name.chars().count() <= WIDTH {
@@ -367,7 +365,7 @@ fn per_second(rate: Option<f64>) -> String {
     rate.map_or_else(|| "-".to_owned(), |rate| grouped(rate.round() as u64))
 }
 
-/// Nanoseconds to two digits or so, with the unit that fits.
+/// Nanoseconds with about two digits, in a suitable unit.
 fn duration(ns: f64) -> String {
     match ns {
         ns if ns < 1e3 => format!("{ns:.0} ns"),

@@ -1,4 +1,4 @@
-//! `-M` and its kin: the files that a program is made of, as a rule for make.
+//! `-M` and related options: the files of a program as a rule for make.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,6 @@ use p4_compiler::SourceProvider;
 
 use crate::compiler::Files;
 
-/// Gives files and keeps which they were.
 #[derive(Default)]
 pub struct Recorder {
     read: RefCell<Vec<String>>,
@@ -28,23 +27,23 @@ impl SourceProvider for Recorder {
     }
 }
 
-/// The meaning of the `-M` options.
 #[derive(Default)]
 pub struct Dependencies {
-    /// `-M`: the rule in place of the preprocessed program.
+    /// `-M`: write the rule instead of the preprocessed program.
     pub in_place_of_output: bool,
-    /// `-MD`: the rule in addition to the usual output.
+    /// `-MD`: write the rule in addition to the usual output.
     pub beside_output: bool,
-    /// `-MF`: where to write it.
+    /// `-MF`: the rule's file.
     pub file: Option<PathBuf>,
     /// `-MT`, `-MQ`: the targets of the rule.
     pub targets: Vec<String>,
-    /// `-MP`: an empty rule for each included file, so that a deleted one stops nothing.
+    /// `-MP`: add an empty rule for each included file, so that make continues after one is
+    /// deleted.
     pub phony: bool,
 }
 
 impl Dependencies {
-    /// `TARGET: PROGRAM INCLUDED...`
+    /// The rule: `TARGET: PROGRAM INCLUDED...`.
     pub fn rule(&self, program: &Path, recorder: &Recorder) -> String {
         let default = program
             .file_stem()
@@ -69,7 +68,6 @@ impl Dependencies {
     }
 }
 
-/// A name in which make's special characters are escaped.
 pub fn quoted(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {

@@ -1,5 +1,5 @@
 //! The compiler under the names that makefiles call, `p4c-bm2-ss` and `p4c`, with the options of
-//! p4c 1.2.5. The name by which this binary is started selects the mode.
+//! p4c 1.2.5. The name of the executable selects the mode.
 //!
 //! An option that this compiler cannot support is refused with the reason ([`options`]). No option
 //! is accepted and then ignored, unless it has no effect on the output.
@@ -21,7 +21,7 @@ use crate::output;
 use dependencies::Recorder;
 use request::Request;
 
-/// A name that stands for another command line than `reprise`.
+/// A name of the executable that selects p4c's command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// The compiler for BMv2's simple_switch: source in, one file of JSON out.
@@ -31,7 +31,6 @@ pub enum Name {
 }
 
 impl Name {
-    /// The name in a path that the binary was started by.
     pub fn of(started_as: &OsStr) -> Option<Name> {
         match Path::new(started_as).file_name()?.to_str()? {
             "p4c-bm2-ss" => Some(Name::BackEnd),
@@ -48,7 +47,6 @@ impl Name {
     }
 }
 
-/// Acts as p4c's program of that name, with these arguments.
 pub fn run(name: Name, words: impl Iterator<Item = OsString>) -> ExitCode {
     match try_run(name, words) {
         Ok(()) => ExitCode::SUCCESS,
@@ -101,7 +99,7 @@ fn back_end(request: &Request) -> Result<(), Failure> {
     write_dependencies(request, &recorder, &to)
 }
 
-/// `DIR/NAME.p4i`, then `DIR/NAME.json`.
+/// Writes `DIR/NAME.p4i`, then `DIR/NAME.json`.
 fn driver(request: &Request) -> Result<(), Failure> {
     let folder = request.output.clone().unwrap_or_else(|| ".".into());
     if !request.preprocess_only {
@@ -153,7 +151,7 @@ fn preprocess(request: &Request, path: &Path, recorder: &Recorder) -> Result<Str
         .diagnostics
         .iter()
         .any(|found| found.severity == Severity::Error);
-    // Compiling says the same again.
+    // Otherwise compilation shows the same diagnostics.
     if failed || request.preprocess_only {
         show(request, &done.diagnostics);
     }

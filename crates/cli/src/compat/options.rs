@@ -1,9 +1,8 @@
-//! The options of p4c's programs: their names, their values, their meaning here.
+//! The options of p4c's programs: names, values, and meaning here.
 
 use super::Name;
 use crate::failure::Failure;
 
-/// The effect of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Does {
     Help,
@@ -35,25 +34,22 @@ pub enum Does {
     Optimise,
     EmitExterns,
     Output,
-    /// The value is options of the compiler.
+    /// The value contains options of the compiler.
     ForCompiler,
-    /// Nothing that the output would show.
+    /// Accepted: it would not change the output.
     NoEffect,
-    /// Refused, with the reason.
     Refused(&'static str),
 }
 
-/// Whether an option has a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
-    /// One argument, attached or the next word; its name in the help.
+    /// One argument, attached or the next word, with its name in the help.
     Value(&'static str),
-    /// Attached, or none.
+    /// An optional argument, which must be attached.
     Optional(&'static str),
 }
 
-/// One option.
 pub struct Spec {
     pub names: &'static [&'static str],
     pub takes: Takes,
@@ -77,7 +73,6 @@ const NO_ENTRIES: Does = D::Refused(
     "entries are written into the JSON only, which the switch installs when it loads it",
 );
 
-/// Options of both programs.
 const COMMON: &[Spec] = &[
     option(&["-h", "--help"], Nothing, D::Help),
     option(&["-I"], Value("DIR"), D::Include),
@@ -127,7 +122,6 @@ const COMMON: &[Spec] = &[
     option(&["-g"], Nothing, D::NoEffect),
 ];
 
-/// Options of `p4c-bm2-ss` only.
 const BACK_END: &[Spec] = &[
     option(&["--version"], Nothing, D::Version),
     option(&["-U"], Value("NAME"), D::Undefine),
@@ -161,7 +155,6 @@ const BACK_END: &[Spec] = &[
     ),
 ];
 
-/// Options of `p4c` only.
 const DRIVER: &[Spec] = &[
     option(&["-V", "--version"], Nothing, D::Version),
     option(&["-v", "--debug"], Nothing, D::Verbose),
@@ -201,7 +194,6 @@ const DRIVER: &[Spec] = &[
     ),
 ];
 
-/// The options of the program with this name.
 pub fn options(name: Name) -> impl Iterator<Item = &'static Spec> {
     let own = match name {
         Name::BackEnd => BACK_END,
@@ -214,15 +206,14 @@ fn find(name: Name, word: &str) -> Option<&'static Spec> {
     options(name).find(|spec| spec.names.contains(&word))
 }
 
-/// An option in its typed form.
 pub struct Given {
     pub does: Does,
-    /// Its name, for messages.
+    /// The spelling used, for messages.
     pub name: String,
     pub value: Option<String>,
 }
 
-/// Takes a command line apart: options in their order, and the other words.
+/// Splits a command line into options, in order, and other words.
 pub fn split(name: Name, words: Vec<String>) -> Result<(Vec<Given>, Vec<String>), Failure> {
     let (mut given, mut inputs) = (Vec::new(), Vec::new());
     let mut words = words.into_iter();
@@ -257,8 +248,8 @@ pub fn split(name: Name, words: Vec<String>) -> Result<(Vec<Given>, Vec<String>)
     Ok((given, inputs))
 }
 
-/// The option in a word, its name, and the value in the same word: `--name`, `--name=value`,
-/// `-n`, `-nvalue`, `-name`.
+/// Splits a word into the option, its name and an attached value: `--name`, `--name=value`, `-n`,
+/// `-nvalue`, `-name`.
 fn recognise(name: Name, word: &str) -> Option<(&'static Spec, String, Option<String>)> {
     if let Some(spec) = find(name, word) {
         return Some((spec, word.to_owned(), None));

@@ -1,4 +1,4 @@
-//! The meaning of a command line of p4c's programs.
+//! Interprets a command line of p4c's programs.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,6 @@ use crate::compiler::parse_define;
 use crate::failure::Failure;
 use crate::output;
 
-/// A P4Info file's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Text,
@@ -53,23 +52,21 @@ impl Format {
     }
 }
 
-/// One compilation.
 pub struct Request {
     pub input: PathBuf,
-    /// The back end's file, the driver's folder.
+    /// A file for the back end, a folder for the driver.
     pub output: Option<PathBuf>,
     pub options: Options,
     pub preprocess_only: bool,
     pub skip_preprocessor: bool,
     pub p4info: Vec<(PathBuf, Format)>,
     pub dependencies: Dependencies,
-    /// Errors and warnings that are shown.
     pub n_errors_max: usize,
     pub verbose: bool,
 }
 
 impl Request {
-    /// None where the question was answered already (`--help`, `--version`).
+    /// `None` if the command line was answered (`--help`, `--version`).
     pub fn parse(name: Name, words: Vec<String>) -> Result<Option<Request>, Failure> {
         let (given, inputs) = options::split(name, words)?;
         if given.iter().any(|given| given.does == Does::Help) {
@@ -171,7 +168,7 @@ impl Builder {
         let has_value = given.value.is_some();
         let value = given.value.unwrap_or_default();
         match given.does {
-            // Answered before.
+            // Handled by `Request::parse`.
             Does::Help | Does::Version => {}
             Does::NoEffect | Does::KeepWarnings => {}
             Does::Refused(why) => {
@@ -250,7 +247,7 @@ impl Builder {
         }
     }
 
-    /// The driver's options for the compiler, `-Xp4c "-DX --Wdisable"`.
+    /// Applies options for the compiler in a driver's option: `-Xp4c "-DX --Wdisable"`.
     fn for_compiler(&mut self, words: &str) -> Result<(), Failure> {
         let words = words.split_whitespace().map(str::to_owned).collect();
         let (given, inputs) = options::split(Name::BackEnd, words)?;

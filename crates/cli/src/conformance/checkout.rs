@@ -1,4 +1,4 @@
-//! A checkout of p4c, and which of its samples are for v1model by its own lists.
+//! A checkout of p4c, and which of its samples p4c's own lists declare as v1model programs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,15 +9,13 @@ use super::{Check, Sample, golden};
 use crate::failure::Failure;
 use crate::files;
 
-/// Where the BMv2 back end lists its tests.
+/// The file in which the BMv2 back end lists its tests.
 const LISTS: &str = "backends/bmv2/CMakeLists.txt";
-/// How that file names the checkout's root.
+/// That file's name for the root of the checkout.
 const ROOT: &str = "${P4C_SOURCE_DIR}/";
-/// How it names the driver of tests on simple_switch without PTF.
+/// That file's name for the driver of tests on simple_switch without PTF.
 const DRIVER: &str = "run-bmv2-test.py";
-/// Folders of samples that are to be refused.
 const ERRORS: [&str; 2] = ["testdata/p4_16_errors", "testdata/p4_16_bmv_errors"];
-/// Architectures that are not ours, as their headers are named.
 const OTHER_ARCHITECTURES: [&str; 9] = [
     "psa.p4",
     "pna.p4",
@@ -30,16 +28,14 @@ const OTHER_ARCHITECTURES: [&str; 9] = [
     "tna.p4",
 ];
 
-/// The samples to run, and those left out.
 #[derive(Debug)]
 pub struct Checkout {
     /// In the order of the report.
     pub samples: Vec<Sample>,
-    /// Why samples of the error folders are left out: reason and number.
+    /// Number of samples of the error folders left out, by reason.
     pub skipped: BTreeMap<&'static str, usize>,
 }
 
-/// Reads the lists and folders of a checkout.
 pub fn read(root: &Path) -> Result<Checkout, Failure> {
     let path = root.join(LISTS);
     if !path.is_file() {
@@ -94,13 +90,11 @@ pub fn read(root: &Path) -> Result<Checkout, Failure> {
     Ok(Checkout { samples, skipped })
 }
 
-/// Tests of v1model as they are listed.
 struct Lists<'r> {
     root: &'r Path,
-    /// Programs by their path below the root.
+    /// Programs, by path below the root.
     accepted: BTreeSet<String>,
     expected_failures: BTreeSet<String>,
-    /// Programs that are compiled with `--emit-externs`.
     with_externs: BTreeSet<String>,
 }
 
@@ -131,7 +125,7 @@ impl<'r> Lists<'r> {
                     self.expected_failures.extend(failures);
                 }
             }
-            // One test of its own takes the place of the same program's in a list.
+            // A test added individually replaces the test of the same program in a list.
             ("p4c_add_test_with_args", [_, driver, _, _, program, args, ..])
                 if driver.concat().ends_with(DRIVER)
                     && args.concat().contains("--emit-externs") =>
@@ -143,13 +137,13 @@ impl<'r> Lists<'r> {
         }
     }
 
-    /// The P4_16 programs that match some pattern and pass every filter.
+    /// The P4_16 programs that match a pattern and pass every filter.
     fn find(&self, patterns: &Argument, filters: &[Argument]) -> BTreeSet<String> {
         let wanted: Vec<(bool, String)> = filters
             .chunks(2)
             .filter_map(|pair| Some((pair[0].concat() == "INCLUDE", pair.get(1)?.concat())))
             .collect();
-        // A variable of other variables may hold several patterns in one item.
+        // A variable made of other variables may hold several patterns in one item.
         let patterns = patterns.iter().flat_map(|item| item.split(';'));
         patterns
             .flat_map(|pattern| expand(self.root, pattern.strip_prefix(ROOT).unwrap_or(pattern)))
@@ -167,8 +161,8 @@ impl<'r> Lists<'r> {
     }
 }
 
-/// Whether a line has the pieces of a pattern `a.*b` in this order. These are all the regular
-/// expressions that the lists use; a dot for itself matches itself.
+/// Whether a line contains the pieces of a pattern `a.*b` in this order. The lists use no other
+/// regular expressions; a `.` stands for itself.
 fn has_line(text: &str, pattern: &str) -> bool {
     text.lines().any(|line| {
         let mut rest = Some(line);
@@ -179,7 +173,7 @@ fn has_line(text: &str, pattern: &str) -> bool {
     })
 }
 
-/// The files below the root that a path with `*` in its parts names, sorted.
+/// The files below the root that match a path with `*`, sorted.
 fn expand(root: &Path, pattern: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     for part in pattern.split('/') {
@@ -201,7 +195,6 @@ fn expand(root: &Path, pattern: &str) -> Vec<String> {
     found
 }
 
-/// Names in a folder, sorted; none where it is not there.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
@@ -211,7 +204,6 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Whether a name matches a pattern with `*`.
 fn fits(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -222,7 +214,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Files of an extension in a folder, by their path below the root, sorted.
+/// Files with an extension in a folder, by path below the root, sorted.
 fn files(root: &Path, folder: &str, extension: &str) -> Result<Vec<String>, Failure> {
     let path = root.join(folder);
     if !path.is_dir() {
@@ -240,7 +232,7 @@ fn read_text(path: &Path) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The expectation for a sample in an error folder, or the reason why it is left out.
+/// The expectation for a sample in an error folder, or the reason to leave it out.
 fn to_be_refused(root: &Path, program: &str) -> Result<Result<Check, &'static str>, Failure> {
     let path = root.join(program);
     let includes_other = read_text(&path)?
@@ -264,7 +256,7 @@ fn to_be_refused(root: &Path, program: &str) -> Result<Result<Check, &'static st
     })
 }
 
-/// `folder/name.p4` has its message in `folder_outputs/name.p4-stderr`, its P4Info in
+/// For `folder/name.p4`, p4c keeps the message in `folder_outputs/name.p4-stderr` and the P4Info in
 /// `folder_outputs/name.p4.p4info.txtpb`.
 fn golden_path(program: &Path, suffix: &str) -> PathBuf {
     let mut folder = program
@@ -278,7 +270,6 @@ fn golden_path(program: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(folder).join(name)
 }
 
-/// The folders of the samples that are listed.
 fn folders(listed: &BTreeSet<String>) -> BTreeSet<&str> {
     listed
         .iter()
@@ -287,7 +278,7 @@ fn folders(listed: &BTreeSet<String>) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The v1model programs with a P4Info of p4c's, in the folders of the samples that are listed.
+/// The v1model programs with p4c's P4Info, in the folders of the listed samples.
 fn p4info_goldens(
     root: &Path,
     listed: &BTreeSet<String>,
@@ -315,8 +306,7 @@ fn p4info_goldens(
     Ok(samples)
 }
 
-/// Tests beside the samples that are listed, and beside every other v1model program of their
-/// folders.
+/// Packet tests of the listed samples and of every other v1model program in their folders.
 fn packet_tests(root: &Path, listed: &BTreeSet<String>) -> Result<Vec<Sample>, Failure> {
     let mut tests = Vec::new();
     for folder in folders(listed) {

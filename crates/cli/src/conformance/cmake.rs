@@ -1,21 +1,20 @@
-//! The part of CMake's language in which lists of tests are written: `set`, `list(APPEND)`, and any
-//! other command with its arguments. Conditions are ignored: a test that is listed under one counts
-//! as listed.
+//! Evaluates the part of CMake's language in which lists of tests are written: `set`,
+//! `list(APPEND)`, and any other command with its arguments. Ignores conditions: a test under a
+//! condition counts as listed.
 
 use std::collections::HashMap;
 
-/// A command with its arguments, variables replaced by their values at that point.
+/// A command with its arguments, in which variables are replaced by their values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     pub name: String,
     pub args: Vec<Argument>,
 }
 
-/// An argument: the items of a list, as CMake has them apart by `;`.
+/// An argument: the items of a list, which CMake separates by `;`.
 pub type Argument = Vec<String>;
 
-/// Reads the text; `calls` other than `set` and `list` are handed to `on_call`, which may set
-/// variables.
+/// Evaluates a text. Commands other than `set` and `list` go to `on_call`, which may set variables.
 pub fn evaluate(text: &str, mut on_call: impl FnMut(&Call, &mut Variables)) -> Variables {
     let mut variables = Variables::default();
     for (name, words) in commands(text) {
@@ -33,7 +32,6 @@ pub fn evaluate(text: &str, mut on_call: impl FnMut(&Call, &mut Variables)) -> V
     variables
 }
 
-/// Variables, each a list.
 #[derive(Debug, Default)]
 pub struct Variables(HashMap<String, Vec<String>>);
 
@@ -46,7 +44,7 @@ impl Variables {
         self.0.entry(name.to_owned()).or_default().extend(values);
     }
 
-    /// A word with its `${VARIABLES}`; an unset variable stays unchanged.
+    /// Replaces `${VARIABLES}` in a word; an unset variable stays as it is.
     fn expand(&self, word: &Word) -> Argument {
         if let Some(values) = whole_variable(&word.text).and_then(|name| self.0.get(name)) {
             return values.clone();
@@ -81,7 +79,6 @@ struct Word {
     is_quoted: bool,
 }
 
-/// Every `name(words)` of the text.
 fn commands(text: &str) -> Vec<(String, Vec<Word>)> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -104,7 +101,6 @@ fn commands(text: &str) -> Vec<(String, Vec<Word>)> {
     }
 }
 
-/// The text after blanks and comments.
 fn skip_blank(mut text: &str) -> &str {
     loop {
         text = text.trim_start();
@@ -115,7 +111,7 @@ fn skip_blank(mut text: &str) -> &str {
     }
 }
 
-/// The words up to the closing parenthesis, and the rest. Parentheses within are words.
+/// Splits off the words up to the closing parenthesis. Inner parentheses are words.
 fn words(mut text: &str) -> (Vec<Word>, &str) {
     let mut words = Vec::new();
     let mut depth = 0_usize;
@@ -151,7 +147,7 @@ fn words(mut text: &str) -> (Vec<Word>, &str) {
     }
 }
 
-/// The text to the closing quote, and the rest.
+/// Splits off the text up to the closing quote.
 fn quoted(text: &str) -> (String, &str) {
     let mut out = String::new();
     let mut chars = text.char_indices();

@@ -1,22 +1,22 @@
-//! p4c's messages, and the places of its errors.
+//! Parses p4c's messages for the places of errors.
 //!
-//! A message begins with `file(line): [--Werror=kind] error: ...` or `file(line):syntax error`;
-//! the source line and its underline follow, and further places of the same message as
-//! `file(line)`. Warnings look the same with `[--Wwarn=kind] warning`.
+//! A message begins with `file(line): [--Werror=kind] error: ...` or `file(line):syntax error`. The
+//! source line and its underline follow, then further places of the same message as `file(line)`.
+//! Warnings have `[--Wwarn=kind] warning` instead.
 
 use serde::{Deserialize, Serialize};
 
-/// A line of a file, the file without its folder.
+/// A line of a file, which is named without its folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     pub file: String,
     pub line: u32,
 }
 
-/// The places of one error, the first where p4c puts it; none for an error without a place.
+/// The places of one error, p4c's main one first; empty if the error has no place.
 pub type Places = Vec<Place>;
 
-/// The errors of a golden message in p4c's order.
+/// The errors of a golden message, in p4c's order.
 pub fn errors(text: &str) -> Vec<Places> {
     let mut errors: Vec<Places> = Vec::new();
     let mut is_in_error = false;
@@ -47,12 +47,12 @@ fn is_error(rest: &str, has_place: bool) -> bool {
         || has_place && rest.starts_with('[') && rest.contains("] error:")
 }
 
-/// The line that counts the errors.
+/// Whether a line is the one that counts the errors.
 fn is_summary(rest: &str) -> bool {
     rest.contains("errors encountered, aborting compilation")
 }
 
-/// `name.p4(12)` at the beginning of a line, and the rest of it.
+/// Splits off `name.p4(12)` at the beginning of a line.
 fn place(line: &str) -> Option<(Place, &str)> {
     let (path, behind) = line.split_once('(')?;
     let (number, rest) = behind.split_once(')')?;

@@ -1,23 +1,20 @@
-//! The known failures: the table of docs/conformance.md, which has no other home.
+//! The known failures, read from the table in docs/conformance.md.
 
 use std::collections::BTreeMap;
 
 use super::Kind;
 
-/// The document that this binary was built with.
 const DOCUMENT: &str = include_str!("../../../../docs/conformance.md");
-/// The heading over the table.
 const HEADING: &str = "## Known failures";
 
-/// Samples that are known to fail, each with its reason.
 #[derive(Debug, Default)]
 pub struct Known(BTreeMap<(Kind, String), String>);
 
 impl Known {
-    /// The table that this binary was built with.
+    /// The table at build time.
     ///
     /// # Errors
-    /// A row that is not understood.
+    /// A row is invalid.
     pub fn built_in() -> Result<Self, String> {
         Self::read(DOCUMENT)
     }
@@ -25,7 +22,7 @@ impl Known {
     /// Reads `| check | sample | reason |` under the heading.
     ///
     /// # Errors
-    /// A row that is not understood.
+    /// A row is invalid.
     pub fn read(document: &str) -> Result<Self, String> {
         let mut known = BTreeMap::new();
         let lines = document
@@ -33,7 +30,7 @@ impl Known {
             .skip_while(|line| line.trim() != HEADING)
             .skip(1)
             .take_while(|line| !line.starts_with("## "));
-        // A table begins with its titles and a rule.
+        // Skip the table's header and rule.
         for row in lines.filter(|line| line.starts_with('|')).skip(2) {
             let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
             let [check, sample, reason] = cells[..] else {
@@ -54,13 +51,11 @@ impl Known {
         Ok(Self(known))
     }
 
-    /// Why a sample is known to fail.
     pub fn reason(&self, kind: Kind, sample: &str) -> Option<&str> {
         let reason = self.0.get(&(kind, sample.to_owned()));
         reason.map(String::as_str)
     }
 
-    /// Every entry.
     pub fn entries(&self) -> impl Iterator<Item = (Kind, &str)> {
         self.0.keys().map(|(kind, sample)| (*kind, sample.as_str()))
     }

@@ -1,9 +1,9 @@
-//! The corpus of a p4c checkout, or any tree of programs, run through our compiler and switch:
-//! `reprise conformance`.
+//! `reprise conformance`: runs the corpus of a p4c checkout, or any tree of programs, through our
+//! compiler and switch.
 //!
-//! `checkout` lists the jobs, `pool` runs them in worker processes (`worker`), `known` is the table
-//! of docs/conformance.md, `report` counts. `tree` does all of this for a tree. docs/conformance.md
-//! describes each check.
+//! `checkout` lists the jobs, `pool` runs them in worker processes (`worker`), `known` reads the
+//! table of docs/conformance.md, `report` counts. `tree` does all of this for a tree.
+//! docs/conformance.md describes each check.
 
 mod checkout;
 mod cmake;
@@ -31,30 +31,25 @@ use golden::{Place, Places};
 /// Reads a checkout's lists.
 ///
 /// # Errors
-/// A file or folder that is not there.
+/// A file or folder is missing.
 pub fn checkout(root: &Path) -> Result<Checkout, Failure> {
     checkout::read(root)
 }
 
-/// A worker's job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Job {
-    /// One of p4c's; the answer is a [`Verdict`].
+    /// One of p4c's samples; the answer is a [`Verdict`].
     Sample(Sample),
-    /// A stranger's program; the answer is a [`tree::Verdict`].
+    /// A program of a tree; the answer is a [`tree::Verdict`].
     Program(tree::Subject),
 }
 
-/// A sample and its expectation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sample {
-    /// Its path below `testdata`.
     pub name: String,
     pub path: PathBuf,
     pub check: Check,
-    /// Compiled with `--emit-externs`.
     pub emit_externs: bool,
-    /// Compiled with `-O 1`.
     pub optimise: bool,
 }
 
@@ -71,16 +66,16 @@ impl Sample {
     }
 }
 
-/// The expectation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Check {
-    /// The program compiles, and the switch takes its JSON with its P4Info.
+    /// The program compiles, and the switch accepts its JSON with its P4Info.
     Accepted,
-    /// The program is refused, where p4c has an error; `None`: p4c's message is not kept.
+    /// The program is refused at the place of p4c's error; `None`: p4c's message is unknown.
     Refused { errors: Option<Vec<Places>> },
     /// The packet test passes on our switch with our compiler's output.
     Packets { program: PathBuf },
-    /// The P4Info is p4c's. p4c's back end need not have seen a program that its lists do not name.
+    /// The P4Info equals p4c's. If p4c's lists do not name the program, its back end may never have
+    /// seen it.
     P4Info { golden: PathBuf, is_listed: bool },
 }
 
@@ -123,21 +118,18 @@ impl Check {
     }
 }
 
-/// The result of a sample.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// As expected.
     Passed,
-    /// Refused, and where: on p4c's first place, on its line, or elsewhere.
+    /// The program is refused; `place` compares our error's place with p4c's.
     Refused {
         place: Hit,
         ours: String,
-        /// Nothing is wrong with it but that it is no program for v1model.
+        /// The only fault is that it is not a program for v1model.
         only_for_main: bool,
     },
-    /// Not as expected: why.
+    /// The sample does not behave as expected, for this reason.
     Failed(String),
-    /// Nothing to compare: why.
     LeftOut(String),
 }
 
@@ -148,22 +140,21 @@ impl Answer for Verdict {
     }
 }
 
-/// Where our errors are, against p4c's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Hit {
-    /// Our first error is where one of p4c's begins, or p4c names no place.
+    /// Our first error is at the start of one of p4c's errors, or p4c's error has no place.
     First,
-    /// One of our errors is where one of p4c's begins, or our first one at a further place of
-    /// one.
+    /// One of our errors is at the start of one of p4c's, or our first error is at a further place
+    /// of one.
     Line,
     /// Neither.
     Elsewhere,
-    /// p4c's message is not kept.
+    /// p4c's message is unknown.
     Unknown,
 }
 
-/// Compares the places of our errors, in their order, with p4c's.
+/// Compares the places of our errors, in order, with p4c's.
 fn hit(ours: &[Place], theirs: &[Places]) -> Hit {
     let begins = |place: &Place| theirs.iter().any(|error| error.first() == Some(place));
     let Some(first) = ours.first() else {

@@ -1,4 +1,4 @@
-//! Our P4Info against p4c's: the same message, the order of all lists included.
+//! Compares our P4Info with p4c's: the messages must be equal, including the order of all lists.
 
 use std::path::Path;
 
@@ -8,16 +8,12 @@ use p4runtime_proto::text_format;
 
 use super::worker::{first_error, output};
 
-/// Why there is no equality.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Differs {
-    /// Our compiler refuses the program.
     Refused(String),
-    /// Where the first difference is.
     So(String),
 }
 
-/// Compiles the program and compares.
 pub fn compare(program: &Path, golden: &Path, options: &Options) -> Result<(), Differs> {
     let output = output(program, options).map_err(Differs::So)?;
     let Some(ours) = output.p4info else {

@@ -1,4 +1,4 @@
-//! Worker processes. Each is started again when a job ends it.
+//! Runs jobs in worker processes. If a job ends its worker, another worker is started.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -13,39 +13,32 @@ use serde::de::DeserializeOwned;
 use super::Job;
 use crate::failure::Failure;
 
-/// How jobs are run.
 #[derive(Debug, Clone, Copy)]
 pub struct Pool {
-    /// Workers.
     pub n_workers: usize,
-    /// How long a job may take.
     pub time_limit: Duration,
-    /// Address space of a worker.
     pub memory_limit_mib: u64,
 }
 
-/// Why a worker has no answer.
+/// Why a worker gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// It was not done in time, which the text says, and was killed.
+    /// It exceeded the time limit, stated in the text, and was killed.
     Late(String),
-    /// It crashed; how.
     Crashed(String),
 }
 
-/// A worker's verdict on a job.
 pub trait Answer: DeserializeOwned + Send {
-    /// In place of the answer of a worker that ended.
+    /// The answer for a job whose worker ended.
     fn of_ended(ended: Ended) -> Self;
 }
 
-/// A job's position with its verdict and its duration.
 pub type Judged<A> = (usize, A, Duration);
 
-/// Runs every job; `on_judged` gets each verdict in their order.
+/// Runs every job; calls `on_judged` in the order of the jobs.
 ///
 /// # Errors
-/// A worker that cannot be started.
+/// A worker cannot be started.
 pub fn run<A: Answer>(
     pool: Pool,
     jobs: &[Job],
@@ -62,7 +55,7 @@ pub fn run<A: Answer>(
     })
 }
 
-/// The same, in the order in which they end.
+/// As `run`, but calls `on_judged` in the order in which jobs end.
 fn run_unordered<A: Answer>(
     pool: Pool,
     jobs: &[Job],
@@ -89,7 +82,6 @@ fn run_unordered<A: Answer>(
     })
 }
 
-/// Takes jobs until none is left.
 fn serve<A: Answer>(
     pool: Pool,
     jobs: &[Job],
@@ -120,18 +112,18 @@ fn serve<A: Answer>(
     }
 }
 
-/// A process of this program that does jobs.
+/// A process of this program that runs jobs.
 struct Worker {
     child: Running,
     stdin: ChildStdin,
     answers: Receiver<String>,
-    /// The last line on its standard error: the cause of its end, unless a panic reported it.
+    /// Last line on its standard error: the cause of its end, unless a panic reported it.
     last_words: JoinHandle<String>,
     is_late: bool,
 }
 
 impl Worker {
-    /// The shell sets the limit, in KiB, and becomes the worker.
+    /// Starts a worker through a shell, which sets the memory limit (in KiB) and execs the worker.
     fn start(memory_limit_mib: u64) -> Result<Self, Failure> {
         let mut child = Command::new("sh")
             .args(["-c", "ulimit -v \"$1\"; exec \"$0\" conformance-worker"])
@@ -167,7 +159,7 @@ impl Worker {
         })
     }
 
-    /// None where the worker ended or is too late.
+    /// `None` if the worker ended or exceeded the time limit.
     fn judge<A: Answer>(&mut self, job: &Job, limit: Duration) -> Result<Option<A>, Failure> {
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
@@ -184,7 +176,7 @@ impl Worker {
         }
     }
 
-    /// Ends the process and says why it had to.
+    /// Ends the process and returns why it had to end.
     fn end(mut self, limit: Duration) -> Result<Ended, Failure> {
         if self.is_late {
             self.child.0.kill()?;
@@ -198,12 +190,12 @@ impl Worker {
     }
 }
 
-/// A process that does not outlive its owner.
+/// A process that is killed when its owner is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that has ended is gone already.
+        // Fails if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! A line a sample, totals at the end.
+//! Reports one line per sample, and totals at the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,39 +7,35 @@ use serde_json::{Value, json};
 
 use super::{Hit, Kind, Known, Sample, Verdict};
 
-/// The results of all samples.
 pub struct Report<'k> {
     known: &'k Known,
     totals: BTreeMap<Kind, Total>,
-    /// Entries of the table that passed.
+    /// Entries of the table whose samples passed.
     stale: Vec<String>,
     lines: Vec<Value>,
 }
 
-/// Numbers of one check.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Total {
-    /// Samples.
     pub n: usize,
-    /// Those that are as expected.
     pub passed: usize,
-    /// Those that are not, and are in the table.
+    /// Number of other samples that are in the table of known failures.
     pub known: usize,
-    /// Those with nothing to compare; they do not count as samples.
+    /// Number of samples with nothing to compare, not included in `n`.
     pub left_out: usize,
-    /// Refused ones with an error of p4c's to compare with.
+    /// Number of refused samples for which p4c's error is known.
     pub with_place: usize,
-    /// Those refused on p4c's line.
+    /// Of these, the number refused on p4c's line.
     pub on_line: usize,
-    /// Those whose first error is where one of p4c's begins.
+    /// Of these, the number whose first error is at the start of one of p4c's errors.
     pub on_first: usize,
-    /// Those refused elsewhere, and only because they are no programs for v1model: p4c judges them
-    /// without a back end.
+    /// Of these, the number refused elsewhere only because they are not programs for v1model: p4c
+    /// judges them without a back end.
     pub only_for_main: usize,
 }
 
 impl Total {
-    /// Failed and not in the table.
+    /// Number of failed samples that are not in the table.
     pub fn unexpected(&self) -> usize {
         self.n - self.passed - self.known
     }
@@ -55,7 +51,6 @@ impl<'k> Report<'k> {
         }
     }
 
-    /// Counts a sample and gives its line.
     pub fn add(&mut self, sample: &Sample, verdict: &Verdict, took: Duration) -> String {
         let kind = sample.check.kind();
         let total = self.totals.entry(kind).or_default();
@@ -112,7 +107,7 @@ impl<'k> Report<'k> {
         }
     }
 
-    /// Entries that name a sample of the checks that were done, and passed or is not there.
+    /// Entries of the table whose sample passed or does not exist, for the checks that ran.
     pub fn stale(&self, samples: &[Sample], is_whole: bool) -> Vec<String> {
         let mut stale = self.stale.clone();
         if is_whole {
@@ -131,12 +126,10 @@ impl<'k> Report<'k> {
         stale
     }
 
-    /// Samples that failed and are not in the table.
     pub fn unexpected(&self) -> usize {
         self.totals.values().map(Total::unexpected).sum()
     }
 
-    /// The totals as lines.
     pub fn totals(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (kind, total) in &self.totals {
@@ -174,7 +167,6 @@ impl<'k> Report<'k> {
         lines
     }
 
-    /// Everything as one document.
     pub fn json(&self, stale: &[String]) -> Value {
         let total = |total: &Total| {
             json!({
@@ -201,7 +193,7 @@ impl<'k> Report<'k> {
     }
 }
 
-/// `3 of 4 (75.0 %)`, rounded down: 100 % is all.
+/// `3 of 4 (75.0 %)`, rounded down, so that only all samples give 100 %.
 fn share(part: usize, whole: usize) -> String {
     let per_mille = (part * 1_000).checked_div(whole).unwrap_or(1_000);
     format!(

@@ -1,6 +1,6 @@
-//! A worker reads jobs from standard input, one a line, and writes each verdict on a line of
-//! standard output. It is a process of its own, so a program that crashes, hangs or fills the
-//! memory ends only the worker.
+//! A worker reads jobs from standard input, one per line, and writes each verdict as a line to
+//! standard output. It is a separate process, so a program that crashes, hangs or exhausts memory
+//! ends only the worker.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,10 +16,9 @@ use super::tree::Trees;
 use super::{Answer, Check, Ended, Hit, Job, Sample, Verdict, hit};
 use crate::failure::Failure;
 
-/// No `main`; a `main` that is another package than v1model's.
+/// Error codes for no `main`, and for a `main` with another package than v1model's.
 const FOR_MAIN: [&str; 2] = ["E0507", "E0602"];
 
-/// Does jobs until the input ends.
 pub fn work() -> Result<(), Failure> {
     let mut trees = Trees::new()?;
     for line in stdin().lock().lines() {
@@ -46,7 +45,6 @@ fn panicked<A: Answer>(panic: &(dyn std::any::Any + Send)) -> A {
     A::of_ended(Ended::Crashed(format!("panic: {}", message(panic))))
 }
 
-/// The message of a panic.
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
@@ -110,7 +108,6 @@ fn packets((program, test): (&Path, &Path), options: &Options) -> Verdict {
     }
 }
 
-/// The compiler's result for a program.
 pub fn output(path: &Path, options: &Options) -> Result<Output, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     let text = String::from_utf8(bytes).map_err(|error| error.to_string())?;
@@ -119,19 +116,18 @@ pub fn output(path: &Path, options: &Options) -> Result<Output, String> {
     Ok(p4_compiler::compile(&name, &text, &provider, options))
 }
 
-/// Whether the program compiles, and the compiler's messages.
 fn diagnostics(path: &Path, options: &Options) -> Result<(bool, Vec<Diagnostic>), String> {
     let output = output(path, options)?;
     Ok((output.bmv2_json.is_some(), output.diagnostics))
 }
 
-/// Compiles a program, and checks that a controller can set it with its own P4Info.
+/// Compiles a program, and checks that a controller can set it with its P4Info.
 fn accepted(path: &Path, options: &Options) -> Result<(), String> {
     let output = output(path, options)?;
     let (Some(p4info), Some(json)) = (output.p4info, output.bmv2_json) else {
         return Err(first_error(&output.diagnostics));
     };
-    // These are for a switch that has such externs loaded; ours loads none.
+    // These programs need a switch with their externs loaded; ours loads none.
     if options.emit_externs {
         return Ok(());
     }
@@ -150,7 +146,6 @@ pub(super) fn errors_of(diagnostics: &[Diagnostic]) -> impl Iterator<Item = &Dia
         .filter(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
-/// The first error in a line.
 pub(super) fn first_error(diagnostics: &[Diagnostic]) -> String {
     errors_of(diagnostics).next().map_or_else(
         || "refused without an error".to_owned(),
@@ -166,7 +161,7 @@ pub(super) fn first_error(diagnostics: &[Diagnostic]) -> String {
     )
 }
 
-/// A file's name without its folder, as p4c's messages have it.
+/// A file's name without its folder, as in p4c's messages.
 trait FileName {
     fn file_name(&self) -> &str;
 }

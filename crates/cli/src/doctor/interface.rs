@@ -1,16 +1,15 @@
-//! One interface: whether it can be a port, the kind of port, and changes that would make it
+//! Checks one interface: whether it can be a port, which kind of port, and what would make it
 //! faster.
 
 use packet_io::probe::{InterfaceReport, Permissions};
 
 use super::Finding;
 
-/// The longest frame that fits one buffer of AF_XDP, by the MTU: a page without its headroom, the
-/// Ethernet header and two tags.
+/// Largest MTU whose frames fit one AF_XDP buffer: a page without its headroom, the Ethernet header
+/// and two tags.
 const XDP_MTU_MAX: usize =
     packet_io::limits::XDP_LARGE_CHUNK_BYTES - packet_io::limits::XDP_CHUNK_HEADROOM_BYTES - 22;
 
-/// All that there is to say of it.
 pub(super) fn findings(report: &InterfaceReport, permissions: &Permissions) -> Vec<Finding> {
     let mut findings = vec![link(report), driver(report)];
     if !report.is_ethernet {
@@ -106,11 +105,10 @@ fn xdp_port(report: &InterfaceReport, permissions: &Permissions) -> Finding {
     Finding::ok("AF_XDP", format!("native, copy: PORT@afxdp:{name}"))
 }
 
-/// Whether `--engine kernel` can serve it.
 fn kernel_engine(report: &InterfaceReport, permissions: &Permissions) -> Finding {
     let what = "kernel engine";
     let InterfaceReport { name, driver, .. } = report;
-    // As `dataplane-xdp` has it.
+    // The same condition as in `dataplane-xdp`.
     if !cfg!(target_arch = "x86_64") {
         let found = "cannot run here: it is for x86-64";
         return Finding::advice(what, found, "the native engine forwards in its place");
@@ -199,7 +197,7 @@ fn offloads(report: &InterfaceReport) -> Finding {
         false => format!("on: {}", names.join(" ")),
     };
     let name = &report.name;
-    // XDP does not see data that a card keeps beside the frame; packet sockets do.
+    // XDP does not see tags that a card strips from the frame; packet sockets do.
     if !report.is_virtual && on("rxvlan") {
         let advice = format!("for tagged frames through AF_XDP: ethtool -K {name} rxvlan off");
         return Finding::advice("offloads", found, advice);

@@ -1,5 +1,4 @@
-//! The machine: kernel, cores, their frequency and sleep states, limits, and this process's
-//! privileges.
+//! Checks the machine: kernel, cores, their frequency and sleep states, limits, and this process's privileges.
 
 use std::fs;
 use std::thread;
@@ -9,23 +8,22 @@ use packet_io::probe::Permissions;
 
 use super::Finding;
 
-/// A core that sleeps deeper than this takes longer to wake than a system call takes to send 64
-/// frames.
+/// Maximum wake-up time of a core. A deeper sleep takes longer to leave than a system call takes to send 64 frames.
 const WAKE_UP_US_MAX: u64 = 50;
 
-/// XDP programs that the kernel detaches by itself when the process ends (bpf links).
+/// Kernel version since which XDP programs detach when the process ends (bpf links).
 const KERNEL_OF_XDP_LINKS: (u32, u32) = (5, 9);
 
-/// As many frames as wanted sent with one system call of AF_XDP; 32 before.
+/// Kernel version since which one AF_XDP system call sends any number of frames; before, 32.
 const KERNEL_OF_SEND_BUDGET: (u32, u32) = (6, 17);
 
-/// The system's data about itself; `None` for missing values.
+/// Data that the system reports about itself; `None` if missing.
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     kernel: Option<String>,
     n_cores: usize,
     governor: Option<String>,
-    /// Of the first core: the sleeping states that may be used, with the microseconds to leave them.
+    /// The first core's enabled sleep states, each with its exit latency in microseconds.
     idle_states: Vec<(String, u64)>,
     is_virtual: bool,
     huge_pages: Option<u64>,
@@ -163,7 +161,6 @@ fn buffer(what: &'static str, name: &str, bytes: u64) -> Finding {
     Finding::advice(what, found, advice)
 }
 
-/// The privileges of this process.
 pub(super) fn of_permissions(permissions: &Permissions) -> Vec<Finding> {
     let packet = match &permissions.packet_socket {
         Ok(()) => Finding::ok("AF_PACKET", "allowed"),
@@ -189,7 +186,6 @@ pub(super) fn of_permissions(permissions: &Permissions) -> Vec<Finding> {
     vec![packet, xdp, Finding::ok("UDP", "allowed")]
 }
 
-/// Major and minor number.
 fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))

@@ -1,5 +1,5 @@
-//! `reprise doctor`: the abilities of this machine as a switch, and changes for speed. It changes
-//! nothing itself.
+//! `reprise doctor`: reports what this machine can do as a switch, and what would make it faster.
+//! It changes nothing itself.
 
 mod interface;
 mod machine;
@@ -13,14 +13,12 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::output;
 
-/// The rating of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
-    /// As it should be, or of no consequence.
+    /// As it should be, or without consequence.
     Ok,
-    /// It works, and could be faster, or needs care.
+    /// Works, but could be faster or needs care.
     Advice,
-    /// It does not work.
     Unusable,
 }
 
@@ -34,13 +32,11 @@ impl fmt::Display for Level {
     }
 }
 
-/// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
     what: &'static str,
     level: Level,
     found: String,
-    /// The advice, if there is any.
     advice: Option<String>,
 }
 
@@ -84,10 +80,10 @@ impl Finding {
     }
 }
 
-/// Looks at the machine and at these interfaces, or at all Ethernet ones.
+/// Checks the machine and the named interfaces, or all Ethernet interfaces.
 ///
 /// # Errors
-/// If an interface that was named cannot be a port.
+/// A named interface cannot be a port.
 pub fn run(global: &Global, names: &[String]) -> Result<(), Failure> {
     let machine = machine::Machine::read();
     let permissions = probe::permissions();
@@ -124,7 +120,7 @@ fn reports(names: &[String]) -> Result<Vec<InterfaceReport>, Failure> {
     }
     let all = probe::interface_names()
         .map_err(|error| Failure::new(format!("cannot list the interfaces: {error}")))?;
-    // One that goes away between the two questions is not there.
+    // An interface that disappears between the two calls is left out.
     let reports = all.iter().filter_map(|name| probe::interface(name).ok());
     Ok(reports
         .filter(|report| report.is_ethernet && report.name != "lo")

@@ -1,5 +1,5 @@
-//! The difference between a file and a switch: updates in the order in which they are written, each
-//! with a line of text for the operator.
+//! The difference between a runtime file and a switch: updates in the order of writing, each with a
+//! line of text for the operator.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -15,16 +15,13 @@ use super::file::{Entries, id_of, name_of};
 use super::node::FileError;
 use super::value::{self, Kind};
 
-/// The entries of a switch.
 pub type State = BTreeMap<Key, Held>;
 
-/// One update.
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
     pub sign: Sign,
-    /// The change, in words.
     pub text: String,
-    /// The place in the file; absent for an entry that is not in it.
+    /// Place in the file; `None` for an entry that the file lacks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     #[serde(skip)]
@@ -42,9 +39,10 @@ impl fmt::Display for Change {
     }
 }
 
-/// The changes that bring a switch to these entries, and with `replaces` to exactly these. An entry
-/// that points to a group is written after the group and removed before it. New entries come before
-/// old ones go, so every packet meets one of them, except in a table that has no room for both.
+/// The changes that give a switch these entries, and with `replaces` exactly these. An entry that
+/// refers to a group is written after the group and removed before it. New entries are written
+/// before old ones are removed, so every packet matches one of them, except in a table that has no
+/// room for both.
 pub fn difference(
     state: &State,
     entries: &Entries,
@@ -112,7 +110,7 @@ fn removal(names: &Names, key: &Key, held: &Held) -> Change {
         Some(content) => names.line(key, content),
         None => names.key(key),
     };
-    // A key is all that a removal says.
+    // A removal needs only the key.
     let empty = Content::Replicas {
         replicas: Vec::new(),
         packet_length_bytes: 0,
@@ -125,7 +123,7 @@ fn removal(names: &Names, key: &Key, held: &Held) -> Change {
     }
 }
 
-/// Old entries of full tables, new ones, all other old ones.
+/// Orders updates: old entries of full tables, new entries, all other old entries.
 fn in_order(
     names: &Names,
     state: &State,
@@ -153,7 +151,6 @@ fn in_order(
     all.map(|(_, change)| change).collect()
 }
 
-/// A program's words for its ids.
 struct Names<'p> {
     tables: HashMap<u32, &'p config::Table>,
     actions: HashMap<u32, &'p config::Action>,

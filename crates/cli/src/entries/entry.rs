@@ -1,5 +1,5 @@
-//! The entries of a switch in a form that can be compared: table entries, default actions, multicast groups
-//! and clone sessions, each as a key and its value. Converts from P4Runtime's messages and to them.
+//! The entries of a switch in comparable form: table entries, default actions, multicast groups and clone sessions,
+//! each as a key and its content. Converts from and to P4Runtime's messages.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,7 @@ use p4runtime_proto::p4::v1::{
 
 use super::value::canonical;
 
-/// Identifies an entry. In the order of writing: an entry comes after the objects to which it
-/// points.
+/// Identifies an entry. Keys are ordered as they are written: an entry comes after the objects to which it refers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Key {
     MulticastGroup(u32),
@@ -29,7 +28,7 @@ pub enum Key {
     },
 }
 
-/// A field's match; one that matches everything is left out of an entry.
+/// A field's match. An entry omits a field that matches everything.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Match {
     Exact(Vec<u8>),
@@ -39,32 +38,29 @@ pub enum Match {
     Optional(Vec<u8>),
 }
 
-/// The value of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
     Call {
         action_id: u32,
         params: BTreeMap<u32, Vec<u8>>,
     },
-    /// Copies leave in this order.
+    /// Replicas, in the order of the copies.
     Replicas {
         replicas: Vec<(u16, u32)>,
         packet_length_bytes: i32,
     },
 }
 
-/// An entry as it stands in a switch.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// `None`: something that a runtime file cannot say, a member of an action profile for one.
+    /// `None` if a runtime file cannot express it, for example a member of an action profile.
     pub content: Option<Content>,
-    /// A constant entry of the program; it cannot be changed.
     pub is_const: bool,
-    /// The entry as read: a change keeps the fields that a runtime file does not have.
+    /// The entry as read: a change keeps the fields that a runtime file lacks.
     pub entity: Entity,
 }
 
-/// An entity of a switch; `None`: of another kind.
+/// Converts an entity of a switch; `None` if it is of another kind.
 pub fn of_entity(entity: Entity) -> Option<(Key, Held)> {
     let (key, content, is_const) = match entity.entity.as_ref()? {
         entity::Entity::TableEntry(entry) => {
@@ -138,7 +134,6 @@ fn replicas_of(replicas: &[Replica], packet_length_bytes: i32) -> Option<Content
     })
 }
 
-/// A new entry.
 pub fn to_entity(key: &Key, content: &Content) -> Entity {
     let new = match key {
         Key::MulticastGroup(id) => of_engine(PreType::MulticastGroupEntry(MulticastGroupEntry {
@@ -168,12 +163,11 @@ pub fn to_entity(key: &Key, content: &Content) -> Entity {
     with_content(new, content)
 }
 
-/// An entry with other content.
 pub fn with_content(mut entity: Entity, content: &Content) -> Entity {
     match (entity.entity.as_mut(), content) {
         (Some(entity::Entity::TableEntry(entry)), Content::Call { action_id, params }) => {
             entry.action = Some(call(*action_id, params));
-            // The fields that only a read has: a write would set the counter.
+            // Fields that only a read has: a write would set the counter.
             entry.counter_data = None;
             entry.time_since_last_hit = None;
             entry.is_const = false;
@@ -210,7 +204,6 @@ fn call(action_id: u32, params: &BTreeMap<u32, Vec<u8>>) -> TableAction {
     }
 }
 
-/// A key field of an entry.
 pub fn field_match(field_id: u32, wanted: &Match) -> FieldMatch {
     use field_match::FieldMatchType as T;
     let field = match wanted.clone() {

@@ -1,4 +1,4 @@
-//! A runtime file: the program that it is for, and its entries by the names of that program's
+//! A runtime file: the program that it is for, and its entries, by the names of that program's
 //! P4Info.
 
 use std::collections::{BTreeMap, HashSet};
@@ -34,36 +34,34 @@ const REPLICA_KEYS: &[&str] = &["egress_port", "instance"];
 
 /// v1model's ports have 9 bits.
 const PORT_MAX: u32 = 511;
-/// v1model's groups have 16 bits, and 0 is none.
+/// v1model's multicast groups have 16 bits, and 0 is not a group.
 const GROUP_MAX: u32 = u16::MAX as u32;
 /// v1model's instances have 16 bits.
 const INSTANCE_MAX: u32 = u16::MAX as u32;
-/// P4Runtime's length of a truncated clone is a signed number.
+/// P4Runtime's length of a truncated clone is signed.
 const LENGTH_MAX: u32 = i32::MAX as u32;
 const PRIORITY_MAX: u32 = i32::MAX as u32;
 
-/// The program that a file is for; paths as they are written.
+/// The program that a file is for; paths as written in the file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProgramFiles {
     pub p4info: Option<String>,
     pub bmv2_json: Option<String>,
 }
 
-/// An entry that the file wants, and where it says so.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
     pub at: String,
     pub content: Content,
 }
 
-/// All that a file wants, and the keys in the order in which they are written.
+/// All entries of a file, and their keys in the order of writing.
 #[derive(Clone, Debug, Default)]
 pub struct Entries {
     pub wanted: BTreeMap<Key, Wanted>,
     pub order: Vec<Key>,
 }
 
-/// The JSON kind of a text.
 pub fn parse(text: &str) -> Result<Value, FileError> {
     serde_json::from_str(text).map_err(|error| FileError {
         at: String::new(),
@@ -71,7 +69,6 @@ pub fn parse(text: &str) -> Result<Value, FileError> {
     })
 }
 
-/// Reads which program the file is for.
 pub fn program_files(file: &Value) -> Result<ProgramFiles, FileError> {
     let root = Node::root(file);
     root.keys("an object with \"table_entries\"", KEYS)?;
@@ -91,7 +88,7 @@ pub fn program_files(file: &Value) -> Result<ProgramFiles, FileError> {
     })
 }
 
-/// Reads every entry, by the names of the program's P4Info.
+/// Reads all entries by the names of the program's P4Info.
 pub fn entries(file: &Value, p4info: &P4Info) -> Result<Entries, FileError> {
     let root = Node::root(file);
     let mut entries = Entries::default();
@@ -187,7 +184,6 @@ fn table<'p>(name: &Node, p4info: &'p P4Info) -> Result<&'p config::Table, FileE
     found.map_err(|message| name.error(message))
 }
 
-/// The one of a name, full or not.
 fn named<'p, T: Copy>(
     kind: &str,
     wanted: &str,
@@ -279,7 +275,7 @@ pub fn match_type(field: &config::MatchField) -> Option<MatchType> {
     }
 }
 
-/// `None`: it matches everything, and P4Runtime has such a field left out.
+/// Converts a match. `None`: it matches everything, so P4Runtime omits the field.
 fn field_match(node: &Node, field: &config::MatchField) -> Result<Option<Match>, FileError> {
     let kind = Kind::of_bitwidth(field.bitwidth);
     let bits = field.bitwidth.unsigned_abs();
@@ -324,7 +320,7 @@ fn pair<'j>(node: &Node<'j>, what: &str) -> Result<[Node<'j>; 2], FileError> {
     items.try_into().map_err(|_| node.expected(what))
 }
 
-/// Where several entries may match, P4Runtime wants to know which comes first.
+/// P4Runtime requires a priority if several entries may match a packet.
 fn priority(node: &Node, table: &config::Table) -> Result<i32, FileError> {
     let name = name_of(table.preamble.as_ref());
     let orders = |field: &config::MatchField| {

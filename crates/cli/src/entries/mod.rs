@@ -1,10 +1,10 @@
-//! Entries of any program from a runtime file, the JSON of the P4 tutorials (p4lang/tutorials,
-//! `utils/p4runtime_lib/simple_controller.py`): `sX-runtime.json`.
+//! Writes entries of any program from a runtime file, the JSON of the P4 tutorials
+//! (p4lang/tutorials, `utils/p4runtime_lib/simple_controller.py`): `sX-runtime.json`.
 //!
-//! In reading order: [`node`] a value of the file with its place; [`value`] numbers and addresses
-//! as P4Runtime's byte strings; [`entry`] the switch's entries in a form that can be compared;
-//! [`file`] the file's entries by the names of P4Info; [`difference`] the changes. None of it does
-//! I/O.
+//! In reading order: [`node`] is a value of the file with its place; [`value`] converts numbers and
+//! addresses to P4Runtime's byte strings; [`entry`] has the switch's entries in comparable form;
+//! [`file`] reads the file's entries by the names of P4Info; [`difference`] computes the changes.
+//! None of them does I/O.
 
 pub mod difference;
 pub mod entry;

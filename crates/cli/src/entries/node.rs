@@ -1,15 +1,14 @@
-//! A value of a JSON file and its place, with which every message about it begins.
+//! A value of a JSON file with its place, with which every message about it begins.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// An error in a file, with its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileError {
-    /// `table_entries[2].match["hdr.ipv4.dstAddr"]`; empty: the file as a whole.
+    /// For example `table_entries[2].match["hdr.ipv4.dstAddr"]`; empty for the file as a whole.
     pub at: String,
-    /// Expected and found, and the next step.
+    /// What was expected and found, and the next step.
     pub message: String,
 }
 
@@ -22,7 +21,6 @@ impl fmt::Display for FileError {
     }
 }
 
-/// A value and its place.
 #[derive(Clone, Debug)]
 pub struct Node<'j> {
     pub at: String,
@@ -44,13 +42,12 @@ impl<'j> Node<'j> {
         }
     }
 
-    /// "expected WHAT, got FOUND".
     pub fn expected(&self, what: &str) -> FileError {
         self.error(format!("expected {what}, got {}", came(self.value)))
     }
 
-    /// An object with these keys only. `comment` and keys that begin with `_` are ignored, since
-    /// JSON has no comments.
+    /// Checks that the value is an object with these keys only. Ignores `comment` and keys that
+    /// begin with `_`, because JSON has no comments.
     pub fn keys(&self, what: &str, known: &[&str]) -> Result<&'j Map<String, Value>, FileError> {
         let object = self.object(what)?;
         let is_known = |key: &str| known.contains(&key) || key == "comment" || key.starts_with('_');
@@ -68,19 +65,17 @@ impl<'j> Node<'j> {
         self.value.as_object().ok_or_else(|| self.expected(what))
     }
 
-    /// The value of a key; `None` where it is left out or null.
+    /// The value of a key; `None` if it is missing or null.
     pub fn get(&self, key: &str) -> Option<Node<'j>> {
         let value = self.value.get(key)?;
         (!value.is_null()).then(|| self.below(key, value))
     }
 
-    /// The value of a key that has to be there.
     pub fn required(&self, key: &str, what: &str) -> Result<Node<'j>, FileError> {
         self.get(key)
             .ok_or_else(|| self.error(format!("expected \"{key}\": {what}, it is not there")))
     }
 
-    /// A value below this one.
     pub fn below(&self, key: &str, value: &'j Value) -> Node<'j> {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let at = match (key.chars().all(is_word), self.at.as_str()) {
@@ -100,7 +95,7 @@ impl<'j> Node<'j> {
         Ok(list.iter().enumerate().map(item).collect())
     }
 
-    /// The items of a list under a key; none where the key is left out.
+    /// The items of a list under a key; empty if the key is missing.
     pub fn items_of(&self, key: &str, what: &str) -> Result<Vec<Node<'j>>, FileError> {
         self.get(key)
             .map_or(Ok(Vec::new()), |list| list.items(what))
@@ -115,7 +110,6 @@ impl<'j> Node<'j> {
         flag.ok_or_else(|| self.expected("true or false"))
     }
 
-    /// A whole number from `min` to `max`.
     pub fn number(&self, min: u32, max: u32) -> Result<u32, FileError> {
         let number = self.value.as_u64().and_then(|n| u32::try_from(n).ok());
         let in_range = number.filter(|n| (min..=max).contains(n));
@@ -123,7 +117,6 @@ impl<'j> Node<'j> {
     }
 }
 
-/// The found value, in the file's terms.
 fn came(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),

@@ -11,7 +11,7 @@ use super::file::{Entries, Wanted};
 use super::node::Node;
 use super::value::{Kind, and, bytes, may_be_range, ones, text};
 
-/// A value of so many bits as byte string, or the message.
+/// A value of `bits` bits as a byte string, or the error message.
 fn value(value: &serde_json::Value, bits: u32) -> Result<Vec<u8>, String> {
     bytes(&Node::root(value), Kind::Bits(bits)).map_err(|error| error.message)
 }
@@ -147,7 +147,7 @@ fn a_modified_entry_keeps_what_a_file_says_nothing_about() {
     let Some(entity::Entity::TableEntry(expected)) = to_entity(&key, &content).entity else {
         panic!("a table entry");
     };
-    // A counter that were written would be set.
+    // With counter data, a write would set the counter.
     let expected = TableEntry {
         idle_timeout_ns: 5_000,
         metadata: vec![1, 2, 3],

@@ -1,5 +1,5 @@
-//! Values of match fields and action parameters: numbers, Ethernet, IPv4 and IPv6 addresses as the
-//! tutorials write them, as P4Runtime's byte strings in canonical form, and back to text.
+//! Converts values of match fields and action parameters (numbers, Ethernet, IPv4 and IPv6 addresses in the tutorials'
+//! notation) to P4Runtime's canonical byte strings and back to text.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -20,7 +20,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As P4Info has it: a string has no width.
+    /// P4Info gives no width for a string.
     pub fn of_bitwidth(bitwidth: i32) -> Kind {
         match u32::try_from(bitwidth) {
             Ok(0) | Err(_) => Kind::Text,
@@ -28,7 +28,6 @@ impl Kind {
         }
     }
 
-    /// What a message expects.
     pub fn expected(self) -> String {
         match self {
             Kind::Text => "a name".to_owned(),
@@ -46,7 +45,7 @@ impl Kind {
     }
 }
 
-/// A value; a list of one is that one.
+/// Converts a value; a list of one value is that value.
 pub fn bytes(node: &Node, kind: Kind) -> Result<Vec<u8>, FileError> {
     if let Some([_]) = node.value.as_array().map(Vec::as_slice) {
         let items = node.items("a value")?;
@@ -78,16 +77,15 @@ pub fn bytes(node: &Node, kind: Kind) -> Result<Vec<u8>, FileError> {
     Ok(found)
 }
 
-/// Why a text is no value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misfit {
-    /// Neither a number nor an address of this width.
+    /// It is neither a number nor an address of this width.
     NoValue,
-    /// A number of so many bits.
+    /// It is a number that needs this many bits.
     Bits(u32),
 }
 
-/// A number or an address of at most this width, in canonical form.
+/// Parses a number or an address of at most this width into canonical form.
 pub fn parsed(text: &str, bits: u32) -> Result<Vec<u8>, Misfit> {
     let found = canonical(&of_text(text, bits).ok_or(Misfit::NoValue)?);
     match n_bits(&found) {
@@ -96,7 +94,7 @@ pub fn parsed(text: &str, bits: u32) -> Result<Vec<u8>, Misfit> {
     }
 }
 
-/// A number in its written form, or an address of that width.
+/// Parses a number, or an address of this width.
 fn of_text(text: &str, bits: u32) -> Option<Vec<u8>> {
     let address = match bits {
         MAC_BITS => text.parse().ok().map(|Mac(octets)| octets.to_vec()),
@@ -110,14 +108,13 @@ fn of_text(text: &str, bits: u32) -> Option<Vec<u8>> {
     })
 }
 
-/// Decimal digits; a leading zero would be octal to some readers.
+/// Parses decimal digits; refuses a leading zero, which some readers would take for octal.
 fn of_decimal(text: &str) -> Option<Vec<u8>> {
     let is_plain = text == "0" || text.starts_with(|first| ('1'..='9').contains(&first));
     let number: Option<u128> = is_plain.then(|| text.parse().ok()).flatten();
     number.map(|number| number.to_be_bytes().to_vec())
 }
 
-/// Hexadecimal digits, any number of them.
 fn of_hex(digits: &str) -> Option<Vec<u8>> {
     let nibbles = digits.chars().map(|c| c.to_digit(16));
     let mut nibbles = nibbles.collect::<Option<Vec<u32>>>()?;
@@ -131,7 +128,7 @@ fn of_hex(digits: &str) -> Option<Vec<u8>> {
     nibbles.chunks(2).map(byte).collect()
 }
 
-/// A negative number in this many bits, as the tutorials' `encodeNum`; `None`: it does not fit.
+/// Two's complement of a negative number, as in the tutorials' `encodeNum`; `None` if it does not fit.
 fn twos_complement(negative: i64, bits: u32) -> Option<Vec<u8>> {
     if bits < i64::BITS && negative < -(1_i64 << (bits - 1)) {
         return None;
@@ -143,7 +140,7 @@ fn twos_complement(negative: i64, bits: u32) -> Option<Vec<u8>> {
     Some(and(&extended, &ones(bits, bits)))
 }
 
-/// Without leading zeros, a byte at least.
+/// Removes leading zero bytes, but keeps at least one byte.
 pub fn canonical(bytes: &[u8]) -> Vec<u8> {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     match &bytes[zeros..] {
@@ -157,7 +154,7 @@ fn n_bits(canonical: &[u8]) -> u32 {
     (canonical.len() as u32 * u8::BITS).saturating_sub(zeros)
 }
 
-/// `n` ones and then zeros, in this many bits.
+/// A mask of `n` leading ones in a width of `bits`.
 pub fn ones(n: u32, bits: u32) -> Vec<u8> {
     let n_bytes = bits.div_ceil(u8::BITS);
     let padding = n_bytes * u8::BITS - bits;
@@ -166,7 +163,6 @@ pub fn ones(n: u32, bits: u32) -> Vec<u8> {
     canonical(&(0..n_bytes).map(byte).collect::<Vec<u8>>())
 }
 
-/// Both, bit by bit.
 pub fn and(one: &[u8], other: &[u8]) -> Vec<u8> {
     let pairs = one.iter().rev().zip(other.iter().rev());
     let mut both: Vec<u8> = pairs.map(|(a, b)| a & b).collect();
@@ -174,14 +170,14 @@ pub fn and(one: &[u8], other: &[u8]) -> Vec<u8> {
     canonical(&both)
 }
 
-/// Whether a range may have a value. P4Info does not tell a signed field, whose negative numbers have the highest bit
-/// and are less than the others; for such a range the switch decides.
+/// Whether a range can be valid. P4Info does not mark signed fields, whose negative numbers have the highest bit set
+/// and are the lowest; the switch must check such a range.
 pub fn may_be_range(low: &[u8], high: &[u8], bits: u32) -> bool {
     let is_negative = |end: &[u8]| bits > 0 && and(end, &ones(1, bits)) != [0];
     (low.len(), low) <= (high.len(), high) || is_negative(low) && !is_negative(high)
 }
 
-/// As an operator reads it: an address where its width or name says so, else a number.
+/// Text for an operator: an address if the width or the name suggests one, else a number.
 pub fn text(bytes: &[u8], kind: Kind, name: &str) -> String {
     let Kind::Bits(bits) = kind else {
         return format!("\"{}\"", String::from_utf8_lossy(bytes));
@@ -196,7 +192,6 @@ pub fn text(bytes: &[u8], kind: Kind, name: &str) -> String {
     }
 }
 
-/// `0x` and two digits a byte.
 pub fn hex(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("0x{digits}")

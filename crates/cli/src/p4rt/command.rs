@@ -1,4 +1,4 @@
-//! A line as a command: updates, reads, and what else a line asks for.
+//! Parses a line into a command: updates, reads, and everything else.
 
 mod arrays;
 mod tables;
@@ -27,12 +27,10 @@ use crate::entries::file::id_of;
 use arrays::{counter, meter, register};
 use tables::{all_tables, group, member, table};
 
-/// A batch of updates or a read of entities, and what else a line asks for.
 #[derive(Clone, Debug)]
 pub enum Command {
     Write(Vec<Update>),
     Read(Query),
-    /// Delete all entries that the query finds.
     Clear(Query),
     Watch(Watch),
     PacketOut(PacketOut),
@@ -60,24 +58,21 @@ pub enum Command {
     Exit,
 }
 
-/// A read.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     pub entities: Vec<Entity>,
-    /// Those that are printed.
     pub keeps: Keeps,
-    /// Exactly one is expected.
+    /// Whether exactly one entity is expected.
     pub is_one: bool,
 }
 
-/// Which of the entities that are read are printed.
 #[derive(Clone, Debug, Default)]
 pub enum Keeps {
     #[default]
     All,
-    /// Entries with what this one has; the rest of it is any.
+    /// Entries that match this one; its missing parts match anything.
     Like(Box<TableEntry>),
-    /// What is not as a program begins with it.
+    /// Entities that differ from a program's initial state.
     Written,
 }
 
@@ -91,13 +86,11 @@ impl Keeps {
     }
 }
 
-/// What to print of the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watch {
     pub packets: bool,
     pub digests: bool,
     pub idle: bool,
-    /// Confirm digests.
     pub acknowledges: bool,
     pub count: Option<u64>,
     pub time_ns: Option<i64>,
@@ -116,7 +109,7 @@ impl Default for Watch {
     }
 }
 
-/// The command of a line; `None` of an empty one, or of a comment. Notes say what is not as it was typed.
+/// Parses a line; `None` if it is empty or a comment. `notes` gets remarks about values that the shell changed.
 pub fn parse(schema: &Schema, line: &str, notes: &mut Vec<String>) -> Parsed<Option<Command>> {
     let mut items = Items::new(items(line)?);
     if items.is_empty() {
@@ -189,7 +182,7 @@ fn file(items: &mut Items, what: &str) -> Parsed<PathBuf> {
     items.expect_word(what).map(PathBuf::from)
 }
 
-/// Which change of an entity; `None` for a read.
+/// The type of update; `None` for a read.
 fn change(verb: &str) -> Option<update::Type> {
     match verb {
         "add" => Some(update::Type::Insert),
@@ -319,7 +312,7 @@ fn digest(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Command> {
     if kind == update::Type::Delete {
         return Ok(write(kind, all(id, None)));
     }
-    // One in a list and at once is what a person wants to see.
+    // A user wants to see single digests at once.
     let mut config = digest_entry::Config {
         max_timeout_ns: 0,
         max_list_size: 1,
@@ -417,7 +410,7 @@ fn packet_out(schema: &Schema, items: &mut Items) -> Parsed<Command> {
     }
     let mut metadata = Vec::new();
     for (field, value) in fields.iter().zip(values) {
-        // What pads the header has no meaning.
+        // Padding has no meaning, so it may be left out.
         let is_padding = field.name.starts_with('_') || field.name.starts_with("pad");
         let value = match value {
             None if is_padding => vec![0],
@@ -487,7 +480,7 @@ fn primary(verb: &str, items: &mut Items) -> Parsed<Command> {
     })
 }
 
-/// All that a controller can write, what others point to first. Counts are the data plane's, and so may be the cells
+/// Everything that a controller can write, referenced objects first. Counts belong to the data plane; so may the cells
 /// of registers.
 fn everything(schema: &Schema, with_registers: bool) -> Parsed<Query> {
     schema.expect_names()?;
@@ -528,8 +521,7 @@ fn everything(schema: &Schema, with_registers: bool) -> Parsed<Query> {
     })
 }
 
-/// A cell that is not zero, a meter with rates, a value set with members; anything else is only there if it was
-/// written.
+/// Whether a cell is not zero, a meter has rates, or a value set has members; all other entities exist only if written.
 fn is_written(entity: &Entity) -> bool {
     match entity.entity.as_ref() {
         Some(entity::Entity::RegisterEntry(it)) => !it.data.as_ref().is_none_or(is_zero),
@@ -539,7 +531,7 @@ fn is_written(entity: &Entity) -> bool {
     }
 }
 
-/// Does an entity have what the filter asks for?
+/// Whether an entity has everything that the filter asks for.
 fn is_like(entity: &Entity, filter: &TableEntry) -> bool {
     let entry = match entity.entity.as_ref() {
         Some(entity::Entity::TableEntry(entry)) => entry,
@@ -574,7 +566,7 @@ fn is_like(entity: &Entity, filter: &TableEntry) -> bool {
         && has_action()
 }
 
-/// Of the printed line of an entity, for a filter that is shown again.
+/// The key of an entity's printed line, to show a filter again.
 pub fn key_words(schema: &Schema, entry: &TableEntry) -> String {
     print::key(schema, entry).join(" ")
 }

@@ -1,5 +1,4 @@
-//! What may follow in a line, by the grammar and the P4Info: for the Tab key, and for the example that
-//! stands behind `=`. Pure.
+//! Completion by the grammar and the P4Info: the words that may follow in a line, and an example after `=`. Pure.
 
 use p4runtime_proto::p4::config::v1::match_field::MatchType;
 use p4runtime_proto::p4::config::v1::p4_data_type_spec::TypeSpec;
@@ -13,16 +12,17 @@ use super::typed::has_order;
 use super::words::{Kind, Token, name_text, tokens};
 use crate::entries::file::match_type;
 
-/// What may stand at a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Candidates {
-    /// These, in place of what begins at `start`.
-    Words { start: usize, words: Vec<String> },
-    /// The name of a file.
+    /// These words, in place of the text from `start` on.
+    Words {
+        start: usize,
+        words: Vec<String>,
+    },
     File,
 }
 
-/// What may stand where the cursor is, by what is before it.
+/// The words that may stand at the cursor, given the text before it.
 pub fn complete(schema: &Schema, line: &str, cursor: usize) -> Candidates {
     let nothing = Candidates::Words {
         start: cursor,
@@ -44,7 +44,7 @@ pub fn complete(schema: &Schema, line: &str, cursor: usize) -> Candidates {
     }
 }
 
-/// What a value looks like, where one is to be typed and nothing is there yet.
+/// An example of the value that is expected at the cursor, if nothing is typed there yet.
 pub fn hint(schema: &Schema, line: &str, cursor: usize) -> Option<String> {
     let cut = Cut::at(line, cursor).filter(|cut| cut.word.is_empty())?;
     match place(schema, &cut.before) {
@@ -53,7 +53,7 @@ pub fn hint(schema: &Schema, line: &str, cursor: usize) -> Option<String> {
     }
 }
 
-/// The begun word, and what is before it.
+/// The incomplete word at the cursor, and the tokens before it.
 struct Cut {
     before: Vec<Token>,
     word: String,
@@ -138,14 +138,13 @@ fn spaced(word: impl AsRef<str>) -> String {
     format!("{} ", word.as_ref())
 }
 
-/// The commands that begin with a noun.
 fn of_noun(noun: &str) -> impl Iterator<Item = &'static Usage> {
     COMMANDS
         .iter()
         .filter(move |it| it.words.split(' ').next() == Some(noun))
 }
 
-/// The words of a command: its noun, or the verbs behind that.
+/// The words that continue a command: its noun, or the verbs after the noun.
 fn words_of(before: &[Token]) -> Place {
     let words: Vec<&str> = match before {
         [] => {
@@ -218,7 +217,7 @@ fn arguments(schema: &Schema, usage: &Usage, args: &[Token]) -> Place {
     }
 }
 
-/// A program or another file, and what follows a program.
+/// Places for a program or another file, and for what follows a program.
 fn file(usage: &Usage, args: &[Token]) -> Place {
     match named(args) {
         _ if args.is_empty() => Place::File,
@@ -239,7 +238,7 @@ fn listed(schema: &Schema, usage: &Usage, words: &[&str], args: &[Token]) -> Pla
     }
 }
 
-/// What follows the name of an object.
+/// Places after the name of an object.
 fn of_object(
     schema: &Schema,
     kind: Object,
@@ -274,7 +273,7 @@ fn of_object(
 
 const RATES: &[&str] = &["cir=", "cburst=", "pir=", "pburst=", "eburst="];
 
-/// A word that a value follows has no space behind it.
+/// No space after a word that a value follows.
 fn end_of(word: &str) -> String {
     match word.ends_with('=') {
         true => word.to_owned(),
@@ -282,7 +281,6 @@ fn end_of(word: &str) -> String {
     }
 }
 
-/// Names that have a value already.
 fn given(tokens: &[Token]) -> Vec<&str> {
     let pairs = tokens
         .windows(2)
@@ -301,7 +299,7 @@ fn words_left(tokens: &[Token], words: &[&str]) -> Place {
     Place::Words(left.map(|it| (*it).to_owned()).collect())
 }
 
-/// The name in front of the last `=`.
+/// The name before the last `=`.
 fn named(tokens: &[Token]) -> Option<&str> {
     match tokens {
         [.., name, equals] if equals.kind == Kind::Mark('=') => word(name),
@@ -309,7 +307,7 @@ fn named(tokens: &[Token]) -> Option<&str> {
     }
 }
 
-/// The innermost bracket that is open: the word before it, and what is inside.
+/// The innermost open bracket: the word before it, and the tokens inside.
 fn innermost(tokens: &[Token]) -> Option<(char, Option<&str>, &[Token])> {
     let mut open: Vec<usize> = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
@@ -342,7 +340,6 @@ fn actions_place(actions: &[&config::Action]) -> Place {
     Place::Words(all)
 }
 
-/// Inside the brackets of an action.
 fn params_place(
     schema: &Schema,
     actions: &[&config::Action],
@@ -436,7 +433,7 @@ fn of_table(schema: &Schema, table: &config::Table, words: &str, args: &[Token])
     place
 }
 
-/// A member of a one shot: its action, then its weight and port.
+/// Places in a member of a one-shot: its action, then its weight and port.
 fn in_members(actions: &[&config::Action], inside: &[Token]) -> Place {
     let begin = inside.iter().rposition(|it| it.kind == Kind::Mark(','));
     let member = &inside[begin.map_or(0, |at| at + 1)..];
@@ -446,7 +443,7 @@ fn in_members(actions: &[&config::Action], inside: &[Token]) -> Place {
     }
 }
 
-/// Key fields that have no value yet, or the value of one.
+/// Places for key fields without a value, or for the value of one.
 fn fields(
     schema: &Schema,
     fields: &[config::MatchField],

@@ -1,28 +1,23 @@
-//! The grammar: every command with its words, what follows them, what it does, and an example. `--help`, `help`,
-//! completion, messages and docs/p4rt.md read it here.
+//! The grammar: every command with its words, arguments, effect and an example. `--help`, `help`, completion, messages
+//! and docs/p4rt.md are generated from it.
 
 use super::schema::{Object, Parsed};
 use super::typed::Items;
 
-/// What an argument is, for completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg {
     None,
-    /// The name of an object of a kind, and the rest of the line.
+    /// The name of an object of this kind, and the rest of the line.
     Object(Object),
-    /// A direct counter or a counter; a direct meter or a meter.
+    /// A counter or a direct counter; likewise for meters.
     Counter,
     Meter,
-    /// A file.
     File,
-    /// One of some words.
     Words(&'static [&'static str]),
-    /// Fields of a packet-out.
     PacketOut,
 }
 
-/// A command: its words, what follows them, what it does, and an example for a program that has what is
-/// named there.
+/// A command: its words, arguments and effect, and an example for a program that has the objects named in it.
 #[derive(Debug)]
 pub struct Usage {
     pub words: &'static str,
@@ -44,7 +39,6 @@ const REGISTER: Arg = Arg::Object(Object::Register);
 const VALUE_SET: Arg = Arg::Object(Object::ValueSet);
 const DIGEST: Arg = Arg::Object(Object::Digest);
 
-/// Every command.
 pub const COMMANDS: &[Usage] = usages! {
     "table add" "TABLE FIELD=VALUE... [priority=N] [timeout=TIME] [metadata=HEX] [meter(...)] [counter(...)] -> ACTION(PARAM=VALUE, ...)" TABLE,
         "Insert an entry.", "table add routes dst=10.0.1.0/24 -> forward(dst=08:00:00:00:01:11, port=2)";
@@ -172,7 +166,7 @@ pub const COMMANDS: &[Usage] = usages! {
         "End; Ctrl-D too.", "exit";
 };
 
-/// Other words for the same.
+/// Synonyms of verbs.
 const OTHER_WORDS: &[(&str, &str)] = &[
     ("insert", "add"),
     ("create", "add"),
@@ -198,7 +192,7 @@ const OTHER_NOUNS: &[(&str, &str)] = &[
     ("?", "help"),
 ];
 
-/// The command that a line begins with; its words are read then.
+/// Finds the command with which a line begins, and takes its words.
 pub fn usage(items: &mut Items) -> Parsed<&'static Usage> {
     let first = items.expect_word("a command")?;
     let noun = other(OTHER_NOUNS, &first);
@@ -248,7 +242,7 @@ fn other<'w>(words: &[(&str, &'static str)], word: &'w str) -> &'w str {
     found.map_or(word, |(_, meant)| meant)
 }
 
-/// BMv2's command line writes `table_add`, and has the action before the key.
+/// BMv2's command line writes `table_add`, and puts the action before the key.
 fn unknown(word: &str) -> String {
     let spaced = word.replace('_', " ");
     let spaced = spaced.replace("mc mgrp create", "multicast add");
@@ -273,7 +267,7 @@ fn unknown(word: &str) -> String {
     }
 }
 
-/// The lines of `help COMMAND`, or of all commands.
+/// The output of `help COMMAND`, or of `help`.
 pub fn help(words: Option<&str>) -> Parsed<String> {
     let Some(words) = words else {
         let width = COMMANDS.iter().map(|it| it.words.len()).max().unwrap_or(0);
@@ -302,7 +296,6 @@ pub fn help(words: Option<&str>) -> Parsed<String> {
     }
 }
 
-/// How names and values are written.
 pub const NOTATION: &str = "\
 Names may leave out what comes before their last dots.
 Values by the field's type: numbers (17, 0x11), Ethernet, IPv4 and IPv6

@@ -1,4 +1,4 @@
-//! What a program offers, for a person: its objects, and all about one of them.
+//! Describes a program for a user: its objects, or one of them in detail.
 
 use p4runtime_proto::p4::config::v1::match_field::MatchType;
 use p4runtime_proto::p4::config::v1::{self as config, action_ref, counter_spec, meter_spec};
@@ -9,7 +9,6 @@ use super::schema::{Lack, Object, Parsed, Schema, ValueType, alias};
 use crate::entries::file::match_type;
 use crate::output;
 
-/// The kinds of objects, in the order of `info`.
 pub const KINDS: &[Object] = &[
     Object::Table,
     Object::Action,
@@ -24,7 +23,7 @@ pub const KINDS: &[Object] = &[
     Object::PacketHeader,
 ];
 
-/// The name of the program and how much it has, on one line.
+/// One line: the program's name and its size.
 pub fn summary(schema: &Schema) -> String {
     match schema.lack {
         Some(Lack::Pipeline) => return "no pipeline".to_owned(),
@@ -47,7 +46,6 @@ pub fn summary(schema: &Schema) -> String {
     }
 }
 
-/// The lines of `info`.
 pub fn about(schema: &Schema, name: Option<&str>) -> Parsed<String> {
     let Some(name) = name else {
         let lines = KINDS.iter().flat_map(|kind| {
@@ -81,7 +79,6 @@ pub fn about(schema: &Schema, name: Option<&str>) -> Parsed<String> {
     Ok(found.join("\n"))
 }
 
-/// An object on one line.
 fn line(schema: &Schema, kind: Object, id: u32, name: &str) -> String {
     let sized = |what: &str| {
         size(schema, kind, id).map_or(String::new(), |size| {
@@ -162,7 +159,7 @@ fn match_word(field: &config::MatchField) -> &'static str {
     }
 }
 
-/// `9 bits`, `name`, and the names that values have.
+/// `9 bits` or `name`, and the names of values.
 fn type_words(ty: &ValueType) -> String {
     let mut words = match ty.format.bits() {
         0 => "name".to_owned(),
@@ -214,7 +211,6 @@ fn details(schema: &Schema, kind: Object, preamble: &config::Preamble) -> String
     lines.join("\n")
 }
 
-/// What a counter or a meter counts.
 fn unit(schema: &Schema, kind: Object, id: u32) -> Option<&'static str> {
     let counter = |spec: Option<&config::CounterSpec>| match spec?.unit() {
         counter_spec::Unit::Packets => Some("packets"),
@@ -294,7 +290,7 @@ fn table_lines(schema: &Schema, id: u32) -> Vec<String> {
     lines
 }
 
-/// Kind, name and id of the objects, or of those of a name.
+/// Kind, name and id of all objects, or of those with this name.
 pub fn json(schema: &Schema, name: Option<&str>) -> Value {
     let all = KINDS.iter().flat_map(|kind| {
         schema

@@ -1,5 +1,5 @@
-//! Entities and messages of the stream as JSON: full names, and values as text in the shell's notation. Counts
-//! are numbers.
+//! Entities and messages of the stream as JSON: full names, and values as text in the shell's notation. Counts are
+//! numbers.
 
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
@@ -16,7 +16,7 @@ use super::print::{
 use super::schema::{Object, SECRET, Schema, ValueType, is_secret};
 use crate::entries::value;
 
-/// An entity, and under `text` the line that writes it.
+/// An entity; its member `text` is the line that writes it.
 pub fn entity(schema: &Schema, entity: &Entity) -> Value {
     use entity::Entity as E;
     let mut found = match entity.entity.as_ref() {
@@ -174,7 +174,7 @@ fn matches(schema: &Schema, fields: &[config::MatchField], found: &[FieldMatch])
     Value::Object(found.iter().map(of_match).collect::<Map<String, Value>>())
 }
 
-/// The same of an entry, whose secret fields may be in no answer.
+/// The key of an entry. Secret fields get a placeholder, because the switch may omit them.
 fn key(schema: &Schema, fields: &[config::MatchField], entry: &TableEntry) -> Value {
     let mut key = matches(schema, fields, &entry.r#match);
     let secret = fields.iter().filter(|it| is_secret(&it.annotations));
@@ -224,7 +224,7 @@ fn action(schema: &Schema, found: &Action) -> Value {
     json!({ "name": schema.full(Object::Action, found.action_id), "params": params })
 }
 
-/// A cell's number, or `*` for all of them.
+/// A cell's index, or `*` for all cells.
 fn index(index: Option<&Index>) -> Value {
     match index {
         Some(it) => it.index.into(),
@@ -262,7 +262,7 @@ fn replicas(replicas: &[Replica]) -> Vec<String> {
     replicas.iter().map(replica_text).collect()
 }
 
-/// Fields of a packet-in's header, as name and text.
+/// Name and text of each field in a packet-in's header.
 pub fn packet_fields(schema: &Schema, packet: &PacketIn) -> Vec<(String, String)> {
     let header = super::typed::packet_header(schema, "packet_in");
     let fields = header.map_or(&[][..], |it| it.metadata.as_slice());
@@ -279,7 +279,6 @@ pub fn packet_fields(schema: &Schema, packet: &PacketIn) -> Vec<(String, String)
     packet.metadata.iter().map(field).collect()
 }
 
-/// The payload in pairs of digits.
 pub fn payload(bytes: &[u8]) -> String {
     value::hex(bytes)[2..].to_owned()
 }
@@ -290,7 +289,6 @@ pub fn packet_in(schema: &Schema, packet: &PacketIn) -> Value {
     json!({ "message": "packet_in", "metadata": fields, "payload": payload(&packet.payload) })
 }
 
-/// The values of a list of digests, as text.
 pub fn digests(schema: &Schema, list: &DigestList) -> Vec<String> {
     let found = schema.digest_by_id(list.digest_id);
     let spec = found.and_then(|it| it.type_spec.as_ref()?.type_spec.as_ref());

@@ -1,12 +1,12 @@
-//! `reprise p4rt`: a P4Runtime shell for people without a controller, and its script mode. It speaks to any
-//! server, and knows names and types from the P4Info.
+//! `reprise p4rt`: a P4Runtime shell for users without a controller, and its script mode. It works with any server, and
+//! takes names and types from the P4Info.
 //!
-//! In reading order: [`words`] is a line as a tree of words; [`schema`] the P4Info by names, and values as
-//! text; [`print`] entities as lines, [`json`] the same as JSON; [`typed`] words as entities; [`grammar`]
-//! every command; [`command`] a line as one; [`complete`] what may follow in a line; [`info`] what a program
-//! offers. All these are pure. [`shell`] carries commands out: [`pipeline`] those about the program, [`role`] about
-//! being primary, [`writes`] what changes entities, [`stream`] what comes by itself. [`script`] runs lines of
-//! files, [`terminal`] those of a person.
+//! In reading order: [`words`] parses a line into a tree of words; [`schema`] looks up names in P4Info and formats
+//! values; [`print`] prints entities as lines, [`json`] as JSON; [`typed`] builds entities from words; [`grammar`]
+//! lists every command; [`command`] parses a line into a command; [`complete`] finds what may follow in a line;
+//! [`info`] describes a program. All these are pure. [`shell`] executes commands: [`pipeline`] those about the program,
+//! [`role`] those about the primary role, [`writes`] changes of entities, [`stream`] messages from the switch.
+//! [`script`] runs lines of files, [`terminal`] those that a user types.
 
 mod command;
 mod complete;

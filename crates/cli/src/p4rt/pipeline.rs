@@ -1,4 +1,4 @@
-//! The switch's program: set, shown, saved to files, and whether the names that the shell has are of it.
+//! The switch's program: set, shown, saved to files. Checks whether the shell's names belong to it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +18,12 @@ use crate::commands::program;
 use crate::failure::Failure;
 use crate::{files, output};
 
-/// The end of the message with which Reprise's server refuses an id that its program does not have.
+/// End of the message with which Reprise's server refuses an id that its program lacks.
 const UNKNOWN_ID: &str = "of the P4Info";
 
 /// Thrift's `load_new_config_file` saves programs without P4Info.
 const SAVED_WITHOUT_P4INFO: &str = "another controller has saved a program without P4Info, which reads and writes are for until it is in force: set one that has with `pipeline set PROGRAM.p4`";
 
-/// A program that is loaded.
 pub struct Loaded<'c> {
     pub program: &'c Path,
     pub p4info: Option<&'c Path>,
@@ -48,7 +47,8 @@ impl Shell {
         Ok(())
     }
 
-    /// Another controller may have set another program. Where this fails, the next command does it first.
+    /// Reloads the names, because another controller may have set another program. If this fails, the next command
+    /// retries it first.
     pub(super) async fn reload_schema(&mut self) -> Result<(), Failure> {
         let known = Arc::clone(&self.schema);
         self.is_stale = true;
@@ -63,7 +63,7 @@ impl Shell {
 
     pub(super) async fn reload(&mut self, place: &Place) -> Done {
         self.reload_schema().await?;
-        // Whoever asks knows; only a batch is of the program before.
+        // A user who reloads knows of the new program; only an open batch is still for the previous one.
         self.is_replaced &= self.open_batch().is_some();
         let summary = info::summary(&self.schema);
         self.tell(place, json!({ "pipeline": summary }), || summary.clone());
@@ -92,7 +92,7 @@ impl Shell {
             PipelineAction::Verify | PipelineAction::VerifyAndSave
         );
         if is_in_force && self.choices.p4info.is_none() {
-            // As the switch gives it, so that a later reading is compared with that.
+            // As the switch returns it, so that a later read can be compared with it.
             self.load_schema().await?;
             if self.schema.lack.is_none() {
                 schema = Schema::new(self.schema.p4info.clone()).named(name);
@@ -163,7 +163,7 @@ impl Shell {
         };
         let cookie = config.cookie.map(|it| it.cookie);
         let schema = match config.p4info {
-            // Names may be of a file; those of a saved program stay until it is in force.
+            // Names may come from a file. The names of a saved program stay until it is in force.
             _ if self.choices.p4info.is_some() && !self.is_saved => Arc::clone(&self.schema),
             Some(p4info) if p4info == self.schema.p4info => Arc::clone(&self.schema),
             Some(p4info) => Arc::new(Schema::new(p4info)),
@@ -211,8 +211,7 @@ impl Shell {
         self.tell(place, json!({ "file": file }), || format!("{file} written"));
     }
 
-    /// A refused read or write, and why it may have been, if the switch's program is not the one whose names the
-    /// shell has.
+    /// A refused read or write, with a possible cause if the switch's program is not the one whose names the shell has.
     pub(super) async fn refused(&mut self, error: ClientError) -> Stop {
         let why = match &error {
             ClientError::Refused { code, message, .. } => self.other_program(*code, message).await,
@@ -227,8 +226,8 @@ impl Shell {
         Stop::from(error).and(why.as_deref().unwrap_or_default())
     }
 
-    /// Why the switch may not know what a request named. It is asked for its program, so that this is not said of
-    /// any mistake.
+    /// Why the switch may not know a name in a request. It reads the switch's program, so that not every mistake gets
+    /// this explanation.
     pub(super) async fn other_program(&mut self, code: Code, message: &str) -> Option<String> {
         let may_be = matches!(
             code,

@@ -1,5 +1,5 @@
-//! Entities as the lines that write them. What cannot be written follows as a comment: counts, the time of
-//! the last hit, that an entry is the program's own.
+//! Prints entities as the lines that write them. What cannot be written follows as a comment: counts, the time since
+//! the last hit, that an entry is const.
 
 use p4runtime_proto::p4::config::v1::{self as config, p4_data_type_spec::TypeSpec};
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
@@ -15,17 +15,16 @@ use super::schema::{Object, SECRET, Schema, ValueType, is_secret};
 use super::words::name_text;
 use crate::entries::value;
 
-/// Words of an entry that are not key fields.
+/// Names of an entry's attributes, which are not key fields.
 pub const ATTRIBUTES: &[&str] = &["priority", "timeout", "metadata"];
 
-/// Before a key field that has the name of an attribute.
+/// Prefix of a key field that has the name of an attribute.
 pub const KEY_PREFIX: &str = "key.";
 
-/// A line, and what stands behind it as a comment.
 struct Line {
     words: Vec<String>,
     notes: Vec<String>,
-    /// Nobody can write it.
+    /// Whether a controller cannot write it.
     is_comment: bool,
 }
 
@@ -116,7 +115,7 @@ fn table_entry(schema: &Schema, entry: &TableEntry) -> Line {
         line.words.extend(table_action(schema, action));
     }
     let table = schema.table_by_id(entry.table_id);
-    // Where an action profile has the actions, none of them is a default.
+    // A table with an action profile has no default action that could be written.
     let is_fixed =
         |table: &config::Table| table.const_default_action_id != 0 || table.implementation_id != 0;
     let is_const_default = entry.is_default_action && table.is_some_and(is_fixed);
@@ -138,7 +137,7 @@ fn table_entry(schema: &Schema, entry: &TableEntry) -> Line {
     line
 }
 
-/// Key fields and what else identifies an entry or belongs to it.
+/// Key fields, and other parts that identify an entry or belong to it.
 pub fn key(schema: &Schema, entry: &TableEntry) -> Vec<String> {
     let table = schema.table_by_id(entry.table_id);
     let fields = table.map_or(&[][..], |table| table.match_fields.as_slice());
@@ -158,7 +157,8 @@ pub fn key(schema: &Schema, entry: &TableEntry) -> Vec<String> {
     words
 }
 
-/// Secret fields that no answer has. Whoever plays them back is refused, and makes no entry that matches any value.
+/// Secret fields that the switch omits. A replay of the line is then refused, instead of creating an entry that matches
+/// any value.
 fn untold(fields: &[config::MatchField], found: &[FieldMatch]) -> Vec<String> {
     let is_untold = |field: &&config::MatchField| {
         is_secret(&field.annotations) && !found.iter().any(|it| it.field_id == field.id)
@@ -171,7 +171,7 @@ fn untold(fields: &[config::MatchField], found: &[FieldMatch]) -> Vec<String> {
     named.collect()
 }
 
-/// In the order of the fields, whatever order they came in.
+/// Key fields in the order of the table, not of the message.
 fn matches(schema: &Schema, fields: &[config::MatchField], found: &[FieldMatch]) -> Vec<String> {
     let of_field = |field: &config::MatchField| {
         let found = found.iter().find(|it| it.field_id == field.id)?;
@@ -192,7 +192,7 @@ fn matches(schema: &Schema, fields: &[config::MatchField], found: &[FieldMatch])
     words
 }
 
-/// The shortest end of a field's name that only it has.
+/// The shortest unique suffix of a field's name.
 pub fn short_field(fields: &[config::MatchField], field: &config::MatchField) -> String {
     let all = || fields.iter().map(|it| it.name.as_str());
     let short = short_name(&field.name, all);
@@ -202,7 +202,7 @@ pub fn short_field(fields: &[config::MatchField], field: &config::MatchField) ->
     }
 }
 
-/// The shortest end of a name, after a dot, that no other name has.
+/// The shortest suffix of a name, after a dot, that no other name has.
 pub fn short_name<'n, I: Iterator<Item = &'n str>>(name: &'n str, all: impl Fn() -> I) -> &'n str {
     let ends = name.rmatch_indices('.').map(|(at, _)| &name[at + 1..]);
     let is_unique = |end: &&str| {
@@ -226,7 +226,7 @@ pub fn match_text(ty: &ValueType, found: &FieldMatch) -> String {
         Some(T::Optional(it)) => ty.text(&it.value),
         Some(T::Lpm(it)) => format!("{}/{}", ty.text(&it.value), it.prefix_len),
         Some(T::Ternary(it)) => {
-            // A mask is no name.
+            // A mask has no name.
             format!(
                 "{}&&&{}",
                 ty.format.text(&it.value),
@@ -260,7 +260,7 @@ fn table_action(schema: &Schema, action: &TableAction) -> Vec<String> {
     }
 }
 
-/// Names of other selection modes and sizes than a selector's own.
+/// Names of selection modes and sizes that differ from the selector's own.
 pub const MODES: &[&str] = &["", "hash", "random"];
 pub const SIZES: &[&str] = &["", "sum_of_weights", "sum_of_members"];
 
@@ -347,7 +347,7 @@ fn group(schema: &Schema, group: &ActionProfileGroup) -> Line {
     line
 }
 
-/// A cell's number, or `*` for all of them.
+/// A cell's index, or `*` for all cells.
 pub fn cell(index: Option<&Index>) -> String {
     index.map_or("*".to_owned(), |it| it.index.to_string())
 }
@@ -381,7 +381,7 @@ fn of_entry(
         Some(id) => named(verb, schema, object, id),
         None => named(verb, schema, Object::Table, entry.table_id),
     };
-    // What an entry has beside its key is not written with it.
+    // Other parts of the entry are not written with the counter.
     let only_key = TableEntry {
         table_id: entry.table_id,
         r#match: entry.r#match.clone(),
@@ -407,7 +407,6 @@ fn direct_counter(schema: &Schema, entry: &DirectCounterEntry) -> Line {
     line
 }
 
-/// The rates of a meter; all of a meter's that has some.
 fn rates(config: &MeterConfig) -> Vec<String> {
     let mut all = vec![
         format!("cir={}", config.cir),
@@ -421,7 +420,7 @@ fn rates(config: &MeterConfig) -> Vec<String> {
     all
 }
 
-/// A meter without rates is one that was reset.
+/// A meter without rates is printed as a reset.
 fn meter_line(
     mut words: Vec<String>,
     rest: Vec<String>,
@@ -472,7 +471,6 @@ fn count(data: &CounterData, spec: Option<&config::CounterSpec>) -> String {
     }
 }
 
-/// What a meter has counted, by colour.
 fn colours(data: Option<&MeterCounterData>) -> Option<String> {
     let data = data?;
     let colours = [
@@ -506,7 +504,6 @@ fn register(schema: &Schema, entry: &RegisterEntry) -> Line {
     line
 }
 
-/// A value of any type.
 pub fn data(schema: &Schema, value: &P4Data, spec: Option<&TypeSpec>, name: &str) -> String {
     use p4_data::Data;
     let list = |items: Vec<String>| format!("{{{}}}", items.join(", "));
@@ -623,7 +620,7 @@ fn replicas(replicas: &[Replica]) -> String {
     format!("{{{}}}", replicas.join(", "))
 }
 
-/// `PORT:INSTANCE|BACKUP_PORT:INSTANCE`, an instance of 0 left out.
+/// `PORT:INSTANCE|BACKUP_PORT:INSTANCE`; an instance of 0 is left out.
 pub fn replica_text(replica: &Replica) -> String {
     let of = |port: String, instance: u32| match instance {
         0 => port,
@@ -641,7 +638,7 @@ pub fn replica_text(replica: &Replica) -> String {
     all.join("|")
 }
 
-/// Also in the older form, which servers may still answer with.
+/// Also accepts the older form, which servers may still return.
 #[expect(deprecated, reason = "the older form of a port")]
 fn replica_port(kind: &replica::PortKind) -> String {
     match kind {
@@ -650,7 +647,6 @@ fn replica_port(kind: &replica::PortKind) -> String {
     }
 }
 
-/// The port that a member of a group watches.
 #[expect(deprecated, reason = "the older form of a port")]
 pub fn watched_by_member(kind: &action_profile_group::member::WatchKind) -> String {
     use action_profile_group::member::WatchKind;
@@ -660,7 +656,6 @@ pub fn watched_by_member(kind: &action_profile_group::member::WatchKind) -> Stri
     }
 }
 
-/// The port that an action of a one shot watches.
 #[expect(deprecated, reason = "the older form of a port")]
 pub fn watched_by_action(kind: &action_profile_action::WatchKind) -> String {
     use action_profile_action::WatchKind;
@@ -670,8 +665,8 @@ pub fn watched_by_action(kind: &action_profile_action::WatchKind) -> String {
     }
 }
 
-/// A port's number, or its name on a target whose ports have names: P4Runtime does not say which it is, so what
-/// reads as a name of three letters or more is one.
+/// A port's number, or its name on a target whose ports have names. P4Runtime does not say which it is, so text that
+/// looks like a name of three letters or more is taken for one.
 pub fn port_text(port: &[u8]) -> String {
     let is_name = port.len() >= 3
         && port[0].is_ascii_alphabetic()
@@ -685,7 +680,7 @@ pub fn port_text(port: &[u8]) -> String {
     }
 }
 
-/// Exactly, in the largest unit: `5s`, `1500ms`.
+/// Exact, in the largest possible unit: `5s`, `1500ms`.
 pub fn duration(ns: i64) -> String {
     for (unit, of_unit) in UNITS {
         if ns % of_unit == 0 {
@@ -703,7 +698,7 @@ pub const UNITS: [(&str, i64); 4] = [
     ("ns", 1),
 ];
 
-/// For a person: three digits.
+/// For a user: up to three decimals.
 pub fn coarse(ns: i64) -> String {
     let ns = ns as f64;
     match ns {

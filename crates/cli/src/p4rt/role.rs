@@ -1,4 +1,4 @@
-//! The primary role: taken, left, and whether the program is still the one that the shell knows.
+//! The primary role: how the shell takes and leaves it, and whether the program is still the one that the shell knows.
 
 use conference::client::{Bid, ClientError};
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::shell::{Done, Place, Shell, Stop, unless_interrupted};
 use crate::session::take_primary;
 
 impl Shell {
-    /// At the begin of a session: primary if nobody else is.
+    /// At the start of a session: becomes primary if no other controller is.
     pub async fn try_primary(&mut self) -> Result<(), String> {
         if self.choices.read_only {
             return Ok(());
@@ -18,8 +18,8 @@ impl Shell {
         })
     }
 
-    /// Primary, on the program for which the command was read: another controller may have set another one while
-    /// this shell was not.
+    /// Becomes primary, on the program for which the command was parsed: another controller may have set another
+    /// program while this shell was not primary.
     pub(super) async fn expect_primary(&mut self) -> Done {
         if self.client.election_id().is_none() {
             self.take_role().await?;
@@ -92,7 +92,7 @@ impl Shell {
         )))
     }
 
-    /// Leaves the role; the next write takes it again.
+    /// Gives up the role; the next write takes it again.
     pub(super) fn release_primary(&mut self, place: &Place) {
         let was_primary = self.client.election_id().is_some();
         self.client.step_down();
@@ -103,7 +103,7 @@ impl Shell {
         });
     }
 
-    /// After an error that says that another controller is primary.
+    /// Gives up the role after an error that another controller is primary.
     pub(super) fn step_down_after(&mut self, error: &ClientError) {
         if matches!(error, ClientError::NotPrimary { .. }) {
             self.client.step_down();

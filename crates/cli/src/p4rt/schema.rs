@@ -1,4 +1,4 @@
-//! The program's P4Info by names and ids, and the values of its types as text.
+//! The program's P4Info by names and ids, and its types' values as text.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,6 @@ use crate::entries::value::{self, Kind, Misfit};
 /// A message about a line: expected, found, next step.
 pub type Parsed<T> = Result<T, String>;
 
-/// Kinds of objects in a P4Info that commands name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Object {
     Table,
@@ -33,7 +32,7 @@ pub enum Object {
 }
 
 impl Object {
-    /// As a message names it.
+    /// Its name in messages.
     pub fn noun(self) -> &'static str {
         match self {
             Object::Table => "table",
@@ -51,17 +50,14 @@ impl Object {
     }
 }
 
-/// Why there are no names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lack {
-    /// The switch has no program.
     Pipeline,
-    /// It has one, and was given it without P4Info.
+    /// The switch has a program that was set without P4Info.
     P4Info,
 }
 
 impl Lack {
-    /// With the next step.
     pub fn message(self) -> &'static str {
         match self {
             Lack::Pipeline => {
@@ -74,22 +70,19 @@ impl Lack {
     }
 }
 
-/// A P4Info, looked up by name and by id.
 #[derive(Debug, Default)]
 pub struct Schema {
     pub p4info: P4Info,
-    /// Why nothing has a name.
     pub lack: Option<Lack>,
-    /// The file that the program was loaded from, where this shell did.
+    /// The file from which this shell loaded the program, if it did.
     pub file: Option<String>,
-    /// Where an object is in the list of its kind.
+    /// Index of each object in the list of its kind.
     by_id: HashMap<u32, usize>,
 }
 
 macro_rules! objects {
     ($($object:ident $list:ident $find:ident $by_id:ident $type:ident;)*) => {
         impl Schema {
-            /// The preambles of all objects of a kind.
             pub fn preambles(&self, object: Object) -> Vec<&Preamble> {
                 match object {
                     $(Object::$object => {
@@ -100,18 +93,17 @@ macro_rules! objects {
 
             $(
                 #[allow(dead_code, reason = "actions are found among those of a table")]
-                /// The object of a name, an end of it that only it has, an alias or an id.
+                /// Finds an object by name, unique suffix, alias or id.
                 pub fn $find(&self, wanted: &str) -> Parsed<&config::$type> {
                     self.expect_names()?;
                     let all = || self.p4info.$list.iter().map(|it| (it, it.preamble.as_ref()));
                     find(Object::$object.noun(), wanted, all)
                 }
 
-                /// The object of an id.
                 pub fn $by_id(&self, id: u32) -> Option<&config::$type> {
                     let place = self.by_id.get(&id)?;
                     let found = self.p4info.$list.get(*place)?;
-                    // Ids are unique; those of kinds that the shell does not know are not in the map.
+                    // Ids are unique across kinds; objects of kinds that the shell does not know are not in the map.
                     (id_of(found.preamble.as_ref()) == id).then_some(found)
                 }
             )*
@@ -168,7 +160,7 @@ where
     )
 }
 
-/// A name among those of an owner; the kind is `field of table "t"`, and messages say `field "f" of table "t"`.
+/// Finds a name among those of an owner. `kind` is `field of table "t"`, and messages say `field "f" of table "t"`.
 pub fn find_of<'n, T: Copy>(
     kind: &str,
     wanted: &str,
@@ -184,7 +176,7 @@ pub fn find_of<'n, T: Copy>(
     })
 }
 
-/// A number in decimal, or in hexadecimal after `0x`.
+/// Parses a decimal number, or a hexadecimal one after `0x`.
 pub fn number(text: &str) -> Option<u128> {
     match text.strip_prefix("0x") {
         Some(digits) => u128::from_str_radix(digits, 16).ok(),
@@ -202,12 +194,11 @@ impl Schema {
         }
     }
 
-    /// The same, loaded from a file of this name.
     pub fn named(self, file: Option<String>) -> Schema {
         Schema { file, ..self }
     }
 
-    /// Of a switch that gives no names.
+    /// For a switch without names.
     pub fn without(lack: Lack) -> Schema {
         Schema {
             lack: Some(lack),
@@ -215,7 +206,6 @@ impl Schema {
         }
     }
 
-    /// There are names.
     pub fn expect_names(&self) -> Parsed<()> {
         match self.lack {
             Some(lack) => Err(lack.message().to_owned()),
@@ -223,19 +213,19 @@ impl Schema {
         }
     }
 
-    /// The shortest word that names an object; its id where the P4Info does not have it.
+    /// The shortest name of an object; its id if the P4Info lacks it.
     pub fn short(&self, object: Object, id: u32) -> String {
         self.preamble(object, id)
             .map_or_else(|| format!("{id:#x}"), |it| alias(it).to_owned())
     }
 
-    /// The full name of an object; its id where the P4Info does not have it.
+    /// The full name of an object; its id if the P4Info lacks it.
     pub fn full(&self, object: Object, id: u32) -> String {
         self.preamble(object, id)
             .map_or_else(|| format!("{id:#x}"), |it| it.name.clone())
     }
 
-    /// The actions that entries of a table may have, or its default action.
+    /// The actions allowed in a table's entries, or in its default entry.
     pub fn actions_of(&self, table: &config::Table, is_default: bool) -> Vec<&config::Action> {
         use config::action_ref::Scope;
         let elsewhere = match is_default {
@@ -249,7 +239,7 @@ impl Schema {
         refs.filter_map(|it| self.action_by_id(it.id)).collect()
     }
 
-    /// The actions that members of an action profile may have: those of its tables.
+    /// The actions allowed in members of an action profile: those of its tables.
     pub fn actions_of_profile(&self, profile: &config::ActionProfile) -> Vec<&config::Action> {
         let mut actions: Vec<&config::Action> = Vec::new();
         for table in profile
@@ -266,7 +256,6 @@ impl Schema {
         actions
     }
 
-    /// The direct counter or meter of a table.
     pub fn direct_counter_of(&self, table_id: u32) -> Option<&config::DirectCounter> {
         let mut all = self.p4info.direct_counters.iter();
         all.find(|it| it.direct_table_id == table_id)
@@ -315,8 +304,7 @@ impl Schema {
         }
     }
 
-    /// The type of a bitstring inside of data: a register's cell, a digest's member. The name is that
-    /// of a member or of the object.
+    /// The type of a bitstring in a register's cell or a digest's member; `name` is the member's or the object's.
     pub fn data_type(&self, spec: Option<&TypeSpec>, name: &str) -> ValueType {
         match spec {
             Some(TypeSpec::Bitstring(it)) => ValueType {
@@ -353,7 +341,7 @@ impl Schema {
         self.of_type_name(format, Some(named))
     }
 
-    /// The members of a struct or a tuple: their names and types; a tuple's have none.
+    /// Names and types of the members of a struct or a tuple; a tuple's members have no names.
     pub fn members_of<'s>(
         &'s self,
         spec: Option<&'s TypeSpec>,
@@ -375,7 +363,6 @@ impl Schema {
         }
     }
 
-    /// The fields of a header, with their types.
     pub fn header_fields(&self, name: &str) -> Vec<(&str, ValueType)> {
         let types = self.p4info.type_info.as_ref();
         let found = types.and_then(|types| types.headers.get(name));
@@ -410,17 +397,16 @@ fn bits_of(spec: &config::P4BitstringLikeTypeSpec) -> i32 {
     }
 }
 
-/// The names of `@p4runtime_translation_mappings({{"name", number}, ...})`, which P4Info has as text.
+/// The names in `@p4runtime_translation_mappings({{"name", number}, ...})`, which P4Info has as text.
 fn mapped_names(annotations: &[String]) -> Vec<String> {
     let mappings = annotations
         .iter()
         .find(|it| it.starts_with("@p4runtime_translation_mappings"));
     let pieces = mappings.map_or("", String::as_str).split('"');
-    // Every second piece is between quotes.
+    // Every second piece is a quoted name.
     pieces.skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The shortest name of an object.
 pub fn alias(preamble: &Preamble) -> &str {
     match preamble.alias.as_str() {
         "" => &preamble.name,
@@ -428,30 +414,29 @@ pub fn alias(preamble: &Preamble) -> &str {
     }
 }
 
-/// In the place of what the switch does not tell.
+/// Placeholder for a value that the switch does not reveal.
 pub const SECRET: &str = "<secret>";
 
 pub fn is_secret(annotations: &[String]) -> bool {
     annotations.iter().any(|it| it == "@secret")
 }
 
-/// How a number is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Style {
     Decimal,
     Hex,
     Mac,
     Ipv4,
-    /// Of fewer than 128 bits these are the first ones, as PINS has it.
+    /// If shorter than 128 bits, these are the leading bits, as in PINS.
     Ipv6,
 }
 
-/// What a value is, and how it is shown.
+/// The kind of a value, and how it is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Format {
     pub kind: Kind,
     style: Style,
-    /// The switch gives zeros in its place, which must not be written again as if they were the value.
+    /// The switch returns zeros for the value, which must not be written back.
     is_secret: bool,
 }
 
@@ -470,7 +455,7 @@ const IPV4_BITS: u32 = 32;
 const IPV6_BITS: u32 = 128;
 
 impl Format {
-    /// By `@format(...)`, as PINS' programs have it; otherwise by width and name.
+    /// By `@format(...)`, as in PINS' programs, otherwise by width and name.
     fn of(bitwidth: i32, name: &str, annotations: &[String]) -> Format {
         let kind = Kind::of_bitwidth(bitwidth);
         let is_secret = is_secret(annotations);
@@ -499,7 +484,7 @@ impl Format {
         }
     }
 
-    /// Of a register or a digest: 48 bits are a time as often as an address, so only a name makes them one.
+    /// For a register or a digest: 48 bits may be a time or an address, so only the name decides.
     fn of_data(bitwidth: i32, name: &str, annotations: &[String]) -> Format {
         let format = Format::of(bitwidth, name, annotations);
         let name = name.to_ascii_lowercase();
@@ -516,7 +501,6 @@ impl Format {
         }
     }
 
-    /// Whether the switch tells nobody the value.
     pub fn is_secret(self) -> bool {
         self.is_secret
     }
@@ -528,7 +512,6 @@ impl Format {
         }
     }
 
-    /// Of a value whose type is not known.
     fn bare(bytes: &[u8]) -> String {
         value::hex(bytes)
     }
@@ -556,7 +539,6 @@ impl Format {
         }
     }
 
-    /// An example for messages and help.
     pub fn example(self) -> &'static str {
         match (self.kind, self.style) {
             (Kind::Text, _) => "\"name\"",
@@ -608,7 +590,7 @@ impl Format {
     }
 }
 
-/// A text by itself where it cannot be taken for anything else.
+/// Quotes a text unless it is unambiguous.
 fn string_text(text: &str) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "_-/.:".contains(c);
     let is_plain = !text.is_empty()
@@ -622,7 +604,7 @@ fn string_text(text: &str) -> String {
     }
 }
 
-/// Addresses are told by width, and those of 32 and 128 bits by name too; types of frames are read in hexadecimal.
+/// Addresses are recognised by width, those of 32 and 128 bits also by name; frame types are shown in hexadecimal.
 fn by_name(bits: u32, name: &str) -> Style {
     let last = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
     let whole = name.to_ascii_lowercase();
@@ -637,7 +619,7 @@ fn by_name(bits: u32, name: &str) -> Style {
     }
 }
 
-/// `0x1f` and not `0x001f`.
+/// `0x1f`, not `0x001f`.
 fn short_hex(canonical: &[u8]) -> String {
     let digits = value::hex(canonical);
     let digits = digits[2..].trim_start_matches('0');
@@ -655,13 +637,12 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     all
 }
 
-/// A value's format and the names that some values have.
 #[derive(Clone, Debug, Default)]
 pub struct ValueType {
     pub format: Format,
-    /// Of a serializable enum.
+    /// Names and values of a serializable enum.
     pub members: Vec<(String, Vec<u8>)>,
-    /// Of a type that is translated to names: those that the program maps.
+    /// Names that the program maps for a translated type.
     pub names: Vec<String>,
 }
 
@@ -696,7 +677,6 @@ impl ValueType {
         }
     }
 
-    /// All names that values have.
     pub fn all_names(&self) -> Vec<&str> {
         let members = self.members.iter().map(|(name, _)| name.as_str());
         members

@@ -1,5 +1,5 @@
-//! Commands from the command line, from files and from standard input: one after the other, to the first
-//! failure unless `--keep-going`.
+//! Runs commands from the command line, files and standard input: one after the other, until the first failure unless
+//! `--keep-going`.
 
 use std::io::BufRead as _;
 use std::path::Path;
@@ -11,13 +11,11 @@ use super::shell::{Place, Shell, Stop};
 use crate::failure::Failure;
 use crate::{files, output};
 
-/// Files that run files.
 const DEPTH_MAX: usize = 16;
 
-/// Lines read ahead of the command that runs.
+/// Number of lines read ahead of the running command.
 const LINES_AHEAD: usize = 64;
 
-/// What runs, and what came of it.
 pub struct Script {
     pub keeps_going: bool,
     n_commands: usize,
@@ -33,7 +31,7 @@ impl Script {
         }
     }
 
-    /// A line; false at its `exit`.
+    /// Runs a line; `false` if it is `exit`.
     async fn line(&mut self, shell: &mut Shell, place: &Place) -> Result<bool, Failure> {
         self.n_commands += 1;
         match shell.run(place).await {
@@ -55,7 +53,6 @@ impl Script {
         }
     }
 
-    /// Lines of a text.
     pub async fn text(
         &mut self,
         shell: &mut Shell,
@@ -74,10 +71,10 @@ impl Script {
         Ok(true)
     }
 
-    /// Standard input, line by line as it comes.
+    /// Runs standard input, line by line as it arrives.
     pub async fn standard_input(&mut self, shell: &mut Shell) -> Result<bool, Failure> {
         let (sender, mut lines) = mpsc::channel(LINES_AHEAD);
-        // A thread of its own: nobody waits for it if the shell ends first.
+        // A separate thread, which the shell does not wait for if it ends first.
         std::thread::spawn(move || {
             for line in std::io::stdin().lock().lines() {
                 let is_end = line.is_err();
@@ -108,7 +105,6 @@ impl Script {
         }
     }
 
-    /// The result of all.
     pub fn end(self, shell: &Shell) -> Result<(), Failure> {
         if let Some(n) = shell.open_batch() {
             let updates = output::count(n, "update");
@@ -127,7 +123,6 @@ impl Script {
     }
 }
 
-/// A file's commands, to the first failure.
 pub async fn source(shell: &mut Shell, path: &Path, from: &Place) -> Result<(), Stop> {
     let depth = from.depth + 1;
     if depth > DEPTH_MAX {
@@ -149,7 +144,7 @@ pub async fn source(shell: &mut Shell, path: &Path, from: &Place) -> Result<(), 
             Err(Stop::Exit) => return Ok(()),
             Err(Stop::Interrupted) => return Err(Stop::Interrupted),
             Err(Stop::Failed(message, found)) => {
-                // One that comes from further inside says its place already.
+                // A failure in a nested file already has its place.
                 let message = match line.trim_start().starts_with("source") {
                     true => message,
                     false => format!("{}: {message}", place.words().unwrap_or_default()),

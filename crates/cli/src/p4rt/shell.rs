@@ -1,4 +1,4 @@
-//! Carries commands out: one connection, one role, one batch at a time.
+//! Executes commands over one connection, with one role and one batch at a time.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -23,32 +23,28 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::output;
 
-/// Who comes to write, and when.
+/// How the shell becomes primary, and where names come from.
 #[derive(Clone, Debug)]
 pub struct Choices {
-    /// Never primary.
     pub read_only: bool,
-    /// Primary with just this id.
     pub election_id: Option<u128>,
-    /// Names come from this file and not from the switch.
     pub p4info: Option<PathBuf>,
-    /// A person types: nothing waits for other controllers.
+    /// A user types, so commands do not wait for other controllers.
     pub is_interactive: bool,
 }
 
-/// Where a command stands, for messages.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
-    /// `None`: a command line's, or typed.
+    /// `None`: from the command line, or typed.
     pub file: Option<String>,
     pub line: Option<usize>,
     pub text: String,
-    /// How many files run it.
+    /// Number of nested files that run it.
     pub depth: usize,
 }
 
 impl Place {
-    /// `setup.p4rt:3`, `line 3`; nothing of a typed line.
+    /// `setup.p4rt:3` or `line 3`; `None` for a typed line.
     pub fn words(&self) -> Option<String> {
         match (&self.file, self.line) {
             (Some(file), Some(line)) => Some(format!("{file}:{line}")),
@@ -57,7 +53,6 @@ impl Place {
         }
     }
 
-    /// A message with the place before it.
     fn said(&self, message: &str) -> String {
         match self.words() {
             Some(place) => format!("{place}: {message}"),
@@ -65,7 +60,7 @@ impl Place {
         }
     }
 
-    /// What every document of a command begins with.
+    /// The members with which every document of the command begins.
     fn document(&self) -> Value {
         let mut document = json!({});
         if let Some(file) = &self.file {
@@ -78,7 +73,6 @@ impl Place {
         document
     }
 
-    /// A failure at this place.
     pub fn fails(&self, message: impl std::fmt::Display) -> Failure {
         let message = message.to_string();
         let mut document = self.document();
@@ -87,13 +81,10 @@ impl Place {
     }
 }
 
-/// Why a command has no result.
 pub enum Stop {
-    /// It failed; the message is not told yet.
+    /// It failed; the message has not been printed yet.
     Failed(String, Value),
-    /// Ctrl-C.
     Interrupted,
-    /// The end was asked for.
     Exit,
 }
 
@@ -118,7 +109,6 @@ impl Stop {
         Stop::Failed(message.into(), json!({}))
     }
 
-    /// With more behind the message.
     pub(super) fn and(self, more: &str) -> Stop {
         match self {
             Stop::Failed(message, found) => Stop::Failed(message + more, found),
@@ -127,10 +117,9 @@ impl Stop {
     }
 }
 
-/// The end of a command.
 pub type Done = Result<(), Stop>;
 
-/// A connection and what is known of the switch behind it.
+/// A connection, and what the shell knows of the switch.
 pub struct Shell {
     pub(super) client: Client,
     pub(super) global: Global,
@@ -138,18 +127,18 @@ pub struct Shell {
     pub schema: Arc<Schema>,
     pub(super) batch: Option<Batch>,
     pub(super) waiting: VecDeque<Message>,
-    /// Messages that had no place.
+    /// Number of messages dropped because the queue was full.
     pub(super) n_lost: u64,
     pub(super) interrupts: Signal,
-    /// The stream was lost: the switch may have another program since.
+    /// The stream was lost: the switch may have another program since then.
     pub(super) is_stale: bool,
-    /// The switch was found to have another program than the one by which this shell last wrote.
+    /// The switch turned out to have another program than at this shell's last write.
     pub(super) is_replaced: bool,
-    /// The program is one that this shell saved: the switch reads and writes it, and forwards by the one before.
+    /// This shell saved the program: the switch reads and writes for it, but forwards with the previous program.
     pub(super) is_saved: bool,
 }
 
-/// The result of the work, or `None` at Ctrl-C.
+/// The result of the work, or `None` after Ctrl-C.
 pub async fn unless_interrupted<T>(
     interrupts: &mut Signal,
     work: impl Future<Output = T>,
@@ -162,7 +151,7 @@ pub async fn unless_interrupted<T>(
 }
 
 impl Shell {
-    /// Knows the program of the switch; is not primary yet.
+    /// Loads the program's names; does not become primary yet.
     pub async fn open(client: Client, global: &Global, choices: Choices) -> Result<Shell, Failure> {
         let mut shell = Shell {
             client,
@@ -181,7 +170,7 @@ impl Shell {
         Ok(shell)
     }
 
-    /// The prompt says what the next line meets.
+    /// The prompt shows the state that the next line will meet.
     pub fn prompt(&self) -> String {
         let state = match (self.open_batch(), self.client.election_id()) {
             (Some(n), _) => format!(" ({} collected)", output::count(n, "update")),
@@ -192,7 +181,7 @@ impl Shell {
         format!("p4rt{state}> ")
     }
 
-    /// What a person reads first.
+    /// The first line that a user sees.
     pub fn greeting(&self) -> String {
         let program = match self.schema.lack {
             Some(Lack::Pipeline) => "no pipeline yet (`pipeline set PROGRAM.p4`)".to_owned(),
@@ -205,7 +194,7 @@ impl Shell {
         )
     }
 
-    /// Runs a line. Failures are for the caller to tell.
+    /// Runs a line. The caller reports failures.
     pub async fn run(&mut self, place: &Place) -> Result<(), Stop> {
         let mut notes = Vec::new();
         let mut parsed = command::parse(&self.schema, &place.text, &mut notes);
@@ -280,7 +269,7 @@ impl Shell {
         }
     }
 
-    /// The one document of a command, or a text where there is one.
+    /// Prints the command's document, or the text unless it is empty.
     pub(super) fn tell(&self, place: &Place, found: Value, text: impl FnOnce() -> String) {
         if !self.global.json {
             let text = text();
@@ -329,13 +318,13 @@ impl Shell {
         }
     }
 
-    /// Ctrl-C that came before a command is not meant for it.
+    /// Discards Ctrl-C presses from before a command.
     pub fn forget_interrupts(&mut self) {
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         while self.interrupts.poll_recv(&mut context).is_ready() {}
     }
 
-    /// `None` at Ctrl-C.
+    /// `None` after Ctrl-C.
     pub async fn or_interrupted<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         unless_interrupted(&mut self.interrupts, work).await
     }
@@ -345,7 +334,6 @@ impl Shell {
     }
 }
 
-/// A command's document with what was found.
 pub fn document(place: &Place, found: Value) -> Value {
     let mut document = place.document();
     if let (Some(all), Value::Object(found)) = (document.as_object_mut(), found) {

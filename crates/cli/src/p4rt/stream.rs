@@ -1,4 +1,4 @@
-//! The shell's stream: packets, digests and idle timeouts, which wait until they are watched.
+//! The shell's stream: packets, digests and idle timeouts are queued until a `watch`.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::shell::{Done, Place, Shell, Stop, document, unless_interrupted};
 use super::words::name_text;
 use crate::output;
 
-/// Messages of the stream that wait for a `watch`; more push the oldest out.
+/// Maximum number of queued messages; when full, the oldest is dropped.
 const WAITING_MAX: usize = 1_000;
 
 impl Shell {
-    /// The next message of the stream, kept for `watch`; what a person is to be told of at once.
-    /// Never ends while nothing has to be told.
+    /// Queues messages for `watch`, and returns the first that a user must see at once. Pending as
+    /// long as there is none.
     pub async fn next_notice(&mut self) -> String {
         loop {
             let message = self.client.next_message().await;
@@ -63,7 +63,7 @@ impl Shell {
         is_first.then(|| format!("{notice} came: `watch` prints what waits"))
     }
 
-    /// Messages that are here already. What has to be told at once is a failure.
+    /// Queues messages that have already arrived. One that a user must see at once is a failure.
     fn take_messages(&mut self) -> Done {
         loop {
             let Some(message) = ready_message(&mut self.client) else {
@@ -84,7 +84,7 @@ impl Shell {
     pub(super) async fn packet_out(&mut self, packet: PacketOut, place: &Place) -> Done {
         self.expect_primary().await?;
         self.client.packet_out(packet).await?;
-        // A refusal comes by the stream; the answer to another call leaves after it.
+        // A refusal arrives on the stream. The switch answers another call only after sending it.
         self.client.capabilities().await?;
         self.take_messages()?;
         self.tell(place, json!({ "sent": 1 }), String::new);
@@ -109,7 +109,7 @@ impl Shell {
                 n += 1;
                 continue;
             }
-            // What waits already is there for everybody.
+            // Only queued messages can be shown without the primary role.
             self.expect_primary().await?;
             let next = self.client.next_message();
             let wait = async {
@@ -188,7 +188,7 @@ impl Shell {
     }
 }
 
-/// A message that needs no waiting.
+/// The next message, if it has already arrived.
 fn ready_message(client: &mut Client) -> Option<Result<Message, ClientError>> {
     let next = std::pin::pin!(client.next_message());
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());

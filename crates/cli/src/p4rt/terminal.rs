@@ -1,5 +1,5 @@
-//! The shell for a person: a prompt with history, completion and examples; what the switch says in between is
-//! told above it.
+//! The interactive shell: a prompt with history, completion and examples. Messages from the switch appear above the
+//! prompt.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,17 +19,16 @@ use super::shell::{Place, Shell, Stop};
 use crate::failure::Failure;
 use crate::output;
 
-/// Lines of history that are kept.
 const HISTORY_LINES: usize = 1_000;
 
-/// What a prompt needs, and where the line goes.
+/// A request for a line: what the prompt needs, and where the line goes.
 struct Ask {
     prompt: String,
     schema: Arc<Schema>,
     answer: oneshot::Sender<rustyline::Result<String>>,
 }
 
-/// An editor in a thread of its own: it waits for keys.
+/// The line editor in a separate thread, because it blocks on key presses.
 struct Terminal {
     asks: mpsc::Sender<Ask>,
     /// Prints above the prompt.
@@ -53,7 +52,7 @@ impl Terminal {
         std::thread::spawn(move || {
             let history = history_file();
             if let Some(path) = &history {
-                // There is none at first.
+                // Fails on the first run: there is no history file.
                 let _ = editor.load_history(path);
             }
             while let Some(ask) = receiver.blocking_recv() {
@@ -63,7 +62,7 @@ impl Terminal {
                 }));
                 let line = editor.readline(&ask.prompt);
                 if let Some(path) = &history {
-                    // A folder that cannot be written costs the history only.
+                    // If the folder is not writable, only the history is lost.
                     let _ = editor.save_history(path);
                 }
                 let _ = ask.answer.send(line);
@@ -87,7 +86,7 @@ impl Terminal {
         }
     }
 
-    /// The next line. What the switch says meanwhile is told.
+    /// Reads the next line. Meanwhile prints messages from the switch.
     async fn line(&mut self, shell: &mut Shell) -> rustyline::Result<String> {
         let (answer, mut line) = oneshot::channel();
         let ask = Ask {
@@ -119,7 +118,7 @@ fn history_file() -> Option<PathBuf> {
     Some(folder.join("p4rt_history"))
 }
 
-/// Lines until `exit` or Ctrl-D. A command that fails does not end the shell.
+/// Runs lines until `exit` or Ctrl-D. A failed command does not end the shell.
 pub async fn run(shell: &mut Shell) -> Result<(), Failure> {
     let mut terminal = Terminal::start()?;
     output::text(shell.greeting());
@@ -158,7 +157,7 @@ pub async fn run(shell: &mut Shell) -> Result<(), Failure> {
             "reprise: the open batch is forgotten: {updates}"
         ));
     }
-    // The terminal is as it was before the program ends.
+    // The editor restores the terminal before the program ends.
     let Terminal { asks, ended, .. } = terminal;
     drop(asks);
     if let Some(ended) = ended {
@@ -167,13 +166,13 @@ pub async fn run(shell: &mut Shell) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Completion and examples by the P4Info of the moment.
+/// Completion and examples by the current P4Info.
 struct Names {
     schema: Arc<Schema>,
     files: FilenameCompleter,
 }
 
-/// An example that the right arrow key does not take.
+/// An example that the right arrow key does not accept as input.
 struct Example(String);
 
 impl Hint for Example {
@@ -221,7 +220,6 @@ impl Hinter for Names {
 
 impl Highlighter for Names {
     fn highlight_hint<'h>(&self, hint: &'h str) -> std::borrow::Cow<'h, str> {
-        // Dim.
         format!("\x1b[2m{hint}\x1b[0m").into()
     }
 }

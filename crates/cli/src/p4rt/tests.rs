@@ -15,7 +15,7 @@ use super::print;
 use super::schema::{Lack, Parsed, Schema};
 use random::Random;
 
-/// The program of the P4Runtime server's tests: every entity.
+/// The program of the P4Runtime server's tests, which has every kind of entity.
 fn every_entity() -> &'static Schema {
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
     SCHEMA.get_or_init(|| {
@@ -24,7 +24,7 @@ fn every_entity() -> &'static Schema {
     })
 }
 
-/// Fields and values of every kind.
+/// A program with fields and values of every kind.
 fn kinds() -> &'static Schema {
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
     SCHEMA.get_or_init(|| compiled(include_str!("../../tests/p4rt/kinds.p4")))
@@ -44,7 +44,6 @@ fn parse(schema: &Schema, line: &str) -> Parsed<Option<Command>> {
     command::parse(schema, line, &mut Vec::new())
 }
 
-/// The entity that a line writes.
 fn written(schema: &Schema, line: &str) -> Result<Entity, String> {
     match parse(schema, line)? {
         Some(Command::Write(updates)) => {
@@ -64,7 +63,6 @@ fn refused(schema: &Schema, line: &str) -> String {
     }
 }
 
-/// What the line of an entity is, after the line was read.
 fn again(schema: &Schema, line: &str) -> String {
     let entity = written(schema, line).unwrap_or_else(|error| panic!("{line}: {error}"));
     print::line(schema, &entity)
@@ -530,7 +528,7 @@ fn tab_offers_what_may_follow() {
         hint(kinds(), line, line.len()).as_deref(),
         Some("10.0.1.1&&&MASK (32 bits)")
     );
-    // What is behind the cursor stays.
+    // Text after the cursor stays.
     let found = complete(schema, "table add li -> metered", "table add li".len());
     let expected = Candidates::Words {
         start: "table add ".len(),

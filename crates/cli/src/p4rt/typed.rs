@@ -1,4 +1,4 @@
-//! Items of a line as P4Runtime's messages, by the names and types of the P4Info.
+//! Converts the items of a line to P4Runtime messages, by the names and types of the P4Info.
 
 mod actions;
 mod items;
@@ -26,18 +26,18 @@ pub use values::{data, is_zero, packet_header, value_set_members};
 /// v1model's ports have 9 bits, other targets' up to 32.
 const PORT_MAX: u128 = u32::MAX as u128;
 
-/// What belongs to the key of a table entry, and whether it is whole.
+/// How complete a table entry's key must be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyUse {
-    /// To write: every exact field, and a priority where there is an order.
+    /// For a write: every exact field, and a priority if several entries may match a packet.
     Whole,
-    /// To read: what is left out is any.
+    /// For a read: missing fields match anything.
     Filter,
-    /// A table's default entry has none.
+    /// The table's default entry has no key.
     Default,
 }
 
-/// A table's entry: key fields, attributes, and after an arrow the action.
+/// Parses a table entry: key fields, attributes, and the action after an arrow.
 pub fn table_entry(
     schema: &Schema,
     table: &config::Table,
@@ -111,7 +111,7 @@ fn short(table: &config::Table) -> &str {
     table.preamble.as_ref().map_or("", alias)
 }
 
-/// BMv2's command line has the action before the key.
+/// Adds a hint for users of BMv2's command line, where the action precedes the key.
 fn with_action_hint(schema: &Schema, table: &config::Table, message: String) -> String {
     let actions = schema.actions_of(table, false);
     let mut names = actions
@@ -124,7 +124,7 @@ fn with_action_hint(schema: &Schema, table: &config::Table, message: String) -> 
     }
 }
 
-/// May several entries of a table match a packet?
+/// Whether several entries of a table may match a packet, so that a priority is needed.
 pub fn has_order(table: &config::Table) -> bool {
     let orders = |field: &config::MatchField| {
         matches!(
@@ -159,15 +159,15 @@ fn entry_attribute(
     Ok(())
 }
 
-/// Key fields that come by name or in their order.
+/// Key fields, by name or in order.
 struct Key<'s> {
     schema: &'s Schema,
     fields: &'s [config::MatchField],
-    /// Whose they are.
+    /// Owner of the fields, for messages.
     of: String,
-    /// `None` in it: matches anything.
+    /// Outer `None`: not given. Inner `None`: matches anything.
     found: Vec<Option<Option<Match>>>,
-    /// What is not as it was typed.
+    /// Remarks about values that the shell changed.
     notes: Vec<String>,
 }
 
@@ -263,7 +263,7 @@ impl<'s> Key<'s> {
     }
 }
 
-/// A field's match; `None`: anything.
+/// Parses a field's match; `None`: anything.
 fn one_match(ty: &ValueType, field: &config::MatchField, value: &Value) -> Parsed<Option<Match>> {
     let bits = ty.format.bits();
     let kind = match_type(field);
@@ -312,7 +312,7 @@ fn one_match(ty: &ValueType, field: &config::MatchField, value: &Value) -> Parse
     })
 }
 
-/// Where a prefix or a mask takes bits of a value away: what the match is then.
+/// If a prefix or mask clears bits of the typed value: the resulting match, for a remark.
 fn left_out(
     ty: &ValueType,
     field: &config::MatchField,
@@ -358,7 +358,7 @@ fn plain(text: &str) -> Atom {
     }
 }
 
-/// `VALUE/LENGTH`, or a whole value.
+/// Parses `VALUE/LENGTH`, or a whole value.
 fn prefix(ty: &ValueType, atom: &Atom) -> Parsed<(Vec<u8>, u32)> {
     let bits = ty.format.bits();
     let Some((value, len)) = atom.text.rsplit_once('/').filter(|_| !atom.is_quoted) else {
@@ -371,7 +371,7 @@ fn prefix(ty: &ValueType, atom: &Atom) -> Parsed<(Vec<u8>, u32)> {
     Ok((ty.bytes(&plain(value))?, len))
 }
 
-/// `cir=1 cburst=2 pir=3 pburst=4`
+/// Parses `cir=1 cburst=2 pir=3 pburst=4`.
 pub fn rates(items: &mut Items) -> Parsed<MeterConfig> {
     let mut config = MeterConfig::default();
     if items.is_empty() {
@@ -402,7 +402,7 @@ pub fn rates(items: &mut Items) -> Parsed<MeterConfig> {
     Ok(config)
 }
 
-/// `packets=1 bytes=60`
+/// Parses `packets=1 bytes=60`.
 pub fn counts(items: &mut Items) -> Parsed<CounterData> {
     let mut data = CounterData::default();
     if items.is_empty() {
@@ -424,7 +424,6 @@ pub fn counts(items: &mut Items) -> Parsed<CounterData> {
     Ok(data)
 }
 
-/// A port's number, or a name.
 fn port(value: &Value) -> Parsed<Vec<u8>> {
     match value {
         Value::Atom(atom) => port_bytes(&atom.text),
@@ -445,7 +444,7 @@ fn port_bytes(text: &str) -> Parsed<Vec<u8>> {
     }
 }
 
-/// `{1, 2:5, 3:1|4:1}`: port, instance, and ports that stand in.
+/// Parses `{1, 2:5, 3:1|4:1}`: port, instance, and backup ports.
 pub fn replicas(items: &mut Items) -> Parsed<Vec<Replica>> {
     const WHAT: &str = "{PORT:INSTANCE, ...}";
     let mut found = Vec::new();

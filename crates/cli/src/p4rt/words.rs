@@ -1,15 +1,15 @@
-//! A line of the shell as a tree of words: what is between quotes, brackets and commas. Knows no names.
+//! Parses a line of the shell into a tree of words: quotes, brackets and commas. Knows no names.
 
 use std::fmt;
 
-/// A word; between quotes it is never a name or a number.
+/// A word; a quoted word is never a name or a number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Atom {
     pub text: String,
     pub is_quoted: bool,
 }
 
-/// What stands behind `=`, or by itself.
+/// A value after `=`, or on its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value {
     Atom(Atom),
@@ -19,7 +19,6 @@ pub enum Value {
     Set(Vec<Vec<Item>>),
 }
 
-/// A part of a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Item {
     Value(Value),
@@ -31,7 +30,6 @@ pub enum Item {
     Arrow,
 }
 
-/// As it would be typed, for messages.
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -72,7 +70,6 @@ impl fmt::Display for Atom {
     }
 }
 
-/// Text between quotes.
 pub fn quoted(text: &str) -> String {
     let mut all = String::from("\"");
     for c in text.chars() {
@@ -88,7 +85,7 @@ pub fn quoted(text: &str) -> String {
     all + "\""
 }
 
-/// A name as it is typed: between quotes where it would fall apart.
+/// A name as a user types it: quoted if it would not be one word.
 pub fn name_text(name: &str) -> String {
     let is_plain = matches!(tokens(name).as_deref(), Ok([Token { kind: Kind::Word(word), .. }]) if word == name);
     match is_plain {
@@ -97,7 +94,7 @@ pub fn name_text(name: &str) -> String {
     }
 }
 
-/// A piece of a line and its place in bytes.
+/// A piece of a line, with its byte offsets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Token {
     pub kind: Kind,
@@ -115,15 +112,15 @@ pub enum Kind {
     Mask,
 }
 
-/// A line that is not whole.
+/// A line that ends inside a quote.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unfinished {
-    /// Where the quote begins.
+    /// Start of the quote.
     pub start: usize,
     pub message: String,
 }
 
-/// The pieces of a line. `#` at the begin of a word begins a comment.
+/// Splits a line. `#` at the start of a word begins a comment.
 pub fn tokens(line: &str) -> Result<Vec<Token>, Unfinished> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -179,7 +176,7 @@ fn word_len(rest: &str) -> usize {
     end.map_or(rest.len(), |(at, _)| at)
 }
 
-/// What is between quotes, and how long it is with them.
+/// Reads a quoted text; returns it and its length with quotes.
 fn quote(rest: &str, start: usize) -> Result<(String, usize), Unfinished> {
     let mut text = String::new();
     let mut chars = rest.char_indices().skip(1);
@@ -206,7 +203,7 @@ fn quote(rest: &str, start: usize) -> Result<(String, usize), Unfinished> {
     })
 }
 
-/// The character of `{e4}`.
+/// Reads the character of `{e4}`.
 fn escape(chars: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
     if chars.next()?.1 != '{' {
         return None;
@@ -215,7 +212,7 @@ fn escape(chars: &mut impl Iterator<Item = (usize, char)>) -> Option<char> {
     char::from_u32(u32::from_str_radix(&digits, 16).ok()?)
 }
 
-/// The items of a line; none of an empty one, or of a comment.
+/// Parses the items of a line; none for an empty line or a comment.
 pub fn items(line: &str) -> Result<Vec<Item>, String> {
     let tokens = tokens(line).map_err(|error| error.message)?;
     let mut reader = Reader {
@@ -229,7 +226,7 @@ pub fn items(line: &str) -> Result<Vec<Item>, String> {
     Ok(items)
 }
 
-/// How deep brackets may be, so that no line exhausts the stack.
+/// Maximum nesting of brackets, so that no line exhausts the stack.
 const DEPTH_MAX: usize = 32;
 
 struct Reader<'t> {

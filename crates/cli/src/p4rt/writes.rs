@@ -1,4 +1,4 @@
-//! Writes: one by one, in batches, and what the switch says of each update.
+//! Writes, one by one or in batches, and reports the switch's result for each update.
 
 use conference::client::WriteError;
 use conference::limits::WRITE_BATCH_UPDATES;
@@ -13,14 +13,14 @@ use super::command::Query;
 use super::shell::{Done, Place, Shell, Stop, unless_interrupted};
 use crate::output;
 
-/// Updates that failed and are told one by one.
+/// Maximum number of failed updates that are reported individually.
 const FAILED_SHOWN_MAX: usize = 20;
 
-/// Updates that wait for `commit`.
+/// Updates collected until `commit`.
 pub(super) struct Batch {
     atomicity: Atomicity,
     updates: Vec<Update>,
-    /// Of each update.
+    /// One for each update.
     places: Vec<Place>,
 }
 
@@ -44,8 +44,8 @@ impl Shell {
         Ok(())
     }
 
-    /// A group's size is given when it is inserted, and a change of its members has to repeat it: it is the one of
-    /// the open batch's last change of the group, or the switch's.
+    /// Repeats a group's size, which is set when the group is inserted and must be in every change of its members. It
+    /// comes from the open batch's last change of the group, or from the switch.
     async fn keep_max_size(&mut self, update: &mut Update) -> Done {
         let is_modify = update.r#type() == update::Type::Modify;
         let Some(group) = group_of(update).filter(|group| is_modify && group.max_size == 0) else {
@@ -79,7 +79,7 @@ impl Shell {
                 };
                 let read = self.client.read_each(vec![wanted], each);
                 let read = unless_interrupted(&mut self.interrupts, read).await;
-                // The write says what is wrong, where the read does not find the group.
+                // If the read does not find the group, the write reports what is wrong.
                 let _ = read.ok_or(Stop::Interrupted)?;
                 found
             }
@@ -93,7 +93,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Writes a batch. `places` are those of its updates, for messages.
+    /// Writes a batch. `places` has a place for each update, for messages.
     async fn send(&mut self, updates: Vec<Update>, atomicity: Atomicity, places: &[Place]) -> Done {
         let n = updates.len();
         let written = self.client.write_batch(updates, atomicity);
@@ -144,7 +144,7 @@ impl Shell {
         if n > 0 {
             self.expect_primary().await?;
         }
-        // One that is refused is gone: what was done of it is told.
+        // A refused batch is dropped: the failure reports what was done.
         let batch = self.batch.take().ok_or_else(no_batch)?;
         if n > 0 {
             self.send(batch.updates, batch.atomicity, &batch.places)
@@ -165,12 +165,11 @@ impl Shell {
         Ok(())
     }
 
-    /// The batch that a script has left open.
     pub fn open_batch(&self) -> Option<usize> {
         self.batch.as_ref().map(|batch| batch.updates.len())
     }
 
-    /// Deletes what the query finds, a batch at a time; the program's own entries stay.
+    /// Deletes what the query finds, in batches; const entries stay.
     pub(super) async fn clear(&mut self, query: Query, place: &Place) -> Done {
         if self.batch.is_some() {
             return Err(Stop::failed(
@@ -222,7 +221,6 @@ fn entries(n: usize) -> String {
     }
 }
 
-/// The deletion of an entry.
 fn key_of(entry: TableEntry) -> Update {
     let key = TableEntry {
         table_id: entry.table_id,
@@ -238,7 +236,7 @@ fn key_of(entry: TableEntry) -> Update {
     }
 }
 
-/// Each failed update is told where there are several.
+/// Lists each failed update, if there are several.
 fn failed_updates(n: usize, errors: &[p4::Error], places: &[Place]) -> Stop {
     let text = |error: &p4::Error| {
         let code = Code::from(error.canonical_code);

@@ -1,4 +1,4 @@
-//! `reprise apply`: a conference's file.
+//! `reprise apply` with a conference's file.
 
 use std::net::Ipv4Addr;
 
@@ -45,7 +45,7 @@ fn apply_brings_the_switch_to_the_file_and_a_second_time_changes_nothing() {
 fn an_apply_that_fails_leaves_the_own_address_as_it_was() {
     let bench = recirculation();
     let unanswered = CONFERENCE.replace("ip: 10.0.1.6, mac: '02:00:00:00:00:06'", "ip: 10.0.1.6");
-    // Refused for what the file says: nothing was written, not even for a moment.
+    // Refused because of the file's content: nothing was written, not even temporarily.
     bench.file(
         "ports.yaml",
         &unanswered.replace("10.0.1.6}", "10.0.1.6, udp_port: 7000}"),
@@ -53,7 +53,7 @@ fn an_apply_that_fails_leaves_the_own_address_as_it_was() {
     let error = bench.fails("apply ports.yaml");
     assert!(error.contains("no place for UDP ports"), "{error}");
     assert_eq!(bench.server.switch().log.len(), 0);
-    // Nobody answers: the address that was put in force for the question is taken back.
+    // No host answers: the address that was added for the ARP request is removed.
     bench.file("c.yaml", &unanswered);
     let error = bench.fails("apply c.yaml");
     assert!(
@@ -61,7 +61,7 @@ fn an_apply_that_fails_leaves_the_own_address_as_it_was() {
         "{error}"
     );
     assert_eq!(bench.json("address show")["addresses"], json!([]));
-    // With one in force, the question comes from it, and a live conference is not disturbed.
+    // With an address in force, the request comes from it, and a live conference is not disturbed.
     bench.ok(ADDRESS);
     bench.file("c.yaml", &unanswered.replace("10.0.1.100", "10.0.1.200"));
     let n = bench.server.switch().log.len();

@@ -1,4 +1,4 @@
-//! A switch to talk to, and the binary that is run.
+//! A fake switch, and the binary under test.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,10 +11,9 @@ use crate::support::fake::FakeSwitch;
 use crate::support::programs;
 use crate::support::service::Server;
 
-/// Puts the SFU's own address in force.
+/// Sets the SFU's own address.
 pub const ADDRESS: &str = "address set --port 1 --ip 10.0.1.100 --mac 02:00:00:00:01:64";
 
-/// A switch and a folder of files.
 pub struct Bench {
     pub server: Server,
     pub folder: tempfile::TempDir,
@@ -40,7 +39,7 @@ impl Bench {
         reprise(&self.server.address.to_string(), words, &self.folder)
     }
 
-    /// `reprise` with these words, in the folder, before it runs.
+    /// The command `reprise` with these words, in the folder.
     pub fn command(&self, words: &str) -> Command {
         command(&self.server.address.to_string(), words, &self.folder)
     }
@@ -103,7 +102,6 @@ pub fn recirculation() -> Bench {
     Bench::new(Some(programs::recirculation(131_072, 65_536)))
 }
 
-/// Two groups.
 pub const CONFERENCE: &str = "\
 sfu: {port: 1, ip: 10.0.1.100, mac: '02:00:00:00:01:64'}
 groups:

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::bench::{ADDRESS, Bench, CONFERENCE, recirculation, replication, text};
 
-/// Long enough for any machine: what is waited for is there as soon as it is.
+/// Long enough for any machine: a test continues as soon as the awaited event occurs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn spawn(bench: &Bench, words: &str) -> Child {
@@ -86,7 +86,7 @@ fn files_applied_at_once_come_one_after_the_other() {
     for child in children {
         let output = child.wait_with_output().expect("it ends");
         let error = text(&output.stderr);
-        // The viewer may be there from the one before.
+        // An earlier command may have added the viewer.
         assert!(
             output.status.success() || error.contains("is a viewer of group 4 already"),
             "{error}"

@@ -1,4 +1,4 @@
-//! Addresses, groups and viewers, one command each.
+//! Commands for addresses, groups and viewers.
 
 use std::net::Ipv4Addr;
 
@@ -144,7 +144,6 @@ fn a_mac_left_out_is_looked_up_by_arp() {
     assert!(error.contains("--mac"), "{error}");
 }
 
-/// A second port with its own address.
 const SECOND: &str = "address set --port 2 --ip 10.0.2.100 --mac 02:00:00:00:02:64";
 
 #[test]
@@ -264,7 +263,7 @@ fn a_viewer_whose_mac_was_looked_up_is_followed_and_one_given_by_hand_is_not() {
         );
         assert_eq!(line.lines().count(), 1, "{line}");
 
-        // A second host that answers too takes nothing away, and silence is no reason either.
+        // A second host that answers does not take over the copies; neither does silence stop them.
         answer(&[(5, 55), (5, 56)]);
         let output = bench.run("viewer refresh");
         assert!(output.status.success());

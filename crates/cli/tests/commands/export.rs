@@ -1,4 +1,4 @@
-//! `reprise export`: the state as a file, and back.
+//! `reprise export`: the state as a file, and the file applied again.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use p4runtime_proto::text_format;
 use crate::bench::{ADDRESS, Bench, CONFERENCE, recirculation, replication, reprise, text};
 use crate::support::programs;
 
-/// Of a file, for the program `sfu.json`.
+/// Exports a file for the program `sfu.json`.
 const EXPORT: &str = "export c.yaml --program sfu.json --format p4runtime -o entries.txtpb";
 
 fn both() -> [P4Info; 2] {
@@ -131,7 +131,7 @@ fn export_writes_the_entries_for_an_empty_switch_without_one() {
     }
 }
 
-/// The trace that docs/trace.md shows begins with these; `UPDATE_EXPECT=1` writes them anew.
+/// The traces in docs/trace.md begin with these files; `UPDATE_EXPECT=1` rewrites them.
 #[test]
 fn the_exported_conferences_of_the_traces_are_current() {
     let folder = tempfile::tempdir().expect("a folder");

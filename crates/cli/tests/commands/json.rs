@@ -1,5 +1,5 @@
-//! `--json`: one document a run on standard output, whether it ends well or not; one a line where a command
-//! goes on.
+//! `--json`: one document per run on standard output, whether the run succeeds or fails; one per line if the command
+//! keeps running.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -28,8 +28,8 @@ control D(packet_out p, in headers_t h) { apply {} }
 V1Switch(P(), V(), I(), E(), V(), D()) main;
 ";
 
-/// Words that end well, those that fail with exit code 1, and what each document has. In this order, on
-/// one switch and in one folder.
+/// Words that succeed, words that fail with exit code 1, and members of each document. They run in this order, on one
+/// switch and in one folder.
 const RUNS: &[(&str, i32, &str)] = &[
     ("p4rt -c info", 0, "command info"),
     ("p4rt -c xyzzy", 1, "command"),
@@ -260,7 +260,7 @@ fn show_goes_on_with_the_program_that_is_there() {
     child.wait().expect("it ended");
 }
 
-/// The words of a help text's list of commands.
+/// The commands listed in a help text.
 fn commands(help: &str) -> Vec<String> {
     let list = help.split("Commands:\n").nth(1).unwrap_or_default();
     let lines = list.lines().take_while(|line| !line.is_empty());
@@ -289,7 +289,7 @@ fn no_command_is_left_out_here() {
         all.contains("viewer refresh") && all.contains("fmt"),
         "{all:?}"
     );
-    // Those need a service: `tests/aom.rs` has them.
+    // `tests/aom.rs` covers these: they need a service.
     for command in all.iter().filter(|it| !it.starts_with("aom ")) {
         for ends in [0, 1] {
             let is_it = |run: &&(&str, i32, &str)| {

@@ -1,5 +1,5 @@
-//! The binary as an operator types it, against a P4Runtime server on loopback: what it prints,
-//! how it exits, and what the switch holds afterwards.
+//! The binary as an operator types it, against a P4Runtime server on loopback: its output, its exit
+//! code, and the resulting state of the switch.
 
 mod apply;
 mod bench;
@@ -144,7 +144,7 @@ fn answer_404(listener: &std::net::TcpListener) {
     stream
         .write_all(&[0, 0, 1, HEADERS, 5, 0, 0, 0, 1, 0x8d])
         .expect("written");
-    // Until the client leaves.
+    // Until the client disconnects.
     let _ = stream.read_to_end(&mut Vec::new());
 }
 

@@ -1,4 +1,5 @@
-//! `reprise viewer refresh`: viewers who move, and switches that are not what they were.
+//! `reprise viewer refresh`: viewers that move, and switches that are restarted or get another
+//! program.
 
 use std::io::{BufRead, BufReader, PipeWriter, Read};
 use std::net::Ipv4Addr;
@@ -14,7 +15,7 @@ use crate::support::fake::FakeSwitch;
 use crate::support::programs;
 use crate::support::service::Server;
 
-/// How long a test waits for a line that has to come.
+/// Timeout for an expected line.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn host(n: u8) -> Ipv4Addr {
@@ -25,7 +26,7 @@ fn mac(n: u8) -> Mac {
     Mac([2, 0, 0, 0, 0, n])
 }
 
-/// `viewer refresh --every 1` while a test goes on.
+/// A running `viewer refresh --every 1`.
 struct Follower {
     child: Child,
     printed: Receiver<String>,
@@ -47,7 +48,7 @@ impl Follower {
         }
     }
 
-    /// The same, where nobody reads standard error any more.
+    /// Starts it with a closed standard error.
     fn start_unheard(bench: &Bench) -> Follower {
         let mut command = bench.command("viewer refresh --every 1");
         command.stdout(Stdio::piped()).stderr(unread());
@@ -59,7 +60,7 @@ impl Follower {
         }
     }
 
-    /// Waits for a line on standard error. Before it may come how a call was cut off.
+    /// Waits for a line on standard error. A line about an interrupted call may come first.
     fn says(&self, words: &str) {
         while !self
             .said
@@ -75,12 +76,13 @@ impl Follower {
         assert!(line.contains(words), "expected {words}: {line}");
     }
 
-    /// Ends it; it has neither said nor done anything more.
+    /// Ends it; it must not have printed or done anything else.
     fn end(self) {
         self.end_having_said(&[]);
     }
 
-    /// Ends it; it has done nothing more, and what it has said has some of these words.
+    /// Ends it; it must have done nothing else, and every remaining message must contain one of these
+    /// words.
     fn end_having_said(mut self, words: &[&str]) {
         self.child.kill().expect("it goes on");
         self.child.wait().expect("it ended");
@@ -93,18 +95,18 @@ impl Follower {
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        // Already gone if the test went well.
+        // Fails if the test has already ended it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A pipe whose reader has gone.
+/// A pipe without a reader.
 fn unread() -> PipeWriter {
     std::io::pipe().expect("a pipe").1
 }
 
-/// A thread reads, so that nobody waits for a line for ever.
+/// Reads in a thread, so that no test waits for a line for ever.
 fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {
@@ -114,7 +116,7 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
     lines
 }
 
-/// Hosts that answer to ARP on port 1: the address's and the MAC's last byte.
+/// Sets the hosts that answer ARP on port 1, each as the last bytes of IP and MAC.
 fn answer(bench: &Bench, hosts: &[(u8, u8)]) {
     let hosts = hosts.iter().map(|(ip, n)| (1, host(*ip), mac(*n)));
     bench.server.switch().other_hosts = hosts.collect();
@@ -166,7 +168,7 @@ fn refresh_goes_on_whatever_becomes_of_the_switch_and_acts_on_what_is_there() {
     answer(&bench, &[(5, 6)]);
     follower.prints("viewer 10.0.1.5:5004 02:00:00:00:00:06");
 
-    // The process behind the address is another one, with nothing, then another program, then ours.
+    // The address gets a new process: without a program, then with another program, then with ours.
     bench.server.stop();
     follower.says("no switch answers");
     bench.server = Server::start_at(bench.server.address, FakeSwitch::new(None));
@@ -180,7 +182,7 @@ fn refresh_goes_on_whatever_becomes_of_the_switch_and_acts_on_what_is_there() {
     answer(&bench, &[(5, 7)]);
     follower.prints("viewer 10.0.1.5 02:00:00:00:00:07");
 
-    // Without a word between: the connection stays, the program is another, and so is the viewer.
+    // The connection stays, but the program and the viewer change without a message.
     {
         let mut switch = bench.server.switch();
         *switch = FakeSwitch::new(Some(programs::replication(131_072)));
@@ -190,7 +192,7 @@ fn refresh_goes_on_whatever_becomes_of_the_switch_and_acts_on_what_is_there() {
     answer(&bench, &[(5, 8)]);
     follower.prints("viewer 10.0.1.5:5004 02:00:00:00:00:08, mac was 02:00:00:00:00:05");
     assert_eq!(bench.server.switch().violations, [""; 0]);
-    // It may have been between two reads when the program was replaced.
+    // The program may have been replaced between two of its reads.
     follower.end_having_said(&["refused a read", "the viewers are looked for again"]);
 }
 
@@ -222,7 +224,7 @@ fn refresh_goes_on_though_nobody_reads_what_it_says() {
     add_viewer(&bench);
     bench.ok("viewer add --group 4 --ip 10.0.1.6");
 
-    // One viewer is silent, which is told; the other moved, and is written all the same.
+    // One viewer is silent, which is reported; the other one moved and is written nevertheless.
     answer(&bench, &[(5, 7)]);
     let output = bench.command("viewer refresh").stderr(unread()).output();
     let output = output.expect("it runs");

@@ -1,4 +1,4 @@
-//! `reprise show` and `watch`: what the switch has counted.
+//! `reprise show` and `watch`: the switch's counters.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ fn show_has_totals_rates_verdicts_ports_and_drops() {
             json!({"verdict": "serve", "packets": 5, "bytes": 500})
         );
         assert_eq!(shown["verdicts"][1]["verdict"], "drop_unknown_sender");
-        // The third reading: `address set` has looked at the ports, and rates take two.
+        // The third reading: `address set` read the ports, and a rate needs two readings.
         assert_eq!(shown["ports"][0]["rx_packets"], 30);
         assert_eq!(
             shown["drops"],

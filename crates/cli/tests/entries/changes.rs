@@ -1,4 +1,5 @@
-//! A runtime file brought to a switch: once, again, changed, in place of all else.
+//! A runtime file applied to a switch: once, again, changed, and as a replacement of all other
+//! entries.
 
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ const ADDED: &str = "\
 ~ MyEgress.source: default -> MyEgress.set_source(src=08:00:00:00:00:01) (was NoAction())
 ";
 
-/// An Ethernet frame with an IPv4 packet to somewhere.
+/// An Ethernet frame with an IPv4 packet to this address.
 fn frame(to: [u8; 4]) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 8, 0];
     frame.extend([0; 12]);

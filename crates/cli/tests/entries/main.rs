@@ -1,4 +1,4 @@
-//! `reprise entries apply` as it is typed, against the real P4Runtime server and data plane.
+//! `reprise entries apply` as a user types it, against the real P4Runtime server and data plane.
 
 mod changes;
 mod mistakes;

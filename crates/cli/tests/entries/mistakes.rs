@@ -1,8 +1,8 @@
-//! What is said of a file that is wrong: where, what was expected, what came, and the next step.
+//! Messages about a wrong file: the place, what was expected and found, and the next step.
 
 use crate::switch::{RUNTIME, Switch};
 
-/// What is right in the file, what is wrong in its place, and what is said.
+/// A part of the correct file, its wrong replacement, and the message.
 const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "\"MyIngress.routes\", \"match\"",

@@ -1,4 +1,4 @@
-//! A change that does not come to its end: what is said, and that the next one goes on from there.
+//! A change that is interrupted: its message, and that the next run continues.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::support::programs;
 use crate::support::service::Server;
 use crate::switch::{Switch, command, text};
 
-/// Long enough for any machine: what is waited for is there as soon as it is.
+/// Long enough for any machine: a test continues as soon as the awaited event occurs.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// More than two batches of a write.
 const N_STREAMS: usize = 5_000;
@@ -33,7 +33,7 @@ fn streams() -> String {
     format!(r#"{{"table_entries": [{}]}}"#, streams.join(",\n"))
 }
 
-/// A switch that answers so many updates and then is silent, and a folder with a file of many.
+/// A switch that answers `n` updates and then is silent, and a folder with a file of many entries.
 fn silent_after(n: Option<usize>) -> (Server, tempfile::TempDir) {
     let server = Server::start(FakeSwitch::new(Some(programs::replication(131_072))));
     server.switch().silent_after = n;
@@ -61,7 +61,7 @@ fn a_command_that_is_ended_or_killed_between_two_batches_is_finished_by_the_next
         if signal != "-KILL" {
             assert_eq!(output.status.code(), Some(1));
             let error = text(&output.stderr);
-            // The answer to the first batch may not have come yet.
+            // The answer to the first batch may not have arrived yet.
             let may_be_said = [0, N_OF_A_BATCH].map(|n| {
                 format!("streams.json: interrupted; at least {n} of 5000 changes are made: run the command again, it goes on from there\n")
             });

@@ -1,4 +1,4 @@
-//! A switch without ports' kernel in this process, and the binary that is run against it.
+//! A switch with in-memory ports in this process, and the binary that runs against it.
 
 #[path = "../../../control/tests/support/memory_loop.rs"]
 #[allow(dead_code, reason = "a part of it is used")]
@@ -15,7 +15,7 @@ use memory_loop::MemoryLoop;
 use p4runtime_server::{Server, ServerConfig};
 use serde_json::Value;
 
-/// Tables of every kind, in a program that sends everything to where `routes` says.
+/// A program with tables of every kind, which sends everything to the port in `routes`.
 pub const PROGRAM: &str = "\
 #include <core.p4>
 #include <v1model.p4>
@@ -81,7 +81,7 @@ control MyDeparser(packet_out packet, in headers_t hdr) {
 V1Switch(MyParser(), Nothing(), MyIngress(), MyEgress(), Nothing(), MyDeparser()) main;
 ";
 
-/// Every part that a runtime file can have.
+/// A runtime file with every possible part.
 pub const RUNTIME: &str = r#"{
   "target": "bmv2",
   "p4info": "build/prog.p4info.txtpb",
@@ -116,7 +116,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Without a program; the compiled one is in the folder, with the runtime file beside it.
+    /// A switch without a program. The folder has the compiled program and the runtime file.
     pub fn new() -> Switch {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let frames = Arc::new(MemoryLoop::start(SwitchConfig::default(), 5));
@@ -143,7 +143,7 @@ impl Switch {
         switch
     }
 
-    /// With the program, and nothing in it.
+    /// A switch with the program and no entries.
     pub fn with_program() -> Switch {
         let switch = Switch::new();
         switch.ok("pipeline set build/prog.json");
@@ -184,7 +184,7 @@ impl Switch {
     }
 }
 
-/// `reprise` with these words, before it runs.
+/// The command `reprise` with these words.
 pub fn command(switch: &str, words: &str, folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
     command

@@ -1,10 +1,10 @@
-//! Every entity is written, read, and written again from what was read.
+//! Writes every entity, reads it, and writes what was read.
 
 use serde_json::{Value, json};
 
 use crate::switch::{Switch, documents, text};
 
-/// A line for each entity, as it is printed.
+/// A line for each entity, as the shell prints it.
 const ALL: &str = "\
 member add spread 1 -> send(port=1)
 member add spread 2 -> mark(value=2)
@@ -29,7 +29,7 @@ register set slots 3 23
 digest add seen_t list=1 timeout=0s ack=1s
 ";
 
-/// Lines without their comments, sorted: tables list entries in no order of ours.
+/// Lines without their comments, sorted, because the order of a table's entries is not defined.
 fn lines(text: &str) -> Vec<&str> {
     let line = |line| str::split(line, "  #").next().unwrap_or_default();
     let mut lines: Vec<&str> = text.lines().map(line).collect();
@@ -52,7 +52,7 @@ fn what_is_written_is_printed_and_what_is_dumped_can_be_written_to_another_switc
     );
 
     let other = Switch::new();
-    // The program's own entry that is not constant is there already.
+    // The program's initial entry that is not const exists already.
     let script = dump.replace(
         "table add begun dst_addr=00:00:00:00:00:b1",
         "table modify begun dst_addr=00:00:00:00:00:b1",
@@ -61,7 +61,7 @@ fn what_is_written_is_printed_and_what_is_dumped_can_be_written_to_another_switc
     assert_eq!(lines(&other.ok("dump --registers")), found);
 }
 
-/// No line of a dump makes an entry that matches any value where the switch tells nobody which one it matches.
+/// A secret field's value is not in a dump. Replaying the dump must not create an entry that matches any value.
 #[test]
 fn a_dump_names_secret_fields_and_is_refused_where_it_is_played_back() {
     let switch = Switch::without_program();
@@ -99,7 +99,7 @@ fn a_dump_names_secret_fields_and_is_refused_where_it_is_played_back() {
         let document = document.unwrap_or_else(|| panic!("{name} is in no document"));
         assert_eq!(document["match"]["t"], "<secret>", "{document}");
     }
-    // A dump leaves out cells that are read as zero.
+    // A dump leaves out cells that read as zero.
     let cell = "register set kept 1 <secret>";
     assert_eq!(switch.ok("register list kept 1"), format!("{cell}\n"));
     assert_eq!(
@@ -137,7 +137,7 @@ fn a_group_keeps_its_size_when_its_members_change() {
     switch.ok("group modify spread 5 {1 weight=2, 2}");
     let line = "group add spread 5 {1 weight=2, 2} max_size=8\n";
     assert_eq!(switch.ok("group list spread 5"), line);
-    // One that is inserted in the same batch is not there yet.
+    // The switch does not yet have a group inserted in the same batch.
     switch.ok(
         "begin\ngroup delete spread 5\ngroup add spread 5 {1} max_size=6\ngroup modify spread 5 {2}\ncommit",
     );
@@ -160,7 +160,7 @@ fn what_a_prefix_leaves_out_is_told_with_the_line() {
     assert!(output.status.success());
 }
 
-/// What is printed after the changes.
+/// Each script and its output after the changes.
 const CHANGED: &[(&str, &str)] = &[
     (
         "table get replicated 0x1234",
@@ -353,7 +353,7 @@ fn an_idle_entry_is_told() {
     let ticks = std::sync::Arc::clone(&switch.frames);
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let clock = std::thread::spawn(move || {
-        // The switch's clock stands still but for this.
+        // Only this moves the switch's clock.
         while stopped
             .recv_timeout(std::time::Duration::from_millis(5))
             .is_err()

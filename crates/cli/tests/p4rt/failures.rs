@@ -1,4 +1,4 @@
-//! What goes wrong, and what is said then.
+//! Failures and their messages.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Instant;
@@ -151,8 +151,8 @@ fn another_primary_is_waited_for_told_of_and_taken_over_from() {
     assert!(!switch.ok("clone list").contains("clone add 7"));
 }
 
-/// What a shell says that gets the first lines, then, when another controller has set its program and is gone, the
-/// others.
+/// Standard error of a shell that runs `first`, then `others` after another controller has set its program and
+/// disconnected.
 pub fn replaced_between(switch: &Switch, first: &str, others: &str) -> String {
     let router = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/p4rt/router.p4");
     let mut shell = switch.command(&["--keep-going"]);
@@ -164,7 +164,7 @@ pub fn replaced_between(switch: &Switch, first: &str, others: &str) -> String {
     let mut input = child.stdin.take().expect("piped");
     let mut output = std::io::BufReader::new(child.stdout.take().expect("piped"));
     std::io::Write::write_all(&mut input, first.as_bytes()).expect("typed");
-    // The answer to the last of the first lines: all of them were read.
+    // The answer to this command shows that the shell has read all of `first`.
     std::io::Write::write_all(&mut input, b"capabilities\n").expect("typed");
     let mut line = String::new();
     std::io::BufRead::read_line(&mut output, &mut line).expect("UTF-8");

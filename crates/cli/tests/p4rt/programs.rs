@@ -1,4 +1,4 @@
-//! Names of another program than the switch's: what is said, and what goes on.
+//! The shell has names of another program than the switch's: its messages, and what continues to work.
 
 use crate::switch::{Switch, text};
 
@@ -117,7 +117,7 @@ fn a_program_without_p4info_is_none_that_is_missing() {
     );
     let json = std::fs::read_to_string(switch.folder.path().join("x.json")).expect("the program");
     assert!(json.contains("\"pipelines\""), "{json}");
-    // One that P4Runtime sets has names.
+    // A program set over P4Runtime has names.
     switch.ok(&format!("pipeline set {ROUTER}\ntable list routes"));
 
     let switch = Switch::without_program();
@@ -136,7 +136,8 @@ fn a_program_without_p4info_is_none_that_is_missing() {
 fn a_server_of_another_protocol_is_told() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
-    // Thrift takes what comes for the length of a message that is too long, and closes the connection.
+    // A Thrift server takes the received bytes for the length of a message, finds it too long, and closes the
+    // connection.
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
         let mut bytes = [0; 64];

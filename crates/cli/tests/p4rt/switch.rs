@@ -1,4 +1,4 @@
-//! A switch in this process, and the shell that is run against it.
+//! A switch in this process, and the shell that runs against it.
 
 #[path = "../../../control/tests/support/memory_loop.rs"]
 #[allow(dead_code, reason = "a part of it is used")]
@@ -39,12 +39,12 @@ impl Switch {
         Switch::start(Program::None)
     }
 
-    /// With the program of every entity.
+    /// A switch with the program of every entity.
     pub fn new() -> Switch {
         Switch::start(Program::Whole)
     }
 
-    /// With its BMv2 JSON alone, as BMv2's command line gives it.
+    /// A switch with only the program's BMv2 JSON, as BMv2's command line sets it.
     pub fn without_p4info() -> Switch {
         Switch::start(Program::WithoutP4Info)
     }
@@ -86,7 +86,7 @@ impl Switch {
         }
     }
 
-    /// Another controller, which is primary.
+    /// Another controller, which becomes primary.
     pub fn other_primary(&self) -> Client {
         let primary = async {
             let mut client = Client::connect(&SwitchAddress::plain(self.address.clone()), 1)
@@ -98,7 +98,7 @@ impl Switch {
         self.runtime.block_on(primary)
     }
 
-    /// A frame with the addresses and the kind that the program looks at.
+    /// Receives a frame with the addresses and the type that the program looks at.
     pub fn receive(&self, port: u16, dst: u64, src: u64, kind: u8) {
         let mut frame = dst.to_be_bytes()[2..].to_vec();
         frame.extend(&src.to_be_bytes()[2..]);
@@ -111,12 +111,12 @@ impl Switch {
         command(&self.address, args, self.folder.path())
     }
 
-    /// The shell with this script on its standard input.
+    /// Runs the shell with this script on its standard input.
     pub fn script(&self, args: &[&str], script: &str) -> Output {
         run_script(self.command(args), script)
     }
 
-    /// What a script prints that must succeed.
+    /// Standard output of a script that must succeed.
     pub fn ok(&self, script: &str) -> String {
         let output = self.script(&[], script);
         let error = text(&output.stderr);
@@ -125,7 +125,7 @@ impl Switch {
         text(&output.stdout)
     }
 
-    /// The documents of a script that must succeed.
+    /// The JSON documents of a script that must succeed.
     pub fn json(&self, script: &str) -> Vec<Value> {
         let output = self.script(&["--json"], script);
         let error = text(&output.stderr);
@@ -133,7 +133,7 @@ impl Switch {
         documents(&output.stdout)
     }
 
-    /// What a script says on standard error that must fail with exit code 1.
+    /// Standard error of a script that must fail with exit code 1.
     pub fn fails(&self, args: &[&str], script: &str) -> String {
         let output = self.script(args, script);
         let error = text(&output.stderr);
@@ -142,7 +142,7 @@ impl Switch {
     }
 }
 
-/// `reprise p4rt` before it runs.
+/// The command `reprise p4rt`.
 pub fn command(address: &str, args: &[&str], folder: &std::path::Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
     command
@@ -160,7 +160,7 @@ pub fn run_script(mut command: Command, script: &str) -> Output {
         .stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary runs");
     let mut input = child.stdin.take().expect("piped");
-    // It may end before it has read all.
+    // The shell may end before it has read everything.
     let _ = input.write_all(script.as_bytes());
     drop(input);
     child.wait_with_output().expect("its end")

@@ -1,17 +1,16 @@
-//! The two SFU programs from a controller's view: a conference as tables, registers and groups,
-//! read from the switch and written to it.
+//! The two SFU programs from a controller's view: reads a conference from tables, registers and
+//! multicast groups of the switch, and writes it to them.
 //!
-//! Nothing is remembered between two commands: only the switch keeps the state.
+//! The controller keeps nothing between two commands: only the switch keeps the state.
 //!
-//! One version per packet. State that a packet may read never changes. A new version is written to
-//! places to which no group refers. Then one value per group (a register cell, a multicast group)
-//! is changed. The places of the old version are written again only after a drain. Every plan
-//! begins with a drain, because the controller does not know which places were unlinked earlier.
-//! [`presenters`] describes how a presenter changes.
+//! Each packet sees one version. State that a packet may read never changes. A new version is
+//! written to places to which no group refers. Then one value per group (a register cell, a
+//! multicast group) changes. The places of the old version are reused only after a drain. Every
+//! plan begins with a drain, because the controller does not know which places were unlinked
+//! earlier. [`presenters`] describes how a presenter changes.
 //!
-//! Every step leaves a state that [`SfuProgram::read`] understands: it says which version holds and
-//! what is left over. [`SfuProgram::settle`] finishes an interrupted change or takes it back; every
-//! change begins with it.
+//! After every step, [`SfuProgram::read`] can tell which version is in force and what is left over.
+//! [`SfuProgram::settle`] completes or undoes an interrupted change; every change begins with it.
 
 mod own_addresses;
 mod presenters;
@@ -33,7 +32,7 @@ use crate::plan::{self, Plan, RunError, Stage, Target};
 use own_addresses::{AddressUpdates, OwnAddresses};
 use presenters::{Entries, Presenters, Steps, Transition};
 
-/// An SFU program, found by its P4Info.
+/// An SFU program, recognised by its P4Info.
 #[derive(Clone, Debug)]
 pub struct SfuProgram {
     own_addresses: OwnAddresses,
@@ -47,14 +46,14 @@ enum Kind {
     Replication(replication::Objects),
 }
 
-/// The state of a switch: the conference, and where in the switch it is.
+/// The state of a switch: the conference, and where the switch stores it.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The SFU's configuration, after an interrupted change is settled.
+    /// The SFU's configuration as it will be once an interrupted change is settled.
     pub conference: Conference,
-    /// The remains that the next change finishes or deletes, in words.
+    /// Descriptions of remains that the next change completes or deletes.
     pub left_over: Vec<String>,
-    /// State that this controller did not write, in words. The conference is without it.
+    /// Descriptions of state that this controller did not write and `conference` omits.
     pub foreign: Vec<String>,
     addresses: own_addresses::Entries,
     presenters: Entries,
@@ -68,22 +67,22 @@ enum Layout {
     Replication(replication::Layout),
 }
 
-/// A group's received and transmitted counts since its counters began.
+/// A group's received and transmitted counts.
 #[derive(Clone, PartialEq, Eq, Default, Debug, serde::Serialize)]
 pub struct GroupTotals {
-    /// From the presenter.
+    /// Received from the presenter.
     pub received: Count,
-    /// To each viewer, in the group's order.
+    /// Sent to each viewer, in the group's order.
     pub viewers: Vec<Count>,
 }
 
-/// A change that cannot begin.
+/// Why a change cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum SettleError<E: std::error::Error + Send + Sync + 'static> {
     /// A read failed.
     #[error(transparent)]
     Read(E),
-    /// State that means nothing here.
+    /// The switch holds state that this controller did not write.
     #[error(
         "the switch holds state that this controller did not write: {}; delete it with the controller that wrote it, or set the pipeline anew and keep this controller's entries: `reprise export -o conference.yaml`, `reprise pipeline set PROGRAM`, `reprise apply conference.yaml`",
         few(.0)
@@ -92,52 +91,52 @@ pub enum SettleError<E: std::error::Error + Send + Sync + 'static> {
     /// The remains of an interrupted change cannot be settled.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// It could, but a write failed.
+    /// A write failed while the remains were being settled.
     #[error(transparent)]
     Run(#[from] RunError<E>),
 }
 
-/// A conference that cannot be brought into the switch.
+/// Why a conference cannot be written to the switch.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// Viewers, but no port to send copies by.
+    /// The conference has viewers, but the SFU has no own address.
     #[error(
         "the SFU has no own address yet, so copies have no port to leave by: `reprise address set --port 1 --ip IP --mac MAC`"
     )]
     NoAddress,
-    /// Viewers on a port, but no own address there.
+    /// The conference has viewers on a port without an own address.
     #[error(
         "{n_viewers} {} on port {port}, where the SFU has no own address to serve them from: set one with `reprise address set --port {port} --ip IP --mac MAC`, or remove {} first",
         if *.n_viewers == 1 { "viewer is" } else { "viewers are" },
         if *.n_viewers == 1 { "it" } else { "them" },
     )]
     NoAddressOnPort {
-        /// Where.
+        /// Port without an own address.
         port: u16,
-        /// How many.
+        /// Number of viewers on the port.
         n_viewers: usize,
     },
-    /// No room for a block, though enough slots are free.
+    /// The pool has enough free slots, but they cannot be made consecutive.
     #[error(
         "no {len} consecutive slots can be freed in the viewer pool: delete some groups and add them again"
     )]
     Fragmented {
-        /// Slots that were looked for.
+        /// Number of slots needed.
         len: u32,
     },
-    /// The caller did not settle first.
+    /// The caller did not settle an interrupted change first.
     #[error("an interrupted change must be completed or undone before another one")]
     Unsettled,
-    /// More new viewers at a time than counters.
+    /// There are not enough counters for the new viewers.
     #[error("no counter is left for a new viewer: remove viewers first")]
     NoCounter,
 }
 
 impl SfuProgram {
-    /// Finds out which SFU program a P4Info describes.
+    /// Recognises the SFU program that a P4Info describes.
     ///
     /// # Errors
-    /// Not one of the two programs, or one whose objects have other shapes.
+    /// It is neither of the two programs, or its objects have other shapes.
     pub fn detect(p4info: &P4Info) -> Result<SfuProgram, ProgramError> {
         let has_table = |name| entities::table_info(p4info, name).is_ok();
         let has_groups = p4info
@@ -162,7 +161,7 @@ impl SfuProgram {
         })
     }
 
-    /// How the program makes copies.
+    /// Name of the program's way to make copies.
     pub fn name(&self) -> &'static str {
         match &self.kind {
             Kind::Recirculation(_) => "recirculation",
@@ -195,7 +194,7 @@ impl SfuProgram {
         }
     }
 
-    /// Reads the whole state: the version that holds, remains of a change, and foreign state.
+    /// Reads the whole state: the version in force, remains of a change, and foreign state.
     ///
     /// # Errors
     /// A read failed.
@@ -225,8 +224,9 @@ impl SfuProgram {
         Ok(snapshot)
     }
 
-    /// Reads until two successive readings are equal: a reading takes several requests, and another
-    /// controller may write between them. `None`: another controller writes without a pause.
+    /// Reads until two successive readings are equal, because one reading takes several requests
+    /// and another controller may write between them. `None`: another controller writes without a
+    /// pause.
     ///
     /// # Errors
     /// A read failed.
@@ -245,8 +245,8 @@ impl SfuProgram {
         Ok(None)
     }
 
-    /// Finishes an interrupted change or takes it back, and deletes its remains. Every change
-    /// begins with it.
+    /// Completes or undoes an interrupted change, and deletes its remains. Every change begins with
+    /// it.
     ///
     /// # Errors
     /// A call failed, or the switch holds state that this controller did not write.
@@ -260,7 +260,7 @@ impl SfuProgram {
         }
         let plan = match self.plan(&snapshot, &snapshot.conference) {
             Ok(plan) if plan.is_empty() => return Ok(snapshot),
-            // Nothing to settle: the next change brings an address, or takes the viewers away.
+            // Not an error here: the next change sets an address or removes the viewers.
             Err(PlanError::NoAddress) => return Ok(snapshot),
             plan => plan?,
         };
@@ -272,8 +272,8 @@ impl SfuProgram {
         })
     }
 
-    /// The received and transmitted counts of every group of the snapshot. The presenters' counts
-    /// are the snapshot's own.
+    /// The received and transmitted counts of every group of the snapshot. Only the transmitted
+    /// ones may need a read: the snapshot has the presenters' counts.
     ///
     /// # Errors
     /// A read failed.
@@ -305,11 +305,12 @@ impl SfuProgram {
         Ok(totals.collect())
     }
 
-    /// The steps from the snapshot to the desired conference; empty if the switch is there
-    /// already and nothing is left over from an interrupted change.
+    /// The steps from the snapshot to the desired conference; empty if the switch is already there
+    /// and an interrupted change left nothing over.
     ///
     /// # Errors
-    /// There are viewers and no own address, or no room for a block.
+    /// Viewers have no own address, the pool has no room for a block, counters are short, or an
+    /// interrupted change is not settled.
     pub fn plan(&self, snapshot: &Snapshot, desired: &Conference) -> Result<Plan, PlanError> {
         check_addresses(&snapshot.conference, desired)?;
         if snapshot.presenters.is_journal() && *desired != snapshot.conference {
@@ -317,8 +318,8 @@ impl SfuProgram {
         }
         let plan = match (&self.kind, &snapshot.layout) {
             (Kind::Recirculation(objects), Layout::Recirculation(layout)) => {
-                // Where the pool has no room for groups that go beside those that their
-                // presenters move to, they go first.
+                // If the pool has no room for the deleted groups beside those that their presenters
+                // move to, the deleted groups go first.
                 let late = objects.plan(layout, desired, self.changes(snapshot, desired, false));
                 match late {
                     Ok(plan) => plan,
@@ -339,8 +340,8 @@ impl SfuProgram {
         })
     }
 
-    /// The step that puts an address on to ask for MAC addresses from, beside those in force. The
-    /// next change takes it away, or makes it the own address.
+    /// The step that adds an address, beside those in force, from which ARP requests for MACs are
+    /// sent. The next change deletes it or makes it the own address.
     pub fn ask_from(&self, snapshot: &Snapshot, own: &OwnAddress) -> Plan {
         let mut plan = Plan::default();
         let update = self.own_addresses.ask_from(&snapshot.addresses, own);
@@ -370,11 +371,11 @@ impl Snapshot {
             && self.left_over == other.left_over
     }
 
-    /// Makes the conference from a reading.
+    /// Derives the conference from what was read.
     fn understand(&mut self) {
         let conference = &mut self.conference;
         for address in self.addresses.in_force().into_values() {
-            // Its parts were checked when they were read, and there is no group yet.
+            // Its parts were checked by the read, and there is no group yet: this cannot fail.
             conference.set_address(address).unwrap_or_default();
         }
         self.left_over.extend(self.addresses.left_over());
@@ -405,8 +406,8 @@ impl Snapshot {
     }
 }
 
-/// Refuses viewers that could not be served. A state that is so already is no reason: commands that
-/// make it better must go through one at a time.
+/// Refuses viewers that have no own address to be served from, if there are more of them than now:
+/// commands can repair such a state step by step.
 fn check_addresses(current: &Conference, desired: &Conference) -> Result<(), PlanError> {
     let now = unserved(current);
     for (port, n_viewers) in unserved(desired) {
@@ -421,7 +422,7 @@ fn check_addresses(current: &Conference, desired: &Conference) -> Result<(), Pla
     Ok(())
 }
 
-/// Viewers on ports without an own address; `None`: without any own address.
+/// Number of viewers on each port without an own address; key `None`: the SFU has no own address.
 fn unserved(conference: &Conference) -> BTreeMap<Option<u16>, usize> {
     let own = conference.addresses();
     let mut unserved = BTreeMap::new();
@@ -439,17 +440,16 @@ fn unserved(conference: &Conference) -> BTreeMap<Option<u16>, usize> {
     unserved
 }
 
-/// Counts of each group's viewers.
 type Counts = BTreeMap<GroupId, HashMap<ViewerKey, Count>>;
 
-/// The changes that both programs have in common: before the groups change, and after.
 struct Changes {
     address: AddressUpdates,
     presenters: Steps,
 }
 
 impl Changes {
-    /// Until no packet of a presenter that leaves its group is under way.
+    /// Appends the steps before the groups change. After them no packet of a presenter that leaves
+    /// its group is under way.
     fn begin(&mut self, plan: &mut Plan) {
         plan.write(Stage::Address, std::mem::take(&mut self.address.before));
         let steps = &mut self.presenters;
@@ -459,7 +459,7 @@ impl Changes {
         plan.drain();
     }
 
-    /// Until no packet sees the old version.
+    /// Appends the steps after the groups changed. After them no packet sees the old version.
     fn end(self, plan: &mut Plan) {
         plan.write(Stage::Link, self.presenters.link);
         plan.write(Stage::Address, self.address.after);
@@ -470,7 +470,7 @@ impl Changes {
     }
 }
 
-/// The first few of many.
+/// Joins the first few texts and counts the rest.
 fn few(texts: &[String]) -> String {
     const SHOWN_MAX: usize = 3;
     let mut text = texts[..texts.len().min(SHOWN_MAX)].join("; ");

@@ -1,10 +1,9 @@
 //! The SFU's own addresses in the switch, also after an interrupted change.
 //!
-//! An address changes in steps: the new one is put beside the old, both answer, the old one is deleted. A
-//! later address has a higher generation in its entry's metadata. Of two addresses on one port, the later is
-//! in force and the other is left over; if the program serves one port, this holds for all addresses. An
-//! address that was put on only to ask for MAC addresses is marked as such, and is left over when the
-//! question is done.
+//! An address changes in steps: the new entry is added, both addresses answer, the old entry is deleted. A later
+//! address has a higher generation in its entry's metadata. Of two addresses on one port, the later is in force and the
+//! other is left over; if the program serves one port, this holds for all addresses. An address that only serves as the
+//! source of ARP requests is marked, and is left over once the request is done.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -19,7 +18,6 @@ use crate::entities::{self, ProgramError, Row, Table};
 use crate::limits::PORT_MAX;
 use crate::model::OwnAddress;
 
-/// The tables of own addresses.
 #[derive(Clone, Debug)]
 pub(super) struct OwnAddresses {
     /// By ingress port: the addresses that answer.
@@ -28,7 +26,6 @@ pub(super) struct OwnAddresses {
     ports: Option<Table>,
 }
 
-/// The entries of the tables.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Entries {
     own: Vec<OwnEntry>,
@@ -36,23 +33,22 @@ pub(super) struct Entries {
     several_ports: bool,
 }
 
-/// One entry by ingress.
 #[derive(Clone, Copy, Debug)]
 struct OwnEntry {
     address: OwnAddress,
     mark: Mark,
 }
 
-/// The controller's metadata of an entry; empty: the default.
+/// The controller's metadata of an entry; empty if it is the default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 struct Mark {
-    /// The higher, the later.
+    /// Higher for a later address.
     generation: u64,
-    /// Only there to ask for MAC addresses.
+    /// The address is only a source of ARP requests.
     asking: bool,
 }
 
-/// The writes at the beginning, at the change of the groups, and when no packet sees the old version.
+/// Updates before the groups change, after they changed, and when no packet sees the old version.
 #[derive(Default)]
 pub(super) struct AddressUpdates {
     pub(super) before: Vec<Update>,
@@ -80,7 +76,7 @@ impl OwnAddresses {
         tables.map(Table::wildcard).collect()
     }
 
-    /// Every entry; entries of another controller are described in `foreign`.
+    /// Parses every entry; describes another controller's entries in `foreign`.
     pub(super) fn entries(&self, entities: &[Entity], foreign: &mut Vec<String>) -> Entries {
         let mut entries = Entries {
             several_ports: self.ports.is_some(),
@@ -111,7 +107,7 @@ impl OwnAddresses {
         entries
     }
 
-    /// The writes that leave the desired addresses and no other.
+    /// The updates that leave exactly the desired addresses.
     pub(super) fn updates(
         &self,
         entries: &Entries,
@@ -156,7 +152,7 @@ impl OwnAddresses {
         updates
     }
 
-    /// Puts an address on to ask from, beside those in force; `None`: it is there already.
+    /// Adds an address as the source of ARP requests, beside those in force; `None` if it is already there.
     pub(super) fn ask_from(&self, entries: &Entries, own: &OwnAddress) -> Option<Update> {
         let mut entries = entries.own.iter();
         let there = entries.any(|entry| key(&entry.address) == key(own));
@@ -180,7 +176,7 @@ impl OwnAddresses {
     }
 }
 
-/// Copies under way may leave by a port until all packets that saw it in a group have left.
+/// Deletes a port's address last: until packets that saw the old groups have left, their copies may leave by that port.
 fn port_updates(
     table: &Table,
     ports: &BTreeMap<u16, OwnAddress>,
@@ -204,8 +200,8 @@ fn port_updates(
 }
 
 impl Entries {
-    /// The addresses that hold: of each port, or of all where the program serves one, the latest
-    /// that was not put on for a question only.
+    /// The addresses in force: the latest one that is not only a source of ARP requests, for each port, or in all if
+    /// the program serves one port.
     pub(super) fn in_force(&self) -> BTreeMap<u16, OwnAddress> {
         let mut latest: BTreeMap<u16, OwnEntry> = BTreeMap::new();
         for entry in self.own.iter().filter(|entry| !entry.mark.asking) {
@@ -224,7 +220,7 @@ impl Entries {
         addresses.map(|own| (own.port, own)).collect()
     }
 
-    /// The remains that the next change deletes or finishes, in words.
+    /// Describes the remains that the next change deletes or completes.
     pub(super) fn left_over(&self) -> Vec<String> {
         let in_force = self.in_force();
         let holds = |address: &OwnAddress| in_force.get(&address.port) == Some(address);

@@ -1,21 +1,21 @@
-//! The presenters of groups: the one table of presenters or streams, and the journal of a change
-//! that touches both a group's presenter and its viewers.
+//! The presenters of groups: the table of presenters or streams, and the journal of a change of
+//! both a group's presenter and its viewers.
 //!
-//! A presenter's packets must reach the old or the new viewers of its group, never the viewers of
-//! another group. So a presenter that leaves a group whose viewers change is off during the change.
-//! An interrupted change must not lose the group. Hence there is a journal, in the metadata of the
-//! table's own entries:
+//! A presenter's packets must reach the old or the new viewers of its group, never those of another
+//! group. So a presenter that leaves a group whose viewers change is off during the change. An
+//! interrupted change must not lose the group. Hence the metadata of the table's own entries holds
+//! a journal:
 //!
-//! 1. Every presenter that leaves its group gets a *record* in its entry: its successor, the new
-//!    viewers of the group (a fingerprint), and the old ones.
-//! 2. The *head*, an entry that no packet matches, says that all records are there. Only then is a
-//!    presenter taken off. Its entry stays, with a MAC address that no packet has.
+//! 1. Every presenter that leaves its group gets a *record* in its entry: its successor, a
+//!    fingerprint of the group's new viewers, and the old viewers.
+//! 2. The *head*, an entry that no packet matches, states that all records are written. Only then
+//!    is a presenter taken off: its entry stays, with a MAC that no packet has.
 //! 3. Viewers change, presenters are put on.
 //! 4. The head is deleted, then the records and the entries that hold them.
 //!
 //! A command that finds a head compares. If all groups with a record have their new viewers, the
-//! change is finished. Otherwise it is taken back; the head then says so, so another interruption
-//! does not change the decision. Records without a head mean nothing.
+//! command completes the change. Otherwise it undoes the change and first records this in the head,
+//! so that another interruption does not reverse the decision. Records without a head mean nothing.
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::Ipv4Addr;
@@ -29,7 +29,7 @@ use crate::address::Mac;
 use crate::entities::{self, Count, ProgramError, Row, Table};
 use crate::model::{Conference, Group, GroupId, Presenter, Viewer};
 
-/// The head's address: "this network", which no packet comes from (RFC 1122, section 3.2.1.3).
+/// The head's address, in "this network": no packet comes from it (RFC 1122, section 3.2.1.3).
 const HEAD: Key = (Ipv4Addr::new(0, 0, 0, 1), None);
 
 /// The MAC of a presenter that is off: no frame has the broadcast address as its source.
@@ -38,46 +38,45 @@ const OFF: Mac = Mac([0xff; 6]);
 /// The identity of a stream.
 type Key = (Ipv4Addr, Option<u16>);
 
-/// The table.
 #[derive(Clone, Debug)]
 pub(super) struct Presenters {
     table: Table,
     udp_ports: bool,
 }
 
-/// The table's entries.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Entries {
     entries: BTreeMap<Key, Entry>,
     head: Option<Head>,
-    /// The current change is taken back: [`Entries::meaning`] found that it is not done.
+    /// The current change is undone: [`Entries::meaning`] found it incomplete.
     taken_back: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
     group: GroupId,
-    /// `Some(OFF)`: taken off.
+    /// `Some(OFF)`: the presenter is off.
     mac: Option<Mac>,
     record: Option<Record>,
     count: Count,
 }
 
-/// One group's part in a change under way.
+/// One group's part in an interrupted or running change.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Record {
     group: GroupId,
-    /// The entry's MAC when it is on.
+    /// MAC of the presenter when it is on.
     mac: Option<Mac>,
-    /// The presenter after this one.
+    /// The group's presenter after the change.
     next: (Ipv4Addr, Option<u16>, Option<Mac>),
-    /// Fingerprint of the viewers after the change.
+    /// Fingerprint of the group's viewers after the change.
     viewers: u64,
-    /// The viewers before it; `None`: they do not change.
+    /// The group's viewers before the change; `None` if they do not change.
     before: Option<Vec<RecordedViewer>>,
 }
 
-/// Address, MAC, whether that was looked up, UDP port, port: short, since there may be thousands.
+/// IP, MAC, whether the MAC was looked up, UDP port, port. A tuple, because its JSON is short and
+/// there may be thousands.
 type RecordedViewer = (Ipv4Addr, Mac, bool, Option<u16>, Option<u16>);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -86,18 +85,16 @@ enum Head {
     TakeBack,
 }
 
-/// The meaning of the entries together with the groups' viewers.
+/// What the entries and the groups' viewers mean together.
 #[derive(Debug, Default)]
 pub(super) struct Meaning {
-    /// Each group's presenter.
     pub(super) presenters: BTreeMap<GroupId, (Presenter, Count)>,
-    /// Viewers that a group is to have again.
+    /// Viewers that a group gets back, because the change is undone.
     pub(super) viewers: BTreeMap<GroupId, Vec<Viewer>>,
-    /// A change must be finished or taken back.
+    /// Description of a change to complete or undo.
     pub(super) unfinished: Option<&'static str>,
 }
 
-/// Writes, by step.
 #[derive(Default)]
 pub(super) struct Steps {
     pub(super) records: Vec<Update>,
@@ -106,15 +103,16 @@ pub(super) struct Steps {
     pub(super) link: Vec<Update>,
     pub(super) end: Vec<Update>,
     pub(super) cleanup: Vec<Update>,
-    /// Groups that a presenter's packets may reach until all is done.
+    /// Groups that packets may reach until the change is complete.
     pub(super) in_use: HashSet<GroupId>,
 }
 
-/// A change from the old state to the new one, as far as presenters are concerned.
+/// A change between two conferences, as far as presenters are concerned.
 pub(super) struct Transition<'a> {
     pub(super) current: &'a Conference,
     pub(super) desired: &'a Conference,
-    /// Do groups that are deleted lose their presenter at once, even one that moves on?
+    /// Whether a deleted group loses its presenter first, even if the presenter moves to another
+    /// group.
     pub(super) early: bool,
 }
 
@@ -130,7 +128,8 @@ impl Presenters {
         })
     }
 
-    /// Half of the table is for presenters that replace others, and one entry is the head.
+    /// Half of the table is reserved for presenters that replace others, and one entry for the
+    /// head.
     pub(super) fn groups_max(&self) -> usize {
         self.table.size.saturating_sub(1) / 2
     }
@@ -181,7 +180,7 @@ impl Presenters {
         complete.then_some(Found::Entry((address, udp_port), entry))
     }
 
-    /// The writes from the entries to the desired presenters.
+    /// The updates that lead from the entries to the desired presenters.
     pub(super) fn steps(&self, entries: &Entries, change: &Transition<'_>) -> Steps {
         let desired: BTreeMap<Key, (GroupId, Option<Mac>)> = change
             .desired
@@ -190,7 +189,7 @@ impl Presenters {
             .map(|(id, group)| (key_of(&group.presenter), (*id, group.presenter.mac)))
             .collect();
         let mut steps = Steps::default();
-        // Records of this change, by the key of the entry that holds them.
+        // This change's records, by the key of the entry that holds them.
         let mut records: BTreeMap<Key, Record> = BTreeMap::new();
         let mut unlinked: HashSet<Key> = HashSet::new();
         for (key, entry) in &entries.entries {
@@ -265,7 +264,7 @@ impl Presenters {
         let in_force = current.is_some_and(|group| key_of(&group.presenter) == key);
         let after = change.desired.groups().get(&entry.group);
         match (to, after) {
-            // The remains of an interrupted change; the head needs its record.
+            // A remnant of an interrupted change whose record the head still needs.
             (None, _) if !in_force && entries.head.is_some() => Way::Late,
             (None, _) if !in_force => Way::Unlink,
             _ if entries.head.is_some() || !in_force => Way::Stays,
@@ -288,7 +287,7 @@ impl Presenters {
         }
     }
 
-    /// Puts a presenter on, and takes the record off that its entry held.
+    /// Puts a presenter on, and clears the record in its entry.
     fn link(
         &self,
         there: Option<&Entry>,
@@ -302,7 +301,7 @@ impl Presenters {
             return steps.link.push(entities::insert(entity));
         };
         let record = record.or(there.record.as_ref());
-        // The record of the group that a presenter left is needed until the head is gone.
+        // The record of the group that the presenter left is needed until the head is deleted.
         let kept = record.filter(|record| record.group != group);
         let is_linked = (there.group, there.mac) == (group, mac);
         if !is_linked {
@@ -349,31 +348,30 @@ impl Presenters {
     }
 }
 
-/// The entries of the table.
 enum Found {
     Head(Head),
     Entry(Key, Entry),
 }
 
-/// The change of an entry before the groups change.
+/// What happens to an entry before the groups change.
 enum Way {
-    /// It stays as it is, or is written when presenters are put on.
+    /// Nothing; it may be rewritten when presenters are put on.
     Stays,
     /// It is deleted before the groups change.
     Unlink,
-    /// It is deleted when the head is gone.
+    /// It is deleted after the head.
     Late,
-    /// It gets a record, and is off while the groups change.
+    /// It gets a record; `off`: it is off while the groups change.
     Record { record: Record, off: bool },
 }
 
 impl Entries {
-    /// Is a change under way, or was one interrupted?
+    /// Whether a change is running or was interrupted.
     pub(super) fn is_journal(&self) -> bool {
         self.head.is_some()
     }
 
-    /// Every group that an entry names, to read its viewers.
+    /// Every group that an entry names: their viewers must be read.
     pub(super) fn groups(&self) -> impl Iterator<Item = GroupId> + '_ {
         self.entries.values().flat_map(|entry| {
             let recorded = entry.record.as_ref().map(|record| record.group);
@@ -381,7 +379,7 @@ impl Entries {
         })
     }
 
-    /// Decides which presenters hold, by the viewers that each group has in the switch.
+    /// Decides which presenters are in force, by the viewers that each group has in the switch.
     pub(super) fn meaning(
         &mut self,
         viewers: &BTreeMap<GroupId, Vec<Viewer>>,
@@ -403,7 +401,7 @@ impl Entries {
             .values()
             .map(|(p, _)| key_of(p))
             .collect();
-        // Where two entries name one group, the one with the group's record is the older.
+        // If two entries name one group, the entry with the group's record is the older one.
         let mut rest: Vec<(&Key, &Entry)> = self.entries.iter().collect();
         rest.sort_by_key(|(_, entry)| entry.has_own_record());
         for (key, entry) in rest {
@@ -476,7 +474,7 @@ impl Entries {
 }
 
 impl Entry {
-    /// Does it hold the record of the group that it names, and not of one that it left?
+    /// Whether it holds the record of the group that it names, not of a group that it left.
     fn has_own_record(&self) -> bool {
         let record = self.record.as_ref();
         record.is_some_and(|record| record.group == self.group)
@@ -506,7 +504,7 @@ fn key_of(presenter: &Presenter) -> Key {
     (presenter.ip, presenter.udp_port)
 }
 
-/// FNV-1a, 64 bits: the same in every version of the controller.
+/// FNV-1a, 64 bits: every version of the controller must compute the same value.
 fn fingerprint(viewers: &[Viewer]) -> u64 {
     let bytes = viewers.iter().flat_map(|viewer| {
         let [udp_port, port] =
@@ -526,6 +524,6 @@ fn fingerprint(viewers: &[Viewer]) -> u64 {
 }
 
 fn to_json(value: &impl Serialize) -> Vec<u8> {
-    // Maps with string keys and numbers always have a JSON form.
+    // This cannot fail: maps with string keys and numbers always have a JSON form.
     serde_json::to_vec(value).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! `sfu_recirculation.p4`: a group is a block of slots in three registers, named by one value of a
-//! fourth, `(base << 32) | count`.
+//! `sfu_recirculation.p4`: a group is a block of slots in three registers. Its cell of a fourth
+//! register, `(base << 32) | count`, names the block.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -15,7 +15,6 @@ use crate::model::{Capabilities, Conference, GroupId, Viewer};
 use crate::plan::{Plan, Stage, Target};
 use crate::slots::{Block, CounterIds, Slide, Slots};
 
-/// The objects of the program.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     groups: Array,
@@ -25,14 +24,14 @@ pub(super) struct Objects {
     viewer_copies: Array,
 }
 
-/// In a cell of `viewer_ids`: the MAC address was looked up. The program ignores this bit.
+/// Bit of a `viewer_ids` cell: the MAC was looked up. The program ignores it.
 const LOOKED_UP: u32 = 1 << 31;
 
-/// The places of all objects.
+/// Where the switch stores each group.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Layout {
     groups: BTreeMap<GroupId, Placed>,
-    /// The port of the clone session, `Some(None)` if it is not one port.
+    /// The port of the clone session; `Some(None)` if the session has not exactly one port.
     session: Option<Option<u16>>,
 }
 
@@ -42,13 +41,12 @@ struct Placed {
     slots: Vec<Slot>,
 }
 
-/// One viewer in the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Slot {
     ip: Ipv4Addr,
     mac: Mac,
     looked_up: bool,
-    /// Index of its counter, the same as long as it is a viewer.
+    /// Index of its counter, constant as long as it is a viewer.
     id: u32,
 }
 
@@ -70,8 +68,8 @@ impl Objects {
             .min(self.viewer_ids.size)
     }
 
-    /// Half of the pool is for new blocks while the old ones are in use. A group takes at most a
-    /// quarter, so that a block and the allocator's reserve fit into that half.
+    /// Half of the pool is reserved for new blocks while the old ones are in use. A group takes at
+    /// most a quarter, so that a block and the allocator's reserve fit into that half.
     pub(super) fn capabilities(&self, groups_max: usize) -> Capabilities {
         let pool = self.pool_slots() as usize;
         let last_group = u16::try_from(self.groups.size.saturating_sub(1)).unwrap_or(u16::MAX);
@@ -214,7 +212,7 @@ impl Objects {
         mut changes: Changes,
     ) -> Result<Plan, PlanError> {
         match session_update(layout, desired) {
-            // Copies leave by another port when the address before it goes: in one request.
+            // The session's port changes in the request that deletes the previous address.
             Some((false, update)) => changes.address.after.push(update),
             Some((true, update)) => changes.address.before.push(update),
             None => {}
@@ -242,14 +240,14 @@ impl Objects {
 }
 
 impl Layout {
-    /// Whom each group is copied to.
+    /// The viewers of each group, in the order of the copies.
     pub(super) fn viewers(&self) -> BTreeMap<GroupId, Vec<Viewer>> {
         let of_group = |placed: &Placed| placed.slots.iter().map(Slot::viewer).collect();
         let groups = self.groups.iter();
         groups.map(|(id, placed)| (*id, of_group(placed))).collect()
     }
 
-    /// The remains that the next change finishes, in words.
+    /// Describes the remains that the next change completes.
     pub(super) fn left_over(&self, conference: &Conference) -> Option<String> {
         let (is_new, _) = session_update(self, conference)?;
         (!is_new).then(|| "a clone session that copies leave by, by another port".to_owned())
@@ -257,7 +255,7 @@ impl Layout {
 }
 
 impl Slot {
-    /// Its cell of `viewer_ids`.
+    /// The value of its `viewer_ids` cell.
     fn cell(&self) -> u32 {
         self.id | if self.looked_up { LOOKED_UP } else { 0 }
     }
@@ -273,7 +271,7 @@ impl Slot {
     }
 }
 
-/// Points the clone session at the SFU's port; true: the session does not exist yet.
+/// The update that points the clone session at the SFU's port; `true`: it creates the session.
 fn session_update(layout: &Layout, desired: &Conference) -> Option<(bool, Update)> {
     let port = desired.address().map(|address| address.port);
     let session = |port| entities::clone_session(CLONE_SESSION, port);
@@ -305,7 +303,7 @@ async fn read_cells<T: Target>(
     Ok(values)
 }
 
-/// Collects writes until a drain is needed.
+/// Collects writes until the plan needs a drain.
 struct Planner<'a> {
     objects: &'a Objects,
     plan: Plan,
@@ -319,8 +317,8 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// The state after the first drain: groups that go are gone, their slots and counters free,
-    /// except for those that a packet may still reach.
+    /// Starts from the state after the first drain: deleted groups, their slots and their counters
+    /// are free, except those that a packet may still reach.
     fn new(
         objects: &'a Objects,
         layout: &Layout,
@@ -354,8 +352,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// If counters do not suffice for old and new viewers at a time, removes the leaving ones
-    /// first.
+    /// Removes the leaving viewers first, if the counters do not suffice for old and new viewers
+    /// together.
     fn make_counters_free(&mut self, desired: &Conference) -> Result<(), PlanError> {
         let known = |id: &GroupId| -> HashSet<Ipv4Addr> {
             self.placed
@@ -413,8 +411,8 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// The group's viewers with their counters. A viewer that stays keeps its counter; a new one
-    /// gets a free counter, set to 0 before any packet counts in it.
+    /// The group's viewers with their counters. A viewer that stays keeps its counter. A new viewer
+    /// gets a free one, which is set to 0 before any packet uses it.
     fn slots_for(&mut self, id: GroupId, viewers: &[Viewer]) -> Result<Vec<Slot>, PlanError> {
         let known: HashMap<Ipv4Addr, u32> = self
             .placed
@@ -458,7 +456,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// A free block, if need be after a drain, if need be after moving other groups together.
+    /// Allocates a block: at once, else after a drain, else after moving other groups together.
     fn room(&mut self, len: u32, id: GroupId) -> Result<Block, PlanError> {
         if let Some(block) = self.pool.allocate(len, id) {
             return Ok(block);
@@ -520,7 +518,7 @@ impl<'a> Planner<'a> {
             .write(Stage::Flip, std::mem::take(&mut self.flips));
     }
 
-    /// Brings the pending version into force and frees the one that it replaces.
+    /// Activates the pending version, drains, and frees the previous version.
     fn flush(&mut self) {
         self.write_pending();
         self.retired

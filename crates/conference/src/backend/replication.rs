@@ -1,5 +1,5 @@
-//! `sfu.p4`: a group is a multicast group, a viewer one replica of it, and the replica's instance
-//! (rid) the key of the viewer's entry.
+//! `sfu.p4`: a group is a multicast group and a viewer one of its replicas. The group and the
+//! replica's instance (rid) are the key of the viewer's entry.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -13,33 +13,32 @@ use crate::limits::GROUP_VIEWERS_MAX;
 use crate::model::{Capabilities, Conference, Group, GroupId, Viewer, ViewerKey};
 use crate::plan::{Plan, Stage};
 
-/// The objects of the program.
 #[derive(Clone, Debug)]
 pub(super) struct Objects {
     viewers: Table,
 }
 
-/// The places of all objects.
+/// Where the switch stores each group.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Layout {
     groups: BTreeMap<GroupId, Copies>,
-    /// Entries of `viewers` that no replica uses.
+    /// Keys of `viewers` entries that no replica uses.
     stale: Vec<(u16, u16)>,
     /// Multicast groups that no stream uses.
     orphans: Vec<u16>,
 }
 
-/// The replicas of a group, one a viewer, in order.
+/// The replicas of a group, one per viewer, in order.
 #[derive(Clone, Default, Debug)]
 struct Copies {
-    /// Is there a multicast group? A stream can wait for it after an interrupted change.
+    /// Whether the multicast group exists. After an interrupted change a stream may lack its group.
     exists: bool,
     viewers: Vec<Viewer>,
     rids: Vec<u16>,
     counts: Vec<Count>,
 }
 
-/// Metadata of a viewer's entry whose MAC address was looked up.
+/// Metadata of a viewer's entry whose MAC was looked up.
 const LOOKED_UP: &[u8] = b"looked up";
 
 type Entries = HashMap<(u16, u16), (Viewer, Count)>;
@@ -51,7 +50,7 @@ impl Objects {
         })
     }
 
-    /// Half of the viewers' table is for new entries while the old ones are in use.
+    /// Half of the viewers' table is reserved for new entries while the old ones are in use.
     pub(super) fn capabilities(&self, groups_max: usize) -> Capabilities {
         let viewers_max = self.viewers.size / 2;
         Capabilities {
@@ -64,7 +63,7 @@ impl Objects {
         }
     }
 
-    /// The requests of [`Objects::read`].
+    /// The wildcards for what [`Objects::read`] parses.
     pub(super) fn wildcards(&self) -> Vec<Entity> {
         vec![self.viewers.wildcard(), entities::any_multicast_group()]
     }
@@ -131,8 +130,8 @@ impl Objects {
         plan
     }
 
-    /// Everything that no packet can see after the first drain: remains of an interrupted change,
-    /// and groups whose stream was just removed.
+    /// Deletes everything that no packet can see after the first drain: remains of an interrupted
+    /// change, and groups whose stream was just removed.
     fn leftovers(&self, layout: &Layout, gone: &[(&GroupId, &Copies)]) -> Vec<Update> {
         let orphans = layout.orphans.iter().map(|id| delete_group(*id));
         let stale = layout.stale.iter().map(|key| self.delete_entry(*key));
@@ -178,7 +177,7 @@ impl Objects {
                     rids.push(copies.rids[idx]);
                 }
                 _ => {
-                    // At most 4,096 viewers, twice: 65,535 instances are always enough.
+                    // The old and new viewers are at most 4,096 each, so 65,535 instances suffice.
                     let rid = free.next().expect("as many as that are free");
                     let count = known.map(|idx| copies.counts[idx]);
                     change
@@ -193,7 +192,7 @@ impl Objects {
         change
             .deletes
             .extend(unlisted.map(|rid| self.delete_entry((id.0, *rid))));
-        // A plan is refused where a viewer has no port.
+        // `plan` has refused viewers without a port.
         let ports = group.viewers.iter().map(|viewer| viewer.port.unwrap_or(0));
         let entry = entities::multicast_group(id.0, ports.zip(rids));
         change.flips.push(if copies.exists {
@@ -203,8 +202,8 @@ impl Objects {
         });
     }
 
-    /// A viewer whose entry changes gets a new entry, which continues from the old one's count when
-    /// that was read.
+    /// Inserts a viewer's entry. If the viewer had one, the new entry continues its count as last
+    /// read.
     fn insert_entry(
         &self,
         (group, rid): (u16, u16),
@@ -239,7 +238,7 @@ impl Objects {
 }
 
 impl Layout {
-    /// Whom each group is copied to.
+    /// The viewers of each group, in the order of the copies.
     pub(super) fn viewers(&self) -> BTreeMap<GroupId, Vec<Viewer>> {
         let groups = self.groups.iter();
         groups
@@ -256,7 +255,7 @@ impl Layout {
         groups.map(|(id, copies)| (*id, of_group(copies))).collect()
     }
 
-    /// The remains that the next change deletes, in words.
+    /// Describes the remains that the next change deletes.
     pub(super) fn left_over(&self, conference: &Conference) -> Vec<String> {
         let mut texts = Vec::new();
         if !self.stale.is_empty() {
@@ -277,7 +276,6 @@ impl Layout {
     }
 }
 
-/// Writes of all groups, by stage.
 #[derive(Default)]
 struct Change {
     inserts: Vec<Update>,
@@ -289,7 +287,8 @@ fn delete_group(id: u16) -> Update {
     entities::delete(entities::multicast_group(id, []))
 }
 
-/// Do both have the same entry of `viewers`? Which port a copy leaves by, the group says.
+/// Whether both viewers have the same entry of `viewers`. The port is not part of it: the group
+/// stores it.
 fn is_one_entry(one: &Viewer, other: &Viewer) -> bool {
     let port = other.port;
     Viewer { port, ..*one } == *other
@@ -306,13 +305,13 @@ fn viewer_of(row: &Row) -> Option<((u16, u16), Viewer)> {
             LOOKED_UP => true,
             _ => return None,
         },
-        // The replica says it.
+        // The replica gives the port.
         port: None,
     };
     Some(((narrow(row.key[0])?, narrow(row.key[1])?), viewer))
 }
 
-/// Finds the viewer of every replica, and takes its entry out of `entries`.
+/// Finds the viewer of every replica, and removes its entry from `entries`.
 fn copies_of(
     id: GroupId,
     group: &MulticastGroupEntry,

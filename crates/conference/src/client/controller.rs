@@ -1,6 +1,5 @@
-//! What a controller of any program needs beside what the SFU's does: roles, an election id of its own
-//! choice, every action of a pipeline, batches with an atomicity, reads that are not collected, and the
-//! messages of the stream.
+//! What a controller of any program needs beyond the SFU's controller: roles, a chosen election id, every pipeline
+//! action, batches with an atomicity, streamed reads, and the messages of the stream.
 
 use std::time::Duration;
 
@@ -21,28 +20,29 @@ use crate::limits::{CONNECT_TIMEOUT_MS, PIPELINE_TIMEOUT_MS};
 /// Why a Write failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// Some updates were refused: the result of each, in the order of the batch. A code of 0 is done.
+    /// The switch refused some updates. One result per update, in the order of the batch; code 0 is success.
     #[error("{} of {} updates failed", .0.iter().filter(|e| e.canonical_code != 0).count(), .0.len())]
     Updates(Vec<p4::Error>),
-    /// The call as a whole.
+    /// The call as a whole failed.
     #[error(transparent)]
     Call(#[from] ClientError),
 }
 
 impl Client {
-    /// From now on the client has this role; empty is the default role, which has everything. To be
-    /// called before it becomes primary.
+    /// Sets the client's role; empty is the default role, which may do everything. Must be called before the client
+    /// becomes primary.
     pub fn set_role(&mut self, name: &str) {
         name.clone_into(&mut self.role);
     }
 
-    /// How long a read or a write may take, in whole milliseconds and at least one.
+    /// Sets the timeout of a read or a write: whole milliseconds, at least one.
     pub fn set_call_timeout(&mut self, limit: Duration) {
         let limit_ms = limit.as_millis().try_into().unwrap_or(u64::MAX);
         self.call_timeout_ms = limit_ms.max(1);
     }
 
-    /// Becomes primary with this election id, unless another controller has a higher one, or this one, or had.
+    /// Bids for the primary role with this election id. The bid loses if another controller has or had this id or a
+    /// higher one.
     ///
     /// # Errors
     /// The switch has another device number, or does not answer.
@@ -53,7 +53,7 @@ impl Client {
         self.bid_exactly(stream, election_id).await
     }
 
-    /// Closes the stream: another controller may become primary.
+    /// Closes the stream, so that another controller can become primary.
     pub fn step_down(&mut self) {
         self.primary = None;
     }
@@ -68,11 +68,11 @@ impl Client {
         Ok(seen.somebody_is_primary.then_some(seen.election_id))
     }
 
-    /// The next message of the stream, arbitration aside. Never ends for who is not primary. May be
-    /// dropped at any time: no message is lost by it.
+    /// The next message of the stream, except arbitration. Pending for ever if the client is not primary. Cancel-safe:
+    /// dropping the future loses no message.
     ///
     /// # Errors
-    /// The stream is closed, or another controller became primary; the client is not primary any more.
+    /// The stream is closed, or another controller became primary. The client is then no longer primary.
     pub async fn next_message(&mut self) -> Result<stream_message_response::Update, ClientError> {
         loop {
             let Some(primary) = self.primary.as_mut() else {
@@ -94,10 +94,10 @@ impl Client {
         }
     }
 
-    /// Confirms a list of digests.
+    /// Acknowledges a digest list.
     ///
     /// # Errors
-    /// Not primary, or the stream is closed.
+    /// The client is not primary, or the stream is closed.
     pub async fn acknowledge(&mut self, digest_id: u32, list_id: u64) -> Result<(), ClientError> {
         let ack = DigestListAck { digest_id, list_id };
         let request = StreamMessageRequest {
@@ -111,10 +111,11 @@ impl Client {
         sent.map_err(|_| closed())
     }
 
-    /// Reads entities and gives them to `each` as they come, a message's at a time.
+    /// Reads entities and passes them to `each`, one response message at a time.
     ///
     /// # Errors
-    /// The read was refused or did not go on in time; `each` has had what came before.
+    /// The switch refused the read, or the next message did not arrive in time; `each` has received the messages before
+    /// it.
     pub async fn read_each(
         &mut self,
         entities: Vec<Entity>,
@@ -139,10 +140,10 @@ impl Client {
         }
     }
 
-    /// Writes a batch, with the result of each update where some failed.
+    /// Writes a batch. If updates fail, the error has the result of each.
     ///
     /// # Errors
-    /// Not primary, or updates were refused.
+    /// The client is not primary, or the switch refused updates.
     pub async fn write_batch(
         &mut self,
         updates: Vec<Update>,
@@ -182,10 +183,10 @@ impl Client {
         Ok(response.map(|_| ()))
     }
 
-    /// Any action on the pipeline.
+    /// Sends any action on the pipeline.
     ///
     /// # Errors
-    /// Not primary, or the switch refused it; nothing has changed then.
+    /// The client is not primary, or the switch refused the action and changed nothing.
     pub async fn configure(
         &mut self,
         action: Action,

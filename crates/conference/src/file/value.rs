@@ -1,5 +1,5 @@
-//! Values of `conference.yaml`, and the errors for wrong ones. An error says what was expected and what was
-//! found in the file's terms, not in those of the YAML library.
+//! Scalars and lists of `conference.yaml`, and their errors. An error states what was expected and found in terms of
+//! the file, not of the YAML library.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,18 +13,17 @@ use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
 use super::{Mac, Sfu};
 
-/// A scalar.
 pub(super) trait Word: Sized {
     const EXPECTED: &str;
 
-    /// None if the text is something else.
+    /// Parses a scalar; `None` if it is not valid.
     fn of(text: &str) -> Option<Self>;
 }
 
 impl Word for u16 {
     const EXPECTED: &str = "a number from 0 to 65535";
 
-    /// A number with a leading zero is octal to some readers of YAML and decimal to others: it is none here.
+    /// Refuses a leading zero: some YAML readers take such a number for octal, others for decimal.
     fn of(text: &str) -> Option<u16> {
         let is_plain = text == "0" || text.starts_with(|first| ('1'..='9').contains(&first));
         is_plain.then(|| text.parse().ok()).flatten()
@@ -59,10 +58,9 @@ impl Word for bool {
     }
 }
 
-/// A required scalar.
 pub(super) fn word<'de, D: Deserializer<'de>, T: Word>(deserializer: D) -> Result<T, D::Error> {
     let expected = T::EXPECTED;
-    // The text as written: a number's own type would take `010` for 10 or 8.
+    // As a string: deserialized as a number, `010` would be 10 or 8.
     let Ok(text) = Option::<String>::deserialize(deserializer) else {
         let came = "a list, keys with values, or a tag";
         return Err(D::Error::custom(format!("expected {expected}, got {came}")));
@@ -83,7 +81,6 @@ pub(super) fn word<'de, D: Deserializer<'de>, T: Word>(deserializer: D) -> Resul
     T::of(&text).ok_or_else(error)
 }
 
-/// The same, where the key can be left out.
 pub(super) fn word_if_any<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -92,7 +89,7 @@ where
     word(deserializer).map(Some)
 }
 
-/// A list; a key with nothing after it has an empty one.
+/// Deserializes a list; a key without a value is an empty list.
 pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -119,7 +116,7 @@ where
     deserializer.deserialize_any(List(PhantomData))
 }
 
-/// One address as a map, or several as a list of them.
+/// Deserializes one own address (a map) or a list of them.
 pub(super) fn one_or_several<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Sfu>, D::Error> {
@@ -150,7 +147,7 @@ pub(super) fn one_or_several<'de, D: Deserializer<'de>>(
     deserializer.deserialize_any(OneOrSeveral)
 }
 
-/// The library's error in the file's terms.
+/// Formats the library's errors in terms of the file.
 pub(super) struct Words;
 
 impl MessageFormatter for Words {
@@ -175,7 +172,7 @@ impl MessageFormatter for Words {
     }
 }
 
-/// serde's term for the kind of a value.
+/// Replaces serde's name for a kind of value.
 fn came(unexpected: &str) -> &str {
     match unexpected {
         "unit value" => "nothing",

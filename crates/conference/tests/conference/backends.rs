@@ -1,5 +1,6 @@
-//! Both backends against a strict switch in memory with packets under way: whatever changes, in
-//! whatever order a batch is carried out and wherever it stops, a packet sees one version.
+//! Both backends against a strict switch in memory with packets under way: a packet sees one
+//! version, whatever changes, in whatever order the switch executes a batch, and wherever the batch
+//! stops.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -78,7 +79,8 @@ impl Bench {
             .expect("allowed here")
     }
 
-    /// Plans and carries out; the switch is then as desired, and a second time changes nothing.
+    /// Plans and executes a change. The switch is then as desired, and a second run changes
+    /// nothing.
     async fn bring(&mut self, desired: &Conference) {
         let before = self.program.settle(&mut self.switch).await;
         let before = before.expect("allowed here");
@@ -95,8 +97,8 @@ impl Bench {
         self.check_seen(&before.conference, desired);
     }
 
-    /// Every packet saw its presenter's group as it was before or as it is after; where old and
-    /// new viewers did not fit at a time, also without the new ones.
+    /// Every packet saw its presenter's group as before or as after the change; if counters did not
+    /// suffice for old and new viewers together, also without the new ones.
     fn check_seen(&mut self, before: &Conference, after: &Conference) {
         let viewers = |conference: &Conference, presenter: Ipv4Addr| -> Vec<(Ipv4Addr, Mac)> {
             let group = conference
@@ -123,7 +125,7 @@ impl Bench {
     }
 }
 
-/// One operation that may or may not be allowed.
+/// Applies a random operation, which the model may refuse.
 fn mutate(conference: &mut Conference, random: &mut Random) {
     let id = GroupId(1 + random.below(8) as u16);
     let host = 1 + random.below(24) as u16;
@@ -357,7 +359,7 @@ async fn totals_stay_with_a_viewer_and_begin_at_zero_for_a_new_one() {
             .collect();
         assert_eq!(packets, [7, 7, 0], "{}", bench.program.name());
 
-        // A new MAC is the same viewer still.
+        // A viewer with a new MAC is still the same viewer.
         for host in [1, 3, 4] {
             desired
                 .remove_viewer(GroupId(1), ip(200, host), None)
@@ -437,7 +439,7 @@ async fn another_port_moves_the_copies_there() {
         desired.add_group(GroupId(1), presenter(1)).unwrap();
         desired.add_viewer(GroupId(1), viewer(1)).unwrap();
         bench.bring(&desired).await;
-        // What a file says that names another port.
+        // A file names another port.
         let mut desired = Conference::new(bench.program.capabilities());
         desired.set_address(OwnAddress { port: 3, ..OWN }).unwrap();
         desired.add_group(GroupId(1), presenter(1)).unwrap();
@@ -480,7 +482,8 @@ async fn viewers_are_served_on_every_port_with_an_own_address_and_on_no_other() 
     assert_eq!(ports, [Some(1), Some(2), Some(1), Some(2)]);
     assert_eq!(bench.switch.n_entries("port_addresses"), 2);
 
-    // Neither a viewer where no address is, nor no address where a viewer is.
+    // The plan refuses viewers on a port without an address, and the removal of an address with
+    // viewers.
     let now = bench.read().await;
     let mut elsewhere = desired.clone();
     elsewhere.add_viewer(GroupId(1), on(3, 6)).unwrap();
@@ -497,7 +500,7 @@ async fn viewers_are_served_on_every_port_with_an_own_address_and_on_no_other() 
     };
     assert_eq!(bench.program.plan(&now, &without).unwrap_err(), refused);
 
-    // Where an address was lost all the same, commands that make it better go through.
+    // If an address was lost all the same, commands that improve the state succeed.
     bench.switch.traffic = None;
     bench.switch.drain();
     let p4info = programs::replication(256);

@@ -1,5 +1,5 @@
-//! Every kind of change, stopped everywhere: whatever step a controller gets to, packets see each
-//! group as it was or as it is to be, the state can be read, and the next command goes on from it.
+//! Every kind of change, stopped after every step: packets see each group in its old or its new
+//! state, the state can be read, and the next command continues from it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -19,7 +19,7 @@ const OWN: OwnAddress = OwnAddress {
     mac: Mac([2, 0, 0, 0, 1, 0]),
 };
 
-/// The own address on a second port, where the program has several.
+/// An own address on a second port, if the program supports several.
 const OWN3: OwnAddress = OwnAddress {
     port: 3,
     ip: Ipv4Addr::new(10, 250, 3, 1),
@@ -29,7 +29,7 @@ const OWN3: OwnAddress = OwnAddress {
 /// A group as a line of a table: number, presenter's host, viewers' hosts.
 type Spec = (u16, u16, &'static [u16]);
 
-/// What there is before every change.
+/// The groups before every change.
 const BEFORE: &[Spec] = &[
     (1, 1, &[11, 12, 13]),
     (2, 2, &[21, 22]),
@@ -37,16 +37,16 @@ const BEFORE: &[Spec] = &[
     (4, 4, &[]),
 ];
 
-/// What a change is to lead to.
+/// A kind of change and the state that it leads to.
 struct Kind {
     name: &'static str,
     address: OwnAddress,
-    /// The same on other ports, where the program has several.
+    /// More own addresses on other ports, if the program supports several.
     more: &'static [OwnAddress],
-    /// Viewers on port 3, where the program has several.
+    /// Viewers on port 3, if the program supports several.
     far: &'static [u16],
     groups: &'static [Spec],
-    /// MAC of hosts that have another one than before.
+    /// Hosts whose MAC changes.
     macs: &'static [u16],
 }
 
@@ -169,7 +169,7 @@ impl Bench {
         bench
     }
 
-    /// What a command does: settle, plan, write.
+    /// What a command does: settles, plans, writes.
     async fn command(&mut self, desired: &Conference) -> Result<(), String> {
         let settled = self.program.settle(&mut self.switch).await;
         let settled = settled.map_err(|error| error.to_string())?;
@@ -182,7 +182,7 @@ impl Bench {
         self.program.read(&mut self.switch).await.expect("readable")
     }
 
-    /// A command that is cut off; `false`: it had finished before.
+    /// Runs a command that is cut off; `false`: it finished before.
     async fn cut_off(&mut self, desired: &Conference, fault: Fault) -> bool {
         self.switch.fault = Some(fault);
         let done = self.command(desired).await;
@@ -193,7 +193,7 @@ impl Bench {
         done.is_err()
     }
 
-    /// Nobody saw what is neither old nor new, and every group can be told.
+    /// No packet saw anything but an allowed state, and every group can be read.
     async fn check(&mut self, allowed: &[&Conference], at: &str) -> Conference {
         assert_eq!(self.switch.violations, [""; 0], "{at}");
         self.check_seen(allowed, at);
@@ -249,7 +249,7 @@ impl Bench {
         }
     }
 
-    /// The switch holds this, and nothing else.
+    /// The switch holds exactly this conference.
     async fn check_clean(&mut self, desired: &Conference, at: &str) {
         self.switch.drain();
         assert_eq!(self.switch.violations, [""; 0], "{at}");
@@ -283,7 +283,7 @@ impl Bench {
     }
 }
 
-/// Another command than the one that was interrupted: a viewer for the first group there is.
+/// The goal of a command other than the interrupted one: one more viewer in the first group.
 fn something_else(conference: &Conference) -> Conference {
     let mut conference = conference.clone();
     let several_ports = conference.capabilities().several_ports;
@@ -402,7 +402,7 @@ async fn random_changes_cut_off_at_random_never_lose_a_group() {
             allowed.push(new.clone());
             let stopped = bench.cut_off(&new, fault).await;
             let at = format!("{}, round {round}, {}", bench.program.name(), kind.name);
-            // As long as no command comes to its end, what the first found may still be there.
+            // Until a command completes, the remains of the first one may still be there.
             let allowed_now: Vec<&Conference> = allowed.iter().collect();
             let between = bench.check(&allowed_now, &at).await;
             if !stopped {
@@ -437,11 +437,11 @@ async fn an_address_to_ask_from_stands_beside_the_one_in_force_and_goes_with_the
         bench.switch.see_everything();
         bench.check_seen(&[&old.conference], "while it asks");
 
-        // Nobody answered, or the controller was killed.
+        // No host answered, or the controller was killed.
         bench.command(&old.conference).await.expect("done");
         bench.check_clean(&old.conference, "not found").await;
 
-        // Found: the change that follows makes it the own address, in place of the other.
+        // Found: the next change makes it the own address, in place of the previous one.
         plan::run(ask, &mut bench.switch, |_| {})
             .await
             .expect("written");
@@ -456,7 +456,7 @@ async fn an_address_to_ask_from_stands_beside_the_one_in_force_and_goes_with_the
     }
 }
 
-/// A switch in which somebody else writes before every read.
+/// A switch to which another controller writes before every read.
 struct Busy {
     switch: FakeSwitch,
     writes: VecDeque<Update>,
@@ -532,7 +532,7 @@ async fn a_steady_reading_is_no_half_of_what_somebody_else_writes_meanwhile() {
     assert!(n_steady > 10, "{n_steady}");
 }
 
-/// Every group's presenter and viewers by group, to see that the table above has no slip.
+/// Checks the table above: without a fault, each kind of change leads to its state.
 #[tokio::test]
 async fn without_a_fault_every_kind_of_change_is_done_at_once() {
     for p4info in both() {

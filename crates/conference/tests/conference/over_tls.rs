@@ -1,4 +1,4 @@
-//! The client over TLS: what goes wrong is said with its reason and the next step.
+//! The client over TLS: each failure is reported with its reason and the next step.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -77,11 +77,11 @@ impl Certificates {
     }
 }
 
-/// What the first call of a command comes to.
+/// The result of a command's first call.
 async fn called(switch: &SwitchAddress) -> Result<(), ClientError> {
     let mut client = Client::connect(switch, DEVICE_ID).await?;
     match client.p4info().await {
-        // It has none, and says so: it was reached.
+        // The switch has no program and reports it: the call reached it.
         Err(ClientError::NoPipeline) => Ok(()),
         other => other.map(drop),
     }
@@ -107,7 +107,7 @@ async fn a_client_and_a_switch_with_certificates_come_together() {
     let tls = by_another.tls.as_mut().expect("TLS");
     tls.server_name = Some("switch.example".to_owned());
     called(&by_another).await.expect("reached");
-    // It is primary and writes as without TLS.
+    // The client becomes primary and writes, as without TLS.
     let mut client = Client::connect(&by_address, DEVICE_ID)
         .await
         .expect("a client");
@@ -200,7 +200,7 @@ async fn a_switchs_certificate_that_has_expired_is_refused_with_the_day() {
         said.contains("expired on 2001-02-03 00:00:00 UTC"),
         "{said}"
     );
-    // An authority's certificate is no server's.
+    // A CA's certificate is not valid as a server's.
     let itself = crate::certificates::Issued {
         certificate: here.authority.pem().to_owned(),
         key: here.authority.key(),
@@ -211,7 +211,7 @@ async fn a_switchs_certificate_that_has_expired_is_refused_with_the_day() {
     assert!(said.contains("an authority's (CA:TRUE)"), "{said}");
 }
 
-/// Shows a certificate that our own server would not take, and says no more.
+/// Presents a certificate that our own server would not load.
 async fn serve_raw(shown: &crate::certificates::Issued) -> String {
     use tokio_rustls::rustls::pki_types::pem::PemObject as _;
     use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -1,6 +1,6 @@
-//! The controller against the real P4Runtime server and data plane: what is written is read back
-//! the same, whatever changes. The programs are skeletons with the objects of the SFU programs and
-//! no way of a packet; what the packets see is another test's subject.
+//! The controller against the real P4Runtime server and data plane: it reads back what it wrote,
+//! after every change. The programs are skeletons with the objects of the SFU programs and no
+//! packet processing; other tests check what packets see.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -299,7 +299,7 @@ async fn a_full_group_fits_and_the_wrong_device_is_told() {
     }
 }
 
-/// A conference with one group of no viewers, in a switch that was just started.
+/// Starts a switch and writes a conference that has one group without viewers.
 async fn with_one_group(p4info: &P4Info) -> (String, SfuProgram) {
     let address = serve().await;
     let program = SfuProgram::detect(p4info).expect("allowed here");

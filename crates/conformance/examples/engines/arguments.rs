@@ -1,4 +1,4 @@
-//! The command line.
+//! Parses the command line.
 
 const USAGE: &str = "\
 usage: engines [OPTION NUMBER]...
@@ -11,10 +11,9 @@ usage: engines [OPTION NUMBER]...
   --json        the result as JSON, on one line
 ";
 
-/// Frames of one case: compiling the choices and reading all state at the end cost as much as hundreds
-/// of packets.
+/// Frames per case: compiling the choices and reading all state at the end cost as much as hundreds of packets.
 const FRAMES_PER_CASE: u64 = 2_000;
-/// Choices that a case is compared with: together they take about as long as the interpreter.
+/// Choices per case: together they take about as long as the interpreter.
 const CHOICES_PER_CASE: u64 = 8;
 
 #[derive(Debug, Clone)]
@@ -28,7 +27,7 @@ pub struct Arguments {
     pub is_json: bool,
 }
 
-/// Why there is nothing to run.
+/// Why the example ends without a run.
 pub enum Ended {
     Help(&'static str),
     Wrong(String),

@@ -1,11 +1,11 @@
-//! Random packets through the native engine and the interpreter, any number of them.
+//! Compares the native engine with the interpreter on any number of random packets.
 //!
 //! `cargo run --release -p conformance --example engines -- --packets 10000000` runs every STF file
 //! with every choice of optimisations (none, all, each alone, each pair). Then it spreads the
 //! packets over the suite's programs, and over the SFU's with conferences in which viewers join and
-//! leave. The interpreter gets each packet once, and so do native engines with several choices.
-//! Each round has other choices, so that each choice meets each program. A difference is reduced
-//! and printed with the command that reproduces it, without its subject, and the exit code is 1.
+//! leave. The interpreter and native engines with several choices of optimisations get each packet once. The choices
+//! change each round, so that each choice meets each program. A difference is reduced and printed with the command that
+//! reproduces it, without its subject, and the exit code is 1.
 #![allow(clippy::disallowed_methods, reason = "it says how long it took")]
 
 mod arguments;
@@ -33,19 +33,16 @@ use arguments::{Arguments, Ended};
 use report::{Found, Report};
 use subjects::{Subject, order, subjects};
 
-/// So many differences end the run.
+/// Maximum number of differences, after which the run ends.
 const DIFFERENCES_MAX: usize = 10;
-/// How often progress is told where there is no terminal for a bar.
+/// Interval of progress messages if there is no terminal for a progress bar.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// What the cases have given so far.
 #[derive(Default)]
 struct Outcome {
     n_cases: u64,
     n_comparisons: u64,
-    /// By subject.
     seen: Vec<Activity>,
-    /// Packets by subject and choice.
     reached: Vec<Vec<u64>>,
     found: Vec<Found>,
     told_at: Option<Instant>,
@@ -75,7 +72,7 @@ impl Run {
         });
     }
 
-    /// Every STF file with every choice; how many files there are, and what went wrong.
+    /// Runs every STF file with every choice; returns the number of files and the failures.
     fn stf(&self) -> (usize, Vec<String>) {
         let files = stf_files();
         self.bar.set_length(files.len() as u64);
@@ -100,8 +97,8 @@ impl Run {
         )
     }
 
-    /// The subject of a case, and the choices that it is compared with: some, other ones in the next
-    /// round; all where the case is run alone.
+    /// The subject of a case and the choices to compare: some, different ones in each round; all if the case runs
+    /// alone.
     fn plan(&self, number: u64) -> (usize, Vec<usize>) {
         let number = usize::try_from(number).unwrap_or(usize::MAX);
         let (turn, round) = (number % self.order.len(), number / self.order.len());
@@ -110,7 +107,7 @@ impl Run {
             Some(_) => n_all,
             None => self.arguments.choices.min(n_all),
         };
-        // Neighbours begin elsewhere, so that a short run meets every choice too.
+        // Adjacent cases start with different choices, so that a short run covers every choice too.
         let first = round.wrapping_mul(n_choices).wrapping_add(turn);
         let choices = (0..n_choices).map(|n| first.wrapping_add(n) % n_all);
         (self.order[turn], choices.collect())
@@ -157,7 +154,7 @@ impl Run {
         }
     }
 
-    /// A line now and then, where the bar is not to be seen.
+    /// Prints a progress message now and then, if there is no terminal for the bar.
     fn tell(&self, outcome: &mut Outcome) {
         if std::io::stderr().is_terminal() {
             return;
@@ -171,7 +168,6 @@ impl Run {
         }
     }
 
-    /// One case after the other until enough packets were sent.
     fn work(&self) {
         loop {
             let is_over = {

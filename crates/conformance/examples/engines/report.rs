@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::subjects::Subject;
 
-/// A difference, and how to see it again.
+/// A difference, and how to reproduce it.
 #[derive(Debug)]
 pub struct Found {
     pub path: PathBuf,
@@ -35,16 +35,14 @@ impl fmt::Display for Found {
     }
 }
 
-/// What the programs of a run have, and what the interpreter did.
 #[derive(Debug, Default)]
 pub struct Programs {
     n_programs: usize,
-    /// Programs by what they have.
     features: BTreeMap<&'static str, usize>,
     activity: Activity,
 }
 
-/// A program with several subjects counts once.
+/// Combines subjects by program: a program with several subjects counts once.
 pub fn by_program(subjects: &[Subject], seen: &[Activity]) -> Programs {
     let mut programs: BTreeMap<&PathBuf, (&Subject, Activity)> = BTreeMap::new();
     for (subject, activity) in subjects.iter().zip(seen) {
@@ -77,7 +75,7 @@ pub struct Report {
     pub cases: u64,
     pub programs: Programs,
     pub choices: usize,
-    /// Of a program, or a conference, and a choice: the fewest packets that a pair has met.
+    /// The smallest number of packets that any pair of subject and choice got.
     pub packets_of_a_pair_min: u64,
     pub seed: u64,
     pub seconds: f64,

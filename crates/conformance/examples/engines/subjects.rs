@@ -1,5 +1,5 @@
-//! The targets of the packets: every program of the suite with a random control plane, and the
-//! SFU's with conferences.
+//! The subjects: every program of the suite with a random control plane, and the SFU programs with
+//! conferences.
 
 use std::path::PathBuf;
 
@@ -10,16 +10,15 @@ use conformance::{
 };
 use dataplane::{Program, engine::ir::Primitive};
 
-/// Conferences of each SFU program.
 const CONFERENCES: u64 = 8;
-/// Where the random numbers of the conferences begin; a case has its own besides.
+/// Seed of the conferences; a case has a further seed of its own.
 const CONFERENCE_SEED: u64 = 0x5f0;
-/// How often in a round a program with state has its turn.
+/// How often a program with state occurs in a round.
 const TIMES_WITH_STATE: usize = 3;
 
-/// A program with where its cases come from: its own parser and tables, or a conference.
+/// A program and the source of its cases: its own parser and tables, or a conference.
 pub struct Subject {
-    /// Below the repository's root.
+    /// Path from the repository's root.
     pub path: PathBuf,
     pub program: Program,
     script: Option<Script>,
@@ -33,7 +32,7 @@ impl Subject {
         }
     }
 
-    /// What of it there is to agree on, and what it has been seen to do.
+    /// Names the program's features, and the activity seen so far.
     pub fn features(&self, seen: Activity) -> Vec<&'static str> {
         let ir = self.program.ir();
         let primitives = ir.actions.iter().flat_map(|action| &action.primitives);
@@ -60,8 +59,8 @@ impl Subject {
     }
 }
 
-/// The order of a round, by place in the list: what has state, in tables or elsewhere, comes more
-/// than once.
+/// The order of a round, as indexes into the list. Subjects with state, in tables or elsewhere,
+/// occur several times.
 pub fn order(subjects: &[Subject]) -> Vec<usize> {
     let has_state = |at: &usize| {
         let features = subjects[*at].features(Activity::default());
@@ -72,7 +71,6 @@ pub fn order(subjects: &[Subject]) -> Vec<usize> {
     with.into_iter().chain(without).collect()
 }
 
-/// All of them.
 pub fn subjects() -> Result<Vec<Subject>, String> {
     let random = programs().into_iter().map(|path| (path, None));
     let conferences = SfuProgram::ALL.into_iter().flat_map(|program| {

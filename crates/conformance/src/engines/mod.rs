@@ -1,4 +1,4 @@
-//! Engines in lockstep (crate `lockstep`) over the corpus of this repository: its packet tests, and
+//! Runs engines in lockstep (crate `lockstep`) over the repository's corpus: its packet tests, and
 //! conferences of the real controller.
 
 mod script;
@@ -12,10 +12,10 @@ pub use lockstep::*;
 pub use script::{Script, conference};
 pub use stf_files::{stf_failures, stf_files};
 
-/// The programs of the suite: those of the SFU and everything with a packet test.
+/// The programs of the suite: the SFU programs and every program with a packet test.
 ///
 /// # Panics
-/// Where the repository's folders cannot be read.
+/// The repository's folders cannot be read.
 pub fn programs() -> Vec<PathBuf> {
     let mut paths = vec![
         root().join("p4/sfu.p4"),

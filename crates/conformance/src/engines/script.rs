@@ -1,6 +1,6 @@
-//! A conference for the SFU programs: viewers join and leave, presenters come and go. The real
-//! controller's writes are recorded, call by call, and can be played to any two switches between
-//! any frames.
+//! A random conference for the SFU programs: viewers join and leave, presenters come and go. The
+//! real controller's writes are recorded call by call, and can be replayed on any two switches
+//! between any frames.
 
 use std::{net::Ipv4Addr, sync::Arc};
 
@@ -32,30 +32,25 @@ use crate::{
     sfu::{SFU_IP, SFU_MAC, SFU_PORT, STREAM_PORT, SfuProgram},
 };
 
-/// Groups that come and go.
 const GROUPS: u16 = 4;
-/// Viewers of a group, most of the time.
+/// Usual maximum of viewers in a group.
 const VIEWERS_MAX: usize = 12;
-/// Changes of a conference.
 const CHANGES: usize = 24;
-/// The length of a drain here: time for the queues to run empty.
+/// Length of a drain: the time in which the queues run empty.
 const DRAIN_NS: u64 = 20_000_000;
 
-/// The controller's calls, in order.
 #[derive(Debug, Clone)]
 enum Call {
     Write(Write),
     Drain,
 }
 
-/// A conference's calls.
 #[derive(Debug, Clone)]
 pub struct Script {
-    /// One list a change; the first sets everything up.
+    /// The calls of each change; the first change sets everything up.
     changes: Vec<Vec<Call>>,
 }
 
-/// The client, and its writes.
 struct Recorder<'a> {
     client: Client,
     program: &'a Program,
@@ -86,10 +81,10 @@ impl Target for Recorder<'_> {
 }
 
 impl Script {
-    /// The writes of a random conference's controller.
+    /// Records the controller's writes for a random conference.
     ///
     /// # Panics
-    /// The controller, or the server behind it, refuses something.
+    /// The controller or the server refuses a call.
     pub fn record(of: SfuProgram, seed: u64) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -153,13 +148,13 @@ async fn record(of: SfuProgram, seed: u64) -> Script {
 fn presenter(group: u16, has_udp_ports: bool) -> Presenter {
     Presenter {
         ip: Ipv4Addr::from(0x0a00_0101 + u32::from(group)),
-        // One group's must send with its own address.
+        // Packets of one presenter need its MAC.
         mac: (group == 1).then_some(Mac(crate::sfu::PRESENTER_MAC)),
         udp_port: has_udp_ports.then_some(STREAM_PORT),
     }
 }
 
-/// The SFU's address and every group, with some viewers.
+/// Sets the SFU's address and adds every group with some viewers.
 fn begin(wanted: &mut Conference, has_udp_ports: bool, rng: &mut Rng) -> Result<(), ModelError> {
     wanted.set_address(OwnAddress {
         port: SFU_PORT.0,
@@ -201,7 +196,7 @@ fn join(
     wanted.add_viewer(group, viewer)
 }
 
-/// A viewer joins or leaves, several at a time, or a group ends or comes back.
+/// Lets viewers join and leave, and groups end and return.
 fn change(wanted: &mut Conference, has_udp_ports: bool, rng: &mut Rng) -> Result<(), ModelError> {
     for _ in 0..rng.u8(1..4) {
         let group = GroupId(rng.u16(1..=GROUPS));
@@ -223,7 +218,7 @@ fn change(wanted: &mut Conference, has_udp_ports: bool, rng: &mut Rng) -> Result
     Ok(())
 }
 
-/// Frames of one of the programs, most of them packets of presenters.
+/// A frame for the program, in most cases a presenter's packet.
 fn frame(program: &Program, rng: &mut Rng) -> Vec<u8> {
     if rng.u8(..8) == 0 {
         return random_frame(program.ir(), rng);
@@ -244,13 +239,13 @@ fn frame(program: &Program, rng: &mut Rng) -> Vec<u8> {
     frame
 }
 
-/// A conference's changes, each somewhere among random frames, its calls one after the other or
-/// frames between them.
+/// Places each change at a random position among random frames. The calls of a change follow each
+/// other directly or with frames between them.
 pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize) -> Case {
     let mut rng = Rng::with_seed(seed);
     let mut config = random_config(&mut rng);
     if rng.bool() {
-        // The SFU's packets do not recirculate for ever.
+        // With a limited rate, the SFU's packets would recirculate for ever.
         config.recirculation_rate_pps = None;
     }
     let mut steps = Vec::new();
@@ -262,7 +257,7 @@ pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize
     starts.sort_unstable();
     let (mut calls, mut latest) = (Vec::new(), 0);
     for (change, start) in script.changes.iter().zip(starts) {
-        // Calls stay in their order, with any frames between them.
+        // Calls stay in order, with any number of frames between them.
         let spread = rng.usize(..3);
         for (n, call) in change.iter().enumerate() {
             latest = latest.max(start + n * spread / 4);
@@ -289,7 +284,7 @@ pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize
     Case::new(config, steps)
 }
 
-/// The data plane's call that the server makes of an update.
+/// The data plane's call that the server would make for an update.
 fn to_write(program: &Program, p4info: &P4Info, update: &Update) -> Option<Write> {
     let kind = update.r#type();
     let is_new = kind == UpdateType::Insert;
@@ -366,7 +361,7 @@ fn replicas(replicas: &[p4::Replica]) -> Vec<Replica> {
     made.collect()
 }
 
-/// An entry whose fields are all exact, as the SFU programs' are.
+/// Converts an entry. Its fields must be exact, as in the SFU programs.
 fn table_write(
     program: &Program,
     p4info: &P4Info,

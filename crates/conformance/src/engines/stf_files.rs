@@ -1,4 +1,4 @@
-//! The packet tests of the repository, on the native engine.
+//! Runs the repository's packet tests on the native engine.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use dataplane_jit::NativeOptions;
 use super::{names_of, native};
 use crate::compile::root;
 
-/// Every STF file that has its program beside it.
+/// Every STF file of the repository.
 ///
 /// # Panics
-/// Where the repository's folders cannot be read.
+/// The repository's folders cannot be read.
 pub fn stf_files() -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for folder in ["testdata/stf", "testdata/realistic"] {
@@ -23,7 +23,7 @@ pub fn stf_files() -> Vec<PathBuf> {
     paths
 }
 
-/// Runs a file with each of these choices; returns the failures, a line each.
+/// Runs a file with each set of options; returns the failures, one per line.
 pub fn stf_failures(path: &Path, choices: &[NativeOptions]) -> Vec<String> {
     let file = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string());

@@ -1,9 +1,8 @@
-//! Mutations of a BMv2 JSON file's structure.
+//! Mutates the structure of a BMv2 JSON file.
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-/// The place of every value inside, as JSON pointers.
 fn pointers(value: &Value, here: &mut String, out: &mut Vec<String>) {
     let length = here.len();
     match value {
@@ -58,7 +57,7 @@ fn other_type(rng: &mut Rng, value: &Value) -> Value {
     }
 }
 
-/// An expression inside itself, many times.
+/// Nests an expression up to 120 times.
 fn nest(rng: &mut Rng, value: &Value) -> Value {
     let mut value = value.clone();
     for _ in 0..rng.usize(..120) {
@@ -73,7 +72,8 @@ fn nest(rng: &mut Rng, value: &Value) -> Value {
     value
 }
 
-/// Changes one to four places: parts dropped, doubled, swapped, of another type, of another file.
+/// Changes one to four places: drops, doubles or swaps parts, changes their type, or takes parts
+/// from another file.
 pub fn mutate(rng: &mut Rng, value: &mut Value, other: &Value) {
     for _ in 0..=rng.usize(..4) {
         let mut places = Vec::new();
@@ -90,7 +90,8 @@ pub fn mutate(rng: &mut Rng, value: &mut Value, other: &Value) {
             5 => replace(value, &place, |old| other_type(rng, old)),
             6 => replace(value, &place, |old| nest(rng, old)),
             7 => {
-                // The same kind of thing from elsewhere in the file: ids and names get mixed up.
+                // A value with the same key from elsewhere in the file, so that ids and names get
+                // mixed up.
                 let alike = same_key(&places, &place, rng).unwrap_or(second);
                 let from = value.pointer(&alike).cloned().unwrap_or_default();
                 replace(value, &place, |_| from);
@@ -113,7 +114,6 @@ pub fn mutate(rng: &mut Rng, value: &mut Value, other: &Value) {
     }
 }
 
-/// A place with the same last key.
 fn same_key(places: &[String], like: &str, rng: &mut Rng) -> Option<String> {
     let key = like.rsplit('/').next()?;
     let alike: Vec<&String> = places
@@ -129,7 +129,7 @@ fn replace(value: &mut Value, place: &str, with: impl FnOnce(&Value) -> Value) {
     }
 }
 
-/// The value that holds the place, and the place's name in it.
+/// The container of a place, and the place's key in it.
 fn holder<'v>(value: &'v mut Value, place: &str) -> Option<(&'v mut Value, String)> {
     let (parent, key) = place.rsplit_once('/')?;
     let key = key.replace("~1", "/").replace("~0", "~");

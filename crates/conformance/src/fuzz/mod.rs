@@ -2,8 +2,8 @@
 //! memory.
 //!
 //! A case is a number. Its content follows from the number, the seed and the repository's own
-//! programs, so the number repeats a finding. `cargo run -p conformance --example fuzz`
-//! runs cases in a process of their own with limits; `tests/fuzz.rs` runs a few in CI.
+//! programs, so the number reproduces a finding. `cargo run -p conformance --example fuzz` runs
+//! cases in a separate process with limits; `tests/conformance/fuzz.rs` runs a few in CI.
 
 mod grammar;
 mod json;
@@ -17,9 +17,8 @@ use fastrand::Rng;
 
 pub use run::{Outcome, program, refusal, run};
 
-/// Bytes of one source or JSON text; longer inputs show nothing that shorter ones do not.
+/// Maximum bytes of one source or JSON text; longer inputs find no more than shorter ones.
 const INPUT_BYTES_MAX: usize = 200_000;
-/// The folders whose programs are mutated.
 const FOLDERS: &[&str] = &[
     "p4",
     "p4/include",
@@ -31,37 +30,29 @@ const FOLDERS: &[&str] = &[
     "testdata/stf",
 ];
 
-/// How a case is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Bytes of a program changed.
     Bytes,
-    /// Tokens of a program deleted, doubled, swapped, replaced, taken from another.
+    /// A program with tokens deleted, doubled, swapped, replaced, or taken from another program.
     Tokens,
     /// A program from a grammar, mostly well typed.
     Grammar,
-    /// The same, then tokens changed.
+    /// A program from the grammar, with changed tokens.
     GrammarTokens,
-    /// A BMv2 JSON file whose parts were changed.
     Json,
-    /// A BMv2 JSON file whose bytes were changed.
     JsonBytes,
 }
 
-/// The input of the code under test.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// P4 source, with the path it pretends to have.
     Source(String, String),
-    /// BMv2 JSON.
     Json(String),
 }
 
-/// The sources of cases.
 pub struct Corpus {
-    /// Every P4 file by its path from the root.
+    /// Text of every P4 file, by path from the root.
     files: HashMap<String, String>,
-    /// The paths of `files`, in order.
+    /// The keys of `files`, sorted.
     paths: Vec<String>,
     jsons: Vec<serde_json::Value>,
 }
@@ -103,17 +94,14 @@ impl Corpus {
         })
     }
 
-    /// How many programs and JSON files there are.
     pub fn len(&self) -> (usize, usize) {
         (self.paths.len(), self.jsons.len())
     }
 
-    /// Whether there is nothing to mutate.
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty() || self.jsons.is_empty()
     }
 
-    /// The text of an included file.
     pub fn file(&self, path: &str) -> Option<String> {
         let mut parts: Vec<&str> = Vec::new();
         for part in path.split('/') {
@@ -131,7 +119,6 @@ impl Corpus {
         (path, &self.files[path])
     }
 
-    /// The case with this number.
     pub fn case(&self, seed: u64, number: u64) -> (Kind, Input) {
         let mut rng = Rng::with_seed(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let kind = match rng.u32(..20) {

@@ -1,4 +1,4 @@
-//! One case: compile, load, start every engine, run packets.
+//! Runs one case: compiles, loads, starts every engine, sends packets.
 
 use dataplane::{
     ActionCall, KeyField, MatchField, MatchKind, PortId, Program, Switch, SwitchConfig, TableEntry,
@@ -11,28 +11,21 @@ use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
 use super::{Corpus, Input};
 
-/// Packets through each program that loads.
 const PACKETS: usize = 4;
-/// Frames taken from one program; a program may make more out of one packet than is worth waiting
-/// for.
+/// Maximum number of frames taken from one program: some programs multiply packets for a long time.
 const FRAMES_OUT_MAX: usize = 2_000;
-/// Entries added to each table.
 const ENTRIES_PER_TABLE: usize = 3;
 
-/// How far a case came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// The compiler refused the source.
     NotCompiled,
-    /// The loader refused the JSON.
     NotLoaded,
-    /// Our loader refused our compiler's JSON: limits of the switch, or a mistake.
+    /// The loader refused the compiler's JSON: a limit of the switch, or a bug.
     CompiledNotLoaded,
-    /// Packets went through.
     Ran,
 }
 
-/// Runs a case; panics, hangs and memory are for the caller to see.
+/// Runs a case; the caller must detect panics, hangs and memory exhaustion.
 pub fn run(corpus: &Corpus, input: &Input, seed: u64) -> Outcome {
     let (json, p4info) = match input {
         Input::Source(path, text) => match compile(corpus, path, text) {
@@ -59,7 +52,7 @@ pub fn run(corpus: &Corpus, input: &Input, seed: u64) -> Outcome {
     Outcome::Ran
 }
 
-/// Why the switch refuses what the compiler made of a source; none where it does not.
+/// Why the switch refuses the compiler's output for a source; `None` if it accepts it.
 pub fn refusal(corpus: &Corpus, input: &Input) -> Option<String> {
     let Input::Source(path, text) = input else {
         return None;
@@ -71,7 +64,7 @@ pub fn refusal(corpus: &Corpus, input: &Input) -> Option<String> {
     }
 }
 
-/// What P4Runtime's `SetForwardingPipelineConfig` would answer.
+/// The error of P4Runtime's `SetForwardingPipelineConfig` for this pipeline.
 fn refused_by_server(p4info: P4Info, json: String) -> Option<String> {
     let config = ForwardingPipelineConfig {
         p4info: Some(p4info),
@@ -91,7 +84,6 @@ pub fn program(corpus: &Corpus, input: &Input) -> Option<Program> {
     Program::from_json_str(&json).ok()
 }
 
-/// The program's JSON and its P4Info.
 fn compile(corpus: &Corpus, path: &str, text: &str) -> Option<(String, P4Info)> {
     let provider = |path: &str| corpus.file(path);
     let options = p4_compiler::Options::default();
@@ -112,7 +104,7 @@ fn packets(program: &Program, engine: Box<dyn EngineFactory>, rng: &mut Rng) {
     for table in tables {
         for _ in 0..ENTRIES_PER_TABLE {
             if let Some(entry) = entry(program, table, rng) {
-                // A refused entry is an answer, not a finding.
+                // A refused entry is not a finding.
                 let _ = switch.insert_entry(table, entry);
             }
         }
@@ -128,7 +120,7 @@ fn packets(program: &Program, engine: Box<dyn EngineFactory>, rng: &mut Rng) {
     }
 }
 
-/// Bytes, often beginning as the corpus' parsers like it.
+/// Random bytes, often with values that the corpus's parsers look for.
 fn frame(rng: &mut Rng) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..rng.usize(..120)).map(|_| rng.u8(..)).collect();
     let ether_types: [[u8; 2]; 3] = [[0x12, 0x34], [0x08, 0x00], [0x00, 0x01]];

@@ -1,8 +1,8 @@
-//! Mutations of text: by bytes, and by tokens.
+//! Mutates text, by bytes and by tokens.
 
 use fastrand::Rng;
 
-/// Words and signs that matter to the compiler.
+/// Words and signs with a meaning for the compiler.
 const PIECES: &[&str] = &[
     "{",
     "}",
@@ -136,7 +136,6 @@ const PIECES: &[&str] = &[
     "é",
     "\u{0}",
 ];
-/// Numbers at usual limits.
 const NUMBERS: &[&str] = &[
     "0",
     "1",
@@ -183,7 +182,7 @@ const NUMBERS: &[&str] = &[
     "9w0_",
 ];
 
-/// Changes a few bytes; the result is text again, but may mean nothing.
+/// Changes a few bytes. The result is valid UTF-8, but not necessarily a program.
 pub fn mutate_bytes(rng: &mut Rng, text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..=rng.usize(..4) {
@@ -210,7 +209,7 @@ pub fn mutate_bytes(rng: &mut Rng, text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Cuts text into words, numbers, strings, signs and white space; joined they are the text.
+/// Splits text into words, white space and single signs; joined, they are the text again.
 fn tokens(text: &str) -> Vec<&str> {
     let kind = |c: char| match c {
         c if c.is_alphanumeric() || c == '_' => 0,
@@ -236,7 +235,6 @@ fn is_number(token: &str) -> bool {
     token.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// Changes a few tokens.
 pub fn mutate_tokens(rng: &mut Rng, text: &str, other: &str) -> String {
     let mut all: Vec<String> = tokens(text).into_iter().map(str::to_owned).collect();
     let donor = tokens(other);
@@ -256,7 +254,7 @@ pub fn mutate_tokens(rng: &mut Rng, text: &str, other: &str) -> String {
             3 => all.insert(at, PIECES[rng.usize(..PIECES.len())].to_owned()),
             4 => all[at] = PIECES[rng.usize(..PIECES.len())].to_owned(),
             5 => {
-                // A piece of another program.
+                // A part of another program.
                 let from = rng.usize(..donor.len());
                 let to = (from + 1 + rng.usize(..60)).min(donor.len());
                 let part: Vec<String> = donor[from..to].iter().map(|&t| t.to_owned()).collect();
@@ -269,7 +267,7 @@ pub fn mutate_tokens(rng: &mut Rng, text: &str, other: &str) -> String {
                 all.splice(to..to, part);
             }
             8 => {
-                // A word for another word of the same text.
+                // Replaces a token with another one of the same text.
                 let to = rng.usize(..all.len());
                 all[at] = all[to].clone();
             }

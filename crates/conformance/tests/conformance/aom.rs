@@ -1,5 +1,5 @@
-//! AOM-HM's programs, both forms on both engines: tags as published, as the receiver's library has
-//! them and bit by bit; every packet with a verdict; what receivers make of it.
+//! AOM-HM's programs, both forms on every engine. Tags equal the published ones and those of the receiver's library,
+//! and every bit of the input changes them. Every packet has a verdict. Receivers deliver what the sequencers send.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -20,7 +20,7 @@ use fastrand::Rng;
 
 const SEED: u64 = 0x0a0a_2023;
 const RANDOM_PACKETS: usize = 10_000;
-/// The published sequencer's, in every lane.
+/// The published sequencer's key, used in every lane.
 const PUBLISHED_KEY: Key = Key {
     k0: 0x3332_3130,
     k1: 0x4241_3938,
@@ -35,14 +35,14 @@ fn stamp_of(datagram: &[u8]) -> (Stamp, [u32; LANES]) {
     }
 }
 
-/// A request whose digest is chosen; the switch does not look at the message.
+/// A request with a chosen digest; the switch does not verify it.
 fn request(digest: u64, message: &[u8]) -> Vec<u8> {
     let mut datagram = wire::request(Variant::Tagged, 0, message);
     datagram[12..20].copy_from_slice(&digest.to_be_bytes());
     datagram
 }
 
-/// The tags of a number under this digest, shard by shard, as the first receiver gets them.
+/// The tags for a sequence number and digest, shard by shard, as the first receiver gets them.
 fn tags(sequencers: &mut Sequencers, group: &Group, number: u32, digest: u64) -> Vec<[u32; LANES]> {
     sequencers.set(group, "sequences", &number.to_be_bytes());
     let copies = sequencers.request(group, &request(digest, b"message"));
@@ -53,7 +53,7 @@ fn tags(sequencers: &mut Sequencers, group: &Group, number: u32, digest: u64) ->
 #[test]
 fn tags_are_those_of_the_published_sequencer() {
     let mut rng = Rng::with_seed(SEED);
-    // Today's words, and those of before, which had the shard where the group's number is.
+    // The current input words, and the earlier ones, which had the shard in place of the group's number.
     for (epoch, number, shard, sequence, digest, expected) in [
         (0, 0, 0, 1, 0, 0x62b8_12f9),
         (2, 0, 0, 1, 0x0001_0203_0405_0607, 0x11e4_fcd2),
@@ -96,7 +96,7 @@ fn every_bit_of_what_is_covered_changes_the_tags_as_in_the_library() {
     let (sequence, digest) = (0x0102_0304, 0x1112_1314_1516_1718);
     let before = tags(&mut sequencers, &group, sequence, digest);
     assert_eq!(before, expected(&group, sequence, digest));
-    // All sixteen shards: each bit of a shard's number is among them.
+    // All sixteen shards, so that each bit of a shard's number is covered.
     let all: BTreeSet<u32> = before.iter().flatten().copied().collect();
     assert_eq!(all.len(), 64);
     let differs = |found: &[[u32; LANES]]| {
@@ -135,7 +135,7 @@ fn every_bit_of_a_key_changes_its_receivers_tag_and_no_other() {
         one.add(&mut rng, &group);
     }
     for bit in 0..64 {
-        // An epoch has keys of its own.
+        // Each epoch has its own keys.
         group.epoch = group.epoch.wrapping_add(1);
         let lane = bit % LANES;
         let flipped = 1u64 << bit;
@@ -171,7 +171,7 @@ fn random_packets_leave_both_forms_and_engines_alike_and_as_the_library_says() {
     let mut numbers = vec![0u32; groups.len()];
     let mut n_copies = 0;
     for _ in 0..RANDOM_PACKETS {
-        // Large groups seldom: 64 receivers have 1,024 copies.
+        // Large groups rarely: 64 receivers get 1,024 copies.
         let at = rng.usize(..groups.len()).min(rng.usize(..200));
         let group = &groups[at];
         numbers[at] += 1;
@@ -205,7 +205,7 @@ fn random_packets_leave_both_forms_and_engines_alike_and_as_the_library_says() {
     assert_eq!(sequencers.verdicts()[0], RANDOM_PACKETS as u64);
 }
 
-/// The most ways through the pipeline that a packet takes.
+/// Records the largest number of passes of a packet.
 struct Passes(Arc<Mutex<u32>>);
 
 impl TraceSink for Passes {
@@ -251,11 +251,11 @@ fn every_request_has_a_verdict_and_what_is_not_stamped_leaves_nothing() {
         sequencers.request(group, datagram).len()
     };
     assert_eq!(left(&mut sequencers, &group, &whole), 2 * 5);
-    // Ends inside a header.
+    // Frames that end inside a header.
     for n_bytes in 0..whole.len() {
         assert_eq!(left(&mut sequencers, &group, &whole[..n_bytes]), 0);
     }
-    // Claims to be the sequencer's own.
+    // Datagrams that claim to come from the sequencer.
     for kind in [0, 2, 3, 4, 255] {
         let mut datagram = whole.clone();
         datagram[0] = kind;
@@ -265,13 +265,13 @@ fn every_request_has_a_verdict_and_what_is_not_stamped_leaves_nothing() {
     sequencers.set(&group, "active", &[0]);
     assert_eq!(left(&mut sequencers, &group, &whole), 0);
     sequencers.set(&group, "active", &[1]);
-    // The last number is given once, and none after it.
+    // The last sequence number is used once, and none after it.
     sequencers.set(&group, "sequences", &0xffff_ffff_u32.to_be_bytes());
     assert_eq!(left(&mut sequencers, &group, &whole), 2 * 5);
     for _ in 0..3 {
         assert_eq!(left(&mut sequencers, &group, &whole), 0);
     }
-    // As after a restart of the switch: whatever else is restored, nothing is stamped before an epoch is begun.
+    // As after a restart of the switch: even if other state is restored, nothing is stamped before a new epoch.
     sequencers.set(&group, "sequences", &[0; 4]);
     assert_eq!(left(&mut sequencers, &group, &whole), 0);
     let n_truncated = whole.len() as u64;
@@ -309,7 +309,7 @@ fn a_group_is_known_by_its_number_where_no_address_tells_it() {
         sequencers.know(&group, Some(own), Some(number));
         group
     });
-    // Each counts for itself, whoever is asked in between.
+    // Each group has its own sequence, in whatever order requests arrive.
     for number in 1..=3u32 {
         for group in &groups {
             let datagram = wire::request(Variant::Tagged, group.number, b"message");
@@ -376,7 +376,7 @@ fn every_member_delivers_and_believes_the_certificates_of_the_others() {
             group
         });
         let mut members = groups.each_ref().map(receivers);
-        // The second group's numbers are its own.
+        // The second group has its own sequence numbers.
         for (at, text) in [(0, "first"), (0, "second"), (1, "other"), (0, "third")] {
             let datagram = wire::request(Variant::Tagged, 0, text.as_bytes());
             let copies = sequencers.request(&groups[at], &datagram);
@@ -399,7 +399,7 @@ fn every_member_delivers_and_believes_the_certificates_of_the_others() {
     }
 }
 
-/// Every member believes a certificate, and none if a bit of its tag or of the message is another.
+/// Every member accepts the certificate, and none if a bit of its tag or of the message changes.
 fn believed(group: &Group, message: &Message) {
     let certificate = &message.certificate;
     let Proof::Tags(tags) = &certificate.proof else {
@@ -432,7 +432,7 @@ fn one_lost_packet_is_one_drop_notification_at_each_member() {
     let mut members = receivers(&group);
     for number in 1..=4 {
         let copies = sequencers.request(&group, &wire::request(Variant::Tagged, 0, b"message"));
-        // The switch loses a shard of one, after it was stamped.
+        // One receiver loses a shard after it was stamped.
         let lost = |copy: &Copy| number == 2 && stamp_of(&copy.datagram).0.shard == 1;
         let left: Vec<Copy> = copies.into_iter().filter(|copy| !lost(copy)).collect();
         give(&mut members, &left);

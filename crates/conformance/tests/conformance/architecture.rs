@@ -1,5 +1,5 @@
-//! Who may depend on whom: ARCHITECTURE.md's arrows between crates, held against every `Cargo.toml`, and
-//! the layers of the data plane, counted by `scripts/structure`.
+//! Checks dependencies: ARCHITECTURE.md's arrows between crates against every `Cargo.toml`, and the layers of the data
+//! plane, as counted by `scripts/structure`.
 
 use std::{
     collections::BTreeMap,
@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-/// Crates of the workspace, and which of the workspace's crates each may name.
+/// Crates of the workspace, and which of the workspace's crates each may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("aom", &[]),
     ("aom-config", &["aom"]),
@@ -174,7 +174,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// A crate's name and what its `[dependencies]` names; development dependencies are free.
+/// A crate's name and its `[dependencies]`; development dependencies are free.
 fn read(manifest: &str) -> (String, Vec<String>) {
     let mut section = "";
     let mut name = String::new();
@@ -228,7 +228,7 @@ fn every_crate_depends_only_on_what_is_below_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What speaks of a protocol: in the name of a crate, or in a line of source.
+/// Words that reveal a protocol, in the name of a crate or in a line of source.
 const PROTOCOLS: [&str; 5] = ["p4runtime", "gnmi", "prost", "tonic", "grpc"];
 
 fn speaks_of_a_protocol(text: &str) -> Option<&str> {
@@ -265,10 +265,10 @@ fn a_forbidden_edge_is_seen() {
     assert_eq!(wrong, ["\"packet-io\" may not depend on \"dataplane\""]);
 }
 
-/// Files that may know each other around a circle.
+/// Maximum number of files in a dependency cycle.
 const CIRCLE_FILES_MAX: usize = 3;
 
-/// What `scripts/structure` counts of the data plane, whose layers are in its `LAYERS`.
+/// The output of `scripts/structure` for the data plane; the script defines the layers (`LAYERS`).
 fn structure() -> serde_json::Value {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder: PathBuf = root.join("crates/dataplane");
@@ -300,7 +300,7 @@ fn in_the_data_plane_no_circle_of_files_is_large() {
     assert!(largest <= CIRCLE_FILES_MAX, "{circles:#}");
 }
 
-/// The files of the targets, `[lib]` and `[[bin]]`, of which a manifest says that they have no tests.
+/// The files of the targets, `[lib]` and `[[bin]]`, that a manifest declares as untested.
 fn untested_targets(manifest: &Path) -> Vec<Vec<PathBuf>> {
     let text = std::fs::read_to_string(manifest).unwrap();
     let folder = manifest.parent().unwrap();
@@ -318,7 +318,7 @@ fn untested_targets(manifest: &Path) -> Vec<Vec<PathBuf>> {
         .collect()
 }
 
-/// A file of Rust and its modules', which are in `folder`.
+/// A Rust file and the files of its modules, which are in `folder`.
 fn with_modules(file: &Path, folder: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(file).unwrap();
     let mut files = vec![file.to_owned()];
@@ -346,7 +346,7 @@ fn with_modules(file: &Path, folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Those of all packages below a folder.
+/// The manifests of all packages below a folder.
 fn manifests(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap();
     let folders = entries.map(|entry| entry.unwrap().path());

@@ -1,6 +1,6 @@
-//! Frames whose parser ran before the turn of the packets in front of them: what leaves and what is
-//! counted is the same as one frame after the other in the interpreter, whatever they ask for and
-//! whatever control calls come in between.
+//! Frames that are parsed ahead, before earlier frames were processed. Output and counts are the
+//! same as in the interpreter, which processes one frame after the other, whatever the frames do
+//! and whatever control calls come in between.
 
 use conformance::{compile::program_at, engines::Case};
 use dataplane_jit::NativeOptions;

@@ -1,6 +1,6 @@
-//! Engines agree: random frames, entries and control calls give the same from every engine, in
-//! every choice of its optimisations; every STF file passes on each; so do conferences as the real
-//! controller sets them up, with viewers who join and leave.
+//! Engines agree: every engine gives the same for random frames, entries and control calls, with
+//! every choice of optimisations. Every STF file passes on each engine. So do conferences that the
+//! real controller sets up, with viewers who join and leave.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -16,11 +16,9 @@ use dataplane::{Program, Switch};
 use dataplane_jit::NativeOptions;
 
 const SEED: u64 = 0x0e49_2026;
-/// Frames of one case.
 const FRAMES: usize = 60;
-/// Cases of each program.
 const CASES: u64 = 2;
-/// Conferences of each SFU program, and frames of one.
+/// Conferences per SFU program, and frames per conference.
 const CONFERENCES: u64 = 3;
 const CONFERENCE_FRAMES: usize = 400;
 
@@ -29,7 +27,7 @@ fn load(path: &Path) -> Result<Program, String> {
     program.map_err(|error| error.to_string())
 }
 
-/// Does something for each of a list on every core; what went wrong, in order.
+/// Runs a check for each item on all cores; returns the failures in order.
 fn failures<T: Sync>(list: &[T], run: impl Fn(usize, &T) -> Option<String> + Sync) -> Vec<String> {
     let n_threads = std::thread::available_parallelism().map_or(1, usize::from);
     let queue = Mutex::new(list.iter().enumerate());
@@ -53,14 +51,14 @@ fn failures<T: Sync>(list: &[T], run: impl Fn(usize, &T) -> Option<String> + Syn
     failures.into_iter().map(|(_, failure)| failure).collect()
 }
 
-/// None, all, and one that is this number's own.
+/// No optimisations, all, and one choice that depends on the number.
 fn three_choices(number: usize) -> [NativeOptions; 3] {
     let choices = choices();
     let own = choices[number % choices.len()];
     [NativeOptions::NAIVE, NativeOptions::ALL, own]
 }
 
-/// The interpreter beside a native engine of each choice.
+/// Compares the interpreter with a native engine of each choice.
 fn different(case: &Case, program: &Program, choices: [NativeOptions; 3]) -> Option<String> {
     let [one, two, three] = choices.map(native);
     let compared = case.compare_each(program, &Switch::new, &[&one, &two, &three]);
@@ -122,7 +120,7 @@ fn a_wrong_engine_is_found_and_the_case_shrunk() {
     let text = std::fs::read_to_string(&path).unwrap();
     let json = conformance::compile::bmv2_json(&path, &text).unwrap();
     let program = Program::from_json_str(&json).unwrap();
-    // An engine that loses an addition.
+    // A stand-in for an engine with a wrong addition.
     let wrong = json.replacen("\"+\"", "\"-\"", 1);
     assert_ne!(json, wrong);
     let wrong = Program::from_json_str(&wrong).unwrap();

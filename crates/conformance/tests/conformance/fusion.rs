@@ -1,6 +1,6 @@
-//! Fan-out fusion changes nothing: groups longer than a queue, rates, priorities, truncated clones,
-//! copies that drop, recirculate, resubmit and clone again give the same as in the interpreter,
-//! where every copy is queued on its own. The program's copies say what they saw of their queue.
+//! Fan-out fusion changes nothing. Groups longer than a queue, rates, priorities, truncated clones,
+//! and copies that drop, recirculate, resubmit and clone again give the same as in the interpreter,
+//! which queues every copy separately. The program's copies carry what they saw of their queue.
 
 use conformance::{
     beside::all_of,
@@ -44,7 +44,7 @@ fn random_config(rng: &mut Rng) -> SwitchConfig {
     config
 }
 
-/// Up to so many, to one port or to several.
+/// Up to `most` replicas, to one port or to several.
 fn replicas(rng: &mut Rng, most: u16) -> Vec<Replica> {
     let n_ports = if rng.bool() { 1 } else { N_PORTS };
     let n_replicas = rng.u16(1..=most);
@@ -75,11 +75,11 @@ fn set_up(rng: &mut Rng) -> Vec<Step> {
 }
 
 fn random_frame(rng: &mut Rng) -> Vec<u8> {
-    // Some bits of what there is to do, so that not everything is dropped.
+    // Few of the possible operations, so that not everything is dropped.
     let mut choice = |n: u8| (0..n).fold(0_u8, |bits, _| bits | 1_u8 << rng.u8(..6));
     let (ingress, egress) = (choice(1), choice(2));
     let place = rng.u8(..4) << 4 | rng.u8(..u8::try_from(N_PORTS).unwrap() + 1);
-    // Few passes, since each may leave many copies.
+    // Few passes, because each may create many copies.
     let urgency = rng.u8(..8) << 5 | rng.u8(..3);
     let mut frame = vec![place, urgency, ingress & !16, egress];
     frame.extend((0..rng.usize(..60)).map(|_| rng.u8(..)));
@@ -100,7 +100,7 @@ fn random_case(seed: u64) -> Case {
         match rng.u8(..8) {
             0..=2 => steps.push(Step::Wait(rng.u64(..300_000))),
             3 => {
-                // A group changes while copies of it may wait.
+                // A group changes while its copies may be queued.
                 let group = MulticastGroup {
                     id: rng.u32(1..=3),
                     replicas: replicas(&mut rng, 30),
@@ -138,7 +138,7 @@ fn both_sfu_programs_send_the_same_fused_and_one_by_one() {
             });
             for round in 0..3_u8 {
                 let frame = presenter_frame(64, &[round; 200]);
-                // Two frames wait for ingress when the copies of the first leave.
+                // Two frames wait for ingress when the copies of the first one leave.
                 reference
                     .switches
                     .reference

@@ -1,4 +1,5 @@
-//! A short run of the fuzzer: fixed cases, counted, so that a slow machine does the same work.
+//! A short run of the fuzzer with a fixed number of cases, so that a slow machine does the same
+//! work.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use conformance::fuzz::{Corpus, Outcome, run};
 
 const SEED: u64 = 2_026;
 const CASES: u64 = 600;
-/// As the main thread has it: recursion that needs more would end the command line's process.
+/// The main thread's stack size: deeper recursion would end the command line's process.
 const STACK_BYTES: usize = 8 << 20;
 /// A case takes milliseconds.
 const CASE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -43,7 +44,8 @@ fn no_input_makes_the_compiler_or_the_loader_panic_or_hang() {
     let mut tally: BTreeMap<String, u64> = BTreeMap::new();
     let mut ran = 0;
     for number in 0..CASES {
-        // A panic ends the thread, and with it the channel; what it said stands above.
+        // A panic ends the thread and closes the channel; the panic message is further up in the
+        // output.
         let Ok((_, kind, outcome)) = outcomes.recv_timeout(CASE_TIMEOUT) else {
             panic!(
                 "case {number} panicked or hung: \
@@ -61,7 +63,7 @@ fn no_input_makes_the_compiler_or_the_loader_panic_or_hang() {
     }
     worker.join().expect("the thread ended well");
     println!("{tally:#?}");
-    // The cases are worth running: a good part goes through every pass.
+    // Enough cases must get through every pass.
     assert!(
         ran > CASES / 10,
         "only {ran} of {CASES} cases ran: {tally:#?}"

@@ -1,4 +1,4 @@
-//! One corpus on every engine, and the structure of the house. One program, since each links every engine.
+//! One corpus on every engine, and the structure of the repository. One test program, because each links every engine.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -11,12 +11,12 @@ const N_PACKETS: u64 = 100_000;
 const N_VIEWERS: u16 = 3;
 const SEED: u64 = 0x5f5;
 
-/// Where the IPv4 header begins.
+/// Offset of the IPv4 header.
 const IPV4: usize = 14;
-/// Where the UDP header begins.
+/// Offset of the UDP header.
 const UDP: usize = 34;
 
-/// Makes the IPv4 header checksum right again after a change.
+/// Corrects the IPv4 header checksum after a change.
 fn fix_header_checksum(frame: &mut [u8]) {
     let header_len = usize::from(frame[IPV4] & 0xf) * 4;
     let Some(header) = frame.get_mut(IPV4..IPV4 + header_len) else {
@@ -53,7 +53,7 @@ fn base_frame(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// One malformed packet; `n` runs through the kinds, and through every length of truncation.
+/// One malformed packet; `n` selects the kind, and covers every length of truncation.
 fn malformed(n: u64, rng: &mut Rng) -> Vec<u8> {
     let mut frame = base_frame(rng);
     match n % 10 {
@@ -62,7 +62,7 @@ fn malformed(n: u64, rng: &mut Rng) -> Vec<u8> {
             frame.truncate(len);
         }
         1 => {
-            // Wrong total length, checksum right.
+            // Wrong total length, correct checksum.
             frame[IPV4 + 2..IPV4 + 4].copy_from_slice(&rng.u16(..).to_be_bytes());
             fix_header_checksum(&mut frame);
         }
@@ -79,7 +79,7 @@ fn malformed(n: u64, rng: &mut Rng) -> Vec<u8> {
             fix_header_checksum(&mut frame);
         }
         5 => {
-            // Fragments: more to come, an offset, or both.
+            // Fragments: more fragments to come, an offset, or both.
             let fragment = rng.u16(1..) & 0x3fff;
             frame[IPV4 + 6..IPV4 + 8].copy_from_slice(&fragment.to_be_bytes());
             fix_header_checksum(&mut frame);
@@ -97,7 +97,7 @@ fn malformed(n: u64, rng: &mut Rng) -> Vec<u8> {
             }
         }
         8 => {
-            // A VLAN tag, as often as not of VLAN 0, and now and then another behind it.
+            // A VLAN tag, of VLAN 0 in half of the cases, sometimes followed by another.
             for _ in 0..rng.u8(1..3) {
                 let tpid: u16 = if rng.u8(..4) == 0 { 0x88a8 } else { 0x8100 };
                 let id = if rng.bool() { 0 } else { rng.u16(..0x1000) };

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use conformance::compile::root;
 use dataplane::{DropReason, Switch};
 
-/// The verdicts that packets got.
 fn verdicts(switch: &Switch) -> BTreeMap<String, u64> {
     let program = switch.program().expect("a program is set");
     let table = program.table("SfuIngress.verdict_count.verdicts");
@@ -21,7 +20,7 @@ fn verdicts(switch: &Switch) -> BTreeMap<String, u64> {
 
 #[test]
 fn every_packet_gets_one_verdict_and_each_drop_is_counted_with_its_reason() {
-    // Streams and routed packets; the routed one that would go back is dropped in egress.
+    // Streams and routed packets; egress drops a routed packet that would return to its port.
     for (program, n_served, n_copies_to_senders) in [
         ("sfu_multicast_one_stream", 6 + 2, 6),
         ("sfu_multicast_two_streams", 8 + 2, 7),

@@ -1,9 +1,9 @@
-//! A packet sees one version of its group, whatever the controller does meanwhile.
+//! Each packet sees one version of its group, whatever the controller does meanwhile.
 //!
-//! The real programs, the real P4Runtime server and the real controller, around a switch in
-//! virtual time whose queues are held back until they overflow. The controller changes a group of
-//! 1,024 viewers again and again, as fast as the switch answers; every packet's copies must be
-//! the beginning of exactly one version's list, and whatever is missing must be counted.
+//! The test runs the real programs, the real P4Runtime server and the real controller around a
+//! switch in virtual time whose queues are slowed down until they overflow. The controller changes
+//! a group of 1,024 viewers again and again, as fast as the switch answers. Every packet's copies
+//! must be the beginning of exactly one version's list, and every missing copy must be counted.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -26,19 +26,19 @@ use p4runtime_server::{Server, ServerConfig};
 const DEVICE_ID: u64 = 1;
 const N_VIEWERS: usize = 1024;
 const N_UPDATES: usize = 20;
-/// Virtual time that passes in one turn of the loop.
+/// Virtual time per iteration of the loop.
 const TURN_NS: Nanos = 50_000;
-/// A packet comes in every so many turns; each makes 1,024 copies.
+/// Iterations per packet; each packet makes 1,024 copies.
 const TURNS_PER_PACKET: u64 = 8;
 
-/// What left the switch, by the packet's sequence number.
+/// Destinations of a packet's copies, by the packet's sequence number.
 type Copies = BTreeMap<u64, Vec<Ipv4Addr>>;
 
-/// Turns the loop and lets the presenter send until told to stop.
+/// Runs the loop and lets the presenter send until it is stopped.
 struct Pump {
     work: Sender<Message>,
     thread: JoinHandle<(Copies, u64, Switch)>,
-    /// Packets sent so far, so that a version can be dated.
+    /// Number of packets sent so far, to date the versions.
     sent: Arc<Mutex<u64>>,
 }
 
@@ -52,14 +52,14 @@ struct Handle(Sender<Message>);
 
 impl SwitchHandle for Handle {
     fn submit(&self, _worker: usize, work: Work) {
-        // After the end nobody runs it, as the trait says.
+        // After the end nobody runs the work; the trait allows that.
         let _ = self.0.send(Message::Work(work));
     }
 
     fn subscribe(&self, _subscriber: Subscriber) {}
 }
 
-/// A full recirculation queue, or a full egress queue where the program does not recirculate.
+/// A full recirculation queue; a full egress queue if the program does not recirculate.
 fn held_back(program: SfuProgram) -> SwitchConfig {
     match program {
         SfuProgram::Recirculation => SwitchConfig {
@@ -88,7 +88,7 @@ fn turn(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Co
     let (mut copies, mut waiters) = (Copies::new(), DrainWaiters::default());
     let (mut now, mut presenting, mut running) = (0, false, true);
     let mut rest = None;
-    // What is inside when the presenter stops still has to come out.
+    // Packets that are inside when the presenter stops must still leave.
     while running || switch.packets_inside() > 0 {
         while let Some(message) = rest.take().or_else(|| inbox.try_recv().ok()) {
             match message {
@@ -103,7 +103,7 @@ fn turn(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Co
                     };
                     work(&mut context);
                     rest = context.rest.map(Message::Work);
-                    // Packets come in between.
+                    // Packets arrive in between.
                     if rest.is_some() {
                         break;
                     }
@@ -131,7 +131,6 @@ fn turn(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Co
     (copies, sent, switch)
 }
 
-/// The `n`th viewer that ever was.
 fn viewer(n: usize, program: SfuProgram) -> Viewer {
     let n = u32::try_from(n).unwrap();
     let [_, a, b, c] = n.to_be_bytes();
@@ -144,7 +143,8 @@ fn viewer(n: usize, program: SfuProgram) -> Viewer {
     }
 }
 
-/// Version `v`: every version has other first viewers, so that a copy's list tells its version.
+/// Version `v`. Every version begins with other viewers, so that a copy's list identifies its
+/// version.
 fn version(backend: &Backend, program: SfuProgram, v: usize) -> Conference {
     let mut conference = Conference::new(backend.capabilities());
     let address = OwnAddress {
@@ -175,7 +175,7 @@ fn addresses(conference: &Conference) -> Vec<Ipv4Addr> {
         .collect()
 }
 
-/// Every version's list, and how many packets had been sent when it was surely in force.
+/// Every version's list, and the number of packets sent when the version was surely in force.
 type Versions = Vec<(Vec<Ipv4Addr>, u64)>;
 
 async fn change_again_and_again(program: SfuProgram, pump: &Pump) -> Versions {
@@ -210,7 +210,7 @@ async fn change_again_and_again(program: SfuProgram, pump: &Pump) -> Versions {
     versions
 }
 
-/// Each packet against the versions; returns how many copies are missing.
+/// Compares each packet with the versions; returns the number of missing copies.
 fn check(copies: &Copies, sent: u64, versions: &Versions) -> u64 {
     let (mut missing, mut oldest_possible, mut seen) = (0, 0, vec![0; versions.len()]);
     for sequence in 0..sent {
@@ -282,7 +282,7 @@ fn every_packet_sees_one_version(program: SfuProgram) {
         "{program:?}: dropped for another reason"
     );
     match program {
-        // A recirculated packet that is dropped takes all the copies it had not made yet along.
+        // A recirculated packet that is dropped loses all copies that it has not made yet.
         SfuProgram::Recirculation => assert!(missing >= dropped),
         SfuProgram::Replication => assert_eq!(missing, dropped),
     }

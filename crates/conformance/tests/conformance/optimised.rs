@@ -1,12 +1,12 @@
-//! Agreement: random packets through random entries give the same from unoptimised and optimised
-//! JSON, each pass alone and all together.
+//! Agreement: unoptimised and optimised JSON give the same for random packets and entries, with
+//! each pass alone and with all passes.
 //!
-//! Compared are the frames in their order, packet-ins, digests, drops by reason, ports' counters,
-//! hits and misses of the program's tables, entries with their counters, registers, counters. A
+//! The test compares frames in their order, packet-ins, digests, drops by reason, port counters,
+//! hits and misses of the program's tables, entries with their counters, registers and counters. A
 //! difference is shrunk to the packets and entries that it needs.
 //!
-//! `AGREEMENT_PROGRAMS=FOLDER` takes the P4 programs and BMv2 JSON files of that folder instead of
-//! the repository's, for example p4c's `testdata/p4_16_samples`, or what p4c made of them.
+//! `AGREEMENT_PROGRAMS=FOLDER` uses the P4 programs and BMv2 JSON files of that folder instead of
+//! the repository's, for example p4c's `testdata/p4_16_samples` or p4c's output for them.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ use p4_compiler::optimise::{Pass, optimise};
 const SEED: u64 = 0x0971_2026;
 /// Packets for each program and choice of passes.
 const PACKETS: usize = 40;
-/// The interpreter cannot make the whole corpus fast in a debug build; these are the ways in which
-/// a packet may differ that one run of a program looks at.
+/// Random setups per program. The interpreter in a debug build is too slow for more over the whole
+/// corpus.
 const SETUPS: u64 = 2;
 
 fn root() -> PathBuf {
@@ -35,12 +35,11 @@ fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     paths.filter(is_wanted).collect()
 }
 
-/// Where other programs than the repository's are.
+/// Folder of programs other than the repository's.
 fn elsewhere() -> Option<PathBuf> {
     std::env::var_os("AGREEMENT_PROGRAMS").map(PathBuf::from)
 }
 
-/// Every program of the corpus; some may not compile.
 fn corpus() -> Vec<PathBuf> {
     let mut paths = match elsewhere() {
         Some(folder) => files(&folder, &["p4", "json"]),
@@ -53,7 +52,7 @@ fn corpus() -> Vec<PathBuf> {
     paths
 }
 
-/// A program as it is written, and what a control plane may know of it; of JSON nothing is known.
+/// A program before optimisation, and its P4Info, which JSON lacks.
 fn unoptimised(path: &Path) -> Option<(bmv2_json::Program, Option<p4_compiler::P4Info>)> {
     let text = std::fs::read_to_string(path).unwrap();
     if path.extension().is_some_and(|it| it == "json") {
@@ -68,7 +67,6 @@ fn unoptimised(path: &Path) -> Option<(bmv2_json::Program, Option<p4_compiler::P
     Some((output.bmv2_json?, Some(output.p4info?)))
 }
 
-/// Each pass alone, then all.
 fn choices() -> Vec<(String, Vec<Pass>)> {
     let mut choices: Vec<(String, Vec<Pass>)> = Pass::ALL
         .iter()
@@ -132,7 +130,7 @@ fn a_wrong_pass_is_found() {
     let plain = Subject::new(&json).unwrap();
     let case = Case::random(SEED, &json, &plain, PACKETS);
     assert_eq!(case.shrunk(&plain, &plain), None);
-    // A pass that loses the assignments of every action.
+    // A stand-in for a pass that loses the assignments of every action.
     let mut wrong = json;
     for action in &mut wrong.actions {
         for primitive in &mut action.primitives {

@@ -1,18 +1,17 @@
-//! A controller can set every program of this repository: the P4Info and the BMv2 JSON that the
-//! compiler writes go together for the server.
+//! A controller can set every program of this repository: the server accepts the compiler's P4Info
+//! and BMv2 JSON together.
 
 use std::path::PathBuf;
 
 use conformance::compile::{pipeline, root};
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
-/// The programs of a folder, in order.
 fn programs(folder: &str) -> Vec<PathBuf> {
     let files = std::fs::read_dir(root().join(folder)).unwrap();
     let mut programs: Vec<PathBuf> = files
         .map(|file| file.unwrap().path())
         .filter(|path| path.extension().is_some_and(|found| found == "p4"))
-        // What others include has no `main`.
+        // Included files have no `main`.
         .filter(|path| std::fs::read_to_string(path).unwrap().contains("main;"))
         .collect();
     programs.sort();

@@ -1,5 +1,5 @@
-//! Externs that change a copy's payload: both engines give what the test computes, copies that ask for
-//! nothing go on sharing, and what fails is counted.
+//! Externs that change a copy's payload: both engines give what the test computes, copies without a call continue to
+//! share the payload, and failures are counted.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ const GROUP: u16 = 7;
 const STREAM: u16 = 3;
 const SESSION: u32 = 9;
 const SEQUENCE: u16 = 0x1234;
-/// Bytes of the program's headers, and of them the last one.
+/// Length of the program's headers, and offset of their last byte.
 const HEAD_BYTES: usize = 22;
 const MARK: usize = HEAD_BYTES - 1;
 
@@ -42,7 +42,7 @@ fn payload() -> Vec<u8> {
         .collect()
 }
 
-/// Switches of every engine with the program, the stream going to a group of so many viewers.
+/// Switches of every engine with the program; the stream goes to a group of `n_viewers` viewers.
 fn with_viewers(n_viewers: u16) -> (Beside, Vec<Arc<Mutex<Vec<usize>>>>) {
     let mut switches = Beside::all_engines(SwitchConfig::default());
     let mut calls = Vec::new();
@@ -69,7 +69,7 @@ fn viewer(switches: &mut Beside, viewer: u16, action: &str, args: &[&[u8]]) {
     switches.insert_exact("viewers", action, &[&viewer.to_be_bytes()], args);
 }
 
-/// Every other one has a key, the number that he has; or none.
+/// Every other viewer has a key, derived from the viewer's number.
 fn key_of(viewer: u16) -> Option<u32> {
     (!viewer.is_multiple_of(2)).then_some(1 + 5 * u32::from(viewer))
 }
@@ -88,7 +88,7 @@ fn set_keys(switches: &mut Beside, n_viewers: u16, action: &str) {
     }
 }
 
-/// The accounts add up, and nothing is inside.
+/// Counters are consistent, and no packet is left inside.
 fn check_accounts(switches: &mut Beside) {
     switches.all(|switch| {
         let counters = switch.counters();
@@ -122,7 +122,7 @@ fn copies_have_their_viewers_key_over_the_payload_in_the_order_of_the_group() {
     }
 }
 
-/// Where a copy's payload is, and its number.
+/// Address of each copy's payload, and the copy's number.
 fn places(switch: &mut Switch) -> Vec<(usize, u64)> {
     switch.handle_frame(0, PORT, &frame(&payload()));
     let mut places = Vec::new();
@@ -165,7 +165,7 @@ fn the_native_engine_calls_an_extern_once_for_up_to_64_copies() {
     });
     let calls: Vec<Vec<usize>> = calls.iter().map(|it| it.lock().unwrap().clone()).collect();
     assert_eq!(calls[0], [1; 100], "the interpreter");
-    // The first copy that asks is the first of all; of 64 every other one asks.
+    // The first copy that calls the extern is the first of all; of 64 copies every other one calls it.
     assert_eq!(calls[2], [32, 32, 32, 4], "the native engine");
 }
 
@@ -184,7 +184,7 @@ fn a_payload_may_become_longer_and_its_headers_be_written() {
         let expected = sealed(&head, &payload(), key_of(number).unwrap().into());
         assert!(copy[HEAD_BYTES..] == expected, "viewer {number}");
         assert_eq!(copy[MARK], *expected.last().unwrap());
-        // The length that the program wrote is the length that it became.
+        // The program wrote the length of the resulting payload.
         assert_eq!(
             usize::from(u16::from_be_bytes([copy[18], copy[19]])),
             expected.len()
@@ -213,7 +213,7 @@ fn a_copy_without_a_key_is_dropped_and_counted_and_the_others_leave() {
     assert_eq!(went, [1, 3, 5]);
     assert_eq!(dropped(&switches), 3);
     check_accounts(&mut switches);
-    // A packet that goes alone.
+    // A packet to a single port.
     let stream = [&STREAM.to_be_bytes()[..], &[1]];
     switches.insert_exact("streams", "to_port", &stream, &[&PORT.0.to_be_bytes()]);
     viewer(
@@ -250,7 +250,7 @@ fn a_clone_has_the_payload_as_it_was() {
     let sent = switches.send(PORT, &frame(&payload()));
     let payloads: Vec<&[u8]> = sent.iter().map(|it| &it.frame[HEAD_BYTES..]).collect();
     assert_eq!(payloads, [&xored(&payload(), 7, 0)[..], &payload()]);
-    // It may ask for one of its own.
+    // A clone may call the extern itself.
     switches.insert_exact(
         "clones",
         "send_xored",
@@ -355,7 +355,7 @@ fn a_frame_is_cut_after_its_payload_was_changed() {
     );
     let sent = switches.send(PORT, &frame(&payload()));
     assert_eq!(sent[0].frame[HEAD_BYTES..], xored(&payload(), 7, 0)[..10]);
-    // The other's payload is whole still.
+    // The other copy's payload is still whole.
     assert_eq!(sent[1].frame[HEAD_BYTES..], payload());
 }
 
@@ -389,7 +389,7 @@ fn an_empty_payload_is_sealed_too() {
     assert_eq!(sent[1].frame.len(), HEAD_BYTES);
 }
 
-/// The error of a program that has other text in some places.
+/// The error of a program with replaced parts of its JSON.
 fn refused(changes: &[(&str, &str)]) -> String {
     let mut switch = Switch::new(SwitchConfig::default());
     register_xor(&mut switch);

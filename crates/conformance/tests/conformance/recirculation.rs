@@ -1,6 +1,6 @@
-//! A packet that recirculates without becoming bytes in between is the packet that it would be:
-//! headers that come and go, move, stand twice, are cut, are looked at ahead or written by the parser,
-//! with clones, copies and resubmissions that begin with the frame as it came to ingress.
+//! A packet that recirculates without being deparsed and parsed is processed as if it had been: with headers that
+//! appear, disappear, move, occur twice, are truncated, looked ahead or written by the parser, and with clones, copies
+//! and resubmissions of the frame as it arrived at ingress.
 
 use conformance::{
     compile::program_at,
@@ -14,11 +14,11 @@ const SEED: u64 = 0x0ec1_0c00;
 const CASES: u64 = 60;
 const FRAMES: usize = 80;
 const N_PORTS: u16 = 4;
-/// Bits of what egress may be told.
+/// Number of operations that egress can be asked for, one bit each.
 const EGRESS_BITS: u16 = 12;
-/// Of which these recirculate.
+/// The bit that recirculates.
 const RECIRCULATE: u16 = 2;
-/// Names of the parser's first arrows; a few more lead nowhere.
+/// Bound of the random `next` fields, which select the parser's transition; a few values match none.
 const NEXT: u8 = 20;
 
 fn options() -> [NativeOptions; 3] {
@@ -58,7 +58,7 @@ fn set_up(rng: &mut Rng) -> Vec<Step> {
     writes.into_iter().map(Step::Write).collect()
 }
 
-/// Some of what can be done: seldom much at once, so that not everything is dropped or cut.
+/// A few random operations, so that not everything is dropped or truncated.
 fn some_bits(rng: &mut Rng, n_bits: u16, most: usize) -> u16 {
     (0..rng.usize(..=most)).fold(0, |bits, _| bits | 1 << rng.u16(..n_bits))
 }

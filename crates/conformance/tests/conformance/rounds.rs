@@ -1,6 +1,6 @@
-//! Packets that recirculate and leave a clone each time: whatever ends their rounds (other sessions,
-//! clones that are cut, dropped or recirculate themselves, drops, groups, digests, queues that are not
-//! there), what leaves and what is counted is the same as pass by pass in the interpreter.
+//! Packets that recirculate and create a clone in each pass. Whatever ends the sequence (other sessions; clones that
+//! are truncated, dropped or recirculate themselves; drops, groups, digests, missing queues), output and counts are the
+//! same as in the interpreter, which runs pass by pass.
 
 use conformance::{
     compile::program_at,
@@ -15,9 +15,9 @@ use fastrand::Rng;
 const SEED: u64 = 0x0040_11d5;
 const CASES: u64 = 60;
 const FRAMES: usize = 60;
-/// A port more than there is.
+/// One more than the number of ports.
 const N_PORTS: u16 = 5;
-/// Passes of a frame at most.
+/// Maximum number of passes of a frame.
 const PASSES: u8 = 24;
 
 const NO_CLONE: u8 = 4;
@@ -66,7 +66,7 @@ fn replica(port: u16, instance: u16) -> Replica {
     }
 }
 
-/// What a packet does in a pass: mostly what it did in the last one.
+/// What a packet does in a pass: mostly the same as in the previous one.
 fn step(rng: &mut Rng, usual: u8) -> u8 {
     match rng.u8(..24) {
         0 => rng.u8(..) & !SELDOM,
@@ -118,7 +118,7 @@ fn rounds_in_one_call_are_those_pass_by_pass() {
     }
 }
 
-/// What a switch says after a frame of `clone_chain.p4`, and that nothing left.
+/// The counters of a switch after a frame of `clone_chain.p4`, which must send nothing.
 fn chain(make: impl FnOnce(SwitchConfig) -> Switch, drops_clones: u8) -> Switch {
     let mut switch = make(SwitchConfig::default());
     (0..N_PORTS - 1).for_each(|port| switch.add_port(PortId(port)));

@@ -1,4 +1,4 @@
-//! One packet in, one copy per viewer out: what every copy of both programs looks like.
+//! One packet in, one copy per viewer out: the contents of every copy, for both programs.
 
 use std::net::Ipv4Addr;
 
@@ -18,7 +18,6 @@ fn sfu(program: SfuProgram, n_viewers: u16) -> Sfu {
     sfu
 }
 
-/// What the copy for a viewer must be.
 fn expected(
     program: SfuProgram,
     viewer: &Viewer,
@@ -94,7 +93,7 @@ fn checksums_stay_right_over_random_packets_and_a_computed_zero_is_sent_as_ffff(
                 assert!(copy.udp_checksum_right, "{program:?}: {copy:?}");
             }
         }
-        // Every value of one payload word, so that some copy's checksum computes to 0.
+        // Every value of one payload word, so that the checksum of some copy computes to 0.
         for word in 0..=u16::MAX {
             let frame = presenter_frame(64, &word.to_be_bytes());
             if sent_as_ffff > 0 && word % 97 != 0 {

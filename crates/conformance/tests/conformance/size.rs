@@ -1,6 +1,6 @@
-//! Large programs, as generators and learning of decision trees write them: the work of compiling, loading and making
-//! machine code grows with their length and not with its square; what is too large is refused with a reason, before it
-//! takes time or memory; and what the compiler takes the switch takes.
+//! Large programs, as generators and decision tree learning produce them. The work of compiling, loading and code
+//! generation grows linearly, not quadratically, with the length of the program. Too large programs are refused with a
+//! reason, before they take time or memory. The switch accepts what the compiler accepts.
 
 use std::fmt::Write as _;
 
@@ -8,9 +8,9 @@ use dataplane::{Program, Switch, SwitchConfig};
 use dataplane_jit::{NativeFactory, NativeOptions};
 use p4_compiler::{Options, Output, compile};
 
-/// Work that grows with the length is 4 times as much for 4 times the program, with the square 16 times.
+/// Work ratio for a program of 4 times the length: linear work gives 4, quadratic work 16.
 const RATIO_MAX: f64 = 9.0;
-/// Measured so often; the least counts, as others use the machine too.
+/// Number of measurements; the smallest counts, because the machine has other load.
 const RUNS: usize = 2;
 
 /// A program whose ingress control has these declarations and statements.
@@ -91,7 +91,7 @@ fn compiled(text: &str) -> Output {
     compile("large.p4", text, &|_: &str| None, &Options::default())
 }
 
-/// The program in the switch, native engine and all.
+/// Loads the program into a switch with the native engine.
 fn load(output: &Output) {
     let json = output.bmv2_json.as_ref().expect("it compiles").to_json();
     let program = Program::from_json_str(&json.unwrap()).expect("it loads");
@@ -102,7 +102,7 @@ fn load(output: &Output) {
     switch.set_program(program);
 }
 
-/// Nanoseconds of the processor that this thread has had.
+/// Processor time of this thread in nanoseconds.
 fn processor_ns() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     stat.split(' ').next().unwrap().parse().unwrap()
@@ -196,7 +196,7 @@ fn arrays_are_bounded_in_sum_by_the_compiler_and_by_the_switch() {
     let output = compiled(&program(&registers(200), "r0.write(0, 1);"));
     let error = output.diagnostics.first().expect("an error");
     assert_eq!(error.code, "E0618", "{error:?}");
-    // As a file of another compiler would have it.
+    // As another compiler's file might have it.
     let mut many = few;
     let cells = many.register_arrays[0].clone();
     for at in 2..200 {

@@ -1,9 +1,8 @@
-//! Every `testdata/{stf,realistic}/*.stf` with the program beside it.
+//! Runs every `testdata/{stf,realistic}/*.stf` with the program next to it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// The files of a folder below `testdata` with an extension, in order.
 fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../testdata")
@@ -26,7 +25,7 @@ fn run(path: &Path) -> Result<(), String> {
     failures.is_empty().then_some(()).ok_or(failures)
 }
 
-/// Runs the tests of a folder on every core; all failures, in the order of the files.
+/// Runs the tests of a folder on every core; returns all failures, in the order of the files.
 fn failures(folder: &str) -> Vec<String> {
     let tests = files(folder, "stf");
     assert!(!tests.is_empty(), "no test found in {folder}");

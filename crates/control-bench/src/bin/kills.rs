@@ -1,8 +1,8 @@
-//! `reprise-control-kills`: kills a switch with a state file at random moments, while state of every kind is written to
-//! it by P4Runtime and by Thrift, pipelines too. After the restart the switch must have everything that it had
-//! answered. Of a call without an answer it must have all or nothing.
+//! `reprise-control-kills`: kills a switch with a state file at random moments, while P4Runtime and Thrift write
+//! state of every kind, pipelines too. After the restart the switch must have the effect of every answered call, and
+//! all or nothing of the call without an answer.
 //!
-//! A second switch, without a state file, gets the same calls and is never killed: its state is the expected one.
+//! A second switch, without a state file, gets the same calls and is never killed: it provides the expected state.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,18 +30,16 @@ use tonic::{Code, Status};
 const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };
 const KILLED: Place = Place(1);
 const TWIN: Place = Place(2);
-/// The latest moment, from when the switch serves.
+/// The latest moment of a kill after the switch serves.
 const MOMENT_MAX_US: u64 = 60_000;
-/// Programs that calls are for.
 const PROGRAMS: [&str; 2] = [
     "testdata/compiler/ok/every_entity.p4",
     "crates/thrift-server/tests/fixture/entities.p4",
 ];
-/// Of a part of a state that differs.
+/// How much an error shows of each differing part of the state.
 const SHOWN_BYTES_MAX: usize = 8_000;
-/// The type of packet generators.
+/// The extern type of packet generators.
 const GENERATORS: u32 = 0x81;
-/// Clone sessions that calls are about.
 const SESSIONS: std::ops::RangeInclusive<i32> = 1..=5;
 
 /// Kills a switch with a state file at random moments, in a network namespace of its own.
@@ -59,7 +57,7 @@ struct Options {
     state_in: PathBuf,
 }
 
-/// A call that may change something.
+/// A call that may change the state.
 #[derive(Debug, Clone)]
 enum Call {
     Write(WriteRequest),
@@ -67,19 +65,17 @@ enum Call {
     Thrift(&'static str, Vec<u8>),
 }
 
-/// What a call has come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     Done,
     Refused(String),
-    /// There was no answer.
+    /// No answer.
     Gone,
 }
 
-/// Everything that can be read and is kept, as text.
+/// Everything that can be read and survives a restart, as text.
 type State = Vec<String>;
 
-/// A switch, and its clients.
 struct Switch {
     place: Place,
     process: Option<Process>,
@@ -87,12 +83,12 @@ struct Switch {
     thrift: thrift::Client,
 }
 
-/// The calls that were answered since nothing of what was before is left, and what they have come to.
+/// The answered calls since the last one that cleared the state, and their effect.
 #[derive(Default)]
 struct Past {
     calls: Vec<Call>,
     known: Known,
-    /// Which P4Runtime's writes are for: the saved one, where one waits. None where Thrift has set another.
+    /// The program to which P4Runtime writes: the saved one, if any. `None` if Thrift has set another.
     program: Option<usize>,
 }
 
@@ -172,7 +168,8 @@ impl Switch {
 
     async fn state(&mut self, kills: &Kills) -> Result<State> {
         let mut state = vec![config(&mut self.controller.client).await];
-        // They cannot be read while a saved pipeline waits, which otherwise may look like the one that forwards.
+        // Reading generators fails while a saved pipeline waits, so the result also shows whether the pipeline is saved
+        // or committed. The rest of the state may be the same.
         let generators = Entity {
             entity: Some(Extern(ExternEntry {
                 extern_type_id: GENERATORS,
@@ -216,14 +213,14 @@ fn of_status<T>(answer: std::result::Result<T, Status>) -> Outcome {
     }
 }
 
-/// P4Info, program and cookie, or why there is none.
+/// P4Info, program and cookie, or the error's code.
 async fn config(client: &mut Client) -> String {
     let request = GetForwardingPipelineConfigRequest {
         device_id: DEVICE_ID,
         ..Default::default()
     };
     match client.get_forwarding_pipeline_config(request).await {
-        // As text: encoded, maps have any order.
+        // As text, since the encoding of maps has no fixed order.
         Ok(answer) => {
             let config = answer.into_inner().config.unwrap_or_default();
             let info = config.p4info.as_ref().map(p4_compiler::p4info_text);
@@ -251,7 +248,7 @@ async fn read(client: &mut Client, wanted: Entity) -> String {
         Ok(())
     }
     .await;
-    // Entries of equal priority are written again in another order.
+    // A restart may change the order of entries with equal priority.
     found.sort_unstable();
     let end = end.err().map(|status| status.code());
     format!("{wanted:?}: {found:#?} {end:?}")
@@ -282,7 +279,8 @@ fn by_thrift(client: &mut thrift::Client) -> Result<State> {
     Ok(state)
 }
 
-/// Counts and registers that packets write are not kept, and entries of equal priority are in another order.
+/// Removes counts and registers, which packets write and a restart loses. Sorts entries, since a restart may change
+/// the order of those with equal priority.
 fn without_counts(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -293,7 +291,7 @@ fn without_counts(value: &mut Value) {
         }
         Value::Array(values) => {
             values.iter_mut().for_each(without_counts);
-            // Cells of registers are numbers or strings and have their places.
+            // Lists of numbers or strings are register cells, whose order matters.
             if values.iter().all(Value::is_object) {
                 values.sort_by_cached_key(Value::to_string);
             }
@@ -339,7 +337,7 @@ impl Kills {
         }
     }
 
-    /// Any call, mostly for the program that was set last.
+    /// A random call, usually for the program that was set last.
     fn any(&self, rng: &mut Rng, past: &Past) -> Call {
         let any = rng.usize(..PROGRAMS.len());
         let Some(mut program) = past.program.filter(|_| rng.u8(..32) > 0) else {
@@ -385,7 +383,7 @@ impl Kills {
         })
     }
 
-    /// Names are those of the second program.
+    /// A random Thrift call. The names are the second program's.
     fn thrift(&self, rng: &mut Rng, program: usize) -> Call {
         const OF_ANY_PROGRAM: u8 = 6;
         let mut writer = Writer::default();
@@ -436,7 +434,7 @@ impl Kills {
         Call::Thrift(name, writer.into_bytes())
     }
 
-    /// Parameters of a custom CRC.
+    /// Sets random parameters of a custom CRC.
     fn crc(&self, rng: &mut Rng) -> Call {
         let (name, n_bits) = &self.crcs[rng.usize(..self.crcs.len())];
         let mut writer = Writer::default();
@@ -461,7 +459,7 @@ impl Kills {
         Call::Thrift(name, writer.into_bytes())
     }
 
-    /// The twin, and the calls that have made it what it is.
+    /// A new twin that repeats the calls.
     async fn twin(&self, history: &[Call]) -> Result<Switch> {
         let mut twin = Switch::start(TWIN, None).await?;
         for call in history {
@@ -471,7 +469,6 @@ impl Kills {
     }
 }
 
-/// Where two states differ.
 fn difference(one: &State, other: &State) -> String {
     let pairs = one.iter().zip(other).filter(|(one, other)| one != other);
     let short = |text: &str| text[..text.floor_char_boundary(SHOWN_BYTES_MAX)].to_owned();
@@ -485,7 +482,7 @@ fn difference(one: &State, other: &State) -> String {
     shown.collect()
 }
 
-/// What is told of a state that is neither of the two that it may be.
+/// The error if the state is neither of the two possible ones.
 fn unlike(seed: u64, found: &State, answered: &State, open: Option<&(State, Call)>) -> String {
     let call = open.map(|(_, call)| call);
     let with_it = open.map_or(String::new(), |(state, _)| difference(found, state));
@@ -522,7 +519,7 @@ async fn run(options: &Options) -> Result<String> {
                 past.did(call, &Outcome::Done);
             }
             (Some(state), _) if found == *state => {
-                // The twin has more.
+                // The twin has carried out the call, so it must be replaced.
                 counts.n_open_gone += 1;
                 if let Some(process) = twin.process.take() {
                     tokio::task::block_in_place(|| process.kill())?;
@@ -588,7 +585,7 @@ async fn set_first_pipeline(kills: &Kills, killed: &mut Switch, twin: &mut Switc
     Ok(call)
 }
 
-/// The call that was not answered.
+/// Makes random calls on both switches until one is not answered, and returns that one.
 async fn write_until_killed(
     kills: &Kills,
     (killed, twin): (&mut Switch, &mut Switch),
@@ -618,7 +615,7 @@ async fn write_until_killed(
     }
 }
 
-/// CRC parameters cannot be read: packets show them.
+/// CRC parameters cannot be read, so compares what packets compute.
 async fn check_crc(
     kills: &Kills,
     mut killed: Switch,
@@ -650,7 +647,7 @@ async fn check_crc(
     }
 }
 
-/// What the second program computes of a packet: its two CRCs.
+/// The two CRCs that the second program computes for a packet.
 fn hashes(switch: &mut Switch) -> Result<Vec<Given>> {
     const LOOKS: usize = 500;
     let socket = std::net::UdpSocket::bind("127.0.0.1:4999")?;
@@ -665,7 +662,7 @@ fn hashes(switch: &mut Switch) -> Result<Vec<Given>> {
         let Some(Given::List(cells)) = all else {
             return Err(format!("expected cells, found {all:?}").into());
         };
-        // The first is the source's address, which is not 0.
+        // The first cell is the source address, which is not 0.
         if cells.first().is_some_and(|cell| *cell != Given::I64(0)) {
             return Ok(cells);
         }

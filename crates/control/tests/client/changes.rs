@@ -1,4 +1,4 @@
-//! Who follows the changes knows what the device has, without reading it again.
+//! A follower of the changes knows the device's state without reading it again.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ async fn who_follows_too_slowly_is_told_how_much_he_missed() {
         };
         assert_eq!(batch.operations, [insert(id)]);
     }
-    // Whoever comes later misses nothing; and what nobody follows is not kept.
+    // A later follower has missed nothing, and changes that nobody follows are not kept.
     drop(changes);
     harness.write(vec![harness.insert(1, 2)]).await;
     let mut changes = harness.device.changes();

@@ -1,4 +1,4 @@
-//! Callers that meet each other, and callers that give up, between any two steps of a call.
+//! Concurrent callers, and callers that give up between any two steps of a call.
 
 use std::sync::Arc;
 
@@ -102,7 +102,7 @@ async fn a_drain_that_is_given_up_leaves_nothing_and_another_ends_when_the_packe
         tokio::spawn(async move { device.drain().await })
     };
     let (given_up, waits) = (drain(), drain());
-    // Both have begun when a later call has been answered.
+    // Both have started when a later call was answered.
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
@@ -110,7 +110,7 @@ async fn a_drain_that_is_given_up_leaves_nothing_and_another_ends_when_the_packe
     assert!(!given_up.is_finished() && !waits.is_finished());
     given_up.abort();
     assert!(given_up.await.unwrap_err().is_cancelled());
-    // What comes later is not waited for.
+    // Later packets are not waited for.
     harness.switch.receive(1, &frame(1));
     harness.switch.advance(1_000_000_000);
     harness.switch.advance(1_000_000_000);

@@ -1,5 +1,5 @@
-//! Every entity of the data plane by its name in the program: written, read back, changed, deleted; and each kind
-//! of mistake.
+//! Every entity of the data plane by its name in the program: written, read back, changed and deleted; and each kind of
+//! mistake.
 
 use std::sync::Arc;
 
@@ -188,7 +188,7 @@ impl Rig {
         ]
     }
 
-    /// All that was written, as it is read, with the notes.
+    /// Everything that was written, as it is read, with the client data.
     async fn state(&self) -> Vec<String> {
         let program = self.pipeline.program();
         let table = |name| program.table(name).unwrap();
@@ -228,7 +228,6 @@ impl Rig {
         state
     }
 
-    /// What each operation of a batch came to.
     async fn come_to(
         &self,
         atomicity: Atomicity,
@@ -296,7 +295,7 @@ fn config() -> GeneratorConfig {
     }
 }
 
-/// What no batch can have that is whole.
+/// Operations that a whole batch refuses.
 fn irreversible() -> [Operation; 2] {
     let crc = CrcParameters {
         polynomial: 0x1021,
@@ -421,7 +420,7 @@ async fn a_batch_that_is_whole_is_taken_back_in_every_entity_or_done_in_every_on
         for operations in [rig.inserts(), rig.changes(), rig.deletes()] {
             let before = rig.state().await;
             let n_operations = operations.len();
-            // In its middle and at its end.
+            // A refused operation in the middle, and one at the end.
             for place in [n_operations / 2, n_operations] {
                 let mut with_one = operations.clone();
                 with_one.insert(place, refused.clone());
@@ -511,7 +510,7 @@ async fn each_kind_of_mistake_is_told_as_what_it_is() {
         ),
     ];
     let (mut operations, expected): (Vec<_>, Vec<_>) = mistakes.into_iter().unzip();
-    // The first finds no member, the third finds it there.
+    // The first finds no member, the third finds the member there already.
     operations.insert(1, Operation::InsertMember(profile, member));
     let mut expected: Vec<_> = expected.into_iter().map(Some).collect();
     expected.insert(1, None);

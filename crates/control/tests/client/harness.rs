@@ -1,4 +1,4 @@
-//! A device in memory, and what a client does to it.
+//! A device in memory, and a client's calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,18 @@ use dataplane::{ActionCall, MatchField, Program, Replica, SwitchConfig, TableEnt
 
 use crate::memory_loop::MemoryLoop;
 
-/// Longer than anything here takes; a test that waits so long has failed.
+/// Timeout of a test: longer than anything takes here.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// So often everybody who can go on does, while it is watched that a call does not.
+/// Yields after which every task that can go on has gone on.
 const N_YIELDS: usize = 100;
 
-/// A bridge: tables, counters and registers.
+/// A program with tables, counters and registers.
 pub const BRIDGE: &str = include_str!("../../../p4runtime-server/tests/fixture/bridge.json");
 
 pub struct Harness {
     pub switch: Arc<MemoryLoop>,
     pub device: Arc<Device>,
-    /// The bridge.
     pub pipeline: Arc<Pipeline>,
     pub forward: TableId,
 }
@@ -32,7 +31,7 @@ pub fn bridge() -> Program {
     Program::from_json_str(BRIDGE).unwrap()
 }
 
-/// A device of so many workers, each with registers of its own, and no pipeline.
+/// A device of `n_workers` workers, each with registers of its own, and no pipeline.
 pub fn bare(config: SwitchConfig, n_workers: usize) -> (Arc<MemoryLoop>, Arc<Device>) {
     let switch = Arc::new(MemoryLoop::start_workers(config, 4, n_workers));
     let handle = Arc::clone(&switch) as Arc<dyn SwitchHandle>;
@@ -57,7 +56,7 @@ impl Harness {
         }
     }
 
-    /// Frames for this address leave by this port.
+    /// An entry that sends frames for this address to this port.
     pub fn entry(&self, dst: u8, port: u8) -> TableEntry {
         let program = self.pipeline.program();
         let action = program.action_of(self.forward, "ingress.set_port").unwrap();
@@ -85,7 +84,6 @@ impl Harness {
         }
     }
 
-    /// Every cell of the register `slots`.
     pub fn every_slot(&self, value: u8) -> Operation {
         let slots = self.pipeline.program().register("ingress.slots").unwrap();
         Operation::SetCells(CellValue::Register(slots, vec![value]), 0..N_SLOTS)
@@ -96,7 +94,7 @@ impl Harness {
         Operation::SetCells(CellValue::Register(slots, vec![value]), cell..cell + 1)
     }
 
-    /// Writes what is to be without a mistake.
+    /// Writes operations that must succeed.
     pub async fn write(&self, operations: Vec<Operation>) {
         let results = self.results(operations).await;
         assert!(results.iter().all(Result::is_ok), "{results:?}");
@@ -108,7 +106,7 @@ impl Harness {
         patiently(self.device.write(pipeline, batch)).await.unwrap()
     }
 
-    /// The same in a task of its own.
+    /// The same in another task.
     pub fn write_apart(
         &self,
         operations: Vec<Operation>,
@@ -127,7 +125,6 @@ impl Harness {
         all
     }
 
-    /// The addresses that entries are for.
     pub async fn addresses(&self) -> Vec<u8> {
         let addresses = self.entries().await.into_iter().map(|entry| {
             let [MatchField::Exact(address)] = &entry.key[..] else {
@@ -140,7 +137,6 @@ impl Harness {
         addresses
     }
 
-    /// A cell of the register `slots`.
     pub async fn slot_value(&self, cell: u64) -> Vec<u8> {
         let slots = self.pipeline.program().register("ingress.slots").unwrap();
         let reading = patiently(self.device.reading()).await.unwrap();
@@ -150,7 +146,7 @@ impl Harness {
         values.unwrap().remove(0)
     }
 
-    /// Waits until so many pieces of work wait for the switch.
+    /// Waits until this many pieces of work are queued for the switch.
     pub async fn held(&self, n_held: usize) {
         patiently(async {
             while self.switch.n_held() != n_held {
@@ -160,7 +156,7 @@ impl Harness {
         .await;
     }
 
-    /// Everybody goes on who can, and no more work comes to the switch.
+    /// Lets every task go on that can, and checks that no more work is queued.
     pub async fn stays_held(&self, n_held: usize) {
         for _ in 0..N_YIELDS {
             tokio::task::yield_now().await;
@@ -169,7 +165,6 @@ impl Harness {
     }
 }
 
-/// Cells of the register `slots`.
 pub const N_SLOTS: u64 = 131_072;
 
 pub fn key(dst: u8) -> Vec<MatchField> {

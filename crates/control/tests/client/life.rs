@@ -1,4 +1,4 @@
-//! From a device without a program to one whose program was replaced.
+//! The life of a device, from its first program to a replaced one.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ async fn a_device_lives_from_no_program_to_another() {
 
     let harness = Harness::start().await;
     assert_eq!(harness.pipeline.generation(), 1);
-    // An entry, and what the client keeps with it.
+    // An entry with client data.
     let note = Note {
         bytes: b"viewer".to_vec(),
         number: 7,
@@ -36,7 +36,7 @@ async fn a_device_lives_from_no_program_to_another() {
     assert_eq!(harness.entries().await, [entry]);
     assert_eq!(harness.pipeline.notes().entry(&harness.key(0xa)), note);
 
-    // Packets count, at the entry and in the program's array.
+    // Packets count at the entry and in the program's array.
     harness.switch.receive(1, &frame(0xa));
     let ports = harness.switch.transmitted().into_iter();
     assert!(ports.map(|sent| sent.port).eq([PortId(2)]));
@@ -55,7 +55,7 @@ async fn a_device_lives_from_no_program_to_another() {
     assert_eq!(done, Ok(None));
     drop(reading);
 
-    // What is not given stays.
+    // Parts that are not given stay.
     let counted = CounterValue {
         packets: 5,
         bytes: 6,
@@ -92,7 +92,7 @@ async fn a_device_lives_from_no_program_to_another() {
     let counted = harness.device.counted().await.unwrap();
     assert_eq!((counted.inside, counted.counters.received), (0, 1));
 
-    // The same program anew is another pipeline, and empty.
+    // The same program set again is another pipeline, without entries.
     let checked = harness.device.check(bridge(), ()).unwrap();
     let next = harness.device.set_pipeline(checked).await.unwrap();
     assert_eq!(next.generation(), 2);
@@ -125,7 +125,7 @@ async fn a_wrong_update_leaves_what_the_atomicity_says() {
         let n_refused = results.iter().filter(|result| result.is_err()).count();
         assert_eq!(n_refused, n_results / 2, "{atomicity:?}");
         assert_eq!(harness.addresses().await, left, "{atomicity:?}");
-        // The refused one has changed nothing of the entry that was there.
+        // The refused insert has not changed the existing entry.
         let entries = harness.entries().await;
         let of_two = entries.iter().find(|entry| entry.key == key(2));
         assert_eq!(of_two, Some(&harness.entry(2, 2)));
@@ -151,7 +151,7 @@ async fn a_batch_that_is_whole_is_done_in_one_piece_of_every_worker_or_not_at_al
         assert_eq!(harness.switch.n_pieces() - before, 1, "{atomicity:?}");
         assert_eq!(harness.addresses().await, Vec::from_iter(1..=50));
 
-        // One of them is there already.
+        // One of these entries exists.
         let mut operations: Vec<Operation> = (1..=20).map(|n| harness.delete(n)).collect();
         operations.push(harness.insert(30, 3));
         operations.push(harness.insert(51, 3));
@@ -166,7 +166,7 @@ async fn a_batch_that_is_whole_is_done_in_one_piece_of_every_worker_or_not_at_al
         assert!(aborted.message.contains("update 21"), "{aborted:?}");
         assert_eq!(harness.entries().await, entries);
 
-        // More than frames can wait for.
+        // More updates than frames can wait for.
         let slots = (0..).map(|n| harness.slot(n % N_SLOTS, 1));
         let operations = slots.take(limits::UNDIVIDED_UPDATES_MAX + 1).collect();
         let Err(Error::Refused(refused)) = whole(operations).await else {
@@ -201,7 +201,7 @@ async fn while_packets_wait_between_two_passes_no_batch_is_whole_for_them() {
     };
     assert_eq!(refused.kind, ControlErrorKind::Unimplemented);
     assert_eq!(harness.addresses().await, [1]);
-    // A batch that packets may see between two passes is done.
+    // `Whole` does not wait for a moment between passes.
     assert_eq!(write(Atomicity::Whole).await, Ok(vec![Ok(()); 2]));
     harness
         .write(vec![harness.delete(2), harness.delete(3)])
@@ -232,7 +232,7 @@ async fn a_large_batch_comes_in_pieces_with_frames_between_them() {
     for (operations, n_pieces) in [
         (cycle(per_piece), 1),
         (cycle(per_piece + 2), 2),
-        // A replica counts for one.
+        // Each replica counts as one update.
         (vec![insert(100), harness.slot(0, 1)], 2),
         (vec![harness.every_slot(7)], n_pieces_of_all),
     ] {
@@ -336,7 +336,7 @@ async fn what_was_made_for_a_program_that_was_replaced_is_refused_by_its_name() 
     assert_eq!(harness.addresses().await, [0; 0]);
     assert_eq!(harness.device.counted().await.unwrap().counters.received, 0);
 
-    // Made for the one that forwards, it is carried out.
+    // A batch for the forwarding pipeline is executed.
     let batch = Batch::new(vec![harness.insert(1, 2)]);
     let written = harness.device.write(next, batch).await;
     assert_eq!(written, Ok(vec![Ok(())]));
@@ -358,7 +358,7 @@ async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committ
         .await
         .unwrap();
     assert_eq!(results.iter().filter(|it| it.is_ok()).count(), 1);
-    // Reads are of the saved one, packets see the other.
+    // Reads refer to the saved pipeline, packets see the forwarding one.
     assert_eq!(harness.addresses().await, [2]);
     harness.switch.receive(1, &frame(1));
     assert_eq!(harness.switch.transmitted().len(), 1);
@@ -383,7 +383,7 @@ async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committ
     harness.switch.receive(1, &frame(2));
     let sent = harness.switch.transmitted();
     assert_eq!(sent[0].port, PortId(3));
-    // Whoever holds the saved one is told so.
+    // A caller that still holds the saved pipeline gets an error.
     let batch = Batch::new(vec![harness.insert(4, 2)]);
     let refused = harness.device.write(Arc::clone(&saved), batch).await;
     let replaced = Error::Replaced {
@@ -426,7 +426,7 @@ async fn frames_for_the_cpu_go_to_who_subscribed_with_the_program_that_made_them
     assert!(packet_in.frame.ends_with(&[0; 50]));
 }
 
-/// Whether a generator runs after a restart, by its number of frames.
+/// Whether a generator with this count runs after a restart.
 async fn runs_again(count: Option<u64>) -> bool {
     let harness = Harness::start().await;
     let config = GeneratorConfig {

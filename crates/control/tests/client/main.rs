@@ -1,4 +1,4 @@
-//! A client without a protocol: everything that a neighbour of P4Runtime's server needs, by this crate alone.
+//! A client without a protocol, which uses this crate alone.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,5 +1,4 @@
-//! An offload beside the engine, as a client of the device finds it: nothing is different, but for who
-//! forwards.
+//! An offload beside the engine, as a client of the device sees it: only who forwards differs.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -16,7 +15,6 @@ use super::double::{Core, Double, Takes, program};
 use super::harness::{bare, key, patiently};
 use super::memory_loop::MemoryLoop;
 
-/// The loop's clock as it stands.
 const NOW: u64 = 1_000;
 
 /// A device whose workers have an offload each.
@@ -50,7 +48,7 @@ impl Beside {
         self.cores[0].lock().unwrap()
     }
 
-    /// A frame comes to the first worker; whether the offload took it.
+    /// Gives the first worker a frame; true if the offload took it.
     fn receive(&self, port: u16, frame: &[u8]) -> bool {
         let is_taken = self.core().receive(NOW, PortId(port), frame);
         if !is_taken {
@@ -101,7 +99,7 @@ impl Beside {
         assert!(results.iter().all(Result::is_ok), "{results:?}");
     }
 
-    /// What the first worker's offload was told since the last time, changes of the same kind together.
+    /// What the first worker's offload was notified of since the last call, consecutive changes of a kind merged.
     fn told(&self) -> String {
         let log = std::mem::take(&mut self.core().log);
         let runs: Vec<String> = log
@@ -128,7 +126,7 @@ impl Beside {
         counted
     }
 
-    /// The entries' kinds and how many packets have hit them.
+    /// Each entry's kind, and how many packets have hit it.
     async fn hits(&self) -> Vec<(u8, u64)> {
         let table = self.pipeline.program().table("l2").unwrap();
         let reading = patiently(self.device.reading()).await.unwrap();
@@ -168,7 +166,7 @@ async fn a_piece_of_a_batch_becomes_visible_as_a_whole_and_refused_updates_are_n
         (sent[0].port, &*sent[0].frame),
         (PortId(3), &[1, 0, 0, 5][..])
     );
-    // Pieces are those of the engine: 64 updates that no frame comes between.
+    // Pieces are those of the engine: 64 updates without a frame in between.
     let many = (10..160).map(|kind| beside.insert(kind, "forward", 2));
     beside.write(many.collect()).await;
     let told = "64 insert entry, commit, 64 insert entry, commit, 22 insert entry, commit";
@@ -200,7 +198,7 @@ async fn what_both_sides_of_all_workers_have_counted_is_read_together() {
         beside.receive(port, &[2, 0, 0, 0]);
     }
     assert_eq!(beside.core().run(NOW).len(), 6);
-    // The second worker's offload has one more, which is still inside.
+    // The second worker's offload has one more packet, which is still inside.
     let other = |frame: &[u8]| {
         beside.cores[1]
             .lock()
@@ -263,7 +261,7 @@ async fn an_offload_that_fails_in_a_batch_loses_no_call_of_it() {
     beside.write(many.collect()).await;
     let failed = OffloadStatus::Failed("map \"l2\": no memory".to_owned());
     assert_eq!(beside.status(), Some(failed));
-    // The engine has the first piece, and the second, which the offload was not told of.
+    // The engine has the first piece and the second, which the offload has not seen.
     for kind in [1, 10, 109] {
         assert!(!beside.receive(0, &[kind, 0, 0, 0]));
     }
@@ -305,7 +303,7 @@ async fn a_pipeline_is_replaced_under_it_and_seen_with_what_was_written_while_it
         turn.commit(ready).done().await
     };
     let committed = beside.device.in_turn(commit).await.unwrap().unwrap();
-    // All that was written is in what it loads.
+    // The offload loads everything that was written.
     assert_eq!(beside.told(), "stop, load");
     let counted = beside.counted().await;
     let replaced = counted.counters.dropped(DropReason::PipelineChanged);
@@ -332,7 +330,7 @@ async fn a_drain_waits_for_what_is_inside_of_it_and_for_what_it_does_not_show_ye
     beside.write(vec![beside.stamp(5)]).await;
     let device = Arc::clone(&beside.device);
     let drain = tokio::spawn(async move { device.drain().await });
-    // It has begun when what was submitted behind it has run.
+    // The drain has begun when work that was submitted later has run.
     tokio::task::yield_now().await;
     beside.counted().await;
     beside.switch.advance(0);

@@ -1,4 +1,4 @@
-//! A program is made ready beside the threads that forward, stopped between any two steps.
+//! A program is prepared beside the threads that forward; tests stop it between any two steps.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,10 +14,10 @@ use dataplane::{GeneratorConfig, Pace, PortId, Switch, SwitchConfig};
 use crate::harness::{Harness, N_SLOTS, bridge, frame, patiently};
 use crate::memory_loop::MemoryLoop;
 
-/// How long a program is compiled that nobody lets go: longer than everything here takes, and it ends.
+/// Compiling ends after this time if the test does not end it: longer than any test takes.
 const COMPILES_AT_MOST: Duration = Duration::from_secs(30);
 
-/// Makes engines when it is allowed to, and says which thread did.
+/// Makes engines when the test allows it, and reports which thread did.
 struct Slow {
     begun: Sender<ThreadId>,
     allowed: Mutex<Receiver<Allowed>>,
@@ -46,14 +46,13 @@ impl EngineFactory for Slow {
     }
 }
 
-/// What a worker's compilation waits for.
 struct Compiler {
     begun: Receiver<ThreadId>,
     allow: Sender<Allowed>,
 }
 
 impl Compiler {
-    /// In every worker's switch from now on, with the ports of before and no program.
+    /// Installs one in every worker's switch, which keeps its ports and has no program.
     fn of_all(switch: &MemoryLoop, n_workers: usize) -> Vec<Compiler> {
         let workers = (0..n_workers).map(|worker| {
             let (begins, begun) = channel();
@@ -92,7 +91,8 @@ fn set_apart(device: &Arc<Device>) -> Setting {
     tokio::spawn(async move { device.set_pipeline(checked).await })
 }
 
-/// A switch with a bridge that sends what is for 1 to port 2, and compiles its next program only when the test lets it.
+/// A switch whose bridge sends frames for address 1 to port 2, and whose next program is compiled only when the test
+/// allows it.
 async fn forwarding(n_workers: usize) -> (Harness, Vec<Compiler>) {
     let mut harness = Harness::with(SwitchConfig::default(), n_workers).await;
     let compilers = Compiler::of_all(&harness.switch, n_workers);
@@ -106,7 +106,7 @@ async fn forwarding(n_workers: usize) -> (Harness, Vec<Compiler>) {
     (harness, compilers)
 }
 
-/// Whether the entry is there: without it the bridge sends elsewhere.
+/// Whether the entry is there: without it the bridge sends to another port.
 fn forwards(harness: &Harness) -> bool {
     harness.switch.receive(1, &frame(1));
     let mut sent = harness.switch.transmitted().into_iter();
@@ -126,7 +126,7 @@ async fn frames_pass_by_the_program_before_while_the_next_one_is_compiled_for_ev
         compiler.allow.send(Allowed::Goes).unwrap();
     }
     patiently(setting).await.unwrap().unwrap();
-    // The next one has no entry.
+    // The new program has no entry.
     assert!(!forwards(&harness));
 }
 
@@ -197,12 +197,12 @@ async fn an_engine_that_panics_leaves_the_program_before_and_the_next_one_is_set
     assert!(!forwards(&harness));
 }
 
-/// Says which thread has freed it.
+/// Reports the thread that freed it.
 struct Freed(Sender<ThreadId>);
 
 impl Drop for Freed {
     fn drop(&mut self) {
-        // Nobody listens when the test is over.
+        // The receiver is gone when the test is over.
         let _ = self.0.send(thread::current().id());
     }
 }
@@ -250,7 +250,7 @@ async fn a_program_has_what_is_written_to_it_beside_from_its_first_packet() {
         turn.commit(ready).done().await
     };
     let set = harness.device.in_turn(call).await.unwrap();
-    // As it was in pieces: what cannot be written is told, and what is behind it is written all the same.
+    // As if executed in pieces: a failed operation is reported, and the operations behind it are executed all the same.
     assert!(matches!(set, Err(Error::Refused(_))), "{set:?}");
     assert_eq!(harness.switch.n_pieces() - n_pieces, 2);
     harness.switch.in_switch(0, |switch| {
@@ -260,7 +260,7 @@ async fn a_program_has_what_is_written_to_it_beside_from_its_first_packet() {
     assert_eq!(harness.addresses().await, [1, 2]);
     assert_eq!(harness.slot_value(N_SLOTS - 1).await, [7]);
     assert!(forwards(&harness));
-    // Entries are counted and changed as others.
+    // The entries count and change like any others.
     let entries = harness.entries().await;
     assert_eq!(entries.iter().map(|it| it.counter.packets).sum::<u64>(), 1);
 }

@@ -1,4 +1,4 @@
-//! Several workers are one device: a write comes to each, what they count adds up.
+//! Several workers are one device: a write reaches each, and their counts are summed.
 
 use control::{Error, Operation};
 use dataplane::{ControlErrorKind, CounterValue, Program, SwitchConfig};
@@ -113,7 +113,7 @@ async fn registers_of_the_switch_are_one_or_the_program_is_refused() {
         2,
     ));
     let device = control::Device::new(switch, control::Registers::OfTheSwitch);
-    // The sequencer of an ordered group counts in one that packets write.
+    // The sequencer of an ordered group counts in a register that packets write.
     let program = Program::from_json_str(&counting()).unwrap();
     let refused = device.check(program, ()).map(drop);
     let Err(Error::Refused(refused)) = refused else {

@@ -1,5 +1,5 @@
-//! An event loop without ports: a thread owns each worker's switch, frames come and go by method calls.
-//! For the tests and the example; the real one is in the crate `switch`.
+//! An event loop without ports: a thread owns each worker's switch, and method calls give it frames and take them. For
+//! the tests and the example; the real event loop is in the crate `switch`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -11,7 +11,7 @@ use control::{
 };
 use dataplane::{Nanos, OwnedTransmit, PayloadSignature, PortId, Switch, SwitchConfig};
 
-/// The loops; their threads end when this is dropped. Frames come to the first worker.
+/// The loops; dropping this ends their threads. Frames are given to the first worker.
 pub struct MemoryLoop(Vec<Arc<Shared>>);
 
 struct Shared {
@@ -41,23 +41,20 @@ struct Inside {
 }
 
 impl MemoryLoop {
-    /// A switch with ports 0 to `n_ports` - 1, and its thread.
     pub fn start(config: SwitchConfig, n_ports: u16) -> Self {
         Self::start_workers(config, n_ports, 1)
     }
 
-    /// Several of them.
     pub fn start_workers(config: SwitchConfig, n_ports: u16, n_workers: usize) -> Self {
         let worker = |_| Shared::start(config.clone(), n_ports);
         Self((0..n_workers).map(worker).collect())
     }
 
-    /// A worker's switch, to look at or to be built otherwise.
+    /// Runs `work` with a worker's switch, to look at it or to change it.
     pub fn in_switch<R>(&self, worker: usize, work: impl FnOnce(&mut Switch) -> R) -> R {
         work(&mut self.0[worker].inside().switch)
     }
 
-    /// A frame arrives.
     pub fn receive(&self, port: u16, frame: &[u8]) {
         let mut inside = self.0[0].inside();
         let now = inside.now;
@@ -65,7 +62,6 @@ impl MemoryLoop {
         inside.pump();
     }
 
-    /// Time passes.
     pub fn advance(&self, ns: Nanos) {
         let mut inside = self.0[0].inside();
         inside.now += ns;
@@ -75,7 +71,6 @@ impl MemoryLoop {
         inside.pump();
     }
 
-    /// A port goes down, or comes up.
     pub fn set_port_up(&self, port: PortId, is_up: bool) {
         for worker in &self.0 {
             worker.inside().set_port_up(port, is_up);
@@ -87,34 +82,32 @@ impl MemoryLoop {
             .for_each(LinkSender::tell);
     }
 
-    /// What left since the last call.
+    /// Frames that were transmitted since the last call.
     pub fn transmitted(&self) -> Vec<OwnedTransmit> {
         std::mem::take(&mut self.0[0].inside().transmitted)
     }
 
-    /// Work piles up from now on, at every worker.
+    /// Queues work at every worker from now on, until `release`.
     pub fn hold(&self) {
         (0..self.0.len()).for_each(|worker| self.hold_worker(worker));
     }
 
-    /// The same at one worker.
     pub fn hold_worker(&self, worker: usize) {
         self.0[worker].queue().is_held = true;
     }
 
-    /// How much has piled up, at the worker that has most.
+    /// The longest queue of work of any worker.
     pub fn n_held(&self) -> usize {
         let n_held = self.0.iter().map(|worker| worker.queue().work.len());
         n_held.max().unwrap_or(0)
     }
 
-    /// Pieces of work that have run, at the worker that has run most.
+    /// The most pieces of work that any worker has run.
     pub fn n_pieces(&self) -> usize {
         let n_pieces = self.0.iter().map(|worker| worker.queue().n_pieces);
         n_pieces.max().unwrap_or(0)
     }
 
-    /// Work runs again.
     pub fn release(&self) {
         for worker in &self.0 {
             worker.queue().is_held = false;
@@ -172,7 +165,6 @@ impl SwitchHandle for MemoryLoop {
 }
 
 impl Shared {
-    /// A switch, and its thread.
     fn start(config: SwitchConfig, n_ports: u16) -> Arc<Self> {
         let mut switch = Switch::new(config);
         let ports: Vec<PortStatus> = (0..n_ports)
@@ -205,7 +197,7 @@ impl Shared {
         let there = Arc::clone(&shared);
         std::thread::spawn(move || {
             while let Some(work) = there.next() {
-                // Counted before whoever waits for it goes on.
+                // Counted before the waiting test goes on.
                 there.queue().n_pieces += 1;
                 let rest = there.inside().run(work);
                 if let Some(rest) = rest {
@@ -247,7 +239,6 @@ impl Inside {
         }
     }
 
-    /// What is left of the work.
     fn run(&mut self, work: Work) -> Option<Work> {
         let mut context = SwitchContext {
             switch: &mut self.switch,

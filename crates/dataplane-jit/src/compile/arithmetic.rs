@@ -1,5 +1,5 @@
-//! Arithmetic on numbers of several words. How many words of the operands are needed, and whether
-//! the result is exact, is [`super::expression`]'s affair.
+//! Arithmetic on numbers of several words. [`super::expression`] decides how many words of the
+//! operands are needed, and whether the result is exact.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::engine::ir::{
@@ -77,7 +77,8 @@ impl Emit<'_, '_, '_> {
         out
     }
 
-    /// Modulo the width of the words: by hand, a row for each word of the right operand.
+    /// Modulo the width of the words: long multiplication, a row for each word of the right
+    /// operand.
     fn multiply(&mut self, left: &[Value], right: &[Value]) -> Words {
         let n = left.len();
         if let ([left], [right]) = (left, right) {
@@ -151,7 +152,7 @@ impl Emit<'_, '_, '_> {
     fn shift_right(&mut self, left: &Expr, right: &Expr, n: usize) -> Native<Words> {
         if let Some(bits) = range::constant_amount(right) {
             let range = self.names().range(left);
-            // Beyond every field the sign alone is left.
+            // A shift beyond every field leaves only the sign.
             let bits = bits.unwrap_or(dataplane::limits::FIELD_BITS_MAX);
             let (whole, part) = ((bits / 64) as usize, i64::from(bits % 64));
             let needed = whole + n + 1;
@@ -165,7 +166,7 @@ impl Emit<'_, '_, '_> {
                     if part == 0 {
                         return low;
                     }
-                    // The top word's shift brings in its sign at once.
+                    // The top word's shift brings in its sign.
                     if word + whole + 1 == exact {
                         return match signed {
                             true => self.b.ins().sshr_imm_u(low, part),

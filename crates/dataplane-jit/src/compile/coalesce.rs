@@ -1,4 +1,4 @@
-//! What an action need not do: stores that later ones overwrite before anybody reads.
+//! Finds dead stores in an action: stores that later ones overwrite before anybody reads.
 
 use std::collections::HashSet;
 
@@ -47,7 +47,7 @@ pub(super) fn dead_stores(ir: &Ir, primitives: &[Primitive]) -> Vec<Vec<FieldId>
     dead
 }
 
-/// What a number reads is not overwritten before it is read.
+/// Removes the fields that a number reads from those that are overwritten before a read.
 fn read(ir: &Ir, expr: &Expr, later: &mut HashSet<FieldId>) {
     if !later.is_empty() {
         let usage = Usage::of_number(ir, expr);

@@ -1,4 +1,4 @@
-//! Controls: a block a node; actions, whose primitives jump.
+//! Controls, one block per node, and actions, whose primitives may jump.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -16,16 +16,13 @@ use dataplane::{
 use super::{Emit, coalesce, lanes, primitive::Flow};
 use crate::{context::PassContext, flow::Capacity};
 
-/// The blocks of a control.
 pub(super) struct Control {
     blocks: HashMap<NodeId, Block>,
     waiting: Vec<NodeId>,
-    /// Behind the last node.
     pub end: Block,
 }
 
 impl Control {
-    /// The block of a node, or the end.
     pub(super) fn block(&mut self, emit: &mut Emit<'_, '_, '_>, node: Option<NodeId>) -> Block {
         let Some(node) = node else {
             return self.end;
@@ -37,28 +34,26 @@ impl Control {
     }
 }
 
-/// The running action.
 struct Running {
-    /// A block each primitive that is jumped to.
+    /// One block for each primitive that is a jump's target.
     leaders: HashMap<usize, Block>,
-    /// Behind the last primitive.
     after: Block,
-    /// How often was jumped back.
+    /// How many jumps went back.
     rounds: Option<Variable>,
     exited: Option<Variable>,
-    /// Where a packet goes that is over.
+    /// Where a packet goes that leaves the control.
     end: Block,
 }
 
 impl Emit<'_, '_, '_> {
-    /// A whole control, from its first node to its end. One with a cache of flows is written twice,
-    /// so that a cache that sleeps costs nothing but the look whether it does.
+    /// A whole control, from its first node to its end. A control with a flow cache is written
+    /// twice, so that a sleeping cache costs only the check whether it sleeps.
     pub(crate) fn control(&mut self, start: Option<NodeId>, capacity: Capacity) {
         let end = self.b.create_block();
         if let Some(cache) = self.flow_cache(start, capacity) {
             let awake = self.while_asleep(&cache);
             self.nodes(start, end);
-            // What the interpreter is left with is told once.
+            // Constructs left to the interpreter are reported once.
             let n_explained = self.unit.explained.len();
             self.begin(awake);
             self.begin_flow(cache);
@@ -106,7 +101,8 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// An action's primitives; goes to `end` where the control is over. Goes on behind them.
+    /// An action's primitives. Jumps to `end` if the control is over, otherwise continues after
+    /// them.
     pub(super) fn run_action(&mut self, action: ActionId, args: Option<Value>, end: Block) {
         let program = self.unit.program;
         let body = &program.ir().actions[action.index()];
@@ -166,7 +162,7 @@ impl Emit<'_, '_, '_> {
         self.args = None;
     }
 
-    /// Goes on behind an action; what is known of fields stays known where there is one way.
+    /// Continues after an action. Cached field values stay valid if only one way leads here.
     fn leave_action(&mut self, running: &Running, reached: bool, is_straight: bool) {
         if is_straight {
             self.jump(running.after);
@@ -223,7 +219,8 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Ends the block as the primitive wants it; whether what follows is reached from here.
+    /// Ends the block as the primitive wants it. Returns whether the next primitive is reached from
+    /// here.
     fn follow(&mut self, running: &mut Running, position: usize, flow: Flow) -> bool {
         match flow {
             Flow::Next => true,

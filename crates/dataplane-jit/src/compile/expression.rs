@@ -1,6 +1,6 @@
-//! Expressions. A number is asked for by how many words of it are needed: that many of its lowest
-//! are exact modulo their width. Where more than that counts (comparison, shift to the right,
-//! division, saturation, index) the operand's interval says how many words hold it exactly.
+//! Expressions. A caller says how many words of a number it needs; that many lowest words are exact
+//! modulo their width. Where more counts (comparison, shift to the right, division, saturation,
+//! index) the operand's interval says how many words hold it exactly.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::RegisterId;
@@ -9,22 +9,21 @@ use dataplane::engine::ir::{Expr, HeaderExpr, HeaderId, Int, UnionExpr, instance
 use super::{Emit, Native, Region};
 use crate::context::PassContext;
 
-/// Words of a number at most: wider ones are left to the interpreter.
+/// Maximum words of a number: wider ones are left to the interpreter.
 pub(super) const WORDS_MAX: usize = 16;
 
-/// Headers at most among which an index chooses by comparing.
+/// Maximum headers among which an index chooses by comparing.
 const CANDIDATES_MAX: usize = 64;
 
 /// A number's words, the lowest first.
 pub(crate) type Words = Vec<Value>;
 
-/// An expression that gives a header, as far as it is known when compiling.
+/// The header that an expression gives, as far as it is known when compiling.
 pub(crate) enum Found {
-    /// This one.
     Header(HeaderId),
     /// Beyond the end of a stack.
     Nothing,
-    /// The one at the position that a value gives; none where there is no such position.
+    /// The header at the position that a value gives, if there is such a position.
     Among(Vec<HeaderId>, Value),
 }
 
@@ -49,7 +48,7 @@ impl Emit<'_, '_, '_> {
         Ok((self.low(expr, range.words() as usize)?, range.is_signed()))
     }
 
-    /// A number that is an index or a count: one word; what is no index is beyond every one.
+    /// An index or a count as one word. A number of more words becomes larger than every index.
     pub(crate) fn index(&mut self, expr: &Expr) -> Native<Value> {
         let (words, _) = self.exact(expr)?;
         self.one_word(&words)
@@ -158,7 +157,6 @@ impl Emit<'_, '_, '_> {
         self.extend(words, false, n)
     }
 
-    /// Which header an expression gives.
     pub(crate) fn find(&mut self, header: &HeaderExpr) -> Native<Found> {
         let index = match header {
             HeaderExpr::Header(_) => None,
@@ -185,7 +183,7 @@ impl Emit<'_, '_, '_> {
         })
     }
 
-    /// A field of a header, zero beyond the end of a stack.
+    /// A field of a header; zero beyond the end of a stack.
     fn field_at(&mut self, found: &Found, offset: u32, n: usize) -> Native<Words> {
         if let Found::Among(candidates, _) = found
             && candidates.len() * n > CANDIDATES_MAX
@@ -199,7 +197,7 @@ impl Emit<'_, '_, '_> {
         }))
     }
 
-    /// Words of the header that was found.
+    /// The words that `of` gives for the header that was found, or `nothing`.
     pub(super) fn of_found(
         &mut self,
         found: &Found,
@@ -221,7 +219,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Where an array's cells are.
+    /// The address of an array's cells.
     pub(crate) fn array(&mut self, number: usize) -> Value {
         let arrays = self.load_context(types::I64, std::mem::offset_of!(PassContext, arrays));
         let offset = u32::try_from(8 * number).expect("an offset in a block of memory");

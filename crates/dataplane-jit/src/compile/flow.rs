@@ -1,5 +1,5 @@
-//! The flow cache in generated code: when a control begins, its inputs are packed and lead to the
-//! flow's cells; a table whose cell is not open is not asked.
+//! The flow cache in generated code. When a control begins, its packed inputs lead to the flow's cells; a table whose
+//! cell is filled is not looked up.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,13 @@ use dataplane::{TableId, engine::ir::NodeId};
 use super::{Emit, Region};
 use crate::flow::{Capacity, FlowCache, FlowPlan, Input};
 
-/// The cells of the packet's flow.
 pub(super) struct Flow {
     cells: Value,
     places: HashMap<TableId, u32>,
 }
 
 impl Emit<'_, '_, '_> {
-    /// The cache of a control that begins here, if it is to have one.
+    /// The cache of a control that begins here, if it gets one.
     pub(super) fn flow_cache(
         &self,
         start: Option<NodeId>,
@@ -31,7 +30,8 @@ impl Emit<'_, '_, '_> {
         Some(Box::new(cache))
     }
 
-    /// Goes on where the cache sleeps, and counts that; gives the block for where it does not.
+    /// Continues in the block of a sleeping cache, and counts a packet down. Returns the block of a cache that is
+    /// awake.
     pub(super) fn while_asleep(&mut self, cache: &FlowCache) -> Block {
         let [asleep, awake] = self.blocks();
         let address = self.address(&raw const *cache, "flow cache");
@@ -45,8 +45,8 @@ impl Emit<'_, '_, '_> {
         awake
     }
 
-    /// Prefetches the record of a packet that comes to a control soon. While the cache sleeps nobody
-    /// asks for that.
+    /// Prefetches the record of a packet that comes to a control soon. The engine does not call it while the cache
+    /// sleeps.
     pub(crate) fn prefetch_flow(&mut self, flow: usize) {
         let cache = &self.unit.flows[flow];
         let (plan, (_, function)) = (cache.plan().clone(), cache.functions());
@@ -97,14 +97,14 @@ impl Emit<'_, '_, '_> {
         words.collect()
     }
 
-    /// What was found in a table for a packet of this flow; none where the table is not cached.
+    /// What an earlier packet of this flow found in a table; `None` if the table is not cached.
     pub(super) fn cell(&mut self, table: TableId) -> Option<Value> {
         let flow = self.flow.as_ref()?;
         let (cells, place) = (flow.cells, *flow.places.get(&table)?);
         Some(self.load(types::I32, Region::State, cells, place))
     }
 
-    /// Keeps what was found.
+    /// Stores what a lookup found in the table's cell.
     pub(super) fn keep_cell(&mut self, table: TableId, number: Value) {
         let flow = self.flow.as_ref();
         let cell = flow.and_then(|flow| Some((flow.cells, *flow.places.get(&table)?)));

@@ -1,4 +1,4 @@
-//! Headers that come, go, move and are copied.
+//! Whole headers: validity, copies, and moves in stacks.
 
 use std::mem::offset_of;
 
@@ -10,10 +10,10 @@ use dataplane::engine::ir::{
 use super::{Emit, Native, expression::Found, primitive::COPY_WORDS_MAX};
 use crate::{context::PassContext, layout::WORD_BYTES};
 
-/// Elements at most of a stack whose moves are written out.
+/// Moves of a stack are unrolled up to this many elements.
 const STACK_ELEMENTS_MAX: usize = 16;
 
-/// A word of a field, and where it is.
+/// A word of a field, and its offset in the block.
 #[derive(Debug, Clone, Copy)]
 struct Word {
     field: FieldId,
@@ -44,7 +44,7 @@ impl Emit<'_, '_, '_> {
         self.known.contains_key(&(word.field, word.word))
     }
 
-    /// The packed fields of a header.
+    /// The words of a header's packed fields.
     fn packed_fields(&self, header: HeaderId) -> impl Iterator<Item = (FieldId, usize)> + use<> {
         let layout = self.layout();
         let fields = self.ir().headers[header.index()].field_ids();
@@ -55,8 +55,8 @@ impl Emit<'_, '_, '_> {
         words.into_iter()
     }
 
-    /// Zeros for every field of a header but those that are written before they are read; two
-    /// words that stand side by side by one store.
+    /// Zeroes the fields of a header, except those that are written before they are read. One store
+    /// zeroes two adjacent words.
     fn clear(&mut self, header: HeaderId, zero: Value) {
         let words = self.words(header);
         let words: Vec<Word> = words
@@ -87,8 +87,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Behind the parser: zeros for every field of the headers that must be blank by now, where
-    /// they are not valid.
+    /// After the parser: zeroes the fields of invalid headers that must be blank by now.
     pub(crate) fn blank_late_headers(&mut self) {
         for header in self.layout().late_headers() {
             let valid = self.valid(*header);
@@ -102,7 +101,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Makes a header valid, and with it the other members of its union invalid.
+    /// Makes a header valid, and the other members of its union invalid.
     pub(crate) fn set_valid(&mut self, header: HeaderId) {
         let ir = self.ir();
         if let Some(union) = ir.headers[header.index()].union {
@@ -134,7 +133,7 @@ impl Emit<'_, '_, '_> {
         self.for_found(found, body)
     }
 
-    /// Generates what is done to the header that was found.
+    /// Generates `body` for the header that was found.
     pub(super) fn for_found(
         &mut self,
         found: Found,
@@ -153,7 +152,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// The bytes of a header on the wire.
+    /// The length of a header on the wire, in bytes.
     pub(crate) fn header_bytes(&mut self, header: HeaderId) -> Value {
         let declared = &self.ir().headers[header.index()];
         if declared.variable_field.is_none() {
@@ -239,7 +238,6 @@ impl Emit<'_, '_, '_> {
         self.begin(after);
     }
 
-    /// Copies a whole stack and its `nextIndex`.
     pub(super) fn assign_stack(&mut self, to: AnyStack, from: AnyStack) -> Native {
         let ir = self.ir();
         let size = ir.stack_size(to);
@@ -269,7 +267,6 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Copies the members of a union.
     pub(super) fn assign_union(&mut self, to: &UnionExpr, from: &UnionExpr) -> Native {
         let (UnionExpr::Union(to), UnionExpr::Union(from)) = (to, from) else {
             return Err("an assignment of a union that an index chooses".into());
@@ -290,7 +287,7 @@ impl Emit<'_, '_, '_> {
         pairs.try_for_each(|(to, from)| self.check_same_shape(*to, *from))
     }
 
-    /// No member is valid, then one may become so.
+    /// Makes all members invalid, then copies the valid one.
     fn copy_union(&mut self, to: UnionId, from: UnionId) -> Native {
         if to == from {
             return Ok(());

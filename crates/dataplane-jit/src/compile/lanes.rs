@@ -1,15 +1,13 @@
 //! Lanes: assignments of an action that do the same to four sets of 32-bit fields, such as a hash
 //! under four keys, become operations on vectors of four words.
 //!
-//! A *group* is four blocks of assignments, one behind the other, of the same form: each assignment of
-//! the first has its equal in the others, where other fields stand in the place of its fields, and
-//! no block reads or writes what another writes. So it does not matter whether the blocks run one
-//! after the other or side by side. A *run* is groups that follow each other; between them, fields
-//! stay in vectors. Behind the run each field is written that anything else may read.
+//! A *group* is four consecutive blocks of assignments of the same form: each assignment of the first block is in the
+//! others, too, with other fields, and no block reads or writes what another writes. So it does not matter whether the
+//! blocks run one after the other or side by side. A *run* is consecutive groups; between them, fields stay in vectors.
+//! After the run each field is written that anything else may read.
 //!
-//! A lane has the lowest 32 bits of a number. An assigned field has no more bits. A shift to the
-//! right needs all bits of its operand, so it becomes a lane operation only if the operand fits
-//! into 32 bits.
+//! A lane has the lowest 32 bits of a number; an assigned field has no more. A shift to the right needs all bits of its
+//! operand, so it becomes a lane operation only if the operand fits into 32 bits.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,18 +23,18 @@ use crate::usage::Usage;
 const LANES: usize = 4;
 const LANE_BITS: u32 = 32;
 const VECTOR: Type = types::I32X4;
-/// Assignments of one block at most.
+/// Maximum assignments of one block.
 const BLOCK_MAX: usize = 16;
-/// With fewer, filling vectors and emptying them costs more than it saves.
+/// With fewer, filling and emptying vectors costs more than it saves.
 const RUN_MIN: usize = 8;
 
-/// A field of each lane.
+/// One field for each lane.
 type Fields = [FieldId; LANES];
 
-/// A number in each lane: one expression, of other fields.
+/// A number in each lane: one expression over different fields.
 #[derive(Debug, PartialEq, Eq)]
 enum Number {
-    /// In all lanes.
+    /// The same in all lanes.
     Const(u32),
     Fields(Fields),
     Not(Box<Number>),
@@ -61,20 +59,19 @@ struct Step {
     from: Number,
 }
 
-/// Groups that follow each other.
+/// Consecutive groups.
 #[derive(Debug)]
 pub(super) struct Run {
     steps: Vec<Step>,
 }
 
 impl Run {
-    /// How many assignments it takes the place of.
     pub(super) fn len(&self) -> usize {
         LANES * self.steps.len()
     }
 }
 
-/// The run that begins with the first of these primitives, if it is worth it.
+/// The run that begins with the first of these primitives, if it pays.
 pub(super) fn run_of(names: Names<'_>, primitives: &[Primitive]) -> Option<Run> {
     let mut steps = Vec::new();
     while let Some(group) = group_of(names, &primitives[LANES * steps.len()..]) {
@@ -83,7 +80,7 @@ pub(super) fn run_of(names: Names<'_>, primitives: &[Primitive]) -> Option<Run> 
     (steps.len() >= RUN_MIN).then_some(Run { steps })
 }
 
-/// The group that begins here, of the fewest assignments.
+/// The smallest group that begins here.
 fn group_of(names: Names<'_>, primitives: &[Primitive]) -> Option<Vec<Step>> {
     (1..=BLOCK_MAX).find_map(|len| {
         let whole = primitives.get(..LANES * len)?;
@@ -94,7 +91,7 @@ fn group_of(names: Names<'_>, primitives: &[Primitive]) -> Option<Vec<Step>> {
     })
 }
 
-/// One assignment of each block, if they are alike.
+/// The step that one assignment of each block forms, if they are alike.
 fn step_of(names: Names<'_>, assignments: [&Primitive; LANES]) -> Option<Step> {
     let assignments = of_each(assignments, |primitive| match primitive {
         Primitive::Assign {
@@ -109,7 +106,7 @@ fn step_of(names: Names<'_>, assignments: [&Primitive; LANES]) -> Option<Step> {
     })
 }
 
-/// Four expressions as one, if they are one but for their fields, and one that vectors have.
+/// One number for four expressions, if they differ only in their fields and vectors can compute it.
 fn number_of(names: Names<'_>, exprs: [&Expr; LANES]) -> Option<Number> {
     match exprs[0] {
         Expr::Const(value) => {
@@ -125,7 +122,7 @@ fn number_of(names: Names<'_>, exprs: [&Expr; LANES]) -> Option<Number> {
                 _ => None,
             })?;
             let are_lanes = fields.iter().all(|field| is_lane(names, *field));
-            // In all lanes the same, of whatever width.
+            // One field in all lanes may have any width up to a word.
             let is_one = fields == [fields[0]; LANES] && names.widths.field(fields[0]).words == 1;
             (are_lanes || is_one).then_some(Number::Fields(fields))
         }
@@ -172,13 +169,13 @@ fn operation_of(
     }
 }
 
-/// The same of each lane, if all have it.
+/// Applies `of` to each lane; `None` if it has no value for one.
 fn of_each<T, U>(lanes: [T; LANES], of: impl Fn(T) -> Option<U>) -> Option<[U; LANES]> {
     let [a, b, c, d] = lanes.map(of);
     Some([a?, b?, c?, d?])
 }
 
-/// Whether a field is what a lane holds.
+/// Whether a lane can hold a field.
 fn is_lane(names: Names<'_>, field: FieldId) -> bool {
     let slot = names.widths.field(field);
     slot.bits == LANE_BITS && !slot.signed && !slot.variable
@@ -189,7 +186,7 @@ fn is_within_lane(names: Names<'_>, expr: &Expr) -> bool {
     range.is_some_and(|range| range.is_within(&Range::field(LANE_BITS, false)))
 }
 
-/// An amount that all lanes can be shifted by.
+/// A constant by which all lanes can be shifted.
 fn amount_of(amounts: [&Expr; LANES]) -> Option<u32> {
     let [first, others @ ..] = of_each(amounts, constant_amount)?;
     let amount = first.filter(|_| others.iter().all(|other| *other == first))?;
@@ -197,7 +194,7 @@ fn amount_of(amounts: [&Expr; LANES]) -> Option<u32> {
 }
 
 impl Number {
-    /// The fields that it reads, as often as it does.
+    /// Collects the fields that it reads, repeated ones too.
     fn reads(&self, reads: &mut Vec<Fields>) {
         match self {
             Number::Const(_) => {}
@@ -235,13 +232,12 @@ fn are_apart(steps: &[Step]) -> bool {
     (0..LANES).all(|one| (0..LANES).all(|other| apart(one, other)))
 }
 
-/// Fields that are in vectors.
 #[derive(Default)]
 struct Vectors {
     of: HashMap<Fields, Value>,
-    /// Of each field, which vector has it, and where.
+    /// For each field, its vector and its lane.
     place: HashMap<FieldId, (Fields, u8)>,
-    /// What was assigned and is not written, in the order in which it was assigned.
+    /// Vectors that were assigned and are not written back, in the order of assignment.
     unwritten: BTreeMap<usize, Fields>,
     n_assigned: usize,
 }
@@ -261,7 +257,7 @@ impl Vectors {
         self.n_assigned += 1;
     }
 
-    /// The vectors that have some of these fields and others beside them.
+    /// The other vectors that have some of these fields.
     fn across(&self, fields: &Fields) -> BTreeSet<Fields> {
         let places = fields.iter().filter_map(|field| self.place.get(field));
         let others = places.map(|(other, _)| *other);
@@ -278,7 +274,6 @@ impl Vectors {
 }
 
 impl Emit<'_, '_, '_> {
-    /// Generates a run.
     pub(super) fn lanes(&mut self, run: &Run) {
         let mut vectors = Vectors::default();
         for step in &run.steps {
@@ -296,8 +291,8 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// The fields that the run writes before it reads them, and that nothing else reads: metadata of
-    /// the program's that need not be written behind it.
+    /// The fields that the run writes before it reads them, and that nothing else reads: the program's own metadata,
+    /// which need not be written back.
     fn own_fields(&self, run: &Run) -> BTreeSet<FieldId> {
         let ir = self.ir();
         let mut own = BTreeSet::new();
@@ -386,7 +381,7 @@ impl Emit<'_, '_, '_> {
         value
     }
 
-    /// The lowest 32 bits of a field, wherever it is.
+    /// The lowest 32 bits of a field, from a vector or from the block.
     fn lane_word(&mut self, vectors: &Vectors, field: FieldId) -> Value {
         if let Some((fields, lane)) = vectors.place.get(&field) {
             let value = vectors.of[fields];
@@ -396,7 +391,7 @@ impl Emit<'_, '_, '_> {
         self.b.ins().ireduce(types::I32, word)
     }
 
-    /// Writes the fields of a vector that were assigned to where all else finds them, but for some.
+    /// Writes the assigned fields of a vector back, except those in `but`.
     fn write_lanes(&mut self, vectors: &Vectors, fields: &Fields, but: &BTreeSet<FieldId>) {
         if !vectors.unwritten.values().any(|other| other == fields) {
             return;

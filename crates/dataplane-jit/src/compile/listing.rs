@@ -1,5 +1,4 @@
-//! What a program becomes, as text: Cranelift's IR as it is handed to the code generator. Golden files
-//! hold it, so addresses are names in it.
+//! A compiled program as text: Cranelift's IR before code generation. Golden files hold it, so names replace addresses.
 
 use std::collections::HashMap;
 
@@ -7,20 +6,18 @@ use cranelift_codegen::ir::Function;
 use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Module};
 
-/// The functions so far.
 #[derive(Default)]
 pub(crate) struct Listing {
-    /// What addresses in the code lead to.
+    /// Names for addresses in the code.
     pub names: HashMap<u64, &'static str>,
-    /// By name, in the order in which they were made.
+    /// Name and text, in the order in which they were made.
     pub functions: Vec<(String, String)>,
 }
 
 impl Listing {
-    /// Adds a function that is whole.
     pub(super) fn add(&mut self, name: &str, function: &Function, module: &JITModule) {
         let text = function.display().to_string();
-        // Behind a line is what its constants are, addresses too.
+        // The comment after a line shows its constants, addresses too.
         let lines = text
             .lines()
             .map(|line| line.split("  ; ").next().unwrap_or_default());
@@ -38,8 +35,8 @@ impl Listing {
     }
 }
 
-/// Replaces words of the text that begin with `begins`. `by` gets the rest of the word and gives
-/// the whole new word; if it gives none, the word stays.
+/// Replaces words of the text that begin with `begins`. `by` gets the rest of the word and returns the whole new word,
+/// or `None` to keep the word.
 fn replaced(text: &str, begins: &str, by: impl Fn(&str) -> Option<String>) -> String {
     let mut parts = text.split(begins);
     let mut out = parts.next().unwrap_or_default().to_owned();

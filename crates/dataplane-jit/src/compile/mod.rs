@@ -1,9 +1,8 @@
-//! From the program to machine code: the module, and what every generated function is made with.
+//! From the program to machine code: the module, and the means to write a function.
 //!
-//! Each function is made through an [`Emit`], which knows where the packet's block and the context
-//! are. Sibling modules add to it: expressions, primitives, controls, tables. What a sibling
-//! cannot compile it says by an `Err` with the reason, before anything with an effect was
-//! generated; the caller then leaves the whole construct to the interpreter.
+//! An [`Emit`] writes one function; it knows where the packet's block and the context are. Sibling modules add to it:
+//! expressions, primitives, controls, tables. A sibling that cannot compile something returns an `Err` with the reason,
+//! before it generates anything with an effect; the caller then leaves the whole construct to the interpreter.
 #![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
 mod arithmetic;
@@ -50,20 +49,18 @@ use crate::{
 };
 pub(crate) use listing::Listing;
 
-/// Nodes and parser states of a program up to which Cranelift optimises. Its work on one function grows faster than the
-/// function: 20,000 parser states in a row took half a minute.
+/// Cranelift optimises programs of up to this many nodes and parser states. Its work on one function grows faster than
+/// the function: 20,000 parser states in a row took half a minute.
 const OPTIMISED_NODES: usize = 8_000;
 
-/// What expressions may name, fields as the layout has them.
+/// What expressions may name; the layout gives the widths of fields.
 pub(crate) type Names<'p> = range::Names<'p, Layout>;
 
-/// Why a program could not be compiled at all.
 #[derive(Debug, Error)]
 pub enum CompileError {
-    /// The machine is not one that code can be made for.
     #[error("no native code for this machine: {0}")]
     Machine(String),
-    /// Code generation failed, which is a fault of ours.
+    /// Code generation failed, which is a bug of ours.
     #[error("code generation failed: {0}")]
     Generation(#[from] Box<ModuleError>),
 }
@@ -80,22 +77,22 @@ pub(crate) type Reason = String;
 /// The result of generating something that may have no native code.
 pub(crate) type Native<T = ()> = Result<T, Reason>;
 
-/// What code is being made of, and what has been made.
+/// A compilation: what it works on, and what it has made so far.
 pub(crate) struct Unit<'p> {
     pub program: &'p Program,
     pub layout: &'p Layout,
     pub options: NativeOptions,
     module: JITModule,
     imports: HashMap<&'static str, FuncId>,
-    /// The code so far accesses state that one packet leaves for the next, or may do so.
+    /// Whether the code so far may access state that one packet leaves for the next.
     pub touches_state: bool,
-    /// What is left to the interpreter.
+    /// The constructs left to the interpreter.
     pub constructs: Vec<Construct>,
     pub explained: Vec<Interpreted>,
-    /// The caches of the controls. In boxes: the code has their addresses.
+    /// The flow caches of the controls. In boxes because the code has their addresses.
     #[expect(clippy::vec_box, reason = "the code has their addresses")]
     pub flows: Vec<Box<FlowCache>>,
-    /// What the functions are as text, where somebody wants it.
+    /// The functions as text, if requested.
     pub listing: Option<Listing>,
 }
 
@@ -104,7 +101,6 @@ pub(crate) struct Unit<'p> {
 pub(crate) enum Region {
     /// The packet's block.
     Vector,
-    /// The context.
     Context,
     /// Entries of tables and pointers to arrays, which no pass writes.
     Entry,
@@ -180,8 +176,8 @@ impl<'p> Unit<'p> {
         signature
     }
 
-    /// Makes a function of context and block that gives nothing; `body` fills it and ends every
-    /// block but the last, behind which the function returns.
+    /// Makes a function of context and block without a result. `body` fills it and ends every block but the last; the
+    /// function returns at the end of that one.
     pub(crate) fn define(
         &mut self,
         name: &str,
@@ -193,7 +189,7 @@ impl<'p> Unit<'p> {
         })
     }
 
-    /// The same with so many more parameters, words, and a result.
+    /// The same with `n_more` further parameters, words, and a result.
     pub(crate) fn define_with(
         &mut self,
         name: &str,
@@ -248,7 +244,7 @@ impl<'p> Unit<'p> {
         Ok(id)
     }
 
-    /// Ends code generation; then functions have addresses.
+    /// Ends code generation; from then on functions have addresses.
     pub(crate) fn finish(mut self) -> Result<Finished, CompileError> {
         self.module.finalize_definitions()?;
         let code = Code {
@@ -263,25 +259,22 @@ impl<'p> Unit<'p> {
     }
 }
 
-/// What was made of a program.
 pub(crate) struct Finished {
     pub code: Code,
-    /// What is left to the interpreter.
+    /// The constructs left to the interpreter.
     pub constructs: Vec<Construct>,
-    /// The same, as a person reads it.
+    /// The same as text for people.
     pub explained: Vec<Interpreted>,
-    /// The caches of the controls.
     #[expect(clippy::vec_box, reason = "the code has their addresses")]
     pub flows: Vec<Box<FlowCache>>,
 }
 
-/// Machine code, freed when it is dropped.
+/// Machine code. `NativeProgram` frees it when it is dropped.
 pub(crate) struct Code {
     module: Option<JITModule>,
 }
 
 impl Code {
-    /// Where a function begins.
     fn address(&self, function: FuncId) -> *const u8 {
         self.module.as_ref().map_or(std::ptr::null(), |module| {
             module.get_finalized_function(function)
@@ -291,7 +284,7 @@ impl Code {
     /// A function as a pointer.
     ///
     /// # Safety
-    /// `F` is a function pointer of the parameters and the result that it was written with.
+    /// `F` is a function pointer with the parameters and the result that the function was written with.
     pub(crate) unsafe fn function<F: Copy>(&self, function: FuncId) -> F {
         const { assert!(size_of::<F>() == size_of::<*const u8>()) };
         // SAFETY: both are pointers, and the caller has promised what this one leads to.
@@ -306,7 +299,7 @@ impl Code {
 /// Words of fields that are in registers.
 pub(crate) type Known = HashMap<(FieldId, usize), Value>;
 
-/// A function in the making.
+/// A function that is being written.
 pub(crate) struct Emit<'f, 'u, 'p> {
     pub b: FunctionBuilder<'f>,
     pub unit: &'u mut Unit<'p>,
@@ -315,20 +308,19 @@ pub(crate) struct Emit<'f, 'u, 'p> {
     /// The packet's block.
     pub vector: Value,
     regions: [AliasRegion; 4],
-    /// Words of fields that are in registers at this place of the current block.
+    /// Words of fields that are in registers at this point of the current block.
     known: Known,
     functions: HashMap<&'static str, FuncRef>,
-    /// The action that primitives belong to.
     pub action: Option<ActionId>,
     /// The arguments of the running action.
     args: Option<Value>,
-    /// The arguments, where they are known.
+    /// The arguments, if they are constants.
     bound: &'p [Int],
-    /// The packet's flow, where the control has a cache.
+    /// The packet's flow, if the control has a cache.
     flow: Option<flow::Flow>,
-    /// Fields that the primitive need not write: a later one does before they are read.
+    /// Fields that the primitive need not write: a later one writes them before they are read.
     dead: Vec<FieldId>,
-    /// Where we are, for explanations.
+    /// The current place in the program, for explanations.
     pub place: String,
 }
 
@@ -368,12 +360,10 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.ins().store(flags, value, base, offset32(offset));
     }
 
-    /// Loads from the packet's block.
     pub(crate) fn load_vector(&mut self, ty: Type, offset: u32) -> Value {
         self.load(ty, Region::Vector, self.vector, offset)
     }
 
-    /// Stores to the packet's block.
     pub(crate) fn store_vector(&mut self, value: Value, offset: u32) {
         self.store(Region::Vector, value, self.vector, offset);
     }
@@ -404,7 +394,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.ins().iconst(types::I64, value.cast_signed())
     }
 
-    /// The address of what stays where it is as long as the code does; listings show the name.
+    /// The address of an object that stays in place as long as the code lives; listings show the name.
     pub(crate) fn address<T>(&mut self, of: *const T, name: &'static str) -> Value {
         let address = of as usize as u64;
         if let Some(listing) = &mut self.unit.listing {
@@ -417,30 +407,28 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.ins().iconst(types::I32, i64::from(value))
     }
 
-    /// New blocks.
     pub(crate) fn blocks<const N: usize>(&mut self) -> [Block; N] {
         std::array::from_fn(|_| self.b.create_block())
     }
 
-    /// Goes on in a block; what is known of fields is known no more.
+    /// Switches to a block and forgets cached field values.
     pub(crate) fn begin(&mut self, block: Block) {
         self.forget();
         self.b.switch_to_block(block);
     }
 
-    /// The words of fields that are in registers here.
+    /// The cached field values at this point.
     pub(crate) fn known(&self) -> Known {
         self.known.clone()
     }
 
-    /// Goes on in a block that is reached only from where these words are in registers, nothing
-    /// written since.
+    /// Switches to a block that is reached only from where these words are in registers, nothing written since.
     pub(crate) fn begin_knowing(&mut self, block: Block, known: Known) {
         self.known = known;
         self.b.switch_to_block(block);
     }
 
-    /// Goes on in a block that is reached only from where we are.
+    /// Switches to a block that is reached only from here; cached field values stay valid.
     pub(crate) fn begin_inner(&mut self, block: Block) {
         self.b.switch_to_block(block);
     }
@@ -453,7 +441,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.ins().brif(condition, yes, &[], no, &[]);
     }
 
-    /// After something that may have written any field.
+    /// Forgets cached field values, since any field may have been written.
     pub(crate) fn forget(&mut self) {
         self.known.clear();
     }
@@ -465,7 +453,7 @@ impl<'p> Emit<'_, '_, 'p> {
         result
     }
 
-    /// The same of one that gives a value.
+    /// As `call`, for a function with a result.
     pub(crate) fn value_of(&mut self, name: &'static str, args: &[Value]) -> Value {
         self.call(name, args).expect("it gives a value")
     }
@@ -476,7 +464,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.call(name, &args)
     }
 
-    /// The same of one that gives a value.
+    /// As `call_on_block`, for a function with a result.
     pub(crate) fn ask(&mut self, name: &'static str, more: &[Value]) -> Value {
         self.call_on_block(name, more).expect("it gives a value")
     }
@@ -496,8 +484,8 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.inst_results(call).first().copied()
     }
 
-    /// Calls another function of the program, with this one's context and block, and more. What it
-    /// has done to fields is not known here.
+    /// Calls another function of the program with this one's context and block, and more. Forgets cached field values,
+    /// since it may have written them.
     pub(crate) fn call_inside(&mut self, function: FuncId, more: &[Value]) -> Option<Value> {
         let function = self.unit.module.declare_func_in_func(function, self.b.func);
         let args = [&[self.pass, self.vector], more].concat();
@@ -506,7 +494,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.inst_results(call).first().copied()
     }
 
-    /// A word of a field; beyond its words what extends it.
+    /// A word of a field; beyond its words, its extension.
     pub(crate) fn field_word(&mut self, field: FieldId, word: usize) -> Value {
         let slot = self.layout().field(field);
         let words = slot.words as usize;
@@ -531,7 +519,7 @@ impl<'p> Emit<'_, '_, 'p> {
         value
     }
 
-    /// Writes a word of a field; the value is cut and extended already.
+    /// Writes a word of a field; the value is already cut and extended.
     pub(crate) fn put_field_word(&mut self, field: FieldId, word: usize, value: Value) {
         let slot = self.layout().field(field);
         if slot.packed.is_some() {
@@ -543,14 +531,14 @@ impl<'p> Emit<'_, '_, 'p> {
         self.know(field, word, value);
     }
 
-    /// Remembers the word of a field at this place of the code.
+    /// Caches the word of a field at this point of the code.
     pub(crate) fn know(&mut self, field: FieldId, word: usize, value: Value) {
         if self.unit.options.action_specialisation {
             self.known.insert((field, word), value);
         }
     }
 
-    /// After something that may have written a word of a field.
+    /// Forgets a cached word that may have been written.
     pub(crate) fn forget_word(&mut self, field: FieldId, word: usize) {
         self.known.remove(&(field, word));
     }
@@ -560,7 +548,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.load_vector(types::I8, self.layout().valid(header))
     }
 
-    /// Writes a header's validity alone.
+    /// Writes a header's validity; that of its union's other members stays.
     pub(crate) fn put_valid(&mut self, header: HeaderId, valid: bool) {
         let value = self.b.ins().iconst(types::I8, i64::from(valid));
         self.store_vector(value, self.layout().valid(header));
@@ -571,7 +559,6 @@ impl<'p> Emit<'_, '_, 'p> {
         self.load_number(self.layout().next_index(stack))
     }
 
-    /// Writes the `nextIndex` of a stack from 64 bits.
     pub(crate) fn put_next_index(&mut self, stack: AnyStack, next: Value) {
         self.store_number(next, self.layout().next_index(stack));
     }
@@ -581,12 +568,11 @@ impl<'p> Emit<'_, '_, 'p> {
         self.load_number(self.layout().variable_bits(header))
     }
 
-    /// Writes the width of a header's varbit field from 64 bits.
     pub(crate) fn put_variable_bits(&mut self, header: HeaderId, bits: Value) {
         self.store_number(bits, self.layout().variable_bits(header));
     }
 
-    /// Keeps a construct for the interpreter and gives its number.
+    /// Leaves a construct to the interpreter. Returns the construct's number.
     pub(crate) fn leave(&mut self, what: Interpretable, reason: Reason) -> Value {
         let number = u32::try_from(self.unit.constructs.len())
             .expect("a program has fewer than 2^32 constructs");

@@ -8,7 +8,7 @@ use crate::{
     layout::Slot,
 };
 
-/// Where a word of a packed field is in the block, in bits, and how many bits it has.
+/// The place of a word of a packed field in the block, in bits, and the word's width.
 fn place(slot: Slot, word: usize) -> (u32, u32) {
     let below = 64 * u32::try_from(word).expect("a field has a few words");
     let bits = slot.bits.saturating_sub(below).min(64);
@@ -17,7 +17,6 @@ fn place(slot: Slot, word: usize) -> (u32, u32) {
 }
 
 impl Emit<'_, '_, '_> {
-    /// The packet's block as bytes.
     pub(crate) fn block_bytes(&self) -> Bytes {
         let region = self.regions[Region::Vector as usize];
         let flags = MemFlagsData::new().with_notrap();
@@ -27,7 +26,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// A word of a packed field, extended as an unpacked one is.
+    /// A word of a packed field, extended like an unpacked one.
     pub(super) fn packed_word(&mut self, slot: Slot, word: usize) -> Value {
         let (offset, bits) = place(slot, word);
         let block = self.block_bytes();
@@ -38,7 +37,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Writes a word of a packed field; what is above its width does not count.
+    /// Writes a word of a packed field; bits above its width do not count.
     pub(super) fn put_packed_word(&mut self, slot: Slot, word: usize, value: Value) {
         let (offset, bits) = place(slot, word);
         let block = self.block_bytes();

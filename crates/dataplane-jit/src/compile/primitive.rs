@@ -1,5 +1,4 @@
-//! Primitives of actions. What has no native code is left to the interpreter, one primitive at a
-//! time.
+//! Primitives of actions. A primitive without native code is left to the interpreter.
 
 use std::mem::offset_of;
 
@@ -20,24 +19,24 @@ use crate::{
     frames::calculation::{Kept, calculate},
 };
 
-/// Words at most that a copy of a header moves one by one.
+/// A copy of a header moves up to this many words one by one.
 pub(super) const COPY_WORDS_MAX: u32 = 64;
 
 const REQUESTS: usize = offset_of!(PassContext, requests);
 
-/// Where an action goes on after a primitive, as far as the next primitive is not it.
+/// What a primitive does to the flow of its action.
 pub(crate) enum Flow {
     Next,
-    /// To another primitive, if the value is not 0; always where there is none.
+    /// Jumps to another primitive if the value is not 0, or always if there is no value.
     Jump(usize, Option<Value>),
-    /// The control is over once the action is.
+    /// Ends the control when the action ends.
     Exit,
-    /// If the value is 0, the packet is over.
+    /// Ends the packet's pass if the value is 0.
     Check(Value, DropReason),
 }
 
 impl Emit<'_, '_, '_> {
-    /// A truth value, by the interpreter where it has no native code.
+    /// A truth value; the interpreter computes it if it has no native code.
     pub(crate) fn condition(&mut self, condition: &BoolExpr) -> Value {
         match self.truth(condition) {
             Ok(value) => value,
@@ -51,7 +50,6 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// One primitive.
     pub(crate) fn primitive(&mut self, primitive: &Primitive) -> Flow {
         match primitive {
             Primitive::Jump(target) => return Flow::Jump(*target, None),
@@ -238,7 +236,7 @@ impl Emit<'_, '_, '_> {
         Ok(())
     }
 
-    /// Generates what runs where a value is not 0.
+    /// Generates code that runs if a value is not 0.
     pub(crate) fn if_true(
         &mut self,
         condition: Value,
@@ -253,7 +251,7 @@ impl Emit<'_, '_, '_> {
         Ok(())
     }
 
-    /// What is computed where a value is not 0; elsewhere what it is otherwise.
+    /// The value of `body` if a condition is not 0, else `otherwise`.
     pub(crate) fn where_true(
         &mut self,
         condition: Value,
@@ -270,7 +268,7 @@ impl Emit<'_, '_, '_> {
         self.begin_inner(yes);
         let value = body(self);
         self.b.ins().jump(after, &[BlockArg::Value(value)]);
-        // What was read of the fields is not known on the other way.
+        // Field values that `body` cached are not known on the other way.
         self.begin(after);
         result
     }
@@ -289,7 +287,7 @@ impl Emit<'_, '_, '_> {
         self.if_true(inside, body)
     }
 
-    /// Whether a place can be written natively; to be asked before blocks are made.
+    /// Checks that a place can be written natively. To be called before blocks are made.
     pub(crate) fn check_place(&mut self, place: &Place) -> Native {
         let fields: Vec<FieldId> = match place {
             Place::Field(field) => vec![*field],
@@ -326,7 +324,7 @@ impl Emit<'_, '_, '_> {
         };
         let range = self.names().range(from);
         let value = self.low(from, words)?;
-        // A value without a known bound is cut like one of every width.
+        // A value without a known bound is cut like one of any width.
         let range = range.unwrap_or(Range::ANY);
         self.put(to, value, &range)
     }
@@ -340,7 +338,7 @@ impl Emit<'_, '_, '_> {
         words.max().unwrap_or(1) as usize
     }
 
-    /// Writes a value of a known interval to a place that [`Emit::check_place`] has found good.
+    /// Writes a value of a known interval to a place that [`Emit::check_place`] accepted.
     pub(crate) fn put(&mut self, to: &Place, value: Words, range: &Range) -> Native {
         match to {
             Place::Field(field) => {

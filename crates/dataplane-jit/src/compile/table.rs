@@ -1,5 +1,5 @@
-//! Table application: the key is packed into words, a call of the table's own lookup finds the
-//! entry, which is counted here; a jump by the entry's action leads to its primitives.
+//! Table application: packs the key into words, calls the table's own lookup, counts the entry that
+//! it finds, and jumps to the primitives of the entry's action.
 
 use std::mem::offset_of;
 
@@ -25,12 +25,11 @@ use crate::{
     tables::{ENTRY_ACTION, ENTRY_HIT, RESOLVE, TableRecord, entry_words, position_of, runnable},
 };
 
-/// A table that is being applied.
 struct Applied<'p> {
     id: TableId,
     info: &'p TableInfo,
     node: &'p TableNode,
-    /// Where the tables' records are.
+    /// The address of the tables' records.
     records: Value,
 }
 
@@ -38,7 +37,7 @@ struct Applied<'p> {
 #[derive(Debug, Clone, Copy)]
 enum Hit {
     Known(bool),
-    /// The entry says it.
+    /// The entry's hit flag says it.
     Entry(Value),
 }
 
@@ -53,7 +52,7 @@ impl Applied<'_> {
 }
 
 impl<'p> Emit<'_, '_, 'p> {
-    /// Applies a table and goes to the nodes behind it.
+    /// Applies a table and continues at the nodes after it.
     pub(super) fn table(&mut self, control: &mut Control, id: TableId) {
         let program = self.unit.program;
         let Some(info) = program.table_info(id) else {
@@ -99,8 +98,8 @@ impl<'p> Emit<'_, '_, 'p> {
         self.dispatch(control, &applied, &actions, entry, Hit::Entry(entry));
     }
 
-    /// The number of the entry that the packet hits, or [`MISS`]; a table without entries goes to
-    /// the block for misses at once.
+    /// The number of the entry that the packet hits, or [`MISS`]. A table without entries jumps to
+    /// `miss` at once.
     fn number(&mut self, applied: &Applied<'_>, miss: Block) -> Value {
         let look_up = self.b.create_block();
         let Some(cell) = self.cell(applied.id) else {
@@ -138,7 +137,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.load(types::I64, Region::Entry, applied.records, offset)
     }
 
-    /// The miss of a table whose default action the program fixes.
+    /// The miss of a table whose default action is constant.
     fn run_default(&mut self, control: &mut Control, applied: &Applied<'p>) {
         let init = &self.ir().table_inits[applied.id.index()];
         let Some(default) = &init.default else {
@@ -153,7 +152,6 @@ impl<'p> Emit<'_, '_, 'p> {
         self.go_on_behind(control, applied, default.action, Hit::Known(false));
     }
 
-    /// Runs the action of an entry.
     fn dispatch(
         &mut self,
         control: &mut Control,
@@ -166,7 +164,7 @@ impl<'p> Emit<'_, '_, 'p> {
         let blocks: Vec<Block> = actions.iter().map(|_| self.b.create_block()).collect();
         let number = self.load(types::I32, Region::Entry, entry, ENTRY_ACTION);
         let known = self.known();
-        // An entry runs one of the table's actions; only of a choice among nothing there is none.
+        // An entry runs one of the table's actions; only an empty group has none.
         let always = applied.node.profile.is_none() && matches!(hit, Hit::Known(true));
         let always = always && self.unit.options.action_specialisation;
         let mut switch = Switch::new();
@@ -188,7 +186,6 @@ impl<'p> Emit<'_, '_, 'p> {
         self.go_on(control, applied.node, hit, applied.node.default_next);
     }
 
-    /// Goes on behind an action.
     fn go_on_behind(
         &mut self,
         control: &mut Control,
@@ -249,7 +246,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.call_address((function.address, "lookup"), &args, types::I32)
     }
 
-    /// Words of a key on the stack; gives their address.
+    /// Stores words on the stack. Returns their address.
     pub(crate) fn on_stack(&mut self, words: Vec<Value>) -> Value {
         let address = self.room(words.len());
         for (position, word) in (0i32..).zip(words) {
@@ -259,7 +256,7 @@ impl<'p> Emit<'_, '_, 'p> {
         address
     }
 
-    /// The address of so many words on the stack.
+    /// The address of `n_words` words on the stack.
     pub(crate) fn room(&mut self, n_words: usize) -> Value {
         let bytes = size32(8 * n_words.max(1));
         let data = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
@@ -278,7 +275,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.inst_results(call)[0]
     }
 
-    /// The same of one that gives nothing, or what nobody needs.
+    /// The same for a function without a result, or whose result nobody needs.
     pub(super) fn call_any(
         &mut self,
         (function, name): (*const u8, &'static str),
@@ -292,7 +289,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.ins().call_indirect(signature, address, args)
     }
 
-    /// Counts a hit of the table and of its entry, runs the direct meter, and gives the entry.
+    /// Counts a hit of the table and of its entry, runs the direct meter, and returns the entry.
     fn hit(&mut self, applied: &Applied<'_>, number: Value) -> Value {
         self.count(applied, offset_of!(TableCounters, hits));
         if let Some(meter) = &applied.node.meter {
@@ -345,7 +342,7 @@ impl<'p> Emit<'_, '_, 'p> {
         }
     }
 
-    /// Adds a number, or 1, to a counter.
+    /// Adds `by`, or 1, to a counter.
     fn increase(&mut self, base: Value, offset: u32, by: Option<Value>) {
         let before = self.load(types::I64, Region::State, base, offset);
         let now = match by {
@@ -355,14 +352,14 @@ impl<'p> Emit<'_, '_, 'p> {
         self.store(Region::State, now, base, offset);
     }
 
-    /// Counts at one of the table's counters.
+    /// Increments one of the table's counters.
     fn count(&mut self, applied: &Applied<'_>, counter: usize) {
         let counters = self.load_context(types::I64, offset_of!(PassContext, table_counters));
         let offset = applied.id.index() * size_of::<TableCounters>() + counter;
         self.increase(counters, size32(offset), None);
     }
 
-    /// The entry that runs: of a table with an action profile, what the profile says.
+    /// The entry to run; in a table with an action profile, the profile decides.
     fn resolved(&mut self, applied: &Applied<'_>, entry: Value, number: Option<Value>) -> Value {
         if applied.node.profile.is_none() {
             return entry;
@@ -377,7 +374,6 @@ impl<'p> Emit<'_, '_, 'p> {
         })
     }
 
-    /// The words of a key.
     fn key(&mut self, info: &TableInfo, key: &[KeySource]) -> Native<Vec<Value>> {
         let shape = key_shape(info);
         let mut words: Vec<Option<Value>> = vec![None; shape.words()];
@@ -412,7 +408,7 @@ impl<'p> Emit<'_, '_, 'p> {
         Ok(words.collect())
     }
 
-    /// Puts a value of its width into a key's words.
+    /// Puts a value, cut to its width, into a key's words.
     pub(super) fn place(
         &mut self,
         words: &mut [Option<Value>],
@@ -434,7 +430,7 @@ impl<'p> Emit<'_, '_, 'p> {
         }
     }
 
-    /// [`KeyField::order`] of a value, which is its field's bits.
+    /// [`KeyField::order`] of a value that is cut to its field's width.
     fn order(&mut self, field: &KeyField, value: Vec<Value>) -> Vec<Value> {
         let least = field.order(&Int::ZERO);
         let least = least.as_sign_words().1;

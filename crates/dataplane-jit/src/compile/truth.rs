@@ -76,7 +76,6 @@ impl Emit<'_, '_, '_> {
         })
     }
 
-    /// A truth value: 0 or 1 in 8 bits.
     pub(crate) fn truth(&mut self, expr: &BoolExpr) -> Native<Value> {
         Ok(match expr {
             BoolExpr::Const(truth) => self.truth_constant(*truth),

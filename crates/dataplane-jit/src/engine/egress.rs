@@ -1,6 +1,6 @@
-//! A packet's way out: from the metadata of egress to its headers as bytes, one call of generated code
-//! ([`crate::passes`]) where the packet leaves as it is. Otherwise the call ends behind the egress
-//! control, and what is left is done here.
+//! Egress of a packet, from its egress metadata to its headers as bytes. One call of generated code ([`crate::passes`])
+//! does all of it if the packet leaves as it is. Otherwise the call ends after the egress control, and this file does
+//! the rest.
 
 use dataplane::{
     DropReason,
@@ -12,7 +12,7 @@ use super::{Native, at_egress};
 use crate::{frames::Deparse, passes::NOT_WRITTEN, vector::Vector};
 
 impl Native {
-    /// The length of the packet's frame if that stands there now. Otherwise the egress control has run.
+    /// Returns the length of the frame if its headers are written. Otherwise only the egress control has run.
     #[inline]
     pub(super) fn depart(
         &mut self,
@@ -48,7 +48,7 @@ impl Native {
         Some(packet.frame_len())
     }
 
-    /// What an egress pass comes to whose control has run.
+    /// The outcome of an egress pass whose control has run.
     pub(super) fn after_egress(
         &mut self,
         state: &mut State,
@@ -80,12 +80,12 @@ impl Native {
         }
     }
 
-    /// Checksum update, deparser, and the payload that was asked for, of a packet that the context is
-    /// about, after egress; the length of the frame. The headers of one that recirculates stay where they
-    /// are, if it keeps its payload; no truncation cuts it.
+    /// Finishes egress of the packet that the context points to: checksum update, deparser and the requested payload
+    /// change. Returns the length of the frame. A recirculating packet keeps its headers in the block if it keeps its
+    /// payload, and is never truncated.
     ///
     /// # Errors
-    /// The extern that was to change the payload has failed.
+    /// The extern that changes the payload failed.
     pub(super) fn end_egress(
         &mut self,
         state: &mut State,
@@ -114,11 +114,11 @@ impl Native {
         Ok(packet.frame_len())
     }
 
-    /// A packet that is a frame gets the payload that its egress pass has asked for, if it has; the
-    /// length of the frame.
+    /// Makes the payload change that the egress pass of a deparsed packet requested, if any. Returns the length of the
+    /// frame.
     ///
     /// # Errors
-    /// The extern has failed.
+    /// The extern failed.
     pub(super) fn change_payload(
         &mut self,
         state: &mut State,
@@ -135,7 +135,7 @@ impl Native {
         Ok(pool.packet(handle).frame_len())
     }
 
-    /// Writes the headers of a block in front of what follows a packet's; gives their length.
+    /// Deparses a block in front of the packet's rest. Returns the length of the headers.
     ///
     /// # Safety
     /// The block is of the engine's layout, and nobody else uses it now; `write` is the code of the engine's
@@ -169,7 +169,7 @@ impl Native {
     }
 }
 
-/// How many bytes the deparser wrote, which had room for so many.
+/// Checks that the deparser wrote at most `room` bytes.
 #[inline]
 pub(super) fn checked(written: u64, room: usize) -> usize {
     let written = usize::try_from(written).expect("a usize has 64 bits");

@@ -1,8 +1,8 @@
-//! The copies of one packet, one after the other in one call ([`Engine::fan_out`]).
+//! Egress of the copies of one packet, one after the other, in one call ([`Engine::fan_out`]).
 //!
-//! A copy that is only transmitted never takes a place in the pool. It goes through egress in the
-//! *scratch packet*, a block and room for headers that every copy uses; what follows the headers is
-//! the original's. It gets a place in the pool if it is dropped, cloned or recirculated.
+//! A copy that is only transmitted never takes a place in the pool. It goes through egress in the *scratch packet*, a
+//! block and room for headers that all copies use; the bytes after the headers are the original's. A copy that is
+//! dropped, cloned or recirculated gets a place in the pool.
 //!
 //! [`Engine::fan_out`]: dataplane::engine::Engine::fan_out
 
@@ -19,10 +19,9 @@ use crate::{
     passes::NOT_WRITTEN,
 };
 
-/// The scratch packet.
 pub(super) struct Scratch {
     pub block: Box<[u64]>,
-    /// There is room for the headers and the slack.
+    /// Room for the headers and the slack.
     pub head: Box<[u8]>,
 }
 
@@ -36,15 +35,16 @@ impl Scratch {
 }
 
 impl Native {
-    /// Whether copies of a packet may leave by the scratch packet: they are not cut, and what
-    /// follows their headers is shared, all of it.
+    /// Whether the copies of a packet may use the scratch packet: no varbit fields, no truncation, and they share
+    /// everything after the headers.
     pub(super) fn may_use_scratch(&self, packet: &Packet) -> bool {
         !self.slots.has_variable
             && packet.requests.truncate_bytes == Requests::WHOLE
             && packet.rest()[0].is_empty()
     }
 
-    /// The copies of a packet that may leave so.
+    /// Takes the copies of a packet that may use the scratch packet through egress. Stops at the first copy that is not
+    /// just transmitted, and returns its outcome.
     pub(super) fn fan_out_at_once(
         &mut self,
         state: &mut State,
@@ -61,7 +61,7 @@ impl Native {
         let mut n_gone = 0;
         let mut other = None;
         loop {
-            // It is read where it stands: a move would wait for the narrower writes that made it.
+            // Read in place: a move would stall on the narrower stores that wrote it.
             let next = copies.next_copy();
             let Some(input) = &next else { break };
             // SAFETY: both are blocks of the layout that the code is for.
@@ -90,9 +90,8 @@ impl Native {
         other.map(|(input, copy)| self.after_egress(state, &input, copy))
     }
 
-    /// The way out of a copy whose block is as it is to be, and so are its requests in the context:
-    /// the length of its headers, which are bytes now. Otherwise the egress control has run, and the rest
-    /// is to be done.
+    /// Egress of a copy whose block and requests are ready. Returns the length of its headers if they are written;
+    /// otherwise only the egress control has run.
     #[inline(always)]
     pub(super) fn depart_scratch(&mut self, input: &EgressInput) -> Option<usize> {
         let Scratch { block, head } = &mut self.scratch;
@@ -110,7 +109,7 @@ impl Native {
         Some(checked(written, self.headers_len))
     }
 
-    /// The frame of such a copy, whose headers have so many bytes.
+    /// The frame of the scratch packet, whose headers have `written` bytes.
     #[inline(always)]
     pub(super) fn scratch_frame(&self, written: usize, payload_id: u64) -> Frame<'_> {
         // SAFETY: the context points to the packet's rest, which stays where it is.
@@ -122,7 +121,7 @@ impl Native {
         }
     }
 
-    /// The copy of a packet that has just been through egress becomes a packet.
+    /// Gives a copy that has just been through egress a place in the pool.
     pub(super) fn become_packet(&mut self, of: PacketHandle) -> PacketHandle {
         let Packets { pool, current, .. } = &mut *self.packets;
         let copy = pool.share_rest(of);

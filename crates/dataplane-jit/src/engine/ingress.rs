@@ -1,20 +1,18 @@
-//! A packet's way in: from its metadata to the end of the ingress control, one call of generated code
-//! ([`crate::passes`]).
+//! Ingress of a packet: one call of generated code ([`crate::passes`]), from its metadata to the end of the ingress
+//! control.
 //!
-//! There are three ways to come: a frame, a frame whose first half was prefetched, and a packet that
-//! comes again. What the pass comes to is read in one place, [`Native::ingress_outcome`].
+//! A pass has three ways to begin: with a new frame, with a frame whose first half was prefetched, and with a packet
+//! that comes again. [`Native::ingress_outcome`] reads the outcome of all three.
 //!
-//! **Prefetch.** Frames that wait together run their parser and checksum verification some ahead of
-//! their turn, and the ingress control's flow cache prefetches their records ([`crate::flow`]).
-//! Nobody can see that: such a parser neither leaves anything for the next packet nor finds
-//! anything but what control calls set; where one of those has come in between (another epoch) the
+//! **Prefetch.** The engine runs the parser and checksum verification of waiting frames a few frames ahead, and the
+//! ingress control's flow cache prefetches their records ([`crate::flow`]). That has no visible effect: such a parser
+//! leaves nothing for the next packet and reads nothing but what control calls set. After such a call (a new epoch) the
 //! pass begins again.
 //!
-//! **Re-parse.** What the deparser would write of a packet that recirculates, the parser would most
-//! often take as the same headers again. So they stay in the packet's old block, from which they are
-//! copied as the parser's states ask for them (`frames/parser/reparse.rs`). They become bytes after
-//! all where the parser would come to something else, and where the control wants a clone or a
-//! resubmission, which begin with the frame as it came: the old block is kept until then.
+//! **Re-parse.** The parser would mostly extract the same headers that the deparser would write of a recirculating
+//! packet. So the headers stay in the packet's old block, and the parser's states copy them from there
+//! (`frames/parser/reparse.rs`). They become bytes where the parser's outcome would differ, and where the control wants
+//! a clone or a resubmission, which begin with the frame as it came in; the old block is kept until then.
 
 use dataplane::{
     DropReason, PortId,
@@ -28,11 +26,11 @@ use crate::{
     passes::{ArriveHeaders, NOT_PARSED, NOT_PLAIN, Plain},
 };
 
-/// Frames that are parsed ahead of their turn, at most: about as many as a record takes to come.
+/// Frames parsed ahead, at most: about as many as pass while memory delivers a record.
 pub(super) const AHEAD_MAX: usize = 4;
 
 impl Native {
-    /// A frame as it came, the whole pass.
+    /// The whole pass of a new frame.
     #[inline]
     pub(super) fn arrive(
         &mut self,
@@ -48,7 +46,7 @@ impl Native {
         unsafe { (self.program.passes.arrive)(context, block, port, arrived) }
     }
 
-    /// The first half of [`Native::arrive`], ahead of the packet's turn in this epoch, or in none.
+    /// The first half of [`Native::arrive`]. `epoch` is the current one if the frame is parsed ahead, else 0.
     #[inline(always)]
     pub(super) fn begin(
         &mut self,
@@ -69,7 +67,7 @@ impl Native {
         packet.parsed_ahead = epoch;
     }
 
-    /// The second half.
+    /// The second half of [`Native::arrive`].
     #[inline]
     pub(super) fn go_on(&mut self, state: &mut State, handle: PacketHandle) -> u64 {
         let block = self.attach(state, handle, true);
@@ -82,7 +80,7 @@ impl Native {
         usize::try_from(self.context.consumed).expect("a usize has 64 bits")
     }
 
-    /// A packet that was resubmitted or recirculated. Its old block is the spare one then.
+    /// The pass of a resubmitted or recirculated packet. Its old block becomes the spare one.
     #[inline(never)]
     pub(super) fn arrive_again(
         &mut self,
@@ -112,8 +110,8 @@ impl Native {
         unsafe { arrive_again(context, block, old, len, list, how) }
     }
 
-    /// The same of headers that stand in the packet's block, if the parser can take them so; the
-    /// context is about the packet.
+    /// The pass of a packet whose headers are in its block, if the parser can take them from there. The context points
+    /// to the packet.
     #[inline(always)]
     pub(super) fn arrive_headers(
         &mut self,
@@ -133,7 +131,7 @@ impl Native {
         unsafe { arrive_headers(&raw mut *self.context, block, old, len, list) }
     }
 
-    /// The headers that stand in the spare block could not be parsed there.
+    /// Writes the headers in the spare block as bytes, because they could not be parsed there.
     #[cold]
     pub(super) fn become_frame(&mut self, state: &State, handle: PacketHandle) {
         let packet = self.packets.pool.same_mut(handle);
@@ -145,8 +143,8 @@ impl Native {
         }
     }
 
-    /// What the ingress pass came to that the context is about. Where it was a frame's, the parser has
-    /// said how much it took.
+    /// The outcome of the ingress pass that has just run. If it parsed a frame, also stores how much the parser
+    /// consumed.
     #[inline]
     pub(super) fn ingress_outcome(
         &mut self,
@@ -173,7 +171,7 @@ impl Native {
         }
     }
 
-    /// The same of a packet that does not just go to one port.
+    /// The outcome of a packet that does not just go to one port.
     #[inline(never)]
     fn rare_outcome(&mut self, state: &State, handle: PacketHandle) -> IngressOutcome {
         let failed = self.finish(handle);
@@ -204,8 +202,7 @@ impl Native {
         }
     }
 
-    /// The frame as it came, where the control wants a clone or a resubmission of headers that are not
-    /// bytes.
+    /// Writes the frame as it came in, if the control wants a clone or a resubmission of headers that are not bytes.
     fn write_what_came(&mut self, state: &State, handle: PacketHandle) {
         let packet = self.packets.pool.packet(handle);
         let is_wanted = packet.requests.clone != 0 || packet.requests.resubmit != 0;

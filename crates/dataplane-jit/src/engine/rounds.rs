@@ -1,6 +1,6 @@
-//! The rounds of a packet that recirculates and leaves a clone each time, in one call
-//! ([`Engine::rounds`]): what the context points to is the same in all of them, and a clone that is
-//! only transmitted goes by the scratch packet ([`super::fan_out`]).
+//! The rounds of a recirculating packet that leaves a clone each time, in one call ([`Engine::rounds`]). The context
+//! points to the same bytes in all rounds, and a clone that is only transmitted uses the scratch packet
+//! ([`super::fan_out`]).
 //!
 //! [`Engine::rounds`]: dataplane::engine::Engine::rounds
 
@@ -19,27 +19,25 @@ use crate::{
     passes::{ArriveHeaders, NOT_PARSED, Plain},
 };
 
-/// The code that they need.
 #[derive(Clone, Copy)]
 pub(super) struct RoundCode {
     arrive_headers: ArriveHeaders,
     measure: Measure,
 }
 
-/// After which pass there is no other round.
+/// The pass after which the rounds stopped.
 enum Stopped {
-    /// Of as many rounds as there may be.
+    /// The last of as many rounds as are allowed.
     Enough,
-    /// Ingress, which came to this.
+    /// Ingress, with its result.
     Ingress(u64),
-    /// The packet's egress.
     Egress(EgressInput),
-    /// Its clone's egress.
+    /// Egress of its clone.
     Clone(EgressInput),
 }
 
 impl Native {
-    /// The code for it, if a packet can go rounds without its bytes.
+    /// The code of a round, if the packet can go rounds without its bytes.
     pub(super) fn may_go_rounds(&self, handle: PacketHandle) -> Option<RoundCode> {
         let packet = self.packets.pool.packet(handle);
         let is_long = self.headers_len + packet.rest_len() > limits::FRAME_BYTES_MAX;
@@ -50,7 +48,7 @@ impl Native {
         })
     }
 
-    /// The rounds of a packet that can go some.
+    /// The rounds of a packet that can go rounds.
     pub(super) fn go_rounds(
         &mut self,
         state: &mut State,
@@ -61,7 +59,7 @@ impl Native {
         let mut rounds = Rounds::none(input);
         let mut ingress = input.ingress;
         let now = state.now();
-        // Each is written where the pass reads it: a move would wait for the narrower writes that made it.
+        // Written in place: a move would stall on the narrower stores that wrote it.
         let way = |port, queue, instance_type, instance| EgressInput {
             port,
             queue,
@@ -90,8 +88,7 @@ impl Native {
             }
             let came_to = self.arrive_headers(code.arrive_headers, &ingress, handle);
             let plain = Plain(came_to);
-            // A result that is not plain ends the rounds here, too: read as a priority, its bits
-            // name no queue.
+            // A result that is not plain ends the rounds here, too: its bits, read as a priority, name no queue.
             let Some(queue) = queue_of(plain.priority()) else {
                 break Stopped::Ingress(came_to);
             };
@@ -131,7 +128,7 @@ impl Native {
         rounds
     }
 
-    /// The packet recirculates: its headers stay where they are, and it would be a frame of that length.
+    /// Recirculates the packet with its headers in the block; its frame would have this length.
     #[inline]
     fn keep_headers(&mut self, handle: PacketHandle, frame_len: usize) {
         let packet = self.packets.pool.same_mut(handle);
@@ -140,7 +137,7 @@ impl Native {
         self.context.requests = Requests::NONE;
     }
 
-    /// What the pass came to after which there is no other round.
+    /// The outcome of the pass that ended the rounds.
     fn end_rounds(
         &mut self,
         state: &mut State,
@@ -167,7 +164,8 @@ impl Native {
         }
     }
 
-    /// The clone that a packet leaves which recirculates, and its queue. Its block is as it is to be.
+    /// The clone that a recirculating packet leaves, and the clone's queue, if the packet requested nothing else.
+    /// Writes the clone's block.
     #[inline]
     fn lone_clone(
         &mut self,
@@ -199,7 +197,6 @@ impl Native {
     }
 }
 
-/// A queue of that number, if there is one.
 fn queue_of(number: u64) -> Option<usize> {
     let queue = usize::try_from(number).ok()?;
     (queue < limits::EGRESS_QUEUES_PER_PORT).then_some(queue)

@@ -9,29 +9,29 @@ use std::{ffi::c_void, mem::offset_of};
 use super::plan::{FlowPlan, Looked};
 use crate::{lookup::hash_words, tables::NativeTables};
 
-/// What a cell holds whose table no packet of the flow has come to. It is no entry's number, and
-/// not that of a miss.
+/// Content of a cell whose table no packet of the flow has come to yet. It is neither an entry's number nor that of a
+/// miss.
 pub(crate) const OPEN: u32 = u32::MAX - 1;
 
-/// Records that a key may stand in.
+/// The records of a set, any of which may hold a key.
 const WAYS: usize = 2;
 
-/// How many records a cache has. Most are of 64 to 192 bytes.
+/// The number of records of a cache. Most records have 64 to 192 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capacity {
-    /// 128 to 384 KiB, which the second-level cache holds beside the tables: with more, a packet of one
-    /// of ten thousand flows waits longer for its record than the lookups take.
+    /// 128 to 384 KiB, which the second-level cache holds beside the tables. With more, a packet of one of ten thousand
+    /// flows waits longer for its record than the lookups take.
     Near,
-    /// Records are prefetched ([`FlowCache::prefetch`]), so packets do not wait for them: 96 % of ten
-    /// thousand flows have one.
+    /// Records are prefetched ([`FlowCache::prefetch`]), so packets do not wait for them: 96 % of ten thousand flows
+    /// have a record.
     Prefetched,
 }
 
-/// Words of a cache whose records are many or long.
+/// Words above which a prefetched cache gets fewer records.
 const WORDS_MAX: usize = 1 << 20;
 
 impl Capacity {
-    /// Records of so many words, a power of two.
+    /// The number of records of `stride` words each, a power of two.
     const fn records(self, stride: usize) -> usize {
         let (least, most) = (1 << 11, 1 << 16);
         match self {
@@ -47,64 +47,62 @@ impl Capacity {
     }
 }
 
-/// Lookups after which it is asked whether the cache is worth it.
+/// Lookups after which the cache checks whether it is worth its cost.
 const WINDOW: u32 = 4_096;
 
-/// Of a window's lookups, so many must have hit: a miss costs what a hit saves.
+/// Hits that a window needs: a miss costs what a hit saves.
 const WINDOW_HITS_MIN: u32 = WINDOW / 2;
 
-/// Windows with fewer hits that are borne after one that had enough, as long as most of the misses
-/// find a place that nobody has: an empty cache fills first.
+/// Windows with fewer hits that are tolerated after one with enough, as long as most misses find an unused place: an
+/// empty cache fills first.
 const PATIENCE: u32 = 16;
 
-/// Lookups that go past a cache that was not worth it.
+/// Lookups that bypass a cache that was not worth its cost.
 const SLEEP: u32 = 16 * WINDOW;
 
-/// Words of a cache line.
 const LINE_WORDS: usize = 8;
 
-/// What generated code calls: of the cache and the packed inputs, the flow's cells.
+/// A lookup for generated code. Takes the cache and the packed inputs, returns the flow's cells.
 pub(crate) type FlowFunction = unsafe extern "C" fn(*mut c_void, *const u64) -> *mut u32;
 
-/// The same ahead of the packet's turn: its record is prefetched.
+/// Prefetches the flow's record. Takes the same arguments.
 pub(crate) type PrefetchFunction = unsafe extern "C" fn(*const c_void, *const u64);
 
-/// The flows of a control. A record is the generation in 32 bits, the cells, and from a whole word on
-/// the key.
+/// The flows of a control. A record is its generation in 32 bits, the cells, and from the next whole word on the key.
 pub(crate) struct FlowCache {
     plan: FlowPlan,
     has_wildcards: bool,
-    /// The records, from the first word that begins a cache line.
+    /// The records; the first begins at word `start`, on a cache line.
     words: Box<[u64]>,
     start: usize,
-    /// Places for a key's records, a power of two.
+    /// Sets of records, a power of two.
     sets: usize,
     /// Words of a record.
     stride: usize,
-    /// Of a record, those before the key.
+    /// Words of a record before its key.
     key_at: usize,
-    /// From 1; a record that nobody has used has 0.
+    /// Starts at 1; an unused record has 0.
     generation: u32,
     /// The bits of the key that count.
     masks: Box<[u64]>,
     lookups: u32,
     hits: u32,
-    /// Misses that took the place of a record that counted.
+    /// Misses that overwrote a valid record.
     evictions: u32,
     patience: u32,
-    /// Packets that go past the cache from now on; generated code counts them down.
+    /// Packets that still bypass the cache; generated code counts them down.
     asleep: u32,
 }
 
 impl FlowCache {
-    /// Where generated code finds whether it sleeps: 4 bytes, 0 where it does not.
+    /// Offset of `asleep`: 4 bytes, 0 while the cache is awake.
     pub(crate) const ASLEEP: usize = offset_of!(Self, asleep);
 
     pub(crate) fn new(plan: FlowPlan, has_wildcards: bool, capacity: Capacity) -> Self {
         let key_at = (1 + plan.tables.len()).div_ceil(2);
         let stride = (key_at + plan.shape.words()).next_multiple_of(LINE_WORDS);
         let records = capacity.records(stride);
-        // Memory that is zero from the beginning is not touched before a record is used.
+        // The operating system does not back zeroed memory before a record is used.
         let words: Box<[u64]> = vec![0; records * stride + LINE_WORDS].into();
         Self {
             has_wildcards,
@@ -128,12 +126,11 @@ impl FlowCache {
         &self.plan
     }
 
-    /// Whether the packets of late had no use for it.
+    /// Whether packets bypass the cache because too few hit.
     pub(crate) fn is_asleep(&self) -> bool {
         self.asleep > 0
     }
 
-    /// The functions for keys of this length.
     pub(crate) fn functions(&self) -> (FlowFunction, PrefetchFunction) {
         match self.plan.shape.words() {
             1 => (find::<1>, prefetch::<1>),
@@ -147,7 +144,7 @@ impl FlowCache {
         }
     }
 
-    /// Some table or profile has changed: nothing that was found counts any more.
+    /// Invalidates everything that was found, because a table or a profile has changed.
     pub(crate) fn invalidate(&mut self, tables: &NativeTables) {
         self.begin_generation();
         if !self.has_wildcards {
@@ -174,13 +171,13 @@ impl FlowCache {
 
     fn begin_generation(&mut self) {
         self.generation = self.generation.checked_add(1).unwrap_or_else(|| {
-            // Records of old would count again.
+            // Old records would count again.
             self.words.fill(0);
             1
         });
     }
 
-    /// Counts a lookup; goes to sleep where too few have hit.
+    /// Counts a lookup, and goes to sleep if too few hit.
     fn count(&mut self) {
         self.lookups += 1;
         if self.lookups == WINDOW {
@@ -201,7 +198,7 @@ impl FlowCache {
         (self.lookups, self.hits, self.evictions) = (0, 0, 0);
     }
 
-    /// What of a key counts, and the first word of the records that it may stand in.
+    /// The part of a key that counts, and the first word of the set that it belongs to.
     #[inline(always)]
     fn place<const WORDS: usize>(&self, key: &[u64; WORDS]) -> ([u64; WORDS], usize) {
         let mut masked = [0; WORDS];
@@ -258,12 +255,10 @@ fn generation_of(record: &[u64]) -> u32 {
     u32::try_from(record[0] & u64::from(u32::MAX)).expect("masked to 32 bits")
 }
 
-/// What is behind the generation.
 fn cells_of(record: &mut [u64]) -> *mut u32 {
     record.as_mut_ptr().cast::<u32>().wrapping_add(1)
 }
 
-/// Asks for a cache line.
 fn prefetch_line(line: *const u64) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -307,8 +302,8 @@ mod tests {
         FlowCache::new(plan, false, capacity)
     }
 
-    /// Packets of so many flows in turn, as generated code has them: how many of the last thousand
-    /// hit, and whether the cache was asleep in between.
+    /// Looks up packets of `flows` flows in turn, as generated code does. Returns how many of the last thousand hit,
+    /// and whether the cache slept.
     fn run(cache: &mut FlowCache, flows: u64, packets: u64) -> (u32, bool) {
         let (mut hits, mut slept) = (0, false);
         for packet in 0..packets {

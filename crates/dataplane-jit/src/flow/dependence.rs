@@ -9,19 +9,18 @@ use dataplane::{
     },
 };
 
-/// Variables that a value is followed back to, at most; more is as good as anything.
+/// Maximum variables that a value is traced back to; with more it counts as depending on anything.
 const VARIABLES_MAX: usize = 48;
 
-/// A field, or the validity of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Variable {
     Field(FieldId),
     Valid(HeaderId),
-    /// What a table has found.
+    /// The entry that a table found.
     Found(TableId),
 }
 
-/// What a value is a function of; none where that is more than can be known.
+/// The variables that a value is a function of; `None` if they are not known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Inputs(Option<Rc<[Variable]>>);
 
@@ -38,7 +37,7 @@ impl Inputs {
         Self(Some([variable].into()))
     }
 
-    /// The variables, in order.
+    /// The variables, sorted.
     pub(crate) fn variables(&self) -> Option<&[Variable]> {
         self.0.as_deref()
     }
@@ -58,13 +57,13 @@ impl Inputs {
     }
 }
 
-/// What variables hold at a place of a control, as functions of what they held when it began. Those
-/// that are not in the map hold what they held.
+/// What variables hold at a place of a control, as functions of what they held when it began. A
+/// variable that is not in the map still holds its first value.
 #[derive(Debug, Clone)]
 pub(crate) struct Values<'p> {
     ir: &'p Ir,
     written: BTreeMap<Variable, Inputs>,
-    /// What decided that this place was reached.
+    /// What decided that this place is reached.
     pub reached: Inputs,
 }
 
@@ -77,7 +76,7 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// As it is behind two ways that meet.
+    /// Merges the values of another way to this place.
     pub(crate) fn join(&mut self, other: &Self) {
         for (variable, theirs) in &other.written {
             let ours = self.variable(*variable);
@@ -93,12 +92,12 @@ impl<'p> Values<'p> {
         self.reached = self.reached.and(&other.reached);
     }
 
-    /// Whether everything depends on the same.
+    /// Whether every variable depends on the same inputs.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         self.written == other.written && self.reached == other.reached
     }
 
-    /// Whether a variable holds what it held at the beginning.
+    /// Whether a variable still holds its first value.
     pub(crate) fn is_untouched(&self, variable: Variable) -> bool {
         !self.written.contains_key(&variable)
     }
@@ -110,7 +109,7 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// A variable nobody has written. Times and queues differ from packet to packet.
+    /// A variable that nobody has written. Times and queue metadata differ from packet to packet.
     fn first(&self, variable: Variable) -> Inputs {
         let Variable::Field(field) = variable else {
             return Inputs::of(variable);
@@ -145,7 +144,7 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// What a number depends on; `args` is what an action's arguments do.
+    /// What a number depends on; `args` is what an action's arguments depend on.
     pub(crate) fn number(&self, expr: &Expr, args: &Inputs) -> Inputs {
         match expr {
             Expr::Const(_) => Inputs::nothing(),
@@ -168,7 +167,6 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// What a truth value depends on.
     pub(crate) fn truth(&self, condition: &BoolExpr, args: &Inputs) -> Inputs {
         match condition {
             BoolExpr::Const(_) => Inputs::nothing(),
@@ -205,8 +203,8 @@ impl<'p> Values<'p> {
         })
     }
 
-    /// A variable becomes a function of these and of what decided that it is written; where it
-    /// may have stayed as it was, also of what it was.
+    /// Makes a variable depend on these inputs and on what decided that it is written; unless it is
+    /// surely written, also on what it was.
     fn write(&mut self, variable: Variable, value: &Inputs, surely: bool) {
         let mut value = value.and(&self.reached);
         if !surely {
@@ -215,7 +213,7 @@ impl<'p> Values<'p> {
         self.written.insert(variable, value);
     }
 
-    /// A field of the target has been written by a meter.
+    /// Makes a field depend on anything.
     pub(crate) fn lose(&mut self, field: FieldId) {
         self.write(Variable::Field(field), &Inputs::anything(), true);
     }
@@ -227,7 +225,7 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// A header's validity, and that of the other members of its union.
+    /// Writes a header's validity, and with it that of the other members of its union.
     fn write_valid(&mut self, header: HeaderId, value: &Inputs, surely: bool) {
         self.write(Variable::Valid(header), value, surely);
         if let Some(union) = self.ir.headers[header.index()].union {
@@ -299,9 +297,9 @@ impl<'p> Values<'p> {
             }
             Primitive::AssignStack { to, .. } => self.lose_stack(*to),
             Primitive::Push(stack, _) | Primitive::Pop(stack, _) => self.lose_stack(*stack),
-            // These write nothing of the packet. Before a new primitive is added here, look at what
-            // it writes: if a write is not followed, the cache gives packets entries that their
-            // lookups would not find.
+            // These write nothing of the packet. Before adding a new primitive here, check what it
+            // writes: after an untraced write, the cache gives packets entries that their lookups
+            // would not find.
             Primitive::NoOp
             | Primitive::Jump(_)
             | Primitive::JumpIfZero(..)
@@ -327,7 +325,7 @@ impl<'p> Values<'p> {
         self.lose_headers(&instances::within(self.ir, stack));
     }
 
-    /// A header and the other members of its union.
+    /// Makes a header, and the validity of its union's other members, depend on anything.
     fn lose_member(&mut self, header: HeaderId) {
         self.lose_header(header);
         self.write_valid(header, &Inputs::anything(), true);
@@ -340,7 +338,7 @@ impl<'p> Values<'p> {
             .field_ids()
             .zip(ir.headers[from.index()].field_ids());
         for (target, source) in pairs {
-            // Those of an invalid header are not copied.
+            // The fields of an invalid header are not copied.
             let value = self.variable(Variable::Field(source)).and(&valid);
             self.write(Variable::Field(target), &value, false);
         }

@@ -1,4 +1,4 @@
-//! Which tables of a control are cached, and by what.
+//! Which tables of a control are cached, and under which key.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,58 +18,55 @@ use crate::{
 /// Words of a cache's key, at most.
 pub(crate) const KEY_WORDS_MAX: usize = 8;
 
-/// Controls of more nodes are not looked at.
+/// Controls of more nodes get no cache.
 const NODES_MAX: usize = 400;
 
-/// What a lookup in the cache costs, and each of its inputs, beside the lookups of tables by
-/// their kind: nanoseconds, about.
+/// Approximate nanoseconds: of a lookup in the cache, of each of its inputs, and of table lookups
+/// by their kind.
 const CACHE_COST: u32 = 12;
 const INPUT_COST: u32 = 1;
 const EXACT_COST: u32 = 4;
 const LPM_COST: u32 = 8;
 const TERNARY_COST: u32 = 20;
 
-/// A part of the cache's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
     Field(FieldId),
     Valid(HeaderId),
 }
 
-/// What keys of tables read of an input.
+/// The bits of an input that keys of tables read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Looked {
-    /// Every bit.
     Whole,
     /// The bits that entries look at in these fields of keys.
     Keys(Vec<(TableId, usize)>),
 }
 
-/// What is cached of a control.
+/// The inputs and the tables of a control's flow cache.
 #[derive(Debug, Clone)]
 pub(crate) struct FlowPlan {
     pub inputs: Vec<(Input, Looked)>,
-    /// How the inputs stand in the key.
+    /// How the inputs are packed into a key.
     pub shape: KeyShape,
     /// The tables, in the order of their cells.
     pub tables: Vec<TableId>,
 }
 
-/// What the key of a table depends on.
 struct Key {
-    /// Fields that are read as they were when the control began, with their places in the key.
+    /// Fields that the key reads as they were when the control began, with their places in the key.
     direct: Vec<(FieldId, usize)>,
     other: Inputs,
 }
 
-/// Follows a control.
+/// Traces the keys of a control's tables.
 struct Follower<'p> {
     program: &'p Program,
     keys: BTreeMap<TableId, Key>,
 }
 
 impl FlowPlan {
-    /// The plan of a control; none where a cache would not be worth it.
+    /// `None` if a cache would not pay.
     pub(crate) fn new(program: &Program, layout: &Layout, start: Option<NodeId>) -> Option<Self> {
         let order = order(program, start)?;
         let mut follower = Follower {
@@ -99,8 +96,8 @@ fn successors(node: &Node, program: &Program) -> Vec<NodeId> {
     next.into_iter().flatten().collect()
 }
 
-/// The nodes of a control, each behind those that lead to it; none where a way leads back, where
-/// a table stands twice, or where there are too many.
+/// The nodes of a control, each after those that lead to it. `None` if there is a cycle, if a table
+/// occurs twice, or if there are too many nodes.
 fn order(program: &Program, start: Option<NodeId>) -> Option<Vec<NodeId>> {
     let nodes = &program.ir().nodes;
     let order = topological(start, |node| successors(&nodes[node.index()], program))?;
@@ -166,7 +163,7 @@ impl<'p> Follower<'p> {
         {
             actions.push(default.action);
         }
-        // Of several actions one runs.
+        // Only one of several actions runs.
         let surely = actions.len() == 1 && info.key.is_empty();
         for action in actions {
             self.action(values, action, &found, surely);
@@ -208,7 +205,7 @@ impl<'p> Follower<'p> {
             }
             return;
         }
-        // Until nothing is added: a jump may lead back.
+        // Repeats until nothing is added: a jump may lead back.
         let reached = values.reached.clone();
         loop {
             let before = values.clone();
@@ -260,13 +257,13 @@ impl<'p> Follower<'p> {
         let n_inputs =
             u32::try_from(inputs.len()).expect("a control reads fewer than 2^32 variables");
         let cost = CACHE_COST + n_inputs.saturating_mul(INPUT_COST);
-        // Tests are to meet caches wherever there can be one.
+        // Debug builds make every possible cache, so that tests run them all.
         let is_worth = gain > cost || cfg!(debug_assertions);
         if cached.is_empty() || !is_worth {
             return None;
         }
         let shape = shape(layout, &inputs);
-        // Keys that are always the same need no record.
+        // A key that is always the same needs no record.
         if shape.words() == 0 {
             return None;
         }
@@ -285,7 +282,8 @@ impl<'p> Follower<'p> {
     }
 }
 
-/// Adds what a table's key depends on, and what those tables do whose entries it depends on.
+/// Adds what a table's key depends on, and what the keys of those tables depend on whose entries it
+/// depends on.
 fn add(
     inputs: &mut BTreeMap<Variable, Looked>,
     keys: &BTreeMap<TableId, Key>,

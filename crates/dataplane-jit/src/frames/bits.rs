@@ -1,12 +1,11 @@
-//! Bit fields between bytes in network order and the words of a packet's block, unrolled.
+//! Unrolled moves of bit fields between bytes in network order and the words of a packet's block.
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 
-/// Bits of a word.
 const WORD: u32 = 64;
 
-/// Bytes in memory. They need not stand at whole words; loads and stores of them never trap.
+/// Bytes in memory, of any alignment; their loads and stores never trap.
 #[derive(Clone, Copy)]
 pub(crate) struct Bytes {
     pub base: Value,
@@ -14,7 +13,6 @@ pub(crate) struct Bytes {
 }
 
 impl Bytes {
-    /// Bytes outside of a packet's block.
     pub(crate) fn foreign(base: Value) -> Self {
         Self {
             base,
@@ -59,7 +57,6 @@ pub(crate) fn shift_right(b: &mut FunctionBuilder<'_>, value: Value, bits: u32) 
     b.ins().ushr(value, bits)
 }
 
-/// The low bits of a word.
 pub(crate) fn low(b: &mut FunctionBuilder<'_>, value: Value, bits: u32) -> Value {
     if bits >= WORD {
         return value;
@@ -68,24 +65,24 @@ pub(crate) fn low(b: &mut FunctionBuilder<'_>, value: Value, bits: u32) -> Value
     b.ins().band(value, mask)
 }
 
-/// The word with the sign of a narrower number above it.
+/// Extends the sign of a number of `bits` bits to the whole word.
 pub(crate) fn sign_extend(b: &mut FunctionBuilder<'_>, value: Value, bits: u32) -> Value {
     let up = iconst(b, (WORD - bits).into());
     let high = b.ins().ishl(value, up);
     b.ins().sshr(high, up)
 }
 
-/// Loads eight bytes as they stand in memory.
+/// Loads eight bytes in memory order.
 pub(crate) fn load_word(b: &mut FunctionBuilder<'_>, from: Bytes, offset: u32) -> Value {
     from.load(b, types::I64, offset.cast_signed())
 }
 
-/// Stores eight bytes as they stand in memory.
+/// Stores eight bytes in memory order.
 pub(crate) fn store_word(b: &mut FunctionBuilder<'_>, to: Bytes, offset: u32, word: Value) {
     to.store(b, word, offset.cast_signed());
 }
 
-/// The type of so many bytes: 1, 2, 4 or 8.
+/// The type of 1, 2, 4 or 8 bytes.
 fn int_of(n_bytes: u32) -> Type {
     match n_bytes {
         1 => types::I8,
@@ -122,8 +119,7 @@ fn store_be(b: &mut FunctionBuilder<'_>, to: Bytes, offset: i32, n_bytes: u32, v
     to.store(b, turned, offset);
 }
 
-/// Loads up to 64 bits that begin so many bits behind a pointer; may read up to seven bytes behind
-/// them.
+/// Loads up to 64 bits from bit `offset` on. May read up to seven bytes after them.
 pub(crate) fn load_chunk(
     b: &mut FunctionBuilder<'_>,
     from: Bytes,
@@ -164,8 +160,8 @@ pub(crate) fn load(b: &mut FunctionBuilder<'_>, from: Bytes, offset: u32, bits: 
     words
 }
 
-/// Stores the low bits of a word, up to 64 of them, so many bits behind a pointer that stands at a
-/// whole word; the bits around them stay.
+/// Stores the low `bits` bits of a word, up to 64, from bit `offset` of a word-aligned pointer on.
+/// The bits around them stay.
 pub(crate) fn store_chunk(
     b: &mut FunctionBuilder<'_>,
     to: Bytes,
@@ -189,7 +185,7 @@ pub(crate) fn store_chunk(
     let sizes = [1, 2, 4, 8];
     let window = sizes.into_iter().find(|size| first / size == last / size);
     let Some(n_bytes) = window else {
-        // Beyond the end of the word it begins in.
+        // The bits cross the end of the word that they begin in.
         let behind = offset + bits - last / 8 * WORD;
         let high = shift_right(b, value, behind);
         store_chunk(b, to, offset, bits - behind, high);
@@ -200,7 +196,7 @@ pub(crate) fn store_chunk(
     let shift = (start + n_bytes) * 8 - offset - bits;
     let ones = u64::MAX >> (WORD - bits) << shift;
     let ty = int_of(n_bytes);
-    // The mask as it stands in memory.
+    // The mask in memory order.
     let in_memory = ones.swap_bytes() >> (WORD - n_bytes * 8);
     let kept = b.ins().iconst(
         ty,
@@ -221,15 +217,15 @@ pub(crate) fn store_chunk(
 
 /// A field's words, the lowest first, and its width.
 pub(crate) struct Part {
-    /// None where the bits are somebody else's affair.
+    /// Empty if other code writes these bits.
     pub words: Vec<Value>,
     pub bits: u32,
-    /// The bits above the width are zero.
+    /// Whether the bits above the width are zero.
     pub is_clean: bool,
 }
 
-/// The bits `from..from + bits` of a part, counted from its lowest; at most 64 of them. What is
-/// above them need not be zero where `dirty` allows it.
+/// The bits `from..from + bits` of a part, counted from its lowest; at most 64 of them. With
+/// `dirty`, bits above them may be set.
 fn slice(b: &mut FunctionBuilder<'_>, part: &Part, from: u32, bits: u32, dirty: bool) -> Value {
     let (word, shift) = ((from / WORD) as usize, from % WORD);
     let mut value = shift_right(b, part.words[word], shift);
@@ -248,8 +244,8 @@ fn slice(b: &mut FunctionBuilder<'_>, part: &Part, from: u32, bits: u32, dirty: 
     }
 }
 
-/// The bits of parts, one after the other, as big endian numbers of 64 bits each; the last one is
-/// padded with zeros behind. None where no part with words is in one.
+/// Joins the bits of parts, one after the other, to big endian numbers of 64 bits; zeros pad the
+/// last one at its end. `None` for a number in which no part has words.
 pub(crate) fn join(b: &mut FunctionBuilder<'_>, parts: &[Part]) -> Vec<Option<Value>> {
     let total: u32 = parts.iter().map(|part| part.bits).sum();
     let mut words = Vec::new();
@@ -263,7 +259,7 @@ pub(crate) fn join(b: &mut FunctionBuilder<'_>, parts: &[Part]) -> Vec<Option<Va
             if begin >= end || part.words.is_empty() {
                 continue;
             }
-            // Bits above the part are shifted out where it begins the word.
+            // If a part begins the word, bits above it are shifted out.
             let value = slice(b, part, part_end - end, end - begin, begin == start);
             let value = shift_left(b, value, start + WORD - end);
             word = Some(match word {
@@ -286,8 +282,8 @@ pub(crate) fn load_number(b: &mut FunctionBuilder<'_>, from: Bytes, offset: u32)
     load_be(b, from, offset.cast_signed(), 8)
 }
 
-/// A part's share of a one's complement sum of 16-bit words, where its last bit has so many bits
-/// of its word behind it. Below 2^49 for each word.
+/// A part's summands in a one's complement sum of 16-bit words, where `behind` bits of the input
+/// follow the part. Each is below 2^49.
 pub(crate) fn summand(b: &mut FunctionBuilder<'_>, part: &Part, behind: u32) -> Vec<Value> {
     let mut out = Vec::new();
     let mut from = 0;

@@ -1,6 +1,5 @@
-//! Calculations as code. Where every header that one looks at is valid, the Internet checksum is a
-//! sum of shifted fields, without bytes, and what others look at is put together on the stack;
-//! anything else is gathered by the runtime.
+//! Calculations as code. If every header of its input is valid, the Internet checksum is a sum of shifted fields,
+//! without bytes, and the input of other algorithms is packed on the stack. Otherwise the runtime gathers the input.
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::engine::ir::{
@@ -10,27 +9,26 @@ use dataplane::engine::ir::{
 use super::bits::{self, Bytes, Part, iconst};
 use crate::{compile::Emit, context::PassContext, layout::Layout, vector::words_of};
 
-/// Bits of a sum that is unrolled, at most; also keeps the sum within a word.
+/// Maximum input bits of an unrolled sum; also keeps the sum within a word.
 const SUM_BITS_MAX: u32 = 4096;
-/// Bits that are put together on the stack, at most.
+/// Maximum input bits that are packed on the stack.
 const PACKED_BITS_MAX: u32 = 4096;
 
-/// What is looked at, at a place of its own.
+/// Where the bits of a piece come from.
 enum What<'p> {
     Field(FieldId),
     Constant(&'p Int),
-    /// Packed fields that stand one after the other on the wire, in one word of the block: their first
-    /// bit in it. The parser stored that word; a load across two words would wait for both stores.
+    /// Packed fields that are adjacent on the wire and in one word of the block; here is the block's bit at which they
+    /// begin. The parser stored that word whole; a load across two words would wait for both stores.
     Run(u32),
 }
 
-/// A part of a calculation's input.
 struct Piece<'p> {
     what: What<'p>,
     bits: u32,
-    /// From the beginning of the input to behind the piece.
+    /// Bits from the beginning of the input to the end of the piece.
     end: u32,
-    /// It may have become another since the checksums were verified.
+    /// Whether it may have changed since the checksums were verified.
     is_changing: bool,
 }
 
@@ -42,14 +40,13 @@ struct Input<'p> {
     with_payload: bool,
 }
 
-/// The sum of a checksum as far as it is kept from verification to update.
+/// Which part of a checksum's sum is kept from verification to update.
 #[derive(Clone, Copy)]
 pub(crate) enum Kept<'a> {
-    /// Nothing of it.
     Nothing,
-    /// It is put down as number so many; fields that may change are left out.
+    /// Verification stores the sum of what cannot change under this number; the function tells which fields may change.
     Put(usize, &'a dyn Fn(FieldId) -> bool),
-    /// It is used where it was put down.
+    /// The update loads the sum of this number, and adds what may have changed.
     Use(usize, &'a dyn Fn(FieldId) -> bool),
 }
 
@@ -62,7 +59,6 @@ impl Kept<'_> {
     }
 }
 
-/// A field or a constant of an input.
 pub(crate) enum Element<'p> {
     Field(FieldId),
     Constant(&'p Int, u32),
@@ -89,7 +85,7 @@ pub(crate) fn elements<'p>(ir: &'p Ir, input: &'p [CalculationInput]) -> (Vec<El
 }
 
 impl<'p> Input<'p> {
-    /// None where it has a varbit field, or is very long.
+    /// `None` if it has a varbit field, or is very long.
     fn of(
         ir: &'p Ir,
         layout: &Layout,
@@ -124,7 +120,7 @@ impl<'p> Input<'p> {
             };
             input.push(what, bits, is_changing);
         }
-        // An empty header is looked at, too, but nothing of it.
+        // A header without fields adds nothing, so its validity does not matter.
         input.headers.sort_unstable();
         input.headers.dedup();
         (input.bits <= SUM_BITS_MAX.max(PACKED_BITS_MAX)).then_some(input)
@@ -183,7 +179,6 @@ pub(crate) fn calculate(e: &mut Emit<'_, '_, '_>, id: CalculationId, kept: Kept<
     result
 }
 
-/// Leaves it to the runtime.
 fn gather(e: &mut Emit<'_, '_, '_>, id: CalculationId) -> Value {
     let number = e.constant32(id.0);
     let result = e.call_outside("calculate", &[e.pass, e.vector, number]);
@@ -215,7 +210,6 @@ fn part(e: &mut Emit<'_, '_, '_>, piece: &Piece<'_>) -> Part {
     }
 }
 
-/// Puts the input together on the stack.
 fn packed(e: &mut Emit<'_, '_, '_>, id: CalculationId, input: &Input<'_>) -> Value {
     let parts: Vec<Part> = input.pieces.iter().map(|piece| part(e, piece)).collect();
     let words = bits::join(&mut e.b, &parts);
@@ -252,7 +246,7 @@ fn internet_checksum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, kept: Kept<'_>
     bits::fold(&mut e.b, sum)
 }
 
-/// The sum of the pieces that may change, or of the others; not folded.
+/// The unfolded sum of the pieces that may change, or of the others.
 fn sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, is_changing: bool) -> Value {
     let mut sum = iconst(&mut e.b, 0);
     // Zeros fill the last word.
@@ -275,7 +269,7 @@ fn lasting_sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>) -> Value {
     if !input.with_payload {
         return fields;
     }
-    // The payload begins at a whole byte.
+    // The payload begins on a byte boundary.
     let begins_low = input.bits.div_ceil(8) % 2;
     let begins_low = e.constant(begins_low.into());
     let pass = e.pass;
@@ -285,7 +279,6 @@ fn lasting_sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>) -> Value {
     }
 }
 
-/// Length of what follows the headers.
 fn payload_len(e: &mut Emit<'_, '_, '_>) -> Value {
     let head = e.load_context(types::I64, std::mem::offset_of!(PassContext, head_len));
     let payload = e.load_context(types::I64, std::mem::offset_of!(PassContext, payload_len));
@@ -300,19 +293,19 @@ fn put_down(e: &mut Emit<'_, '_, '_>, number: usize, sum: Value) {
     e.store_vector(len, offset + 8);
 }
 
-/// Nothing is known of a sum.
+/// Marks a sum as unknown.
 pub(crate) fn put_nothing(e: &mut Emit<'_, '_, '_>, number: usize) {
     let nothing = e.constant(0);
     e.store_vector(nothing, e.layout().sum(number));
 }
 
-/// The sum of what cannot change, as it was put down, or computed now.
+/// The sum of what cannot change: the stored one, or one computed now.
 fn known_sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, number: usize) -> Value {
     let offset = e.layout().sum(number);
     let known = e.load_vector(types::I64, offset);
     let mut is_known = e.b.ins().icmp_imm_u(IntCC::NotEqual, known, 0);
     if input.with_payload {
-        // What was cut off is in the sum.
+        // The stored sum includes bytes that were cut off since.
         let len = payload_len(e);
         let then = e.load_vector(types::I64, offset + 8);
         let is_whole = e.b.ins().icmp(IntCC::Equal, len, then);

@@ -1,5 +1,5 @@
-//! What generated parsers, deparsers and calculations call: bytes of frames, and the fields that are
-//! not unrolled. Every function gets the context of the pass; a block is that of its packet, or of a copy.
+//! Functions that generated parsers, deparsers and calculations call, for bytes of frames and for fields that are not
+//! unrolled. Every function gets the context of the pass; a block is that of its packet, or of a copy.
 #![expect(
     unsafe_code,
     reason = "generated code hands over pointers to the context and the packet's block"
@@ -24,7 +24,6 @@ use crate::{
     wire::{BitString, Block},
 };
 
-/// Name, address, parameters and result of every function.
 pub(crate) const FUNCTIONS: &[Function] = functions! {
     pull(I64, I64);
     leave_rest(I64);
@@ -48,12 +47,12 @@ fn to_u32(number: u64) -> u32 {
     u32::try_from(number).expect("it was masked")
 }
 
-/// An error as the generated code takes it.
+/// An error as generated code expects it.
 fn failed(code: u32) -> i64 {
     !i64::from(code)
 }
 
-/// Makes the first `end` bytes of the frame stand in one piece; it has as many.
+/// Makes the first `end` bytes of the frame contiguous; it has as many.
 unsafe extern "C" fn pull(context: *mut PassContext, end: u64) {
     // SAFETY: called by generated code only, in a pass.
     let (context, packets, _) = unsafe { world(context) };
@@ -61,7 +60,7 @@ unsafe extern "C" fn pull(context: *mut PassContext, end: u64) {
     point(context, packets.pool.frame(packets.current));
 }
 
-/// Behind the parser of a frame that may be in two pieces: the context points to what it left.
+/// Ends the parser of a frame that may be in two pieces: points the context to the rest.
 unsafe extern "C" fn leave_rest(context: *mut PassContext) {
     // SAFETY: called by generated code only, in a pass.
     let (context, packets, _) = unsafe { world(context) };
@@ -70,13 +69,12 @@ unsafe extern "C" fn leave_rest(context: *mut PassContext) {
     point_to_rest(context, packet);
 }
 
-/// Copies so many words of a block.
 unsafe extern "C" fn copy_words(to: *mut u64, from: *const u64, n_words: u64) {
     // SAFETY: generated code gives places in two blocks of the layout, or in one and the blank one.
     unsafe { std::ptr::copy_nonoverlapping(from, to, to_usize(n_words)) };
 }
 
-/// Reads a header without a varbit field whose first byte is at `bytes`; the frame has all of them.
+/// Reads a header without a varbit field from `bytes`; the frame has all of its bytes.
 unsafe extern "C" fn read_header(
     context: *mut PassContext,
     block: *mut u8,
@@ -93,8 +91,8 @@ unsafe extern "C" fn read_header(
     Block { vector, layout, ir }.read_header(header, 0, bytes);
 }
 
-/// Extracts into a header that is found now. Gives the position behind it, or the complement of
-/// the parser's error.
+/// Extracts into a header that is chosen at run time. Returns the position after it, or the complement of the parser's
+/// error.
 unsafe extern "C" fn extract(
     context: *mut PassContext,
     block: *mut u8,
@@ -148,7 +146,7 @@ unsafe extern "C" fn extract(
     i64::try_from(end).expect("a frame is shorter than 2^63 bytes")
 }
 
-/// Writes a valid header to `out`; gives its length.
+/// Writes a valid header to `out`. Returns its length.
 unsafe extern "C" fn write_header(
     context: *mut PassContext,
     block: *mut u8,
@@ -181,7 +179,7 @@ unsafe extern "C" fn calculate(context: *mut PassContext, block: *mut u8, calcul
     state.calculate(calculation, runtime.bits.bytes())
 }
 
-/// The result of a calculation over bytes that the generated code has put together.
+/// The result of a calculation over bytes that generated code has packed.
 unsafe extern "C" fn calculate_packed(
     context: *mut PassContext,
     calculation: u32,
@@ -196,16 +194,16 @@ unsafe extern "C" fn calculate_packed(
     state.calculate(CalculationId(calculation), bytes)
 }
 
-/// The one's complement sum of what follows the headers, where its first byte is the high one of a
-/// 16-bit word, or the low one.
+/// The one's complement sum of what follows the headers. With `begins_low`, its first byte is the low one of a 16-bit
+/// word.
 unsafe extern "C" fn sum_payload(context: *mut PassContext, begins_low: u64) -> u64 {
     // SAFETY: called by generated code only, in a pass: the context's pieces are the packet's rest.
     let rest = unsafe { pieces(&*context) };
     sum::of_pieces(rest, begins_low != 0).into()
 }
 
-/// What a calculation looks at. What belongs to an invalid header is left out; the payload begins
-/// at a whole byte, behind everything else, wherever it is named.
+/// Gathers the input of a calculation. Leaves out what belongs to an invalid header. The payload begins on a byte
+/// boundary, after everything else, wherever the program names it.
 pub(crate) fn gather(
     block: &Block<'_>,
     input: &[CalculationInput],
@@ -240,8 +238,7 @@ pub(crate) fn gather(
     }
 }
 
-/// Whether the key of a state, its parts' words one after the other, is in the value set of one of
-/// its arrows.
+/// Whether the key of a parser state, given as the words of its parts, is in the value set of one of its transitions.
 unsafe extern "C" fn is_member(
     context: *mut PassContext,
     key: *const u64,
@@ -306,8 +303,8 @@ unsafe extern "C" fn interpret_number(
     unsafe { interpret(context, block, construct, arguments, run) };
 }
 
-/// Runs an operation of the parser that has no native code. Gives the position behind it, or the
-/// complement of the parser's error.
+/// Runs an operation of the parser that has no native code. Returns the position after it, or the complement of the
+/// parser's error.
 unsafe extern "C" fn interpret_operation(
     context: *mut PassContext,
     block: *mut u8,

@@ -14,7 +14,7 @@ fn place(e: &mut Emit<'_, '_, '_>, checksum: &Checksum) {
     e.place = format!("checksum of \"{name}\"");
 }
 
-/// Verifies the checksums; 1 where all are right, else 0: a word.
+/// Verifies the checksums. Returns a word: 1 if all are right, else 0.
 pub(crate) fn emit_verification(e: &mut Emit<'_, '_, '_>) -> Value {
     let mut all_right = e.constant(1);
     let ir = e.ir();
@@ -50,7 +50,6 @@ pub(crate) fn emit_verification(e: &mut Emit<'_, '_, '_>) -> Value {
     all_right
 }
 
-/// Writes every checksum that is to be updated.
 pub(crate) fn emit_update(e: &mut Emit<'_, '_, '_>) {
     let ir = e.ir();
     let sums = Sums::of(ir, e.unit.options);
@@ -71,7 +70,7 @@ pub(crate) fn emit_update(e: &mut Emit<'_, '_, '_>) {
     }
 }
 
-/// Leaves to a block where the checksum's condition does not hold.
+/// Jumps to `otherwise` if the checksum's condition does not hold.
 fn guard(e: &mut Emit<'_, '_, '_>, checksum: &Checksum, otherwise: Block, arguments: &[BlockArg]) {
     let Some(condition) = &checksum.condition else {
         return;

@@ -1,5 +1,5 @@
-//! The deparser as code: each header that is valid is stored behind the one before, eight bytes at a
-//! time. What is packed is copied as it stands; words are put in.
+//! The deparser as code: stores each valid header after the one before, eight bytes at a time. Copies packed fields as
+//! they are, and inserts words.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use dataplane::engine::ir::HeaderId;
@@ -10,23 +10,22 @@ use super::{
 };
 use crate::compile::Emit;
 
-/// Writes the deparser's body: the valid headers to `out`, which has room for all of them and the
-/// pool's slack. Gives the number of bytes.
+/// Writes the deparser's body: the valid headers to `out`, which has room for all of them and the pool's slack. Returns
+/// the number of bytes.
 pub(crate) fn emit(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     prepare(e);
     headers(e, out)
 }
 
-/// What the deparser does before the headers.
+/// The primitives of the deparser, which run before the headers are written.
 pub(crate) fn prepare(e: &mut Emit<'_, '_, '_>) {
     e.place = "deparser".to_owned();
     for primitive in &e.ir().deparser.primitives {
-        // Where it would go on afterwards is a control's affair; here it has no effect.
+        // Only a control can jump or end; here that has no effect.
         e.primitive(primitive);
     }
 }
 
-/// The headers alone.
 pub(crate) fn headers(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     let mut end = out;
     for header in &e.ir().deparser.order {
@@ -35,7 +34,7 @@ pub(crate) fn headers(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     e.b.ins().isub(end, out)
 }
 
-/// How many bytes the headers would be.
+/// The number of bytes that the headers would have.
 pub(crate) fn len(e: &mut Emit<'_, '_, '_>) -> Value {
     let ir = e.ir();
     let mut sum = e.constant(0);
@@ -49,7 +48,7 @@ pub(crate) fn len(e: &mut Emit<'_, '_, '_>) -> Value {
     sum
 }
 
-/// Writes a header if it is valid; gives where the next one goes.
+/// Writes a header if it is valid. Returns where the next one goes.
 fn header_at(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
     let is_valid = e.valid(header);
     e.where_true(is_valid, out, |e| fields(e, header, out))
@@ -97,7 +96,7 @@ fn fields(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
     bits::add_const(&mut e.b, out, u64::from(declared.fixed_bits / 8))
 }
 
-/// The bits of a word, the first one highest, that ranges of bits take.
+/// The bits of the `number`-th word, the first bit highest, that the ranges cover.
 fn kept(ranges: &[std::ops::Range<u32>], number: u32) -> u64 {
     let (start, end) = (number * 64, number * 64 + 64);
     let masks = ranges.iter().map(|range| {
@@ -110,7 +109,7 @@ fn kept(ranges: &[std::ops::Range<u32>], number: u32) -> u64 {
     masks.fold(0, |all, mask| all | mask)
 }
 
-/// Writes one word of a header: what is packed of it from the copy, and what was joined.
+/// Writes one word of a header: the packed bits from the copy, and the joined bits.
 fn put_word(
     e: &mut Emit<'_, '_, '_>,
     (number, joined): (u32, Option<Value>),

@@ -1,4 +1,4 @@
-//! The digest that a packet asked for.
+//! The digest that a packet requested.
 
 use std::sync::Arc;
 
@@ -17,7 +17,6 @@ use crate::{
     wire,
 };
 
-/// Makes a packet's digest of its block.
 pub(crate) fn digest(
     state: &mut State,
     layout: &Layout,
@@ -56,7 +55,7 @@ pub(crate) fn digest(
     }
 }
 
-/// The members of digests that the interpreter computes.
+/// The digests with members that the interpreter computes.
 pub(crate) fn interpreted(ir: &Ir) -> impl Iterator<Item = Interpreted> {
     let is_other = |expr: &Expr| !matches!(expr, Expr::Field(_) | Expr::Const(_));
     let digests = ir.digests.iter();

@@ -1,35 +1,33 @@
 //! Which checksums are updated from the changed fields alone.
 //!
-//! RFC 1624 subtracts a changed field's old value from the checksum and adds the new one, and is then
-//! at a loss which of the two zeros of one's complement the result is. Here the sum is kept, not the
-//! checksum: verification splits it into what the program may change before the update (headers'
-//! fields that are written, or whose header is written as a whole; every field of metadata) and
-//! what it cannot (the others, the payload), and puts the latter down with the packet. The
-//! update adds up the former as they are then. Both parts together are the full sum, and the folded
-//! sum is 0 only if all summands are 0. So the result is that of the full computation, whether the
-//! checksum was right or not. Where verification did not compute the sum (its condition did not
-//! hold, some header was not there), or the payload was cut, the update computes all of it.
+//! RFC 1624 subtracts a changed field's old value from the checksum and adds the new one, and then cannot tell which of
+//! the two zeros of one's complement the result is. Here the sum is kept, not the checksum. Verification splits it into
+//! fields that the program may change before the update (fields that are written, alone or with their header; every
+//! field of metadata) and what cannot change (other fields, the payload), and stores the sum of the latter with the
+//! packet. The update adds the former as they are then. Both parts together are the full sum, and the folded sum is 0
+//! only if all summands are 0. So the result is that of the full computation, whether the checksum was right or not. If
+//! verification did not compute the sum (its condition did not hold, a header was invalid), or if the payload was cut,
+//! the update computes all of it.
 
 use dataplane::engine::ir::{Algorithm, CalculationInput, Checksum, FieldId, Ir};
 
 use super::calculation::{Element, elements};
 use crate::{options::NativeOptions, usage::Usage};
 
-/// Fields from which on putting a sum down and finding it again beats adding them up once more; a
-/// payload always does.
+/// Minimum unchanging fields for which storing and loading a sum beats adding them again; a payload always pays.
 const FIELDS_MIN: usize = 4;
 
-/// The sums that are kept.
+/// The sums that are kept from verification to update.
 pub(crate) struct Sums {
     changing: Vec<bool>,
-    /// By checksum: the number of the sum, where it is verified or updated.
+    /// By checksum: the number of the sum that its verification stores (`put`) or its update loads (`used`).
     put: Vec<Option<usize>>,
     used: Vec<Option<usize>>,
     len: usize,
 }
 
 impl Sums {
-    /// Finds them; each verified checksum has one sum at most.
+    /// Each verified checksum has at most one sum.
     pub(crate) fn of(ir: &Ir, options: NativeOptions) -> Self {
         let mut sums = Self {
             changing: Vec::new(),
@@ -65,22 +63,21 @@ impl Sums {
         sums
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The sum that the verification of a checksum puts down.
+    /// The sum that the verification of a checksum stores.
     pub(crate) fn kept_by(&self, checksum: usize) -> Option<usize> {
         self.put[checksum]
     }
 
-    /// The sum that the update of a checksum finds.
+    /// The sum that the update of a checksum loads.
     pub(crate) fn used_by(&self, checksum: usize) -> Option<usize> {
         self.used[checksum]
     }
 
-    /// Whether a field may become another between verification and update.
+    /// Whether a field may change between verification and update.
     pub(crate) fn is_changing(&self, field: FieldId) -> bool {
         self.changing[field.index()]
     }

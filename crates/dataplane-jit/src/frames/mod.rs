@@ -1,5 +1,4 @@
-//! What is done to frames, as machine code: the parser, the checksums, the deparser; with what it is
-//! written as the controls are, by [`crate::compile`].
+//! Parser, checksums and deparser as machine code, written with [`crate::compile`] as the controls are.
 
 pub(crate) mod bits;
 pub(crate) mod calculation;
@@ -17,5 +16,5 @@ pub(crate) use digest::digest;
 pub(crate) use incremental::Sums;
 pub(crate) use module::{Deparse, FrameCode, Frames, Measure};
 
-/// Words of a header in the packet's block at most for what is done to it to be unrolled.
+/// Code for a header is unrolled up to this many words of the header in the packet's block.
 const UNROLLED_WORDS_MAX: u32 = 48;

@@ -1,4 +1,4 @@
-//! The functions of a program that are about frames.
+//! A program's functions that handle frames.
 #![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
 use cranelift_codegen::ir::types;
@@ -12,48 +12,48 @@ use crate::{
     context::PassContext,
 };
 
-/// The parser, over its context and the packet's block.
+/// The parser. Takes the context and the packet's block.
 pub(crate) type Parse = unsafe extern "C" fn(*mut PassContext, *mut u64);
-/// The deparser: the third is where it writes; gives how many bytes.
+/// The deparser. Its third parameter is where it writes; returns the number of bytes.
 pub(crate) type Deparse = unsafe extern "C" fn(*mut PassContext, *mut u64, *mut u8) -> u64;
 
-/// Checksum update, and how many bytes of headers the deparser would write.
+/// Updates checksums, and returns how many bytes of headers the deparser would write.
 pub(crate) type Measure = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u64;
 
 /// [`Reparse`] with addresses.
 #[derive(Clone, Copy)]
 pub(crate) struct ReparseCode {
     pub measure: Measure,
-    /// The deparser behind `measure`, where they have to become bytes after all.
+    /// What the deparser does after `measure`, if the headers must become bytes after all.
     pub write: Deparse,
 }
 
-/// A program's code for frames; lives as long as the program's code does.
+/// The addresses of a program's functions for frames; valid as long as the program's code lives.
 #[derive(Clone, Copy)]
 pub(crate) struct FrameCode {
     pub parse: Parse,
     /// Checksum update and deparser.
     pub deparse: Deparse,
-    /// None where nothing recirculates, or no frame could be parsed this way.
+    /// `None` if nothing recirculates, or no frame could be parsed this way.
     pub reparse: Option<ReparseCode>,
 }
 
-/// The same before it has addresses.
+/// The same functions before they have addresses.
 pub(crate) struct Frames {
     pub parse: FuncId,
-    /// None where no checksum is verified: 1 where every checksum is right, else 0.
+    /// Returns 1 if every checksum is right, else 0. `None` if no checksum is verified.
     pub verify: Option<FuncId>,
-    /// Parser and verification neither leave anything for the next packet nor find anything.
+    /// Whether parser and verification keep no state between packets.
     pub is_stateless: bool,
     pub deparse: FuncId,
     pub reparse: Option<Reparse>,
 }
 
-/// What keeps a recirculated packet's headers from becoming bytes in between.
+/// Functions that save a recirculated packet's headers from becoming bytes.
 pub(crate) struct Reparse {
     measure: FuncId,
-    /// The parser over headers that are not bytes: the context, the new block, the old one; 0 where
-    /// they have to be.
+    /// The parser over headers that are not bytes. Takes the context, the new block and the old
+    /// one; returns 0 if they must become bytes.
     pub parse: FuncId,
     write: FuncId,
 }
@@ -67,7 +67,8 @@ impl Reparse {
         if !is_worth || !parser::is_reparse_possible(ir) {
             return Ok(None);
         }
-        // What is left to the interpreter is told once.
+        // Constructs left to the interpreter are reported once, though their code is generated
+        // again here.
         let n_explained = unit.explained.len();
         let measure = unit.define_with("measure", 0, Some(types::I64), |emit, _| {
             checksum::emit_update(emit);
@@ -108,7 +109,7 @@ fn has_primitives(ir: &Ir) -> bool {
     ops.any(|op| matches!(op, ParserOp::Primitive(_)))
 }
 
-/// Whether a checksum is verified against a number from the switch's generator.
+/// Whether the verification of a checksum uses the switch's random number generator.
 fn draws_to_verify(ir: &Ir) -> bool {
     let mut verified = ir.checksums.iter().filter(|checksum| checksum.verify);
     verified.any(|checksum| {
@@ -118,7 +119,6 @@ fn draws_to_verify(ir: &Ir) -> bool {
 }
 
 impl Frames {
-    /// Writes the functions of a program.
     pub(crate) fn define(unit: &mut Unit<'_>) -> Result<Self, CompileError> {
         let ir = unit.program.ir();
         unit.touches_state = false;
@@ -147,7 +147,6 @@ impl Frames {
         })
     }
 
-    /// The finished functions.
     pub(crate) fn code(&self, code: &Code) -> FrameCode {
         // SAFETY: the functions were written with these parameters and results.
         unsafe {

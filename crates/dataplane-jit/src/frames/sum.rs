@@ -1,9 +1,9 @@
 //! One's complement sums of bytes (RFC 1071), eight bytes at a time.
 
-/// Adds up 16-bit numbers that stand in memory one after the other, in the machine's order; a last
-/// byte alone is followed by a zero. Folded to 16 bits: 0 for zeros alone.
+/// Adds 16-bit numbers in memory, in the machine's byte order; a zero follows an odd last byte. The
+/// result is folded to 16 bits, and is 0 only if all bytes are.
 fn in_memory(bytes: &[u8]) -> u16 {
-    // Each half of a word grows a sum of 64 bits: no frame is long enough to overflow it.
+    // Each quarter of a chunk is added to a sum of 64 bits: no frame is long enough to overflow it.
     let mut sums = [0_u64; 4];
     let chunks = bytes.chunks_exact(16);
     let mut rest = [0; 16];
@@ -18,7 +18,7 @@ fn in_memory(bytes: &[u8]) -> u16 {
     fold(sums.iter().sum())
 }
 
-/// Folds a sum to 16 bits, which are 0 only where the sum is.
+/// Folds a sum to 16 bits, which are 0 only if the sum is.
 pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -26,8 +26,8 @@ pub(crate) fn fold(mut sum: u64) -> u16 {
     u16::try_from(sum).expect("folded to 16 bits")
 }
 
-/// The sum of bytes in network order, folded; the first byte is the high one of its 16-bit word, or
-/// the low one.
+/// The folded sum of bytes in network order. With `begins_low`, the first byte is the low one of
+/// its 16-bit word.
 pub(crate) fn of(bytes: &[u8], begins_low: bool) -> u16 {
     // Sums of swapped words are swapped sums (RFC 1071, section 2 (B)).
     let sum = in_memory(bytes);
@@ -37,7 +37,6 @@ pub(crate) fn of(bytes: &[u8], begins_low: bool) -> u16 {
     }
 }
 
-/// The sum of two pieces that stand one after the other.
 pub(crate) fn of_pieces(pieces: [&[u8]; 2], begins_low: bool) -> u16 {
     let [first, second] = pieces;
     let is_odd = !first.len().is_multiple_of(2);

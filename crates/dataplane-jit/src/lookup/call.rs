@@ -1,6 +1,6 @@
-//! How generated code calls a table's lookup: one function for each structure and number of words,
-//! so that a lookup asks for neither. The words of a short key of exact fields or a prefix are passed in
-//! registers, those of others through a pointer.
+//! How generated code calls a table's lookup: one function for each structure and number of words, so that a lookup
+//! checks neither. The words of a short key of exact fields or a prefix are passed in registers, those of other keys
+//! through a pointer.
 #![expect(
     unsafe_code,
     reason = "generated code calls lookups with plain pointers"
@@ -18,7 +18,7 @@ use super::{
 
 type OfKey = unsafe extern "C" fn(*const c_void, *const u64) -> u32;
 
-/// What generated code calls: it gives the entry's number, or [`MISS`].
+/// A lookup that generated code calls. It returns the entry's number, or [`MISS`].
 ///
 /// # Safety
 /// The function's first argument is what [`TableIndex::target`] gives for a live index of the kind
@@ -26,14 +26,13 @@ type OfKey = unsafe extern "C" fn(*const c_void, *const u64) -> u32;
 /// shape, or a pointer to as many.
 #[derive(Debug, Clone, Copy)]
 pub struct LookupFunction {
-    /// Where it is.
     pub address: *const u8,
-    /// Whether it takes the words of a key; else a pointer to them.
+    /// Whether it takes the words of a key; otherwise a pointer to them.
     pub takes_words: bool,
 }
 
 impl TableIndex {
-    /// The function for this table. It stays right whatever entries come and go.
+    /// The lookup function for this table. It does not depend on the entries.
     pub fn function(&self) -> LookupFunction {
         let words = self.shape().words();
         let of_words = |address| LookupFunction {
@@ -61,7 +60,7 @@ impl TableIndex {
         }
     }
 
-    /// What the function is given first. It stays as long as the index is where it is.
+    /// The function's first argument. Valid as long as the index stays where it is.
     pub fn target(&self) -> *const c_void {
         let words = self.shape().words();
         match &self.index {
@@ -75,7 +74,7 @@ impl TableIndex {
     }
 }
 
-/// Any table, any number of words.
+/// Any structure, any number of words.
 unsafe extern "C" fn any(table: *const c_void, key: *const u64) -> u32 {
     // SAFETY: the caller gives a live index.
     let table = unsafe { &*table.cast::<TableIndex>() };

@@ -1,29 +1,28 @@
 //! Exact lookup: open addressing with linear probing, key and value side by side.
 //!
-//! A lookup that hits touches one cache line in most cases. A deletion moves what follows back
-//! into the gap, so there are no tombstones and a table that is written to for ever stays as it is.
+//! A lookup that hits touches one cache line in most cases. A deletion moves the following entries
+//! back into the gap, so there are no tombstones, and endless writes do not degrade the table.
 
 use super::{MISS, hash::hash_words};
 
-/// Slots of a map that has entries, at least.
+/// Minimum slots of a map with entries.
 const SLOTS_MIN: usize = 8;
 
-/// At most so many of eight slots are in use: beyond it, what a miss has to pass grows fast.
+/// Maximum load in eighths of the slots: above it, the probes of a miss grow fast.
 const LOAD_EIGHTHS_MAX: usize = 5;
 
-/// Words to a number.
+/// Maps keys to numbers.
 #[derive(Debug, Clone)]
 pub struct ExactMap {
     words: usize,
     /// A slot is the key's words and the value; a value of [`MISS`] is an empty slot.
     slots: Vec<u64>,
-    /// Slots less one, or 0 without any.
+    /// Number of slots less one, or 0 without slots.
     mask: usize,
     len: usize,
 }
 
 impl ExactMap {
-    /// An empty map for keys of so many words.
     pub fn new(words: usize) -> Self {
         Self {
             words,
@@ -33,17 +32,14 @@ impl ExactMap {
         }
     }
 
-    /// Entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes that it holds.
     pub fn memory_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<u64>()
     }
@@ -66,13 +62,13 @@ impl ExactMap {
         self.find(WORDS, |word| key[word])
     }
 
-    /// The value of a key, word by word, where the caller knows how many.
+    /// As `lookup`, for a key that is given word by word.
     #[inline(always)]
     fn find(&self, words: usize, key: impl Fn(usize) -> u64) -> u32 {
         self.lookup_hashed(words, hash_words(words, &key), key)
     }
 
-    /// The same where the caller has hashed it.
+    /// As `find`, with a hash that the caller computed.
     #[inline(always)]
     pub(super) fn lookup_hashed(&self, words: usize, hash: u64, key: impl Fn(usize) -> u64) -> u32 {
         if self.len == 0 {
@@ -119,7 +115,7 @@ impl ExactMap {
         &self.slots[position * stride..][..stride]
     }
 
-    /// Sets the value of a key; gives the one it had.
+    /// Sets the value of a key. Returns the old value.
     pub fn insert(&mut self, key: &[u64], value: u32) -> Option<u32> {
         debug_assert_ne!(value, MISS, "a value that says there is none");
         if let Some(position) = self.position(key) {
@@ -161,7 +157,6 @@ impl ExactMap {
         }
     }
 
-    /// Takes a key away; gives its value.
     pub fn remove(&mut self, key: &[u64]) -> Option<u32> {
         let mut gap = self.position(key)?;
         let stride = self.words + 1;
@@ -173,7 +168,8 @@ impl ExactMap {
             if slot[self.words] == EMPTY {
                 break;
             }
-            // An entry may move to the gap where the gap is on its way from its first position.
+            // An entry may move to the gap if the gap is on the way from the entry's first
+            // position.
             let first = self.start(&slot[..self.words]);
             if (next.wrapping_sub(first) & self.mask) >= (next.wrapping_sub(gap) & self.mask) {
                 self.slots
@@ -187,7 +183,7 @@ impl ExactMap {
     }
 }
 
-/// The value of a slot without an entry.
+/// The value cell of an empty slot.
 const EMPTY: u64 = MISS as u64;
 
 #[inline(always)]
@@ -197,7 +193,7 @@ fn value_of(cell: u64) -> u32 {
 
 #[inline(always)]
 fn start(hash: u64, mask: usize) -> usize {
-    // The upper half: the product's middle bits depend on every bit of the factors.
+    // Not the lowest bits: the product's middle bits depend on every bit of the factors.
     usize::try_from(hash >> 20).expect("a usize has 64 bits") & mask
 }
 

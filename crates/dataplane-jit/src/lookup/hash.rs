@@ -1,8 +1,8 @@
 //! A hash of a key's words: one multiplication of 64 by 64 bits for two words, the halves of the
 //! product folded together (the construction of wyhash and foldhash).
 //!
-//! The constants are fixed: the keys that a table holds come from the control plane, so nobody who
-//! sends packets chooses what collides, and two runs behave the same.
+//! The constants are fixed: the control plane chooses the keys of a table, so senders of packets do
+//! not choose what collides, and two runs behave the same.
 
 const K: [u64; 4] = [
     0x9e37_79b9_7f4a_7c15,
@@ -19,7 +19,7 @@ fn fold(a: u64, b: u64) -> u64 {
     low ^ high
 }
 
-/// The hash of `words` words, of which `word` gives each.
+/// The hash of `words` words; `word` returns each of them.
 #[inline(always)]
 pub(crate) fn hash_words(words: usize, word: impl Fn(usize) -> u64) -> u64 {
     match words {

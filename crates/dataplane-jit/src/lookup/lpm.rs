@@ -1,12 +1,11 @@
-//! Longest prefix match: a trie of slots. A key is one number, the prefix's field in its lowest bits and
-//! the fields that are matched whole above it ([`KeyShape::with_lowest`]). The root is an array over the
-//! number's first 16 bits or so; each node below covers four bits more.
+//! Longest prefix match: a trie of slots. A key is one number, with the prefix's field in its lowest bits and the exact
+//! fields above it ([`KeyShape::with_lowest`]). The root is an array over the number's first bits, at most 16; each
+//! node below covers four bits more.
 //!
-//! A slot has the entry of the longest prefix that ends in its node and covers it, so a lookup is a load
-//! a node and remembers the last entry that it saw. A prefix that is alone below its slot has no nodes:
-//! the slot leads to the entry, whose prefix is compared. So a key of 128 bits costs little more than
-//! one of 32. A write changes the slots that a prefix covers in its node: 16 at most, or a part of the
-//! root.
+//! A slot has the entry of the longest prefix that ends in its node and covers the slot, so a lookup loads one slot per
+//! node and remembers the last entry that it saw. A prefix that is alone below its slot has no nodes: the slot leads to
+//! the entry, whose prefix is compared. So a key of 128 bits costs little more than one of 32. A write changes the
+//! slots that a prefix covers in its node: at most 16, or a part of the root.
 
 use std::collections::HashMap;
 
@@ -15,22 +14,19 @@ use super::shape::{FieldPlace, KeyShape, low_ones};
 /// Words of the longest key.
 pub(super) const WORDS_MAX: usize = 4;
 
-/// Bits of the root at most: 512 KiB, of which the caches hold what traffic asks for.
+/// Maximum key bits of the root: 512 KiB, of which the caches hold what traffic uses.
 const ROOT_BITS_MAX: u32 = 16;
 
-/// Bits of a node.
 const NODE_BITS: u32 = 4;
 
-/// Slots of a node.
 const NODE_SLOTS: usize = 1 << NODE_BITS;
 
 /// Marks a slot's child as the number of an entry.
 const LEAF: u32 = 1 << 31;
 
-/// What a lookup finds in a node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
-    /// The first slot of the node below, or [`LEAF`] and the one entry that is below; 0 is none.
+    /// The first slot of the node below, or [`LEAF`] and the only entry below; 0 is none.
     child: u32,
     /// The entry's number plus 1; 0 is none.
     entry: u32,
@@ -43,7 +39,7 @@ impl Slot {
     }
 }
 
-/// A node: where its slots begin, the lowest of its bits, and how many it covers.
+/// A node: its first slot, its lowest key bit, and how many key bits it covers.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     first: usize,
@@ -51,7 +47,7 @@ struct Node {
     bits: u32,
 }
 
-/// A prefix: its key, zero in the lowest bits, and how many these are.
+/// A prefix: its key, whose lowest `after` bits are zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 struct Prefix {
     key: [u64; WORDS_MAX],
@@ -59,7 +55,7 @@ struct Prefix {
 }
 
 impl Prefix {
-    /// That of an entry or a key; what is below it is cut off.
+    /// The prefix of an entry or a key without its lowest `after` bits.
     fn new(key: &[u64], after: u32) -> Self {
         let mut words = [0; WORDS_MAX];
         for (word, (to, from)) in words.iter_mut().zip(key).enumerate() {
@@ -70,28 +66,28 @@ impl Prefix {
     }
 }
 
-/// Prefixes to numbers.
+/// Maps prefixes to numbers.
 #[derive(Debug, Clone)]
 pub struct LpmTrie {
     words: usize,
     bits: u32,
     prefix_bits: u32,
     root: Node,
-    /// Of the root, then of each node.
+    /// Those of the root, then those of each node.
     slots: Vec<Slot>,
-    /// Of each node, by its first slot: the prefixes that end in it or below, two at least.
+    /// By a node's first slot: how many prefixes end in the node or below, at least two.
     n_prefixes: HashMap<usize, usize>,
     free: Vec<usize>,
-    /// Of each entry, the words of its prefix's key and those of its mask.
+    /// For each entry, the words of its prefix's key and of its mask.
     cells: Vec<u64>,
-    /// Of each entry, the bits after its prefix.
+    /// For each entry, the key bits after its prefix.
     afters: Vec<u32>,
     prefixes: HashMap<Prefix, u32>,
 }
 
 impl LpmTrie {
-    /// An empty trie for keys of a shape, whose lowest field is the one of the prefixes; none where
-    /// it is not, or where keys have more than four words.
+    /// An empty trie for keys of a shape whose lowest field is the prefix. `None` if another field is the lowest, or if
+    /// keys have more than four words.
     pub fn new(shape: &KeyShape, prefix: FieldPlace) -> Option<Self> {
         let end = |field: &FieldPlace| {
             let word = u32::try_from(field.word).expect("a key has a few words");
@@ -122,12 +118,10 @@ impl LpmTrie {
         })
     }
 
-    /// Entries.
     pub fn len(&self) -> usize {
         self.prefixes.len()
     }
 
-    /// Whether it has no entries.
     pub fn is_empty(&self) -> bool {
         self.prefixes.is_empty()
     }
@@ -171,8 +165,8 @@ impl LpmTrie {
         entry.wrapping_sub(1)
     }
 
-    /// Sets the entry of the prefix of so many bits of a key's field; gives the one it had. No other
-    /// prefix has this entry.
+    /// Sets the entry of the prefix of `len` bits of a key's field. Returns the old entry. No other prefix has this
+    /// entry.
     pub fn insert(&mut self, key: &[u64], len: u32, entry: u32) -> Option<u32> {
         let prefix = self.prefix(key, len);
         self.set_prefix(entry, &prefix);
@@ -181,7 +175,6 @@ impl LpmTrie {
         old
     }
 
-    /// Takes a prefix away; gives its entry.
     pub fn remove(&mut self, key: &[u64], len: u32) -> Option<u32> {
         let prefix = self.prefix(key, len);
         let old = self.prefixes.remove(&prefix)?;
@@ -209,7 +202,7 @@ impl LpmTrie {
     fn prefix(&self, key: &[u64], len: u32) -> Prefix {
         let mut prefix = Prefix::new(key, self.prefix_bits - len);
         for (word, part) in prefix.key.iter_mut().enumerate() {
-            // What is above the fields does not count.
+            // Bits above the fields do not count.
             *part &= !word_mask(word, self.bits);
         }
         prefix
@@ -230,7 +223,7 @@ impl LpmTrie {
         }
     }
 
-    /// Puts an entry into a node or below. If it is new there, it counts in those below.
+    /// Puts an entry into a node or below. A new entry is counted in the nodes that it passes.
     fn place(&mut self, mut node: Node, prefix: &Prefix, entry: u32, old: Option<u32>) {
         while prefix.after < node.low {
             let slot = covered(node, prefix).start;
@@ -259,10 +252,9 @@ impl LpmTrie {
         }
     }
 
-    /// Gives the slots of a prefix that has gone to the longest of those that end in the node and
-    /// cover the same slots.
+    /// Gives the slots of a removed prefix to the next longest prefix that ends in the node and covers them.
     fn uncover(&mut self, node: Node, gone: &Prefix, old: u32) {
-        // One that ends where the node begins is its parent's.
+        // A prefix that ends where the node begins belongs to the parent.
         let end = node.low + node.bits + u32::from(node.first == 0);
         let shorter = (gone.after + 1..end.min(self.prefix_bits + 1)).find_map(|after| {
             let entry = self.prefixes.get(&Prefix::new(&gone.key, after));
@@ -275,7 +267,6 @@ impl LpmTrie {
         }
     }
 
-    /// The node below a slot that has one.
     fn below(&self, node: Node, slot: usize) -> Node {
         Node {
             first: self.slots[slot].child as usize,
@@ -292,7 +283,7 @@ impl LpmTrie {
         })
     }
 
-    /// Frees a node that has one prefix, and those below it; gives the prefix's entry.
+    /// Frees a node with a single prefix, and the nodes below it. Returns the prefix's entry.
     fn take_one(&mut self, mut first: usize) -> u32 {
         loop {
             self.n_prefixes.remove(&first);
@@ -312,19 +303,19 @@ impl LpmTrie {
     }
 }
 
-/// The slots of a node that a prefix covers, which ends in it, or the one that leads to it.
+/// The slots of a node that a prefix covers if it ends in the node; otherwise the slot that leads to it.
 fn covered(node: Node, prefix: &Prefix) -> std::ops::Range<usize> {
     let first = node.first + read(&prefix.key, node.low, node.bits);
     first..first + (1 << prefix.after.saturating_sub(node.low))
 }
 
-/// The bits of a word of a key that are not among its lowest ones.
+/// The bits of one word of a key that are not among the key's lowest `after` bits.
 fn word_mask(word: usize, after: u32) -> u64 {
     let before = u32::try_from(word * 64).expect("a key has a few words");
     !low_ones(after.saturating_sub(before).min(64))
 }
 
-/// So many bits of a key, fewer than 64, from one on.
+/// `bits` bits of a key, fewer than 64, from bit `low` on.
 #[inline(always)]
 fn read<const WORDS: usize>(key: &[u64; WORDS], low: u32, bits: u32) -> usize {
     let (word, shift) = (low as usize / 64, low % 64);
@@ -347,14 +338,14 @@ mod tests {
     use super::*;
     use crate::lookup::MISS;
 
-    /// Keys of these fields, the first one that of the prefixes.
+    /// A trie for keys of these fields, of which the first is the prefix.
     fn trie(widths: &[u32]) -> (KeyShape, Option<LpmTrie>) {
         let shape = KeyShape::with_lowest(widths, Some(0));
         let trie = LpmTrie::new(&shape, shape.fields()[0]);
         (shape, trie)
     }
 
-    /// Length and bits of each prefix, the longest last.
+    /// Entries by length and bits of their prefix, the longest last.
     type Model = BTreeMap<(u32, Vec<u64>), u32>;
 
     fn longest(model: &Model, bits: u32, key: &[u64]) -> u32 {
@@ -390,7 +381,7 @@ mod tests {
         let mut trie = trie.unwrap();
         let mut model = Model::new();
         let some = |random: &mut fastrand::Rng, field: usize| -> Vec<u64> {
-            // Few values of the fields that are matched whole, so that keys meet.
+            // Few values of the exact fields, so that keys collide.
             let mask = if field == 0 { u64::MAX } else { 1 << 7 | 1 };
             (0..4).map(|_| random.u64(..) & mask).collect()
         };
@@ -426,7 +417,7 @@ mod tests {
             for _ in 0..4 {
                 let key = near(&mut random);
                 let expected = longest(&model, bits, &key);
-                // What stands above the fields does not count.
+                // Bits above the fields do not count.
                 let mut around = key.clone();
                 for (word, part) in around.iter_mut().enumerate() {
                     *part |= random.u64(..) & word_mask(word, trie.bits);

@@ -1,9 +1,8 @@
-//! Lookup structures: keys packed into words to numbers of entries.
+//! Lookup structures: they map keys, packed into words, to numbers of entries.
 //!
-//! Each is measured against a hash map of the standard library and a linear search
-//! (`cargo bench -p dataplane-jit --bench lookup`, docs/performance.md). They know nothing of tables,
-//! actions or counters; what they find is that which the interpreter's index finds
-//! (`dataplane`'s `match_action`), held by random tests.
+//! Each is measured against a hash map of the standard library and a linear search (docs/performance.md; `cargo bench
+//! -p dataplane-jit --bench lookup`). They know nothing of tables, actions or counters. Random tests hold them to what
+//! the interpreter's index finds (`dataplane`'s `match_action`).
 
 pub mod call;
 pub mod exact;
@@ -17,5 +16,5 @@ pub use call::LookupFunction;
 pub(crate) use hash::hash_words;
 pub use table::{TableIndex, key_shape};
 
-/// The number that says that no entry was found.
+/// The result of a lookup that finds no entry.
 pub const MISS: u32 = u32::MAX;

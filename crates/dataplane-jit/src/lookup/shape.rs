@@ -1,30 +1,26 @@
-//! Where a key's fields stand in its words.
+//! Where a key's fields are in its words.
 //!
-//! A key is packed into as few 64-bit words as whole fields allow. A field of up to 64 bits stands in
-//! one word, so that reading or writing it is one shift and one mask; a wider one has words of its
-//! own, the least significant first, and leaves what is free in the last of them to narrow fields.
+//! A key is packed into as few 64-bit words as whole fields allow. A field of up to 64 bits is in one word, so that
+//! reading or writing it takes one shift and one mask. A wider field has words of its own, the least significant first,
+//! and leaves the free bits of the last word to narrow fields.
 
-/// Bits of a key's word.
 const WORD_BITS: u32 = 64;
 
-/// The place of a field in a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldPlace {
-    /// The word of its least significant bit.
+    /// The word of the field's least significant bit.
     pub word: usize,
-    /// The bit of its least significant bit in this word; 0 where the field is wider than a word.
+    /// The position of that bit in the word; 0 where the field is wider than a word.
     pub shift: u32,
-    /// Width in bits.
     pub bits: u32,
 }
 
 impl FieldPlace {
-    /// Words that hold it.
     pub fn words(&self) -> usize {
         self.bits.div_ceil(WORD_BITS).max(1) as usize
     }
 
-    /// The bits of its `limb`-th word that are the field's, not shifted.
+    /// Mask of the field's bits in its `limb`-th word, not shifted.
     fn limb_mask(&self, limb: usize) -> u64 {
         let below = u32::try_from(limb).map_or(self.bits, |limb| limb.saturating_mul(WORD_BITS));
         low_ones(self.bits.saturating_sub(below).min(WORD_BITS))
@@ -36,8 +32,8 @@ impl FieldPlace {
         (key[self.word + limb] >> self.shift) & self.limb_mask(limb)
     }
 
-    /// Writes a value, its least significant 64 bits first, over zeros. What is beyond the width is
-    /// cut off; words that are not given are zero.
+    /// Writes a value, its least significant 64 bits first, over zeros. Cuts off bits beyond the width; missing words
+    /// are zero.
     pub fn put(&self, value: &[u64], key: &mut [u64]) {
         for (limb, part) in value.iter().enumerate().take(self.words()) {
             key[self.word + limb] |= (part & self.limb_mask(limb)) << self.shift;
@@ -54,7 +50,6 @@ pub fn low_ones(bits: u32) -> u64 {
     }
 }
 
-/// How a table's key is packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyShape {
     fields: Vec<FieldPlace>,
@@ -62,14 +57,13 @@ pub struct KeyShape {
 }
 
 impl KeyShape {
-    /// Places fields of these widths: wide ones first, then the others, each into the first word
-    /// that has room, the widest first.
+    /// Places fields of these widths, the widest first, each into the first word that has room.
     pub fn new(widths: &[u32]) -> Self {
         Self::with_lowest(widths, None)
     }
 
-    /// As [`KeyShape::new`] with one field in the lowest bits, if one is given: all others stand above
-    /// it where the words are one number, the first word lowest.
+    /// As [`KeyShape::new`], with the field `lowest`, if given, in the lowest bits: all others are above it if the
+    /// words are read as one number, the first word lowest.
     pub fn with_lowest(widths: &[u32], lowest: Option<usize>) -> Self {
         let mut order: Vec<usize> = (0..widths.len()).collect();
         order.sort_by_key(|field| (Some(*field) != lowest, std::cmp::Reverse(widths[*field])));
@@ -80,7 +74,7 @@ impl KeyShape {
             bits: 0,
         };
         let mut fields = vec![nowhere; widths.len()];
-        // A field without bits is nowhere, but a key with fields has a word.
+        // A field without bits has no place, but a key with fields has a word.
         for index in order.into_iter().filter(|index| widths[*index] > 0) {
             let bits = widths[index];
             let room = used.iter().position(|used| used + bits <= WORD_BITS);
@@ -111,12 +105,11 @@ impl KeyShape {
         &self.fields
     }
 
-    /// Words of a key.
     pub fn words(&self) -> usize {
         self.words
     }
 
-    /// A key of these values; each value its least significant 64 bits first.
+    /// Packs these values into a key; each has its least significant 64 bits first.
     pub fn pack<'v>(&self, values: impl IntoIterator<Item = &'v [u64]>) -> Vec<u64> {
         let mut key = vec![0; self.words];
         for (place, value) in self.fields.iter().zip(values) {

@@ -1,10 +1,9 @@
-//! The index of one table, as the engine keeps it and generated code asks it.
+//! The index of one table: the engine writes it, generated code looks up in it.
 //!
-//! The engine makes a [`TableIndex`] for each table, gives it the entries that the table has, and
-//! tells it of every change ([`dataplane::engine::Engine`]'s `changed`). Generated code
-//! packs the key as [`TableIndex::shape`] says, zeros where no field is, what a range matches as its
-//! place in the field's order ([`KeyField::order`]), and calls the function that
-//! [`TableIndex::function`] gave when the program was compiled (see [`super::call`]).
+//! The engine makes a [`TableIndex`] for each table, inserts the table's entries, and applies every change
+//! ([`dataplane::engine::Engine`]'s `changed`). Generated code packs the key as [`TableIndex::shape`] says, with zeros
+//! where no field is, and with a range field's value replaced by its place in the field's order ([`KeyField::order`]).
+//! It calls the function that [`TableIndex::function`] returned when the program was compiled (see [`super::call`]).
 
 use dataplane::{
     KeyField, MatchKind, TableInfo,
@@ -21,34 +20,31 @@ use super::{
 
 #[derive(Debug, Clone)]
 pub(super) enum Index {
-    /// Also without a key, where an entry that the program gives matches always.
+    /// Also for a table without a key, whose entry always matches.
     Exact(ExactMap),
     Lpm(Box<LpmTrie>),
-    /// Also for prefixes in keys that are too wide for a trie: the longest has the highest priority.
+    /// Also for prefixes in keys that are too wide for a trie: the prefix length is the priority.
     Ternary(Box<TernaryIndex>),
 }
 
-/// A table's entries by their keys.
 #[derive(Debug, Clone)]
 pub struct TableIndex {
     shape: KeyShape,
     fields: Vec<KeyField>,
     pub(super) index: Index,
     has_priority: bool,
-    /// The bits of a key that some entry has looked at since the table was empty.
+    /// The bits of a key that some entry has looked at since the table was last empty.
     looked_at: Vec<u64>,
 }
 
-/// How the keys of a table are packed.
 pub fn key_shape(info: &TableInfo) -> KeyShape {
     let widths: Vec<u32> = info.key.iter().map(|field| field.width_bits).collect();
     let is_lpm = |field: &KeyField| field.kind == MatchKind::Lpm;
-    // A trie reads it as one number (`super::lpm`).
+    // A trie reads the key as one number (`super::lpm`).
     KeyShape::with_lowest(&widths, info.key.iter().position(is_lpm))
 }
 
 impl TableIndex {
-    /// The index of a table without entries.
     pub fn new(info: &TableInfo) -> Self {
         let kinds: Vec<MatchKind> = info.key.iter().map(|field| field.kind).collect();
         let shape = key_shape(info);
@@ -61,12 +57,10 @@ impl TableIndex {
         }
     }
 
-    /// How keys are packed.
     pub fn shape(&self) -> &KeyShape {
         &self.shape
     }
 
-    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         match &self.index {
             Index::Exact(map) => map.is_empty(),
@@ -75,16 +69,16 @@ impl TableIndex {
         }
     }
 
-    /// The bits of a field of the key that may make a difference, the least significant 64 first:
-    /// entries that are or were there look at them.
+    /// The bits of a key's field that may decide a lookup, the least significant 64 first: those that present and past
+    /// entries look at.
     pub fn looked_at(&self, field: usize) -> impl Iterator<Item = u64> {
         let place = self.shape.fields().get(field).copied();
         let words = place.map_or(0, |place| place.words());
         (0..words).filter_map(move |limb| Some(place?.limb(&self.looked_at, limb)))
     }
 
-    /// Adds an entry. `key` has one matcher a field; `entry` is a small number that no other entry
-    /// of the table has. Of entries of one priority, that which was added first is found.
+    /// Adds an entry. `key` has one matcher per field; `entry` is a small number that no other entry of the table has.
+    /// Among matching entries of one priority, the one added first is found.
     pub fn insert(&mut self, key: &[Matcher], priority: i32, entry: u32) {
         let words = self.words(key);
         self.look_at(&words, key);
@@ -103,7 +97,6 @@ impl TableIndex {
         }
     }
 
-    /// Takes an entry away.
     pub fn remove(&mut self, key: &[Matcher], entry: u32) {
         match &mut self.index {
             Index::Ternary(index) => index.remove(entry),
@@ -118,7 +111,6 @@ impl TableIndex {
         }
     }
 
-    /// The entry that a key hits, if any.
     pub fn lookup(&self, key: &[u64]) -> Option<u32> {
         let entry = match &self.index {
             Index::Exact(map) => map.lookup(key),
@@ -177,12 +169,11 @@ fn index(info: &TableInfo, kinds: &[MatchKind], shape: &KeyShape) -> Index {
             let trie = LpmTrie::new(shape, *prefix);
             trie.map_or_else(ternary, |trie| Index::Lpm(Box::new(trie)))
         }
-        // The loader refuses it.
+        // The loader refuses such a key.
         _ => ternary(),
     }
 }
 
-/// An entry's key in words.
 struct KeyWords {
     value: Vec<u64>,
     mask: Vec<u64>,
@@ -221,7 +212,7 @@ fn limbs(value: &Int) -> &[u64] {
     value.as_sign_words().1
 }
 
-/// The leading bits of a field, as its words.
+/// The mask of a prefix, as its field's words.
 fn prefix(place: FieldPlace, len: u32) -> Vec<u64> {
     let after = place.bits - len.min(place.bits);
     let mut below = after;
@@ -306,7 +297,6 @@ mod tests {
         }
     }
 
-    /// A value that matches.
     fn some_value(matcher: &Matcher) -> Int {
         match matcher {
             Matcher::Exact(value) | Matcher::Lpm { value, .. } | Matcher::Ternary { value, .. } => {

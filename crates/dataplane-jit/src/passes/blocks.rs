@@ -1,5 +1,5 @@
-//! What is done to blocks between passes: blanked for the parser, copied for a replica or a clone,
-//! kept in part. Which words it is about is known when a program is loaded.
+//! Operations on blocks between passes: blanking for the parser, copying for a replica or a clone, keeping a field
+//! list. Which words they touch is known when a program is loaded.
 
 use std::ops::Range;
 
@@ -13,14 +13,13 @@ use crate::{
     layout::WORD_BYTES,
 };
 
-/// Words side by side that are moved one by one at most; more are moved by a call.
+/// Up to this many adjacent words are moved one by one; more are moved by a call.
 const UNROLLED_WORDS_MAX: usize = 256;
 
 fn offset(word: usize) -> u32 {
     u32::try_from(word).expect("a packet has fewer than 2^32 words of variables") * WORD_BYTES
 }
 
-/// Makes blank what has to be before the parser.
 pub(super) fn blank(e: &mut Emit<'_, '_, '_>) {
     for words in e.layout().blank_words() {
         let vector = e.vector;
@@ -28,7 +27,7 @@ pub(super) fn blank(e: &mut Emit<'_, '_, '_>) {
     }
 }
 
-/// Makes words of a block what they are in a blank one.
+/// Sets words of a block to those of a blank one.
 fn fill(e: &mut Emit<'_, '_, '_>, words: Range<usize>, to: Value) {
     let blank = &e.layout().blank()[words.start * 8..words.end * 8];
     if words.len() > UNROLLED_WORDS_MAX {
@@ -50,7 +49,6 @@ fn fill(e: &mut Emit<'_, '_, '_>, words: Range<usize>, to: Value) {
     }
 }
 
-/// Copies words from block to block.
 fn copy(e: &mut Emit<'_, '_, '_>, words: Range<usize>, (from, to): (Value, Value)) {
     if words.len() > UNROLLED_WORDS_MAX {
         let start = offset(words.start);
@@ -69,7 +67,7 @@ fn copy(e: &mut Emit<'_, '_, '_>, words: Range<usize>, (from, to): (Value, Value
     }
 }
 
-/// Copies words to where they stand in a block.
+/// Copies words by a call; `from` is the first word, `to` the block.
 fn copy_call(e: &mut Emit<'_, '_, '_>, words: Range<usize>, (from, to): (Value, Value)) {
     let to = bits::add_const(&mut e.b, to, offset(words.start).into());
     let n_words = e.constant(words.len() as u64);
@@ -84,8 +82,8 @@ pub(super) fn emit_copy(e: &mut Emit<'_, '_, '_>) {
     }
 }
 
-/// The function's first parameter is the clone's block, its second the packet's: the clone gets the
-/// headers, or has others already, and of the metadata a field list.
+/// The function's first parameter is the clone's block, its second the packet's. The clone gets the fields of a list,
+/// and the headers unless it has its own already.
 pub(super) fn emit_clone(e: &mut Emit<'_, '_, '_>, list: Value, with_headers: bool) {
     let (from, to) = (e.vector, e.pass);
     let metadata = e.layout().metadata().start / 8;
@@ -98,8 +96,8 @@ pub(super) fn emit_clone(e: &mut Emit<'_, '_, '_>, list: Value, with_headers: bo
     keep(e, list, (from, to));
 }
 
-/// Copies the fields of the list with that code ([`Requests::list_code`]) from block to block. Varbit
-/// fields need no copy: they belong to headers, which are blank here, or the same.
+/// Copies the fields of the list with this code ([`Requests::list_code`]) from block to block. Varbit fields need no
+/// copy: they belong to headers, which are blank here, or the same.
 pub(super) fn keep(e: &mut Emit<'_, '_, '_>, list: Value, (from, to): (Value, Value)) {
     let ir = e.ir();
     let end = e.b.create_block();
@@ -113,7 +111,7 @@ pub(super) fn keep(e: &mut Emit<'_, '_, '_>, list: Value, (from, to): (Value, Va
         for field in &fields.fields {
             let slot = e.layout().field(*field);
             let first = (slot.offset / WORD_BYTES) as usize;
-            // One by one: what a pass has just written comes slowly to a load across several writes.
+            // One by one: a load across several recent stores stalls.
             for word in (first..first + slot.words as usize).filter(|_| !slot.variable) {
                 copy(e, word..word + 1, (from, to));
             }

@@ -13,7 +13,7 @@ use dataplane::{
 };
 use dataplane_jit::{NativeFactory, NativeOptions, program::NativeProgram};
 
-/// Compiles for the state that a switch makes, and tells what is interpreted.
+/// Compiles for the state that a switch makes, and records what is interpreted.
 struct Probe(Arc<Mutex<Vec<Interpreted>>>);
 
 impl EngineFactory for Probe {
@@ -62,7 +62,7 @@ fn every_program_has_native_code_and_few_constructs_are_interpreted() {
     assert!(n_programs > 100, "found {n_programs} programs only");
 }
 
-/// Makes native engines, and lends each the state that the one before it was loaded for.
+/// Makes native engines, but returns the one before, which was loaded for another state.
 struct Swapped(Arc<Mutex<Option<Box<dyn Engine>>>>);
 
 impl EngineFactory for Swapped {

@@ -306,8 +306,8 @@ fn fields(ir: &Ir) -> impl Iterator<Item = FieldId> {
     (0..u32::try_from(ir.fields.len()).unwrap()).map(FieldId)
 }
 
-/// Each bit of a field, from the lowest on, and its place in the block: bits are counted from the
-/// lowest of the first byte. An unpacked field has also those that extend it.
+/// Each bit of a field, from the lowest on, and its place in the block, counted from the lowest bit
+/// of the first byte. An unpacked field also has the bits that extend it.
 fn bits_of(slot: Slot) -> impl Iterator<Item = (usize, usize)> {
     let n_bits = match slot.packed {
         Some(_) => slot.bits,
@@ -358,7 +358,7 @@ fn to_block(ir: &Ir, layout: &Layout, phv: &Phv) -> Vec<u64> {
         .collect()
 }
 
-/// Everything a pass may have changed beside the block.
+/// Everything besides the block that a pass may have changed.
 #[derive(Debug, PartialEq)]
 struct Outside {
     registers: Vec<Option<Int>>,
@@ -379,7 +379,7 @@ fn outside(state: &mut State, packet_length: i64, truncate_bytes: Option<usize>)
         registers,
         counters,
         packet_length,
-        // What no frame is long enough for cuts nothing.
+        // A length that no frame exceeds truncates nothing.
         truncate_bytes: truncate_bytes.filter(|len| *len <= limits::FRAME_BYTES_MAX),
     }
 }
@@ -495,7 +495,7 @@ fn explain(
     panic!("seed {seed}, round {round}: native code and interpreter differ");
 }
 
-/// Has a test run with the state that a switch makes for a program.
+/// Makes a test run with the state that a switch makes for a program.
 struct Probe {
     seed: u64,
     options: NativeOptions,

@@ -10,10 +10,9 @@ use dataplane_jit::{NativeFactory, NativeOptions};
 use fastrand::Rng;
 use p4_compiler::Options;
 
-/// What comes: so many steps, of which one in `write_one_in` is a control call, the others a frame, and
-/// the frames' flows are few or, where it alternates, many and few by turns of 20,000 steps. Frames
-/// wait until there are so many as `together` says at most; of those that wait, some are taken before
-/// others come, or before a control call.
+/// The traffic: `steps` steps, of which one in `write_one_in` is a control call and the others are frames. The frames
+/// are of few flows or, if it alternates, of many and few for 20,000 steps each. Up to `together` frames wait; some of
+/// them leave before others come, or before a control call.
 #[derive(Clone, Copy)]
 struct Traffic {
     steps: usize,
@@ -29,7 +28,7 @@ const FEW_FLOWS: Traffic = Traffic {
     together: 1,
 };
 
-/// They are parsed ahead of their turn, and their records asked for.
+/// Frames wait together, so they are parsed ahead and their records prefetched.
 const TOGETHER: Traffic = Traffic {
     together: 12,
     write_one_in: 20,
@@ -128,8 +127,8 @@ fn program_of(text: &str) -> Program {
     Program::from_json(&json_of(text)).unwrap()
 }
 
-/// The same, whose parser adds what the ingress control wrote into a register for the packet before.
-/// P4 cannot say that, `BMv2`'s JSON can.
+/// The same, but the parser adds what the ingress control wrote into a register for the packet before. P4 cannot
+/// express that, `BMv2`'s JSON can.
 fn program_with_stateful_parser() -> Program {
     let mut json = serde_json::to_value(json_of(TEXT)).unwrap();
     let states = json["parsers"][0]["parse_states"].as_array_mut().unwrap();
@@ -251,8 +250,7 @@ fn switch(options: Option<NativeOptions>, program: &Program) -> Switch {
     switch
 }
 
-/// The first that leave, as many as `max_frames`: one by one from the interpreter, at once from the
-/// native engine.
+/// The next `max_frames` frames that leave: one by one from the interpreter, at once from the native engine.
 fn leave(switches: &mut [Switch; 2], now: Nanos, max_frames: usize) -> [Vec<OwnedTransmit>; 2] {
     let [reference, native] = switches;
     let next = || Some(reference.poll_transmit(now)?.to_owned());

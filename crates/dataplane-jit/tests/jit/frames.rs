@@ -1,5 +1,5 @@
-//! Frames through whole switches: what the native engine makes of headers that stay packed and of
-//! checksums that are updated from what has changed, against the interpreter.
+//! Frames through whole switches: headers that stay packed, and checksums that are updated from the
+//! changed fields, on the native engine and on the interpreter.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn ready(mut switch: Switch, program: &Program) -> Switch {
     switch
 }
 
-/// A frame through a switch: what leaves.
+/// Sends a frame through a switch, and returns what leaves.
 fn through(switch: &mut Switch, frame: &[u8]) -> Vec<Vec<u8>> {
     switch.handle_frame(0, PortId(1), frame);
     let mut out = Vec::new();
@@ -46,7 +46,7 @@ fn through(switch: &mut Switch, frame: &[u8]) -> Vec<Vec<u8>> {
     out
 }
 
-/// None, each alone, all of the options that are about frames.
+/// The options that concern frames: none, each alone, all.
 fn choices() -> Vec<NativeOptions> {
     let names = [
         "parser-specialisation",
@@ -125,7 +125,7 @@ fn checked(with_payload: bool, verified_if: &str) -> String {
 
 #[test]
 fn a_checksum_of_every_sum_at_the_edges_is_updated_as_if_computed_anew() {
-    // Both zeros of one's complement come up, before and after, with sums that are right or wrong.
+    // Both zeros of one's complement occur, before and after, with right and wrong sums.
     const EDGES: [u16; 6] = [0, 1, 0x7fff, 0x8000, 0xfffe, 0xffff];
     let mut frames = Vec::new();
     for kind_and_how in [0x0000_u16, 0x0001, 0xfe01, 0xff00] {
@@ -168,7 +168,7 @@ fn checksums_over_payloads_of_any_length_are_those_of_the_interpreter() {
     let frames = random_frames(1, 400, 90);
     let left = agree(&checked(true, "hdr.h.isValid()"), frames.iter().cloned());
     assert!(left > frames.len());
-    // Verified now and then only, and cut in between.
+    // Verified only for some frames, and truncated after that.
     let left = agree(&checked(true, "hdr.h.kind < 3"), frames.iter().cloned());
     assert!(left > frames.len());
 }

@@ -1,8 +1,8 @@
-//! What small programs become, each about one thing: Cranelift's IR as the native engine writes it,
-//! against the golden files beside the programs (`testdata/clif`).
+//! What small programs, each about one thing, are compiled to: Cranelift's IR as the native engine writes it, compared
+//! with the golden files beside the programs (`testdata/clif`).
 //!
-//! `UPDATE_EXPECT=1 cargo test -p dataplane-jit --test jit listing` writes them anew; the difference is
-//! what a change of an optimisation does, to be read before it is committed.
+//! `UPDATE_EXPECT=1 cargo test -p dataplane-jit --test jit listing` rewrites them; the difference shows what a change
+//! of an optimisation does. Read it before you commit it.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use dataplane::{
 };
 use dataplane_jit::{NativeOptions, program::NativeProgram};
 
-/// Of each program, the functions that show its one thing.
+/// For each program, the functions that show its subject.
 const SHOWN: [(&str, &[&str]); 10] = [
     ("checksum_update", &["deparse"]),
     ("clone", &["arrive_again", "reparse", "clone"]),
@@ -34,7 +34,7 @@ const SHOWN: [(&str, &[&str]); 10] = [
 
 type Functions = Vec<(String, String)>;
 
-/// Lists the program of the state that a switch makes.
+/// Lists a program, for the state that a switch makes.
 struct Lister(NativeOptions, Arc<Mutex<Functions>>);
 
 impl EngineFactory for Lister {
@@ -50,7 +50,7 @@ impl EngineFactory for Lister {
 
 fn listing(path: &Path) -> Functions {
     let program = load(path).unwrap_or_else(|| panic!("{} does not compile", path.display()));
-    // Where there is a flow cache in front of tables, it is the one thing.
+    // A flow cache in front of a table is the subject of this program alone.
     let has_cache = path.ends_with("ternary_table.p4");
     let options = NativeOptions {
         microflow_cache: has_cache,
@@ -95,7 +95,7 @@ fn programs_become_their_golden_listings() {
 
 #[test]
 fn a_listing_is_the_same_each_time() {
-    // Two loads at once have different addresses.
+    // Two listings made at once have different addresses.
     let path = &programs("testdata/clif")[0];
     let (first, second) = std::thread::scope(|scope| {
         let other = scope.spawn(|| listing(path));

@@ -1,5 +1,5 @@
-//! Control calls that are taken back, and ports that go down, on the native engine beside the interpreter: both
-//! forward as a switch that never saw a change.
+//! Control calls that are taken back, and ports that go down, on the native engine and on the interpreter: both forward
+//! like a switch that never saw a change.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn native(program: &Program) -> Switch {
     ready(switch, program)
 }
 
-/// With a group that watches two ports, entries that name it, and a multicast group with a backup.
+/// A switch with a group that watches two ports, entries that name it, and a multicast group with a backup.
 fn ready(mut switch: Switch, program: &Program) -> Switch {
     (0..N_PORTS).for_each(|port| switch.add_port(PortId(port)));
     switch.set_program(program.clone());
@@ -65,7 +65,7 @@ fn member(switch: &Switch, id: u32, mark: u8) -> ProfileMember {
     ProfileMember { id, action }
 }
 
-/// An entry of `I.ordered`: addresses with a bit, of which others have others.
+/// An entry of `I.ordered` that matches one bit of the address; entries overlap.
 fn ordered(switch: &Switch, rng: &mut Rng) -> TableEntry {
     let of = table(switch, "I.ordered");
     let bit = vec![1 << rng.u8(..4)];
@@ -76,7 +76,7 @@ fn ordered(switch: &Switch, rng: &mut Rng) -> TableEntry {
     TableEntry::new(key, rng.i32(1..3), call(switch, of, "I.mark", rng.u8(..)))
 }
 
-/// A frame that hits what its address says.
+/// A frame whose address decides which entries it hits.
 fn frame(dst: u8, ether_type: u16) -> Vec<u8> {
     let mut frame = vec![0; 60];
     frame[5] = dst;
@@ -107,7 +107,7 @@ fn set_up(switch: &mut Switch) {
         ..ProfileGroup::default()
     };
     switch.insert_group(of, group).unwrap();
-    // Of the others the mark of `I.ordered` stays.
+    // Other addresses keep the mark of `I.ordered`.
     for dst in 8..16 {
         let key = vec![MatchField::Exact(vec![dst])];
         let entry = TableEntry::new(key, 0, TableAction::Group(GROUP));
@@ -130,10 +130,10 @@ fn set_up(switch: &mut Switch) {
     switch.insert_entry(replicated, entry).unwrap();
 }
 
-/// Some change that stays.
+/// A change that stays.
 fn change(switch: &mut Switch, rng: &mut Rng) {
     let (of, entry) = (table(switch, "I.ordered"), ordered(switch, rng));
-    // What is refused changes nothing.
+    // A refused call changes nothing.
     let _ = match rng.u8(..4) {
         0 | 1 => switch.insert_entry(of, entry),
         2 => switch.modify_entry(of, entry),
@@ -141,7 +141,7 @@ fn change(switch: &mut Switch, rng: &mut Rng) {
     };
 }
 
-/// Changes that are taken back, whatever they were.
+/// Changes that are taken back, whatever they are.
 fn change_and_take_back(switch: &mut Switch, rng: &mut Rng) {
     let (of, profile) = (table(switch, "I.ordered"), profile(switch));
     let members = switch.profile_snapshot(profile).unwrap();
@@ -218,7 +218,7 @@ fn ports_that_go_down_and_come_up_are_followed_alike() {
             }
         }
     }
-    // Three members, none of them, and the copies with and without the backup.
+    // With each of three members, with none, and the copies with and without the backup.
     assert_eq!(ways.len(), 6, "{ways:?}");
 }
 

@@ -1,4 +1,4 @@
-//! Checksums: verified after parsing, updated before deparsing, over the fields in the packet's state.
+//! Checksums: verified after parsing, updated before deparsing, over the fields in the state.
 
 use dataplane::engine::ir::{
     Algorithm, Calculation, CalculationInput, Checksum, FieldId, HeaderId, Int, range::Range,
@@ -11,17 +11,17 @@ use super::{
 };
 use crate::asm::{Alu, Jump, Label, Reg, reg::*};
 
-/// The sum, while it is built; the result of any other calculation.
+/// The sum while it is computed, or the result of another calculation.
 pub(super) const SUM: Reg = R2;
 
-/// A field, or a number, in the input of a calculation.
+/// A field or a constant in the input of a calculation.
 pub(super) enum Part {
     Field(FieldId),
     Constant(Int, u32),
 }
 
 impl Emit<'_> {
-    /// Verifies what is to be verified; what is wrong sets [`Word::ChecksumError`].
+    /// Verifies checksums; a wrong one sets [`Word::ChecksumError`].
     pub(super) fn verify_checksums(&mut self) -> Native<()> {
         let ir = self.ir;
         for checksum in ir.checksums.iter().filter(|checksum| checksum.verify) {
@@ -41,7 +41,6 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Writes what is to be updated.
     pub(super) fn update_checksums(&mut self) -> Native<()> {
         let ir = self.ir;
         for checksum in ir.checksums.iter().filter(|checksum| checksum.update) {
@@ -84,7 +83,7 @@ impl Emit<'_> {
         self.try_or_punt(place, emit)
     }
 
-    /// Whether each field begins at the same place of a word of 16 bits, whichever headers are valid.
+    /// Whether each field's position within 16-bit words is the same whichever headers are valid.
     pub(super) fn is_sum_of_fields(&self, calculation: &Calculation) -> Native<bool> {
         let runs = self.runs(calculation)?;
         let mut whole = runs.iter().rev().skip(1);
@@ -94,11 +93,10 @@ impl Emit<'_> {
         }))
     }
 
-    /// The checksum of RFC 1071 into [`SUM`], of [a sum of fields](Self::is_sum_of_fields).
+    /// Computes the checksum of RFC 1071 into [`SUM`], for [a sum of fields](Self::is_sum_of_fields).
     ///
-    /// Words of 16 bits are added with the carry coming in again, which is addition modulo 2^16 - 1; so a field
-    /// counts by where its last bit is in a word, however wide it is. The sum is 0 only if all is 0, as it is
-    /// word by word.
+    /// Adding 16-bit words with end-around carry is addition modulo 2^16 - 1. So a field of any width counts by the
+    /// position of its last bit in a word. As with the addition word by word, the sum is 0 only if all words are 0.
     pub(super) fn internet_checksum(&mut self, calculation: &Calculation) -> Native<()> {
         self.asm.mov_imm(SUM, 0);
         for (header, parts) in self.runs(calculation)? {
@@ -117,7 +115,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// What is added together, or not at all where its header is not valid.
+    /// Returns the input as runs, each with the header that must be valid for it to count.
     pub(super) fn runs(
         &self,
         calculation: &Calculation,
@@ -157,7 +155,7 @@ impl Emit<'_> {
         Ok(runs)
     }
 
-    /// Adds a part whose last bit is followed by bit `end`.
+    /// Adds a part; `end` is the bit position after its last bit.
     fn add_part(&mut self, part: &Part, end: u32) {
         let shift = (16 - end % 16) % 16;
         match part {
@@ -193,7 +191,7 @@ impl Emit<'_> {
         }
     }
 
-    /// From a sum of up to 64 bits to the checksum.
+    /// Folds a sum of up to 64 bits into the checksum.
     pub(super) fn fold(&mut self) {
         self.asm.mov(R1, SUM);
         self.asm.alu_imm(Alu::Rsh, R1, 32);

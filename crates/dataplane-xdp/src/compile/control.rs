@@ -1,4 +1,4 @@
-//! Controls: nodes, tables, and the actions that entries name.
+//! Controls: nodes, tables and their actions.
 
 use dataplane::{
     ActionId, Program, TableId,
@@ -14,7 +14,6 @@ use crate::{
     image::{ACTION_NONE, Body, Index},
 };
 
-/// Nodes that a node may go on at.
 fn successors(program: &Program, node: &Node) -> Vec<NodeId> {
     match node {
         Node::If { yes, no, .. } => [*yes, *no].into_iter().flatten().collect(),
@@ -34,12 +33,12 @@ fn successors(program: &Program, node: &Node) -> Vec<NodeId> {
     }
 }
 
-/// The nodes of a control, each before those that it goes on at unless it is in a circle.
+/// Returns the nodes of a control in topological order, unless it has loops.
 pub(super) fn reachable(program: &Program, start: Option<NodeId>) -> Vec<NodeId> {
     let nodes = &program.ir().nodes;
     let mut is_seen = vec![false; nodes.len()];
     let mut finished = Vec::new();
-    // Depth first; a node is finished after all that follow it.
+    // Depth first: a node is finished after all nodes that follow it.
     let mut stack: Vec<(NodeId, Vec<NodeId>)> = Vec::new();
     let mut enter = |node: NodeId, stack: &mut Vec<_>| {
         if !std::mem::replace(&mut is_seen[node.index()], true) {
@@ -63,7 +62,6 @@ pub(super) fn reachable(program: &Program, start: Option<NodeId>) -> Vec<NodeId>
     finished
 }
 
-/// The tables of a control.
 pub(super) fn tables_of(program: &Program, start: Option<NodeId>) -> Vec<TableId> {
     let nodes = reachable(program, start).into_iter();
     nodes
@@ -74,7 +72,7 @@ pub(super) fn tables_of(program: &Program, start: Option<NodeId>) -> Vec<TableId
         .collect()
 }
 
-/// The actions of a table: those of its list, and the default action that the program gives.
+/// Returns the actions of a table: its list, and the program's default action.
 pub(super) fn actions_of(program: &Program, table: TableId) -> Vec<ActionId> {
     let info = program.table_info(table);
     let mut actions = info.map_or_else(Vec::new, |info| info.actions.clone());
@@ -85,7 +83,7 @@ pub(super) fn actions_of(program: &Program, table: TableId) -> Vec<ActionId> {
 }
 
 impl Emit<'_> {
-    /// A control; `end` is where it goes on after its end.
+    /// Generates a control, which ends at `end`.
     pub(super) fn control(&mut self, start: Option<NodeId>, end: Label) -> Native<()> {
         let order = reachable(self.program, start);
         let n_nodes = self.ir.nodes.len();
@@ -136,7 +134,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// What cannot be compiled is punted; copies of a group cannot be.
+    /// Generates code, or a punt if that fails. The copies' program cannot punt, so it fails.
     pub(super) fn try_or_punt(
         &mut self,
         place: String,
@@ -158,7 +156,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Runs an action and ends the control if it says so.
+    /// Runs an action, and ends the control if the action exits.
     fn call(&mut self, action: ActionId, end: Label) -> Native<()> {
         let info = self.program.action_info(action);
         let name = info.map_or_else(String::new, |info| info.name.clone());
@@ -187,7 +185,7 @@ impl Emit<'_> {
         self.note_line(&format!("table {}", info.name), node.line.as_ref());
         let layout = &memory.tables[table.index()];
         if layout.index == Index::Left {
-            // Why was said when its place in the maps was looked for.
+            // Planning the maps has already recorded why.
             let punt = self.ends.punt;
             self.asm.jump(punt);
             return match self.kind {
@@ -209,7 +207,7 @@ impl Emit<'_> {
         if !is_found {
             return Ok(());
         }
-        // The action's number is in R1.
+        // R1 is the action's number.
         self.asm.load(Size::B4, R1, SLOT, Body::ACTION as i16);
         let after: Vec<Label> = layout.actions.iter().map(|_| self.asm.label()).collect();
         let none = self.asm.label();

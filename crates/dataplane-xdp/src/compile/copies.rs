@@ -1,4 +1,4 @@
-//! The program of a group's copies: which copy it is, egress, deparser. A device map runs it for each.
+//! The program of a group's copies: which copy is this, egress, deparser. A device map runs it for each copy.
 
 use dataplane::{
     DropReason,
@@ -21,7 +21,6 @@ use crate::{
 };
 
 impl Emit<'_> {
-    /// The whole program.
     pub(super) fn copies(&mut self, note: &Note) -> Native<()> {
         let memory = self.memory;
         let fan_out = memory.fan_out.as_ref().ok_or("no groups")?;
@@ -41,7 +40,7 @@ impl Emit<'_> {
         self.set_word(Word::End, End::Send as i32);
         let finish = self.ends.finish;
         self.asm.jump(finish);
-        // A copy cannot be punted. It does not come here as long as the loader keeps to the image.
+        // A copy cannot be punted. No copy gets here if the loader follows the image's rules.
         let punt = self.ends.punt;
         self.asm.place(punt);
         self.set_word(Word::Reason, DropReason::OffloadStopped as i32);
@@ -72,7 +71,7 @@ impl Emit<'_> {
         self.exit(XDP_ABORTED);
     }
 
-    /// The headers that ingress has left in the frame, in the deparser's order.
+    /// Reads the headers that ingress has written, in the deparser's order.
     fn read_headers(&mut self) -> Native<()> {
         self.asm.note("headers as ingress has left them");
         let punt = self.ends.punt;
@@ -114,13 +113,13 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Finds the copy's instance. Copies of one packet by one port come one after the other, in the group's
-    /// order: one that has the serial of the one before is the next.
+    /// Finds the copy's instance. A packet's copies to one port arrive consecutively, in the group's order: a copy
+    /// with the same serial as the previous one is the next.
     fn which_copy(&mut self, fan_out: &FanOut) {
         self.asm.note("which copy: the port's first, or the next");
         let (next, known, punt) = (self.asm.label(), self.asm.label(), self.ends.punt);
         let places = self.layout.word(Word::Places);
-        // A place for each port: the serial above the position.
+        // One word for each port: serial number in the high half, position in the low half.
         self.load_word(FRAME, Word::OutPort);
         self.asm.jump_if_imm(Jump::Gt, FRAME, 511, punt);
         self.asm.alu_imm(Alu::Lsh, FRAME, 3);

@@ -1,15 +1,15 @@
-//! The cyclic redundancy checks with fixed parameters, and their tables of 256 words of 4 bytes.
+//! CRCs with fixed parameters, and their tables of 256 words of 4 bytes.
 
 use dataplane::engine::ir::Algorithm;
 
-/// A CRC whose bits go in and come out in one direction.
+/// A CRC. Input and output have the same bit order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Crc {
     pub bits: u32,
     polynomial: u32,
     pub initial: u64,
     pub xor_out: u64,
-    /// The lowest bit goes in first.
+    /// Whether the lowest bit goes in first.
     pub is_reflected: bool,
 }
 
@@ -22,7 +22,7 @@ const CRC_16: Crc = Crc {
     is_reflected: true,
 };
 
-/// CRC-16/CCITT.
+/// CRC-16/IBM-3740, also called CCITT-FALSE.
 const CCITT: Crc = Crc {
     bits: 16,
     polynomial: 0x1021,
@@ -42,7 +42,6 @@ const CRC_32: Crc = Crc {
 
 impl Crc {
     pub(super) const ALL: [Self; 3] = [CRC_16, CCITT, CRC_32];
-    /// Bytes of a table.
     pub(super) const TABLE_BYTES: u32 = 4 * 256;
 
     pub(super) fn of(algorithm: Algorithm) -> Option<Self> {
@@ -54,7 +53,7 @@ impl Crc {
         }
     }
 
-    /// What each byte leaves, in host order.
+    /// Returns the remainder of each byte, in host order.
     pub(super) fn table(&self) -> Vec<u8> {
         let entries = (0..=u8::MAX).map(|byte| self.entry(byte));
         entries.flat_map(u32::to_ne_bytes).collect()
@@ -65,7 +64,7 @@ impl Crc {
             true => byte.reverse_bits(),
             false => byte,
         };
-        // The highest term stands at the top of the word.
+        // Left-aligns the polynomial in the word.
         let (polynomial, mut remainder) =
             (self.polynomial << (32 - self.bits), u32::from(first) << 24);
         for _ in 0..8 {
@@ -86,7 +85,7 @@ impl Crc {
 mod tests {
     use super::*;
 
-    /// As the code does it.
+    /// Computes a CRC as the generated code does.
     fn compute(crc: &Crc, bytes: &[u8]) -> u64 {
         let table = crc.table();
         let entry = |at: u64| {

@@ -1,5 +1,5 @@
-//! The deparser: fields back into the frame. Where the headers are those that were parsed, only what may have
-//! been changed is written, in place. Else the frame's beginning is moved and all headers are written.
+//! The deparser writes fields back into the frame. If the valid headers are those that were parsed, it writes only
+//! what may have changed, in place. Otherwise it moves the frame's beginning and writes all headers.
 
 use dataplane::engine::ir::{FieldId, HeaderId};
 
@@ -15,29 +15,29 @@ use crate::asm::{Alu, Helper, Jump, Label, Reg, Size, reg::*};
 /// No header begins farther from the frame's beginning.
 const POSITION_MAX: u32 = HEADER_BYTES_MAX + VARIABLE_BYTES_MAX;
 
-/// Where a header is in the frame.
+/// A header's position in the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// So many bytes from the beginning.
+    /// Bytes from the frame's beginning.
     Constant(u32),
-    /// Where the header's offset says.
+    /// In the header's offset in the state.
     Noted,
 }
 
-/// How the headers in the frame are written.
+/// Parameters of writing headers.
 pub(super) struct Writing<'a> {
-    /// Where a header that is still in the frame is.
+    /// Position of a header that is still in the frame.
     pub place: &'a dyn Fn(HeaderId) -> Place,
-    /// Whether a field in the frame may have become another one.
+    /// Whether a field in the frame may have changed.
     pub is_changed: &'a dyn Fn(FieldId) -> bool,
-    /// Headers may have come or gone.
+    /// Whether headers may have become valid or invalid.
     pub may_turn: bool,
-    /// Where it goes on if the frame cannot be moved. Nothing was changed then.
+    /// The target if the frame cannot be moved; nothing is changed then.
     pub refused: Label,
 }
 
 impl Emit<'_> {
-    /// The headers that are written, each once, in their order.
+    /// Returns the headers that the deparser emits, in order. Each may be there once.
     pub(super) fn emitted(&self) -> Native<Vec<HeaderId>> {
         let order = &self.ir.deparser.order;
         let mut emitted: Vec<HeaderId> = Vec::new();
@@ -53,7 +53,7 @@ impl Emit<'_> {
         Ok(emitted)
     }
 
-    /// Writes the headers; the frame's length goes to [`Word::SentBytes`]. Leaves [`FRAME`] and [`FRAME_END`].
+    /// Writes the headers, stores the frame's length in [`Word::SentBytes`], and loads [`FRAME`] and [`FRAME_END`].
     pub(super) fn write_headers(&mut self, writing: &Writing<'_>) -> Native<()> {
         let emitted = self.emitted()?;
         let (anew, end) = (self.asm.label(), self.asm.label());
@@ -105,7 +105,7 @@ impl Emit<'_> {
         };
         self.asm.mov(R1, base);
         self.asm.alu_imm(Alu::Add, R1, (offset + end) as i32);
-        // It cannot be: the parser has found the header there.
+        // Cannot happen: the parser has found the header there. The verifier requires the check.
         self.asm.jump_if(Jump::Gt, R1, FRAME_END, writing.refused);
         for group in &groups {
             self.write_group(group, base, offset + group.at)?;
@@ -114,7 +114,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// From an offset, of which the verifier is told that it is small, to an address in the frame.
+    /// Converts an offset to an address in the frame, with a bound for the verifier.
     pub(super) fn bounded_pointer(&mut self, reg: Reg, beyond: Label) {
         self.asm
             .jump_if_imm(Jump::Gt, reg, POSITION_MAX as i32, beyond);
@@ -153,7 +153,7 @@ impl Emit<'_> {
             let invalid = self.asm.label();
             self.jump_if_valid(*header, false, invalid, R1);
             let bytes = self.header_bytes(*header);
-            // The position stands in memory, so that the verifier does not tell apart how it came to be.
+            // The position is in memory, so that the verifier does not track how it arose.
             self.load_word(R4, Word::Cursor);
             self.asm.mov(R1, R4);
             self.asm.alu_imm(Alu::Add, R1, bytes as i32);
@@ -170,7 +170,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// What a field of variable width holds stands in the frame alone, so its header is not written anew.
+    /// The contents of a field of variable width are only in the frame, so its header is not written anew.
     fn refuse_variable(&mut self, header: HeaderId, refused: Label) {
         let Some(field) = self.ir.headers[header.index()].variable_field else {
             return;
@@ -183,7 +183,6 @@ impl Emit<'_> {
         self.asm.place(absent);
     }
 
-    /// Writes the fields of a group at a place of the frame.
     fn write_group(&mut self, group: &Group, base: Reg, at: u32) -> Native<()> {
         if let [field] = group.fields.as_slice()
             && group.bytes > 8
@@ -218,7 +217,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Stores the low bytes of `R1` in network order; `R2` is overwritten.
+    /// Stores the low bytes of `R1` in network order. Overwrites `R2`.
     pub(super) fn store_bytes(&mut self, base: Reg, at: u32, n: u32) {
         let (mut at, mut left) = (at, n);
         while left > 0 {

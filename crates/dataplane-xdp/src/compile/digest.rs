@@ -1,5 +1,5 @@
-//! Digests. A packet notes which one it asks for; of several the last counts. The values are taken where ingress ends,
-//! for the interpreter takes them there, and the message leaves when it is clear that the packet is not punted.
+//! Digests. A packet records which digest it requests; the last request counts. Values are read at the end of
+//! ingress, as in the interpreter, and the message is sent once it is certain that the packet is not punted.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,11 @@ use crate::{
     image::{DigestRecord, Symbol, TableLayout},
 };
 
-/// Bytes of a message at most.
+/// The longest message.
 const MESSAGE_BYTES_MAX: u32 = 512;
-/// A ring has at least so many bytes: its size is to be whole pages, of which the largest have 64 KiB.
+/// The smallest ring: a ring is whole pages, and the largest pages have 64 KiB.
 const RING_BYTES_MIN: u32 = 1 << 16;
-/// In front of each message, by the kernel.
+/// The kernel puts a header in front of each message.
 const RECORD_HEADER_BYTES: u32 = 8;
 
 fn message_bytes(list: &DigestList) -> u32 {
@@ -32,7 +32,7 @@ fn message_bytes(list: &DigestList) -> u32 {
     })
 }
 
-/// Bytes of the messages of these digests, without those that are too long.
+/// Returns the lengths of these digests' messages, without those that are too long.
 fn lengths(ir: &Ir, digests: &BTreeSet<DigestId>) -> impl Iterator<Item = u32> {
     let lists = digests.iter().map(|digest| &ir.digests[digest.index()]);
     lists
@@ -40,28 +40,27 @@ fn lengths(ir: &Ir, digests: &BTreeSet<DigestId>) -> impl Iterator<Item = u32> {
         .filter(|bytes| *bytes <= MESSAGE_BYTES_MAX)
 }
 
-/// Words of the longest message.
 pub(super) fn message_words(ir: &Ir, digests: &BTreeSet<DigestId>) -> u32 {
     lengths(ir, digests).max().unwrap_or(0) / 8
 }
 
-/// Bytes of a ring that has no more messages than the control plane's queue has room for, so that whoever empties it
-/// into an empty queue loses none; nothing where no message is sent.
+/// Returns the size of a ring that has room for no more messages than the control plane's queue, so that emptying it
+/// into an empty queue loses none. `None` if no message is sent.
 pub(super) fn ring_bytes(ir: &Ir, digests: &BTreeSet<DigestId>) -> Option<u32> {
     let shortest = lengths(ir, digests).min()?;
     let bytes = limits::DIGEST_QUEUE_MAX as u32 * (shortest + RECORD_HEADER_BYTES);
-    // The greatest power of two that is not above it.
+    // The greatest power of two not above it.
     let bytes = 1 << (u32::BITS - 1 - bytes.leading_zeros());
     Some(RING_BYTES_MIN.max(bytes))
 }
 
 impl Emit<'_> {
-    /// Notes that the packet asks for a digest. In egress that does nothing.
+    /// Records that the packet requests a digest. In egress this does nothing.
     pub(super) fn ask_for_digest(&mut self, digest: DigestId) -> Native<()> {
         if !self.is_in_ingress {
             return Ok(());
         }
-        // What cannot be taken is left here already.
+        // Fails here if the message cannot be generated.
         let (mark, spills) = (self.asm.mark(), self.spills);
         let action = self.action.take();
         let taken = self.take_digest(digest);
@@ -74,7 +73,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Nothing is asked for, and no message is there.
+    /// Clears request and message.
     pub(super) fn clear_digest(&mut self) {
         if !self.digests.is_empty() {
             self.set_word(Word::Digest, 0);
@@ -83,7 +82,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Makes the message that was asked for, where ingress ends.
+    /// Makes the requested message, at the end of ingress.
     pub(super) fn take_digests(&mut self) -> Native<()> {
         if self.digests.is_empty() {
             return Ok(());
@@ -129,7 +128,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Sends the message, if there is one. One that the ring has no room for is counted.
+    /// Sends the message, if there is one. Counts it as lost if the ring is full.
     pub(super) fn send_digest(&mut self) {
         let Some(ring) = self.memory.digests.filter(|_| !self.digests.is_empty()) else {
             return;

@@ -1,4 +1,4 @@
-//! What all parts of the code generator share: registers, the stack, fields, validity, ends.
+//! Shared by all parts of the code generator: registers, the stack, fields, validity, ends.
 
 use std::collections::BTreeSet;
 
@@ -23,9 +23,7 @@ use crate::{
     image::{MapRef, Symbol, TableLayout},
 };
 
-/// The context of the program.
 pub(super) const CONTEXT: Reg = R6;
-/// A packet's scratch memory.
 pub(super) const SCRATCH: Reg = R7;
 /// In parser and deparser the frame; in a control the slot whose action runs.
 pub(super) const FRAME: Reg = R8;
@@ -34,7 +32,7 @@ pub(super) const SLOT: Reg = R8;
 pub(super) const FRAME_END: Reg = R9;
 pub(super) const BODY: Reg = R9;
 
-/// Where the position of a short key is put together.
+/// Holds a short key while it is assembled.
 pub(super) const R_KEY: Reg = R1;
 
 // `struct xdp_md`.
@@ -50,40 +48,39 @@ pub(super) const XDP_ABORTED: i32 = 0;
 pub(super) const XDP_DROP: i32 = 1;
 pub(super) const XDP_PASS: i32 = 2;
 
-/// The version of the packet, on the stack.
+/// The packet's version, on the stack.
 pub(super) const STACK_VERSION: i16 = -8;
-/// Where the port's sockets begin, on the stack.
+/// Position of the port's first socket, on the stack.
 pub(super) const STACK_SOCKETS: i16 = -16;
-/// Where numbers are kept that no register is left for.
+/// Stack slots for spilled registers.
 const STACK_SPILL: i16 = -24;
 const SPILLS_MAX: i16 = 28;
-/// Where keys are put together.
+/// Stack space for keys.
 pub(super) const STACK_KEY: i16 = -512;
 
-/// What could be compiled, or why not.
+/// A result, or why something cannot be compiled.
 pub(super) type Native<T> = Result<T, String>;
 
-/// Which program is made.
+/// The program that is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Of the ports: ingress, and egress of packets that go to one port.
+    /// The ports' program: ingress, and egress of packets to one port.
     Ports,
-    /// Of a group's copies: egress. It cannot punt.
+    /// The program of a group's copies: egress. It cannot punt.
     Copies,
 }
 
-/// The ends that code jumps to from anywhere.
+/// Jump targets that end the handling of a packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ends {
-    /// The frame goes to the engine.
+    /// Passes the frame to the engine.
     pub punt: Label,
-    /// The packet is dropped for the reason in [`Word::Reason`].
+    /// Drops the packet for the reason in [`Word::Reason`].
     pub drop: Label,
-    /// What was noted is counted; then the packet ends as [`Word::End`] says.
+    /// Counts what the journal records, then ends the packet according to [`Word::End`].
     pub finish: Label,
 }
 
-/// The code generator.
 pub(super) struct Emit<'p> {
     pub program: &'p Program,
     pub ir: &'p Ir,
@@ -94,14 +91,13 @@ pub(super) struct Emit<'p> {
     pub asm: Assembler,
     pub ends: Ends,
     pub left: Vec<Interpreted>,
-    /// The action that is compiled, and its arguments where they are constant.
+    /// The action that is being compiled.
     pub action: Option<ActionId>,
     pub spills: i16,
-    /// What is compiled is ingress.
     pub is_in_ingress: bool,
-    /// Digests that are asked for.
+    /// Digests that the program requests.
     pub digests: BTreeSet<DigestId>,
-    /// By journal entry: the first of the counters that it may count.
+    /// For each entry of the journal, the first counter that it may count at.
     pub journal: Vec<u32>,
 }
 
@@ -154,7 +150,7 @@ impl<'p> Emit<'p> {
         }
     }
 
-    /// Packets that come here are punted.
+    /// Records that packets at this place are punted.
     pub(super) fn leave(&mut self, place: String, reason: String) {
         let left = Interpreted { place, reason };
         if !self.left.contains(&left) {
@@ -162,7 +158,7 @@ impl<'p> Emit<'p> {
         }
     }
 
-    /// A line of the source for the listing.
+    /// Adds a source line to the listing.
     pub(super) fn note_line(&mut self, text: &str, line: Option<&SourceLine>) {
         match line {
             Some(line) => self
@@ -187,14 +183,14 @@ impl<'p> Emit<'p> {
         self.asm.store_imm(Size::B8, SCRATCH, at, value);
     }
 
-    /// Keeps a register's value on the stack; gives where.
+    /// Spills a register and returns the stack slot.
     pub(super) fn spill(&mut self, from: Reg) -> Native<i16> {
         let at = self.spill_slot()?;
         self.asm.store(Size::B8, R10, at, from);
         Ok(at)
     }
 
-    /// A place on the stack, until [`Emit::free_spill_slot`].
+    /// Takes a stack slot until [`Emit::free_spill_slot`].
     pub(super) fn spill_slot(&mut self) -> Native<i16> {
         if self.spills == SPILLS_MAX {
             return Err("too many intermediate values".into());
@@ -203,12 +199,12 @@ impl<'p> Emit<'p> {
         Ok(STACK_SPILL - 8 * (self.spills - 1))
     }
 
-    /// Gives the last place back.
+    /// Frees the slot taken last.
     pub(super) fn free_spill_slot(&mut self) {
         self.spills -= 1;
     }
 
-    /// Cuts a register to so many bits, zero- or sign-extended.
+    /// Truncates a register to `bits`, then zero- or sign-extends it.
     pub(super) fn wrap(&mut self, reg: Reg, bits: u32, signed: bool) {
         match (bits, signed) {
             (64.., _) => {}
@@ -230,7 +226,7 @@ impl<'p> Emit<'p> {
         }
     }
 
-    /// Stores a register that holds a value of a range into a field of at most 64 bits.
+    /// Stores a register into a field of at most 64 bits. `range` bounds the register's value.
     pub(super) fn store_field(&mut self, field: FieldId, from: Reg, range: Option<Range>) {
         if !self.needs.is_needed(field) {
             return;
@@ -244,7 +240,6 @@ impl<'p> Emit<'p> {
         self.asm.store(Size::B8, SCRATCH, at, from);
     }
 
-    /// Sets a field to a constant of at most 31 bits.
     pub(super) fn set_field(&mut self, field: Option<FieldId>, value: u16) {
         let Some(field) = field.filter(|field| self.needs.is_needed(*field)) else {
             return;
@@ -258,7 +253,7 @@ impl<'p> Emit<'p> {
         self.asm.store_imm(Size::B8, SCRATCH, at, value);
     }
 
-    /// Goes to the label if the header is, or is not, valid. `free` is overwritten.
+    /// Jumps if the header is valid, or if it is not. Overwrites `free`.
     pub(super) fn jump_if_valid(&mut self, header: HeaderId, is: bool, to: Label, free: Reg) {
         if self.ir.headers[header.index()].metadata {
             if is {
@@ -277,7 +272,7 @@ impl<'p> Emit<'p> {
         }
     }
 
-    /// Sets a header's validity; `R0` is overwritten. With it, the other members of its union become invalid.
+    /// Sets a header's validity and invalidates the other members of its union. Overwrites `R0`.
     pub(super) fn set_valid(&mut self, header: HeaderId, valid: bool) {
         let declared = &self.ir.headers[header.index()];
         if declared.metadata {
@@ -308,13 +303,13 @@ impl<'p> Emit<'p> {
         self.ir.unions[union.index()].members.clone()
     }
 
-    /// Bytes of a header on the wire, without a field of variable width. Of that, its place in the packet's state
-    /// has the bytes.
+    /// Bytes of a header on the wire, without a field of variable width. That field's place in the state holds its
+    /// length in bytes.
     pub(super) fn header_bytes(&self, header: HeaderId) -> u32 {
         self.ir.headers[header.index()].fixed_bits / 8
     }
 
-    /// The fields that take bits on the wire, with the bit where each begins in its header.
+    /// Returns the fields that take bits on the wire, with the first bit of each in its header.
     pub(super) fn wire_fields(&self, header: HeaderId) -> Vec<(FieldId, u32)> {
         let mut at = 0;
         let mut fields = Vec::new();
@@ -328,12 +323,10 @@ impl<'p> Emit<'p> {
         fields
     }
 
-    /// Words of a field.
     pub(super) fn words(&self, field: FieldId) -> u32 {
         TableLayout::words(self.ir.fields[field.index()].bits)
     }
 
-    /// Takes an entry of the journal.
     pub(super) fn journal_entry(&mut self, first: u32) -> Native<i16> {
         let entry = self.journal.len() as u32;
         if entry == Layout::JOURNAL_MAX {
@@ -343,13 +336,13 @@ impl<'p> Emit<'p> {
         Ok(self.layout.journal(entry))
     }
 
-    /// The address of a byte of the heap.
+    /// Loads the address of a byte of the heap.
     pub(super) fn heap(&mut self, to: Reg, at: u32) {
         let heap = self.memory.heap_map;
         self.asm.symbol(to, Symbol::Value(heap, at));
     }
 
-    /// Looks up the key at a place of the stack: the address of the value into `R0`, or 0.
+    /// Looks up the key at a stack offset: the value's address into `R0`, or 0.
     pub(super) fn look_up(&mut self, map: MapRef, key: i16) {
         self.asm.symbol(R1, Symbol::Map(map));
         self.asm.mov(R2, R10);
@@ -357,7 +350,6 @@ impl<'p> Emit<'p> {
         self.asm.call(Helper::MapLookupElem);
     }
 
-    /// Loads the frame's beginning and end.
     pub(super) fn load_frame(&mut self) {
         self.asm.load(Size::B4, FRAME, CONTEXT, XDP_MD_DATA);
         self.asm.load(Size::B4, FRAME_END, CONTEXT, XDP_MD_DATA_END);

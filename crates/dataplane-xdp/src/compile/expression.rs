@@ -1,6 +1,6 @@
-//! Numbers. An expression's value has infinite precision; a word of it, 64 bits, is put into a register.
-//! Where more than the low bits count (comparison, shift to the right, division, saturation, index) the
-//! operand's range says how many words hold it exactly.
+//! Numbers. An expression's value has infinite precision; the code loads one 64-bit word of it into a register. Where
+//! more than the low bits matter (comparison, shift right, division, saturation, index), the operand's range says how
+//! many words hold it exactly.
 
 use dataplane::engine::ir::{
     AnyStack, Arithmetic, Expr, FieldId, HeaderExpr, HeaderId, Int,
@@ -13,7 +13,7 @@ use crate::{
     image::{Body, TableLayout},
 };
 
-/// Words of a number at most.
+/// The most words of a number.
 pub(super) const WORDS_MAX: u32 = 16;
 
 pub(super) fn low_word(value: &Int, word: u32) -> u64 {
@@ -31,7 +31,7 @@ impl Emit<'_> {
         }
     }
 
-    /// A number that one word holds exactly.
+    /// Loads a number that one word holds exactly.
     pub(super) fn exact(&mut self, expr: &Expr, to: Reg) -> Native<Range> {
         let range = self.bounded(expr)?;
         if range.words() > 1 {
@@ -41,12 +41,12 @@ impl Emit<'_> {
         Ok(range)
     }
 
-    /// An index or a count: what is none is beyond every one, as a number without a sign.
+    /// Loads an index or a count. A negative one, compared as unsigned, is beyond every bound.
     pub(super) fn index(&mut self, expr: &Expr, to: Reg) -> Native<()> {
         self.exact(expr, to).map(|_| ())
     }
 
-    /// A word of a number into a register. Registers from it on are overwritten, up to `R5`, and `R0`.
+    /// Loads a word of a number. Overwrites the registers from `to` up to `R5`, and `R0`.
     pub(super) fn word(&mut self, expr: &Expr, word: u32, to: Reg) -> Native<()> {
         if word > 0 && !matches!(expr, Expr::Const(_) | Expr::Field(_) | Expr::Param(_)) {
             let range = self.names().range(expr);
@@ -111,7 +111,7 @@ impl Emit<'_> {
         }
     }
 
-    /// A word above all that hold the number.
+    /// Loads a word above all words that hold the number: its sign.
     fn above(&mut self, expr: &Expr, range: Range, to: Reg) -> Native<()> {
         if !range.signed {
             self.asm.mov_imm(to, 0);
@@ -157,7 +157,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// A field of a header that is found at run time; beyond the end of a stack it is zero.
+    /// Loads a field of a header found at run time; beyond the end of a stack it is zero.
     fn access(&mut self, header: &HeaderExpr, offset: u32, word: u32, to: Reg) -> Native<()> {
         let found = self.header_of(header);
         let some = |emit: &mut Self, header: HeaderId| {
@@ -182,7 +182,7 @@ impl Emit<'_> {
         self.asm.alu_imm(Alu::And, to, 1);
     }
 
-    /// Puts two words into registers, the left one into `to`, and works on them there.
+    /// Loads two words, the left one into `to`, and applies `op`.
     pub(super) fn pair(
         &mut self,
         to: Reg,
@@ -237,7 +237,7 @@ impl Emit<'_> {
         }
     }
 
-    /// An operation of which a word depends on the operands' same word alone.
+    /// An operation whose words depend only on the same words of the operands.
     fn simple(
         &mut self,
         alu: Alu,
@@ -254,7 +254,7 @@ impl Emit<'_> {
             self.asm.alu_imm(alu, to, constant);
             return Ok(());
         }
-        // A mask of 64 bits at most that is all ones is a cut.
+        // A mask of the lowest bits is a truncation.
         if let (Alu::And, Expr::Const(mask)) = (alu, right) {
             let mask = low_word(mask, word);
             if mask.wrapping_add(1).is_power_of_two() {
@@ -268,7 +268,7 @@ impl Emit<'_> {
         })
     }
 
-    /// A word of a sum or, with the complement and a carry, of a difference: the words below it give the carry.
+    /// A word of a sum, or of a difference (complement and carry 1). The words below give the carry.
     fn wide_sum(
         &mut self,
         left: &Expr,
@@ -290,7 +290,7 @@ impl Emit<'_> {
                     emit.asm.alu_imm(Alu::Xor, other, -1);
                 }
             })?;
-            // The carry out of bit 63, of the operands and the sum, without a jump: (a & b) | ((a | b) & !sum).
+            // The carry out of bit 63 without a jump: (a & b) | ((a | b) & !sum).
             self.asm.mov(R0, to);
             self.asm.alu(Alu::And, R0, other);
             self.asm.mov(free, to);
@@ -363,7 +363,7 @@ impl Emit<'_> {
             false => Alu::Rsh,
         };
         if let Some(amount) = range::constant_amount(right) {
-            // Beyond every field the sign alone is left.
+            // Wider than every field: only the sign remains.
             let amount = amount.unwrap_or(dataplane::limits::FIELD_BITS_MAX);
             let (whole, part) = (amount / 64, (amount % 64) as i32);
             let from = word + whole;
@@ -470,7 +470,7 @@ impl Emit<'_> {
                 self.asm.place(fits);
             }
         }
-        // The operand has one word, and so has the result: what is above is its sign.
+        // Operand and result have one word each; higher words are the sign.
         if word > 0 && target.signed {
             self.asm.alu_imm(Alu::Arsh, to, 63);
         } else if word > 0 {

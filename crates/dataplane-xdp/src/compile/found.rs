@@ -1,15 +1,15 @@
-//! Headers and unions that are found when a packet is there: elements of stacks by an index.
+//! Headers and unions that are known only at run time: elements of stacks, by index.
 
 use dataplane::engine::ir::{AnyStack, Expr, HeaderExpr, HeaderId, UnionExpr, UnionId, instances};
 
 use super::emit::{Emit, Native};
 use crate::asm::{Jump, Reg};
 
-/// What an expression gives.
+/// What an expression refers to.
 pub(super) enum Found<'e, T> {
-    /// That is known when compiling; none is beyond the end of a stack.
+    /// Known at compile time. `None` is beyond the end of a stack.
     Known(Option<T>),
-    /// One of these, by an index.
+    /// One of these, by an index known at run time.
     ByIndex(&'e Expr, Vec<T>),
 }
 
@@ -28,7 +28,6 @@ fn found<T: Copy>(index: &Expr, all: Vec<T>) -> Found<'_, T> {
 }
 
 impl Emit<'_> {
-    /// The header of an expression.
     pub(super) fn header_of<'e>(&self, header: &'e HeaderExpr) -> Found<'e, HeaderId> {
         let all = instances::headers(self.ir, header);
         match header {
@@ -41,7 +40,6 @@ impl Emit<'_> {
         }
     }
 
-    /// The union of an expression.
     pub(super) fn union_of<'e>(&self, union: &'e UnionExpr) -> Found<'e, UnionId> {
         match union {
             UnionExpr::Union(union) => Found::Known(Some(*union)),
@@ -52,7 +50,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Code for the one that it is, and for beyond the end. Registers from `free` on are overwritten.
+    /// Generates `some` for each possible element, and `none` for an index beyond the end. Overwrites registers from
+    /// `free` on.
     pub(super) fn for_found<T: Copy>(
         &mut self,
         found: &Found<'_, T>,
@@ -82,7 +81,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// The unions of a stack, if it is one of unions.
+    /// Returns the unions of a stack, if it is a stack of unions.
     pub(super) fn unions_of(&self, stack: AnyStack) -> Option<Vec<UnionId>> {
         match stack {
             AnyStack::Headers(_) => None,

@@ -1,5 +1,5 @@
-//! Hashes, and checksums that are no sums: what they look at is put together, byte by byte, in the packet's
-//! scratch memory. What belongs to a header that is not valid is left out, so its length is known at run time.
+//! Hashes, and checksums that are not sums of fields: the input is assembled byte by byte in the scratch memory.
+//! Fields of invalid headers are left out, so the input's length is known only at run time.
 
 use dataplane::engine::ir::{
     Algorithm, Calculation, CalculationId, Expr, FieldId, HeaderId, Place,
@@ -14,12 +14,12 @@ use super::{
 };
 use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 
-/// Where bytes are put.
+/// Where bytes are written.
 const TO: Reg = R4;
-/// Bytes behind the input that are zero.
+/// Zero bytes after the input.
 const PADDING_BYTES: u32 = 8;
 
-/// Why an algorithm is left, if it is.
+/// Fails for an algorithm that cannot be compiled.
 pub(super) fn check(algorithm: Algorithm) -> Native<()> {
     match algorithm {
         Algorithm::Csum16
@@ -38,11 +38,11 @@ pub(super) fn check(algorithm: Algorithm) -> Native<()> {
     }
 }
 
-/// Parts that are there together or not at all.
+/// Parts whose presence depends on the same header.
 type Run<'a> = (Option<HeaderId>, Vec<&'a Part>);
 
 impl Emit<'_> {
-    /// `base` plus the calculation modulo `size`.
+    /// Assigns `base` plus the calculation modulo `size`.
     pub(super) fn hash(
         &mut self,
         to: &Place,
@@ -69,7 +69,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Copies a number of 64 bits without a sign from the stack to a place.
+    /// Assigns an unsigned 64-bit number from the stack.
     fn assign_kept(&mut self, to: &Place, kept: i16) -> Native<()> {
         let (header, offset) = match to {
             Place::Field(field) => return self.assign_kept_to(*field, kept),
@@ -101,7 +101,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// The result of a calculation over the packet as it is now, into [`SUM`].
+    /// Computes a calculation over the packet's current state into [`SUM`].
     pub(super) fn calculate(&mut self, id: CalculationId) -> Native<()> {
         let ir = self.ir;
         let calculation = &ir.calculations[id.index()];
@@ -127,7 +127,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Puts the input together; its length goes to [`Word::Cursor`]. Gives how long it may be.
+    /// Assembles the input and stores its length in [`Word::Cursor`]. Returns the greatest length.
     fn gather(&mut self, calculation: &Calculation) -> Native<u32> {
         let parts = self.runs(calculation)?;
         let mut runs: Vec<Run<'_>> = parts
@@ -140,8 +140,8 @@ impl Emit<'_> {
         };
         let n_whole = runs.len().saturating_sub(1);
         if runs[..n_whole].iter().any(|run| bits(self, run) % 8 != 0) {
-            // A run that is not whole bytes shifts the runs behind it by bits if its header is valid. So all headers
-            // have to be valid.
+            // The run of an invalid header is missing. If it is not whole bytes, the later runs are shifted by bits.
+            // So require that all headers are valid.
             self.all_valid(&runs)?;
             let all = runs.into_iter().flat_map(|(_, parts)| parts).collect();
             runs = vec![(None, all)];
@@ -170,7 +170,7 @@ impl Emit<'_> {
         Ok(n_bytes)
     }
 
-    /// Punts where some header is not valid.
+    /// Punts if a header is invalid.
     fn all_valid(&mut self, runs: &[Run<'_>]) -> Native<()> {
         if self.kind == Kind::Copies {
             return Err("a hash over a part of a byte of a header that may be missing".into());
@@ -182,8 +182,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// The end of what is there of the input, less the buffer's offset, into [`TO`]. It stands in memory, so the
-    /// verifier does not tell apart how it came to be, and is told how great it may be.
+    /// Loads the end of the input so far into [`TO`], without the buffer's offset. The length comes from memory, so
+    /// the verifier does not track how it arose; the comparison gives it a bound.
     fn buffer_end(&mut self, n_bytes_max: u32) {
         let punt = self.ends.punt;
         self.load_word(TO, Word::Cursor);
@@ -198,8 +198,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Puts parts one after the other into memory, the last byte filled up with zeros. All but the base, which is
-    /// `R4` or none of the first six, is overwritten.
+    /// Writes parts one after the other, zero-padded to whole bytes. Overwrites all registers except the base, which
+    /// must be `R4` or a register above `R5`.
     pub(super) fn pack(&mut self, parts: &[&Part], base: Reg, at: i16) {
         let total: u32 = parts.iter().map(|part| self.part_bits(part)).sum();
         for start in (0..total).step_by(64) {
@@ -209,7 +209,7 @@ impl Emit<'_> {
                 let bits = self.part_bits(part);
                 let (from, to) = (start.max(begin), end.min(begin + bits));
                 if from < to {
-                    // The part's bits are counted from its last one.
+                    // A part's bits are counted from its last bit.
                     self.bits_of(part, begin + bits - to, to - from);
                     if is_first {
                         self.asm.mov(R1, R3);
@@ -231,7 +231,7 @@ impl Emit<'_> {
         }
     }
 
-    /// So many bits of a part from bit `low` on, at most 64, into `R3`; `R5` is overwritten.
+    /// Loads `n` bits of a part, at most 64, from bit `low` on into `R3`. Overwrites `R5`.
     fn bits_of(&mut self, part: &Part, low: u32, n: u32) {
         let (word, shift) = (low / 64, low % 64);
         self.part_word(part, word, R3);
@@ -253,7 +253,7 @@ impl Emit<'_> {
         }
     }
 
-    /// A loop over the input in steps; `R3` has the position, `R1` the address of the input there.
+    /// Loops over the input in steps; in `body`, `R3` is the position, `R1` the input's address there.
     fn over_input(&mut self, n_bytes: u32, step: u32, body: impl FnOnce(&mut Self)) {
         let (again, done): (Label, Label) = (self.asm.label(), self.asm.label());
         self.load_word(R5, Word::Cursor);
@@ -269,7 +269,7 @@ impl Emit<'_> {
         self.asm.place(done);
     }
 
-    /// Bytes behind the input are zero, so words may reach beyond it.
+    /// Bytes after the input are zero, so the last word may reach beyond the end.
     fn join_words(&mut self, n_bytes: u32, size: Size, alu: Alu) {
         let buffer = self.layout.buffer();
         self.asm.mov_imm(SUM, 0);
@@ -280,7 +280,7 @@ impl Emit<'_> {
         });
     }
 
-    /// The first 8 bytes as a number, or fewer where there are fewer.
+    /// Loads the first 8 bytes, or fewer if there are fewer, as a number.
     fn first_bytes(&mut self) {
         let buffer = self.layout.buffer();
         let (whole, end) = (self.asm.label(), self.asm.label());

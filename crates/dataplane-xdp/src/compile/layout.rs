@@ -1,5 +1,5 @@
-//! Where a packet's state is in its scratch memory. Fields have whole words of 8 bytes, the lowest first,
-//! in host order; signed ones are sign-extended.
+//! The layout of a packet's state in the scratch memory. Fields take whole words of 8 bytes, lowest first, in host
+//! order; signed fields are sign-extended.
 
 use dataplane::engine::ir::{
     AnyStack, CalculationInput, FieldId, HeaderId, Ir, StackId, UnionStackId,
@@ -7,64 +7,58 @@ use dataplane::engine::ir::{
 
 use crate::image::{Heap, TableLayout};
 
-/// Bytes at most: a value of a per-processor map, and offsets of instructions, are not larger.
+/// A value of a per-CPU map and an instruction's offset can be no larger.
 const BYTES_MAX: u32 = 32 * 1024 - 8;
 
-/// Words beside the fields, by what they hold.
+/// Words other than fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Word {
-    /// The port that the frame came by.
+    /// The port that received the frame.
     Port,
     /// The port that the packet leaves by.
     OutPort,
-    /// When the frame came, in nanoseconds since the machine has started.
+    /// Arrival time, `CLOCK_MONOTONIC` in nanoseconds.
     Arrival,
-    /// The group whose copies are a stream; 0 of what has none.
+    /// The group whose copies are a stream; 0 without a group.
     Stream,
-    /// Bytes of the frame as it came.
+    /// Length of the frame as received.
     IngressBytes,
     /// `packet_length` as egress will see it.
     PacketLength,
-    /// Bytes that the parser consumed.
+    /// Bytes that the parser has consumed.
     Consumed,
-    /// A position that is not constant: of what is written, or put together.
+    /// A position in bytes, not constant: where to write or to assemble next.
     Cursor,
-    /// Bytes before the parser's position that are not constant: what has variable width.
+    /// Bytes of variable width before the parser's position.
     Moved,
-    /// The number of the parser's error.
     ParserError,
-    /// 1 where a checksum was wrong.
+    /// 1 if a checksum was wrong.
     ChecksumError,
-    /// 1 where the headers in the frame are not those that are valid, in the deparser's order.
+    /// 1 if the headers in the frame are not exactly the valid ones in the deparser's order.
     Irregular,
-    /// 1 more than the position of the digest that was asked for last.
+    /// Position of the last requested digest plus 1.
     Digest,
-    /// 1 after `exit`.
     Exited,
-    /// How the packet ends.
     End,
-    /// Why it is dropped.
     Reason,
-    /// Bytes of the frame that leaves.
+    /// Length of the leaving frame.
     SentBytes,
-    /// The last packet's number of those that this processor replicated. It survives packets.
+    /// Serial number of the last packet that this processor replicated. Kept across packets.
     Serial,
-    /// The number of the packet that a copy is of. It is not the last one's where a processor has taken
-    /// several packets before their copies leave.
+    /// Serial number of the packet that a copy belongs to. Differs from `Serial` if the processor has handled several
+    /// packets before their copies leave.
     CopySerial,
-    /// A group's fan-out.
     FanOut,
-    /// A group's replicas.
     Replicas,
-    /// Where a processor is in a packet's copies, by port: serial and position. They survive packets.
+    /// The current serial and position in a packet's copies, for each port. Kept across packets.
     Places,
 }
 
-/// Bytes of a hash's input at most, with the zeros behind it.
+/// The longest input of a hash, including zeros behind it.
 const BUFFER_BYTES_MAX: u32 = 512;
 
-/// Room for the input of the program's longest hash, a byte more for each of its parts, and zeros behind it.
+/// Size of the buffer: the input of the program's longest hash, each part rounded up to bytes, and 8 zeros behind it.
 fn buffer_bytes(ir: &Ir) -> u32 {
     let bits = |input: &CalculationInput| match input {
         CalculationInput::Field(field) => ir.fields[field.index()].bits,
@@ -80,10 +74,8 @@ fn buffer_bytes(ir: &Ir) -> u32 {
     longest.min(BUFFER_BYTES_MAX)
 }
 
-/// The layout of a packet's state.
 #[derive(Debug, Clone)]
 pub(super) struct Layout {
-    /// Bytes in all.
     pub bytes: u32,
     words: u32,
     valid: u32,
@@ -101,13 +93,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Entries of the journal at most: tables, and places that count.
+    /// Entries of the journal, one for each table and each place that counts.
     pub(super) const JOURNAL_MAX: u32 = 512;
 
-    /// With so many words for a digest's message.
+    /// `message_words` is the size of the longest digest message.
     ///
     /// # Errors
-    /// It is too large.
+    /// The state is too large.
     pub(super) fn new(ir: &Ir, message_words: u32) -> Result<Self, String> {
         let mut at = 0_u32;
         let mut take = |words: u32| {
@@ -152,34 +144,31 @@ impl Layout {
         })
     }
 
-    /// A word.
     pub(super) fn word(&self, word: Word) -> i16 {
         (self.words + 8 * word as u32) as i16
     }
 
-    /// A word of a field.
     pub(super) fn field(&self, field: FieldId, word: u32) -> i16 {
         (self.fields[field.index()] + 8 * word) as i16
     }
 
-    /// The word of 4 bytes with a header's validity, and its bit there.
+    /// Returns the 4-byte word with a header's validity, and its bit in there.
     pub(super) fn valid(&self, header: HeaderId) -> (i16, u32) {
         ((self.valid + 4 * (header.0 / 32)) as i16, header.0 % 32)
     }
 
-    /// The words of 4 bytes of all validities: where they are now and where the parser left them.
+    /// Returns the 4-byte words of all validities: the current one, and the one that the parser left.
     pub(super) fn valid_words(&self) -> impl Iterator<Item = (i16, i16)> {
         let (valid, parsed) = (self.valid, self.parsed);
         (0..self.n_valid_words)
             .map(move |word| ((valid + 4 * word) as i16, (parsed + 4 * word) as i16))
     }
 
-    /// Where a header began in the frame.
+    /// Returns where a header's position in the frame is stored.
     pub(super) fn offset(&self, header: HeaderId) -> i16 {
         (self.offsets + 8 * header.0) as i16
     }
 
-    /// The `nextIndex` of a stack.
     pub(super) fn next_index(&self, stack: AnyStack) -> i16 {
         let position = match stack {
             AnyStack::Headers(stack) => stack.0,
@@ -188,29 +177,26 @@ impl Layout {
         (self.next + 8 * position) as i16
     }
 
-    /// Every stack.
     pub(super) fn stacks(&self) -> impl Iterator<Item = AnyStack> + use<> {
         let headers = (0..self.n_stacks).map(|stack| AnyStack::Headers(StackId(stack)));
         let unions = (0..self.n_union_stacks).map(|stack| AnyStack::Unions(UnionStackId(stack)));
         headers.chain(unions)
     }
 
-    /// Where the input of a hash is put together.
+    /// Returns the buffer for a hash's input.
     pub(super) fn buffer(&self) -> i16 {
         self.buffer as i16
     }
 
-    /// Bytes of that.
     pub(super) fn buffer_bytes(&self) -> u32 {
         self.buffer_bytes
     }
 
-    /// A byte of the digest's message.
     pub(super) fn message(&self, at: u32) -> i16 {
         (self.message + at) as i16
     }
 
-    /// An entry of the journal, of 4 bytes.
+    /// Returns an entry of the journal, 4 bytes.
     pub(super) fn journal(&self, entry: u32) -> i16 {
         (self.journal + 4 * entry) as i16
     }

@@ -1,4 +1,4 @@
-//! Lookups: from a key to the number of a body, and from there to the slot that holds for the packet.
+//! Table lookups: from a key to the number of a body, then to the slot that holds for the packet.
 
 use dataplane::{
     TableId,
@@ -15,11 +15,11 @@ use crate::{
     image::{ACTION_MISS, Body, Index, KeyPart, MapRef, TableLayout},
 };
 
-/// Prefixes, one shorter than the other, of which none holds any more or yet: so many are looked at.
+/// How many prefixes a lookup tries, each shorter than the one before, if the packet cannot see their entries.
 const LPM_ATTEMPTS: u32 = 4;
 
 impl Emit<'_> {
-    /// From a table's key to its body in [`BODY`] and its slot in [`SLOT`]. The body is 0 where none is hit.
+    /// Looks up a table's key: body in [`BODY`], slot in [`SLOT`]. The body is 0 on a miss.
     pub(super) fn find_body(&mut self, table: TableId, layout: &TableLayout) -> Native<()> {
         let ir = self.ir;
         let key = &ir.table_nodes[table.index()].key;
@@ -61,7 +61,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// A group's slot; the group's number is in `R1`.
+    /// Looks up a group's slot; `R1` is the group's number.
     pub(super) fn find_group(&mut self, layout: &TableLayout) -> Native<()> {
         let Index::Hash { map, .. } = &layout.index else {
             return Err("groups are not found by a hash".into());
@@ -72,7 +72,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// The body that the key on the stack leads to.
+    /// Loads the body of the key on the stack.
     fn look_up_body(&mut self, map: MapRef) {
         let missing = self.asm.label();
         self.look_up(map, STACK_KEY);
@@ -82,7 +82,7 @@ impl Emit<'_> {
         self.asm.place(missing);
     }
 
-    /// The value of a key's field: one of a header that is not valid is zero.
+    /// Loads the value of a key's field; a field of an invalid header is zero.
     fn key_word(&mut self, source: &KeySource, word: u32, bits: u32, to: Reg) -> Native<()> {
         let mut is_cut = false;
         self.word(&source.value, word, to)?;
@@ -91,7 +91,7 @@ impl Emit<'_> {
             is_cut = field.bits <= bits && !field.signed;
             let header = field.header;
             if !self.ir.headers[header.index()].metadata {
-                // Without a jump: the verifier goes through a key of many fields once, and not in every way.
+                // No jump: the verifier then sees one path for a key of many fields, not one for each combination.
                 self.valid_bit(header, R0);
                 self.asm.alu(Alu::Mul, to, R0);
             }
@@ -111,7 +111,7 @@ impl Emit<'_> {
             let range = self.names().range(&source.value);
             let fits = range.is_some_and(|range| !range.signed && range.bits <= bits);
             if !fits {
-                // The bits of a negative number.
+                // Cut to the key's width, which also encodes a negative number.
                 let within = bits.saturating_sub(above);
                 self.asm.mov_imm(R0, (1_u64 << within) - 1);
                 self.asm.alu(Alu::And, to, R0);
@@ -137,7 +137,7 @@ impl Emit<'_> {
                 }
             }
         }
-        // The verifier is to know the bound.
+        // A bound for the verifier.
         self.asm
             .alu_imm(Alu::And, R_KEY, ((1_u32 << bits) - 1).cast_signed());
         self.asm.alu_imm(Alu::Lsh, R_KEY, 2);
@@ -153,7 +153,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Puts a key together in host order.
+    /// Assembles a key in host order.
     fn host_key(&mut self, key: &[KeySource], parts: &[KeyPart], key_bytes: u32) -> Native<()> {
         let end = parts.iter().map(|part| part.at + part.bytes).max();
         let end = end.unwrap_or_default();
@@ -176,21 +176,21 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Puts a trie's key together: all its bits count.
+    /// Assembles a trie's key, with the full length.
     fn network_key(&mut self, key: &[KeySource], parts: &[KeyPart], key_bytes: u32) -> Native<()> {
         let bits = 8 * (key_bytes - 4);
         self.asm
             .store_imm(Size::B4, R10, STACK_KEY, bits.cast_signed());
         let prefix = parts.iter().map(|part| part.at).max();
         for (source, part) in key.iter().zip(parts) {
-            // The prefix' field begins with its first bit, the others end with their last.
+            // The prefix field is left-aligned, the others are right-aligned.
             let behind = match Some(part.at) == prefix {
                 true => 8 * part.bytes - part.bits,
                 false => 0,
             };
             let n = part.bytes / 4;
             for quarter in 0..n {
-                // Bits from `low` on of the value, 32 of them.
+                // 32 bits of the value, from bit `low` on.
                 let low = (32 * (n - 1 - quarter)).checked_sub(behind);
                 let word = low.unwrap_or_default() / 64;
                 self.key_word(source, word, part.bits, R1)?;
@@ -283,7 +283,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// From a body's address to that of the slot that holds for the packet; `R1`, `R3` and `R4` are overwritten.
+    /// From a body's address to the address of the slot that holds for the packet. Overwrites `R1`, `R3` and `R4`.
     fn slot_that_holds(&mut self, at: Reg, body: &Body, none: Label) {
         let (first, second, found) = (self.asm.label(), self.asm.label(), self.asm.label());
         self.asm.load(Size::B8, R1, R10, STACK_VERSION);
@@ -308,15 +308,15 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, to, R1);
     }
 
-    /// From the number of a body in [`BODY`] to the slot that holds for the packet, in [`SLOT`]. Where a body does
-    /// not hold, the next shorter prefix' may, or body 0's.
+    /// From the body's number in [`BODY`] to the slot that holds for the packet, in [`SLOT`]. If no slot of the body
+    /// holds, tries the next shorter prefix, or body 0.
     fn find_slot(&mut self, body: &Body, attempts: u32) {
         let is_trie = attempts == LPM_ATTEMPTS;
         let punt = self.ends.punt;
         let holds = self.asm.label();
         for attempt in 1..=attempts {
             let none = self.asm.label();
-            // The verifier is to know the bound.
+            // A bound for the verifier.
             self.asm.jump_if_imm(Jump::Ge, BODY, body.n as i32, punt);
             self.body_address(SLOT, body);
             self.slot_that_holds(SLOT, body, none);

@@ -1,4 +1,4 @@
-//! The maps of a program: how each table is looked up, and where all of it is.
+//! Plans a program's maps: how each table is looked up, and the layout of the heap.
 
 use dataplane::{
     ActionId, DropReason, MatchKind, Program, TableId, TableInfo,
@@ -13,22 +13,22 @@ use crate::image::{
     MapSpec, Room, TableLayout, Turns,
 };
 
-/// Keys of so few bits are positions in an array: 4096 numbers are four pages.
+/// Keys up to this width are positions in an array: 4096 numbers take four pages.
 const DIRECT_BITS_MAX: u32 = 12;
-/// Bytes of a key at most: it is put together on the stack.
+/// The longest key: keys are assembled on the stack.
 pub(super) const KEY_BYTES_MAX: u32 = 240;
-/// Words of an action's arguments at most: offsets into a body are of 16 bits.
+/// The most words of an action's arguments: offsets in a body have 16 bits.
 const ARG_WORDS_MAX: u32 = 1024;
-/// Bytes of the heap at most: an offset into a map's value is below 2^29 for the verifier.
+/// The largest heap: the verifier limits offsets in a map's value to below 2^29.
 const HEAP_BYTES_MAX: u32 = 1 << 28;
-/// Cells of all counters at most, for each processor 16 bytes.
+/// The most cells of all counters, 16 bytes each for each processor.
 const COUNTERS_MAX: u32 = 1 << 22;
-/// Maps of one program at most, the kernel's `MAX_USED_MAPS`.
+/// The most maps of one program, the kernel's `MAX_USED_MAPS`.
 const MAPS_MAX: usize = 64;
-/// Bytes that the kernel writes back to cache together: parts of the heap begin there.
+/// A cache line: parts of the heap are aligned to it.
 const LINE_BYTES: u32 = 64;
 
-/// All that is outside of the code.
+/// Everything outside the code.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub maps: Vec<MapSpec>,
@@ -36,26 +36,26 @@ pub(super) struct Memory {
     pub counters: Counters,
     pub tables: Vec<TableLayout>,
     pub fan_out: Option<FanOut>,
-    /// Where digests go, if the program makes some.
+    /// The ring for digests, if the program sends any.
     pub digests: Option<MapRef>,
     pub scratch: MapRef,
     pub counter_map: MapRef,
     pub devices: MapRef,
     pub sockets: MapRef,
     pub heap_map: MapRef,
-    /// What the heap begins with.
+    /// The heap's initial contents.
     pub constants: Vec<(u32, Vec<u8>)>,
     crc_tables: Vec<(Crc, u32)>,
     room: Room,
 }
 
-/// Room for entries of a table, with those that are gone but may still be read.
+/// Bodies for a table of this size, including bodies of removed entries that may still be read.
 fn bodies(size: usize) -> Option<u32> {
     let size = u32::try_from(size).ok()?;
     size.checked_add((size / 4).max(64))?.checked_add(1)
 }
 
-/// Puts parts one after the other, the widest first, so that each is aligned.
+/// Places parts one after the other, widest first, so that each is aligned.
 fn host_parts(widths: &[u32], from: u32) -> (Vec<KeyPart>, u32) {
     let bytes = |bits: u32| match bits {
         0..=8 => 1,
@@ -86,7 +86,7 @@ fn host_parts(widths: &[u32], from: u32) -> (Vec<KeyPart>, u32) {
     (parts, at)
 }
 
-/// In network order, each in whole words of 4 bytes, the prefix last.
+/// Places parts in network order, in whole words of 4 bytes, the prefix last.
 fn network_parts(widths: &[u32], prefix: usize) -> (Vec<KeyPart>, u32) {
     let mut at = 4;
     let mut part = |bits: u32| {
@@ -190,7 +190,7 @@ impl Memory {
         memory
     }
 
-    /// The maps that every program has. The sizes of heap and counters are known at the end.
+    /// Adds the maps that every program has. The sizes of heap and counters are set at the end.
     fn add_fixed_maps(&mut self, scratch_bytes: u32) {
         let mut map = |role, name: &str, kind, [value_bytes, n_entries_max]: [u32; 2], flags| {
             self.add(MapSpec {
@@ -218,7 +218,6 @@ impl Memory {
         self.sockets = sockets;
     }
 
-    /// The tables of the CRCs that the program may use.
     fn crc_tables(&mut self, program: &Program) -> Result<(), String> {
         let calculations = &program.ir().calculations;
         for crc in Crc::ALL {
@@ -232,7 +231,6 @@ impl Memory {
         Ok(())
     }
 
-    /// Where a CRC's table is in the heap.
     pub(super) fn crc_table(&self, crc: &Crc) -> Option<u32> {
         let mut tables = self.crc_tables.iter();
         tables.find(|(other, _)| other == crc).map(|(_, at)| *at)
@@ -243,7 +241,6 @@ impl Memory {
         MapRef(self.maps.len() as u32 - 1)
     }
 
-    /// Takes bytes of the heap.
     fn take(&mut self, bytes: u32) -> Result<u32, String> {
         let at = self.heap.bytes.next_multiple_of(LINE_BYTES);
         let end = at.checked_add(bytes).filter(|end| *end <= HEAP_BYTES_MAX);
@@ -333,7 +330,7 @@ impl Memory {
     fn ternary(&mut self, info: &TableInfo, widths: &[u32], n: u32) -> Result<Index, String> {
         let (parts, end) = host_parts(widths, 8);
         let key_bytes = end.next_multiple_of(8);
-        // The key, and the key under a mask.
+        // The stack holds the key and the masked key.
         check_key(2 * key_bytes)?;
         let n_masks_max = self.room.masks;
         let masks = self.take(LINE_BYTES + key_bytes * n_masks_max)?;
@@ -364,7 +361,7 @@ impl Memory {
         })
     }
 
-    /// The cells of the counters.
+    /// Assigns counters to the cells of the program's counters.
     fn cells(&mut self, program: &Program, left: &mut Vec<Interpreted>) {
         for array in &program.ir().counters {
             let n = u32::try_from(array.cells).ok();
@@ -464,7 +461,7 @@ impl Memory {
         }
     }
 
-    /// Sets the sizes that are known now.
+    /// Sets the sizes that are known only now.
     fn close(&mut self) -> Result<(), String> {
         if self.maps.len() > MAPS_MAX {
             return Err(format!(
@@ -496,7 +493,7 @@ fn widths_of(program: &Program, action: ActionId) -> Vec<u32> {
     })
 }
 
-/// Whether a key's field is a field of a header, which counts as zero where that is not valid.
+/// Whether a key's field is a header field, which counts as zero if the header is invalid.
 pub(super) fn is_field(expr: &Expr) -> bool {
     matches!(expr, Expr::Field(_))
 }

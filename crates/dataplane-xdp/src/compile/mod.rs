@@ -1,19 +1,19 @@
-//! From the verified program to eBPF.
+//! Compiles a verified program to eBPF.
 //!
-//! A frame's way: which port it came by ([`ports`]), the parser ([`parser`], [`variable`], along the [`paths`] that were found
-//! before), checksums ([`checksum`], [`hash`]), controls ([`control`], [`lookup`], [`primitive`], [`expression`],
-//! [`truth`]), and the deparser ([`deparser`]). What goes to the control plane is made at the end of ingress
-//! ([`digest`]). A packet to one port has its egress in the same program. Copies of a group have theirs in one of
-//! their own ([`copies`]), which reads the headers again from the frame that ingress has left, and the metadata from
-//! what stands in front of it ([`note`]).
+//! The code follows a frame: find its port ([`ports`]), parse it ([`parser`], [`variable`], along [`paths`] computed
+//! before), verify checksums ([`checksum`], [`hash`]), run controls ([`control`], [`lookup`], [`primitive`],
+//! [`expression`], [`truth`]), and deparse it ([`deparser`]). Digests to the control plane are made at the end of
+//! ingress ([`digest`]). A packet to one port goes through egress in the same program. Copies of a group have a
+//! program of their own ([`copies`]), which reads the headers again from the frame that ingress has written, and the
+//! metadata from the record in front of it ([`note`]).
 //!
-//! *Punts.* What cannot be compiled becomes a punt at the smallest place around it: an action, a table, a
-//! parser state, a condition, a checksum. A packet that is punted is to be as it came and counted nowhere. So
-//! what is counted on the way is noted in a journal first. It is counted, and a digest sent, when it is clear how the
-//! packet ends, and the frame is written to at the very end.
+//! *Punts.* What cannot be compiled becomes a punt, at the smallest enclosing construct: an action, a table, a parser
+//! state, a condition, a checksum. A punted packet must be unchanged and not counted. So the code first records in a
+//! journal what to count. Only the deparser writes to the frame. Counting, and sending a digest, follow once the
+//! packet's end is certain.
 //!
-//! *State.* Fields are in memory of the processor, not on the stack, which has 512 bytes. So the verifier knows
-//! nothing of their values, and the ways through a program stay few.
+//! *State.* Fields are in per-processor memory, not on the stack, which has only 512 bytes. So the verifier does not
+//! track their values, and sees few paths through a program.
 
 mod checksum;
 mod control;
@@ -57,7 +57,7 @@ use crate::{
     image::{FanOut, Image, Noted, Room, Scratch},
 };
 
-/// Why a program gains nothing in the kernel.
+/// Why a program is not worth running in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
 pub struct Refused(pub String);
@@ -65,12 +65,12 @@ pub struct Refused(pub String);
 /// Compiles a program.
 ///
 /// # Errors
-/// Nothing of it can run in the kernel, for this reason.
+/// Why nothing of the program can run in the kernel.
 pub fn compile(program: &Program, room: &Room) -> Result<Image, Refused> {
     image(program, room).map_err(Refused)
 }
 
-/// Where jumps would be too far, fewer ways through the parser are followed.
+/// Tries with fewer visits of the parser if jumps would be too far.
 fn image(program: &Program, room: &Room) -> Native<Image> {
     let all = image_of(program, room, room.parser_visits);
     let fewer = [room.parser_visits / 4, room.parser_visits / 16].into_iter();

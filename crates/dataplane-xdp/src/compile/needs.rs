@@ -1,4 +1,4 @@
-//! Which fields are to be kept, and which headers the deparser may have to write anew.
+//! Which fields must be kept in the state, and which headers the deparser may have to write anew.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use dataplane::{
 
 use super::{uses::Uses, wire};
 
-/// What the parts of a program need of each other.
+/// What the parts of a program need from each other.
 #[derive(Debug)]
 pub(super) struct Needs<'p> {
     ir: &'p Ir,
@@ -18,20 +18,20 @@ pub(super) struct Needs<'p> {
     reads: BTreeSet<FieldId>,
     unguarded: BTreeSet<FieldId>,
     writes: BTreeSet<FieldId>,
-    /// Headers are written as a whole on some way: all fields in the frame are kept.
+    /// Some path writes whole headers, so all fields in the frame are kept.
     pub is_rewritten: bool,
     emitted: BTreeSet<HeaderId>,
-    /// Fields that share bytes with one that is written.
+    /// Fields that share bytes with a written field.
     shared: BTreeSet<FieldId>,
     shared_in_egress: BTreeSet<FieldId>,
     stale: Vec<HeaderId>,
-    /// Digests that ingress asks for.
+    /// Digests that ingress requests.
     pub digests: BTreeSet<DigestId>,
-    /// Fields that are written before the first control ends.
+    /// Fields that parser or ingress writes.
     touched: BTreeSet<FieldId>,
 }
 
-/// The fields of frames that share bytes with one of these.
+/// Returns the fields of frames that share bytes with one of these.
 fn sharing(ir: &Ir, fields: &BTreeSet<FieldId>) -> BTreeSet<FieldId> {
     let headers: BTreeSet<HeaderId> = fields
         .iter()
@@ -45,7 +45,7 @@ fn sharing(ir: &Ir, fields: &BTreeSet<FieldId>) -> BTreeSet<FieldId> {
 }
 
 impl<'p> Needs<'p> {
-    /// `is_regular` says that what the parser extracts is always in the deparser's order and without gaps.
+    /// `is_regular`: the parser always extracts headers in the deparser's order, without gaps.
     pub(super) fn new(program: &'p Program, is_regular: bool) -> Self {
         let ir = program.ir();
         let parser = Uses::of_parser(ir);
@@ -91,7 +91,7 @@ impl<'p> Needs<'p> {
         }
     }
 
-    /// Whether a field is kept: it is read, or it may have to be written into the frame.
+    /// Whether a field is kept: something reads it, or it may have to be written into the frame.
     pub(super) fn is_needed(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
         let in_frame = self.emitted.contains(&header);
@@ -99,20 +99,20 @@ impl<'p> Needs<'p> {
             || in_frame && (self.is_rewritten || self.shared.contains(&field))
     }
 
-    /// Whether the program of a group's copies keeps a field of the frame.
+    /// Whether the copies' program keeps a field of the frame.
     pub(super) fn is_needed_in_egress(&self, field: FieldId) -> bool {
         self.is_read_in_egress(field)
             || self.shared_in_egress.contains(&field)
             || self.turns_in_egress()
     }
 
-    /// The field that chooses the queue, if ingress may write it.
+    /// Returns the field that selects the queue, if ingress may write it.
     pub(super) fn priority(&self) -> Option<FieldId> {
         let priority = self.ir.metadata.priority;
         priority.filter(|priority| self.touched.contains(priority))
     }
 
-    /// Whether a copy needs to be told a field of the metadata: egress reads it, and it may not be zero.
+    /// Whether a metadata field travels with a copy: egress reads it, and it may be nonzero.
     pub(super) fn travels(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
         let told_at = |moment: Moment| {
@@ -128,15 +128,15 @@ impl<'p> Needs<'p> {
             && (self.touched.contains(&field) || before.into_iter().any(told_at))
     }
 
-    /// Whether a packet begins with zero in a field: something may read it before it is written. Of a header
-    /// that is not valid, only an expression reads.
+    /// Whether a field must start as zero: something may read it before it is written. Only expressions read fields
+    /// of invalid headers.
     pub(super) fn is_cleared(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
         let is_metadata = self.ir.headers[header.index()].metadata;
         self.is_needed(field) && (is_metadata || self.unguarded.contains(&field))
     }
 
-    /// Whether a copy begins with zero in a field: something may read it before it is written.
+    /// Whether a field must start as zero in a copy: something may read it before it is written.
     pub(super) fn is_cleared_in_egress(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
         match self.ir.headers[header.index()].metadata {
@@ -152,17 +152,16 @@ impl<'p> Needs<'p> {
         self.ir
     }
 
-    /// Whether the deparser writes a header.
     pub(super) fn is_emitted(&self, header: HeaderId) -> bool {
         self.emitted.contains(&header)
     }
 
-    /// Headers that copies read and that ingress may leave with something in them although they are not valid.
+    /// Returns headers that copies read, and in which ingress may leave values although they are invalid.
     pub(super) fn stale(&self) -> Vec<HeaderId> {
         self.stale.clone()
     }
 
-    /// Whether a field may be changed between the parser and the deparser.
+    /// Whether anything may change a field between parser and deparser.
     pub(super) fn is_written(&self, field: FieldId) -> bool {
         self.writes.contains(&field)
     }
@@ -185,13 +184,13 @@ impl<'p> Needs<'p> {
         self.egress.reads.contains(&field) || self.deparser.reads.contains(&field)
     }
 
-    /// Whether a packet may go to a multicast group: something else than `mark_to_drop` writes the group.
+    /// Whether a packet may go to a multicast group: a statement other than `mark_to_drop` writes the group.
     pub(super) fn may_multicast(&self) -> bool {
         let group = self.ir.metadata.mcast_grp;
         group.is_some_and(|group| self.touched.contains(&group))
     }
 
-    /// The field of a meaning that the target writes at a moment, if something reads it.
+    /// Returns the field of a meaning that the target writes at a moment, if something reads the field.
     pub(super) fn told(&self, moment: Moment, meaning: Meaning) -> Option<FieldId> {
         let mut told = self.ir.metadata.written_at(moment).iter();
         let (_, field) = told.find(|(other, _)| *other == meaning)?;

@@ -1,5 +1,5 @@
-//! What a group's copies need to know of ingress beside the headers in their frame. It travels in front of
-//! the frame, as XDP metadata, which each copy has.
+//! What copies need to know from ingress in addition to the headers in their frame: a record in front of the frame,
+//! as XDP metadata, which each copy has.
 
 use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Meaning, Moment};
 
@@ -10,29 +10,28 @@ use super::{
 };
 use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 
-/// Bytes at most. A frame's headroom has 256, of which the kernel's own description of a frame takes some.
+/// The longest record. A frame's headroom is 256 bytes, some of which the kernel uses to describe the frame.
 const BYTES_MAX: u32 = 128;
 
 /// A value of the packet's state.
 #[derive(Debug, Clone, Copy)]
 enum Item {
     Version,
-    /// A word that ingress has, and where the copies have it.
+    /// A word: where ingress has it, and where copies have it.
     Word(Word, Word),
     Valid(i16),
     Next(AnyStack),
-    /// A word of a field.
     Field(FieldId, u32),
 }
 
 impl Item {
-    /// A word that copies have where ingress has it.
+    /// A word that both have at the same place.
     fn same(word: Word) -> Self {
         Item::Word(word, word)
     }
 }
 
-/// The layout of the note.
+/// The layout of the record.
 #[derive(Debug)]
 pub(super) struct Note {
     items: Vec<(Item, Size, u32)>,
@@ -50,10 +49,10 @@ fn size_of(bits: u32) -> Size {
 
 impl Note {
     /// # Errors
-    /// It would be too long, or something does not travel.
+    /// The record would be too long, or a field does not leave with the packet.
     pub(super) fn new(layout: &Layout, needs: &Needs<'_>) -> Native<Self> {
         let ir = needs.ir();
-        // The first two are the frame's origin.
+        // The first two are the frame's `Origin`.
         let mut items = vec![
             (Item::same(Word::Arrival), Size::B8),
             (Item::same(Word::Stream), Size::B8),
@@ -119,14 +118,14 @@ impl Note {
         self.bytes
     }
 
-    /// Headers of which ingress may leave something that copies read although they are not valid then.
+    /// Headers that copies read, and in which ingress may leave values although they are invalid.
     pub(super) fn stale(&self, needs: &Needs<'_>) -> Vec<HeaderId> {
         needs.stale()
     }
 }
 
 impl Emit<'_> {
-    /// Writes the note, which begins at `R3` and is to end before `R4`.
+    /// Writes the record at `R3`; it must end before `R4`.
     pub(super) fn write_note(&mut self, note: &Note, refused: Label) {
         self.check_note(note, refused);
         for (item, size, at) in &note.items {
@@ -135,7 +134,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Reads it.
+    /// Reads the record at `R3`; it must end before `R4`.
     pub(super) fn read_note(&mut self, note: &Note, refused: Label) {
         self.check_note(note, refused);
         for (item, size, at) in &note.items {

@@ -1,4 +1,4 @@
-//! The parser: each visit of [`Paths`] is a piece of code with constant positions.
+//! The parser: code with constant positions for each visit of [`Paths`].
 
 use std::collections::HashMap;
 
@@ -14,27 +14,27 @@ use super::{
 };
 use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 
-/// The end of the parser by an error, out of the way of what goes on.
+/// An end of the parser with an error. Its code is generated after all visits.
 struct Failure {
     label: Label,
     error: u32,
     at: u32,
 }
 
-/// What a state's code needs of its surroundings.
+/// What the code of a state needs to know.
 pub(super) struct Parsing<'a> {
     paths: &'a Paths,
     labels: HashMap<&'a Visit, (usize, Label)>,
-    /// The visit whose code is made.
+    /// The visit whose code is being generated.
     current: usize,
     end: Label,
     failures: Vec<Failure>,
-    /// Bytes that are known to be there.
+    /// Bytes that the frame is known to have.
     pub(super) n_checked: u32,
 }
 
 impl<'p> Emit<'p> {
-    /// The parser. It begins with [`FRAME`] and [`FRAME_END`] and goes on at `end`.
+    /// Generates the parser. On entry [`FRAME`] and [`FRAME_END`] are loaded; parsing ends at `end`.
     pub(super) fn parser(&mut self, paths: &Paths, end: Label) -> Native<()> {
         let labels = paths.visits.iter().enumerate();
         let labels = labels.map(|(place, visit)| (visit, (place, self.asm.label())));
@@ -107,7 +107,7 @@ impl<'p> Emit<'p> {
         Ok(())
     }
 
-    /// Notes where the parser ends.
+    /// Stores where the parser ends.
     fn set_consumed(&mut self, at: u32, is_moved: bool) {
         if is_moved {
             self.load_word(R1, Word::Moved);
@@ -129,7 +129,7 @@ impl<'p> Emit<'p> {
         label
     }
 
-    /// Fails where the frame has not so many bytes.
+    /// Fails if the frame has fewer than `end` bytes.
     pub(super) fn ensure(&mut self, end: u32, at: u32, parsing: &mut Parsing<'_>) {
         if end <= parsing.n_checked {
             return;
@@ -142,7 +142,7 @@ impl<'p> Emit<'p> {
         parsing.n_checked = end;
     }
 
-    /// Gives whether the state goes on behind the statement.
+    /// Returns whether the state continues after the statement.
     fn operation(
         &mut self,
         op: &ParserOp,
@@ -210,7 +210,7 @@ impl<'p> Emit<'p> {
         Ok(true)
     }
 
-    /// Bits that follow into `R1`.
+    /// Loads bits that lie ahead into `R1`, without consuming them.
     fn peek(&mut self, at: u32, offset: u32, bits: u32, parsing: &mut Parsing<'_>) -> Native<()> {
         if bits > 64 {
             return Err("a lookahead of more than 64 bits".into());
@@ -231,7 +231,7 @@ impl<'p> Emit<'p> {
         }
     }
 
-    /// More than a word of bits that follow, into a field as wide.
+    /// Copies more than 64 of the next bits into a field of the same width.
     fn peek_wide(
         &mut self,
         field: FieldId,
@@ -276,8 +276,8 @@ impl<'p> Emit<'p> {
         }
     }
 
-    /// A field from the frame into its place. `start` is its first bit behind `base`, of which `n_checked` bytes
-    /// are there.
+    /// Copies a field from the frame into the state. `start` is its first bit after `base`; `n_checked` bytes after
+    /// `base` may be read.
     pub(super) fn extract_field(&mut self, field: FieldId, base: Reg, start: u32, n_checked: u32) {
         let declared = &self.ir.fields[field.index()];
         let (bits, signed) = (declared.bits, declared.signed);
@@ -293,11 +293,11 @@ impl<'p> Emit<'p> {
         }
     }
 
-    /// Up to 64 bits of the frame into a register; `R0` and `R5` are overwritten.
+    /// Loads up to 64 bits of the frame into a register. Overwrites `R0` and `R5`.
     pub(super) fn load_bits(&mut self, to: Reg, base: Reg, start: u32, bits: u32, n_checked: u32) {
         let (first, end) = (start / 8, (start + bits).div_ceil(8));
         let n_bytes = end - first;
-        // The smallest load that has them all and stays inside.
+        // The smallest load that has all bits and stays inside.
         let fitting = [Size::B1, Size::B2, Size::B4, Size::B8]
             .into_iter()
             .find(|size| size.bytes() >= n_bytes);
@@ -320,11 +320,11 @@ impl<'p> Emit<'p> {
             }
             return;
         }
-        // In two pieces: the last 32 bits at most, and what is before them.
+        // Two loads: at most 32 bits at the end, and those before them.
         let low = bits.min(32);
         let high = bits - low;
         if high == 0 {
-            // Bytes one by one, for there is no room for a wider load.
+            // There is no room for a wider load, so load single bytes.
             self.load_bytes(to, base, start, bits);
             return;
         }
@@ -353,7 +353,7 @@ impl<'p> Emit<'p> {
     fn select(&mut self, state: &State, walk: &Walk, parsing: &mut Parsing<'_>) -> Native<()> {
         let registers = [R1, R2, R3, R4];
         let before = self.spills;
-        // What is looked up ahead goes by R1, so values are kept on the stack until all are there.
+        // A lookahead uses R1, so values stay on the stack until all are computed.
         let mut kept = Vec::new();
         for part in &state.key {
             match part {
@@ -376,7 +376,7 @@ impl<'p> Emit<'p> {
                 kept.push(self.spill(R1)?);
             }
         }
-        // More of them stay on the stack and are loaded when they are compared.
+        // With more values than registers, each is loaded when it is compared.
         let stays = kept.len() > registers.len();
         if !stays {
             for (kept, register) in kept.iter().zip(registers) {
@@ -446,7 +446,7 @@ impl<'p> Emit<'p> {
             is_irregular: walk.is_irregular,
             is_moved: walk.is_moved,
         };
-        // What is beyond the ways that were followed is punted, and so is what goes round.
+        // Visits that were not followed are punted, and so are endless loops.
         let found = parsing.labels.get(&visit).copied();
         let found = found.filter(|(place, _)| !parsing.paths.is_back(parsing.current, *place));
         let label = found.map_or(self.ends.punt, |(_, label)| label);

@@ -1,6 +1,6 @@
-//! The ways through the parser, found before code is made: each state at each position in the frame where it
-//! may begin. So positions are constants, loops over header stacks are unrolled, and it is known where each
-//! header may be.
+//! The paths through the parser, computed before code is made: each state at each position in the frame at which it
+//! may begin. So positions are constants, loops over header stacks are unrolled, and the positions of headers are
+//! known.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,26 +8,26 @@ use dataplane::engine::ir::{
     AnyStack, Expr, ExtractTarget, HeaderId, Ir, ParserOp, Primitive, State, StateId,
 };
 
-/// Bytes of headers at most, without what has variable width: what is beyond is punted.
+/// The most bytes of headers, without parts of variable width; longer ones are punted.
 pub(super) const HEADER_BYTES_MAX: u32 = 1024;
-/// Bytes of variable width in a frame's headers at most: what is beyond is punted.
+/// The most bytes of variable width in a frame's headers; more are punted.
 pub(super) const VARIABLE_BYTES_MAX: u32 = 2048;
 
 /// A state at a position.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Visit {
     pub state: StateId,
-    /// Bytes from the frame's beginning, without what has variable width.
+    /// Bytes from the frame's beginning, without parts of variable width.
     pub at: u32,
-    /// The `nextIndex` of stacks that are not empty.
+    /// `nextIndex` of each stack that is not empty.
     pub next: BTreeMap<(bool, u32), u32>,
-    /// Something was skipped, or extracted in another order than the deparser's.
+    /// Whether the parser has skipped something, or extracted in an order other than the deparser's.
     pub is_irregular: bool,
-    /// Something before it has variable width, so it is farther from the frame's beginning than that.
+    /// Whether something before has variable width, which adds to `at`.
     pub is_moved: bool,
 }
 
-/// Names a stack in a map.
+/// A stack as key of a map.
 pub(super) fn stack_key(stack: AnyStack) -> (bool, u32) {
     match stack {
         AnyStack::Headers(stack) => (false, stack.0),
@@ -35,56 +35,55 @@ pub(super) fn stack_key(stack: AnyStack) -> (bool, u32) {
     }
 }
 
-/// All ways.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     is_cut: bool,
-    /// In the order in which they were found, the first one first.
+    /// In order of discovery, the start state first.
     pub visits: Vec<Visit>,
-    /// Where headers begin.
+    /// Where each header may begin.
     offsets: BTreeMap<HeaderId, BTreeSet<u32>>,
     /// Headers that may begin behind something of variable width.
     moved: BTreeSet<HeaderId>,
-    /// Something has variable width.
+    /// Whether anything has variable width.
     pub has_variable: bool,
-    /// Every header that the parser extracts is in the deparser's order, without gaps.
+    /// Whether all extracted headers are always in the deparser's order, without gaps.
     pub is_regular: bool,
-    /// By visit: behind it the headers are not in the deparser's order, or there are gaps.
+    /// For each visit, whether after it the headers are out of the deparser's order or have gaps.
     ends_irregular: Vec<bool>,
-    /// A visit was walked through before all headers that may precede it were known, so any visit may be irregular.
+    /// Some visit was walked before all headers that may precede it were known, so any visit may be irregular.
     is_unsure: bool,
-    /// By visit, those that follow.
+    /// For each visit, the visits that may follow.
     next: Vec<Vec<usize>>,
-    /// From visit to visit, where the parser would go round without end.
+    /// Pairs of visits between which the parser would loop for ever.
     back: BTreeSet<(usize, usize)>,
 }
 
-/// Where a visit stands while its statements run.
+/// The state of a walk through a visit's statements.
 #[derive(Debug, Clone)]
 pub(super) struct Walk {
     pub at: u32,
     pub next: BTreeMap<(bool, u32), u32>,
     pub is_irregular: bool,
     pub is_moved: bool,
-    /// The greatest position in the deparser's order of what was extracted, and 1.
+    /// Each emitted header's position in the deparser's order.
     emitted: BTreeMap<HeaderId, usize>,
 }
 
 /// What a statement does to a walk.
 pub(super) enum Step {
-    /// The header that is extracted begins where the walk stands.
+    /// Extracts a header that begins at this position.
     Extracts(HeaderId, u32),
-    /// The same of a header with a field of variable width.
+    /// Extracts a header with a field of variable width.
     ExtractsVariable(HeaderId, u32),
-    /// A number of bytes is skipped that is not constant.
+    /// Skips a number of bytes that is not constant.
     SkipsVariable,
-    /// The stack is full.
+    /// Extracts into a full stack.
     StackFull,
-    /// So many bytes are skipped.
+    /// Skips a constant number of bytes.
     Skips,
-    /// Anything that does not move.
+    /// Does not move.
     Stays,
-    /// It cannot be followed.
+    /// Cannot be compiled, for this reason.
     Unknown(&'static str),
 }
 
@@ -106,7 +105,7 @@ impl Walk {
         self.next.get(&stack_key(stack)).copied().unwrap_or(0)
     }
 
-    /// What a statement does; the walk is moved on by it.
+    /// Moves the walk over a statement.
     pub(super) fn step(&mut self, ir: &Ir, op: &ParserOp) -> Step {
         match op {
             ParserOp::Extract(target) => {
@@ -171,14 +170,14 @@ impl Walk {
         Step::ExtractsVariable(header, at)
     }
 
-    /// Whether the deparser writes a header behind all that were extracted before it.
+    /// Returns a header's position in the deparser's order.
     fn position(&self, header: HeaderId) -> Option<usize> {
         self.emitted.get(&header).copied()
     }
 }
 
 impl Paths {
-    /// Follows them, up to so many visits.
+    /// Follows all paths, up to `n_visits_max` visits.
     pub(super) fn new(ir: &Ir, n_visits_max: usize) -> Self {
         let mut paths = Self {
             is_regular: true,
@@ -214,7 +213,7 @@ impl Paths {
                 follows.push(place);
                 let grows = !extracted.is_subset(&before[place]);
                 before[place].extend(&extracted);
-                // What may come before has grown, so the order is to be looked at again.
+                // More headers may precede that visit than assumed, so the order must be checked at run time.
                 if grows && place <= position {
                     paths.is_regular = false;
                     paths.is_unsure = true;
@@ -231,7 +230,7 @@ impl Paths {
         paths
     }
 
-    /// Leaves out the visits that were found and not walked through: what they extract is not known.
+    /// Removes visits that were found but not walked: what they extract is unknown.
     fn cut(&mut self, n_walked: usize) {
         self.is_cut = n_walked < self.visits.len();
         self.visits.truncate(n_walked);
@@ -240,7 +239,7 @@ impl Paths {
         }
     }
 
-    /// Finds the arrows that close circles, depth first.
+    /// Finds the transitions that close loops, depth first.
     fn find_circles(&mut self) {
         let mut is_entered = vec![false; self.visits.len()];
         let mut is_open = is_entered.clone();
@@ -263,12 +262,12 @@ impl Paths {
         }
     }
 
-    /// Whether the parser would go round without end by this arrow.
+    /// Whether the parser would loop for ever by this transition.
     pub(super) fn is_back(&self, from: usize, to: usize) -> bool {
         self.back.contains(&(from, to))
     }
 
-    /// Walks through a state; gives the visits that follow.
+    /// Walks through a visit. Returns whether it ends irregular, and the visits that may follow.
     fn walk(
         &mut self,
         ir: &Ir,
@@ -315,17 +314,17 @@ impl Paths {
         (walk.is_irregular, next)
     }
 
-    /// Whether the headers behind a visit are not in the deparser's order, or there are gaps.
+    /// Whether after a visit the headers are out of the deparser's order or have gaps.
     pub(super) fn ends_irregular(&self, visit: usize) -> bool {
         self.ends_irregular.get(visit) == Some(&true)
     }
 
-    /// Whether that may be so although it is not known.
+    /// Whether that may be so although `ends_irregular` is false.
     pub(super) fn is_unsure(&self) -> bool {
         self.is_unsure
     }
 
-    /// Where a header begins, if that is known when compiling.
+    /// Returns where a header begins, if that is constant.
     pub(super) fn offset(&self, header: HeaderId) -> Option<u32> {
         if self.moved.contains(&header) {
             return None;
@@ -337,13 +336,12 @@ impl Paths {
         }
     }
 
-    /// Whether there are so many that the rest is punted.
+    /// Whether there were too many visits, so that some are punted.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 }
 
-/// The states that may follow.
 pub(super) fn successors(state: &State) -> impl Iterator<Item = StateId> + '_ {
     let next = state.transitions.iter().map(|transition| transition.next);
     next.chain([state.default]).flatten()

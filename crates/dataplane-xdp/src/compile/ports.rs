@@ -1,4 +1,4 @@
-//! The program of the ports: a frame's beginning and its ends.
+//! The ports' program: how a frame begins and ends.
 
 use dataplane::{
     DropReason,
@@ -26,13 +26,10 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub(super) enum End {
-    /// Dropped.
     Drop = 0,
-    /// Sent by a port.
     Send = 1,
-    /// Replicated.
     FanOut = 2,
-    /// Dropped, as all its copies would be refused.
+    /// Dropped, because the device would refuse all copies.
     Refused = 3,
 }
 
@@ -40,7 +37,6 @@ pub(super) enum End {
 const BROADCAST: u64 = 1 << 3;
 
 impl Emit<'_> {
-    /// The whole program of the ports.
     pub(super) fn ports(&mut self, paths: &Paths, note: Option<&Note>) -> Native<()> {
         let (begin, init) = (self.asm.label(), self.asm.label());
         self.asm.jump(init);
@@ -75,7 +71,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Finds port and scratch memory, clears what a packet begins with.
+    /// Finds port and scratch memory, and clears the state.
     fn begin(&mut self, begin: Label) -> Native<()> {
         self.asm.note("which port, and a clean state");
         let (pass, aborted) = (self.asm.label(), self.asm.label());
@@ -121,7 +117,7 @@ impl Emit<'_> {
         self.asm.exit();
     }
 
-    /// From an interface's number to where it is described, in `R2`, and its port and 1, in [`FRAME_END`].
+    /// From an interface's number to its description's address in `R2` and its port plus 1 in [`FRAME_END`].
     pub(super) fn find_interface(&mut self, number: Reg, heap: Heap, unknown: Label) {
         self.asm
             .jump_if_imm(Jump::Ge, number, heap.n_interfaces as i32, unknown);
@@ -130,7 +126,7 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, R2, number);
         self.asm.load(Size::B4, FRAME_END, R2, 0);
         self.asm.jump_if_imm(Jump::Eq, FRAME_END, 0, unknown);
-        // The verifier is to know the bound.
+        // A bound for the verifier.
         self.asm
             .jump_if_imm(Jump::Gt, FRAME_END, Heap::N_PORTS as i32, unknown);
     }
@@ -143,7 +139,7 @@ impl Emit<'_> {
         self.asm.mov(SCRATCH, R0);
     }
 
-    /// What a packet begins with: nothing valid, everything zero.
+    /// Clears the state: no header is valid, and fields that something may read before a write are zero.
     pub(super) fn clear_state(&mut self) {
         for (now, _) in self.layout.valid_words() {
             self.asm.store_imm(Size::B4, SCRATCH, now, 0);
@@ -177,7 +173,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Checksums, and what the metadata say of parser and checksums.
+    /// Verifies checksums, and sets the metadata that depend on parser and checksums.
     fn after_parser(&mut self) -> Native<()> {
         for (now, parsed) in self.layout.valid_words() {
             self.asm.load(Size::B4, R1, SCRATCH, now);
@@ -197,12 +193,12 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Where ingress says that the packet goes. Falls through with a packet to one port.
+    /// Carries out ingress' decision. Falls through for a packet to one port.
     fn ingress_verdict(&mut self, paths: &Paths, note: Option<&Note>) -> Native<()> {
         let metadata = &self.ir.metadata;
         let (punt, unicast) = (self.ends.punt, self.asm.label());
         if let Some(priority) = self.needs.priority() {
-            // Queues that there are not: the engine says what becomes of it.
+            // A queue that does not exist: the engine decides what happens to the packet.
             self.field_word(priority, 0, R1);
             self.asm
                 .jump_if_imm(Jump::Ge, R1, limits::EGRESS_QUEUES_PER_PORT as i32, punt);
@@ -231,13 +227,13 @@ impl Emit<'_> {
         self.heap(R2, self.memory.heap.ports);
         self.asm.alu(Alu::Add, R2, R1);
         self.asm.load(Size::B4, R2, R2, 0);
-        // A port that has no device takes none. The kernel would drop a longer one, and nobody would say why.
+        // The word is 0 for a port without a device. The kernel would drop a longer packet silently.
         self.load_word(R1, Word::PacketLength);
         self.asm.jump_if(Jump::Gt, R1, R2, punt);
         Ok(())
     }
 
-    /// What the metadata say when a packet to one port comes to egress: it did not wait.
+    /// Sets the metadata of a packet to one port at the beginning of egress.
     fn begin_egress(&mut self) {
         let told = |meaning| self.needs.told(Moment::Egress, meaning);
         let instance = told(Meaning::InstanceType);
@@ -245,7 +241,7 @@ impl Emit<'_> {
         self.tell_egress();
     }
 
-    /// What is the same for a packet to one port and a copy; the port is in [`Word::OutPort`].
+    /// Sets the metadata that packets to one port and copies have in common. The port is in [`Word::OutPort`].
     pub(super) fn tell_egress(&mut self) {
         let told = |meaning| self.needs.told(Moment::Egress, meaning);
         let zeros = [
@@ -275,14 +271,14 @@ impl Emit<'_> {
                 self.store_field(field, R1, None);
             }
         }
-        // It did not wait, so it was queued when it came to egress.
+        // There is no queue, so the packet was enqueued when it came to egress.
         self.tell_time(
             Moment::Egress,
             &[Meaning::EgressTimestamp, Meaning::EnqTimestamp],
         );
     }
 
-    /// The switch's clock into fields, as far as something reads them.
+    /// Stores the switch's clock into those fields that something reads.
     fn tell_time(&mut self, moment: Moment, meanings: &[Meaning]) {
         let told = meanings.iter();
         let told = told.filter_map(|meaning| self.needs.told(moment, *meaning));
@@ -305,7 +301,7 @@ impl Emit<'_> {
         }
     }
 
-    /// What egress says. Falls through with a packet that leaves.
+    /// Carries out egress' decision. Falls through for a packet that leaves.
     pub(super) fn egress_verdict(&mut self) {
         let leaves = self.asm.label();
         self.field_word(self.ir.metadata.egress_spec, 0, R1);
@@ -331,7 +327,7 @@ impl Emit<'_> {
         })
     }
 
-    /// Sends a packet to the copies of its group, in `R1`.
+    /// Replicates a packet to the group in `R1`.
     fn fan_out(&mut self, paths: &Paths, note: &Note) -> Native<()> {
         let memory = self.memory;
         let fan_out = memory.fan_out.as_ref().ok_or("no groups")?;
@@ -353,7 +349,7 @@ impl Emit<'_> {
         self.asm.load(Size::B8, R2, SLOT, arg(GroupArg::Longest));
         self.asm.jump_if(Jump::Gt, R1, R2, punt);
         self.drop_without_room(fan_out);
-        // Stale values of headers that are not there do not travel with the frame.
+        // Stale values of invalid headers do not travel with the frame, so punt if copies might read them.
         for header in note.stale(self.needs) {
             let fresh = self.asm.label();
             self.jump_if_valid(header, true, fresh, R1);
@@ -386,14 +382,14 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Where packets that are dropped come to.
+    /// The target of jumps for dropped packets.
     pub(super) fn drop_end(&mut self) {
         let drop = self.ends.drop;
         self.asm.place(drop);
         self.set_word(Word::End, End::Drop as i32);
     }
 
-    /// Counts; then it goes on where packets are sent, at the end.
+    /// Counts the packet. Falls through for a packet that is sent.
     fn finish_ports(&mut self) -> Native<()> {
         let finish = self.ends.finish;
         self.asm.place(finish);
@@ -446,7 +442,7 @@ impl Emit<'_> {
         self.exit(XDP_ABORTED);
     }
 
-    /// A packet, and the copies made of it beyond one.
+    /// Counts a replicated packet, and its copies beyond the first.
     pub(super) fn count_replication(&mut self) {
         self.load_word(R1, Word::Replicas);
         self.asm.alu_imm(Alu::Sub, R1, 1);
@@ -456,7 +452,7 @@ impl Emit<'_> {
         self.count_packet(Word::SentBytes);
     }
 
-    /// Writes [`Origin`] in front of a frame. One that has no room there goes without.
+    /// Writes [`Origin`] in front of a frame, if there is room.
     fn write_origin(&mut self) {
         self.asm.note("when it came, in front of the frame");
         let without = self.asm.label();
@@ -476,11 +472,10 @@ impl Emit<'_> {
         self.asm.place(without);
     }
 
-    /// Out of a port.
     fn send(&mut self) {
         self.write_origin();
-        // Also by the port that it came by: a veth loses what leaves by `XDP_TX` where its peer has no XDP
-        // program, and nobody would count what a device does not take.
+        // Redirects also to the port that received the frame: with `XDP_TX`, a veth loses the frame if its peer has
+        // no XDP program, and nobody would count the loss.
         self.load_word(R2, Word::OutPort);
         let devices = self.memory.devices;
         self.asm.symbol(R1, Symbol::Map(devices));
@@ -489,7 +484,7 @@ impl Emit<'_> {
         self.asm.exit();
     }
 
-    /// To the engine, as it came.
+    /// Passes the unchanged frame to the engine.
     fn punt(&mut self) {
         let punt = self.ends.punt;
         self.asm.place(punt);
@@ -504,12 +499,12 @@ impl Emit<'_> {
         self.asm.exit();
     }
 
-    /// One more packet, of so many bytes, at the counter whose number is in `R1`.
+    /// Counts one packet of `bytes` at the counter whose number is in `R1`.
     pub(super) fn count_packet(&mut self, bytes: Word) {
         self.add_to_counter(None, bytes);
     }
 
-    /// So many more packets, or one, and so many bytes, at the counter whose number is in `R1`.
+    /// Adds `packets` (one if `None`) and `bytes` to the counter whose number is in `R1`.
     pub(super) fn add_to_counter(&mut self, packets: Option<Word>, bytes: Word) {
         let missing = self.asm.label();
         self.asm.store(Size::B4, R10, STACK_KEY, R1);
@@ -532,7 +527,7 @@ impl Emit<'_> {
         self.asm.place(missing);
     }
 
-    /// What was noted on the way.
+    /// Counts what the journal records.
     pub(super) fn count_journal(&mut self) {
         for entry in 0..self.journal.len() {
             let first = self.journal[entry];

@@ -14,13 +14,13 @@ use super::{
 };
 use crate::asm::{Alu, Jump, Label, Size, reg::*};
 
-/// Rounds of all loops of an action at most.
+/// The most iterations of an action's loops, all together.
 const LOOP_ROUNDS_MAX: usize = 256;
-/// Statements in all rounds of an action at most: the verifier goes through a million instructions of a program.
+/// The most statements in all iterations of an action: the verifier processes at most a million instructions.
 const LOOP_STATEMENTS_MAX: usize = 4096;
 
 impl Emit<'_> {
-    /// The body of an action. Its arguments are in the slot.
+    /// Generates an action's body. The arguments are in the slot.
     pub(super) fn action(&mut self, action: ActionId) -> Native<()> {
         let outer = self.action.replace(action);
         let result = self.statements(action);
@@ -73,7 +73,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Where rounds are counted, and how many there may be, if the action has loops.
+    /// If the action has loops, returns where iterations are counted and how many are allowed.
     fn begin_loops(&mut self, primitives: &[Primitive]) -> Native<Option<(i16, i32)>> {
         let goes_back = |(position, primitive): (usize, &Primitive)| match primitive {
             Primitive::Jump(to) | Primitive::JumpIfZero(_, to) => *to <= position,
@@ -85,12 +85,12 @@ impl Emit<'_> {
         if self.kind == Kind::Copies {
             return Err("a loop".into());
         }
-        // The verifier goes through a hash byte by byte, in each round.
+        // The verifier goes through a hash byte by byte, in each iteration.
         let hashes = |it: &Primitive| matches!(it, Primitive::Hash { .. });
         if primitives.iter().any(hashes) {
             return Err("a loop that hashes".into());
         }
-        // The journal has one entry for a place that counts.
+        // The journal has only one entry for each place that counts.
         let counts = |it: &Primitive| matches!(it, Primitive::Count { .. });
         if primitives.iter().any(counts) {
             return Err("a loop that counts".into());
@@ -101,7 +101,7 @@ impl Emit<'_> {
         Ok(Some((rounds, most as i32)))
     }
 
-    /// The verifier goes through every round, so there is an end to them: beyond, the packet is punted.
+    /// The verifier goes through every iteration, so they are limited; beyond that the packet is punted.
     fn count_round(&mut self, (rounds, most): (i16, i32)) {
         let punt = self.ends.punt;
         self.asm.load(Size::B8, R0, R10, rounds);
@@ -124,13 +124,12 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Whether an action has `exit` in it.
     pub(super) fn has_exit(&self, action: ActionId) -> bool {
         let primitives = &self.ir.actions[action.index()].primitives;
         primitives.iter().any(|it| matches!(it, Primitive::Exit))
     }
 
-    /// A statement that goes on at the next one.
+    /// Generates a statement other than a jump.
     pub(super) fn primitive(&mut self, primitive: &Primitive) -> Native<()> {
         match primitive {
             Primitive::NoOp | Primitive::Log { .. } => Ok(()),
@@ -154,7 +153,7 @@ impl Emit<'_> {
                 Ok(())
             }
             Primitive::Count { counter, index } => self.count(*counter, index),
-            // To take a request back that nothing in the kernel can have made is nothing.
+            // Nothing in the kernel makes such requests, so there is nothing to cancel.
             Primitive::Resubmit(None) | Primitive::Recirculate(None) => Ok(()),
             Primitive::AssignVariable { .. } => Err("a field of variable width".into()),
             Primitive::AssignUnion { to, from } => self.assign_union(to, from),
@@ -191,14 +190,12 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// The packet ends here.
     pub(super) fn drop_for(&mut self, reason: DropReason) {
         self.set_word(Word::Reason, reason as i32);
         let drop = self.ends.drop;
         self.asm.jump(drop);
     }
 
-    /// Copies a number to a place.
     pub(super) fn assign(&mut self, to: &Place, from: &Expr) -> Native<()> {
         match to {
             Place::Field(field) => self.assign_field(*field, from),
@@ -229,7 +226,7 @@ impl Emit<'_> {
             self.store_field(field, R1, range);
             return Ok(());
         }
-        // The value may read the field, so no word is stored before all are there.
+        // The value may read the field, so all words are computed before the first is stored.
         let before = self.spills;
         let mut kept = Vec::new();
         for word in 0..words {
@@ -257,7 +254,7 @@ impl Emit<'_> {
         self.for_found(&found, R1, some, |_| {})
     }
 
-    /// `setValid` or `setInvalid`. BMv2 counts header bytes that come and go in `packet_length`.
+    /// `setValid` or `setInvalid`. BMv2 adds the header's bytes to `packet_length`, or subtracts them.
     fn turn_known(&mut self, header: HeaderId, valid: bool) {
         if self.ir.headers[header.index()].metadata {
             return;
@@ -269,7 +266,7 @@ impl Emit<'_> {
         if valid {
             self.clear(header);
             if let Some(at) = variable {
-                // It may have been in the frame with something in that field.
+                // The header may already be in the frame, with bytes in that field.
                 self.asm.store_imm(Size::B8, SCRATCH, at, 0);
                 self.set_word(Word::Irregular, 1);
             }
@@ -322,7 +319,7 @@ impl Emit<'_> {
         self.for_found(&to, R1, some, |_| {})
     }
 
-    /// Copies a union's valid member; from nothing, the other becomes invalid.
+    /// Copies a union's valid member; without `from`, invalidates all members.
     fn copy_union(&mut self, to: UnionId, from: Option<UnionId>) -> Native<()> {
         if Some(to) == from {
             return Ok(());
@@ -341,7 +338,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Copies a header; an invalid one makes the other invalid.
+    /// Copies a header; an invalid one invalidates the other.
     fn copy_header(&mut self, to: HeaderId, from: HeaderId) -> Native<()> {
         let headers = &self.ir.headers;
         if headers[to.index()].variable_field.is_some() {
@@ -370,7 +367,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Copies an element of a stack; from nothing, it becomes invalid.
+    /// Copies an element of a stack; without `from`, invalidates it.
     fn move_element(
         &mut self,
         stack: AnyStack,
@@ -436,7 +433,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Notes that a cell counts the packet; beyond the end nothing.
+    /// Records in the journal that a cell counts the packet; an index beyond the end counts nothing.
     fn count(&mut self, counter: CounterId, index: &Expr) -> Native<()> {
         let cells = self.ir.counters[counter.index()].cells as u32;
         let first = self.memory.counters.cells[counter.index()];

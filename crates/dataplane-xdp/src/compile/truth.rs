@@ -1,4 +1,4 @@
-//! Truth values, as jumps: comparisons, validity, equal headers.
+//! Conditions, as jumps: comparisons, validity, equality of headers.
 
 use dataplane::engine::ir::{BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, UnionExpr, UnionId};
 
@@ -25,7 +25,7 @@ fn jump_of(op: Comparison, signed: bool) -> Jump {
 }
 
 impl Emit<'_> {
-    /// Goes to the label if the expression is, or is not, true. Registers from `free` on are overwritten.
+    /// Jumps if the expression's value is `wanted`. Overwrites registers from `free` on.
     pub(super) fn jump_if(
         &mut self,
         expr: &BoolExpr,
@@ -76,7 +76,7 @@ impl Emit<'_> {
         }
     }
 
-    /// `And`, or `Or`, whose value is `early` as soon as one operand is that.
+    /// `And` or `Or`: the value is `early` as soon as one operand is.
     fn both(
         &mut self,
         (left, right): (&BoolExpr, &BoolExpr),
@@ -105,7 +105,7 @@ impl Emit<'_> {
         self.for_found(&found, free, some, |emit| emit.jump_unless(wanted, to))
     }
 
-    /// What is not true goes to the label if that is wanted.
+    /// The value is false: jumps if false is wanted.
     fn jump_unless(&mut self, wanted: bool, to: Label) {
         if !wanted {
             self.asm.jump(to);
@@ -193,7 +193,7 @@ impl Emit<'_> {
     ) -> Native<()> {
         let end = self.asm.label();
         if matches!(op, Comparison::Equal | Comparison::NotEqual) {
-            // Where a word differs, `!=` holds.
+            // `!=` holds as soon as a word differs.
             let differs_to = match (op == Comparison::NotEqual) == wanted {
                 true => to,
                 false => end,
@@ -251,8 +251,8 @@ impl Emit<'_> {
         self.same_found(&found, wanted, to, free, Self::same_members)
     }
 
-    /// Jumps if two headers or unions are the same, or if they are not. An index beyond its stack names one that equals
-    /// no other. `same` compares two that are there, and falls through if they are the same.
+    /// Jumps if two headers or unions are equal, or if they are not. An index beyond its stack equals nothing. `same`
+    /// compares two existing ones, and falls through if they are equal.
     fn same_found<T: Copy>(
         &mut self,
         (left, right): &(Found<'_, T>, Found<'_, T>),
@@ -280,7 +280,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Goes on where both are valid, of one type, and have the same values.
+    /// Falls through if both are valid, of one type, and have equal fields.
     fn same_fields(
         &mut self,
         (left, right): (HeaderId, HeaderId),
@@ -311,7 +311,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Goes on where of each pair of members none is valid, or both are the same.
+    /// Falls through if in each pair of members both are equal or both invalid.
     fn same_members(
         &mut self,
         (left, right): (UnionId, UnionId),

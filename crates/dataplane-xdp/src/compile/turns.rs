@@ -1,5 +1,6 @@
-//! A turn's first packet, and packets that are dropped before their copies are made: the port's device would take none of
-//! them in this turn, or not all. See [`Turns`] for what is known, and `runtime/transmit/turns.rs` for how it is learned.
+//! The beginning of a NAPI poll, and dropping packets before their copies are made because the port's device would
+//! refuse some or all copies in this poll. [`Turns`] describes the data; `runtime/transmit/turns.rs` computes the
+//! limits.
 
 use dataplane::DropReason;
 
@@ -13,18 +14,19 @@ use crate::{
     image::{Body, FanOut, GroupArg, Heap, Turns},
 };
 
-/// How long a limit is known, in nanoseconds. Then the port is tried anew, which costs some copies of one packet: of
-/// 5,000 packets a second that leave in 64 copies each, one in a hundred. A limit that is no longer true drops packets
-/// for this time at most.
+/// How long a limit is used, in nanoseconds. Then the port is tried again, at the cost of some copies of one packet:
+/// with 5,000 packets per second in 64 copies each, one packet in a hundred. An outdated limit drops packets for at
+/// most this long.
 const KNOWN_FOR_NS: i32 = 20_000_000;
 
-/// Packets of fewer copies are always copied. To drop one costs nearly as much, and whoever empties the ring meanwhile
-/// makes room for the next: at 8 copies in a thread of the kernel's own, half as many left where packets were dropped.
+/// Packets with fewer copies are always copied. Dropping one costs nearly as much, and whoever empties the ring
+/// meanwhile makes room for the next: with 8 copies and NAPI in a kernel thread of its own, half as many copies left
+/// when packets were dropped.
 const COPIES_MIN: i32 = 32;
 
 impl Emit<'_> {
-    /// Says at the first packet of a turn that this processor is within one ([`Heap::turns`]). If somebody found the
-    /// processor outside of a turn before that, all later reads see what had been written by then.
+    /// At the first packet of a poll, marks this processor as polling ([`Heap::turns`]). If a writer saw the
+    /// processor outside a poll before this, all later reads see what was written by then.
     pub(super) fn begin_turn(&mut self, aborted: Label) {
         self.asm.note("the first packet of a turn?");
         let heap = self.memory.heap;
@@ -42,8 +44,8 @@ impl Emit<'_> {
         self.asm.place(is_within);
     }
 
-    /// Drops the packet if the group's port has no room for its copies in this turn, else takes them into account.
-    /// The group's slot is in `SLOT`.
+    /// Drops the packet if the group's port has no room for its copies in this poll, else accounts for them. The
+    /// group's slot is in `SLOT`.
     pub(super) fn drop_without_room(&mut self, fan_out: &FanOut) {
         self.asm
             .note("has the port room for the copies in this turn?");
@@ -51,7 +53,7 @@ impl Emit<'_> {
         self.load_word(R1, Word::Replicas);
         self.asm.jump_if_imm(Jump::Lt, R1, COPIES_MIN, fits);
         self.find_port_of_turn(fan_out, fits);
-        // R1 is what is known of the port, R4 the number of copies.
+        // R1: data of the port; R4: number of copies.
         self.load_word(R4, Word::Replicas);
         self.asm.load(Size::B4, R2, R0, Turns::NUMBER);
         self.asm.load(Size::B4, R3, R1, Turns::TURN);
@@ -74,7 +76,7 @@ impl Emit<'_> {
         self.asm.place(fits);
     }
 
-    /// The turn in R0, what is known of the group's port in R1.
+    /// Loads the address of this processor's value into R0, and of the port's data into R1.
     fn find_port_of_turn(&mut self, fan_out: &FanOut, unknown: Label) {
         let port = (Body::ARGS + 8 * GroupArg::Port as u32) as i16;
         self.asm.load(Size::B8, R1, SLOT, port);
@@ -89,8 +91,8 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, R1, R0);
     }
 
-    /// Drops the packet, and all for this port behind it in this turn, so that no smaller group overtakes. Where the
-    /// limit is too old it is forgotten instead.
+    /// Drops the packet, and all later ones for this port in this poll, so that no smaller group overtakes. If the
+    /// limit is too old, forgets it instead.
     fn refuse_or_forget(&mut self) {
         let forgotten = self.asm.label();
         self.load_word(R2, Word::Arrival);
@@ -107,7 +109,7 @@ impl Emit<'_> {
         self.asm.store_imm(Size::B4, R1, Turns::LIMIT, 0);
     }
 
-    /// Counts a packet that was dropped so as one whose copies the device has refused.
+    /// Counts a packet dropped in this way as one whose copies the device has refused.
     pub(super) fn finish_refused(&mut self) {
         self.count_replication();
         let counters = &self.memory.counters;

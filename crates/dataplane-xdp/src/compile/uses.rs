@@ -1,4 +1,4 @@
-//! Which fields a part of a program reads and writes, whatever way a packet takes.
+//! Which fields a part of a program reads and writes, on any path.
 
 use std::collections::BTreeSet;
 
@@ -13,19 +13,17 @@ use dataplane::{
 
 use super::control;
 
-/// What a part of a program does.
+/// The accesses of a part of a program.
 #[derive(Debug, Clone)]
 pub(super) struct Uses<'p> {
     ir: &'p Ir,
-    /// Fields that something reads.
     pub reads: BTreeSet<FieldId>,
-    /// Those that are read whether their headers are valid or not.
+    /// Fields that are read even if their headers are invalid.
     pub unguarded: BTreeSet<FieldId>,
-    /// Fields that something writes, moving whole headers included.
+    /// Includes fields of headers that are copied or moved as a whole.
     pub writes: BTreeSet<FieldId>,
-    /// Digests that are asked for.
     pub digests: BTreeSet<DigestId>,
-    /// Headers that become valid or invalid outside of extraction.
+    /// Headers that become valid or invalid other than by extraction.
     pub turned: BTreeSet<HeaderId>,
 }
 
@@ -41,7 +39,7 @@ impl<'p> Uses<'p> {
         }
     }
 
-    /// Of the parser and the checksums that are verified.
+    /// Accesses of the parser and of verified checksums.
     pub(super) fn of_parser(ir: &'p Ir) -> Self {
         let mut uses = Self::new(ir);
         for state in &ir.parser.states {
@@ -63,7 +61,7 @@ impl<'p> Uses<'p> {
         uses
     }
 
-    /// Of a control.
+    /// Accesses of a control.
     pub(super) fn of_control(program: &'p Program, start: Option<NodeId>) -> Self {
         let ir = program.ir();
         let mut uses = Self::new(ir);
@@ -74,7 +72,7 @@ impl<'p> Uses<'p> {
                 Node::Table(table) => {
                     let node = &ir.table_nodes[table.index()];
                     for part in &node.key {
-                        // A field of an invalid header counts as zero.
+                        // The field of an invalid header counts as zero, so this read is guarded.
                         match &part.value {
                             Expr::Field(field) => {
                                 uses.reads.insert(*field);
@@ -93,7 +91,7 @@ impl<'p> Uses<'p> {
         uses
     }
 
-    /// Of the checksums that are updated and of the deparser, emitting aside.
+    /// Accesses of updated checksums and of the deparser's statements, without emitting.
     pub(super) fn of_deparser(ir: &'p Ir) -> Self {
         let mut uses = Self::new(ir);
         for checksum in ir.checksums.iter().filter(|checksum| checksum.update) {
@@ -109,7 +107,7 @@ impl<'p> Uses<'p> {
         uses
     }
 
-    /// Both.
+    /// Returns the union of both.
     pub(super) fn and(mut self, other: &Self) -> Self {
         self.reads.extend(&other.reads);
         self.unguarded.extend(&other.unguarded);
@@ -135,7 +133,7 @@ impl<'p> Uses<'p> {
         }
     }
 
-    /// And of what is done behind it, if it is ingress: the members of digests are read.
+    /// Adds the reads of digests' members, at the end of ingress.
     pub(super) fn with_digests(mut self) -> Self {
         for digest in self.digests.clone() {
             let members = &self.ir.digests[digest.index()].fields;
@@ -189,7 +187,7 @@ impl Accesses for Uses<'_> {
         }
     }
 
-    // The write of 0 to the multicast group is left out: it never sends a packet to a group.
+    // `mark_to_drop` also writes 0 to the multicast group. Leave that out: it never sends a packet to a group.
     fn mark_to_drop(&mut self) {
         self.writes.insert(self.ir.metadata.egress_spec);
     }

@@ -1,5 +1,5 @@
-//! What has variable width in the frame: varbit fields, and bits that the parser skips. The parser's positions
-//! stay constants; [`FRAME`] is moved by what is not.
+//! Parts of variable width in the frame: varbit fields, and bits that the parser skips. The parser's positions stay
+//! constant; [`FRAME`] moves by the variable parts.
 
 use dataplane::engine::ir::{Expr, HeaderId, ParserOp};
 
@@ -12,7 +12,8 @@ use super::{
 use crate::asm::{Alu, Jump, Size, reg::*};
 
 impl Emit<'_> {
-    /// A header whose last field has variable width. What that field holds stays in the frame; its length is noted.
+    /// Extracts a header whose last field has variable width. The field's contents stay in the frame; the state gets
+    /// its length.
     pub(super) fn extract_variable(
         &mut self,
         op: &ParserOp,
@@ -46,8 +47,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// A number of bits, in bytes, onto the stack: a multiple of 8 up to `bits_max`, and the frame has so many
-    /// behind `end`.
+    /// Computes a number of bits and spills it as bytes. Fails unless it is a multiple of 8, not above `bits_max`,
+    /// and the frame has so many bytes after `end`.
     pub(super) fn variable_bytes(
         &mut self,
         bits: &Expr,
@@ -78,7 +79,7 @@ impl Emit<'_> {
         self.spill(R1)
     }
 
-    /// Moves on by so many bytes, which are on the stack.
+    /// Skips the number of bytes in stack slot `kept`.
     pub(super) fn move_by(&mut self, kept: i16, parsing: &mut Parsing<'_>) {
         let punt = self.ends.punt;
         self.asm.load(Size::B8, R1, R10, kept);
@@ -88,7 +89,7 @@ impl Emit<'_> {
         self.store_word(Word::Moved, R2);
         let beyond = VARIABLE_BYTES_MAX.cast_signed();
         self.asm.jump_if_imm(Jump::Gt, R2, beyond, punt);
-        // The verifier is to know the bound.
+        // A bound for the verifier.
         self.asm.jump_if_imm(Jump::Gt, R1, beyond, punt);
         self.asm.alu(Alu::Add, FRAME, R1);
         parsing.n_checked = 0;

@@ -1,20 +1,18 @@
-//! Headers on the wire as groups of fields that begin and end at whole bytes.
+//! Headers on the wire, as groups of fields that begin and end at whole bytes.
 
 use dataplane::engine::ir::{FieldId, HeaderId, Ir};
 
 /// Fields that share bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Group {
-    /// The fields, in the order of the wire.
+    /// In wire order.
     pub fields: Vec<FieldId>,
-    /// The first byte in the header.
+    /// First byte in the header.
     pub at: u32,
-    /// How many bytes.
     pub bytes: u32,
 }
 
-/// The groups of a header, each as small as it can be. A last one that does not end at a whole byte is
-/// left out.
+/// Splits a header into the smallest groups. Leaves out a last group that does not end at a whole byte.
 pub(super) fn groups(ir: &Ir, header: HeaderId) -> Vec<Group> {
     let mut groups = Vec::new();
     let (mut fields, mut start, mut end) = (Vec::new(), 0, 0);
@@ -37,7 +35,7 @@ pub(super) fn groups(ir: &Ir, header: HeaderId) -> Vec<Group> {
     groups
 }
 
-/// Neighbouring groups together, as far as they fit into 8 bytes.
+/// Merges neighbouring groups up to 8 bytes.
 pub(super) fn joined(groups: Vec<Group>) -> Vec<Group> {
     let mut joined: Vec<Group> = Vec::new();
     for group in groups {

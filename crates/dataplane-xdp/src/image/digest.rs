@@ -5,18 +5,18 @@ use dataplane::engine::ir::Ir;
 
 use super::layout::TableLayout;
 
-/// A record of the ring [`super::MapRole::Digests`]: which digest it is, then its members, in host order. Each member
-/// takes whole words of 8 bytes, at least one, the lowest first.
+/// A record of the ring [`super::MapRole::Digests`]: the digest's number, then its members in host order. Each member
+/// takes whole words of 8 bytes, at least one, lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DigestRecord;
 
 impl DigestRecord {
-    /// Where it has 1 more than the digest's position, of 8 bytes.
+    /// Offset of the digest's position plus 1, 8 bytes.
     pub const DIGEST: u32 = 0;
-    /// Where the members begin.
+    /// Offset of the first member.
     pub const MEMBERS: u32 = 8;
 
-    /// The digest; none is no message of the program.
+    /// Decodes a digest. `None` if the bytes are no message of the program.
     pub fn decode(ir: &Ir, bytes: &[u8]) -> Option<Digest> {
         let words = bytes.as_chunks::<8>().0.iter();
         let mut words = words.map(|word| u64::from_ne_bytes(*word));
@@ -34,7 +34,7 @@ impl DigestRecord {
     }
 }
 
-/// A value's bytes in network order, without zeros in front, at least one.
+/// A value's bytes in network order without leading zeros, at least one.
 fn canonical(words: &[u64]) -> Vec<u8> {
     let bytes = words.iter().rev().flat_map(|word| word.to_be_bytes());
     let mut bytes: Vec<u8> = bytes.skip_while(|byte| *byte == 0).collect();

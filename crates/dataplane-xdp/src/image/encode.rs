@@ -1,35 +1,33 @@
-//! Keys and arguments as the maps have them.
+//! Encodes keys and arguments for the maps.
 
 use dataplane::engine::ir::{Int, Matcher};
 use thiserror::Error;
 
 use super::layout::{Body, Index, KeyPart, KeyPlace, TableLayout};
 
-/// Why an entry cannot be written for the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum EncodeError {
-    /// The table is left to the engine.
     #[error("the table is left to the engine")]
     Left,
-    /// A range that is no single value, no prefix, and not everything.
+    /// The range is not a single value, not a prefix, and not everything.
     #[error("a range that is no prefix")]
     Range,
 }
 
-/// An entry's key as an index has it.
+/// An entry's key in its index's form.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EncodedKey {
-    /// There is none: the table has no key.
+    /// The table has no key.
     None,
     /// A position in the array of [`Index::Direct`].
     Position(u32),
-    /// A key of the map.
+    /// A key of the index's map.
     Bytes(Vec<u8>),
-    /// A mask, and a key of the map with mask number 0: its first 4 bytes are to become the mask's number.
+    /// A mask, and a key of the map with mask number 0. Its first 4 bytes must become the mask's number.
     Masked {
-        /// As long as the key.
+        /// As long as `key`.
         mask: Vec<u8>,
-        /// The key under the mask.
+        /// The masked key.
         key: Vec<u8>,
     },
 }
@@ -38,13 +36,13 @@ fn ones(bits: u32) -> Int {
     (Int::ONE << bits as usize) - Int::ONE
 }
 
-/// The low 64 bits of a value, from a word on.
+/// Returns word `position` of a value, 64 bits.
 fn word(value: &Int, position: u32) -> u64 {
     let shifted = value.clone() >> (64 * position as usize);
     u64::try_from(&(shifted & Int::from(u64::MAX))).unwrap_or_default()
 }
 
-/// A value in the words that it takes, the lowest first, in host order.
+/// Appends a value as words in host order, lowest first.
 fn push_words(bytes: &mut Vec<u8>, value: &Int, bits: u32) {
     for position in 0..TableLayout::words(bits) {
         bytes.extend_from_slice(&word(value, position).to_ne_bytes());
@@ -61,7 +59,7 @@ fn put(key: &mut [u8], part: KeyPart, value: &Int, place: KeyPlace) {
     key[part.at as usize..][..bytes.len()].copy_from_slice(&bytes);
 }
 
-/// The value and mask of a matcher.
+/// Returns a matcher as value and mask.
 fn masked(matcher: &Matcher, bits: u32) -> Result<(Int, Int), EncodeError> {
     Ok(match matcher {
         Matcher::Exact(value) | Matcher::Optional(Some(value)) => (value.clone(), ones(bits)),
@@ -72,11 +70,11 @@ fn masked(matcher: &Matcher, bits: u32) -> Result<(Int, Int), EncodeError> {
         }
         Matcher::Ternary { value, mask } => (value.clone(), mask.clone()),
         Matcher::Range { low, high } => {
-            // A signed range from the least value to the greatest, which has one bit less.
+            // A signed range of all values, such as 0x80 to 0x7f for 8 bits.
             if *low == high + Int::ONE {
                 return Ok((Int::ZERO, Int::ZERO));
             }
-            // A prefix: the ends differ in the lowest bits only, which are all 0 and all 1.
+            // The range is a prefix if its ends differ only in low bits, all 0 in `low` and all 1 in `high`.
             let span = low ^ high;
             let is_prefix = (&span & (&span + Int::ONE)) == Int::ZERO;
             if !is_prefix || (low & &span) != Int::ZERO {
@@ -88,10 +86,10 @@ fn masked(matcher: &Matcher, bits: u32) -> Result<(Int, Int), EncodeError> {
 }
 
 impl TableLayout {
-    /// A key as the table's index has it.
+    /// Encodes a key for the table's index.
     ///
     /// # Errors
-    /// The index has no such key.
+    /// The index cannot hold this key.
     pub fn encode_key(&self, key: &[Matcher]) -> Result<EncodedKey, EncodeError> {
         let exact = |matcher: &Matcher| match matcher {
             Matcher::Exact(value) | Matcher::Lpm { value, .. } => value.clone(),
@@ -127,7 +125,7 @@ impl TableLayout {
                 for (position, (part, matcher)) in parts.iter().zip(key).enumerate() {
                     let mut value = exact(matcher);
                     if position == *prefix {
-                        // Its first bit is the first one of its bytes.
+                        // The field is left-aligned in its bytes.
                         value <<= (8 * part.bytes - part.bits) as usize;
                         if let Matcher::Lpm { prefix_len, .. } = matcher {
                             length = 8 * (part.at - 4) + prefix_len;
@@ -153,7 +151,7 @@ impl TableLayout {
         }
     }
 
-    /// A slot's bytes: action and arguments. Arguments that are not given are 0.
+    /// Encodes a slot: action, then arguments. Missing arguments are 0.
     pub fn encode_slot(&self, action: u32, args: &[Int]) -> Vec<u8> {
         let mut bytes = u64::from(action).to_ne_bytes().to_vec();
         if let Some(widths) = self.args.get(action as usize) {
@@ -223,7 +221,7 @@ mod tests {
         let found = masked(&range(0x20, 0x3f), 8);
         assert_eq!(found, Ok((Int::from(0x20), Int::from(0xe0))));
         assert_eq!(masked(&range(0, 255), 8), Ok((Int::ZERO, Int::ZERO)));
-        // Of a signed field.
+        // A signed field.
         assert_eq!(masked(&range(0x80, 0x7f), 8), Ok((Int::ZERO, Int::ZERO)));
         assert_eq!(masked(&range(0xff, 0x7f), 8), Err(EncodeError::Range));
         let negative = Ok((Int::from(0x80), Int::from(0x80)));

@@ -1,79 +1,77 @@
-//! Where things are in an image's maps.
+//! The layout of an image's maps.
 
 use dataplane::{ActionId, CounterId, DropReason, PortId, Replica, TableId};
 
 use super::MapRef;
 
-/// The version of a slot that does not hold.
+/// The version of a slot that is not used.
 pub const NEVER: u64 = u64::MAX;
 
-/// A slot's action: the entry is not there.
+/// Action of a slot: there is no entry.
 pub const ACTION_MISS: u32 = u32::MAX;
-/// A slot's action: the packet is punted.
+/// Action of a slot: punt the packet.
 pub const ACTION_PUNT: u32 = u32::MAX - 1;
-/// A slot's action: nothing runs.
+/// Action of a slot: do nothing.
 pub const ACTION_NONE: u32 = u32::MAX - 2;
 
-/// Offsets into the heap.
+/// Offsets in the heap, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heap {
-    /// Bytes in all.
     pub bytes: u32,
-    /// Where the version is that packets see, of 8 bytes.
+    /// The version that packets see, 8 bytes.
     pub version: u32,
-    /// Where the number is that is added to `CLOCK_MONOTONIC` for the switch's clock, in nanoseconds, of 8
-    /// bytes.
+    /// The switch's clock minus `CLOCK_MONOTONIC` in nanoseconds, 8 bytes.
     pub clock: u32,
-    /// Where the first [`Interface`] is.
+    /// The first [`Interface`].
     pub interfaces: u32,
-    /// How many interfaces there is room for.
     pub n_interfaces: u32,
-    /// Where the first port's word is, of 4 bytes; see [`Heap::port`].
+    /// The first port's word, 4 bytes; see [`Heap::port`].
     pub ports: u32,
-    /// Where the first processor's word is, of 8 bytes; see [`Heap::turns`].
+    /// The first processor's word, 8 bytes; see [`Heap::turns`].
     pub processors: u32,
-    /// How many processors there is a word for.
     pub n_processors: u32,
 }
 
 impl Heap {
-    /// Ports of v1model, the drop port included.
+    /// v1model's ports, including the drop port.
     pub const N_PORTS: u32 = 512;
-    /// Bytes from one processor's word to the next, as a power of two. Some processors load lines by twos.
+    /// Log2 of the distance of processors' words, in bytes. It is two cache lines, as some processors fetch lines in
+    /// pairs.
     pub const PROCESSOR_SHIFT: u32 = 7;
 
-    /// Where an interface is; none where there is no room for its number.
+    /// Returns an interface's offset, or `None` if there is no room for its number.
     pub fn interface(&self, index: u32) -> Option<u32> {
         (index < self.n_interfaces).then(|| self.interfaces + index * Interface::BYTES)
     }
 
-    /// Where it says of a port how long a frame may be that is forwarded to it, as it came; 0 where none is.
+    /// Returns the offset of a port's word: the longest frame, as received, that may be forwarded to the port. 0 if
+    /// the port is not forwarded to.
     pub fn port(&self, port: PortId) -> u32 {
         self.ports + 4 * u32::from(port.0)
     }
 
-    /// Where each processor's word is, of 8 bytes: how often it has begun and ended a turn with packets of the program.
-    /// It is odd within such a turn.
+    /// Returns the offset of each processor's word, 8 bytes: it counts beginnings and ends of NAPI polls with packets
+    /// of the program, and is odd during such a poll.
     pub fn turns(&self) -> impl Iterator<Item = u32> + use<> {
         let first = self.processors;
         (0..self.n_processors).map(move |processor| first + (processor << Self::PROCESSOR_SHIFT))
     }
 }
 
-/// What is known of an interface: two words of 4 bytes.
+/// What the program knows of an interface: two words of 4 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interface {
-    /// The port that it is; none where it is none of ours, and its frames go to the host.
+    /// `None` if the interface is not a port of ours; its frames then go to the host.
     pub port: Option<PortId>,
-    /// Where its first receive queue is among the sockets.
+    /// Position of its first receive queue in the socket map.
     pub sockets: u32,
 }
 
 impl Interface {
-    /// Bytes in the heap.
+    /// Size in the heap.
     pub const BYTES: u32 = 8;
 
-    /// As the heap has it: 1 more than the port, then the sockets.
+    /// Encodes it for the heap: the port plus 1 or 0, then the sockets.
     pub fn to_bytes(self) -> [u8; 8] {
         let port = self.port.map_or(0, |port| u32::from(port.0) + 1);
         let mut bytes = [0; 8];
@@ -83,82 +81,74 @@ impl Interface {
     }
 }
 
-/// Numbers of counters. Each has its packets and its bytes, 8 bytes each, for each processor. "First" is
-/// the number of the first one of a kind.
+/// Numbers of counters. Each counter has packets and bytes, 8 bytes each, for each processor. A field is the number
+/// of the first counter of its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
-    /// How many there are.
     pub n: u32,
-    /// Frames that came by a port and were not punted, by port.
+    /// Received frames that were not punted, by port.
     pub received: u32,
-    /// Frames that were sent by a port, by port.
+    /// Sent frames, by port.
     pub sent: u32,
     /// Drops, by position in [`DropReason::ALL`].
     pub dropped: u32,
-    /// Digests that the ring had no room for.
+    /// Digests lost because the ring was full.
     pub digests_lost: u32,
-    /// Packets that were replicated, and in place of the bytes the copies made of them beyond one.
+    /// Replicated packets; the bytes are the number of copies beyond the first.
     pub replicated: u32,
-    /// The bodies of a table, by [`TableId`].
+    /// The counter of body 0 of each table, by [`TableId`].
     pub tables: Vec<u32>,
-    /// The cells of a counter, by [`CounterId`]; none where the program's counting is left.
+    /// The first cell of each counter, by [`CounterId`]; `None` if the counting action is punted.
     pub cells: Vec<Option<u32>>,
 }
 
 impl Counters {
-    /// Frames received by a port.
     pub fn received_by(&self, port: PortId) -> u32 {
         self.received + u32::from(port.0)
     }
 
-    /// Frames sent by a port.
     pub fn sent_by(&self, port: PortId) -> u32 {
         self.sent + u32::from(port.0)
     }
 
-    /// Packets dropped for a reason.
     pub fn dropped_for(&self, reason: DropReason) -> u32 {
         self.dropped + reason as u32
     }
 
-    /// Packets that met a body of a table; body 0 has the misses.
+    /// Counter of packets that hit a body of a table; body 0 counts the misses.
     pub fn body(&self, table: TableId, body: u32) -> u32 {
         self.tables[table.index()] + body
     }
 
-    /// A cell of a counter.
     pub fn cell(&self, counter: CounterId, cell: u32) -> Option<u32> {
         self.cells[counter.index()].map(|first| first + cell)
     }
 }
 
-/// Where an entry's body is, and what it holds. In this order, of 8 bytes each:
-/// - the versions from which slot 0 and slot 1 hold,
-/// - with an index of the kind [`Index::Ternary`], the rank: the greatest of those that match wins; it is
-///   not 0 and never changed while the entry is there. With [`Index::Lpm`] the number of the body with the next
-///   shorter prefix of this one, whether it holds now or not, or 0,
+/// Layout of entries' bodies. A body consists of, 8 bytes each:
+/// - a link. With [`Index::Ternary`] it is the rank, not 0 and constant while the entry exists: the greatest rank of
+///   the matching entries wins. With [`Index::Lpm`] it is the number of the body of the next shorter prefix, whether
+///   that one is visible or not, or 0. Other indices have no link,
 /// - slot 0: its action, then its arguments; slot 1 likewise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Body {
-    /// Where body 0 is in the heap.
+    /// Offset of body 0 in the heap.
     pub first: u32,
-    /// Bytes from one body to the next.
     pub stride: u32,
-    /// How many there are.
     pub n: u32,
-    /// Where the rank or the next shorter prefix is in a body.
+    /// Offset of the rank or the next shorter prefix in a body, if there is one.
     pub link: Option<u32>,
-    /// Where each slot is in a body.
+    /// Offsets of the slots in a body.
     pub slots: [u32; 2],
 }
 
 impl Body {
-    /// Where the action is in a slot, of 8 bytes.
+    /// Offset of the action in a slot, 8 bytes.
     pub const ACTION: u32 = 0;
-    /// Where the arguments begin in a slot.
+    /// Offset of the arguments in a slot.
     pub const ARGS: u32 = 8;
 
-    /// Where a body is in the heap.
+    /// Returns a body's offset in the heap.
     pub fn at(&self, number: u32) -> u32 {
         self.first + number * self.stride
     }
@@ -176,108 +166,96 @@ impl Body {
     }
 }
 
-/// A field of a key, as it is in a map's key.
+/// Layout of a field in a map's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyPart {
-    /// Bits.
     pub bits: u32,
-    /// Where it begins in the key.
     pub at: u32,
-    /// Bytes that it takes.
     pub bytes: u32,
 }
 
-/// In which order a key's bytes are.
+/// Byte order of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPlace {
-    /// Each part in host order, a part of more than 8 bytes as words of 8, the lowest first.
+    /// Each part in host order; a part of more than 8 bytes as words of 8 bytes, lowest first.
     Host,
-    /// Each part in network order, padded in front with zeros; the last, whose prefix counts, behind.
+    /// Each part in network order, zero-padded in front; the last part, the prefix, is zero-padded behind.
     Network,
 }
 
 /// How a table's keys lead to bodies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Index {
-    /// There is no key: body 0 always.
+    /// Without a key: always body 0.
     None,
-    /// The key's fields, the first one highest, are a position in an array of 4-byte numbers in the heap; 0 is
-    /// no entry.
+    /// The concatenated fields, the first one highest, are a position in an array of 4-byte body numbers in the heap;
+    /// 0 means no entry.
     Direct {
-        /// Where the array is in the heap.
+        /// Offset of the array in the heap.
         at: u32,
-        /// Bits of all fields.
+        /// Bits of all fields together.
         bits: u32,
     },
-    /// A hash map from key to body.
     Hash {
-        /// The map.
         map: MapRef,
-        /// Where the fields are in the key.
         parts: Vec<KeyPart>,
-        /// Bytes of the key; what no part takes is zero.
+        /// Size of the key. Bytes outside all parts are zero.
         key_bytes: u32,
     },
-    /// A trie from prefix to body. The key is the prefix' length in bits, 4 bytes in host order, then the
-    /// exact fields, then the field whose prefix counts.
+    /// A trie from prefix to body. The key is the prefix length in bits, 4 bytes in host order, then the exact
+    /// fields, then the `lpm` field.
     Lpm {
-        /// The map.
         map: MapRef,
-        /// Where the fields are in the key, by field of the table.
+        /// The fields in the key, in the table's order.
         parts: Vec<KeyPart>,
-        /// Which field of the table has the prefix.
+        /// Position of the `lpm` field in the table.
         prefix: usize,
-        /// Bytes of the key, with the length.
+        /// Size of the key, including the length.
         key_bytes: u32,
     },
-    /// A hash map from mask and masked key to body. The key is the number of the mask, 4 bytes, then as
-    /// [`Index::Hash`]. The masks stand in the heap, each as long as the key, with 4 bytes of zeros for the
-    /// number. Entries of one mask and value but several priorities need a number each: a mask may stand there
-    /// several times. Of all that match the best rank wins.
+    /// A hash map from mask number and masked key to body. The key is the mask's number, 4 bytes, then as in
+    /// [`Index::Hash`]. The masks are in the heap, each as long as the key, with 4 zero bytes in place of the number.
+    /// Entries with equal mask and value but different priorities need different mask numbers, so one mask may be
+    /// there several times. The best rank of all matching entries wins.
     Ternary {
-        /// The map.
         map: MapRef,
-        /// Where the fields are in the key.
         parts: Vec<KeyPart>,
-        /// Bytes of the key, with the number; a multiple of 8.
+        /// Size of the key, including the number; a multiple of 8.
         key_bytes: u32,
-        /// Where the number of masks is in the heap, of 4 bytes. Masks are added before the entries
-        /// that need them, and taken away from the end a grace period after those. One of which no entry is left may
-        /// become another one: a grace period lies before that, and one behind it.
+        /// Offset of the number of masks in the heap, 4 bytes. Masks are added before the entries that need them, and
+        /// removed from the end a grace period after those. A mask without entries may be replaced by another one, a
+        /// grace period after the entries are gone and a grace period before the next entry.
         n_masks: u32,
-        /// Where the first mask is in the heap.
+        /// Offset of the first mask in the heap.
         masks: u32,
-        /// How many masks there is room for.
         n_masks_max: u32,
     },
-    /// Packets that come to the table are punted; nothing is to be written.
+    /// Packets that reach the table are punted; nothing is written.
     Left,
 }
 
-/// How a table is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableLayout {
     /// From key to body.
     pub index: Index,
-    /// The width in bits of each field of the key.
+    /// Width in bits of each field of the key.
     pub key_bits: Vec<u32>,
-    /// From body to action.
     pub body: Body,
-    /// The actions by their number in a slot.
+    /// The actions, by their number in a slot.
     pub actions: Vec<ActionId>,
-    /// By action number: the width in bits of each argument. Each takes whole words of 8 bytes, at least one,
-    /// the lowest first.
+    /// Width in bits of each argument, by action number. An argument takes whole words of 8 bytes, at least one,
+    /// lowest first.
     pub args: Vec<Vec<u32>>,
 }
 
 impl TableLayout {
-    /// The number of an action in a slot. None is one that is to be written as [`ACTION_PUNT`].
+    /// Returns an action's number in a slot. An action without a number must be written as [`ACTION_PUNT`].
     pub fn action_number(&self, action: ActionId) -> Option<u32> {
         let position = self.actions.iter().position(|other| *other == action)?;
         u32::try_from(position).ok()
     }
 
-    /// Words of 8 bytes that a value of so many bits takes.
+    /// Words of 8 bytes for a value of `bits` bits.
     pub fn words(bits: u32) -> u32 {
         bits.div_ceil(64).max(1)
     }
@@ -285,94 +263,86 @@ impl TableLayout {
 
 /// How multicast groups are written.
 ///
-/// [`FanOut::groups`] is a table with the group's number as its key. Its only action has the arguments of
-/// [`GroupArg`]. A group that is not there has no body, or a slot with [`ACTION_MISS`].
+/// [`FanOut::groups`] is a table whose key is the group's number. Its only action has the arguments of [`GroupArg`].
+/// A group that does not exist has no body, or a slot with [`ACTION_MISS`].
 ///
-/// The fan-out is a number for one version of a group. The map [`FanOut::devices`] has for it a device map
-/// whose values are of 8 bytes (`struct bpf_devmap_val`), one for each replica, in the group's order, with
-/// [`super::Image::egress`] as program. [`FanOut::places`] has for each pair of fan-out and port, 4 bytes each, the
-/// position of the first replica of the port, of 4 bytes, in the array of instances. There the instances
-/// (`egress_rid`) of this port's replicas stand one after the other, in the group's order, 4 bytes each. All of
-/// that is written before the group's body is, and taken away after a grace period.
+/// A fan-out is a number for one version of a group. For each fan-out, the map [`FanOut::devices`] has a device map
+/// with values of 8 bytes (`struct bpf_devmap_val`), one for each replica in the group's order, with
+/// [`super::Image::egress`] as program. For each pair of fan-out and port, 4 bytes each, [`FanOut::places`] has the
+/// position of the port's first replica in the array of instances, 4 bytes. In that array, the instances
+/// (`egress_rid`) of this port's replicas follow each other in the group's order, 4 bytes each. All of this is
+/// written before the group's body, and removed a grace period after the group has changed.
 ///
-/// A group of which a replica leaves by a port that is not forwarded to is to be written as [`ACTION_PUNT`].
+/// A group with a replica at a port that is not forwarded to must be written as [`ACTION_PUNT`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FanOut {
-    /// From group to fan-out.
     pub groups: TableLayout,
-    /// From fan-out to its device map.
     pub devices: MapRef,
-    /// From fan-out and port to the place of its first instance.
     pub places: MapRef,
-    /// What is known of a processor's turn: [`Turns`].
+    /// What each processor knows of its current NAPI poll: [`Turns`].
     pub turns: MapRef,
-    /// Where the array of instances is in the heap.
+    /// Offset of the array of instances in the heap.
     pub instances: u32,
-    /// How many there is room for; a power of two.
+    /// Room for instances; a power of two.
     pub n_instances: u32,
-    /// Bytes of XDP metadata in front of each copy's frame. The driver's headroom is to have room for them, and
-    /// what egress puts in front of the headers.
+    /// Bytes of XDP metadata in front of each copy's frame. The driver's headroom must have room for these and for
+    /// headers that egress adds.
     pub note_bytes: u32,
-    /// The tables that copies come to.
+    /// Tables that copies reach.
     pub tables: Vec<TableId>,
 }
 
-/// What stands in front of each frame that leaves: the first metadata of a copy, and the only ones of a packet
-/// to one port, which may lack them.
+/// The metadata in front of each leaving frame. A copy's metadata begins with it; a packet to one port has nothing
+/// else, and may lack even this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin;
 
 impl Origin {
-    /// Bytes in front of a packet to one port.
+    /// Size in front of a packet to one port.
     pub const BYTES: u32 = 16;
-    /// Where it says when the frame came, by `CLOCK_MONOTONIC` in nanoseconds, of 8 bytes.
+    /// Offset of the arrival time, `CLOCK_MONOTONIC` in nanoseconds, 8 bytes.
     pub const ARRIVAL: i16 = 0;
-    /// Where the group is whose copy it is, of 8 bytes; 0 of what is no copy.
+    /// Offset of the group if the frame is a copy, else 0; 8 bytes.
     pub const STREAM: i16 = 8;
 }
 
-/// Where a processor's scratch memory says what became of its last packet. Each is of 8 bytes, the journal's
-/// entries of 4.
+/// Offsets in a processor's scratch memory of what happened to its last packet, 8 bytes each; entries of the journal
+/// have 4 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scratch {
-    /// How it ended: 0 dropped, 1 sent by a port, 2 replicated, 3 dropped before it was.
+    /// How the packet ended: 0 dropped, 1 sent by a port, 2 replicated, 3 dropped before replication.
     pub end: u32,
-    /// The position of the drop reason.
+    /// Position of the drop reason in [`DropReason::ALL`].
     pub reason: u32,
-    /// The port it left by.
     pub out_port: u32,
-    /// By program, ports' and copies': what it counted, see [`Noted`].
+    /// Entries of the journal for the ports' program, then for the copies' program: what the packet counts.
     pub journals: [Vec<Noted>; 2],
 }
 
-/// An entry of a packet's journal: where it is and, if it is not 0, which counter it counts: 1 less, behind the
-/// first one.
+/// An entry of a packet's journal. A value n other than 0 counts at the counter `first + n - 1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noted {
-    /// Where it is in the scratch memory.
+    /// Offset in the scratch memory.
     pub at: u32,
-    /// The first counter.
+    /// Number of the first counter.
     pub first: u32,
 }
 
 /// The arguments of a group's action, by word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupArg {
-    /// The fan-out.
     FanOut = 0,
-    /// How many replicas; 0 drops the packet.
+    /// Number of replicas; 0 drops the packet.
     Replicas = 1,
-    /// 1 more than the port that all of them leave by; 0 where they leave by several.
+    /// 1 plus the port that all replicas leave by; 0 if they leave by several ports.
     Port = 2,
-    /// How long a packet may be of which copies are made, as it came: the least of the ports'.
+    /// The longest packet, as received, of which copies may be made: the minimum over the ports.
     Longest = 3,
 }
 
 impl GroupArg {
-    /// How many there are.
     pub const N: u32 = 4;
 
-    /// [`GroupArg::Port`] of these replicas.
     pub fn port_of(replicas: &[Replica]) -> u32 {
         let mut ports = replicas.iter().map(|replica| replica.port);
         match ports.next() {
@@ -382,39 +352,39 @@ impl GroupArg {
     }
 }
 
-/// What a processor knows of the turn that it is in: one run of a driver's poll, after which what copies wait for is
-/// told that they are there. The map [`super::MapRole::Turns`] has one value for each processor: at first the turn's
-/// number, of 4 bytes, which the loader counts up behind each turn; then, from one port to the next with the
-/// [`GroupArg::Port`] as position, what the program and the loader know of the port. All is zero in the beginning.
+/// What a processor knows of its current NAPI poll: one run of a driver's poll, after which receivers are notified of
+/// the copies. The map [`super::MapRole::Turns`] has one value for each processor: first the poll's number, 4 bytes,
+/// which the loader increments after each poll; then, at position [`GroupArg::Port`], what program and loader know of
+/// each port. All is zero at first.
 ///
-/// A device that has refused copies within a turn takes no more before its end, as nobody has been told to make room. So
-/// the program drops a packet whose copies are beyond [`Turns::LIMIT`] before they are made: all of them are refused.
+/// A device that has refused copies within a poll takes no more before the poll ends, as nobody has been notified to
+/// make room. So the program drops a packet whose copies exceed [`Turns::LIMIT`] before it makes them: the device
+/// would refuse them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turns;
 
 impl Turns {
-    /// Bytes of a port, as a power of two.
+    /// Log2 of the size of a port's part.
     pub const SHIFT: u32 = 5;
-    /// Bytes of the value.
     pub const BYTES: u32 = (Heap::N_PORTS + 1) << Self::SHIFT;
-    /// Where the number of the turn is in the value.
+    /// Offset of the current poll's number in the value.
     pub const NUMBER: i16 = 0;
-    /// Where the number of the turn is, in which copies were made for the port last, of 4 bytes.
+    /// Offset of the number of the last poll that made copies for the port, 4 bytes.
     pub const TURN: i16 = 0;
-    /// Where it says how many copies were made in that turn, of 4 bytes: with [`Turns::FULL`] where no more are to be
-    /// made, [`Turns::CLOSED`] where some were refused.
+    /// Offset of the number of copies made in that poll, 4 bytes; with bit [`Turns::FULL`] if no more may be made,
+    /// [`Turns::CLOSED`] if some were refused.
     pub const MADE: i16 = 4;
-    /// Where it says how many of them are the last packet's, of 4 bytes.
+    /// Offset of the number of copies of the last packet, 4 bytes.
     pub const LAST: i16 = 8;
-    /// Where it says how many copies a turn may make, of 4 bytes: those of its first packet in any case. 0 says that
-    /// none were refused.
+    /// Offset of the limit of copies in one poll, 4 bytes; the first packet of a poll is exempt. 0 if no copies were
+    /// refused.
     pub const LIMIT: i16 = 12;
-    /// Since when a limit is known, by `CLOCK_MONOTONIC` in nanoseconds, of 8 bytes.
+    /// Offset of the time when the limit was learnt, `CLOCK_MONOTONIC` in nanoseconds, 8 bytes.
     pub const SINCE: i16 = 16;
-    /// A limit that no turn comes to.
+    /// A limit that no poll reaches.
     pub const ANY: i32 = Self::FULL - 1;
-    /// A bit that makes more of what was made than any limit.
+    /// A bit that makes the number of copies exceed every limit.
     pub const FULL: i32 = 1 << 30;
-    /// With all bits, [`Turns::FULL`] too.
+    /// All bits except the sign, including [`Turns::FULL`].
     pub const CLOSED: i32 = i32::MAX;
 }

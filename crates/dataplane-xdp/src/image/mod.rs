@@ -1,56 +1,53 @@
-//! A compiled program with no kernel in it: instructions, the maps that they need, and how what is
-//! written for the program is laid out in these maps. The compiler makes an [`Image`]; a loader makes
-//! its maps, writes them, and loads its code.
+//! A compiled program, independent of a kernel: instructions, the maps that they need, and the layout in these maps
+//! of everything that is written for the program. The compiler makes an [`Image`]; a loader creates its maps, writes
+//! them, and loads its code.
 //!
-//! # What a loader must keep to
+//! # Rules for a loader
 //!
-//! 1. *Maps.* It makes every map of [`Image::maps`], puts their descriptors into the code by
-//!    [`Code::link`] and loads [`Image::ingress`] as an XDP program for the ports, [`Image::egress`] as
-//!    one with the attach type `BPF_XDP_DEVMAP`. Both have the same maps. Without `BPF_F_XDP_HAS_FRAGS`:
-//!    the code takes a frame for one piece of memory. The code is for little-endian machines.
-//! 2. *Heap.* The map [`MapRole::Heap`] has one value, which the loader writes through `mmap`. All that
-//!    [`Heap`] and the tables' layouts call an offset is one into it. Numbers in it are in host order. It
-//!    begins as zeros, which means: version 0, no interface known, no port forwarded to, every table
-//!    empty and without a default action. So first it writes all, [`Image::constants`] included, then it
-//!    attaches.
-//! 3. *Versions.* The word at [`Heap::version`] is the version that packets see. A packet reads it once, in
-//!    ingress; its copies have it too. An entry's [`Body`] has two slots, each with the version from which it
-//!    holds. A packet takes the slot with the greatest version that is not above its own. A slot that is not
-//!    used has [`NEVER`]. So a commit writes any number of slots with the next version, then stores that
-//!    version with release order. A slot may be written anew when no packet is left that could read it: after
-//!    a grace period (`synchronize_rcu`, which updating an outer map waits for) since the version of the
-//!    *other* slot became visible. All of a packet, its copies' egress included, runs in one such period. Turns
-//!    of drivers make shorter ones, if the loader says when they end: see 10.
-//! 4. *Keys.* An index map leads from a key to the number of a body, which is written before the key is.
-//!    Body 0 of each table is the default action; a key that is not there leads to it, and so does a body
-//!    whose slot has [`ACTION_MISS`] or of which no slot holds. A removed entry gets a slot with
-//!    [`ACTION_MISS`]; its key is taken out of the map after the grace period. In maps of the kind hash, a
-//!    key that was taken out and one that is put in may be the same memory: so between taking keys out and
-//!    putting others in there is to be a grace period too. A body's number is used for another entry after
-//!    the one before it has been taken out, and its counters were collected.
-//! 5. *Counters.* [`MapRole::Counters`] has the packets and bytes of everything, an array for each
-//!    processor, see [`Counters`]. They only ever go up. A table's misses are the packets of body 0, its hits
-//!    the sum over all others. Entries that are removed are to be collected before their number is used again,
-//!    their hits being the table's in any case. What is punted is counted nowhere.
-//! 6. *Punts.* A frame that the program leaves goes to the socket map [`MapRole::Sockets`], at the number that
-//!    [`Interface`] has plus the receive queue. If there is no socket, the verdict is `XDP_ABORTED`. Before a frame
-//!    is punted nothing of it was changed.
-//! 7. *Ports.* [`MapRole::Devices`] is a device map from port number to interface. A port is forwarded to when
-//!    the word at [`Heap::port`] is not 0, and takes frames that came no longer than that; packets to all others are
-//!    punted, so to the CPU port, to those that another process serves, and to those that are disabled.
-//! 8. *Groups.* See [`FanOut`]. Without it packets of groups are punted. Copies cannot be punted. So as long as a
-//!    table that egress applies has a slot with [`ACTION_PUNT`] ([`FanOut::tables`]), every group is to be written
-//!    as [`ACTION_PUNT`].
-//! 9. *Turns.* Behind each run of a driver's poll it adds 1 to the processor's [`Turns::NUMBER`]. When a port's device has
-//!    refused copies, it sets the port's [`Turns::LIMIT`], [`Turns::SINCE`] if there was no limit, and [`Turns::MADE`] to
-//!    [`Turns::CLOSED`], if [`Turns::TURN`] is this turn. A loader that does none of that has every packet copied.
-//! 10. *Ends of turns.* Each processor has a word ([`Heap::turns`]). Where it is even, a packet adds 1 before it reads the
-//!     version, and what the version guards; interfaces are read before. A loader that wants shorter grace periods adds 1 behind each run of a
-//!     driver's poll on the processor where the word is odd. Both additions are full barriers. It stores what is new,
-//!     has a full barrier, then reads all words: when each has been even once, or has changed, no packet is left that
-//!     came before.
-//! 11. *Digests.* It reads the ring [`MapRole::Digests`], which a program has that makes some. A message that finds no
-//!     room is counted, [`Counters::digests_lost`], and its packet goes on.
+//! 1. *Maps.* The loader creates every map of [`Image::maps`] and puts the descriptors into the code with
+//!    [`Code::link`]. It loads [`Image::ingress`] as an XDP program for the ports, and [`Image::egress`] with attach
+//!    type `BPF_XDP_DEVMAP`; both share the maps. It must not set `BPF_F_XDP_HAS_FRAGS`: the code expects a frame in
+//!    one buffer. The code is for little-endian machines.
+//! 2. *Heap.* The map [`MapRole::Heap`] has one value, which the loader writes through `mmap`. All offsets in [`Heap`]
+//!    and the tables' layouts are into this value. Numbers in it are in host order. It starts as zeros: version 0, no
+//!    known interface, no port forwarded to, every table empty and without a default action. So the loader first
+//!    writes everything, including [`Image::constants`], then attaches the program.
+//! 3. *Versions.* The word at [`Heap::version`] is the version that packets see. A packet reads it once, in ingress;
+//!    its copies use the same version. An entry's [`Body`] has two slots, each with the version from which it holds. A
+//!    packet takes the slot with the greatest version not above its own. An unused slot has [`NEVER`]. So a commit
+//!    writes any number of slots with the next version, then stores that version with release order. A slot may be
+//!    overwritten when no packet can still read it: a grace period (`synchronize_rcu`, which updating an outer map
+//!    waits for) after the version of the *other* slot became visible. A packet is handled within one such period,
+//!    including its copies' egress. Ends of NAPI polls give shorter periods, if the loader reports them: see 10.
+//! 4. *Keys.* An index map leads from a key to the number of a body; the body is written before the key. Body 0 of each
+//!    table is the default action. A missing key leads to it, and so does a body whose slot has [`ACTION_MISS`], or
+//!    none of whose slots holds. A removed entry gets a slot with [`ACTION_MISS`]; its key is deleted after the grace
+//!    period. In hash maps an inserted key may reuse the memory of a deleted one, so a grace period must also separate
+//!    deletions from insertions. A body's number is reused after the previous entry's key was deleted and its counters
+//!    were collected.
+//! 5. *Counters.* [`MapRole::Counters`] has all packets and bytes, an array for each processor; see [`Counters`]. They
+//!    never decrease. A table's misses are the packets of body 0, its hits the sum of all others. The counters of a
+//!    removed entry must be collected before its body's number is reused; the hits count for the table in any case.
+//!    Punted packets are not counted.
+//! 6. *Punts.* The program passes a punted frame, unchanged, to the socket map [`MapRole::Sockets`], at the position in
+//!    [`Interface`] plus the receive queue. Without a socket there, the verdict is `XDP_ABORTED`.
+//! 7. *Ports.* [`MapRole::Devices`] is a device map from port number to interface. A port is forwarded to if the word
+//!    at [`Heap::port`] is not 0, and takes packets that were received no longer than that. Packets to other ports are
+//!    punted: to the CPU port, to ports of another process, and to disabled ones.
+//! 8. *Groups.* See [`FanOut`]. Without it, packets to groups are punted. Copies cannot be punted. So while a table
+//!    that egress applies ([`FanOut::tables`]) has a slot with [`ACTION_PUNT`], every group must be written as
+//!    [`ACTION_PUNT`].
+//! 9. *NAPI polls.* After each run of a driver's poll the loader adds 1 to the processor's [`Turns::NUMBER`]. When a
+//!    port's device has refused copies and [`Turns::TURN`] is this poll, the loader sets the port's [`Turns::LIMIT`],
+//!    sets [`Turns::SINCE`] if there was no limit, and sets [`Turns::MADE`] to [`Turns::CLOSED`]. With a loader that
+//!    does none of this, every packet is copied.
+//! 10. *Ends of polls.* Each processor has a word ([`Heap::turns`]). If it is even, a packet adds 1 before it reads the
+//!     version and what the version guards; interfaces are read before. For shorter grace periods, the loader adds 1
+//!     after each run of a driver's poll on a processor whose word is odd. Both additions are full barriers. The loader
+//!     stores new data, issues a full barrier, then reads all words: once each has been even or has changed, all
+//!     packets from before are done.
+//! 11. *Digests.* The loader reads the ring [`MapRole::Digests`], if the program has one. If the ring is full, a
+//!     message is counted in [`Counters::digests_lost`] and dropped; its packet goes on.
 
 mod digest;
 mod encode;
@@ -70,77 +67,69 @@ use std::collections::BTreeMap;
 pub use bpf::{Instruction, MapKind};
 use dataplane::engine::Interpreted;
 
-/// A map of an image: its position in [`Image::maps`].
+/// A map of an image, by its position in [`Image::maps`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MapRef(pub u32);
 
 impl MapRef {
-    /// The position.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a map is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapRole {
-    /// What is written for the program; one value, mapped into the loader's memory.
+    /// Everything that the loader writes for the program; one value, mapped into the loader's memory.
     Heap,
-    /// A packet's state while it is worked on; the program's own.
+    /// A packet's state while the program handles it. Only the program uses it.
     Scratch,
-    /// Packets and bytes.
     Counters,
     /// From port to interface.
     Devices,
-    /// The sockets that take punted frames.
+    /// The sockets that receive punted frames.
     Sockets,
     /// From a key to the number of an entry's body.
     Index,
     /// From fan-out to the device map of its copies.
     FanOuts,
-    /// From fan-out and port to the place of the port's first copy.
+    /// From fan-out and port to the position of the port's first copy.
     Places,
-    /// What is known of a processor's turn.
+    /// What each processor knows of its current NAPI poll; see `Turns`.
     Turns,
-    /// The ring of what is sent to the control plane: [`DigestRecord`].
+    /// The ring of digests to the control plane; see [`DigestRecord`].
     Digests,
 }
 
-/// A map to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapSpec {
-    /// What it is for.
     pub role: MapRole,
-    /// For people; the kernel takes 15 bytes of it.
+    /// For people; the kernel keeps 15 bytes.
     pub name: String,
-    /// Its type.
     pub kind: MapKind,
-    /// Bytes of a key.
     pub key_bytes: u32,
-    /// Bytes of a value.
     pub value_bytes: u32,
-    /// Entries at most, of a ring its bytes. Of device and socket maps the loader may make it more.
+    /// The most entries, or the bytes of a ring. The loader may enlarge device and socket maps.
     pub n_entries_max: u32,
-    /// `map_flags`, of those that [`bpf::MapConfig`] names.
+    /// `map_flags`: those that [`bpf::MapConfig`] names.
     pub flags: u32,
 }
 
-/// How much room an image has for what the loader writes.
+/// How much an image has room for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Room {
-    /// Interface numbers are below it.
+    /// Interface numbers are below this.
     pub interfaces: u32,
-    /// Multicast groups at most, those included of which packets still see a version that is gone.
+    /// The most multicast groups, including old versions that packets can still see.
     pub groups: u32,
-    /// Replicas of all groups at most, in the same way.
+    /// The most replicas of all groups, counted likewise.
     pub replicas: u32,
-    /// Bits of mask and value at which ternary entries of one table may differ: masks at most.
+    /// The most masks of one ternary table.
     pub masks: u32,
-    /// Processors that the machine may ever have: their numbers are below it.
+    /// Processors that the machine may ever have; their numbers are below this.
     pub processors: u32,
-    /// States of the parser at positions in the frame at most; what comes beyond is punted.
+    /// The most visits: states of the parser at positions in the frame. Packets that need others are punted.
     pub parser_visits: usize,
-    /// Tables that are left to the engine, by position, and why: they have entries that do not fit.
+    /// Tables to punt, by position, with the reason: the kernel cannot hold some of their entries.
     pub left: BTreeMap<usize, String>,
 }
 
@@ -158,33 +147,29 @@ impl Default for Room {
     }
 }
 
-/// A compiled program.
 #[derive(Debug, Clone)]
 pub struct Image {
-    /// The program of the ports.
+    /// The ports' program.
     pub ingress: Code,
-    /// The program of a group's copies, run by the device maps of [`FanOut`].
+    /// The program of a group's copies, which the device maps of [`FanOut`] run.
     pub egress: Option<Code>,
-    /// The maps.
     pub maps: Vec<MapSpec>,
-    /// Where things are in the heap.
     pub heap: Heap,
-    /// What the heap holds from the beginning and for ever: bytes, in whole words of 8, by where they are.
+    /// Constant contents of the heap, by offset: bytes in whole words of 8.
     pub constants: Vec<(u32, Vec<u8>)>,
-    /// Where the counters are.
     pub counters: Counters,
-    /// Where a processor's last packet has left what became of it.
+    /// Where a processor's last packet leaves what happened to it.
     pub scratch: Scratch,
     /// By [`dataplane::TableId`].
     pub tables: Vec<TableLayout>,
-    /// How groups are written; none where packets of groups are punted.
+    /// How groups are written; `None` if packets to groups are punted.
     pub fan_out: Option<FanOut>,
-    /// What is left to the engine, by place and reason: packets that come there are punted.
+    /// Places whose packets are punted, with the reasons.
     pub left: Vec<Interpreted>,
 }
 
 impl Image {
-    /// The only map of a role that one map has.
+    /// Returns the map of a role that only one map has.
     pub fn map(&self, role: MapRole) -> Option<MapRef> {
         let position = self.maps.iter().position(|map| map.role == role)?;
         u32::try_from(position).ok().map(MapRef)

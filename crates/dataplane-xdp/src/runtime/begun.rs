@@ -1,8 +1,8 @@
-//! Checksums that a sender on this machine left unfinished, finished before the program sees the frame.
+//! Completes checksums that a local sender left to its network card, before the program sees the frame.
 //!
-//! XDP is not told of them. On an interface that is only software they are known by their contents: the field holds
-//! the pseudo-header's sum. It is what a port does with the frames that it receives
-//! ([`packet_io::offload::complete_begun_checksum`], which has the reasons), as the beginning of a program.
+//! XDP has no flag for such frames. On a virtual interface they are recognised by their contents: the checksum field
+//! holds the pseudo-header's sum. Ports do the same with frames that they receive
+//! ([`packet_io::offload::complete_begun_checksum`] gives the reasons); here it is the first part of a program.
 
 use std::io;
 
@@ -12,12 +12,12 @@ use crate::asm::reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::asm::{Alu, Assembler, Helper, Jump, Label, Reg, Size};
 
 const CONTEXT: Reg = R6;
-/// Where the packet has been read up to.
+/// Position in the packet up to which it has been parsed.
 const AT: Reg = R7;
 const FRAME_END: Reg = R8;
 const SEGMENT_END: Reg = R9;
 
-// On the stack.
+// Stack offsets.
 const SUM: i16 = -8;
 const SEGMENT: i16 = -16;
 const FIELD: i16 = -24;
@@ -27,17 +27,17 @@ const XDP_MD_DATA_END: i16 = 4;
 
 const ETHERNET_BYTES: i32 = 14;
 const VLAN_TAG_BYTES: i32 = 4;
-/// Tags that are gone over.
+/// The most VLAN tags that are skipped.
 const VLAN_TAGS: usize = 2;
 const IPV4_BYTES: i32 = 20;
 const IPV6_BYTES: i32 = 40;
-/// Bytes of headers before a segment, and of a segment, are less.
+/// Upper bounds, exclusive, of the headers before a segment, and of a segment.
 const HEADERS_BYTES_MAX: i32 = 128;
 const SEGMENT_BYTES_MAX: i32 = 8192;
 const UDP: i32 = 17;
 const TCP: i32 = 6;
 
-/// Pieces that are summed at once, each as often as it fits in the longest frame of one piece and no more.
+/// Pieces that are summed in one step. Each is repeated as often as needed for the longest frame in one buffer.
 const PIECES: [(i32, usize); 8] = [
     (512, 7),
     (256, 1),
@@ -49,10 +49,11 @@ const PIECES: [(i32, usize); 8] = [
     (4, 1),
 ];
 
-/// The beginning of a program, with the context in R1 as it begins and as it ends. It writes all other registers.
+/// Builds the code that completes checksums. R1 is the context, on entry and on exit; all other registers are
+/// overwritten.
 ///
 /// # Errors
-/// It cannot be put together.
+/// A jump is too far.
 pub(super) fn finishing() -> io::Result<Vec<Instruction>> {
     let mut asm = Assembler::default();
     let done = asm.label();
@@ -68,20 +69,20 @@ pub(super) fn finishing() -> io::Result<Vec<Instruction>> {
     Ok(asm.finish().map_err(io::Error::other)?.instructions)
 }
 
-/// Goes elsewhere where the frame ends before so many bytes.
+/// Jumps to `elsewhere` if the frame ends before `n_bytes` more bytes.
 fn expect(asm: &mut Assembler, n_bytes: i32, elsewhere: Label) {
     asm.mov(R2, AT);
     asm.alu_imm(Alu::Add, R2, n_bytes);
     asm.jump_if(Jump::Gt, R2, FRAME_END, elsewhere);
 }
 
-/// Two bytes of a frame as a load sees them.
+/// Two bytes of a frame as a load returns them.
 fn of_two(bytes: [u8; 2]) -> i32 {
     i32::from(u16::from_ne_bytes(bytes))
 }
 
-/// The IP header: its bytes into R3, the segment's length into R4, the protocol into R5, the addresses' sum
-/// into R0.
+/// Parses the IP header: header length into R3, segment length into R4, protocol into R5, sum of the addresses into
+/// R0.
 fn find_segment(asm: &mut Assembler, done: Label) {
     expect(asm, ETHERNET_BYTES, done);
     asm.load(Size::B2, R3, AT, 12);
@@ -113,7 +114,7 @@ fn find_in_ipv4(asm: &mut Assembler, done: Label) {
     asm.alu_imm(Alu::And, R3, 0x0f);
     asm.alu_imm(Alu::Lsh, R3, 2);
     asm.jump_if_imm(Jump::Lt, R3, IPV4_BYTES, done);
-    // A fragment.
+    // Skip fragments.
     asm.load(Size::B2, R4, AT, 6);
     asm.alu_imm(Alu::And, R4, of_two([0x3f, 0xff]));
     asm.jump_if_imm(Jump::Ne, R4, 0, done);
@@ -140,8 +141,8 @@ fn find_in_ipv6(asm: &mut Assembler, done: Label) {
     }
 }
 
-/// The verifier is to know no more of [`AT`] than that it is behind a place by less than a power of two: so
-/// all ways that lead here are one for it, and it does not go through what follows once for each.
+/// Makes the verifier forget all about [`AT`] except that it follows `behind` by less than a power of two. Then all
+/// paths to this place look alike to the verifier, and it verifies the following code only once.
 fn forget(asm: &mut Assembler, behind: Reg, n_bytes_max: i32) {
     asm.alu(Alu::Sub, AT, behind);
     asm.alu_imm(Alu::And, AT, n_bytes_max - 1);
@@ -149,7 +150,7 @@ fn forget(asm: &mut Assembler, behind: Reg, n_bytes_max: i32) {
     asm.mov(AT, behind);
 }
 
-/// Goes elsewhere if the checksum is not the pseudo-header's sum.
+/// Jumps to `done` if the checksum is not the pseudo-header's sum.
 fn compare(asm: &mut Assembler, done: Label) {
     let (udp, known) = (asm.label(), asm.label());
     asm.alu(Alu::Add, AT, R3);
@@ -162,7 +163,7 @@ fn compare(asm: &mut Assembler, done: Label) {
     asm.place(udp);
     asm.mov_imm(R3, 6);
     asm.place(known);
-    // The field is inside of the segment, and the segment inside of the frame.
+    // The checksum must be inside the segment, and the segment inside the frame.
     asm.mov(R1, R3);
     asm.alu_imm(Alu::Add, R1, 2);
     asm.jump_if(Jump::Lt, R4, R1, done);
@@ -171,7 +172,8 @@ fn compare(asm: &mut Assembler, done: Label) {
     asm.jump_if(Jump::Gt, SEGMENT_END, FRAME_END, done);
     asm.store(Size::B8, R10, SEGMENT, AT);
     asm.store(Size::B8, R10, FIELD, R3);
-    // Words as the machine loads them: a length is turned, a protocol is the second byte.
+    // Values in the order in which the machine loads 16-bit words: the length byte-swapped, the protocol as second
+    // byte.
     asm.to_be(R4, Size::B2);
     asm.alu(Alu::Add, R0, R4);
     asm.alu_imm(Alu::Lsh, R5, 8);
@@ -182,7 +184,7 @@ fn compare(asm: &mut Assembler, done: Label) {
     asm.jump_if(Jump::Ne, R0, R1, done);
 }
 
-/// The checksum's address, behind which the frame goes on for two bytes.
+/// Loads the checksum's address; jumps to `done` if the frame ends before the checksum does.
 fn at_field(asm: &mut Assembler, to: Reg, done: Label) {
     asm.load(Size::B8, to, R10, SEGMENT);
     asm.load(Size::B8, R1, R10, FIELD);
@@ -192,7 +194,6 @@ fn at_field(asm: &mut Assembler, to: Reg, done: Label) {
     asm.jump_if(Jump::Gt, R1, FRAME_END, done);
 }
 
-/// To 16 bits.
 fn fold(asm: &mut Assembler, sum: Reg) {
     for _ in 0..4 {
         asm.mov(R1, sum);
@@ -202,7 +203,7 @@ fn fold(asm: &mut Assembler, sum: Reg) {
     }
 }
 
-/// The sum over the segment, in memory at [`SUM`].
+/// Sums the segment into memory at [`SUM`].
 fn sum(asm: &mut Assembler) {
     asm.store_imm(Size::B8, R10, SUM, 0);
     for (n_bytes, times) in PIECES {
@@ -245,7 +246,8 @@ fn expect_of_segment(asm: &mut Assembler, n_bytes: i32, elsewhere: Label) {
     asm.jump_if(Jump::Gt, R2, SEGMENT_END, elsewhere);
 }
 
-/// The sum's complement, where all was summed; 0 is written as the other zero, for UDP's 0 is none.
+/// Writes the sum's complement if the whole segment was summed. Writes 0xffff instead of 0, which in UDP means no
+/// checksum.
 fn write(asm: &mut Assembler, done: Label) {
     asm.jump_if(Jump::Ne, AT, SEGMENT_END, done);
     asm.load(Size::B8, R0, R10, SUM);
@@ -267,7 +269,7 @@ mod tests {
     use super::super::testing::may_use_bpf;
     use super::*;
 
-    /// It passes each frame as it is behind the beginning; none where the kernel lets us load nothing.
+    /// A program that completes checksums and passes every frame; `None` if the kernel lets us load nothing.
     fn program() -> Option<Program> {
         if !may_use_bpf() {
             return None;
@@ -286,7 +288,7 @@ mod tests {
         Some(loaded.expect("the verifier takes it"))
     }
 
-    /// A segment of so many bytes in a frame, begun or not.
+    /// Makes a frame with a segment of `n_bytes`, usually with an unfinished checksum.
     fn frame(random: &mut fastrand::Rng, is_ipv6: bool, is_tcp: bool, n_bytes: u16) -> Vec<u8> {
         let mut frame = vec![0; 12];
         for _ in 0..random.usize(0..3) {
@@ -331,7 +333,7 @@ mod tests {
         let Some(program) = program() else {
             return;
         };
-        // The ways through it are few for the verifier: what follows is gone through once for each.
+        // The code has few paths: the verifier goes through the program behind it once for each.
         assert!(program.n_verified() < 10_000, "{}", program.n_verified());
         let mut random = fastrand::Rng::with_seed(1);
         let mut n_finished = 0;

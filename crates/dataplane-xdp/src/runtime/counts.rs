@@ -1,4 +1,4 @@
-//! What programs have counted since somebody last asked.
+//! Adds what the kernel programs have counted to the switch's accounts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -14,37 +14,34 @@ use super::told::Told;
 use super::transmit::{DeviceCount, TimeKey, Transmit};
 use crate::image::{Counters, Image, Index, MapRole};
 
-/// All counts so far, and what is inside.
 pub(crate) struct Counts {
     layout: Counters,
     tables: Vec<TableCounts>,
     cells: Vec<CellCounts>,
     makes_digests: bool,
-    /// By counter, up to those that were ever used.
+    /// The last reading of each counter, up to the highest one ever used.
     seen: Vec<CounterValue>,
-    /// What the devices of ports have done.
+    /// The interfaces of ports, with the last readings of their devices.
     devices: Vec<Device>,
-    /// Every port that ever had one.
+    /// Every port that ever had an interface.
     ports: BTreeSet<PortId>,
-    /// How many were inside for how long.
+    /// The last reading of the residence times.
     times: HashMap<TimeKey, u64>,
-    /// Packets that came or were made beyond one, and those that have ended.
+    /// Packets received plus copies beyond the first of each packet, and packets that have ended.
     n_begun: u64,
     n_ended: u64,
-    /// A moment, and how many had begun by then: when it is past, they have ended, or were lost.
+    /// A moment, and how many packets had begun by then: once it is past, those have ended or were lost.
     checked: Option<(Moment, u64)>,
 }
 
-/// An interface of a port.
 struct Device {
     port: PortId,
     interface: u32,
     seen: DeviceCount,
-    /// When the port had it no more.
+    /// When the port stopped to use the interface.
     retired: Option<Moment>,
 }
 
-/// Where counts are, and what is known of them.
 pub(crate) struct Sources<'a> {
     pub(crate) counters: &'a Map,
     pub(crate) transmit: &'a Transmit,
@@ -52,22 +49,20 @@ pub(crate) struct Sources<'a> {
     pub(crate) graces: &'a Graces,
 }
 
-/// A table that is not left to the engine.
 struct TableCounts {
     table: TableId,
     first: u32,
-    /// Hits of bodies that have changed their owner.
+    /// Hits of bodies that now belong to another entry.
     hits: u64,
 }
 
-/// The cells of a counter of the program.
 struct CellCounts {
     counter: CounterId,
     first: u32,
     n: u32,
 }
 
-/// What is counted at a counter's number.
+/// What a counter's packets mean.
 #[derive(Clone, Copy)]
 enum Kind {
     Received(PortId),
@@ -110,11 +105,10 @@ impl Counts {
         }
     }
 
-    /// A port has an interface from now on.
     pub(crate) fn add_device(&mut self, port: PortId, interface: u32) {
         self.ports.insert(port);
         let mut devices = self.devices.iter_mut();
-        // The same one has come back. What it was for others until now is theirs.
+        // The interface was used before. What it counted until now stays with the previous port.
         if let Some(device) = devices.find(|it| it.interface == interface) {
             device.port = port;
             device.retired = None;
@@ -128,7 +122,7 @@ impl Counts {
         });
     }
 
-    /// A port has an interface no more. What packets that were on their way have still done there is counted.
+    /// A port stops to use an interface. What packets on their way still do there is counted.
     pub(crate) fn retire_device(&mut self, port: PortId, interface: u32, now: Moment) {
         let mut devices = self.devices.iter_mut();
         let device = devices.find(|it| it.port == port && it.interface == interface);
@@ -137,7 +131,7 @@ impl Counts {
         }
     }
 
-    /// Forgets interfaces that no packet is on its way to any more. Their counts were read behind that.
+    /// Forgets interfaces that no packet can reach any more. Call it after their counts were read.
     fn forget_devices(&mut self, from: &Sources<'_>, past: &[u32]) -> io::Result<()> {
         self.devices.retain(|it| !past.contains(&it.interface));
         for interface in past {
@@ -152,13 +146,13 @@ impl Counts {
         Ok(())
     }
 
-    /// Packets that have come and have not ended.
+    /// Packets that have begun and not ended.
     pub(crate) fn n_inside(&self) -> u64 {
         self.n_begun.saturating_sub(self.n_ended)
     }
 
-    /// Adds all that is new to the accounts. What ends a packet is read first, so that none has ended that has
-    /// not come.
+    /// Adds everything new to the accounts. Reads the counters of ended packets first, so that no packet has ended
+    /// before it was received.
     ///
     /// # Errors
     /// The kernel's error.
@@ -196,14 +190,14 @@ impl Counts {
         Ok(())
     }
 
-    /// What is left inside is dropped.
+    /// Counts the packets inside as dropped.
     pub(crate) fn give_up(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) {
         accounts.dropped(reason, self.n_inside());
         self.n_ended = self.n_begun;
         accounts.inside(0);
     }
 
-    /// A body is another entry's from now on: its counts so far are the table's.
+    /// Assigns a body's counts so far to the table, before another entry gets the body.
     ///
     /// # Errors
     /// The kernel's error.
@@ -295,7 +289,7 @@ impl Counts {
                     accounts.dropped(reason, new.packets);
                     self.n_ended += new.packets;
                 }
-                // In place of bytes it has the copies beyond one.
+                // This counter's bytes are the number of copies beyond the first.
                 Kind::Replicated => {
                     accounts.replicated(new.bytes);
                     self.n_begun += new.bytes;
@@ -346,7 +340,7 @@ impl Counts {
         Ok(())
     }
 
-    /// Those that had no room; the others are counted where they are taken.
+    /// Adds digests that found no room. The others are counted when they are taken.
     fn digests(&mut self, counters: &Map, accounts: &mut Accounts<'_>) -> io::Result<()> {
         if self.makes_digests {
             let new = self.read(counters, self.layout.digests_lost, 1)?;
@@ -356,17 +350,17 @@ impl Counts {
         Ok(())
     }
 
-    /// So many had begun before a grace period that is over. Each of them was inside for less than one round of a
-    /// driver, which no grace period ends within: if fewer have ended by now, the others were lost on the way to a
-    /// device. While packets come, those that have come since may hide it until they pause.
+    /// Counts lost packets. `n_begun` packets had begun before a grace period that has ended. Each of them was inside
+    /// for less than one NAPI poll, and no grace period ends within a poll: if fewer have ended by now, the others
+    /// were lost on the way to a device. Packets that came later may hide a loss until they pause.
     fn lose(&mut self, n_begun: u64, accounts: &mut Accounts<'_>) {
         let n_lost = n_begun.saturating_sub(self.n_ended);
         accounts.dropped(DropReason::DeviceRefused, n_lost);
         self.n_ended += n_lost;
     }
 
-    /// Packets that have come and have not ended, by what is counted now. What ends a packet is read first: if
-    /// as many have ended as have come later on, none was inside between.
+    /// Returns how many packets are inside by the current counters. Reads the counters of ended packets first: if the
+    /// result is 0, no packet was inside between the two readings.
     ///
     /// # Errors
     /// The kernel's error.
@@ -393,7 +387,7 @@ impl Counts {
         Ok(n_begun.saturating_sub(n_ended))
     }
 
-    /// What is new of these counters, which was seen now.
+    /// Returns the increase of these counters since the last reading, and stores the new reading.
     fn read(&mut self, counters: &Map, first: u32, n: u32) -> io::Result<Vec<CounterValue>> {
         let new = self.fresh(counters, first, n)?;
         for (seen, new) in self.seen.iter_mut().skip(first as usize).zip(&new) {
@@ -403,7 +397,7 @@ impl Counts {
         Ok(new)
     }
 
-    /// What is new of these counters.
+    /// Returns the increase of these counters since the last reading.
     fn fresh(&self, counters: &Map, first: u32, n: u32) -> io::Result<Vec<CounterValue>> {
         let values = counters.look_up_range(first, n)?;
         let n_bytes = counters.value_bytes();
@@ -417,7 +411,7 @@ impl Counts {
     }
 }
 
-/// What all processors have counted.
+/// Sums over all processors.
 fn sum(value: &[u8], n_bytes: usize) -> CounterValue {
     let mut sum = CounterValue::default();
     for processor in value.chunks_exact(n_bytes.max(1)) {
@@ -434,12 +428,11 @@ fn sum(value: &[u8], n_bytes: usize) -> CounterValue {
     sum
 }
 
-/// What has come since, which is the last that was seen from now on.
+/// Returns the increase since the last reading and stores the new reading.
 fn since(seen: &mut CounterValue, now: CounterValue) -> CounterValue {
     gain(std::mem::replace(seen, now), now)
 }
 
-/// What has come between two looks.
 fn gain(before: CounterValue, now: CounterValue) -> CounterValue {
     CounterValue {
         packets: now.packets.saturating_sub(before.packets),

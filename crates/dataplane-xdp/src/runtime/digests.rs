@@ -1,4 +1,4 @@
-//! The digests that programs have made and nobody has taken yet.
+//! Digests from the kernel that the control plane has not taken yet.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,7 +10,7 @@ use dataplane::offload::Accounts;
 use super::maps::Maps;
 use crate::image::{DigestRecord, Image, MapRole};
 
-/// Reads them; nothing where the program makes none.
+/// Reads digests; without a ring if the program sends none.
 pub(super) struct Digests {
     ring: Option<RingBuffer>,
     program: Program,
@@ -28,7 +28,7 @@ impl Digests {
         })
     }
 
-    /// Gives those that are there, so many at most; how many.
+    /// Passes at most `n_max` digests to `accounts` and returns how many.
     pub(super) fn take(&mut self, n_max: usize, accounts: &mut Accounts<'_>) -> usize {
         let Some(ring) = &mut self.ring else {
             return 0;
@@ -43,7 +43,7 @@ impl Digests {
         )
     }
 
-    /// Readable while some are there.
+    /// Readable while digests are waiting.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.ring.as_ref().map(AsFd::as_fd)
     }

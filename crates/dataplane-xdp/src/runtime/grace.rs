@@ -1,9 +1,8 @@
-//! How many grace periods have ended, so that what packets may still see is not written over.
+//! Counts grace periods, so that the writer does not overwrite what packets may still see.
 //!
-//! There are two kinds. RCU's take 7 to 30 ms each: a thread of its own waits for them, so that the writer is held up
-//! only where it must not write yet. It sleeps as long as nobody asks for one. Turns of drivers make shorter ones
-//! ([`turns`]): whoever wants one looks whether it is over. Both go on beside each other, and the first one to end
-//! counts.
+//! There are two kinds. RCU's take 7 to 30 ms each. A thread of its own waits for them, so that the writer blocks
+//! only where it must not write yet; the thread sleeps while nobody asks for one. NAPI polls make shorter ones
+//! ([`turns`]), which callers check by looking. Both run in parallel, and the first one to end counts.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,50 +15,50 @@ mod turns;
 pub(crate) use turns::ReadTurns;
 use turns::Running;
 
-/// How long RCU is not asked where turns may end a period.
+/// How long RCU is not used if polls may end the wanted period.
 const AHEAD: Duration = Duration::from_millis(1);
 
-/// A moment: when something was done last that packets may see.
+/// A moment in time: when something changed that packets may see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
 impl Moment {
-    /// Before any packet.
+    /// Before the first packet.
     pub(crate) const NEVER: Moment = Moment(0);
 }
 
 /// Waits for a grace period of RCU.
 pub(crate) type Wait = fn() -> io::Result<()>;
 
-/// What takes a grace period of RCU.
+/// A job that takes at least a grace period of RCU.
 pub(crate) type Job = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
-/// Periods are numbered from 2 on in the order in which they begin.
+/// Periods are numbered from 2, in the order in which they begin.
 struct Counts {
     begun: u64,
-    /// The highest number of those that have ended.
+    /// The highest number of an ended period.
     ended: u64,
-    /// The lowest number that will do for all who have asked.
+    /// The lowest number that satisfies all requests.
     wanted: u64,
-    /// The highest number of those that the one who looks knows to have ended.
+    /// The highest number that `Graces::look` has reported as ended.
     told: u64,
-    /// The one that turns are to end.
+    /// The period that polls are to end.
     running: Option<Running>,
-    /// What the thread is to do in place of waiting.
+    /// What the thread does in place of waiting.
     jobs: VecDeque<Job>,
     failure: Option<(io::ErrorKind, String)>,
     is_stopped: bool,
 }
 
 impl Counts {
-    /// Takes note of a period that turns have ended, and begins one where one is wanted.
+    /// Records a period that polls have ended, and begins another one if one is wanted.
     fn look(&mut self, turns: &ReadTurns) {
         if let Some(running) = &mut self.running
             && running.look(turns)
         {
             self.ended = self.ended.max(running.number);
         }
-        // RCU's may have ended behind its beginning.
+        // A later period, of RCU, may have ended first.
         let ended = self.ended;
         self.running.take_if(|running| running.number <= ended);
         if self.running.is_none() && self.wanted > self.ended {
@@ -72,7 +71,7 @@ impl Counts {
         }
     }
 
-    /// When to look again; none where a look is not worth it before something else is said.
+    /// Returns when to look again, or `None` if nothing changes without another event.
     fn again(&self) -> Option<Duration> {
         let running = self.running.as_ref();
         let running = running.filter(|_| self.wanted > self.ended);
@@ -80,27 +79,25 @@ impl Counts {
     }
 }
 
-/// What a look has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Looked {
-    /// A period has ended since the last one.
+    /// Whether a period has ended since the last look.
     pub(crate) has_ended: bool,
-    /// When to look again.
     pub(crate) again: Option<Duration>,
 }
 
-/// Counts grace periods. A moment is the number of those that have begun by then: any that has a higher one has
-/// begun after it, so no packet that came before is left when it has ended.
+/// Counts grace periods. A moment is the number of the last period that had begun. Every period with a higher number
+/// began later, so when it ends, all packets from before the moment are done.
 pub(crate) struct Graces {
     counts: Mutex<Counts>,
     changed: Condvar,
     wait: Wait,
-    /// None where RCU alone ends periods.
+    /// `None` if only RCU ends periods.
     turns: Option<ReadTurns>,
 }
 
 impl Graces {
-    /// `wait` is RCU's, but for tests.
+    /// `wait` waits for RCU, except in tests.
     pub(crate) fn new(wait: Wait, turns: Option<ReadTurns>) -> Graces {
         Graces {
             wait,
@@ -119,10 +116,10 @@ impl Graces {
         }
     }
 
-    /// Starts the thread, which calls `tell` after each period of RCU, and when it ends.
+    /// Starts the thread, which calls `tell` after each period of RCU and when the thread ends.
     ///
     /// # Errors
-    /// There can be no thread.
+    /// The system refuses a thread.
     pub(crate) fn start(
         self: &Arc<Graces>,
         tell: impl Fn() + Send + 'static,
@@ -146,7 +143,7 @@ impl Graces {
         waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until somebody asks, then for a period; false when it is over.
+    /// Waits for a request, then for a period. Returns false when stopped or failed.
     fn wait_for_one(&self) -> bool {
         let mut counts = self.counts();
         loop {
@@ -170,7 +167,7 @@ impl Graces {
         self.during(self.wait).is_ok()
     }
 
-    /// Waits up to [`AHEAD`] for turns to end what is wanted; true if they have not.
+    /// Waits up to [`AHEAD`] for polls to end the wanted period. Returns true if they have not.
     fn leave_to_turns<'a>(&self, counts: MutexGuard<'a, Counts>) -> (MutexGuard<'a, Counts>, bool) {
         if self.turns.is_none() {
             return (counts, true);
@@ -186,10 +183,10 @@ impl Graces {
         (counts, timeout.timed_out())
     }
 
-    /// Does something that takes a grace period, and counts it.
+    /// Runs an action that takes at least a grace period, and counts it as one.
     ///
     /// # Errors
-    /// Its error.
+    /// The action's error.
     pub(crate) fn during(&self, action: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let number = {
             let mut counts = self.counts();
@@ -207,23 +204,22 @@ impl Graces {
         result
     }
 
-    /// Has the thread do something soon that takes a grace period.
+    /// Queues a job for the thread that takes at least a grace period.
     pub(crate) fn do_within(&self, job: Job) {
         self.counts().jobs.push_back(job);
         self.changed.notify_all();
     }
 
-    /// Now.
     pub(crate) fn now(&self) -> Moment {
         Moment(self.counts().begun)
     }
 
-    /// Whether no packet is left that came before.
+    /// Whether all packets from before the moment are done.
     pub(crate) fn is_past(&self, moment: Moment) -> bool {
         self.counts().ended > moment.0
     }
 
-    /// A moment is to be past soon.
+    /// Requests that a moment become past soon.
     pub(crate) fn ask(&self, moment: Moment) {
         let mut counts = self.counts();
         if counts.wanted > moment.0 {
@@ -237,8 +233,8 @@ impl Graces {
         }
     }
 
-    /// Looks whether turns have ended the wanted period. For one caller alone, which looks again when [`Looked::again`]
-    /// says so.
+    /// Checks whether polls have ended the wanted period. Only one caller may use this; it looks again as
+    /// [`Looked::again`] says.
     pub(crate) fn look(&self) -> Looked {
         let mut counts = self.counts();
         self.look_at(&mut counts);
@@ -261,10 +257,10 @@ impl Graces {
         }
     }
 
-    /// Waits until no packet is left that came before.
+    /// Waits until all packets from before the moment are done.
     ///
     /// # Errors
-    /// The kernel's error; it is stopped.
+    /// The kernel's error, or the grace periods were stopped.
     pub(crate) fn wait_past(&self, moment: Moment) -> io::Result<()> {
         self.ask(moment);
         let mut counts = self.counts();
@@ -289,7 +285,7 @@ impl Graces {
         }
     }
 
-    /// Why there will be no more, if the kernel has refused one.
+    /// Fails if a wait has failed: then no period ends any more.
     ///
     /// # Errors
     /// The kernel's error.
@@ -300,12 +296,12 @@ impl Graces {
         }
     }
 
-    /// Whether turns end periods, too.
+    /// Whether polls can end periods.
     pub(crate) fn has_turns(&self) -> bool {
         self.turns.is_some()
     }
 
-    /// Nobody waits from now on.
+    /// Ends all waits, and the thread.
     pub(crate) fn stop(&self) {
         self.counts().is_stopped = true;
         self.changed.notify_all();

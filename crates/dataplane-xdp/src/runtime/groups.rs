@@ -1,11 +1,11 @@
-//! Multicast groups as the kernel has them: for each version of a group, a fan-out, with a map of devices
-//! and the instances of its copies.
+//! Multicast groups in the kernel: each version of a group is a fan-out, with a device map and the instances of its
+//! copies.
 //!
-//! To put a map of devices into the outer map takes a grace period of RCU, to write it does not. So a fan-out that no
-//! packet sees any more keeps its map, for a later version of any group of about as many replicas; and when there is
-//! time, some are made that nobody has used ([`FanOuts::stock`]). Where there is none, a thread waits for the kernel,
-//! and nobody else: packets find a map at once ([`FanOuts::publish`]). A packet pays for places that are empty, some
-//! 9 ns each, so a map has up to a quarter more places than its group has replicas and no more.
+//! Inserting a device map into the outer map takes a grace period of RCU; writing into a device map does not. So a
+//! fan-out that no packet sees any more keeps its map, for a later version of any group with about as many replicas;
+//! and when there is time, spare fan-outs are created ([`FanOuts::stock`]). Without a spare, a thread waits for the
+//! kernel, and nobody else does: packets find the new map at once ([`FanOuts::publish`]). An empty place costs a
+//! packet some 9 ns, so a map has at most a quarter more places than its group has replicas.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -23,33 +23,33 @@ use super::messages::Interface;
 use super::ranges::Ranges;
 use crate::image::FanOut;
 
-/// Unused fan-outs of one size at most: groups that change within the same grace period.
+/// The most spare fan-outs of one size: as many groups can change within one grace period without waiting.
 const SPARES_MAX: usize = 4;
 
-/// Threads that wait for the kernel at most; beyond that the writer waits itself.
+/// The most threads that wait for the kernel. Beyond that the writer waits itself.
 const THREADS_MAX: usize = 16;
 
-/// How often it is looked whether packets find maps that are being put into the outer one.
+/// How often the writer checks whether packets can find maps that are being inserted.
 const LOOK_EVERY: Duration = Duration::from_micros(50);
 
-/// Places of a map for so many replicas.
+/// Places in a map for `n_replicas`.
 fn n_places(n_replicas: u32) -> u32 {
     n_replicas.next_multiple_of((n_replicas.next_power_of_two() / 8).max(1))
 }
 
-/// A map of devices, of which nobody sees what is in it.
+/// A device map whose contents no packet sees.
 #[derive(Debug)]
 struct Devices {
-    /// Where the outer map has it.
+    /// Its position in the outer map.
     number: u32,
     map: Arc<Map>,
     n_places: u32,
-    /// By place, from the first one: which [`Device`] is there, if one is.
+    /// The number of the [`Device`] at each place, if there is one.
     there: Vec<Option<u64>>,
 }
 
 impl Devices {
-    /// Writes what differs. In a conference all copies leave by the same port.
+    /// Writes only the places that differ. In a conference all copies leave by the same port, so few do.
     fn write(&mut self, replicas: &[Replica], target: &Target) -> io::Result<()> {
         for (place, replica) in replicas.iter().enumerate() {
             let device = target.devices.get(&replica.port);
@@ -78,25 +78,26 @@ impl Devices {
     }
 }
 
-/// The interface of a port, as long as it has it: the kernel takes an interface that goes out of all maps.
+/// A port's interface, for as long as the port has it. The kernel removes a disappearing interface from all maps.
 #[derive(Debug, Clone, Copy)]
 struct Device {
     interface: Interface,
-    /// Another one whenever the port has an interface again, be it of the same index.
+    /// Differs each time the port gets an interface, even one with the same index.
     number: u64,
 }
 
-/// What a place of a map of devices names.
+/// What the places of device maps refer to.
 #[derive(Debug)]
 struct Target {
     egress: Program,
-    /// Those of ports that have an interface.
+    /// Only ports that have an interface.
     devices: HashMap<PortId, Device>,
     n_devices: u64,
 }
 
 impl Target {
-    /// Puts an interface into a place of a map; false where it is gone, of which nobody was told yet.
+    /// Puts an interface into a place of a map. Returns false if the interface has disappeared, which nobody has
+    /// reported yet.
     fn put(&self, map: &Map, place: u32, device: &Device) -> io::Result<bool> {
         match map.set_device(place, device.interface.index, Some(&self.egress)) {
             Ok(()) => Ok(true),
@@ -111,41 +112,40 @@ impl Target {
     }
 }
 
-/// Maps on their way into the outer map, and what became of them once that is over.
+/// Spares that a thread is inserting into the outer map, and the result.
 #[derive(Debug)]
 struct Coming {
     result: Arc<OnceLock<io::Result<()>>>,
     made: Vec<Devices>,
 }
 
-/// One version of a group.
+/// A fan-out: one version of a group.
 #[derive(Debug)]
 struct Made {
     devices: Devices,
-    /// Keys in the map of places.
+    /// The fan-out's keys in the map of places.
     ports: Vec<PortId>,
     first_instance: u32,
     n_instances: u32,
 }
 
-/// The fan-outs that there are.
 #[derive(Debug)]
 pub(crate) struct FanOuts {
     layout: FanOut,
-    /// By number: what packets may see.
+    /// Fan-outs that packets may see, by number.
     made: HashMap<u32, Made>,
-    /// By places of their maps: what no packet sees.
+    /// Fan-outs that no packet sees, by number of places.
     spares: BTreeMap<u32, Vec<Devices>>,
     coming: Option<Coming>,
-    /// Why the last spares did not come.
+    /// Why the last spares could not be inserted.
     refused: Option<io::Error>,
-    /// By places of their maps: how many were made and not taken away.
+    /// Number of fan-outs in `made`, by number of places.
     n_in_use: BTreeMap<u32, usize>,
     numbers: Ranges,
     instances: Ranges,
     /// Maps that are not in the outer map yet.
     new: Vec<New>,
-    /// Each thread that waits for the kernel has one more of it.
+    /// Each thread that waits for the kernel holds a clone.
     threads: Arc<()>,
     target: Target,
 }
@@ -171,7 +171,7 @@ impl FanOuts {
         }
     }
 
-    /// A port has an interface from now on, or none: copies for it are not made then.
+    /// Sets a port's interface. Without one, no copies are made for the port.
     pub(crate) fn set_interface(&mut self, port: PortId, interface: Option<Interface>) {
         let devices = &mut self.target.devices;
         match interface {
@@ -184,7 +184,7 @@ impl FanOuts {
         }
     }
 
-    /// Bytes of a frame at most that every interface takes which these replicas leave by.
+    /// The longest frame that all interfaces of these replicas accept, in bytes.
     pub(crate) fn longest(&self, replicas: &[Replica]) -> u32 {
         let devices = replicas
             .iter()
@@ -193,8 +193,8 @@ impl FanOuts {
         longest.min().unwrap_or(u32::MAX)
     }
 
-    /// Makes a fan-out for these replicas, of which there is at least one. Packets find it after
-    /// [`FanOuts::publish`]; none where there is no room for it.
+    /// Makes a fan-out for at least one replica. Packets find it after [`FanOuts::publish`]. Returns `None` if there
+    /// is no room.
     ///
     /// # Errors
     /// The kernel's error.
@@ -235,7 +235,7 @@ impl FanOuts {
         Ok(Some(number))
     }
 
-    /// A map that no packet sees; none where there are as many as there may be.
+    /// Returns a map that no packet sees, or `None` if there are too many.
     fn devices(&mut self, n_places: u32) -> io::Result<Option<Devices>> {
         self.receive();
         match self.spares.get_mut(&n_places).and_then(Vec::pop) {
@@ -246,7 +246,7 @@ impl FanOuts {
 
     fn new_devices(&mut self, n_places: u32) -> io::Result<Option<Devices>> {
         let number = self.numbers.take(1).or_else(|| {
-            // Another one's map is replaced.
+            // Reuses the number of a spare of another size.
             let mut spares = self.spares.values_mut();
             spares.find_map(Vec::pop).map(|spare| spare.number)
         });
@@ -270,12 +270,12 @@ impl FanOuts {
         }))
     }
 
-    /// Makes spares for the next versions of the present groups; the spares are ready a grace period later. False if it
-    /// has to be called again later, since other spares are still coming, or a commit has new maps that must be in the
-    /// outer map before it is shown.
+    /// Creates spares for the next versions of the present groups; they are ready a grace period later. Returns false
+    /// if the caller must call again later: other spares are being inserted, or a commit has new maps that must reach
+    /// the outer map before the commit is visible.
     ///
     /// # Errors
-    /// Why there are fewer spares than there should be. Without one a change of a group takes a little longer.
+    /// Why there are fewer spares than there should be. Without a spare, a change of a group takes a little longer.
     pub(crate) fn stock(&mut self, maps: &Arc<Maps>, graces: &Graces) -> io::Result<bool> {
         self.receive();
         if self.coming.is_some() || !self.new.is_empty() {
@@ -293,7 +293,7 @@ impl FanOuts {
         for (size, n) in self.wanted() {
             let n_there = self.spares.get(&size).map_or(0, Vec::len);
             for _ in n_there..n {
-                // Not by taking another one's.
+                // Do not take the number of another spare.
                 if self.numbers.is_empty() {
                     break;
                 }
@@ -303,8 +303,8 @@ impl FanOuts {
         Ok(())
     }
 
-    /// Has the spares put into the outer map, which waits for a grace period. If the kernel refuses, there are no
-    /// spares; no packet depends on them.
+    /// Has the spares inserted into the outer map, which waits for a grace period. If the kernel refuses, there are
+    /// no spares; no packet depends on them.
     fn put_spares(&mut self, made: Vec<Devices>, maps: &Arc<Maps>, graces: &Graces) {
         let (new, devices) = (std::mem::take(&mut self.new), self.layout.devices);
         let (maps, result) = (Arc::clone(maps), Arc::new(OnceLock::new()));
@@ -315,7 +315,7 @@ impl FanOuts {
         graces.do_within(Box::new(move || {
             let put = maps.get(devices).and_then(|map| put(map, &new));
             let has_waited = put.is_ok();
-            // Nobody else sets it.
+            // Only this job sets the result.
             let _ = result.set(put);
             match has_waited {
                 true => Ok(()),
@@ -324,13 +324,13 @@ impl FanOuts {
         }));
     }
 
-    /// Why the spares that were made last did not come, if they did not.
+    /// Returns why the last spares could not be inserted, if so.
     pub(crate) fn take_refused(&mut self) -> Option<io::Error> {
         self.receive();
         self.refused.take()
     }
 
-    /// By places of their maps: how many spares there should be.
+    /// How many spares there should be, by number of places.
     fn wanted(&self) -> BTreeMap<u32, usize> {
         let mut wanted: BTreeMap<u32, usize> = BTreeMap::new();
         for (size, n) in &self.n_in_use {
@@ -342,7 +342,7 @@ impl FanOuts {
         wanted
     }
 
-    /// What has come into the outer map.
+    /// Takes in spares that have been inserted.
     fn receive(&mut self) {
         let Some(come) = self.coming.take_if(|it| it.result.get().is_some()) else {
             return;
@@ -361,8 +361,8 @@ impl FanOuts {
         }
     }
 
-    /// Puts all that were made into the outer map, where there are new ones, and waits until packets find them there.
-    /// Behind that the kernel waits for a grace period, for the sake of what was there before, which no packet sees.
+    /// Inserts all new maps into the outer map, and waits until packets find them. After that the kernel still waits
+    /// for a grace period because of the previous maps, which no packet sees.
     ///
     /// # Errors
     /// The kernel's error.
@@ -377,22 +377,22 @@ impl FanOuts {
         }
         let (of_thread, news, put_into) = (Arc::clone(&result), Arc::clone(&new), Arc::clone(maps));
         let counted = Arc::clone(&self.threads);
-        // It ends by itself a grace period later, whatever has become of all else.
+        // The thread ends by itself a grace period later, even if all else is gone.
         let thread = thread::Builder::new().name("reprise-maps".into());
         let spawned = thread.spawn(move || {
             let put = put_into.get(devices).and_then(|map| put(map, &news));
-            // Nobody else sets it.
+            // Only this thread sets the result.
             let _ = of_thread.set(put);
             drop(counted);
         });
         match spawned {
             Ok(_) => await_there(maps.get(devices)?, &new, &result),
-            // There can be no thread: whoever writes waits.
+            // If no thread starts, the writer waits.
             Err(_) => put(maps.get(devices)?, &new),
         }
     }
 
-    /// Takes a fan-out away that no packet sees any more.
+    /// Removes a fan-out that no packet sees any more.
     ///
     /// # Errors
     /// The kernel's error.
@@ -416,14 +416,14 @@ impl FanOuts {
     }
 }
 
-/// A map on its way into the outer one, and its number there.
+/// A map that is not in the outer map yet, and its position there.
 #[derive(Debug)]
 struct New {
     number: u32,
     map: Arc<Map>,
 }
 
-/// Puts them into the outer map, and waits for a grace period of RCU.
+/// Inserts maps into the outer map, and waits for a grace period of RCU.
 fn put(outer: &Map, new: &[New]) -> io::Result<()> {
     let descriptor = |new: &New| new.map.as_fd().as_raw_fd().to_ne_bytes();
     outer.update_batch(&Batch {
@@ -432,12 +432,12 @@ fn put(outer: &Map, new: &[New]) -> io::Result<()> {
     })
 }
 
-/// Waits until they are in the outer map, or the result says why not.
+/// Waits until the maps are in the outer map, or `result` has an error.
 fn await_there(outer: &Map, new: &[New], result: &OnceLock<io::Result<()>>) -> io::Result<()> {
     for New { number, map } in new {
         let id = map.id()?.to_ne_bytes();
         loop {
-            // Before the look, which sees what has come by then.
+            // Read before the lookup: then the lookup sees all that was inserted by that result.
             let is_over = result.get();
             if outer.look_up(&number.to_ne_bytes())?.as_deref() == Some(&id) {
                 break;
@@ -474,7 +474,7 @@ mod tests {
         let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
         let layout = image.fan_out.clone().expect("groups");
         let n_there = image.maps[layout.devices.index()].n_entries_max;
-        // More numbers than the outer map has places.
+        // The outer map has fewer places than there are numbers.
         let mut fan_outs = FanOuts::new(layout, n_there + 2, egress);
         assert_eq!(fan_outs.numbers.take(n_there), Some(0));
         fan_outs.n_in_use.insert(1, 1);
@@ -487,7 +487,7 @@ mod tests {
             assert!(fan_outs.take_refused().is_none() && fan_outs.coming.is_none());
             assert!(fan_outs.spares.is_empty());
         }
-        // A place that is there.
+        // A number that has a place.
         fan_outs.numbers.give_back(0, 2);
         assert!(fan_outs.stock(&maps, &graces).expect("maps for them"));
         graces.wait_past(graces.now()).expect("it goes on");
@@ -513,7 +513,7 @@ mod tests {
         let mut all_threads = Vec::new();
         for round in 0..20 {
             if round == 15 {
-                // Now the writer puts them itself.
+                // Now the writer inserts the maps itself.
                 all_threads.extend((0..THREADS_MAX).map(|_| Arc::clone(&fan_outs.threads)));
             }
             let made = [1, 2, 3].map(|size| fan_outs.new_devices(size).expect("a map"));
@@ -525,7 +525,7 @@ mod tests {
                 assert_eq!(found, Some(id.to_ne_bytes().to_vec()));
             }
         }
-        // More than there is room for.
+        // One more than there is room for.
         let rest = n_there - 60;
         assert_eq!(fan_outs.numbers.take(rest), Some(60));
         assert!(fan_outs.new_devices(1).expect("a map").is_some());

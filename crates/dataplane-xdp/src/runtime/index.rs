@@ -1,4 +1,4 @@
-//! How a table's keys lead to bodies, as the kernel has it now.
+//! A table's index: which key leads to which body in the kernel.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,26 +11,25 @@ use super::maps::Maps;
 use super::prefixes::Prefixes;
 use crate::image::{EncodedKey, Index, TableLayout};
 
-/// What is in a table's index.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    /// By key as the map has it: the body that it leads to.
+    /// The body of each key, in the map's form.
     bodies: HashMap<Vec<u8>, u32>,
     prefixes: Prefixes,
-    /// Ternary: the masks by number, and how many keys each has.
+    /// The masks of a ternary table by number, each with its number of keys.
     masks: Vec<(Vec<u8>, usize)>,
-    /// When a key was taken out last: its memory may be the next one's.
+    /// When a key was last deleted: the next key may reuse its memory.
     taken_out: Moment,
 }
 
-/// Bytes of a mask's number in front of a ternary key.
+/// A ternary key begins with its mask's number.
 const MASK_NUMBER_BYTES: usize = 4;
 
 impl Keys {
-    /// Leads a key to a body, which is written. No packet sees a removed entry of this key any more.
+    /// Makes a key lead to a body, which was written before. No packet may see a removed entry of this key any more.
     ///
     /// # Errors
-    /// The kernel's error; there is no room.
+    /// The kernel's error, or there is no room.
     pub(crate) fn put(
         &mut self,
         layout: &TableLayout,
@@ -71,7 +70,8 @@ impl Keys {
         Ok(())
     }
 
-    /// The body that a key leads to, of an entry that was removed. A ternary one has other ways to it.
+    /// Returns the body to which a removed entry's key still leads. `None` for a ternary key, which may have several
+    /// numbers.
     pub(crate) fn body(&self, key: &EncodedKey) -> Option<u32> {
         let body = match key {
             EncodedKey::Position(position) => self.bodies.get(&position.to_ne_bytes()[..]),
@@ -81,7 +81,7 @@ impl Keys {
         body.copied()
     }
 
-    /// When a new key has to wait for nothing any more, but for a mask's number.
+    /// Returns a moment: once it is past, a new key can be inserted without waiting, except for a mask's number.
     pub(crate) fn free_from(&self, layout: &TableLayout) -> Moment {
         match layout.index {
             Index::Direct { .. } => Moment::NEVER,
@@ -89,7 +89,7 @@ impl Keys {
         }
     }
 
-    /// Writes a key into a map when no packet sees another one in its place.
+    /// Inserts a key once no packet can see a deleted key in its memory.
     fn write(
         &mut self,
         graces: &Graces,
@@ -103,7 +103,7 @@ impl Keys {
         Ok(())
     }
 
-    /// The body that a new one's link is to name: that of the next shorter prefix.
+    /// Returns the body of the next shorter prefix, to which a new body links.
     pub(crate) fn shorter(&self, key: &EncodedKey) -> u32 {
         match key {
             EncodedKey::Bytes(key) => self.prefixes.shorter(key),
@@ -111,7 +111,7 @@ impl Keys {
         }
     }
 
-    /// A number of the mask under which the key is free.
+    /// Returns a number of this mask under which the key is free.
     fn mask_number(
         &mut self,
         layout: &TableLayout,
@@ -150,7 +150,7 @@ impl Keys {
         Ok(number)
     }
 
-    /// The number of another mask that no key has any more.
+    /// Returns the number of a mask that no key uses any more, for another mask.
     fn unused_number(
         &mut self,
         graces: &Graces,
@@ -163,13 +163,13 @@ impl Keys {
         };
         graces.wait_past(self.taken_out)?;
         self.masks[number].0 = write(number);
-        // Packets may see some bytes of the one and some of the other.
+        // Packets may see some bytes of the old mask and some of the new one.
         graces.wait_past(graces.now())?;
         Ok(number)
     }
 
-    /// Takes a key out that leads to this body, which no packet sees any more. Where the key leads to
-    /// another one by now it stays.
+    /// Deletes a key that leads to this body, and which no packet sees any more. A key that leads to another body by
+    /// now stays.
     ///
     /// # Errors
     /// The kernel's error.
@@ -229,7 +229,7 @@ impl Keys {
         leads_there
     }
 
-    /// Takes masks without keys away from the end, when no packet sees a key of them any more.
+    /// Removes masks without keys from the end. No packet may see a key of theirs any more.
     pub(crate) fn take_masks_away(&mut self, layout: &TableLayout, maps: &Maps) {
         let Index::Ternary { n_masks, .. } = &layout.index else {
             return;
@@ -240,7 +240,7 @@ impl Keys {
     }
 }
 
-/// Has bodies name another one as that of their next shorter prefix.
+/// Links bodies to the body of their next shorter prefix.
 fn link(layout: &TableLayout, maps: &Maps, bodies: &[u32], to: u32) {
     if let Some(link) = layout.body.link {
         for body in bodies {

@@ -1,4 +1,4 @@
-//! A program that forwards: its image's maps, its programs, what was told and counted.
+//! A running program: its image, maps and kernel programs, pending changes and counts.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,13 +26,13 @@ use super::tracepoints::Tracepoints;
 use super::writer::Writer;
 use crate::image::{Image, MapRef};
 
-/// Why it cannot go on.
+/// Why the kernel engine cannot take or run a program.
 pub(super) type Reason = String;
 
-/// Tables whose packets are the engine's, by position, and why.
+/// Tables that the kernel engine punts, by position, each with the reason.
 pub(super) type Left = BTreeMap<usize, Reason>;
 
-/// A program that the kernel did not take, and what forwarded until that was clear.
+/// A program that the kernel did not accept, and the half-started program, which may already have forwarded packets.
 pub(super) struct Refused {
     pub(super) half: Option<Box<Loaded>>,
     pub(super) why: Unsaid,
@@ -45,53 +45,53 @@ impl From<Reason> for Refused {
     }
 }
 
-/// A program in the kernel. Frames of its ports meet it until it is dropped.
+/// A program in the kernel. It handles its ports' frames until this is dropped.
 pub(super) struct Loaded {
     ports: KernelPorts,
     image: Arc<Image>,
     maps: Arc<Maps>,
     counters: MapRef,
     tracepoints: Tracepoints,
-    /// Places of sockets that no port has.
+    /// Socket map positions that no port uses.
     sockets: Ranges,
     serving: Arc<Serving>,
-    /// Ports that come go to the thread that serves them.
+    /// Sends new ports to the thread that serves them.
     to_serve: Option<Sender<KernelPort>>,
     told: Told,
     counts: Counts,
     digests: Digests,
-    /// What could not be said in the kernel, for the next commit to tell.
+    /// The first change that the kernel could not take; the next commit reports it.
     unsaid: Option<Unsaid>,
     messages: Sender<Message>,
     graces: Arc<Graces>,
-    /// The writer, and what waits for grace periods.
+    /// The grace-period thread, the ports' thread and the writer.
     threads: Vec<JoinHandle<()>>,
     progress: Arc<Progress>,
-    /// Commits that the writer was told.
+    /// Commits sent to the writer.
     n_commits: u64,
-    /// Epochs from here on it was not told of.
+    /// Drains of epochs from this one on were never requested.
     next_epoch: u64,
-    /// Epochs below it were drained when that was asked.
+    /// Epochs below this one were already drained when requested.
     drained: u64,
-    /// What became of a port that did not take its own program back.
+    /// Why a port could not get its own program back.
     undetached: Option<Reason>,
-    /// Gives the ports their own programs back, beside the caller.
+    /// The thread that gives the ports their own programs back.
     withdrawing: Option<JoinHandle<Option<Reason>>>,
-    /// The programs are not to end with this.
+    /// The kernel programs must keep running when this is dropped.
     is_left: bool,
     wake: Option<Wake>,
 }
 
-/// Wakes whoever looks at the offload.
+/// Asks the caller to look at the offload again.
 pub(super) type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// How long a stop waits at most until what was committed is shown, where the programs run on.
+/// The longest time that a stop waits for commits to become visible, if the programs keep running.
 const SHOWN_WITHIN: Duration = Duration::from_secs(1);
 
-/// A thread that should not have ended.
+/// The failure if a thread ends unexpectedly.
 const ENDED: &str = "its thread has ended";
 
-/// What the writer does before packets come: it writes all, then the ports have the program.
+/// The writer's first step: write the whole state, then attach the program to the ports.
 fn begin(writer: &mut Writer, first: &[Op], serving: &Serving) -> Result<(), Failure> {
     writer.commit(first)?;
     let attached = serving.attach_all();
@@ -102,11 +102,11 @@ fn begin(writer: &mut Writer, first: &[Op], serving: &Serving) -> Result<(), Fai
 }
 
 impl Loaded {
-    /// Has what was prepared forward, with what is written. `wake` is called where somebody is to look at it; where
-    /// there is none, this returns when it forwards.
+    /// Starts to forward with a prepared program and the written state. With `wake`, starts in the background and
+    /// calls `wake` when there is something to look at. Without `wake`, returns when the program forwards.
     ///
     /// # Errors
-    /// Why nothing of the program is taken, or which table more is to be left to the engine.
+    /// Why the program is refused, or one more table that the kernel engine must punt.
     pub(super) fn begin(
         prepared: Prepared,
         all_ports: &KernelPorts,
@@ -170,17 +170,16 @@ impl Loaded {
         }
     }
 
-    /// What it leaves to the engine.
     pub(super) fn left(&self) -> Vec<Interpreted> {
         self.image.left.clone()
     }
 
-    /// Whether the programs run.
+    /// Whether the programs run on the ports.
     pub(super) fn has_begun(&self) -> bool {
         self.progress.has_begun.load(Ordering::Acquire)
     }
 
-    /// Tells the writer all that is written; it has the programs run when packets would see that.
+    /// Sends all written state to the writer, which attaches the programs once the state is in the maps.
     fn start(
         &mut self,
         prepared_for: &[KernelPort],
@@ -194,7 +193,7 @@ impl Loaded {
         for port in self.ports.known() {
             self.told.add_port(port);
         }
-        // Others that have come meanwhile are looked at when it forwards.
+        // `look_at_ports` adds the ports that have appeared since the program was prepared.
         let is_there = |it: &KernelPort| prepared_for.iter().any(|port| port.is(it));
         for port in self.ports.there().into_iter().filter(is_there) {
             self.enter(&port)?;
@@ -219,8 +218,8 @@ impl Loaded {
             .map_err(Unsaid::from)
     }
 
-    /// What waits for grace periods, what serves ports that come, and what writes: first all that is written. Where
-    /// nobody is woken, this returns when the programs run, or why they do not.
+    /// Starts the grace-period thread, the ports' thread and the writer, which first writes `first`. Without `wake`,
+    /// returns when the programs run, or why they do not.
     fn start_threads(
         &mut self,
         mut writer: Writer,
@@ -229,7 +228,7 @@ impl Loaded {
     ) -> io::Result<Result<(), Failure>> {
         let named = |name: &str| thread::Builder::new().name(name.into());
         let messages_to = self.messages.clone();
-        // The writer is not there any more where it is not listened to.
+        // If the writer has ended, nobody needs the message.
         let tell = move || drop(messages_to.send(Message::Look));
         self.threads.push(self.graces.start(tell)?);
         let (to_serve, come) = mpsc::channel();
@@ -250,7 +249,7 @@ impl Loaded {
                 progress.fail(failure.clone());
             }
             progress.has_begun.store(is_begun, Ordering::Release);
-            // Most do not wait for it.
+            // With `wake` nobody receives this.
             let _ = begun_to.send(result);
             wake.iter().for_each(|wake| wake());
             if is_begun {
@@ -266,7 +265,7 @@ impl Loaded {
         })
     }
 
-    /// A port is to be served: it has room in the maps.
+    /// Reserves a port's place in the maps.
     fn enter(&mut self, port: &KernelPort) -> Result<(), Unsaid> {
         let index = port.interface.index();
         let has_place = self.image.heap.interface(index).is_some();
@@ -281,7 +280,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Looks which ports have come and gone; whether that is to be committed.
+    /// Follows ports that appeared or disappeared. Returns whether that needs a commit.
     pub(super) fn look_at_ports(&mut self, written: &Written<'_>) -> bool {
         if self.unsaid.is_some() || !self.has_begun() {
             return false;
@@ -303,7 +302,7 @@ impl Loaded {
                 self.unsaid = Some(unsaid);
                 return true;
             }
-            // Where the thread has ended, that is noticed.
+            // `check` reports a thread that has ended.
             let _ = self.to_serve.as_ref().map(|it| it.send(port));
         }
         for port in self.serving.take_news() {
@@ -318,7 +317,7 @@ impl Loaded {
         has_changed
     }
 
-    /// A port of the switch: its frames are the program's, and packets may leave by it.
+    /// Makes a port of the switch known: the program takes its frames, and packets may leave by it.
     fn add_port(&mut self, port: PortId) -> io::Result<()> {
         let there = self.ports.there();
         let Some(served) = there.iter().find(|it| it.id == port) else {
@@ -330,7 +329,7 @@ impl Loaded {
     }
 
     pub(super) fn changed(&mut self, written: &Written<'_>, change: &Change<'_>) {
-        // The next commit fails. To wait for room once more would hold up the event loop.
+        // The next commit fails anyway, and waiting for a free body again would block the event loop.
         if self.unsaid.is_some() {
             return;
         }
@@ -347,7 +346,7 @@ impl Loaded {
         }
     }
 
-    /// Bodies that were given out begin with what others have counted there.
+    /// A reused body starts with the counts of its previous entry: assigns those to the table.
     fn change_owners(&mut self) -> Result<(), Reason> {
         let counters = self
             .maps
@@ -398,17 +397,16 @@ impl Loaded {
         collected.map_err(kernel("read counters"))
     }
 
-    /// Gives digests, so many at most; how many.
+    /// Passes at most `n_max` digests to `accounts` and returns how many.
     pub(super) fn take_digests(&mut self, n_max: usize, accounts: &mut Accounts<'_>) -> usize {
         self.digests.take(n_max, accounts)
     }
 
-    /// Readable while there are digests.
+    /// Readable while digests are waiting.
     pub(super) fn digests_fd(&self) -> Option<BorrowedFd<'_>> {
         self.digests.fd()
     }
 
-    /// What has happened while it goes on.
     pub(super) fn poll_notice(&self) -> Option<OffloadNotice> {
         self.progress.poll_notice()
     }
@@ -419,7 +417,7 @@ impl Loaded {
             self.drained = epoch + 1;
             return;
         }
-        // Where the thread has ended, the next commit or look at the accounts says so, and ends the drain.
+        // If the thread has ended, the next commit or `check` reports it, and that ends the drain.
         let _ = self.messages.send(Message::Drain(epoch));
     }
 
@@ -428,8 +426,8 @@ impl Loaded {
         epoch >= self.next_epoch || epoch < drained.max(self.drained)
     }
 
-    /// Whether all packets see what was committed last, and none is inside of those that are counted. Whoever
-    /// drains before he changes something, as for a viewer that joins, waits for no grace period then.
+    /// Whether all packets see the last commit, and no counted packet is inside. Then a drain needs no grace period,
+    /// for example one before a viewer joins.
     fn is_clear(&self) -> bool {
         let n_seen = self.progress.n_seen.load(Ordering::Acquire);
         let Ok(counters) = self.maps.get(self.counters) else {
@@ -441,7 +439,7 @@ impl Loaded {
     }
 
     pub(super) fn check(&mut self) -> Result<(), Unsaid> {
-        // What has befallen the thread is the reason for what could not be said.
+        // A failed thread is the cause of any change that could not be sent, so its failure is reported first.
         let failed = self.progress.failure().map(Unsaid::from);
         let failed = failed.or_else(|| {
             let error = self.graces.check().err()?;
@@ -455,13 +453,13 @@ impl Loaded {
         }
     }
 
-    /// The programs run on without this process; what they forward from now on is counted by nobody.
+    /// Lets the programs run on without this process. Nobody counts what they forward from now on.
     pub(super) fn leave(&mut self) {
         self.is_left = true;
     }
 
-    /// Whether no packet meets the programs any more. To exchange the program of an interface waits for the kernel, some
-    /// milliseconds each; a thread does so where somebody is woken.
+    /// Detaches the programs; returns whether no packet reaches them any more. Replacing an interface's program waits
+    /// some milliseconds for the kernel, so with `wake` a thread does it.
     pub(super) fn withdraw(&mut self) -> bool {
         if self.wake.is_none() {
             return true;
@@ -473,19 +471,19 @@ impl Loaded {
         let thread = thread::Builder::new().name("reprise-back".into());
         let spawned = thread.spawn(move || {
             let undetached = serving.give_back();
-            // Whoever stops it waits again, and is told what is wrong.
+            // `stop` detaches again and reports an error.
             let _ = await_last_packets(&graces);
             undetached
         });
         self.withdrawing = spawned.ok();
-        // Where there can be no thread it is done when it is stopped.
+        // Without a thread, `stop` does the work.
         self.withdrawing.is_none()
     }
 
-    /// Leaves all frames to the ports, and gives what was counted.
+    /// Leaves all frames to the ports' sockets and adds the last counts to `accounts`.
     ///
     /// # Errors
-    /// A port gets no frames any more, which are the host's.
+    /// A port's own program could not be restored: its frames go to the host.
     pub(super) fn stop(
         mut self: Box<Self>,
         now: Nanos,
@@ -495,25 +493,25 @@ impl Loaded {
         let is_withdrawn = self.withdrawing.is_some();
         self.undetach();
         if !is_withdrawn {
-            // A failed one gives the accounts as far as it can.
+            // A failed offload still reports the counts that it can read.
             let _ = await_last_packets(&self.graces);
         }
         let _ = self.count(now, accounts);
         self.digests.take(usize::MAX, accounts);
-        // What is inside of programs that run on is still sent.
+        // If the programs run on, the packets inside will still be sent.
         if !self.is_left {
             self.counts.give_up(reason, accounts);
         }
         let undetached = self.undetached.take();
         if self.wake.is_some() {
-            // To take maps and threads away takes some tens of milliseconds, which nobody is to wait for.
+            // Freeing maps and joining threads takes tens of milliseconds, which must not block the caller.
             let thread = thread::Builder::new().name("reprise-end".into());
             drop(thread.spawn(move || drop(self)));
         }
         undetached.map_or(Ok(()), Err)
     }
 
-    /// No packet meets the programs from now on, but where they are to run on.
+    /// Detaches the programs, unless they are to run on.
     fn undetach(&mut self) {
         if let Some(withdrawing) = self.withdrawing.take() {
             let undetached = withdrawing.join();
@@ -532,20 +530,20 @@ impl Loaded {
         }
     }
 
-    /// Nothing runs afterwards, at the latest a grace period from now.
+    /// Detaches the programs and ends all threads. Within a grace period no packet runs the programs any more.
     fn detach(&mut self) {
         self.undetach();
         self.graces.stop();
-        // Where it does not listen it has ended.
+        // A writer that does not receive has already ended.
         let _ = self.messages.send(Message::Look);
         self.to_serve = None;
         for thread in self.threads.drain(..) {
-            // Whatever became of it, it writes no more.
+            // Even a thread that panicked writes no more.
             let _ = thread.join();
         }
     }
 
-    /// Waits until all packets see what was committed, unless the writer has failed.
+    /// Waits until all packets see the last commit, unless the writer has ended.
     fn await_shown(&self) {
         let end = Instant::now() + SHOWN_WITHIN;
         let is_shown =
@@ -557,7 +555,7 @@ impl Loaded {
     }
 }
 
-/// Waits until the last packet that these programs have begun with is done: mostly less than a millisecond.
+/// Waits until the last packet that these programs started has left them: usually below a millisecond.
 fn await_last_packets(graces: &Graces) -> io::Result<()> {
     let waited = graces.wait_past(graces.now());
     waited.or_else(|_| bpf::wait_for_programs())

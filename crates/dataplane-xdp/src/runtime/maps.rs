@@ -1,4 +1,4 @@
-//! The maps of an image, made.
+//! The maps of an image, created in the kernel.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,10 +9,10 @@ use bpf::{Map, MapConfig, MapKind, Memory};
 use crate::asm::Code;
 use crate::image::{Image, MapRef, MapRole};
 
-/// Entries of the template of inner maps.
+/// Entries of the inner map that serves as a template.
 const TEMPLATE_ENTRIES: u32 = 1;
 
-/// `struct bpf_devmap_val`: an interface, and a program over what leaves by it.
+/// `struct bpf_devmap_val`: an interface, and a program that runs on frames leaving through it.
 const DEVICE_BYTES: u32 = 8;
 
 enum Made {
@@ -20,14 +20,14 @@ enum Made {
     Map(Map),
 }
 
-/// The maps of an image, by [`MapRef`].
+/// An image's maps, by [`MapRef`].
 pub(crate) struct Maps {
     made: Vec<Made>,
     heap: usize,
 }
 
 impl Maps {
-    /// Makes them, with room for so many sockets.
+    /// Creates the maps, with room for at least `n_sockets` sockets.
     ///
     /// # Errors
     /// The kernel's error, with the map's name.
@@ -69,8 +69,6 @@ impl Maps {
         Ok(maps)
     }
 
-    /// A map.
-    ///
     /// # Errors
     /// The image has no such map.
     pub(crate) fn get(&self, map: MapRef) -> io::Result<&Map> {
@@ -81,7 +79,7 @@ impl Maps {
         }
     }
 
-    /// Code with the maps' descriptors in it.
+    /// Returns the code with the maps' descriptors in it.
     pub(crate) fn link(&self, code: &Code) -> Vec<bpf::Instruction> {
         code.link(|map| match &self.made[map.index()] {
             Made::Heap(memory) => memory.map().as_fd(),
@@ -96,7 +94,6 @@ impl Maps {
         }
     }
 
-    /// Writes four bytes of the heap.
     pub(crate) fn store_u32(&self, at: u32, value: u32) {
         let word = self
             .heap()
@@ -106,19 +103,19 @@ impl Maps {
         }
     }
 
-    /// Writes eight bytes of the heap, which programs see behind all that was written before.
+    /// Stores eight bytes in the heap. Programs that see this store also see all earlier ones.
     pub(crate) fn store_u64(&self, at: u32, value: u64) {
         if let Some(word) = self.word(at) {
             word.store(value, Ordering::Release);
         }
     }
 
-    /// Reads eight bytes of the heap; what is read or written behind it is not before it.
+    /// Loads eight bytes from the heap, before all later loads and stores (acquire).
     pub(crate) fn load_u64(&self, at: u32) -> Option<u64> {
         self.word(at).map(|word| word.load(Ordering::Acquire))
     }
 
-    /// Writes words of eight bytes in host order.
+    /// Stores words of eight bytes in host order.
     pub(crate) fn store_bytes(&self, at: u32, bytes: &[u8]) {
         for (at, word) in (at..).step_by(8).zip(bytes.chunks_exact(8)) {
             let word = word.try_into().map_or(0, u64::from_ne_bytes);
@@ -131,7 +128,7 @@ impl Maps {
     }
 }
 
-/// A map of devices with so many entries, from 1.
+/// Creates a device map with at least one entry.
 ///
 /// # Errors
 /// The kernel's error.

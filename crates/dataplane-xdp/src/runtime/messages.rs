@@ -1,4 +1,4 @@
-//! What the writer's thread is told, and what it says.
+//! Messages to the writer's thread, and its reports.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -12,37 +12,36 @@ use super::grace::Moment;
 use super::table::TableOp;
 use crate::image::EncodedKey;
 
-/// Parts of commits that become visible as one, where more than one commit waits.
+/// Ops that are made visible together at most, unless a single commit has more.
 const GATHERED_MAX: usize = 1024;
 
-/// Which table: a program's, or the one that leads from groups to fan-outs.
+/// A table of the program, or the table from groups to fan-outs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum TableRef {
     Program(usize),
     Groups,
 }
 
-/// A part of a commit.
+/// An op: a part of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Op {
     Table(TableRef, TableOp),
-    /// The replicas of a group, of which there is one at least, whose entry has this body.
+    /// The replicas of a group, at least one. `body` is the body of the group's entry.
     Group {
         body: u32,
         replicas: Vec<Replica>,
     },
-    /// The interface of a port from now on, for copies; none while it is away.
+    /// The interface for copies to a port; `None` while it is away.
     Interface {
         port: PortId,
         interface: Option<Interface>,
     },
 }
 
-/// An interface that copies leave by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Interface {
     pub(crate) index: u32,
-    /// Bytes of a frame at most.
+    /// The longest frame that it accepts, in bytes.
     pub(crate) longest: u32,
 }
 
@@ -56,7 +55,7 @@ impl From<&XdpInterface> for Interface {
 }
 
 impl Op {
-    /// It says what a group is that has this body.
+    /// Whether the op sets the replicas of the group with this body.
     pub(crate) fn is_of_group(&self, group: u32) -> bool {
         match self {
             Op::Group { body, .. } => *body == group,
@@ -65,7 +64,7 @@ impl Op {
         }
     }
 
-    /// The key of an entry that it removes.
+    /// Returns the key of the entry that the op removes.
     fn removed(&self) -> Option<(TableRef, EncodedKey)> {
         match self {
             Op::Table(table, TableOp::Remove { key, .. }) => Some((*table, key.clone())),
@@ -73,7 +72,7 @@ impl Op {
         }
     }
 
-    /// The key of an entry that it makes.
+    /// Returns the key of the entry that the op adds.
     fn put(&self) -> Option<(TableRef, EncodedKey)> {
         match self {
             Op::Table(table, TableOp::Put { key, .. }) => Some((*table, key.clone())),
@@ -82,30 +81,28 @@ impl Op {
     }
 }
 
-/// What the thread is told.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// These parts become visible as one.
+    /// Makes these ops visible as one.
     Commit(Vec<Op>),
-    /// Says when no packet is left that came before, or sees what was before.
+    /// Reports when no packet can see the old state.
     Drain(u64),
-    /// Somebody waits for the body of an entry that was removed.
+    /// A control call waits for the body of a removed entry.
     Hurry,
-    /// A grace period is over, or all is.
+    /// A grace period has ended, or the grace periods were stopped.
     Look,
 }
 
-/// A body that can be another entry's.
+/// A body that another entry can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Freed {
     pub(crate) table: TableRef,
     pub(crate) body: u32,
 }
 
-/// Why the thread has ended by itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
-    /// The program's table that could not be written.
+    /// The program's table that could not be written, if the failure concerns one.
     pub(crate) table: Option<usize>,
     pub(crate) reason: String,
 }
@@ -119,21 +116,20 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What the thread says.
+/// What the threads report.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Epochs below it are drained.
+    /// Epochs below this one are drained.
     pub(crate) drained: AtomicU64,
-    /// So many commits are seen by all packets.
+    /// This many commits are visible to all packets.
     pub(crate) n_seen: AtomicU64,
-    /// The ports have the program.
+    /// The program runs on the ports.
     pub(crate) has_begun: AtomicBool,
     failure: Mutex<Option<Failure>>,
     notices: Mutex<VecDeque<OffloadNotice>>,
 }
 
 impl Progress {
-    /// Why it has ended, if it has.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let failure = self.failure.lock();
         failure.unwrap_or_else(PoisonError::into_inner).clone()
@@ -144,7 +140,6 @@ impl Progress {
         *place = Some(failure);
     }
 
-    /// What has happened, while it goes on.
     pub(crate) fn poll_notice(&self) -> Option<OffloadNotice> {
         let notices = self.notices.lock();
         let mut notices = notices.unwrap_or_else(PoisonError::into_inner);
@@ -158,28 +153,28 @@ impl Progress {
     }
 }
 
-/// Commits that wait to be shown as one, and what comes behind them. A writer that has to wait for grace periods
-/// does not fall behind by it, however many commits come.
+/// Commits that will become visible as one, and the messages behind them. Merging commits keeps a writer that waits
+/// for grace periods from falling behind.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     pub(crate) ops: Vec<Op>,
     pub(crate) n_commits: u64,
-    /// Epochs whose drains begin when they are shown.
+    /// Epochs whose drains begin when the commits become visible.
     pub(crate) drains: Vec<u64>,
-    /// Nothing of it has to wait any more when this moment is past.
+    /// Once this moment is past, no op has to wait.
     pub(crate) free_from: Moment,
-    /// Keys of entries that they remove.
+    /// Keys of entries that the commits remove.
     removed: HashSet<(TableRef, EncodedKey)>,
     behind: VecDeque<Message>,
 }
 
 impl Waiting {
-    /// There is nothing to be shown.
+    /// Whether there is nothing to make visible.
     pub(crate) fn is_empty(&self) -> bool {
         self.n_commits == 0 && self.drains.is_empty()
     }
 
-    /// A commit or a drain comes. `free_from` says when nothing of a commit has to wait.
+    /// Adds a commit or a drain. `free_from` returns when a commit's ops need not wait.
     pub(crate) fn push(&mut self, message: Message, free_from: impl Fn(&[Op]) -> Moment) {
         if !self.behind.is_empty() {
             self.behind.push_back(message);
@@ -188,7 +183,7 @@ impl Waiting {
         }
     }
 
-    /// What is to be shown as one. Those behind it are next.
+    /// Takes what becomes visible as one, and leaves the messages behind it.
     pub(crate) fn take(&mut self) -> Waiting {
         let behind = std::mem::take(&mut self.behind);
         let next = Waiting {
@@ -198,7 +193,7 @@ impl Waiting {
         std::mem::replace(self, next)
     }
 
-    /// Those behind wait to be shown as one, as far as they can be.
+    /// Adds messages from behind as far as they can be merged.
     pub(crate) fn refill(&mut self, free_from: impl Fn(&[Op]) -> Moment) {
         while let Some(message) = self.behind.pop_front() {
             if let Some(message) = self.join(message, &free_from) {
@@ -208,7 +203,7 @@ impl Waiting {
         }
     }
 
-    /// Adds a message, or gives it back where it is to be shown later.
+    /// Merges a message, or returns it if it must become visible later.
     fn join(&mut self, message: Message, free_from: impl Fn(&[Op]) -> Moment) -> Option<Message> {
         match message {
             Message::Commit(ops) => {
@@ -221,7 +216,7 @@ impl Waiting {
                 add(&mut self.ops, ops);
                 self.n_commits += 1;
             }
-            // It waits for what was before it; what comes behind it may be shown with that.
+            // A drain waits only for earlier commits; later ones may become visible together with those.
             Message::Drain(epoch) => self.drains.push(epoch),
             Message::Hurry | Message::Look => {}
         }
@@ -229,8 +224,8 @@ impl Waiting {
     }
 }
 
-/// Whether a commit has keys that need the place of those that were removed: a key leads to one body only, and there
-/// are few masks. Packets are to have seen before that the entries are gone.
+/// Whether a commit inserts keys that need the place of removed ones: a key leads to one body only, and there are few
+/// masks. Packets must see the removal first.
 fn needs_place(removed: &HashSet<(TableRef, EncodedKey)>, ops: &[Op]) -> bool {
     let is_masked = |table, (other, key): &(TableRef, EncodedKey)| {
         table == *other && matches!(key, EncodedKey::Masked { .. })
@@ -242,7 +237,7 @@ fn needs_place(removed: &HashSet<(TableRef, EncodedKey)>, ops: &[Op]) -> bool {
     })
 }
 
-/// Of a group that changes more than once only the last version is made.
+/// Appends ops. If a group changes more than once, only its last version is made.
 fn add(ops: &mut Vec<Op>, more: Vec<Op>) {
     for op in more {
         if let Op::Group { body, .. } | Op::Table(TableRef::Groups, TableOp::Show { body, .. }) =
@@ -286,7 +281,7 @@ mod tests {
         Op::Group { body, replicas }
     }
 
-    /// What waits where nothing is shown.
+    /// What waits when nothing is made visible.
     fn waiting(messages: Vec<Message>) -> Waiting {
         let mut waiting = Waiting::default();
         for message in messages {

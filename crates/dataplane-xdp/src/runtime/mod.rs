@@ -1,4 +1,4 @@
-//! An image in the kernel: its maps, its programs on the ports, and what they count.
+//! Runs an image in the kernel: its maps, its programs on the ports, its counters.
 
 mod begun;
 mod counts;

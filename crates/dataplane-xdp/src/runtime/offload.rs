@@ -1,7 +1,8 @@
-//! The program in the kernel as the switch has it: an offload ([`dataplane::offload`]).
+//! The kernel engine as an offload of the switch ([`dataplane::offload`]).
 //!
-//! Each port has an XDP program of its own that gives all frames to its socket ([`packet_io::AfXdpPort`]). While
-//! a program is loaded, the compiled one runs in its place and gives the socket what it punts.
+//! Each port has an XDP program of its own that passes all frames to the port's socket ([`packet_io::AfXdpPort`]).
+//! While a program is loaded, the compiled program runs in its place, and passes to the socket only frames that it
+//! punts.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -20,34 +21,32 @@ use super::prepared::Prepared;
 use super::serving::{KernelPort, KernelPorts};
 use super::told::{NoRoom, Unsaid};
 
-/// Forwards in the kernel's receive path.
 pub struct KernelOffload {
     ports: KernelPorts,
     clock: Box<dyn Fn() -> Nanos + Send>,
     loaded: Option<Box<Loaded>>,
-    /// Tables of the program with entries that the kernel cannot have.
+    /// Tables whose packets are punted, since the kernel cannot hold some of their entries.
     left: Left,
-    /// What has no room, and since when, until the program is loaded anew.
+    /// The table that is full, and since when, until the program is loaded again.
     full: Option<(NoRoom, Nanos)>,
     notices: VecDeque<OffloadNotice>,
-    /// The programs are to run on when it is stopped.
+    /// Whether the kernel programs keep running after a stop.
     leaves: Arc<AtomicBool>,
-    /// For a grace period of RCU.
+    /// Waits for a grace period of RCU.
     wait: Wait,
-    /// Who is woken where programs are made ready beside the caller.
+    /// Asks the caller to look again, when programs are prepared in the background.
     wake: Option<Wake>,
-    /// The program that is being made ready.
     preparing: Option<Preparing>,
-    /// One at a time.
+    /// Held while a program is prepared, so that only one is at a time.
     gate: Arc<Mutex<()>>,
 }
 
-/// A program that is being made ready on a thread of its own.
+/// A program that a thread prepares.
 struct Preparing {
-    /// Once it is ready, or refused.
+    /// Set once the program is ready or refused.
     made: Option<Result<Box<Prepared>, Reason>>,
     coming: Receiver<Result<Box<Prepared>, Reason>>,
-    /// Nobody wants it where this is gone.
+    /// When this is dropped, the thread need not prepare the program any more.
     _wanted: Arc<()>,
 }
 
@@ -67,13 +66,12 @@ impl Preparing {
 }
 
 impl KernelOffload {
-    /// Serves these ports. `clock` gives the switch's time, which is the machine's monotonic one and an
-    /// offset that does not change.
+    /// Serves these ports. `clock` returns the switch's time: `CLOCK_MONOTONIC` plus a constant offset.
     pub fn new(ports: Vec<KernelPort>, clock: Box<dyn Fn() -> Nanos + Send>) -> KernelOffload {
         KernelOffload::leaving(ports, clock, Arc::default())
     }
 
-    /// The same, but its programs run on when it is stopped while `leaves` says so.
+    /// Like `new`, but a stop leaves the kernel programs running while `leaves` is true.
     pub fn leaving(
         ports: Vec<KernelPort>,
         clock: Box<dyn Fn() -> Nanos + Send>,
@@ -94,7 +92,7 @@ impl KernelOffload {
         }
     }
 
-    /// The same, but what takes long is done beside the caller, who is woken to go on
+    /// Does slow work in the background, and calls `wake` when the caller should look again
     /// ([`dataplane::Switch::look_at_offload`]).
     pub fn beside(self, wake: impl Fn() + Send + Sync + 'static) -> KernelOffload {
         KernelOffload {
@@ -103,18 +101,18 @@ impl KernelOffload {
         }
     }
 
-    /// Its ports, for who puts others in their places.
+    /// Returns a handle to the ports, for whoever replaces their interfaces.
     pub fn ports(&self) -> KernelPorts {
         self.ports.clone()
     }
 
-    /// The same, with another wait in RCU's place.
+    /// Replaces the wait for RCU.
     #[cfg(test)]
     pub(super) fn waiting(self, wait: Wait) -> KernelOffload {
         KernelOffload { wait, ..self }
     }
 
-    /// What is to be done about something that cannot be said in the kernel.
+    /// Decides how to go on when the kernel cannot take a change.
     fn unable(&mut self, unsaid: Unsaid) -> Unable {
         match unsaid {
             Unsaid::Table(table, reason) => drop(self.left.insert(table, reason)),
@@ -125,7 +123,7 @@ impl KernelOffload {
         Unable::Anew
     }
 
-    /// It forwards again, if something had no room.
+    /// Reports that the offload forwards again, if a table was full.
     fn note_loaded_anew(&mut self, written: &Written<'_>) {
         if let Some((full, since)) = self.full.take() {
             self.notices.push_back(OffloadNotice::LoadedAnew {
@@ -137,7 +135,6 @@ impl KernelOffload {
         }
     }
 
-    /// Makes a program ready on a thread of its own.
     fn begin_to_prepare(&self, program: &Program, wake: &Wake) -> Preparing {
         let (program, ports) = (program.clone(), self.ports.there());
         let (left, wait, wake) = (self.left.clone(), self.wait, Arc::clone(wake));
@@ -146,12 +143,12 @@ impl KernelOffload {
         let is_wanted = Arc::downgrade(&wanted);
         let (made_to, coming) = mpsc::channel();
         let thread = thread::Builder::new().name("reprise-load".into());
-        // Where there can be no thread the channel says so.
+        // If no thread starts, the channel disconnects.
         let _ = thread.spawn(move || {
             let turn = gate.lock().unwrap_or_else(PoisonError::into_inner);
             if is_wanted.strong_count() > 0 {
                 let made = Prepared::new(&program, &ports, &left, wait).map(Box::new);
-                // Nobody takes it where the program was replaced meanwhile.
+                // If the program was replaced meanwhile, nobody receives this.
                 let _ = made_to.send(made);
                 wake();
             }
@@ -164,7 +161,7 @@ impl KernelOffload {
         }
     }
 
-    /// What was made ready, or is now where nothing is done beside the caller.
+    /// Returns the prepared program, or prepares it now if nothing is done in the background.
     fn take_prepared(&mut self, program: &Program) -> Result<Box<Prepared>, Reason> {
         match self.preparing.take().and_then(|it| it.made) {
             Some(made) => made,
@@ -175,9 +172,9 @@ impl KernelOffload {
         }
     }
 
-    /// Takes the program over, without the tables with entries that the kernel cannot have.
+    /// Starts the program. Tables with entries that the kernel cannot hold are punted.
     fn take(&mut self, written: &Written<'_>) -> Result<Loaded, Refused> {
-        // Programs read the machine's clock and add this.
+        // Programs add this offset to `CLOCK_MONOTONIC`.
         let offset_ns = (self.clock)().wrapping_sub(bpf::kernel_clock_ns());
         loop {
             let prepared = self.take_prepared(written.state().program())?;
@@ -190,7 +187,7 @@ impl KernelOffload {
             let Unsaid::Table(table, reason) = &refused.why else {
                 return Err(refused);
             };
-            // Nothing of it has forwarded.
+            // The program has not forwarded a packet.
             if self.left.insert(*table, reason.clone()).is_some() {
                 return Err(reason.clone().into());
             }
@@ -200,10 +197,10 @@ impl KernelOffload {
         }
     }
 
-    /// Why nothing of the program is taken, or that it is to be prepared anew.
+    /// Returns why the program is refused, or that it must be prepared again.
     fn refused(&self, why: Unsaid, written: &Written<'_>) -> Unable {
         match why {
-            // It is left to the engine from now on.
+            // The table is punted from now on.
             Unsaid::Table(..) if self.wake.is_some() => Unable::Anew,
             Unsaid::Table(_, reason) | Unsaid::Failed(reason) => Unable::Failed(reason),
             Unsaid::NoRoomForPorts => Unable::Failed("no room for more ports".to_owned()),
@@ -237,11 +234,11 @@ impl Offload for KernelOffload {
                 Ok(left)
             }
             Err(Refused { half, why }) => {
-                // What it has forwarded is told when it is stopped.
+                // `stop` reports what it has forwarded.
                 self.loaded = half;
                 let unable = self.refused(why, written);
                 if let Unable::Failed(_) = unable {
-                    // What an earlier process has left there is over, too.
+                    // Also detaches what an earlier process may have left on the ports.
                     for port in self.ports.there() {
                         let _ = port.interface.run_own();
                     }

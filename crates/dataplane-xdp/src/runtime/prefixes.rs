@@ -1,15 +1,14 @@
-//! The prefixes of a trie, so that each one's next shorter one is known: a packet goes on there where an
-//! entry does not hold for it.
+//! The prefixes of a trie and, for each, the next shorter one: a packet continues there if an entry is not visible to
+//! it.
 
 use std::collections::BTreeMap;
 
-/// A key of a trie: bits, and their number in front, of 4 bytes in host order.
+/// A key of a trie: its length in bits, 4 bytes in host order, then the bits.
 type Key = Vec<u8>;
 
-/// Prefixes and the numbers of their bodies.
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes {
-    /// By bits, then length: a prefix is followed by all longer ones of it.
+    /// Ordered by bits, then length: a prefix is followed by all longer prefixes that begin with it.
     bodies: BTreeMap<(Vec<u8>, u32), u32>,
 }
 
@@ -19,7 +18,7 @@ fn split(key: &Key) -> (Vec<u8>, u32) {
     (bits.to_vec(), length)
 }
 
-/// The first bits, the others zero.
+/// Keeps the first `length` bits and clears the others.
 fn cut(bits: &[u8], length: u32) -> Vec<u8> {
     let mut cut = bits.to_vec();
     for (position, byte) in (0..).step_by(8).zip(&mut cut) {
@@ -30,7 +29,7 @@ fn cut(bits: &[u8], length: u32) -> Vec<u8> {
 }
 
 impl Prefixes {
-    /// The body of the next shorter prefix, or 0.
+    /// Returns the body of the next shorter prefix, or 0.
     pub(crate) fn shorter(&self, key: &Key) -> u32 {
         let (bits, length) = split(key);
         let lengths = (0..length).rev();
@@ -39,13 +38,13 @@ impl Prefixes {
         bodies.next().copied().unwrap_or(0)
     }
 
-    /// The bodies of those whose next shorter prefix this one is, or would be.
+    /// Returns the bodies of the prefixes whose next shorter prefix is this one, or would be once it is inserted.
     pub(crate) fn next_longer(&self, key: &Key) -> Vec<u32> {
         let (bits, length) = split(key);
         let from = (bits.clone(), length + 1);
         let mut found = Vec::new();
-        // The prefixes that begin with this one follow it in the map. Those that begin with one that was found are left
-        // out.
+        // The prefixes that begin with this one follow it in the map. Skip those that begin with a prefix found
+        // already.
         let mut last: Option<(Vec<u8>, u32)> = None;
         for ((other, other_length), body) in self.bodies.range(from..) {
             if cut(other, length) != bits {
@@ -97,7 +96,7 @@ mod tests {
         assert_eq!(shorter, [0, 1, 2, 3, 2, 1]);
         assert_eq!(prefixes.next_longer(&all[0].0), [6, 2]);
         assert_eq!(prefixes.next_longer(&all[1].0), [3, 5]);
-        // One that is not there yet comes between.
+        // A prefix that is not in the trie yet.
         assert_eq!(prefixes.next_longer(&key([0x80, 0], 1)), [6, 2]);
         prefixes.remove(&all[2].0);
         assert_eq!(prefixes.shorter(&all[3].0), 2);

@@ -1,5 +1,5 @@
-//! A program made ready for the kernel: compiled, verified, and its maps made. Nothing of it depends on what is
-//! written for the program, so it is made beside the event loop.
+//! A program prepared for the kernel: compiled, verified, with its maps. Nothing of this depends on the written
+//! state, so it can be done in the background.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,13 +21,12 @@ use super::writer::Writer;
 use crate::compile::compile;
 use crate::image::{Image, MapRef, MapRole, Room, TableLayout};
 
-/// Interfaces' numbers have room up to here at least: each pair of veths that is made anew takes two.
+/// Minimum room for interface numbers: each new veth pair takes two.
 const INTERFACES_MIN: u32 = 1 << 14;
 
-/// Sockets that have room beside twice as many as there are.
+/// Room for sockets in addition to twice the present ones.
 const SOCKETS_BESIDE: u32 = 64;
 
-/// What a program needs in the kernel.
 pub(super) struct Prepared {
     pub(super) image: Arc<Image>,
     pub(super) maps: Arc<Maps>,
@@ -35,29 +34,28 @@ pub(super) struct Prepared {
     pub(super) tracepoints: Tracepoints,
     pub(super) digests: Digests,
     pub(super) serving: Arc<Serving>,
-    /// The ports that the kernel was found to serve well.
+    /// The ports that the kernel can serve well.
     pub(super) ports: Vec<KernelPort>,
     pub(super) told: Told,
     pub(super) graces: Arc<Graces>,
     pub(super) writer: Writer,
     pub(super) messages: Sender<Message>,
     pub(super) of_writer: Receiver<Message>,
-    /// How many sockets there is room for.
     pub(super) n_sockets: u32,
 }
 
 impl Prepared {
-    /// Compiles a program and has the kernel verify it, for these ports and any that come.
+    /// Compiles a program and has the kernel verify it, for these ports and any later ones.
     ///
     /// # Errors
-    /// Why nothing of the program is taken.
+    /// Why the program is refused.
     pub(super) fn new(
         program: &dataplane::Program,
         ports: &[KernelPort],
         left: &Left,
         wait: Wait,
     ) -> Result<Prepared, Reason> {
-        // A packet loads the version, then slots. Nothing but x86's memory model keeps that order.
+        // A packet loads the version, then slots; only x86's memory model keeps this order.
         if !cfg!(target_arch = "x86_64") {
             let here = std::env::consts::ARCH;
             return Err(format!(
@@ -117,7 +115,7 @@ impl Prepared {
     }
 }
 
-/// The tables, and the groups where the kernel makes copies, as the writer has them.
+/// Creates the tables that the writer writes, and the groups if the kernel makes copies.
 fn written_to(
     program: &dataplane::Program,
     image: &Image,

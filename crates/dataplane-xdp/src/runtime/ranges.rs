@@ -1,15 +1,15 @@
-//! Ranges of numbers that are given out and taken back.
+//! An allocator for ranges of numbers.
 
 use std::collections::BTreeMap;
 
-/// The free numbers, as ranges: first and length.
+/// The free numbers: first and length of each range.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     free: BTreeMap<u32, u32>,
 }
 
 impl Ranges {
-    /// All numbers below `n` are free.
+    /// Makes all numbers below `n` free.
     pub(crate) fn new(n: u32) -> Ranges {
         Ranges {
             free: BTreeMap::from([(0, n)]),
@@ -21,7 +21,7 @@ impl Ranges {
         self.free.is_empty()
     }
 
-    /// The first of so many numbers one after the other, the lowest; none if there are not as many.
+    /// Takes the lowest `n` consecutive free numbers and returns the first.
     pub(crate) fn take(&mut self, n: u32) -> Option<u32> {
         let (first, n_free) = self.free.iter().find(|(_, n_free)| **n_free >= n)?;
         let (first, n_free) = (*first, *n_free);
@@ -32,7 +32,6 @@ impl Ranges {
         Some(first)
     }
 
-    /// They are free again.
     pub(crate) fn give_back(&mut self, mut first: u32, mut n: u32) {
         if n == 0 {
             return;

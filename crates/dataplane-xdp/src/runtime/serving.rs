@@ -1,11 +1,11 @@
-//! The ports that have the program: whose frames meet it, and by which packets leave.
+//! Ports that run the program: their frames go to it, and packets leave through them.
 //!
-//! The program does not depend on which ports there are. A port is an interface in the heap, sockets, a device, and
-//! the link by which the program runs there. So a port that comes or goes needs no program to be verified, and the
-//! others forward on. A thread of its own serves ports that come ([`Serving::run`]): to run a program on an interface
-//! waits for a lock of the kernel that whoever removes an interface holds for some time.
+//! The program is independent of which ports exist. A port is an interface in the heap, sockets, a device, and the
+//! link by which the program runs on the interface. So a new or removed port needs no program to be verified, and the
+//! other ports keep forwarding. A thread of its own attaches new ports ([`Serving::run`]), because attaching waits
+//! for a lock of the kernel that the removal of an interface holds for some time.
 //!
-//! A port that the kernel could not serve well is left to the engine and looked at again every second.
+//! A port that the kernel cannot serve well is left to the engine, and checked again every second.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
@@ -23,32 +23,29 @@ use super::maps::Maps;
 use super::messages::Progress;
 use crate::image::{Heap, Image, Interface, MapRole};
 
-/// How often a port is looked at again that could not be served.
+/// How often a port that could not be served is tried again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// A port that is served.
 #[derive(Clone)]
 pub struct KernelPort {
-    /// Its number.
     pub id: PortId,
-    /// Its interface.
     pub interface: XdpInterface,
 }
 
 impl KernelPort {
-    /// It is the same port on the same interface, not opened anew.
+    /// Whether both are the same port on the same interface, not opened again.
     pub(super) fn is(&self, other: &KernelPort) -> bool {
         self.id == other.id && self.interface.is_same(&other.interface)
     }
 }
 
-/// The ports that are to be served, as their owner changes them, and which of them are.
+/// A shared handle to the ports: which should be served, as their owner changes them, and which are.
 #[derive(Clone, Default)]
 pub struct KernelPorts(Arc<Mutex<Ports>>);
 
 #[derive(Default)]
 struct Ports {
-    /// By number; none where the interface is away.
+    /// `None` while a port's interface is away.
     wanted: BTreeMap<PortId, Option<XdpInterface>>,
     served: HashMap<PortId, XdpInterface>,
 }
@@ -66,16 +63,15 @@ impl KernelPorts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A port has another interface from now on, or none. [`dataplane::Switch::look_at_offload`] is to follow.
+    /// Replaces a port's interface. Call [`dataplane::Switch::look_at_offload`] afterwards.
     pub fn set(&self, id: PortId, interface: Option<XdpInterface>) {
         let mut ports = self.ports();
-        // A port that never could be served is the engine's, and so are groups with copies for it.
+        // A port that never had an interface stays the engine's, and so do groups with copies for it.
         if interface.is_some() || ports.wanted.contains_key(&id) {
             ports.wanted.insert(id, interface);
         }
     }
 
-    /// Whether the program runs on a port.
     pub fn is_served(&self, id: PortId) -> bool {
         let ports = self.ports();
         let wanted = ports.wanted.get(&id).and_then(Option::as_ref);
@@ -85,7 +81,7 @@ impl KernelPorts {
             .is_some_and(|(wanted, served)| wanted.is_same(served))
     }
 
-    /// Those that have an interface.
+    /// Returns the ports that have an interface.
     pub(super) fn there(&self) -> Vec<KernelPort> {
         let ports = self.ports();
         let there = ports.wanted.iter().filter_map(|(id, interface)| {
@@ -95,7 +91,7 @@ impl KernelPorts {
         there.collect()
     }
 
-    /// All, also those whose interface is away.
+    /// Returns all ports, including those whose interface is away.
     pub(super) fn known(&self) -> Vec<PortId> {
         self.ports().wanted.keys().copied().collect()
     }
@@ -109,14 +105,13 @@ impl KernelPorts {
     }
 }
 
-/// Instructions before the program: by which frames it is known that they are the switch's.
+/// Code before the compiled program that selects the switch's frames and finishes their checksums.
 type Beginning = Vec<[u8; 8]>;
 
-/// What is needed to serve a port.
 pub(super) struct Serving {
     maps: Arc<Maps>,
     image: Arc<Image>,
-    /// Over what leaves as ingress has made it.
+    /// Runs on packets to one port when they leave; ingress has already completed them.
     unicast: Program,
     programs: Mutex<BTreeMap<Beginning, Arc<Program>>>,
     state: Mutex<State>,
@@ -124,30 +119,29 @@ pub(super) struct Serving {
 
 #[derive(Default)]
 struct State {
-    /// No port gets the program any more.
+    /// No further port gets the program.
     is_over: bool,
     entered: Vec<Entered>,
-    /// Ports that are served since somebody has asked.
+    /// Ports that started to be served since the last `take_news`.
     news: VecDeque<KernelPort>,
     ports: KernelPorts,
 }
 
-/// A port that is to be served.
+/// A port that should be served.
 struct Entered {
     port: KernelPort,
     first_socket: u32,
     is_attached: bool,
 }
 
-/// What became of a port.
 enum Served {
     Yes,
-    /// It is gone, or not wanted any more.
+    /// The interface is gone, or the port is not wanted any more.
     Gone,
 }
 
 impl Serving {
-    /// Loads the program for the ports that are there, which takes long.
+    /// Loads the program for the given ports. Loading is slow.
     pub(super) fn new(
         maps: &Arc<Maps>,
         image: &Arc<Image>,
@@ -175,12 +169,12 @@ impl Serving {
         self.image.heap
     }
 
-    /// Says where it is told which ports are served.
+    /// Sets the handle that shows which ports are served.
     pub(super) fn tell(&self, ports: &KernelPorts) {
         self.state().ports = ports.clone();
     }
 
-    /// The program for a port: one for each way to tell which frames are the switch's.
+    /// Returns the program for a port; ports with the same `Beginning` share one.
     fn program_of(&self, port: &KernelPort) -> Result<Arc<Program>, Reason> {
         let mut code = port.interface.filter();
         if port.interface.is_virtual() {
@@ -209,7 +203,7 @@ impl Serving {
         Ok(program)
     }
 
-    /// A port is to be served, and its sockets are from `first_socket` on.
+    /// Adds a port to serve; its sockets start at `first_socket`.
     pub(super) fn enter(&self, port: &KernelPort, first_socket: u32) {
         self.state().entered.push(Entered {
             port: port.clone(),
@@ -218,7 +212,7 @@ impl Serving {
         });
     }
 
-    /// Writes what the program is to know of a port before it runs there.
+    /// Writes what the program must know of a port before it runs there.
     pub(super) fn write(&self, port: &KernelPort) -> io::Result<()> {
         let state = self.state();
         match state.entered.iter().find(|it| it.port.is(port)) {
@@ -249,8 +243,8 @@ impl Serving {
         Ok(())
     }
 
-    /// Runs the program on all ports that are to be served. One that is gone meanwhile is passed over: its owner says
-    /// so soon.
+    /// Attaches the program to all entered ports. Skips a port whose interface is gone; its owner will report that
+    /// soon.
     pub(super) fn attach_all(&self) -> Result<(), Reason> {
         let entered = self.state();
         let ports: Vec<KernelPort> = entered.entered.iter().map(|it| it.port.clone()).collect();
@@ -259,14 +253,14 @@ impl Serving {
             self.attach(&port, false)
                 .map_err(|error| format!("port {}: {error}", port.id))?;
         }
-        // Whatever is written was written for these.
+        // The state that was written already includes these ports.
         self.state().news.clear();
         Ok(())
     }
 
     fn attach(&self, port: &KernelPort, is_to_write: bool) -> Result<Served, Reason> {
         let program = self.program_of(port)?;
-        // Held until the program runs: whoever ends the serving takes it away behind it.
+        // Holds the lock until the program runs, so that whoever ends serving detaches it afterwards.
         let mut state = self.state();
         let State {
             is_over,
@@ -298,10 +292,10 @@ impl Serving {
         Ok(Served::Yes)
     }
 
-    /// Serves ports that come, one after the other, until nobody sends any more. `wake` is called for each that is
-    /// served then, and when there is something to be said.
+    /// Attaches new ports, one after the other, until there is no sender. Calls `wake` for each port that is
+    /// attached, and for each notice.
     pub(super) fn run(&self, ports: &Receiver<KernelPort>, progress: &Progress, wake: &dyn Fn()) {
-        // With what was said of each.
+        // Each refused port with the reason last reported.
         let mut refused: Vec<(KernelPort, Reason)> = Vec::new();
         loop {
             let port = match refused.is_empty() {
@@ -341,12 +335,12 @@ impl Serving {
         }
     }
 
-    /// Ports that are served since this was asked last.
+    /// Returns the ports that started to be served since the last call.
     pub(super) fn take_news(&self) -> Vec<KernelPort> {
         self.state().news.drain(..).collect()
     }
 
-    /// Ports that are not to be served any more, as others or none are in their places.
+    /// Removes ports that are not in `wanted`, and returns them with their first sockets.
     pub(super) fn leave_others(&self, wanted: &[KernelPort]) -> Vec<(KernelPort, u32)> {
         let mut state = self.state();
         let is_wanted = |it: &Entered| wanted.iter().any(|port| it.port.is(port));
@@ -362,19 +356,18 @@ impl Serving {
             .collect()
     }
 
-    /// What comes by it and what is for it is the engine's.
+    /// Leaves the port's frames, and packets to the port, to the engine.
     fn take_out(&self, port: &KernelPort) {
         self.maps.store_u32(self.heap().port(port.id), 0);
         self.forget_interface(port);
         if let Some(devices) = self.image.map(MapRole::Devices)
             && let Ok(devices) = self.maps.get(devices)
         {
-            // The kernel has done so where the interface is gone.
+            // Fails if the interface is gone; then the kernel has deleted the entry.
             let _ = devices.delete(&u32::from(port.id.0).to_ne_bytes());
         }
     }
 
-    /// Whether a port is to be served.
     pub(super) fn has(&self, port: &KernelPort) -> bool {
         self.state().entered.iter().any(|it| it.port.is(port))
     }
@@ -390,13 +383,13 @@ impl Serving {
         }
     }
 
-    /// No port gets the program from now on; those that have it keep it.
+    /// Attaches no further port; attached ports keep the program.
     pub(super) fn end(&self) {
         self.state().is_over = true;
     }
 
-    /// The ports' own programs run. What an earlier process has left there forwards on while this one's has not begun.
-    /// A port that does not take its own program back is named, with the reason.
+    /// Restores the ports' own programs. Where this process has not attached its program yet, a program left by an
+    /// earlier process keeps forwarding. Returns the first port that could not be restored, with the reason.
     pub(super) fn give_back(&self) -> Option<Reason> {
         let mut undetached = None;
         let mut state = self.state();
@@ -411,7 +404,7 @@ impl Serving {
             let Err(error) = port.interface.run_own() else {
                 continue;
             };
-            // Its frames are not to be forwarded by what nobody counts.
+            // Nobody would count what the program forwards there, so stop it from forwarding.
             self.forget_interface(port);
             let (id, name) = (port.id, port.interface.name());
             undetached.get_or_insert(format!(
@@ -423,7 +416,7 @@ impl Serving {
     }
 }
 
-/// Whether the kernel would serve a port well.
+/// Returns why the kernel would not serve a port well, if so.
 pub(super) fn check(port: &KernelPort) -> Result<(), Reason> {
     let KernelPort { id, interface } = port;
     let name = interface.name();

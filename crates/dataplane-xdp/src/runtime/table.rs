@@ -1,4 +1,4 @@
-//! A table as the kernel has it: bodies with two slots each, and the keys that lead to them.
+//! A table in the kernel: bodies with two slots each, and the keys that lead to them.
 
 use std::io;
 
@@ -7,38 +7,41 @@ use super::index::Keys;
 use super::maps::Maps;
 use crate::image::{ACTION_MISS, EncodedKey, Index, NEVER, TableLayout};
 
-/// What is to be written of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TableOp {
-    /// A body's slot from this commit on, as [`TableLayout::encode_slot`] gives it.
-    Show { body: u32, slot: Vec<u8> },
-    /// A key that leads to a body, whose slot is shown in the same commit. The rank is a ternary entry's.
+    /// Sets a body's slot; `slot` is from [`TableLayout::encode_slot`].
+    Show {
+        body: u32,
+        slot: Vec<u8>,
+    },
+    /// Adds a key that leads to a body, whose slot the same commit sets. Only ternary entries use the rank.
     Put {
         key: EncodedKey,
         body: u32,
         rank: u64,
     },
-    /// An entry that is not there from this commit on.
-    Remove { key: EncodedKey, body: u32 },
+    Remove {
+        key: EncodedKey,
+        body: u32,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
 struct BodyState {
-    /// Which slot was written last, once one was.
+    /// The slot written last, if any was.
     newest: Option<usize>,
-    /// From which version on it holds.
+    /// The version from which that slot holds.
     version: u64,
-    /// When it became visible.
+    /// When that version became visible.
     shown: Moment,
 }
 
-/// A table's bodies and keys.
 #[derive(Debug)]
 pub(crate) struct Table {
     layout: TableLayout,
     bodies: Vec<BodyState>,
     keys: Keys,
-    /// Bodies of this commit.
+    /// Bodies written by the current commit.
     written: Vec<u32>,
 }
 
@@ -60,7 +63,7 @@ impl Table {
         table
     }
 
-    /// None of the body's slots holds.
+    /// Marks both slots of a body as unused.
     fn blank(&self, maps: &Maps, body: u32) {
         if !matches!(self.layout.index, Index::Left) {
             let at = self.layout.body.at(body);
@@ -69,7 +72,7 @@ impl Table {
         }
     }
 
-    /// When this part of a commit that is not begun has to wait for nothing any more.
+    /// Returns a moment: once it is past, this op of a later commit can be written without waiting.
     pub(crate) fn free_from(&self, op: &TableOp) -> Moment {
         match op {
             TableOp::Put { key, .. } => self.put_from(key).max(self.keys.free_from(&self.layout)),
@@ -77,7 +80,7 @@ impl Table {
         }
     }
 
-    /// Since when no packet can see what a body's other slot holds.
+    /// Returns a moment: once it is past, no packet can see a body's other slot.
     pub(crate) fn body_from(&self, body: u32) -> Moment {
         match self.bodies.get(body as usize) {
             Some(BodyState {
@@ -89,17 +92,17 @@ impl Table {
         }
     }
 
-    /// Where a key leads to an entry that was removed: when that was shown.
+    /// If a key still leads to a removed entry, returns when the removal became visible.
     fn put_from(&self, key: &EncodedKey) -> Moment {
         let body = self.keys.body(key);
         let before = body.and_then(|body| self.bodies.get(body as usize));
         before.map_or(Moment::NEVER, |body| body.shown)
     }
 
-    /// Writes a part of the commit that will be shown with this version.
+    /// Writes an op of the commit that `version` will make visible.
     ///
     /// # Errors
-    /// The kernel's error; there is no room.
+    /// The kernel's error, or there is no room.
     pub(crate) fn write(
         &mut self,
         maps: &Maps,
@@ -128,7 +131,7 @@ impl Table {
         }
     }
 
-    /// Writes the slot that packets do not see, when none is left that could.
+    /// Writes the slot that packets do not use, once no packet can still see it.
     fn show(
         &mut self,
         maps: &Maps,
@@ -141,7 +144,7 @@ impl Table {
             return Err(io::Error::other(format!("there is no body {body}")));
         };
         let place = match state.newest {
-            // Nobody sees this commit yet.
+            // This commit is not visible yet.
             Some(newest) if state.version == version => newest,
             Some(newest) => {
                 graces.wait_past(state.shown)?;
@@ -163,14 +166,14 @@ impl Table {
         Ok(())
     }
 
-    /// The commit is visible from now on.
+    /// Records that the commit is visible from now on.
     pub(crate) fn shown(&mut self, now: Moment) {
         for body in self.written.drain(..) {
             self.bodies[body as usize].shown = now;
         }
     }
 
-    /// Takes the key of an entry out that no packet sees any more.
+    /// Deletes the key of an entry that no packet sees any more.
     ///
     /// # Errors
     /// The kernel's error.
@@ -184,7 +187,7 @@ impl Table {
         self.keys.take_out(&self.layout, maps, graces, key, body)
     }
 
-    /// A body to which no packet comes any more can be another entry's.
+    /// Makes a body that no packet can reach free for another entry.
     pub(crate) fn free(&mut self, maps: &Maps, body: u32) {
         self.keys.take_masks_away(&self.layout, maps);
         self.bodies[body as usize] = FRESH;

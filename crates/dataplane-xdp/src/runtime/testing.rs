@@ -1,4 +1,4 @@
-//! What tests of the runtime have in common.
+//! Shared parts of the runtime's tests.
 
 use std::io;
 use std::path::Path;
@@ -14,12 +14,11 @@ pub(super) fn program() -> dataplane::Program {
     stf::load(&path, &p4_compiler::Options::default()).expect("a sound program")
 }
 
-/// Its image.
 pub(super) fn image() -> Image {
     compile(&program(), &Room::default()).expect("it fits")
 }
 
-/// A program over copies that does nothing.
+/// An egress program for copies that does nothing.
 pub(super) fn passing() -> io::Result<Program> {
     let instruction = |code, immediate| Instruction {
         code,
@@ -35,12 +34,12 @@ pub(super) fn passing() -> io::Result<Program> {
     })
 }
 
-/// Whether the kernel lets us; elsewhere it is said that nothing was tested.
+/// Whether the kernel lets us; if not, prints that nothing was tested.
 pub(super) fn may_use_bpf() -> bool {
     let error = passing().err().map(|error| error.kind());
     let may = error != Some(io::ErrorKind::PermissionDenied);
     if !may {
-        // Past the test harness, which would swallow it.
+        // Bypasses the test harness, which would swallow the message.
         let said = b"NOT TESTED: bpf(2) needs root outside any user namespace\n";
         io::Write::write_all(&mut io::stderr(), said).expect("standard error");
     }

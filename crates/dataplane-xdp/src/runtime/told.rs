@@ -1,5 +1,5 @@
-//! What an offload is told of, as parts of the next commit. It runs in the control call; the writer's thread
-//! does what takes time.
+//! Translates control-plane changes into ops of the next commit. This runs within the control call; the writer's
+//! thread does what takes time.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender};
@@ -14,32 +14,32 @@ use super::messages::{Failure, Freed, Interface, Message, Op, TableRef};
 use super::table::TableOp;
 use crate::image::{ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, TableLayout};
 
-/// How long a control call waits for a body that packets may still come to: two grace periods, and what else the
-/// writer has to do.
+/// How long a control call waits for a body that packets may still see: two grace periods, and the writer's other
+/// work.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Body 0 is the default action.
+/// The body of the default action.
 const DEFAULT_BODY: u32 = 0;
 
-/// A table's bodies, as they are given out.
+/// Assigns a table's bodies to entries.
 #[derive(Debug)]
 struct Bodies {
     layout: TableLayout,
-    /// The lowest is given out first.
+    /// The lowest free body is assigned first.
     free: BTreeSet<u32>,
-    /// By entry: an entry's index, or a group's number.
+    /// The body of each entry. The key is an entry's index or a group's number.
     of: HashMap<usize, u32>,
-    /// By body.
+    /// The entry of each body.
     owners: HashMap<u32, usize>,
-    /// Removed in this commit: an entry with the same key goes on with the body.
+    /// Entries removed in this commit, with their bodies: a new entry with the same key takes over the body.
     removed: HashMap<EncodedKey, u32>,
-    /// Entries so far: a younger one has a higher number.
+    /// Number of entries inserted so far: a younger entry has a higher number.
     n_entries: u32,
-    /// Of two that match the older may win.
+    /// Whether the older of two matching entries may win.
     has_age: bool,
-    /// Bodies of removed entries that were committed and have not come back.
+    /// Bodies of removed entries that were committed, but are not free yet.
     n_awaited: usize,
-    /// Ternary: how many entries each mask has.
+    /// Number of entries for each mask of a ternary table.
     masks: HashMap<Vec<u8>, usize>,
 }
 
@@ -52,20 +52,19 @@ impl From<Failure> for Unsaid {
     }
 }
 
-/// Why something cannot be said in the kernel.
+/// Why the kernel cannot take a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unsaid {
-    /// Packets that come to this table of the program are to be the engine's.
+    /// Packets that reach this table of the program must be punted.
     Table(usize, String),
-    /// There is no room for what is there now beside what packets still see: a program that is loaded anew has it.
+    /// The table is full because old entries are still visible. Loading the program again makes room.
     NoRoom(NoRoom),
-    /// There is no room for another port: a program that is loaded anew has it.
+    /// No room for another port. Loading the program again makes room.
     NoRoomForPorts,
-    /// Something else.
     Failed(String),
 }
 
-/// A table that has no place for another entry.
+/// A table that is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoRoom {
     pub(crate) table: TableRef,
@@ -73,7 +72,7 @@ pub(crate) struct NoRoom {
 }
 
 impl NoRoom {
-    /// The table in the program's words.
+    /// Returns the table's name for messages.
     pub(crate) fn table(&self, program: &Program) -> String {
         match self.table {
             TableRef::Program(position) => {
@@ -85,7 +84,6 @@ impl NoRoom {
         }
     }
 
-    /// How many entries the table has.
     pub(crate) fn n_entries(&self, written: &Written<'_>) -> usize {
         let state = written.state();
         match self.table {
@@ -113,7 +111,7 @@ impl Bodies {
         }
     }
 
-    /// Bodies beside the default action's.
+    /// Bodies without the default action's.
     fn n_entries_max(&self) -> usize {
         self.layout.body.n.saturating_sub(1) as usize
     }
@@ -123,7 +121,7 @@ impl Bodies {
         self.owners.insert(body, entry);
     }
 
-    /// An entry has this key.
+    /// Counts the mask of a new entry's key.
     ///
     /// # Errors
     /// There are too many masks.
@@ -140,7 +138,7 @@ impl Bodies {
         }
     }
 
-    /// An entry of this key is gone.
+    /// Uncounts the mask of a removed entry's key.
     fn discount_mask(&mut self, key: &EncodedKey) {
         if let EncodedKey::Masked { mask, .. } = key
             && let Some(n) = self.masks.get_mut(mask)
@@ -150,7 +148,8 @@ impl Bodies {
         }
     }
 
-    /// The greatest of those that match wins: of the higher priority, then of the older entry.
+    /// Returns the rank of a new entry. Of matching entries the greatest rank wins: higher priority first, then the
+    /// older entry.
     fn rank(&mut self, priority: i32) -> u64 {
         self.n_entries = self.n_entries.saturating_add(1);
         let priority = priority.cast_unsigned() ^ (1 << 31);
@@ -158,20 +157,20 @@ impl Bodies {
     }
 }
 
-/// What was told since the last commit, and who has which body.
+/// The pending ops of the next commit, and which entry has which body.
 pub(crate) struct Told {
     tables: HashMap<TableRef, Bodies>,
     freed: Receiver<Freed>,
     to_writer: Sender<Message>,
-    /// Ports that are forwarded to.
+    /// Ports that the program forwards to.
     ports: HashSet<PortId>,
-    /// Tables that copies come to.
+    /// Tables that copies reach.
     copied: HashSet<usize>,
-    /// Bodies of those that run what the kernel cannot. Copies cannot be punted, so as long as there is one, all
-    /// packets of groups are.
+    /// Bodies whose slot is a punt, in tables that copies reach. Copies cannot be punted, so while there is such a
+    /// body, all packets to groups are.
     punting: HashSet<(usize, u32)>,
     ops: Vec<Op>,
-    /// Bodies whose counts are to be given up before somebody else has them.
+    /// Bodies that were assigned to another entry, and whose old counts must be collected first.
     taken: Vec<Freed>,
 }
 
@@ -198,7 +197,6 @@ impl Told {
         }
     }
 
-    /// The parts of the commit.
     pub(crate) fn take(&mut self) -> Vec<Op> {
         self.tables
             .values_mut()
@@ -213,18 +211,17 @@ impl Told {
         std::mem::take(&mut self.ops)
     }
 
-    /// Bodies that were given out since this was asked last, whose counts so far are nobody's.
+    /// Takes the bodies assigned since the last call. Their counts so far belong to no entry.
     pub(crate) fn take_taken(&mut self) -> Vec<Freed> {
         std::mem::take(&mut self.taken)
     }
 
-    /// Whose body it is.
     pub(crate) fn owner(&self, table: TableId, body: u32) -> Option<EntryIndex> {
         let bodies = self.tables.get(&TableRef::Program(table.index()))?;
         bodies.owners.get(&body).copied().map(EntryIndex::at)
     }
 
-    /// An upper bound for a table: the numbers of all bodies that were ever given out are below it.
+    /// Returns a bound for a table: all bodies that were ever assigned are below it.
     pub(crate) fn n_used(&self, table: TableId) -> u32 {
         let bodies = self.tables.get(&TableRef::Program(table.index()));
         bodies.map_or(0, |bodies| match bodies.layout.index {
@@ -233,20 +230,19 @@ impl Told {
         })
     }
 
-    /// A port is forwarded to from now on; while its interface is away, copies for it are lost.
+    /// Forwards to a port from now on. While its interface is away, copies to it are lost.
     pub(crate) fn add_port(&mut self, port: PortId) {
         self.ports.insert(port);
     }
 
-    /// A port has this interface from now on.
     pub(crate) fn set_interface(&mut self, port: PortId, interface: Option<Interface>) {
         self.ops.push(Op::Interface { port, interface });
     }
 
-    /// All that is written.
+    /// Adds the whole written state.
     ///
     /// # Errors
-    /// What cannot be said in the kernel.
+    /// The change that the kernel cannot take.
     pub(crate) fn all(&mut self, written: &Written<'_>) -> Result<(), Unsaid> {
         let state = written.state();
         for (table, _) in state.program().tables() {
@@ -262,10 +258,10 @@ impl Told {
             .try_for_each(|group| self.set_group(written, group))
     }
 
-    /// A control call has changed something.
+    /// Adds a change by a control call.
     ///
     /// # Errors
-    /// What cannot be said in the kernel.
+    /// The change that the kernel cannot take.
     pub(crate) fn changed(
         &mut self,
         written: &Written<'_>,
@@ -322,7 +318,7 @@ impl Told {
         Ok(())
     }
 
-    /// An entry's key; none where the table is left to the engine.
+    /// Encodes an entry's key; `None` if the table is left to the engine.
     fn key(&self, at: TableRef, key: &[Matcher]) -> Result<Option<EncodedKey>, Unsaid> {
         match self.tables.get(&at) {
             Some(Bodies { layout, .. }) if !matches!(layout.index, Index::Left) => {
@@ -333,7 +329,7 @@ impl Told {
         }
     }
 
-    /// Gives an entry a body, and leads its key there.
+    /// Assigns a body to an entry, and makes the key lead to it.
     fn put(
         &mut self,
         at: TableRef,
@@ -347,8 +343,8 @@ impl Told {
         let counted = bodies.count_mask(&key);
         counted.map_err(|reason| left(at, reason))?;
         let rank = bodies.rank(priority);
-        // The entry gets the body of an entry with the same key that this commit removes. Not in a ternary table: there
-        // the body's rank has the age of the removed entry.
+        // The entry takes over the body of an entry with the same key that this commit removes. Not in a ternary
+        // table, where the body's rank includes the removed entry's age.
         if !bodies.has_age
             && let Some(body) = bodies.removed.remove(&key)
         {
@@ -374,7 +370,7 @@ impl Told {
         Ok(())
     }
 
-    /// A body that no packet comes to. It waits for one that was removed before, if there is such.
+    /// Returns a body that no packet can see. Waits for one if removed entries still hold some.
     fn free_body(&mut self, at: TableRef) -> Option<u32> {
         let until = Instant::now() + PATIENCE;
         let mut is_asked = false;
@@ -405,7 +401,7 @@ impl Told {
         }
     }
 
-    /// What an entry runs.
+    /// Writes the entry's current action.
     fn show(&mut self, state: &State, table: TableId, entry: EntryIndex) {
         let at = TableRef::Program(table.index());
         let (Some(bodies), Some(view)) = (self.tables.get(&at), state.entry(table, entry)) else {
@@ -464,7 +460,8 @@ impl Told {
         }
     }
 
-    /// Members of a profile have changed: whoever uses one runs something else.
+    /// Members of a profile have changed: writes the actions of all entries that use a member or group, and the
+    /// default actions.
     fn resolve_again(&mut self, state: &State) {
         for (table, _) in state.program().tables() {
             let used: Vec<EntryIndex> = state
@@ -479,19 +476,19 @@ impl Told {
         }
     }
 
-    /// There is a new port, so groups with replicas there can be served.
+    /// Writes all groups again, since a new port can serve replicas that could not be served before.
     ///
     /// # Errors
-    /// What cannot be said in the kernel.
+    /// The change that the kernel cannot take.
     pub(crate) fn resolve_groups(&mut self, written: &Written<'_>) -> Result<(), Unsaid> {
         let mut groups = written.multicast_groups();
         groups.try_for_each(|group| self.set_group(written, group))
     }
 
-    /// A port has an interface again: groups with replicas there make copies for it.
+    /// Writes the groups with replicas at a port again, since the port's interface is back.
     ///
     /// # Errors
-    /// What cannot be said in the kernel.
+    /// The change that the kernel cannot take.
     pub(crate) fn resolve_groups_of(
         &mut self,
         written: &Written<'_>,
@@ -505,7 +502,7 @@ impl Told {
         groups.try_for_each(|group| self.set_group(written, group))
     }
 
-    /// A group's replicas, or that it is gone.
+    /// Writes a group's replicas, or removes the group.
     fn set_group(&mut self, written: &Written<'_>, group: u32) -> Result<(), Unsaid> {
         let at = TableRef::Groups;
         let Some(bodies) = self.tables.get(&at) else {
@@ -537,7 +534,7 @@ impl Told {
         let Some(body) = body else {
             return Ok(());
         };
-        // Only its last version is made where it changes more than once in a commit.
+        // If a group changes several times in a commit, only its last version is made.
         self.ops.retain(|op| !op.is_of_group(body));
         if replicas.is_empty() {
             let slot = layout.encode_slot(0, &[0_u32.into(), 0_u32.into()]);
@@ -553,7 +550,7 @@ impl Told {
     }
 }
 
-/// A key that a table cannot have in the kernel.
+/// The error for a key that the kernel's table cannot hold.
 fn left(at: TableRef, reason: String) -> Unsaid {
     match at {
         TableRef::Program(table) => Unsaid::Table(table, reason),
@@ -561,7 +558,7 @@ fn left(at: TableRef, reason: String) -> Unsaid {
     }
 }
 
-/// What an action is in a slot.
+/// Encodes an action as a slot.
 fn slot(
     layout: &TableLayout,
     state: &State,
@@ -576,7 +573,7 @@ fn slot(
             let profile = node.and_then(|node| node.profile);
             profile.and_then(|profile| state.resolve(profile, member, || 0))
         }
-        // Which one it is depends on the packet.
+        // The packet decides which member runs.
         Some(_) => None,
     };
     let number = call

@@ -1,4 +1,4 @@
-//! What is told when drivers have done something: taken frames, or ended a turn.
+//! Programs at tracepoints of drivers: a device has taken frames, a NAPI poll has ended.
 
 use std::io;
 use std::sync::Arc;
@@ -10,20 +10,19 @@ use super::maps::Maps;
 use super::transmit::{Transmit, TurnEnds};
 use crate::image::{Heap, Image, MapRole};
 
-/// The programs at the kernel's tracepoints, as long as it lives.
+/// The attached programs. They are detached when this is dropped.
 pub(super) struct Tracepoints {
-    /// What devices take.
     pub(super) transmit: Transmit,
-    /// When turns end, or why nobody sees it.
+    /// Reports ends of polls, or holds the reason why not.
     turn_ends: io::Result<TurnEnds>,
-    /// Turns may overlap on a processor, so their ends say nothing of other packets.
+    /// On PREEMPT_RT, polls on one processor may overlap, so their ends prove nothing about other packets.
     is_realtime: bool,
     heap: Heap,
 }
 
 impl Tracepoints {
     /// # Errors
-    /// The kernel's error; it does not say what devices take.
+    /// The kernel's error, or the kernel does not report what devices take.
     pub(super) fn new(n_ports: usize, image: &Image, maps: &Maps) -> io::Result<Tracepoints> {
         let map = image.map(MapRole::Heap);
         let map = map.ok_or_else(|| io::Error::other("the image has no heap"))?;
@@ -31,7 +30,7 @@ impl Tracepoints {
         let turns = fan_out.map(|fan_out| maps.get(fan_out.turns));
         let turns = turns.transpose()?;
         let turn_ends = TurnEnds::new(maps.get(map)?, image.heap, turns);
-        // Where turns do not end, a device that is full once would be full for ever.
+        // Without ends of polls, a device that is full once would be considered full for ever.
         let turns = turns.filter(|_| turn_ends.is_ok());
         Ok(Tracepoints {
             transmit: Transmit::with_room(n_ports, turns)?,
@@ -41,18 +40,18 @@ impl Tracepoints {
         })
     }
 
-    /// What grace periods look at, where turns end some.
+    /// Returns what grace periods read, if polls can end them.
     pub(super) fn turns(&self, maps: &Arc<Maps>) -> Option<ReadTurns> {
         self.turn_ends.as_ref().ok().filter(|_| !self.is_realtime)?;
         let (maps, heap) = (Arc::clone(maps), self.heap);
         Some(Box::new(move || {
-            // A word that cannot be read is one that stays odd.
+            // A word that cannot be read counts as odd for ever.
             let word = |at| maps.load_u64(at).unwrap_or(u64::MAX);
             heap.turns().map(word).collect()
         }))
     }
 
-    /// What is not there.
+    /// Returns a notice about what is missing.
     pub(super) fn notice(&self) -> Option<OffloadNotice> {
         let (what, reason) = match &self.turn_ends {
             Err(error) => (

@@ -1,15 +1,16 @@
-//! What leaves by our ports, counted where it is known: when a device takes the frames.
+//! Counts what leaves by our ports at the place where it is known: when a device takes the frames.
 //!
-//! Frames that are redirected to a device wait in a queue of its own on each processor, up to 16. When it is
-//! flushed, the kernel runs the device map's program over each frame, gives what is left to the driver, and
-//! passes a tracepoint (`xdp_devmap_xmit`) that says how many the driver took: the first ones. All of that happens
-//! without a break on one processor. So the program notes how long each frame is that it lets pass, and a
-//! second one at the tracepoint adds what was taken and what was not to the port's counts, and how long the frames
-//! were inside to a histogram: of those that have the same [`Origin`] together, as the copies of a packet.
+//! The kernel queues redirected frames, up to 16 for each device and processor. When it flushes a queue, it runs the
+//! device map's program on each frame, passes the remaining frames to the driver, and hits a tracepoint
+//! (`xdp_devmap_xmit`) that reports how many the driver took: the first ones. All of this happens without
+//! interruption on one processor. So the device map's program records the length of each frame that it passes. A
+//! second program, at the tracepoint, adds the taken and the refused frames to the port's counts, and adds the
+//! frames' residence times to a histogram, in one step for all frames with the same [`Origin`], such as the copies of
+//! a packet.
 //!
 //! ```text
-//! queue of a device: | a | b | c |  ->  program: note 60, 1400, 90  ->  driver  ->  tracepoint: 2 taken, so
-//!                                                                          60 + 1400 bytes sent, 90 refused
+//! queue of a device: | a | b | c |  ->  program: record 60, 1400, 90  ->  driver  ->  tracepoint: 2 taken, so
+//!                                                                            60 + 1400 bytes sent, 90 refused
 //! ```
 
 use std::collections::HashMap;
@@ -26,7 +27,7 @@ use crate::asm::reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use crate::asm::{Alu, Assembler, Helper, Jump, Reg, Size, Symbol};
 use crate::image::{MapRef, Origin};
 
-/// Frames of a device's queue on a processor, `DEV_MAP_BULK_SIZE`.
+/// Frames in one device's queue on one processor, `DEV_MAP_BULK_SIZE`.
 const QUEUE_FRAMES: u32 = 16;
 
 // `struct xdp_md`, `enum xdp_action`.
@@ -36,24 +37,25 @@ const XDP_MD_DATA_META: i16 = 8;
 const XDP_MD_EGRESS_IFINDEX: i16 = 20;
 const XDP_PASS: u64 = 2;
 
-/// The note on a processor: the interface, the number of frames, what the tracepoint's program counts, the frames, and
-/// a table of [`times::bits`].
+/// The record on each processor: the interface, the number of frames, counters of the tracepoint's program, the
+/// frames, and the table of [`times::bits`].
 ///
-/// The program counts here and not in registers because the verifier knows what registers hold: it would go through what
-/// follows once for each number of frames, and for each pair of frames taken and refused. What is loaded from memory it
+/// The counters are in memory because the verifier tracks the values of registers: it would verify the rest of the
+/// program once for each number of frames, and for each pair of taken and refused ones. It does not track values
+/// loaded from memory.
 /// does not know.
 mod note {
     pub(super) const INTERFACE: i16 = 0;
     pub(super) const N_FRAMES: i16 = 4;
-    /// The frames that left the queue.
+    /// Frames that left the queue.
     pub(super) const N_LEFT: i16 = 8;
-    /// How many frames in a row have the same origin.
+    /// Number of consecutive frames with the same origin.
     pub(super) const N_EQUAL: i16 = 12;
     pub(super) const FRAMES: i16 = 16;
     pub(super) const BITS: i16 = FRAMES + ((super::QUEUE_FRAMES as i16) << frame::SHIFT);
     pub(super) const BYTES: u32 = BITS as u32 + 256;
 
-    /// A frame: when it came, or 0 where that is not known, its stream, its length.
+    /// A frame: its arrival time, or 0 if unknown, its stream, its length.
     pub(super) mod frame {
         pub(in super::super) const SHIFT: i32 = 4;
         pub(in super::super) const ARRIVAL: i16 = 0;
@@ -62,22 +64,22 @@ mod note {
     }
 }
 
-/// A port's counts on a processor.
+/// A port's counts on one processor.
 mod count {
     pub(super) const SENT: i16 = 0;
     pub(super) const REFUSED: i16 = 16;
-    /// 1 more than the port, or 0.
+    /// The port plus 1, or 0.
     pub(super) const PORT: i16 = 32;
     pub(super) const BYTES: u32 = 40;
 }
 
-/// Interfaces that have room beside twice as many as there are ports.
+/// Room for interfaces in addition to two for each port.
 const PORTS_BESIDE: u32 = 64;
 
-/// Where the tracepoint has how many frames the driver took: its third argument.
+/// Offset of the tracepoint's third argument: how many frames the driver took.
 const TRACEPOINT_SENT: i16 = 16;
 
-/// Ends a program, and goes on elsewhere in it: RFC 9669, section 4.3.
+/// Opcodes of RFC 9669, section 4.3: end of the program, and unconditional jump.
 const EXIT: u8 = 0x95;
 const JUMP: u8 = 0x05;
 
@@ -86,28 +88,23 @@ mod turns;
 
 pub(super) use turns::TurnEnds;
 
-/// The maps, as the programs name them.
+/// The programs' numbers for the maps.
 const NOTES: MapRef = MapRef(0);
 const COUNTS: MapRef = MapRef(1);
 const TIMES: MapRef = MapRef(2);
 const TURNS: MapRef = MapRef(3);
 
-/// What a port's device has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCount {
-    /// Frames that it took.
     pub sent: CounterValue,
-    /// Frames that it did not take.
     pub refused: CounterValue,
 }
 
-/// How long frames were inside that an interface's device took: frames of one stream, whose times differ by 3 % at
-/// most.
+/// A class of frames that an interface's device took: same stream, and residence times within 3 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeKey {
-    /// The interface's number.
     pub interface: u32,
-    /// The group whose copies they are; 0 of what is no copy.
+    /// The group, if the frames are copies; 0 otherwise.
     pub stream: u32,
     bucket: u32,
 }
@@ -131,13 +128,13 @@ impl TimeKey {
         bytes
     }
 
-    /// The time in the middle, in nanoseconds.
+    /// Middle of the class' residence times, in nanoseconds.
     pub fn time_ns(self) -> u64 {
         times::middle_ns(self.bucket)
     }
 }
 
-/// Counts what devices take.
+/// Counts frames that devices take.
 #[derive(Debug)]
 pub struct Transmit {
     notes: Map,
@@ -148,10 +145,10 @@ pub struct Transmit {
 }
 
 impl Transmit {
-    /// Counts for these interfaces from now on.
+    /// Starts to count for these interfaces.
     ///
     /// # Errors
-    /// The kernel's error; it has no tracepoint `xdp_devmap_xmit`.
+    /// The kernel's error, or the kernel has no tracepoint `xdp_devmap_xmit`.
     pub fn new(interfaces: impl IntoIterator<Item = u32>) -> io::Result<Transmit> {
         let interfaces: Vec<u32> = interfaces.into_iter().collect();
         let transmit = Self::with_room(interfaces.len(), None)?;
@@ -161,11 +158,11 @@ impl Transmit {
         Ok(transmit)
     }
 
-    /// The same for the interfaces of ports. Where there is a map of the role [`MapRole::Turns`], and somebody counts
-    /// turns there, it also says when a port has refused copies.
+    /// Starts to count for the ports' interfaces. With a map of role [`MapRole::Turns`], in which somebody counts
+    /// NAPI polls, this also reports there which ports refused copies.
     ///
     /// # Errors
-    /// The kernel's error; it has no tracepoint `xdp_devmap_xmit`.
+    /// The kernel's error, or the kernel has no tracepoint `xdp_devmap_xmit`.
     pub fn of_ports(
         ports: impl IntoIterator<Item = (PortId, u32)>,
         turns: Option<&Map>,
@@ -178,10 +175,10 @@ impl Transmit {
         Ok(transmit)
     }
 
-    /// The same for ports that are added: there is room for so many, and as many more while others are forgotten.
+    /// Starts without interfaces, with room for `n_ports`, and as many again while old ones are not yet forgotten.
     ///
     /// # Errors
-    /// The kernel's error; it has no tracepoint `xdp_devmap_xmit`.
+    /// The kernel's error, or the kernel has no tracepoint `xdp_devmap_xmit`.
     pub fn with_room(n_ports: usize, turns: Option<&Map>) -> io::Result<Transmit> {
         let map = |name, kind, [key_bytes, value_bytes]: [u32; 2], n_entries_max| {
             Map::create(&MapConfig {
@@ -219,15 +216,15 @@ impl Transmit {
         })
     }
 
-    /// Counts for the interface of a port from now on. One that was counted goes on.
+    /// Counts for a port's interface. An interface that was counted before keeps its counts.
     ///
     /// # Errors
-    /// The kernel's error: there are too many.
+    /// The kernel's error, or there are too many interfaces.
     pub fn add(&self, port: PortId, interface: u32) -> io::Result<()> {
         self.add_as(interface, u64::from(port.0) + 1)
     }
 
-    /// An interface, and as what turns know it.
+    /// `place` is the port number plus 1, as in the map of `Turns`, or 0 for an interface without a port.
     fn add_as(&self, interface: u32, place: u64) -> io::Result<()> {
         let key = interface.to_ne_bytes();
         let n_processors = n_possible_processors()?;
@@ -239,7 +236,7 @@ impl Transmit {
         self.counts.update(&key, &counts, Write::Any)
     }
 
-    /// Counts for an interface no more, which no packet is on its way to.
+    /// Stops to count for an interface. No packet may be on its way to it.
     ///
     /// # Errors
     /// The kernel's error.
@@ -250,8 +247,8 @@ impl Transmit {
             .try_for_each(|key| self.times.delete(&key.to_bytes()).map(drop))
     }
 
-    /// The program of a device map's entries: `egress`, where there is one, and a note of what it lets pass.
-    /// `egress` keeps the context in R6.
+    /// Loads the program of a device map's entries: `egress`, if given, then the recording of frames that it passes.
+    /// `egress` must keep the context in R6.
     ///
     /// # Errors
     /// The kernel's error.
@@ -264,7 +261,7 @@ impl Transmit {
         })
     }
 
-    /// How long frames were inside so far, by what they have in common.
+    /// Returns the number of frames in each class so far.
     ///
     /// # Errors
     /// The kernel's error.
@@ -283,7 +280,7 @@ impl Transmit {
             .collect())
     }
 
-    /// What an interface's device has done so far.
+    /// Returns what an interface's device took and refused so far.
     ///
     /// # Errors
     /// The kernel's error.
@@ -309,7 +306,7 @@ impl Transmit {
     }
 }
 
-/// Looks up the entry of a map whose key is at `R10 - 4`, into R0; returns `XDP_PASS` where there is none.
+/// Emits a lookup of the key at `R10 - 4`, result in R0; the program returns `XDP_PASS` if there is no entry.
 fn look_up(asm: &mut Assembler, map: MapRef) {
     asm.symbol(R1, Symbol::Map(map));
     asm.mov(R2, R10);
@@ -321,14 +318,13 @@ fn look_up(asm: &mut Assembler, map: MapRef) {
     asm.place(found);
 }
 
-/// Returns a number.
 fn give(asm: &mut Assembler, number: u64) {
     asm.mov_imm(R0, number);
     asm.exit();
 }
 
-/// The program of a device map's entries: `egress`, which keeps the context in R6, with a note in place of each
-/// of its ends that lets the frame pass. It is not called as a function, since it may take the whole stack.
+/// Builds a device map's program: `egress`, which keeps the context in R6, with the recording code in place of each
+/// exit that passes the frame. The recording code is not a function, since `egress` may use the whole stack.
 fn noting(notes: &Map, egress: Option<&[Instruction]>) -> io::Result<Vec<Instruction>> {
     let mut asm = Assembler::default();
     if egress.is_some() {
@@ -355,8 +351,8 @@ fn noting(notes: &Map, egress: Option<&[Instruction]>) -> io::Result<Vec<Instruc
     Ok(program)
 }
 
-/// Notes the frame of the context in R6 in the note in R0, and takes its origin away where that is all that stands
-/// in front of it: a receiver does not put packets together whose metadata differ.
+/// Records the frame (context in R6) in the record at R0. If the origin is the only metadata, removes it: GRO does
+/// not merge packets whose metadata differ.
 fn note_frame(asm: &mut Assembler, has_origin_alone: bool) {
     asm.load(Size::B4, R1, R6, XDP_MD_DATA);
     asm.load(Size::B4, R2, R6, XDP_MD_DATA_END);
@@ -391,7 +387,7 @@ fn note_frame(asm: &mut Assembler, has_origin_alone: bool) {
     asm.place(end);
 }
 
-/// The program at the tracepoint: of the frames that were noted the first ones were taken.
+/// Builds the tracepoint's program. The driver took the first of the recorded frames.
 fn at_tracepoint(
     notes: &Map,
     counts: &Map,
@@ -404,7 +400,7 @@ fn at_tracepoint(
     look_up(&mut asm, NOTES);
     asm.mov(R7, R0);
     asm.load(Size::B4, R1, R7, note::INTERFACE);
-    // Another program's frames: nobody has noted them.
+    // Another program's frames were not recorded.
     let is_ours = asm.label();
     asm.jump_if_imm(Jump::Ne, R1, 0, is_ours);
     give(&mut asm, 0);
@@ -416,7 +412,7 @@ fn at_tracepoint(
     asm.store_imm(Size::B4, R7, note::N_FRAMES, 0);
     look_up(&mut asm, COUNTS);
     asm.load(Size::B4, R8, R6, TRACEPOINT_SENT);
-    // R2 and R3 are packets and bytes taken, R4 and R5 refused.
+    // R2 and R3: packets and bytes taken; R4 and R5: refused.
     for register in [R2, R3, R4, R5] {
         asm.mov_imm(register, 0);
     }
@@ -457,7 +453,7 @@ fn at_tracepoint(
     linked(asm, &maps)
 }
 
-/// Counts one frame, of as many bytes as R1 says.
+/// Counts one frame; R1 is its length.
 fn add(asm: &mut Assembler, packets: Reg, bytes: Reg) {
     asm.alu_imm(Alu::Add, packets, 1);
     asm.alu(Alu::Add, bytes, R1);

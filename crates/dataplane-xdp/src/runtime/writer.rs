@@ -1,8 +1,8 @@
-//! The thread that writes what control calls have changed into the kernel's maps.
+//! The thread that writes control-plane changes into the kernel's maps.
 //!
-//! It has a thread of its own since it may have to wait: what packets may still see is not written over before a grace
-//! period. Commits are carried out in their order, those that wait as one; those that come while it waits are shown
-//! with them. What packets no longer see is taken out meanwhile ([`Writer::tidy`]).
+//! This needs a thread of its own because it may block: it must not overwrite what packets may still see before a
+//! grace period has ended. It carries out commits in order and merges those that wait, also those that arrive
+//! meanwhile, into one. In the meantime it removes what packets no longer see ([`Writer::tidy`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -20,18 +20,18 @@ use super::messages::{Failure, Freed, Message, Op, Progress, TableRef, Waiting};
 use super::table::{Table, TableOp};
 use crate::image::{EncodedKey, GroupArg, TableLayout};
 
-/// Keys of removed entries are taken out when no commit has come for this time. In the grace period after that no other
-/// key can be put in, and a commit that has one waits for its end.
+/// Keys of removed entries are deleted when no commit has come for this long. During the grace period after that, no
+/// new key can be inserted, so a commit that needs one waits.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// How long commits that have waited for a grace period of RCU are held back after a drain: whoever has drained writes
-/// next, and would wait for another period. Some calls take as long.
+/// After a drain, commits that needed a grace period of RCU are held back this long: whoever drained will write next,
+/// and would otherwise wait for another grace period. Some control calls take this long.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
-/// Keys of removed entries that are not waited with.
+/// With more keys of removed entries than this, they are deleted without waiting for quiet.
 const KEYS_MAX: usize = 64;
 
-/// A removed entry's key, which packets may still see for a while.
+/// A removed entry's key, which packets may still see.
 #[derive(Debug)]
 struct Key {
     table: TableRef,
@@ -39,48 +39,47 @@ struct Key {
     body: u32,
 }
 
-/// What else packets may still see for a while.
+/// Other resources that packets may still see.
 #[derive(Debug)]
 enum Grave {
-    /// The body of a key that was taken out.
+    /// The body of a deleted key.
     Body(Freed),
     FanOut(u32),
 }
 
-/// What packets may still see, in the order of the moments since when nothing new sees it.
+/// Resources that packets may still see, ordered by the moment from which no new packet sees them.
 #[derive(Debug, Default)]
 struct Graves {
     keys: VecDeque<(Moment, Key)>,
     others: VecDeque<(Moment, Grave)>,
-    /// Somebody waits for a body.
+    /// Whether a control call waits for a body.
     is_hurried: bool,
 }
 
-/// What writes the maps.
 pub(crate) struct Writer {
     maps: Arc<Maps>,
     version_at: u32,
     version: u64,
     tables: HashMap<TableRef, Table>,
     groups: Option<(TableLayout, FanOuts)>,
-    /// By body of a group: the fan-out that its entry names.
+    /// The current fan-out of each group, by the body of the group's entry.
     fan_outs: HashMap<u32, u32>,
     graces: Arc<Graces>,
     graves: Graves,
-    /// Epochs that are drained when these moments are past.
+    /// Epochs, each drained when its moment is past.
     drains: VecDeque<(Moment, u64)>,
     n_commits: u64,
-    /// How many commits had been shown at these moments.
+    /// How many commits were visible at each moment.
     shown: VecDeque<(Moment, u64)>,
     freed: Sender<Freed>,
     last_commit: Instant,
-    /// What waits is not shown before.
+    /// Waiting commits stay hidden until then.
     held_until: Option<Instant>,
-    /// Groups have changed since spares were made last.
+    /// Groups have changed since spares were last created.
     is_stock_due: bool,
-    /// Spares could not be made once, which was said.
+    /// Creating spares has failed, and the failure was reported.
     is_without_spares: bool,
-    /// What is to be said next.
+    /// The notice to report next.
     notice: Option<OffloadNotice>,
 }
 
@@ -114,10 +113,10 @@ impl Writer {
         }
     }
 
-    /// Shows the parts of a commit as one.
+    /// Makes all ops of a commit visible at once.
     ///
     /// # Errors
-    /// The kernel's error, or what there is no room for; it was stopped.
+    /// The kernel's error, a full map, or that the grace periods were stopped.
     pub(crate) fn commit(&mut self, ops: &[Op]) -> Result<(), Failure> {
         let version = self.version + 1;
         let (mut keys, mut others) = (Vec::new(), Vec::new());
@@ -179,7 +178,7 @@ impl Writer {
         }
     }
 
-    /// The fan-out that a group has no more.
+    /// Returns the fan-out that a group stops using.
     fn fan_out_before(&mut self, table: TableRef, op: &TableOp) -> Option<Grave> {
         let body = match op {
             TableOp::Remove { body, .. } | TableOp::Show { body, .. } => body,
@@ -229,9 +228,9 @@ impl Writer {
         }
     }
 
-    /// Takes out all that was removed before this commit.
+    /// Frees all that was removed before this commit.
     fn make_room(&mut self) -> io::Result<()> {
-        // A key, then its body.
+        // The first round deletes keys, the second frees their bodies.
         for _ in 0..2 {
             self.graces.wait_past(self.graces.now())?;
             self.graves.is_hurried = true;
@@ -244,7 +243,7 @@ impl Writer {
         self.last_commit.elapsed() >= QUIET
     }
 
-    /// Takes out what no packet sees any more, as far as it is time for it, and makes spares.
+    /// Frees what no packet sees any more, if it is time for that, and creates spares.
     fn tidy(&mut self) -> io::Result<()> {
         self.free()?;
         let is_quiet = self.is_quiet();
@@ -263,8 +262,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes spares of groups if it is time for it. Without them changes of groups take longer; the next one has them
-    /// tried again.
+    /// Creates spares for groups if `is_time`. Without spares, changes of groups take longer; the next change makes
+    /// this try again.
     fn stock(&mut self, is_time: bool) {
         let Some((_, fan_outs)) = &mut self.groups else {
             return;
@@ -315,7 +314,7 @@ impl Writer {
                     if let Some(table) = self.tables.get_mut(&freed.table) {
                         table.free(&self.maps, freed.body);
                     }
-                    // Nobody asks for it any more when the program is replaced.
+                    // When the program has been replaced, nobody receives it.
                     let _ = self.freed.send(freed);
                 }
                 Grave::FanOut(number) => {
@@ -328,7 +327,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Carries out what it is told, until the grace periods are stopped.
     pub(crate) fn run(mut self, messages: &Receiver<Message>, progress: &Progress) {
         if let Err(failure) = self.serve(messages, progress)
             && !self.graces.is_stopped()
@@ -349,7 +347,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Does what need not wait any more.
+    /// Does everything that need not wait.
     fn go_on(&mut self, waiting: &mut Waiting, progress: &Progress) -> Result<(), Failure> {
         self.tell(waiting, progress);
         while self.is_ready(waiting) && self.held_for().is_zero() {
@@ -358,7 +356,7 @@ impl Writer {
             self.tidy()?;
             waiting.refill(|ops| self.free_from(ops));
         }
-        // No keys are taken out while commits wait, since the commits would have to wait for that, too.
+        // Keys are not deleted while commits wait: the commits would have to wait for another grace period.
         match waiting.is_empty() {
             true => self.tidy()?,
             false => self.free()?,
@@ -368,7 +366,7 @@ impl Writer {
         Ok(())
     }
 
-    /// There is something to be shown, and it waits for no grace period.
+    /// Something is ready to be made visible and waits for no grace period.
     fn is_ready(&self, waiting: &Waiting) -> bool {
         !waiting.is_empty() && self.graces.is_past(waiting.free_from)
     }
@@ -380,7 +378,7 @@ impl Writer {
         until.unwrap_or_default()
     }
 
-    /// Waits for a message, and takes what else has come; false where nobody writes any more.
+    /// Waits for a message and takes all that have arrived. Returns false when there is no sender any more.
     fn receive(&mut self, messages: &Receiver<Message>, waiting: &mut Waiting) -> bool {
         let mut message = self.wait(messages, waiting);
         loop {
@@ -397,7 +395,8 @@ impl Writer {
         }
     }
 
-    /// When nothing of a commit has to wait any more, as far as that is known before.
+    /// Returns the moment that must be past before the writer can write these ops without waiting, as far as it
+    /// knows.
     fn free_from(&self, ops: &[Op]) -> Moment {
         let of_one = |op: &Op| match op {
             Op::Table(at, op) => self.tables.get(at).map(|table| table.free_from(op)),
@@ -410,13 +409,13 @@ impl Writer {
         ops.iter().filter_map(of_one).max().unwrap_or_default()
     }
 
-    /// Shows commits as one, and begins the drains that wait for them.
+    /// Makes commits visible as one, and starts the drains that wait for them.
     fn show(&mut self, waiting: Waiting) -> Result<(), Failure> {
         if waiting.n_commits > 0 {
             self.commit(&waiting.ops)?;
             self.n_commits += waiting.n_commits;
             self.shown.push_back((self.graces.now(), self.n_commits));
-            // The spares are ready when the grace period that is asked for below ends.
+            // The spares are ready when the grace period requested below ends.
             self.stock(true);
         }
         let now = self.graces.now();
@@ -426,8 +425,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits for a message, or until a grace period has ended, something that waits is held back no longer, or it is
-    /// quiet where something waits for that.
+    /// Waits for a message, the end of a grace period, the end of the time for which commits are held back, or quiet
+    /// if keys or spares wait for it.
     fn wait(
         &self,
         messages: &Receiver<Message>,
@@ -450,7 +449,7 @@ impl Writer {
         }
     }
 
-    /// How long there is nothing to be done, if nothing comes; none where that is for ever.
+    /// How long there is nothing to do without a message; `None` means forever.
     fn idle_for(&self, waiting: &Waiting) -> Option<Duration> {
         if self.is_ready(waiting) {
             return Some(self.held_for());
@@ -459,7 +458,7 @@ impl Writer {
         waits.then(|| QUIET.saturating_sub(self.last_commit.elapsed()))
     }
 
-    /// Tells what has come to its end.
+    /// Reports finished commits, drains and notices.
     fn tell(&mut self, waiting: &Waiting, progress: &Progress) {
         let graces = &self.graces;
         let is_past = |(moment, _): &mut (Moment, u64)| graces.is_past(*moment);
@@ -490,7 +489,7 @@ mod tests {
 
     const TABLE: TableRef = TableRef::Program(0);
 
-    /// A writer, and what it is told and tells. Grace periods are the test's.
+    /// A writer and its channels. The test ends the grace periods.
     struct Turns {
         writer: Writer,
         layout: TableLayout,
@@ -525,7 +524,7 @@ mod tests {
             }
         }
 
-        /// What the writer does when this has come; which version is shown then.
+        /// Sends a message, lets the writer work, and returns the visible version.
         fn take(&mut self, message: Message) -> u64 {
             self.to.send(message).expect("it listens");
             assert!(self.writer.receive(&self.messages, &mut self.waiting));
@@ -534,7 +533,6 @@ mod tests {
             self.writer.version
         }
 
-        /// A grace period ends.
         fn period(&mut self) -> u64 {
             let ended = self.writer.graces.during(|| Ok(()));
             ended.expect("a period");
@@ -585,7 +583,7 @@ mod tests {
             turns.take(Message::Drain(n));
             assert_eq!(turns.take(turns.changes(1)), version, "within the turn");
             assert!(turns.drained() <= n);
-            // That ends, and packets come all the time.
+            // The poll ends, while packets keep coming.
             word.store(n + 1, Ordering::SeqCst);
             assert_eq!(turns.take(Message::Look), version + 1);
             assert_eq!(turns.drained(), n + 1, "nothing is held back");
@@ -603,7 +601,7 @@ mod tests {
         turns.take(turns.changes(1));
         turns.take(Message::Drain(7));
         turns.take(turns.changes(1));
-        // Until the test says so.
+        // Held back until the test ends it.
         let held_until = Some(Instant::now() + Duration::from_secs(3600));
         turns.writer.held_until = held_until;
         assert_eq!(turns.period(), 1);
@@ -614,7 +612,7 @@ mod tests {
         turns.writer.held_until = None;
         assert_eq!(turns.take(Message::Look), 2);
         assert!(turns.waiting.is_empty(), "both of them");
-        // Who drains where nothing waits holds nothing up.
+        // A drain without waiting commits holds nothing back.
         turns.take(Message::Drain(8));
         turns.period();
         assert_eq!((turns.drained(), turns.writer.held_until), (9, None));

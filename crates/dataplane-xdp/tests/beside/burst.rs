@@ -1,4 +1,4 @@
-//! Frames that come by a port together: all of them are there when its program has its turn.
+//! Bursts: frames that all arrive before the port's program runs.
 
 use std::os::fd::AsFd;
 use std::process::Command;
@@ -7,7 +7,7 @@ use bpf::{Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind};
 use dataplane_xdp::asm::{Alu, Assembler, Helper, Jump, Reg, Size, Symbol};
 use dataplane_xdp::image::MapRef;
 
-/// As many as come together.
+/// Frames in a burst.
 pub const FRAMES: u32 = 64;
 
 const R0: Reg = Reg(0);
@@ -37,7 +37,7 @@ fn map(kind: MapKind, value_bytes: u32) -> Map {
     map.unwrap()
 }
 
-/// Gives each frame the next destination in turn, and sends it by the first entry of a map of devices.
+/// Sets each frame's destination, cycling through `to`, and sends it by the first entry of a device map.
 fn sender(numbers: &Map, devices: &Map, to: &[u8]) -> Program {
     let mut asm = Assembler::default();
     let dropped = asm.label();
@@ -82,7 +82,7 @@ fn sender(numbers: &Map, devices: &Map, to: &[u8]) -> Program {
     program.unwrap()
 }
 
-/// Sends bursts of [`FRAMES`] by an interface, to these addresses in turn.
+/// Sends bursts of [`FRAMES`] through an interface; destinations cycle through `to`.
 pub fn send(interface: u32, frame: &[u8], to: &[u8], n_bursts: u32) {
     let numbers = map(MapKind::PerCpuArray, 4);
     let devices = map(MapKind::DeviceMap, 8);
@@ -91,7 +91,7 @@ pub fn send(interface: u32, frame: &[u8], to: &[u8], n_bursts: u32) {
     program.send(frame, n_bursts * FRAMES).unwrap();
 }
 
-/// Keeps this thread on one processor, which knows what the turns before have taught it.
+/// Pins this thread to one processor, as limits are learnt for each processor.
 pub fn stay() {
     let thread = std::fs::read_link("/proc/thread-self").unwrap();
     let thread = thread.file_name().unwrap();

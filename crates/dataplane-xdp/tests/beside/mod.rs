@@ -1,6 +1,6 @@
-//! A switch with the program in the kernel beside it, on real veth pairs.
+//! A switch and its kernel engine, on real veth pairs.
 
-// Each test binary uses a part of it.
+// Each test binary uses only a part of this module.
 #![allow(dead_code, reason = "shared by several test binaries")]
 
 use std::path::Path;
@@ -49,7 +49,7 @@ pub fn frame(to: u8, number: u32) -> Vec<u8> {
     frame
 }
 
-/// The same as it leaves.
+/// The same frame when it leaves.
 pub fn left(to: u8, number: u32, instance: u16) -> Vec<u8> {
     let mut frame = frame(to, number);
     frame[18..20].copy_from_slice(&instance.to_be_bytes());
@@ -63,7 +63,7 @@ pub struct Beside {
     pub outside: Vec<AfPacketPort>,
     pub table: TableId,
     start: Instant,
-    /// The offload's.
+    /// The offload's handle to the ports.
     pub kernel_ports: KernelPorts,
     /// Frames that were punted.
     pub n_punted: u64,
@@ -74,7 +74,7 @@ impl Beside {
         Beside::with("exchange.p4", |_| {})
     }
 
-    /// With a program of `programs`, and what is written before the kernel has it.
+    /// Loads a program of `programs`; `prepare` writes state before the kernel engine starts.
     pub fn with(name: &str, prepare: impl FnOnce(&mut Switch)) -> Beside {
         let (ports, outside) = (0..N_PORTS).map(cable).unzip();
         let mut switch = Switch::new(SwitchConfig::default());
@@ -112,7 +112,7 @@ impl Beside {
         self.set_offload_that_leaves(ports, Arc::default());
     }
 
-    /// One whose program runs on when it is stopped, if `leaves` says so.
+    /// Sets an offload whose programs keep running after a stop if `leaves` is true.
     pub fn set_offload_that_leaves(&mut self, ports: Vec<KernelPort>, leaves: Arc<AtomicBool>) {
         let start = self.start;
         let clock = Box::new(move || start.elapsed().as_nanos() as u64);
@@ -121,7 +121,7 @@ impl Beside {
         self.switch.set_offload(Some(Box::new(offload)));
     }
 
-    /// This process gets no descriptor any more, so that the thread that writes can make no map.
+    /// Takes all file descriptors from this process, so that the writer cannot create a map.
     pub fn leave_no_descriptors(&self) {
         let mut prlimit = Command::new("prlimit");
         prlimit.args(["--nofile=3:", "--pid"]);
@@ -129,14 +129,14 @@ impl Beside {
         assert!(limited.unwrap().success());
     }
 
-    /// The interface of a port goes, with its other end.
+    /// Removes a port's interface and its other end.
     pub fn lose_port(&mut self, port: u16) {
         crate::namespace::ip(&format!("link del out{port}"));
         self.kernel_ports.set(PortId(port), None);
         self.switch.look_at_offload();
     }
 
-    /// It has one again, which is served when this returns.
+    /// Gives the port an interface again, and waits until it is served.
     pub fn find_port(&mut self, port: u16) {
         let (inside, outside) = cable(port);
         self.kernel_ports
@@ -152,7 +152,7 @@ impl Beside {
             );
             self.switch.look_at_offload();
         }
-        // Once more, since it is served from now on.
+        // Again, since only now the port is served.
         self.switch.look_at_offload();
         self.drain();
     }
@@ -205,7 +205,7 @@ impl Beside {
         }
     }
 
-    /// Until packets see all that was written.
+    /// Waits until packets see all that was written.
     pub fn drain(&mut self) {
         let token = self.switch.begin_drain();
         let start = Instant::now();
@@ -233,7 +233,7 @@ impl Beside {
         received
     }
 
-    /// A frame that has come already.
+    /// Returns a frame that has already arrived.
     pub fn receive_now(&mut self, port: usize) -> Option<Vec<u8>> {
         let mut frames = Vec::new();
         let mut take = |frame: &[u8]| frames.push(frame.to_vec());
@@ -241,12 +241,12 @@ impl Beside {
         frames.pop()
     }
 
-    /// Has the engine forward what was punted, which are so many frames.
+    /// Has the engine forward `n` punted frames.
     pub fn forward_punted(&mut self, n: u64) {
         self.forward_punted_of(&[0, 1, 2], n);
     }
 
-    /// The same where it was punted by these ports.
+    /// Has the engine forward `n` frames punted by these ports.
     pub fn forward_punted_of(&mut self, ports: &[usize], n: u64) {
         self.take_punted_of(ports, n);
         while let Some(sent) = self.switch.poll_transmit(0) {
@@ -257,7 +257,7 @@ impl Beside {
         }
     }
 
-    /// Gives the engine what was punted by these ports, which are so many frames.
+    /// Passes `n` frames punted by these ports to the engine.
     pub fn take_punted_of(&mut self, ports: &[usize], n: u64) {
         let start = Instant::now();
         let before = self.n_punted;
@@ -302,13 +302,13 @@ impl Beside {
         self.switch.counter_cell(counter, cell).unwrap().packets
     }
 
-    /// Sends frames that come by a port together, so many times, to these addresses in turn.
+    /// Sends bursts to a port; the frames' destinations cycle through `to`.
     pub fn send_bursts(&self, port: usize, to: &[u8], n_bursts: u32) {
         let interface = interface_index(&format!("out{port}"));
         burst::send(interface, &frame(0, 0), to, n_bursts);
     }
 
-    /// Until all that came is accounted for, so many copies and packets included.
+    /// Waits until `n` packets and copies have been sent or refused.
     pub fn await_ended(&mut self, n: u64) {
         let start = Instant::now();
         loop {
@@ -329,7 +329,7 @@ impl Beside {
         );
     }
 
-    /// All that came is accounted for.
+    /// Asserts that all received packets and copies were sent or dropped.
     pub fn assert_accounted(&mut self) {
         let counters = self.counters().clone();
         let dropped: u64 = DropReason::ALL.iter().map(|it| counters.dropped(*it)).sum();

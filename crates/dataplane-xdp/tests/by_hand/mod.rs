@@ -1,5 +1,5 @@
-//! Copies by a map of devices, with programs written here instruction by instruction: ingress broadcasts what
-//! comes, egress writes into each copy which one of its port's it is.
+//! Copies through a device map, with hand-written programs: ingress broadcasts each frame, egress writes into each
+//! copy its position among the copies of its port.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use bpf::{Instruction, Map, MapConfig, MapKind};
 use dataplane_xdp::asm::{Alu, Assembler, Helper, Jump, Reg, Size, Symbol};
 use dataplane_xdp::image::MapRef;
 
-/// The byte of a copy that says which copy of its port it is.
+/// The byte of a copy with its position among the copies of its port.
 pub const PLACE: usize = 14;
 
 const R0: Reg = Reg(0);
@@ -43,7 +43,7 @@ fn linked(asm: Assembler, maps: &[&Map]) -> Vec<Instruction> {
     code.link(|map| maps[map.index()].as_fd())
 }
 
-/// R0 is the value of the key at `R10 - 4`; the program drops the frame where there is none.
+/// Loads the address of the value of the key at `R10 - 4` into R0; drops the frame if there is none.
 fn look_up(asm: &mut Assembler, map: u32) {
     asm.symbol(R1, Symbol::Map(MapRef(map)));
     asm.mov(R2, R10);
@@ -56,7 +56,7 @@ fn look_up(asm: &mut Assembler, map: u32) {
     asm.place(found);
 }
 
-/// Numbers the frame on its processor, and sends it by every entry of the first map of devices.
+/// Numbers the frame on its processor, and broadcasts it through the first device map.
 pub fn ingress(serials: &Map, groups: &Map) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     asm.mov(R6, R1);
@@ -88,7 +88,7 @@ pub fn ingress(serials: &Map, groups: &Map) -> Vec<Instruction> {
     linked(asm, &[serials, groups])
 }
 
-/// Writes into the copy how many its port has had of the frame before.
+/// Writes into the copy how many copies of the frame its port has had before.
 pub fn egress(places: &Map) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let drop = asm.label();
@@ -103,7 +103,7 @@ pub fn egress(places: &Map) -> Vec<Instruction> {
     asm.alu_imm(Alu::Add, R3, 4);
     asm.jump_if(Jump::Gt, R3, R2, drop);
     asm.load(Size::B4, R7, R1, 0);
-    // The serial number is another one: this is the frame's first copy.
+    // A new serial number: this is the frame's first copy.
     asm.load(Size::B4, R3, R0, 0);
     let is_next = asm.label();
     asm.jump_if(Jump::Eq, R3, R7, is_next);

@@ -1,6 +1,6 @@
-//! Cables to a switch with the kernel engine: veth pairs, with what the engine needs of the far end.
+//! Cables to a switch with the kernel engine: veth pairs whose far end accepts redirected frames.
 
-// Each test binary uses a part of it.
+// Each test binary uses only a part of this module.
 #![allow(dead_code, reason = "shared by several test binaries")]
 
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::namespace::veth_pair;
 pub fn cable(port: u16) -> (AfXdpPort, AfPacketPort) {
     let (inner, outer) = (format!("in{port}"), format!("out{port}"));
     veth_pair(&inner, &outer);
-    // Without it the far end of a veth would lose what is redirected to it.
+    // Without GRO, the far end of a veth would lose redirected frames.
     ethtool(&format!("-K {outer} gro on"));
     (
         AfXdpPort::open(&inner, &AfXdpConfig::default()).unwrap(),

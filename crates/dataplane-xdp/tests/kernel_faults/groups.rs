@@ -21,14 +21,14 @@ fn n_maps() -> usize {
     targets.filter(name).count()
 }
 
-/// Waits until all spares are there that a group of one size has.
+/// Waits until all spares for groups of one size exist.
 fn await_spares(n_maps_then: usize) {
     let start = Instant::now();
     while n_maps() < n_maps_then {
         assert!(start.elapsed() < PATIENCE, "{} of {n_maps_then}", n_maps());
         thread::sleep(Duration::from_millis(1));
     }
-    // They come in a grace period of RCU, behind one that goes on.
+    // They are inserted in a grace period of RCU, after one that is already running.
     (0..4).for_each(|_| bpf::wait_for_programs().unwrap());
 }
 
@@ -73,7 +73,7 @@ fn without_spare_maps_a_group_changes_all_the_same_and_it_is_told() {
                 panic!("{notice:?}");
             };
             assert!(reason.contains("Too many open files"), "{reason}");
-            // The next change has them made again.
+            // The next change creates spares again.
             drop(reserve);
             let n_before = n_maps();
             assert_copies(&mut beside, 3);
@@ -126,7 +126,7 @@ fn a_change_of_a_group_is_seen_within_20_ms() {
         beside.drain();
         let mut taken = Vec::new();
         for n in 1..=30_u16 {
-            // Whoever joins does so when all is quiet.
+            // Usually nothing else happens when a viewer joins.
             thread::sleep(Duration::from_millis(100));
             let replicas: Vec<_> = (0..=n).map(|it| (1, it)).collect();
             let start = Instant::now();
@@ -219,7 +219,7 @@ fn a_change_of_a_group_is_seen_soon_while_an_entry_changes_all_the_time() {
                 taken.sort();
                 let [median, longest] = [taken.len() / 2, taken.len() - 1].map(|it| taken[it]);
                 println!("from the call to {what}: median {median:?}, longest {longest:?}");
-                // Grace periods of a busy machine, of which there are two.
+                // Two grace periods on a busy machine.
                 assert!(median < Duration::from_millis(100), "{taken:?}");
             }
             beside.assert_forwards();

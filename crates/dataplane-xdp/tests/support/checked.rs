@@ -1,5 +1,5 @@
-//! The interpreter, with the program in the kernel beside it: each frame goes through both, and what the
-//! kernel does not punt is compared: verdict, bytes, and what was counted.
+//! The interpreter with the kernel program beside it. Each frame goes through both. What the kernel does not punt is
+//! compared: verdict, bytes, and counters.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,42 +15,41 @@ use dataplane_xdp::image::Room;
 
 use super::kernel::{End, Kernel, Run, little_room};
 
-/// What a comparison has seen.
+/// The results of comparisons.
 #[derive(Debug, Default, Clone)]
 pub struct Report {
-    /// Frames that came.
     pub n_frames: usize,
-    /// Frames, and copies, that the kernel did not leave, and that were compared.
+    /// Frames, and copies, that the kernel did not punt and that were compared.
     pub n_kernel: usize,
     pub n_copies: usize,
-    /// Digests that both have made.
+    /// Digests that both have sent.
     pub n_digests: usize,
     /// Why the program is not in the kernel.
     pub refused: Option<String>,
-    /// What is left, by place and reason.
+    /// Places that are punted, with reasons.
     pub left: Vec<dataplane::engine::Interpreted>,
     pub differences: Vec<String>,
-    /// So often each frame is run for its time, if at all.
+    /// How often each frame is run to measure its time; 0 for not at all.
     pub repeat: u32,
     /// Nanoseconds of each frame, and of each copy.
     pub times_ns: Vec<u128>,
-    /// Instructions of both programs, and those that the verifier went through.
+    /// Instructions of both programs, and instructions that the verifier processed.
     pub n_instructions: usize,
     pub n_verified: u64,
 }
 
-/// Makes interpreters that are compared.
+/// Makes interpreters that are compared with the kernel.
 pub struct CheckedFactory {
     pub report: Arc<Mutex<Report>>,
     room: Room,
 }
 
-/// A switch whose interpreter is compared.
+/// A switch whose interpreter is compared with the kernel.
 pub fn checked_switch(config: SwitchConfig) -> (Switch, Arc<Mutex<Report>>) {
     checked_switch_with(config, little_room())
 }
 
-/// The same with this room in the kernel.
+/// The same with this room in the image.
 pub fn checked_switch_with(config: SwitchConfig, room: Room) -> (Switch, Arc<Mutex<Report>>) {
     let factory = CheckedFactory {
         report: Arc::default(),
@@ -98,12 +97,12 @@ impl EngineFactory for CheckedFactory {
     }
 }
 
-/// What is still to be seen of a packet that the kernel has handled.
+/// What remains to be compared for a packet that the kernel has handled.
 #[derive(Debug, Clone)]
 enum Pending {
     /// The packet to one port, and what the interpreter has counted so far.
     One(Run, Vec<u32>),
-    /// Copies of this frame.
+    /// Copies of this frame, metadata included.
     Copies(Vec<u8>),
     /// The frame that leaves.
     Frame(Vec<u8>),
@@ -146,7 +145,7 @@ fn snapshot(state: &mut State) -> Snapshot {
 }
 
 impl Checked {
-    /// The numbers of the counters that have counted a packet between two moments.
+    /// Returns the counters that have counted a packet between two snapshots.
     fn counted(&self, state: &State, before: &Snapshot, after: &Snapshot) -> Vec<u32> {
         let Some(kernel) = &self.kernel else {
             return Vec::new();
@@ -206,7 +205,7 @@ impl Checked {
         }
     }
 
-    /// After ingress: the kernel's run, and what can be compared already.
+    /// Runs the kernel program after ingress, and compares what can be compared already.
     fn compare_ingress(
         &mut self,
         input: &IngressInput,
@@ -408,7 +407,7 @@ impl Engine for Checked {
         input: &EgressInput,
         packet: PacketHandle,
     ) -> EgressOutcome {
-        // The kernel has no queues, so what it has handled finds none before it here either.
+        // The kernel has no queues, so for packets that it has handled the queues are empty here too.
         let mut input = *input;
         if self.pending.contains_key(&packet.0) {
             (input.enq_depth, input.deq_depth) = (0, 0);

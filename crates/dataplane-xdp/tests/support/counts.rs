@@ -1,8 +1,8 @@
-//! What two switches have counted.
+//! Compares the counters of two switches.
 
 use dataplane::{DropReason, Switch};
 
-/// Whether both have counted the same: packets, drops, ports, lookups, entries, counters, registers.
+/// Fails if they differ: packets, drops, ports, lookups, entries, counters, registers.
 pub fn difference(beside: &Switch, alone: &Switch) -> Result<(), String> {
     let (ours, theirs) = (beside.counters(), alone.counters());
     for reason in DropReason::ALL {

@@ -1,4 +1,4 @@
-//! A program in the kernel with what is written for it.
+//! A program in the kernel, with the state written for it.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -22,10 +22,10 @@ use dataplane_xdp::image::{
     MapRole, NEVER, Noted, Origin, Room, TableLayout,
 };
 
-/// The loopback interface: that by which `BPF_PROG_TEST_RUN` lets frames come.
+/// The loopback interface: `BPF_PROG_TEST_RUN` presents frames as received by it.
 const LOOPBACK: u32 = 1;
 
-/// What became of a frame.
+/// How a frame ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     Punt,
@@ -40,9 +40,9 @@ pub enum End {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     pub end: End,
-    /// Numbers of counters, in order.
+    /// The counters that have counted, in order.
     pub counted: Vec<u32>,
-    /// What went to the control plane.
+    /// Digests to the control plane.
     pub digests: Vec<Digest>,
 }
 
@@ -61,8 +61,7 @@ pub struct Kernel {
     keys: HashMap<u32, Vec<Vec<u8>>>,
 }
 
-/// What an entry's action, or a default action, comes to.
-/// No frame is too long.
+/// Longer than every frame.
 const LONGEST: u32 = 1 << 20;
 
 fn slot_of(
@@ -92,12 +91,12 @@ fn slot_of(
 struct Masks {
     masks: Vec<Vec<u8>>,
     taken: HashSet<(usize, Vec<u8>)>,
-    /// Some entry has no mask, so packets are to be punted.
+    /// Some entry cannot be written as a mask, so packets must be punted.
     is_left: bool,
 }
 
 impl Masks {
-    /// The key with its mask's number: the first one of this mask under which the key is free.
+    /// Returns the key with its mask's number: the first number of this mask under which the key is free.
     fn number(&mut self, mask: Vec<u8>, mut key: Vec<u8>) -> Vec<u8> {
         let same = |n: &usize| self.masks[*n] == mask;
         let free = |n: &usize| !self.taken.contains(&(*n, key.clone()));
@@ -112,7 +111,7 @@ impl Masks {
     }
 }
 
-/// Runs that are made one after the other.
+/// How many runs are made in a row.
 const IN_A_ROW: u32 = 50;
 
 fn average(
@@ -146,7 +145,7 @@ fn load(code: &Code, maps: &[Option<Map>], heap: &Memory) -> Result<bpf::Program
     bpf::Program::load(&config).map_err(|error| error.to_string())
 }
 
-/// Room for what tests write.
+/// Room for what the tests write.
 pub fn little_room() -> Room {
     Room {
         interfaces: 16,
@@ -158,12 +157,12 @@ pub fn little_room() -> Room {
 }
 
 impl Kernel {
-    /// Compiles and loads; the error is the compiler's or the verifier's.
+    /// Compiles and loads. The error is the compiler's or the verifier's.
     pub fn new(program: &Program) -> Result<Self, String> {
         Self::with(program, &little_room())
     }
 
-    /// The same with this room.
+    /// The same with this room in the image.
     pub fn with(program: &Program, room: &Room) -> Result<Self, String> {
         let image = compile(program, room).map_err(|error| format!("refused: {error}"))?;
         let inner = Map::create(&MapConfig {
@@ -233,7 +232,7 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Constants, and a clock of the switch that begins at 0, about.
+    /// Writes the constants, and a clock of the switch that starts at about 0.
     fn put_beginning(&self) {
         for (at, bytes) in &self.image.constants {
             self.put(*at, bytes);
@@ -268,7 +267,7 @@ impl Kernel {
         self.put(at + body.slots[0], slot);
     }
 
-    /// Writes a slot of a body, which holds from a version on.
+    /// Writes a slot of a body, with the version from which it holds.
     pub fn put_slot(&self, layout: &TableLayout, body: u32, slot: usize, from: u64, bytes: &[u8]) {
         let at = layout.body.at(body);
         self.put(at + layout.body.slots[slot], bytes);
@@ -290,12 +289,12 @@ impl Kernel {
         self.write_key(map, key, body);
     }
 
-    /// The version that packets see.
+    /// Sets the version that packets see.
     pub fn set_version(&self, version: u64) {
         self.put_word(self.image.heap.version, version);
     }
 
-    /// An interface that all frames come by, as a port, and the one that copies leave by.
+    /// Makes an interface a port.
     pub fn set_port(&self, interface: u32, port: PortId) {
         let interface_at = self.image.heap.interface(interface).unwrap();
         let described = Interface {
@@ -342,7 +341,7 @@ impl Kernel {
         }
     }
 
-    /// Writes all that is written for the program.
+    /// Writes the whole state.
     pub fn sync(&mut self, state: &State) {
         let program = state.program().clone();
         for (table, _) in program.tables() {
@@ -364,7 +363,7 @@ impl Kernel {
         for (position, (entry, view)) in entries.iter().enumerate() {
             let number = position as u32 + 1;
             assert!(number < layout.body.n, "too many entries");
-            // Of one priority the older wins, which comes first.
+            // With equal priorities the older entry wins; it comes first.
             let link = match layout.index {
                 Index::Ternary { .. } => {
                     (u64::from(view.priority as u32) << 32) + n - position as u64
@@ -419,7 +418,7 @@ impl Kernel {
         self.put(n_masks, &(masks.masks.len() as u32).to_ne_bytes());
     }
 
-    /// Something of the table cannot be written: all packets that come to it are punted.
+    /// Punts all packets that reach the table, because one of its entries cannot be written.
     fn punt_all(&mut self, layout: &TableLayout) {
         let slot = layout.encode_slot(ACTION_PUNT, &[]);
         for number in 0..layout.body.n {
@@ -451,7 +450,7 @@ impl Kernel {
         all.chunks(n).map(<[u8]>::to_vec).collect()
     }
 
-    /// Puts something into every processor's scratch memory that no run leaves there.
+    /// Fills every processor's scratch memory with values that no run leaves there.
     fn soil_scratch(&self) {
         let scratch = self.image.map(MapRole::Scratch).unwrap();
         let scratch = self.maps[scratch.index()].as_ref().unwrap();
@@ -508,7 +507,7 @@ impl Kernel {
         }
     }
 
-    /// What programs have sent to the control plane since.
+    /// Takes the digests sent since the last call.
     pub fn take_digests(&self) -> Vec<Digest> {
         let mut digests = Vec::new();
         let ir = self.program.ir();
@@ -552,8 +551,8 @@ impl Kernel {
         self.outcome(run.verdict, frame, &self.image.scratch.journals[1], true)
     }
 
-    /// Nanoseconds of a run on average, of so many. Few are made one after the other, which begin with the frame
-    /// that the one before has left, so that its time to live lasts.
+    /// Returns a run's average time in nanoseconds. Only a few runs are made in a row, because each starts with the
+    /// frame that the previous one left, whose time to live decreases.
     pub fn time(&self, port: PortId, frame: &[u8], repeat: u32) -> u128 {
         self.set_port(LOOPBACK, port);
         average(&self.ingress, frame, 0, repeat, || {
@@ -561,12 +560,12 @@ impl Kernel {
         })
     }
 
-    /// The same of a frame that comes by no port.
+    /// The same for a frame that no port of ours receives.
     pub fn time_of_strangers(&self, frame: &[u8], repeat: u32) -> u128 {
         average(&self.ingress, frame, 0, repeat, || ())
     }
 
-    /// The same of a copy of this instance.
+    /// The same for a copy of this instance.
     pub fn time_copy(&self, frame: &[u8], instance: u16, repeat: u32) -> u128 {
         let fan_out = self.image.fan_out.as_ref().unwrap();
         for place in 0..2 * IN_A_ROW {

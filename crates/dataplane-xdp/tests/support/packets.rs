@@ -1,4 +1,4 @@
-//! STF tests, their frames through the kernel too.
+//! Runs STF tests, with their frames through the kernel too.
 
 use std::path::Path;
 
@@ -7,20 +7,16 @@ use super::checked::{Report, checked_switch};
 /// What the kernel did with a test's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// All of them.
     NoPunt,
-    /// Some of them.
     SomePunted,
-    /// None of them.
     AllPunted,
-    /// Nothing of the program can run there, or the verifier refuses it.
+    /// Nothing of the program can run in the kernel, or the verifier refuses it.
     Refused,
     /// No frame is long enough for Ethernet.
     NoFrame,
 }
 
 impl Class {
-    /// In words.
     pub fn name(self) -> &'static str {
         match self {
             Self::NoPunt => "no punt",
@@ -31,7 +27,6 @@ impl Class {
         }
     }
 
-    /// Of a test's report.
     pub fn of(report: &Report) -> Self {
         match (&report.refused, report.n_frames - report.n_kernel) {
             (Some(_), _) => Self::Refused,
@@ -43,8 +38,8 @@ impl Class {
     }
 }
 
-/// Runs a test, its frames through the kernel too. The error says what the interpreter does not do as the
-/// test wants it.
+/// Runs a test, with its frames through the kernel too. The error says where the interpreter differs from what the
+/// test expects.
 pub fn run(path: &Path) -> Result<Report, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
     let commands = stf::parse(&text).map_err(|error| error.to_string())?;

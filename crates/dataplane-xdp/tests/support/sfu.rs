@@ -32,7 +32,7 @@ fn insert(switch: &mut Switch, table: &str, action: &str, key: &[&[u8]], args: &
     switch.insert_entry(id, entry).unwrap();
 }
 
-/// Address, stream, and so many viewers, of which every third is on another port.
+/// Configures addresses, a stream, and `n_viewers` viewers, every third on another port.
 pub fn set_up(switch: &mut Switch, n_viewers: u16) {
     for port in 0..4_u16 {
         let mac = [2, 0, 0, 0, port as u8, 100];

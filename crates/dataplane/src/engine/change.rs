@@ -1,5 +1,5 @@
-//! What control calls change, as whoever has derived something from it is told of it: the engine,
-//! and an offload beside it ([`crate::offload`]).
+//! Changes by control calls, as reported to the engine and to an offload ([`crate::offload`]),
+//! which derive state from them.
 
 use std::ops::Range;
 
@@ -9,47 +9,47 @@ use crate::{
     program::ir::{CalculationId, Matcher},
 };
 
-/// What a control call has changed of what packets can see. Told after it is done, each change by
-/// itself, in the order in which they are made. Counters are not told: no packet reads them.
+/// A change by a control call that packets can observe. It is reported after it was made, one
+/// change at a time, in order. Writes to counters are not reported: no packet reads a counter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change<'a> {
-    /// A table; the accounts of its entries may have moved.
+    /// A table changed; the accounts of its entries may have moved.
     Table(TableId, TableChange<'a>),
-    /// Members or groups of an action profile.
+    /// Members or groups of an action profile changed.
     Profile(ActionProfileId),
-    /// The members of a parser value set.
+    /// The members of a parser value set changed.
     ValueSet(ValueSetId),
-    /// The parameters of a custom CRC.
+    /// The parameters of a custom CRC changed.
     Calculation(CalculationId),
-    /// Cells of a register.
+    /// Cells of a register changed.
     Register(RegisterId, Range<usize>),
-    /// The rates of a cell of a meter, whose buckets are full.
+    /// The rates of a meter cell changed; its buckets are full again.
     Meter(MeterId, usize),
-    /// The replicas of a multicast group, or that it is gone.
+    /// The replicas of a multicast group changed, or it was deleted.
     MulticastGroup(u32),
-    /// What a clone session makes, or that it is gone.
+    /// A clone session changed or was deleted.
     CloneSession(u32),
-    /// There is a new port. None is ever taken away.
+    /// A port was added. Ports are never removed.
     Port(PortId),
 }
 
-/// What happened to a table.
+/// The kind of a table change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableChange<'a> {
-    /// There is a new entry: [`State::entry`](super::State::entry).
+    /// Entry added: [`State::entry`](super::State::entry).
     Inserted(EntryIndex),
-    /// The entry runs something else, or has another meter or idle timeout.
+    /// Action, meter or idle timeout of an entry changed.
     Modified(EntryIndex),
-    /// The entry is gone; its index may be given again.
+    /// Entry removed; its index may be reused.
     Removed {
-        /// Where it was.
+        /// The index it had.
         entry: EntryIndex,
-        /// Its key.
+        /// Its former key.
         key: &'a [Matcher],
-        /// Its priority.
+        /// Its former priority.
         priority: i32,
     },
-    /// A miss runs something else: [`State::default_action`](super::State::default_action).
+    /// Default action changed: [`State::default_action`](super::State::default_action).
     Default,
 }

@@ -1,8 +1,8 @@
-//! Many copies of one packet in one call: those of a group or session, which come to egress one after
-//! the other, and those of a packet that recirculates and leaves a clone each time.
+//! Passes of many copies of one packet in one call: the copies of a group or session, which reach egress one after the
+//! other, and the clones that a recirculating packet makes.
 //!
-//! The caller says where each copy goes, takes the frames that leave, and does its accounts when the
-//! call is over. An engine prepares once what all copies share.
+//! The caller decides where each copy goes, takes the frames that leave, and updates counters when the call returns.
+//! The engine prepares once what all copies share.
 
 use super::{
     EgressInput, EgressOutcome, EgressVerdict, Engine, IngressInput, IngressOutcome, PacketHandle,
@@ -11,15 +11,15 @@ use super::{
 pub use crate::externs::departures::Leave;
 use crate::{DropReason, Frame, Nanos, PortId, Replica, externs::payload::PayloadCall};
 
-/// Copies of one packet that come to egress one after the other.
+/// A source of copies of one packet, in the order in which they reach egress.
 pub trait Copies: Leave {
-    /// The way of the next one; none where there is none, or something else is to be done first.
+    /// Returns the input of the next copy's pass; `None` if there is none, or if other work comes first.
     fn next_copy(&mut self) -> Option<EgressInput>;
 }
 
-/// Runs [`Copies`] one by one, by [`Engine::egress`], [`Engine::frame`] and [`Engine::discard`]:
-/// the meaning of [`Engine::fan_out`] in every engine. Ends at the first copy that does not just
-/// leave as a finished frame ([`EgressOutcome::is_plain`]), and gives that copy's outcome.
+/// Runs [`Copies`] one by one through [`Engine::egress`], [`Engine::frame`] and [`Engine::discard`]. This defines
+/// [`Engine::fan_out`] for every engine. Stops at the first copy that is not simply a finished frame that leaves
+/// ([`EgressOutcome::is_plain`]), and returns its outcome.
 pub fn one_by_one<E: Engine + ?Sized>(
     engine: &mut E,
     state: &mut State,
@@ -38,7 +38,7 @@ pub fn one_by_one<E: Engine + ?Sized>(
 }
 
 impl EgressOutcome {
-    /// The same once the deparser has run, or the packet could not become what it was to be.
+    /// Adds the result of the deparser; an error becomes a drop.
     #[must_use]
     pub fn deparsed(self, frame_len_bytes: Result<usize, DropReason>) -> Self {
         match frame_len_bytes {
@@ -53,7 +53,7 @@ impl EgressOutcome {
         }
     }
 
-    /// The packet leaves as a frame that is there already, and nothing else comes of it.
+    /// Whether the packet leaves as a finished frame and makes no clone.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.verdict == EgressVerdict::Transmit
@@ -62,16 +62,14 @@ impl EgressOutcome {
     }
 }
 
-/// Externs that change payloads.
 impl State {
     /// Whether the program calls an extern that changes payloads.
     pub fn changes_payloads(&self) -> bool {
         !self.program.ir.payload_externs.is_empty()
     }
 
-    /// A copy whose headers are bytes leaves by its port, or waits with them. `shared` is its frame as it
-    /// would be without the call. Before the engine does anything else with the packet, it calls
-    /// [`State::depart_held`].
+    /// Sends a copy whose headers are already written, or holds it for the extern. `shared` is the copy's frame without
+    /// the extern's change. Before it does anything else with the packet, the engine must call [`State::depart_held`].
     #[inline]
     pub fn depart(
         &mut self,
@@ -90,7 +88,8 @@ impl State {
         }
     }
 
-    /// The copies that wait leave, or are dropped and counted. `shared` has the payload that they share.
+    /// Sends the held copies; drops and counts those for which the extern failed. `shared` has the payload that they
+    /// share.
     pub fn depart_held(&mut self, shared: Frame<'_>, out: &mut dyn Leave) {
         if self.departures.is_empty() {
             return;
@@ -101,15 +100,15 @@ impl State {
         }
     }
 
-    /// Bytes of room that [`State::change_payload`] is to be given.
+    /// Returns the size of the buffer that [`State::change_payload`] needs.
     pub fn payload_room_bytes(&self, payload_bytes: usize) -> usize {
         self.payloads.room_bytes(payload_bytes)
     }
 
-    /// The same for a packet that goes alone: the payload's new bytes are in front of the room; how many.
+    /// Changes the payload of a single packet. Writes the new payload to the start of `room` and returns its length.
     ///
     /// # Errors
-    /// The extern has failed, and the packet is to be dropped for this reason.
+    /// The extern failed; the packet must be dropped for the returned reason.
     pub fn change_payload(
         &mut self,
         call: &PayloadCall,
@@ -121,46 +120,46 @@ impl State {
     }
 }
 
-/// The only clone that a session makes; it is not cut.
+/// The only clone of a session, not truncated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoneClone {
-    /// Where it goes.
+    /// Port and `egress_rid` of the clone.
     pub to: Replica,
-    /// The session's queue; 0 is that of the clone's priority.
+    /// The session's queue; 0 means the queue of the clone's priority.
     pub queue: u32,
 }
 
-/// Where the clones of a packet that recirculates go.
+/// Destinations of the clones of a recirculating packet.
 pub trait LoneClones: Leave {
-    /// The clone of a session, where it makes one and frames leave by its port; the session is that of
-    /// all rounds then.
+    /// Returns the session's clone, if the session makes exactly one and frames may leave by its port. After the first
+    /// success, only that session is accepted.
     fn clone_of(&mut self, state: &State, session: u32) -> Option<LoneClone>;
 }
 
-/// What the traffic manager knows of a packet that recirculates.
+/// The traffic manager's part of the metadata of rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundsInput {
-    /// That it comes to ingress, in the first round.
+    /// Input of the first ingress pass.
     pub ingress: IngressInput,
-    /// When the root frame came.
+    /// When the root frame arrived.
     pub arrived: Nanos,
-    /// Rounds at most.
+    /// Upper bound of the rounds.
     pub n_rounds_max: u32,
 }
 
-/// The rounds that were run whole: a clone has left in each.
+/// The result of `Engine::rounds`. In each complete round one clone has left or failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rounds {
-    /// How many.
+    /// Number of complete rounds.
     pub n_rounds: u32,
-    /// What counters and meters count as the packet's length now.
+    /// The packet's length for counters and meters, after these rounds.
     pub ingress_bytes: usize,
-    /// Why there are no more.
+    /// Where the packet stopped.
     pub end: RoundsEnd,
 }
 
 impl Rounds {
-    /// None, and the packet waits for ingress as it did.
+    /// No round was run; the packet still waits for ingress.
     pub fn none(input: &RoundsInput) -> Self {
         Self {
             n_rounds: 0,
@@ -170,15 +169,16 @@ impl Rounds {
     }
 }
 
-/// Where a packet is that has gone rounds.
+/// Where a packet stopped after its rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoundsEnd {
-    /// It waits for ingress.
+    /// Before ingress.
     Waits,
-    /// Its ingress pass came to this.
+    /// After ingress, with this outcome.
     Ingress(IngressOutcome),
-    /// Its egress pass, of this port, came to this.
+    /// After egress on this port, with this outcome.
     Egress(PortId, EgressOutcome),
-    /// It waits for ingress after one more round, whose clone is inside: its egress pass came to this.
+    /// Before ingress, after one more round whose clone has not left yet; this is the outcome of the clone's egress
+    /// pass.
     Clone(EgressOutcome),
 }

@@ -1,5 +1,5 @@
-//! The state of a program: tables, externs, counters. The architecture owns it, control calls write it,
-//! passes read and write it through the engine. It is the same for every engine.
+//! The state of a program: tables, externs, counters. The architecture owns it; control calls write it; passes read and
+//! write it through the engine. It is the same for every engine.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,33 +16,31 @@ use crate::{
     trace::{TraceKind, Tracer},
 };
 
-/// A program's state.
+/// Tables, externs and counters of the loaded program, and what the switch keeps across programs.
 pub struct State {
     pub(crate) program: Program,
     pub(crate) tables: Tables,
     pub(crate) externs: Externs,
-    /// The switch's, whatever the program.
+    /// Kept across programs.
     pub(crate) payloads: PayloadExterns,
     pub(crate) departures: Departures,
     pub(crate) counters: SwitchCounters,
     pub(crate) tracer: Tracer,
-    /// Ports whose links are down. The switch's, whatever the program.
+    /// Ports whose links are down; kept across programs.
     pub(crate) links_down: PortSet,
-    /// Ports that a control call has disabled. The switch's, whatever the program.
+    /// Ports that a control call has disabled; kept across programs.
     pub(crate) ports_disabled: PortSet,
-    /// The latest time that anyone has given.
+    /// The latest time that a caller gave.
     pub(crate) now: Nanos,
     identity: u64,
 }
 
-/// No two are the same.
 fn next_identity() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl State {
-    /// Without a program.
     pub(crate) fn new(random_seed: u64) -> Self {
         let program = Program::empty();
         Self {
@@ -60,7 +58,7 @@ impl State {
         }
     }
 
-    /// Replaces the program; tables and externs are as it declares them.
+    /// Replaces the program and resets tables and externs to their declarations.
     pub(crate) fn set_program(&mut self, program: Program, random_seed: u64) {
         self.tables = Tables::new(&program, self.now);
         self.tables.set_ports_down(self.ports_down());
@@ -71,8 +69,8 @@ impl State {
         self.identity = next_identity();
     }
 
-    /// Exchanges the program for another state's: tables, externs and what they count keep their places in memory, and
-    /// the identity goes with them.
+    /// Swaps the program with another state's. Tables, externs and their counters keep their addresses, and the
+    /// identity moves with them.
     pub(crate) fn exchange_program(&mut self, other: &mut Self) {
         mem::swap(&mut self.program, &mut other.program);
         mem::swap(&mut self.tables, &mut other.tables);
@@ -82,50 +80,47 @@ impl State {
         self.payloads.bind(&self.program.ir.payload_externs);
     }
 
-    /// Ports that whoever watches them takes for down.
+    /// Ports that count as down for watchers (action selector members, multicast backups).
     pub(crate) fn ports_down(&self) -> PortSet {
         self.links_down.union(self.ports_disabled)
     }
 
-    /// Time never goes back, whatever is given.
+    /// Advances the clock; a time before the current one is ignored.
     pub(crate) fn advance(&mut self, now: Nanos) -> Nanos {
         self.now = self.now.max(now);
         self.now
     }
 
-    /// Counts a drop of the packet that is being traced.
     pub(crate) fn count_drop(&mut self, reason: DropReason) {
         self.counters.count_drop(reason);
         self.tracer.emit(|| TraceKind::Drop(reason));
     }
 
-    /// The number of this state and its program: another state has another one, and so has this when
-    /// its program is replaced. An engine that keeps addresses of what is here looks whether it is the
-    /// state that it was loaded for.
+    /// Identifies this state and its program; changes when the program is replaced. An engine that keeps addresses
+    /// compares it with the identity it was loaded for.
     #[inline]
     pub fn identity(&self) -> u64 {
         self.identity
     }
 
-    /// The program.
+    /// The loaded program.
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// The time of the pass.
+    /// The time of the current pass.
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// Hits and misses, a table each; one place in memory as long as the program is loaded.
+    /// Hits and misses by table; the address is stable while the program is loaded.
     pub fn table_counters(&mut self) -> &mut [TableCounters] {
         &mut self.counters.tables
     }
 }
 
-/// Tables.
 impl State {
-    /// Every entry of a table; of those with one priority the older first, which wins.
+    /// Every entry of a table; among equal priorities the older comes first, and wins.
     pub fn entries(&self, table: TableId) -> impl Iterator<Item = (EntryIndex, EntryView<'_>)> {
         let table = self.tables.table(table);
         table.into_iter().flat_map(|table| {
@@ -134,26 +129,25 @@ impl State {
         })
     }
 
-    /// An entry.
+    /// One entry, or `None` if the index is free.
     pub fn entry(&self, table: TableId, entry: EntryIndex) -> Option<EntryView<'_>> {
         self.tables.table(table)?.view(entry)
     }
 
-    /// The entry that a key hits: one value a key field, as its bits.
+    /// Returns the entry that a key hits. `key` has one value per key field, as its bit pattern.
     pub fn look_up(&self, table: TableId, key: &[Int]) -> Option<EntryIndex> {
         let info = self.program.tables.get(table.index())?;
         let mut bytes = Vec::new();
         self.tables.table(table)?.lookup(info, key, &mut bytes)
     }
 
-    /// What a miss runs.
+    /// The action that a miss runs.
     pub fn default_action(&self, table: TableId) -> Option<&EntryAction> {
         self.tables.table(table)?.default_action()
     }
 
-    /// What an entry's action, or a default action, comes down to where the table has an action
-    /// profile. `hash` is the selector's over the packet, asked for where there is a choice; none
-    /// is a choice among nothing.
+    /// Resolves an entry's action or a default action, in a table with an action profile, to the call that runs. `hash`
+    /// computes the selector's hash and is called only for a choice. Returns `None` if there is no member to choose.
     pub fn resolve(
         &self,
         profile: ActionProfileId,
@@ -163,14 +157,14 @@ impl State {
         self.tables.profile(profile)?.resolve(action, hash)
     }
 
-    /// What packets have left at a table's entries, by [`EntryIndex::index`]. It moves when the
-    /// table is changed, and then only.
+    /// Per-entry counters and times of a table, by [`EntryIndex::index`]. The address changes only when the table is
+    /// changed.
     pub fn accounts(&mut self, table: TableId) -> &mut [EntryAccount] {
         let table = self.tables.table_mut(table, None);
         table.map_or(&mut [], |(table, _)| &mut table.accounts)
     }
 
-    /// Counts a hit at its entry: the direct counter, the time, and that the entry is not idle.
+    /// Counts a hit at an entry: updates the direct counter and the time of the last hit.
     pub fn count_hit(&mut self, table: TableId, entry: EntryIndex, ingress_bytes: usize) {
         let now = self.now;
         if let Some((table, _)) = self.tables.table_mut(table, None) {
@@ -178,7 +172,7 @@ impl State {
         }
     }
 
-    /// The colour that an entry's meter gives to a packet; green where the table has none.
+    /// Runs an entry's direct meter and returns the colour; green (0) if the table has no meter.
     pub fn execute_direct_meter(
         &mut self,
         table: TableId,
@@ -194,30 +188,29 @@ impl State {
     }
 }
 
-/// Externs.
 impl State {
-    /// The cells of a register of up to 64 bits; one place in memory as long as the program is
-    /// loaded. None where the register is wider.
+    /// The cells of a register of up to 64 bits; `None` if it is wider. The address is stable while the program is
+    /// loaded.
     pub fn register_words(&mut self, register: RegisterId) -> Option<&mut [u64]> {
         self.externs.registers.words_mut(register)
     }
 
-    /// A cell of any register; none beyond the end.
+    /// Reads a cell of any register; `None` beyond the end.
     pub fn register(&self, register: RegisterId, index: usize) -> Option<Int> {
         self.externs.registers.get(register, index)
     }
 
-    /// Writes a cell of any register, cut to its width; beyond the end nothing.
+    /// Writes a cell of any register, truncated to its width; ignored beyond the end.
     pub fn set_register(&mut self, register: RegisterId, index: usize, value: Int) {
         self.externs.registers.set(register, index, value);
     }
 
-    /// The cells of a counter; one place in memory as long as the program is loaded.
+    /// The cells of a counter; the address is stable while the program is loaded.
     pub fn counter_cells(&mut self, counter: CounterId) -> &mut [CounterValue] {
         self.externs.counters.cells_mut(counter)
     }
 
-    /// The colour that a meter gives to a packet; none beyond the end.
+    /// Runs a meter and returns the colour; `None` beyond the end.
     pub fn execute_meter(
         &mut self,
         meter: MeterId,
@@ -229,25 +222,24 @@ impl State {
         meters.execute(meter, index, now, ingress_bytes)
     }
 
-    /// A random number of `low..=high`; none where that is empty.
+    /// A random number in `low..=high`; `None` if that range is empty.
     pub fn random(&mut self, low: u64, high: u64) -> Option<u64> {
         self.externs.random.between(low, high)
     }
 
-    /// The result of a calculation over bytes that the engine has put together, with the
-    /// parameters of a custom CRC as they are now.
+    /// Computes a calculation over bytes that the engine has assembled, with the current parameters of a custom CRC.
     pub fn calculate(&mut self, calculation: CalculationId, bytes: &[u8]) -> u64 {
         self.externs.calculate(&self.program.ir, calculation, bytes)
     }
 
-    /// The selector's hash of an action profile over bytes; 0 where it has no selector.
+    /// Computes the hash of an action selector over bytes; 0 if the profile has no selector.
     pub fn select(&mut self, profile: ActionProfileId, bytes: &[u8]) -> u64 {
         let random = &mut self.externs.random;
         let selector = self.program.ir.selector(profile);
         selector.map_or(0, |it| it.algorithm.compute(bytes, random))
     }
 
-    /// The members of a parser value set: value and the bits of it that count.
+    /// The members of a parser value set, as value and mask.
     pub fn value_set(&self, set: ValueSetId) -> impl Iterator<Item = (&Int, &Int)> {
         let members = self.externs.value_sets.members(set).iter();
         members.map(|member| (&member.value, &member.mask))

@@ -1,9 +1,8 @@
-//! Counter arrays. Packets and bytes are always both counted; an index beyond the end counts
-//! nothing, as in BMv2.
+//! Counter arrays. Every cell counts packets and bytes. An index beyond the end counts nothing, as
+//! in BMv2.
 
 use crate::{CounterId, CounterValue, program::ir::CounterArray};
 
-/// Every indexed counter array of a program.
 #[derive(Debug)]
 pub(crate) struct Counters {
     arrays: Vec<Vec<CounterValue>>,

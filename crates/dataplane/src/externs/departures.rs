@@ -1,22 +1,22 @@
-//! Copies of one packet on their way out, some of which wait for an extern that changes their payloads
-//! ([`crate::PayloadExtern`]), so that it is called once for many.
+//! The output of copies of one packet. Copies whose payload an extern changes ([`crate::PayloadExtern`]) are held, so
+//! that one call serves many.
 //!
-//! The copies leave in their order. A copy that asks for nothing leaves with the payload that it shares;
-//! only if some before it wait, its headers wait too.
+//! The order of copies is preserved. A copy without a request leaves with the shared payload, but if earlier copies are
+//! held, it is held, too.
 
 use super::payload::{Asking, PayloadCall, PayloadExterns, Work};
 use crate::{Frame, PortId, limits};
 
-/// Takes what leaves of one packet.
+/// Receives the copies of a packet that leave.
 pub trait Leave {
-    /// A copy leaves by its port.
+    /// Sends a copy out of a port.
     fn leave(&mut self, port: PortId, frame: Frame<'_>);
 
-    /// A copy was dropped on its way out, and has been counted as that.
+    /// Reports that a copy was dropped and counted, because an extern failed.
     fn fail(&mut self);
 }
 
-/// The copies that wait. Their memory is used again.
+/// The held copies; buffers are reused.
 #[derive(Default)]
 pub(crate) struct Departures {
     ports: Vec<PortId>,
@@ -41,8 +41,7 @@ impl Departures {
         self.heads.extend_from_slice(head);
     }
 
-    /// Has the externs called, and gives all copies out with what is theirs; how many have failed.
-    /// `shared` has the payload that they share.
+    /// Calls the externs and sends all held copies; returns how many failed. `shared` has the shared payload.
     pub(crate) fn give_out(
         &mut self,
         externs: &mut PayloadExterns,

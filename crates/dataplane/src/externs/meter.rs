@@ -1,11 +1,10 @@
-//! Meters: the two-rate three-colour marker of RFC 2698, colour-blind, as BMv2 computes it; with an excess
-//! burst the one-rate marker of RFC 2697, which BMv2 does not have.
+//! Meters: the colour-blind two-rate three-colour marker of RFC 2698, as BMv2 computes it. With an excess burst: the
+//! single-rate marker of RFC 2697, which BMv2 lacks.
 //!
-//! A bucket is not filled by what has passed since its last packet but by the difference of two
-//! totals, each cut to whole tokens, so that rounding never adds up. A packet that the peak bucket
-//! cannot pay is red and touches nothing else; one that only the committed bucket cannot pay is
-//! yellow. Time is the switch's, in microseconds since the program was loaded. A meter without
-//! rates is green, and so is one beyond the end of its array.
+//! A bucket is filled by the difference of two totals, each rounded down to whole tokens, not by the time since the
+//! last packet; so rounding errors do not accumulate. A packet that the peak bucket cannot pay is red and changes
+//! nothing else; a packet that only the committed bucket cannot pay is yellow. Time is the switch's, in microseconds
+//! since the program was loaded. Without rates, and beyond the end of the array, a meter gives green.
 
 use crate::{
     CounterValue, MeterConfig, MeterCounts, MeterId, Nanos,
@@ -18,11 +17,11 @@ use crate::{
 
 #[derive(Debug, Clone, Default)]
 struct Bucket {
-    /// A floating-point number, since BMv2's is one: its rounding can be seen.
+    /// Floating point, because BMv2's rounding is observable.
     tokens_per_micro: f64,
     burst: u64,
     tokens: u64,
-    /// All that came in since time began, at the last packet.
+    /// Total of tokens since time 0, at the last packet.
     total_before: u64,
 }
 
@@ -36,7 +35,7 @@ impl Bucket {
         }
     }
 
-    /// Takes in what has come since the last packet; what there is no room for.
+    /// Adds the tokens since the last packet; returns the overflow.
     fn fill(&mut self, micros: u64) -> u64 {
         let total = (micros as f64 * self.tokens_per_micro) as u64;
         let came_in = total.saturating_sub(self.total_before);
@@ -50,7 +49,7 @@ impl Bucket {
         tokens - self.tokens
     }
 
-    /// Pays for a packet, if it can.
+    /// Takes the packet's tokens, or none if there are too few.
     fn pay(&mut self, cost: u64) -> bool {
         match self.tokens.checked_sub(cost) {
             Some(rest) => {
@@ -62,13 +61,12 @@ impl Bucket {
     }
 }
 
-/// Rates and buckets.
 #[derive(Debug, Clone)]
 struct Rates {
     config: MeterConfig,
     committed: Bucket,
     peak: Bucket,
-    /// What the committed bucket has no room for.
+    /// Filled by the overflow of the committed bucket.
     excess: Bucket,
 }
 
@@ -99,7 +97,7 @@ impl Rates {
         }
     }
 
-    /// RFC 2697, colour-blind.
+    /// RFC 2697, colour-blind mode.
     fn color_of_one_rate(&mut self, micros: u64, cost: u64) -> u8 {
         let excess = self.committed.fill(micros);
         self.excess.add(excess);
@@ -113,7 +111,6 @@ impl Rates {
     }
 }
 
-/// One meter: without rates it is green.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     rates: Option<Box<Rates>>,
@@ -131,12 +128,12 @@ impl Meter {
         self.rates.as_ref().map(|rates| rates.config)
     }
 
-    /// Other rates, with full buckets; what was counted stays.
+    /// Sets rates and fills the buckets; keeps the counts.
     pub(crate) fn set(&mut self, config: Option<MeterConfig>) {
         self.rates = config.map(|config| Box::new(Rates::new(config)));
     }
 
-    /// The colour of a packet of so many bytes, which is counted.
+    /// Colours a packet and counts it.
     pub(crate) fn color(&mut self, kind: MeterKind, micros: u64, bytes: usize) -> u8 {
         let cost = match kind.unit {
             MeterUnit::Packets => 1,
@@ -154,15 +151,13 @@ impl Meter {
     }
 }
 
-/// Cells of a meter array as they were, from one on.
+/// Saved cells of a meter array: array, first index, cells.
 #[derive(Debug, Clone)]
 pub struct MeterSnapshot(pub(crate) MeterId, pub(crate) u64, pub(crate) Vec<Meter>);
 
-/// The meter arrays of a program.
 #[derive(Debug)]
 pub(crate) struct Meters {
     arrays: Vec<(MeterKind, Vec<Meter>)>,
-    /// When the program was loaded.
     origin: Nanos,
 }
 
@@ -175,7 +170,6 @@ impl Meters {
         }
     }
 
-    /// Microseconds since the program was loaded.
     pub(crate) fn micros(&self, now: Nanos) -> u64 {
         now.saturating_sub(self.origin) / 1_000
     }
@@ -235,7 +229,7 @@ mod tests {
         // One millisecond later: one committed token, two peak tokens.
         let later = colors(&mut meter, PACKETS, 1_000, 60, 3);
         assert_eq!(later, [GREEN, YELLOW, RED]);
-        // Long after, no more than the bursts.
+        // Much later: no more than the bursts.
         let refilled = colors(&mut meter, PACKETS, 60_000_000, 60, 5);
         assert_eq!(refilled, [GREEN, GREEN, YELLOW, YELLOW, RED]);
     }
@@ -266,7 +260,7 @@ mod tests {
     fn whole_tokens_are_counted_from_the_beginning_of_time() {
         let mut meter = meter();
         colors(&mut meter, PACKETS, 0, 60, 6);
-        // 1,000 a second are 0.999 tokens after 999 microseconds, and the peak's 1.998.
+        // At 999 microseconds the committed bucket got 0.999 tokens, the peak bucket 1.998.
         assert_eq!(meter.color(PACKETS, 999, 60), YELLOW);
         assert_eq!(meter.color(PACKETS, 1_000, 60), GREEN);
         assert_eq!(meter.color(PACKETS, 1_000, 60), RED);

@@ -1,4 +1,4 @@
-//! Stateful objects and computations that a program names.
+//! Externs: stateful objects and calculations that a program declares.
 
 pub(crate) mod counter;
 pub(crate) mod departures;
@@ -14,7 +14,6 @@ use crate::{
     program::ir::{CalculationId, Ir},
 };
 
-/// The state of every extern of a program.
 #[derive(Debug)]
 pub(crate) struct Externs {
     pub registers: register::Registers,
@@ -26,7 +25,7 @@ pub(crate) struct Externs {
 }
 
 impl Externs {
-    /// All as the program declares it; time begins now.
+    /// Initialises all externs as declared; meter time starts at `now`.
     pub(crate) fn new(ir: &Ir, random_seed: u64, now: Nanos) -> Self {
         Self {
             registers: register::Registers::new(&ir.registers),
@@ -37,7 +36,6 @@ impl Externs {
             random: random::Random::new(random_seed),
         }
     }
-    /// The result of a calculation over the bytes of its input.
     pub(crate) fn calculate(&mut self, ir: &Ir, id: CalculationId, bytes: &[u8]) -> u64 {
         let algorithm = ir.calculations[id.index()].algorithm;
         match self.crcs.get(id) {

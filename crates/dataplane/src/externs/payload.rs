@@ -1,25 +1,25 @@
-//! Externs that change the payload of a copy: what whoever writes one supplies, and what he may rely on.
+//! Payload externs, which change the payload of a copy: the interface, and what an implementation may rely on.
 //!
-//! A program calls one in egress, as a function with numbers as arguments; the call is a request, which
-//! is taken up when the copy is about to leave. Contract:
+//! A program calls one in egress like a function with integer arguments. The call is a request, carried out when the
+//! copy is about to leave. Contract:
 //!
-//! (a) *When.* After checksum update and deparser, before the frame is cut. A copy that is dropped is not
-//!     changed. The last call of a pass counts; a pass that calls nothing changes nothing.
-//! (b) *Payload.* What follows the headers that the deparser wrote, whole, as all copies of the packet
-//!     share it. It is read only; each result has room of its own.
-//! (c) *Together.* Copies of one packet may come in one call, [`limits::PAYLOAD_BATCH_MAX`] at most, in
-//!     their order, or one by one: what comes of a copy must not depend on it.
-//! (d) *Length.* A result is [`PayloadExtern::growth_bytes_max`] bytes longer at most, or shorter. Length
-//!     fields are the program's, in the same pass: it is compiled for the extern and knows how much longer
-//!     a payload becomes, and what it decides by the length it decides before the deparser.
-//! (e) *Headers* are bytes by then, for who authenticates them. They may be written, their number is fixed:
-//!     a checksum over the payload (UDP's over IPv6) can only be finished here. Over IPv4 the program may
-//!     say that there is none, 0.
-//! (f) *Failure.* A copy that is not [`PayloadCopy::finish`]ed is dropped and counted
-//!     ([`DropReason::PayloadExternFailed`]).
-//! (g) *Afterwards.* The frame that leaves, goes to the control plane or recirculates has the result as its
-//!     payload. A clone of the egress pass was made before and has the payload as it was.
-//! (h) *State* is the extern's own; it outlives programs. The switch calls from the thread that runs it.
+//! (a) *When.* After checksum update and deparser, before truncation. Not for a dropped copy. The last call of a pass
+//!     counts; without a call, the payload stays.
+//! (b) *Payload.* Everything after the deparsed headers, shared by all copies of the packet. Read only; each result has
+//!     its own buffer.
+//! (c) *Batches.* Copies of one packet may come in one call, in order, at most [`limits::PAYLOAD_BATCH_MAX`], or one by
+//!     one. A copy's result must not depend on this.
+//! (d) *Length.* A result may be shorter, or at most [`PayloadExtern::growth_bytes_max`] longer. The program sets
+//!     length fields in the same pass: it is written for the extern, knows the growth, and decides before the deparser
+//!     whatever depends on the length.
+//! (e) *Headers* are bytes by then, for an extern that authenticates them. It may write them, but not change their
+//!     length: a checksum over the payload (UDP's over IPv6) can only be completed here. Over IPv4 the program may
+//!     write 0, for no checksum.
+//! (f) *Failure.* A copy without [`PayloadCopy::finish`] is dropped and counted ([`DropReason::PayloadExternFailed`]).
+//! (g) *Afterwards.* The frame that leaves, goes to the control plane or recirculates has the new payload. A clone of
+//!     the egress pass was made before and has the old payload.
+//! (h) *State* belongs to the extern and survives a change of program. All calls come from the thread that runs the
+//!     switch.
 //!
 //! [`DropReason::PayloadExternFailed`]: crate::DropReason::PayloadExternFailed
 
@@ -32,21 +32,21 @@ use crate::{
     refuse,
 };
 
-/// Changes payloads. See the module for what it may rely on.
+/// Changes payloads; see the module for the contract.
 pub trait PayloadExtern: Send {
-    /// Its parameters, [`limits::PAYLOAD_ARGS_MAX`] of up to 64 bits each.
+    /// Its parameters: at most [`limits::PAYLOAD_ARGS_MAX`], of up to 64 bits each.
     fn params(&self) -> Vec<ParamInfo>;
 
-    /// Bytes that it makes a payload longer at most, up to [`limits::PAYLOAD_GROWTH_BYTES_MAX`].
+    /// Most bytes that it adds to a payload, up to [`limits::PAYLOAD_GROWTH_BYTES_MAX`].
     fn growth_bytes_max(&self) -> usize {
         0
     }
 
-    /// Writes the payloads of copies of one packet.
+    /// Writes new payloads for copies of one packet.
     fn transform(&mut self, copies: PayloadBatch<'_>);
 }
 
-/// What a copy has asked for.
+/// A copy's request to a payload extern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct PayloadCall {
@@ -54,7 +54,7 @@ pub struct PayloadCall {
     ///
     /// [`PayloadExternId`]: crate::engine::ir::PayloadExternId
     pub function: u32,
-    /// As many as the extern has parameters, the rest is whatever it is.
+    /// One argument per parameter of the extern; the rest is undefined.
     pub args: [u64; limits::PAYLOAD_ARGS_MAX],
 }
 
@@ -72,12 +72,12 @@ impl PayloadCall {
     }
 }
 
-/// A copy, and what came of its request.
+/// A copy and the result of its request.
 #[derive(Debug)]
 pub(crate) struct Asking {
     call: PayloadCall,
     pub(super) head_bytes: usize,
-    /// How much of its room the extern filled; none if it failed, or was not asked.
+    /// Bytes that the extern wrote; `None` if it failed or was not called.
     pub(super) result_bytes: Option<usize>,
 }
 
@@ -95,37 +95,37 @@ impl Asking {
     }
 }
 
-/// Copies of one packet that ask the same extern, in their order.
+/// Copies of one packet that call the same extern, in order.
 #[derive(Debug)]
 pub struct PayloadBatch<'a> {
     payload: &'a [u8],
     function: u32,
     n_args: usize,
-    /// Bytes that a result may have.
+    /// Capacity for one result.
     room_bytes: usize,
-    /// Bytes from one result to the next.
+    /// Distance between two results.
     stride: usize,
-    /// What is left of them; some ask for nothing, or another extern.
+    /// The remaining copies, including those that call nothing or another extern.
     copies: slice::IterMut<'a, Asking>,
     heads: &'a mut [u8],
-    /// One for each that asks.
+    /// One buffer for each copy with a request.
     rooms: &'a mut [u8],
 }
 
-/// One copy.
+/// A copy whose payload is to be changed.
 #[derive(Debug)]
 pub struct PayloadCopy<'a> {
-    /// One a parameter.
+    /// One argument per parameter.
     pub args: &'a [u64],
     /// The headers as the deparser wrote them.
     pub head: &'a mut [u8],
-    /// Where the result goes: the payload's length and the bytes that it may become longer.
+    /// Buffer for the result: the payload's length plus the extern's growth.
     pub room: &'a mut [u8],
     result_bytes: &'a mut Option<usize>,
 }
 
 impl<'a> PayloadBatch<'a> {
-    /// The payload that all of them share.
+    /// The payload that all copies share.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -156,10 +156,10 @@ impl<'a> Iterator for PayloadBatch<'a> {
 }
 
 impl PayloadCopy<'_> {
-    /// The first bytes of the room are the copy's payload.
+    /// Declares the first `n_bytes` of `room` to be the new payload.
     ///
     /// # Panics
-    /// If the room has fewer.
+    /// If `room` is shorter.
     pub fn finish(self, n_bytes: usize) {
         let n_room = self.room.len();
         assert!(
@@ -176,7 +176,7 @@ fn take_front<'a>(bytes: &mut &'a mut [u8], n_bytes: usize) -> &'a mut [u8] {
     front
 }
 
-/// Copies, the bytes of their headers one after the other, and room for the results, `stride` bytes each.
+/// Copies, their concatenated headers, and buffers of `stride` bytes for the results.
 pub(crate) struct Work<'a> {
     pub payload: &'a [u8],
     pub copies: &'a mut [Asking],
@@ -185,16 +185,15 @@ pub(crate) struct Work<'a> {
     pub stride: usize,
 }
 
-/// Those that were registered with a switch.
 #[derive(Default)]
 pub(crate) struct PayloadExterns {
     registered: Vec<(PayloadSignature, Box<dyn PayloadExtern>)>,
-    /// By [`crate::engine::ir::PayloadExternId`]: places among those that are registered.
+    /// Indices into `registered`, by [`crate::engine::ir::PayloadExternId`].
     of_program: Vec<usize>,
     growth_bytes_max: usize,
 }
 
-/// Takes the place of an extern in a switch that forwards nothing: no packet comes to it.
+/// Replaces an extern in a switch that receives no packets.
 struct StandIn(PayloadSignature);
 
 impl PayloadExtern for StandIn {
@@ -210,7 +209,7 @@ impl PayloadExtern for StandIn {
 }
 
 impl PayloadExterns {
-    /// Has these in place of those of another switch.
+    /// Registers stand-ins for another switch's externs.
     pub(crate) fn stand_in(&mut self, signatures: &[PayloadSignature]) {
         for signature in signatures {
             let stand_in = Box::new(StandIn(signature.clone()));
@@ -273,7 +272,7 @@ impl PayloadExterns {
         self.registered.iter().map(|(signature, _)| signature)
     }
 
-    /// Finds those that a program calls.
+    /// Resolves the externs that a program calls.
     ///
     /// # Panics
     /// If one is not registered: the program was loaded for another switch.
@@ -294,13 +293,13 @@ impl PayloadExterns {
         self.growth_bytes_max = growths.max().unwrap_or_default();
     }
 
-    /// Bytes of room for a result of the program's externs.
+    /// Buffer size for a result of the program's externs.
     pub(crate) fn room_bytes(&self, payload_bytes: usize) -> usize {
         payload_bytes + self.growth_bytes_max
     }
 
-    /// The same of a packet that goes alone: its headers, and the room, which the result's first bytes are
-    /// in. None where the extern has failed.
+    /// Changes the payload of a single packet; the result is the start of `room`. Returns its length, or `None` if the
+    /// extern failed.
     pub(crate) fn transform_one(
         &mut self,
         call: &PayloadCall,
@@ -318,7 +317,7 @@ impl PayloadExterns {
         copy.result_bytes
     }
 
-    /// Has each extern write the results of those that ask it.
+    /// Calls each extern for the copies that ask for it.
     pub(crate) fn transform(&mut self, work: &mut Work<'_>) {
         for (function, place) in (1..).zip(&self.of_program) {
             if work.copies.iter().any(|it| it.call.function == function) {

@@ -1,7 +1,6 @@
-//! v1model `random`: deterministic, from a seed, so that the same input gives the same output.
-//! The generator is SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+//! v1model's `random`: deterministic from a seed, so that equal input gives equal output. Uses
+//! SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 
-/// A generator's state.
 #[derive(Debug)]
 pub(crate) struct Random {
     state: u64,
@@ -20,7 +19,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number of `low..=high`; none where that is empty.
+    /// A random number in `low..=high`; `None` if that range is empty.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> Option<u64> {
         let span = high.checked_sub(low)?;
         let number = self.next();

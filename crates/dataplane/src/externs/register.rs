@@ -1,4 +1,4 @@
-//! Register arrays. v1model `register<T>`; an index beyond the end reads and writes nothing.
+//! Register arrays: v1model's `register<T>`. Beyond the end, reads and writes have no effect.
 
 use std::ops::Range;
 
@@ -8,14 +8,13 @@ use crate::{
     value::{self, Int},
 };
 
-/// The cells of one array: machine words where they suffice.
+/// The cells of one array; machine words if the cell's width allows.
 #[derive(Debug)]
 enum Cells {
     Words(Vec<u64>),
     Wide(Vec<Int>),
 }
 
-/// Every register array of a program.
 #[derive(Debug)]
 pub(crate) struct Registers {
     arrays: Vec<(Cells, u32)>,
@@ -42,7 +41,7 @@ impl Registers {
         }
     }
 
-    /// Writes a cell, cut to its width; an index beyond the end writes nothing.
+    /// Writes a cell, truncated to its width; ignored beyond the end.
     pub(crate) fn set(&mut self, register: RegisterId, index: usize, value: Int) {
         let array = self.arrays.get_mut(register.index());
         let Some((cells, bits)) = array else { return };
@@ -54,7 +53,7 @@ impl Registers {
         }
     }
 
-    /// Writes a value that fits to cells that are there.
+    /// Writes a value to a range of cells; value and range must fit.
     pub(crate) fn fill(&mut self, register: RegisterId, places: Range<usize>, value: &Int) {
         match &mut self.arrays[register.index()].0 {
             Cells::Words(words) => words[places].fill(value::low_u64(value)),
@@ -62,7 +61,7 @@ impl Registers {
         }
     }
 
-    /// The cells where they are machine words.
+    /// The cells, if they are machine words.
     pub(crate) fn words_mut(&mut self, register: RegisterId) -> Option<&mut [u64]> {
         match &mut self.arrays.get_mut(register.index())?.0 {
             Cells::Words(words) => Some(words),

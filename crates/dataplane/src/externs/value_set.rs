@@ -1,8 +1,8 @@
-//! Parser value sets: the control plane says which values a `select` case stands for.
+//! Parser value sets: the values of a `select` case that the control plane sets.
 
 use crate::{MatchField, ValueSetId, program::ir::ValueSet, value::Int};
 
-/// A member: the parts of the key one after the other, and the bits of them that count.
+/// A member: value and mask of the concatenated key parts.
 #[derive(Debug, Clone)]
 pub(crate) struct Member {
     pub value: Int,
@@ -11,7 +11,6 @@ pub(crate) struct Member {
     pub fields: Vec<MatchField>,
 }
 
-/// The members of every value set of a program.
 #[derive(Debug)]
 pub(crate) struct ValueSets {
     sets: Vec<Vec<Member>>,
@@ -24,7 +23,7 @@ impl ValueSets {
         }
     }
 
-    /// Whether a key is in a set; only the bits of `mask`, if there is one, are looked at.
+    /// Whether a key is in a set; `mask` restricts the comparison to its bits.
     pub(crate) fn contains(&self, set: ValueSetId, key: &Int, mask: Option<&Int>) -> bool {
         self.members(set).iter().any(|member| match mask {
             Some(mask) => key & &member.mask & mask == &member.value & mask,

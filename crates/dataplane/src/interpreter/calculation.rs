@@ -1,4 +1,4 @@
-//! Calculations over a packet: what they look at, in bytes.
+//! The input bytes of calculations over a packet.
 
 use super::phv::Phv;
 use crate::{
@@ -6,8 +6,8 @@ use crate::{
     program::ir::{Calculation, CalculationInput, HeaderId, Ir},
 };
 
-/// What a calculation looks at. What belongs to an invalid header is left out; the payload begins
-/// at a whole byte, behind everything else, wherever it is named.
+/// Collects a calculation's input. Skips fields and headers that are invalid. The payload starts at
+/// a whole byte after all fields, whatever its position in the list.
 pub(crate) fn input_bytes(
     ir: &Ir,
     phv: &Phv,
@@ -39,7 +39,6 @@ pub(crate) fn input_bytes(
     bytes
 }
 
-/// Appends the fields of a header.
 pub(crate) fn push_header(writer: &mut BitWriter, ir: &Ir, phv: &Phv, header: HeaderId) {
     for field in ir.headers[header.index()].field_ids() {
         let bits = phv.bits(ir, field);

@@ -12,7 +12,7 @@ fn is_wanted(pass: &Pass<'_>, checksum: &Checksum) -> bool {
     condition.is_none_or(|condition| pass.scope().truth(condition))
 }
 
-/// Whether every checksum that is to be verified is right. One whose header is not there is.
+/// Whether every checksum to verify is right; a checksum in an invalid header counts as right.
 pub(crate) fn verify(pass: &mut Pass<'_>) -> bool {
     let ir = pass.ir;
     let mut all_right = true;
@@ -33,7 +33,6 @@ pub(crate) fn verify(pass: &mut Pass<'_>) -> bool {
     all_right
 }
 
-/// Writes every checksum that is to be updated.
 pub(crate) fn update(pass: &mut Pass<'_>) {
     let ir = pass.ir;
     for checksum in ir.checksums.iter().filter(|checksum| checksum.update) {

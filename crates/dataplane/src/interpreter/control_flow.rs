@@ -1,5 +1,5 @@
-//! The reference interpreter of controls and actions: written for reading. It is the semantics;
-//! every faster engine must agree with it, packet for packet.
+//! The reference interpreter of controls and actions, written for reading. It defines the semantics; every faster
+//! engine must agree with it, packet for packet.
 
 use std::sync::Arc;
 
@@ -21,34 +21,32 @@ use crate::{
     value::{self, Int},
 };
 
-/// One pass of one packet: what primitives read and write.
+/// One pass of one packet: the state that primitives read and write.
 pub struct Pass<'a> {
-    /// The program.
     pub(crate) ir: &'a Ir,
     pub(crate) action_infos: &'a [ActionInfo],
-    /// Headers and metadata.
+    /// Header and metadata values.
     pub phv: &'a mut Phv,
     pub(crate) externs: &'a mut Externs,
     pub(crate) tracer: &'a mut Tracer,
     pub(crate) table_counters: &'a mut [TableCounters],
-    /// What follows the headers.
+    /// The bytes after the parsed headers.
     pub payload: &'a [u8],
-    /// What primitives have asked for.
+    /// What primitives asked the architecture to do after the control.
     pub requests: &'a mut Requests,
-    /// What `packet_length` will say in egress.
+    /// The value of `packet_length` in egress.
     pub packet_length: &'a mut i64,
-    /// What counters and meters count as the packet's length.
+    /// The packet's length for counters and meters.
     pub ingress_bytes: usize,
     pub(crate) now: Nanos,
-    /// The arguments of the running action.
+    /// Arguments of the running action.
     pub args: Arc<[Int]>,
-    /// The control is over.
+    /// Whether the control has ended early.
     pub exited: bool,
-    /// The packet is over, by an `assert` or `assume`.
+    /// The `assert`, `assume` or loop limit that ended the packet.
     pub failed: Option<DropReason>,
 }
 
-/// Where an action goes on after a primitive.
 enum Flow {
     Next,
     Jump(usize),
@@ -65,7 +63,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     pub fn number(&self, expr: &Expr) -> Int {
         self.scope().number(expr)
     }
@@ -83,7 +81,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Copies a value to a place; beyond the end of a stack nothing is written.
+    /// Writes a value to a place; ignored beyond the end of a stack.
     pub(crate) fn assign(&mut self, place: &Place, value: Int) {
         if let Place::RegisterCell { register, index } = place {
             if let Some(index) = self.index(index) {
@@ -104,7 +102,7 @@ impl Pass<'_> {
         self.tracer.emit(|| TraceKind::Assign { old, new });
     }
 
-    /// Copies a varbit field with its width.
+    /// Copies a varbit field with its current width.
     pub(crate) fn assign_variable(&mut self, to: FieldId, from: FieldId) {
         let bits = self.phv.bits(self.ir, from);
         let value = self.phv.get(from).clone();
@@ -119,7 +117,7 @@ impl Pass<'_> {
             return;
         }
         let name = &self.ir.headers[header.index()].name;
-        // BMv2 counts header bytes that come and go in what egress sees as `packet_length`.
+        // BMv2 includes added and removed header bytes in the `packet_length` of egress.
         if valid {
             self.phv.clear(self.ir, header);
             self.phv.set_valid(self.ir, header);
@@ -137,7 +135,7 @@ impl Pass<'_> {
             .expect("a header is shorter than 2^63 bytes")
     }
 
-    /// Runs one primitive; a jump goes nowhere.
+    /// Runs one primitive; a jump has no effect.
     pub fn primitive(&mut self, primitive: &Primitive) {
         self.step(primitive);
     }
@@ -266,7 +264,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The result of a calculation over the packet as it is now.
+    /// Computes a calculation over the packet's current contents.
     pub fn calculate(&mut self, calculation: CalculationId) -> u64 {
         let declared = &self.ir.calculations[calculation.index()];
         let bytes = input_bytes(self.ir, self.phv, self.payload, declared);
@@ -287,7 +285,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Beyond the end of the array the destination stays as it was.
+    /// An index beyond the end of the array leaves the destination unchanged.
     fn execute_meter(&mut self, to: &Place, meter: MeterId, index: &Expr) {
         let index = self.index(index);
         let meters = &mut self.externs.meters;
@@ -304,7 +302,7 @@ impl Pass<'_> {
         }
     }
 
-    /// A direct meter runs on a hit, before the action.
+    /// Runs a direct meter on a hit, before the action.
     fn execute_direct_meter(&mut self, tables: &mut Tables, table: TableId, entry: EntryIndex) {
         let ir = self.ir;
         let Some(meter) = ir.direct_meter(table) else {
@@ -329,7 +327,8 @@ impl Pass<'_> {
         self.assign(to, Int::from((hash % size).wrapping_add(base)));
     }
 
-    /// What the traffic manager does after the control; the last request of a kind counts.
+    /// Records a request that is served after the control. The last request of a kind counts; for `truncate`, the
+    /// shortest length.
     fn request(&mut self, primitive: &Primitive) {
         match primitive {
             Primitive::Digest(digest) => self.requests.digest = Some(*digest),
@@ -382,7 +381,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Runs the primitives of an action; it ends because rounds of loops are counted.
+    /// Runs an action's primitives. Always ends: rounds of loops are limited.
     fn action(&mut self, action: ActionId) {
         let ir = self.ir;
         let primitives = &ir.actions[action.index()].primitives;
@@ -426,8 +425,8 @@ fn named_args(params: &[ParamInfo], args: &[Int]) -> Vec<TraceValue> {
     .collect()
 }
 
-/// The text of `log_msg` with its arguments at the `{}`, as BMv2 fills it in: what stands between the braces does not
-/// matter, and `\{` and `\}` are braces that stand for themselves. None is a secret.
+/// Fills in the text of `log_msg` as BMv2 does: each `{}` takes an argument, whatever the braces enclose; `\{` and `\}`
+/// are literal braces. A `None` argument is secret.
 fn fill_in(format: &str, args: &[Option<Int>]) -> String {
     let (mut out, mut rest, mut args) = (String::new(), format, args.iter());
     while let Some(at) = rest.find(['\\', '{']) {
@@ -467,7 +466,6 @@ fn fill_in(format: &str, args: &[Option<Int>]) -> String {
     out
 }
 
-/// Runs a control from its first node to its end.
 pub(crate) fn run(
     program: &Program,
     tables: &mut Tables,
@@ -505,7 +503,6 @@ pub(crate) fn run(
     }
 }
 
-/// The entry that the packet hits.
 pub(crate) fn lookup(
     tables: &mut Tables,
     pass: &Pass<'_>,
@@ -517,7 +514,7 @@ pub(crate) fn lookup(
     tables.lookup(id, info, key.iter().map(|source| scope.key(source)))
 }
 
-/// Applies a table and says where the control goes on.
+/// Applies a table; returns the next node of the control.
 fn apply(
     program: &Program,
     tables: &mut Tables,
@@ -552,7 +549,7 @@ fn apply(
         pass.execute_direct_meter(tables, id, entry);
     }
     let load = (pass.ingress_bytes, pass.now);
-    // A group's choice: the selector looks at the packet as it is after the direct meter.
+    // The selector of a group sees the packet after the direct meter.
     let selector = node.profile.and_then(|profile| pass.ir.selector(profile));
     let hash = || {
         selector.map_or(0, |selector| {
@@ -576,8 +573,8 @@ fn apply(
     }
 }
 
-/// The position of an action in a table's list. A member of a profile that tables share may be
-/// another table's copy of the action.
+/// The position of an action in a table's list. If tables share an action profile, a member may have another table's
+/// copy of the action; such copies have the same name.
 fn position_of(program: &Program, info: &TableInfo, action: ActionId) -> Option<usize> {
     let mut actions = info.actions.iter();
     let position = actions.position(|other| *other == action);

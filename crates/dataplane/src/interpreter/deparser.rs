@@ -1,9 +1,9 @@
-//! The deparser: valid headers to bytes, in the program's order.
+//! The deparser: writes valid headers in the program's order.
 
 use super::{calculation::push_header, checksum, control_flow::Pass, trace::header_values};
 use crate::{bits::BitWriter, trace::TraceKind};
 
-/// Updates the checksums and gives the headers in front of the payload, in the room of `head`.
+/// Updates checksums and returns the header bytes; reuses the buffer `head`.
 pub(crate) fn deparse(pass: &mut Pass<'_>, head: Vec<u8>) -> Vec<u8> {
     checksum::update(pass);
     let ir = pass.ir;

@@ -1,9 +1,8 @@
-//! Evaluation of expressions; infinite precision, no width.
+//! Evaluation of expressions, with infinite precision and no widths.
 //!
-//! What P4 leaves undefined is fixed here, so that every engine can agree: an element beyond the
-//! end of a stack reads as zero and invalid, a register cell beyond the end reads as zero, a field
-//! of an invalid header reads as what this packet wrote last, or zero, division by zero gives zero,
-//! a shift by more than [`limits::FIELD_BITS_MAX`] bits leaves nothing.
+//! Fixes what P4 leaves undefined, so that all engines can agree: an element beyond the end of a stack reads as zero
+//! and invalid; a register cell beyond the end reads as zero; a field of an invalid header reads as this packet's last
+//! write, or zero; division by zero gives zero; a shift by more than [`limits::FIELD_BITS_MAX`] bits leaves nothing.
 
 use super::phv::Phv;
 use crate::{
@@ -16,7 +15,6 @@ use crate::{
     value::{self, Int},
 };
 
-/// What an expression may look at.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     pub ir: &'a Ir,
@@ -26,8 +24,7 @@ pub(crate) struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// The value of a key's field. One of a header that is not valid is zero, whatever it held, as in
-    /// BMv2.
+    /// The value of a key field. A field of an invalid header reads as zero here, as in BMv2.
     pub(crate) fn key(&self, source: &KeySource) -> Int {
         if let Expr::Field(field) = source.value
             && !self.phv.is_valid(self.ir.fields[field.index()].header)
@@ -97,7 +94,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The header instance; none beyond the end of a stack.
+    /// Resolves a header; `None` beyond the end of a stack.
     pub(crate) fn header(&self, expr: &HeaderExpr) -> Option<HeaderId> {
         match expr {
             HeaderExpr::Header(header) => Some(*header),
@@ -111,7 +108,7 @@ impl Scope<'_> {
         }
     }
 
-    /// The union instance; none beyond the end of a stack.
+    /// Resolves a header union; `None` beyond the end of a stack.
     pub(crate) fn union(&self, expr: &UnionExpr) -> Option<UnionId> {
         match expr {
             UnionExpr::Union(union) => Some(*union),
@@ -131,7 +128,7 @@ impl Scope<'_> {
             .map_or(Int::ZERO, |field| self.phv.get(field).clone())
     }
 
-    /// Both valid, of one type and of the same values.
+    /// Whether both headers are valid, of one type and equal in all fields.
     fn same_header(&self, left: Option<HeaderId>, right: Option<HeaderId>) -> bool {
         let (Some(left), Some(right)) = (left, right) else {
             return false;
@@ -147,7 +144,7 @@ impl Scope<'_> {
             })
     }
 
-    /// The valid members are the same; two without a valid member are equal too.
+    /// Whether both unions have equal valid members, or both have none.
     fn same_union(&self, left: Option<UnionId>, right: Option<UnionId>) -> bool {
         let (Some(left), Some(right)) = (left, right) else {
             return false;
@@ -173,7 +170,7 @@ fn compare(op: Comparison, left: &Int, right: &Int) -> bool {
     }
 }
 
-/// A width or shift amount; none where it is beyond every field.
+/// A width or shift amount; `None` above the largest field.
 fn amount(value: &Int) -> Option<u32> {
     let bits = u32::try_from(value).ok();
     bits.filter(|bits| *bits <= limits::FIELD_BITS_MAX)

@@ -1,8 +1,8 @@
-//! The reference interpreter: an engine that is written for reading. It is the semantics; every
-//! faster engine must agree with it, packet for packet.
+//! The reference interpreter: an engine written for reading. It defines the semantics; every faster
+//! engine must agree with it, packet for packet.
 //!
-//! Here are its packets, and what v1model's metadata hold when a packet comes to a control; the
-//! rest is in one file a part of the pipeline.
+//! This file has the packets, and the values of v1model's metadata at the start of each control.
+//! Each part of the pipeline has its own file.
 
 pub(crate) mod calculation;
 mod checksum;
@@ -61,20 +61,18 @@ impl EngineFactory for InterpreterFactory {
     }
 }
 
-/// The reference interpreter with its packets.
 struct Interpreter {
     program: Program,
-    /// By handle.
+    /// Indexed by handle.
     packets: Vec<Packet>,
     free: Vec<u32>,
-    /// Header vectors that no packet uses now, with whatever in them.
+    /// Unused header vectors with stale contents.
     spare_vectors: Vec<Phv>,
-    /// Frames' bytes that nobody shares any more.
     spare_buffers: Vec<Arc<Vec<u8>>>,
     payload_ids: PayloadIds,
 }
 
-/// Writes what the architecture says at a moment; of what has no value then, nothing is written.
+/// Writes the metadata that the architecture defines at a moment; skips those without a value.
 fn tell(ir: &Ir, phv: &mut Phv, moment: Moment, value: impl Fn(Meaning) -> Option<Int>) {
     for (meaning, field) in ir.metadata.written_at(moment) {
         if let Some(value) = value(*meaning) {
@@ -83,17 +81,17 @@ fn tell(ir: &Ir, phv: &mut Phv, moment: Moment, value: impl Fn(Meaning) -> Optio
     }
 }
 
-/// A time in the architecture's units.
+/// Converts a time to the architecture's timestamp units.
 fn timestamp(ir: &Ir, time: Nanos) -> u64 {
     time / ir.architecture.timestamp_ns
 }
 
-/// The length of a frame as the metadata hold it; no frame is near the end of the type.
+/// A frame length as a metadata value; frames are far below the limit of the type.
 fn length(bytes: usize) -> i64 {
     i64::try_from(bytes).expect("a frame is shorter than 2^63 bytes")
 }
 
-/// The values that a field list keeps.
+/// Reads the values that a field list preserves.
 fn keep<'a>(
     ir: &'a Ir,
     phv: &'a Phv,
@@ -113,7 +111,6 @@ fn priority(ir: &Ir, phv: &Phv) -> u64 {
     field.map_or(0, |field| value::low_u64(phv.get(field)))
 }
 
-/// What a pass may touch of a packet.
 fn carried(packet: &mut Packet) -> Carried<'_> {
     Carried {
         phv: &mut packet.phv,
@@ -125,9 +122,9 @@ fn carried(packet: &mut Packet) -> Carried<'_> {
     }
 }
 
-/// Parses the frame; gives the number of the error.
+/// Parses the frame; returns the error number.
 fn run_parser(state: &mut State, packet: &mut Packet) -> u32 {
-    // The frame is moved out for the time of the parser, which writes to the rest.
+    // Moved out, because the pass borrows the rest of the packet.
     let frame = std::mem::take(&mut packet.frame);
     let outcome = {
         let mut pass = state.pass(carried(packet));
@@ -139,7 +136,6 @@ fn run_parser(state: &mut State, packet: &mut Packet) -> u32 {
     outcome.error
 }
 
-/// Parser and checksum verification, and what the metadata say of them.
 fn parse_and_verify(ir: &Ir, state: &mut State, packet: &mut Packet) {
     let error = run_parser(state, packet);
     let right = checksum::verify(&mut state.pass(carried(packet)));
@@ -151,7 +147,7 @@ fn parse_and_verify(ir: &Ir, state: &mut State, packet: &mut Packet) {
     tell(ir, &mut packet.phv, Moment::Parsed, value);
 }
 
-/// Runs a control and says why the packet ended in it, if it did.
+/// Runs a control; returns the reason if it ended the packet.
 fn run_control(state: &mut State, packet: &mut Packet, stage: Stage) -> Option<DropReason> {
     let (program, tables, mut pass) = state.split(carried(packet));
     let start = match stage {
@@ -164,7 +160,6 @@ fn run_control(state: &mut State, packet: &mut Packet, stage: Stage) -> Option<D
     pass.failed
 }
 
-/// The metadata a packet has when it comes to the parser.
 fn start_ingress(ir: &Ir, packet: &mut Packet, input: &IngressInput) {
     let phv = &mut packet.phv;
     for (field, value) in packet.kept.drain(..) {
@@ -189,7 +184,6 @@ fn start_ingress(ir: &Ir, packet: &mut Packet, input: &IngressInput) {
     packet.ingress_bytes = input.ingress_bytes;
 }
 
-/// The metadata a packet has when it comes to egress.
 fn start_egress(ir: &Ir, now: Nanos, packet: &mut Packet, input: &EgressInput) {
     let (egress, enqueued) = (timestamp(ir, now), timestamp(ir, input.enqueued));
     let packet_length = packet.packet_length;
@@ -205,7 +199,7 @@ fn start_egress(ir: &Ir, now: Nanos, packet: &mut Packet, input: &EgressInput) {
             Meaning::DeqDepth => Int::from(input.deq_depth),
             Meaning::Queue => Int::from(input.queue),
             Meaning::EgressPort => Int::from(input.port.0),
-            // Any value but the drop port: simple_switch writes 512, of which 9 bits are 0.
+            // Any value but the drop port. simple_switch writes 512, whose low 9 bits are 0.
             Meaning::EgressSpec => Int::from(u32::from(ir.architecture.drop_port) + 1),
             Meaning::PacketLength => Int::from(packet_length),
             _ => return None,
@@ -213,7 +207,7 @@ fn start_egress(ir: &Ir, now: Nanos, packet: &mut Packet, input: &EgressInput) {
     });
 }
 
-/// How a control ends, by the architecture's rules.
+/// Applies the architecture's rules for the end of a control.
 fn verdict(ir: &Ir, phv: &Phv, rules: &[(When, Verdict)], is_asked: bool) -> Verdict {
     let value = |meaning| ir.metadata.get(meaning).map(|field| phv.get(field));
     let holds = |when: When| match when {
@@ -255,7 +249,6 @@ impl Interpreter {
         &mut self.packets[packet.0 as usize]
     }
 
-    /// Keeps a packet under a handle.
     fn insert(&mut self, packet: Packet) -> PacketHandle {
         if let Some(place) = self.free.pop() {
             self.packets[place as usize] = packet;
@@ -266,7 +259,6 @@ impl Interpreter {
         PacketHandle(place)
     }
 
-    /// Parser and checksum verification of a packet that comes to ingress.
     fn begin_ingress(
         &mut self,
         state: &mut State,
@@ -282,13 +274,13 @@ impl Interpreter {
         (ir, packet)
     }
 
-    /// A header vector with whatever in it.
+    /// A header vector with stale contents.
     fn spare_vector(&mut self) -> Phv {
         let spare = self.spare_vectors.pop();
         spare.unwrap_or_else(|| Phv::new(&self.program.ir))
     }
 
-    /// A header vector with nothing in it.
+    /// A cleared header vector.
     fn blank_vector(&mut self) -> Phv {
         let mut phv = self.spare_vector();
         phv.reset(&self.program.ir);
@@ -314,7 +306,6 @@ impl Interpreter {
         }
     }
 
-    /// A buffer that is empty before `write`.
     fn buffer_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Arc<Vec<u8>> {
         let mut bytes = self.spare_buffers.pop().unwrap_or_default();
         let room = Arc::make_mut(&mut bytes);
@@ -323,7 +314,6 @@ impl Interpreter {
         bytes
     }
 
-    /// Behind the deparser: the frame's payload becomes what an extern makes of it.
     fn change_payload(
         &mut self,
         state: &mut State,
@@ -345,7 +335,7 @@ impl Interpreter {
         changed.map(|_| ())
     }
 
-    /// A packet of its own: a copy where the handle stands for several.
+    /// Returns the handle itself, or a copy's handle if it stands for several packets.
     fn own(&mut self, packet: PacketHandle) -> PacketHandle {
         let original = self.packet(packet);
         if original.references == 1 {
@@ -356,7 +346,7 @@ impl Interpreter {
         self.insert(copy)
     }
 
-    /// A copy; the payload is shared.
+    /// A copy that shares the payload.
     fn copy(&mut self, packet: PacketHandle) -> Packet {
         let mut phv = self.spare_vector();
         let original = &self.packets[packet.0 as usize];
@@ -372,7 +362,7 @@ impl Interpreter {
         }
     }
 
-    /// A clone keeps nothing of its metadata but a field list's of the original.
+    /// Stores a clone, whose only metadata are those of the original's field list.
     fn insert_clone(&mut self, of: PacketHandle, mut clone: Packet, copies: CloneCopies) -> Clones {
         let ir = &self.program.ir;
         let original = &self.packets[of.0 as usize];
@@ -390,7 +380,7 @@ impl Interpreter {
         Clones { packet, priority }
     }
 
-    /// Keeps the metadata of the field list that the packet goes back to ingress with.
+    /// Preserves the metadata of the field list for the packet's return to ingress.
     fn keep_back_list(&mut self, packet: PacketHandle) {
         let ir = &self.program.ir;
         let packet = &mut self.packets[packet.0 as usize];
@@ -455,7 +445,6 @@ impl Engine for Interpreter {
         digest::take(&pass, asked.expect("the pass asked for a digest"))
     }
 
-    /// An ingress clone has the headers as they arrived: a re-parse of the frame.
     fn clone_ingress(
         &mut self,
         state: &mut State,
@@ -465,7 +454,7 @@ impl Engine for Interpreter {
     ) -> Clones {
         let mut phv = self.blank_vector();
         let ir = &self.program.ir;
-        // Parsers may branch on the port, so the clone's has to see the same one.
+        // Parsers may branch on the ingress port, so the clone needs the same one.
         let ingress_port = Int::from(input.ingress_port.0);
         phv.set(ir, ir.metadata.ingress_port, ingress_port);
         let original = &self.packets[packet.0 as usize];
@@ -522,7 +511,6 @@ impl Engine for Interpreter {
         }
     }
 
-    /// An egress clone has the headers as they are now, and only a field list's metadata.
     fn clone_egress(
         &mut self,
         _state: &mut State,
@@ -544,7 +532,7 @@ impl Engine for Interpreter {
             self.change_payload(state, &call, handle)?;
         }
         let packet = self.packet(handle);
-        // A packet that recirculates goes whole, as BMv2's.
+        // A recirculated packet is not truncated, as in BMv2.
         if packet.asked.back_list.is_none() {
             packet.frame.truncate(packet.requests.truncate_bytes);
         }

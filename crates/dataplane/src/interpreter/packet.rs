@@ -1,4 +1,4 @@
-//! A packet as the interpreter holds it, and the bytes it carries.
+//! A packet as the interpreter stores it, and its bytes.
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
@@ -9,13 +9,13 @@ use crate::{
     value::Int,
 };
 
-/// Bytes that no parser looked at; clones and replicas share them.
+/// Unparsed bytes; clones and replicas share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Payload {
-    /// None where there is none, so that nothing is allocated.
+    /// `None` for an empty payload, to avoid an allocation.
     pub bytes: Option<Arc<Vec<u8>>>,
     pub range: Range<usize>,
-    /// Of the bytes, as [`crate::engine::Frame::payload_id`] has it.
+    /// Identifies `bytes`, as [`crate::engine::Frame::payload_id`].
     pub id: u64,
 }
 
@@ -44,7 +44,7 @@ impl Payload {
     }
 }
 
-/// The bytes of a range that is inside of a frame in two pieces.
+/// Reads a range of a frame in two pieces.
 pub(crate) fn bytes([head, payload]: [&[u8]; 2], range: Range<usize>) -> Cow<'_, [u8]> {
     let n_head = head.len();
     if range.end <= n_head {
@@ -58,7 +58,7 @@ pub(crate) fn bytes([head, payload]: [&[u8]; 2], range: Range<usize>) -> Cow<'_,
     Cow::Owned(bytes)
 }
 
-/// A whole frame as a packet has it: the deparsed headers, then the payload.
+/// A frame stored with a packet: the deparsed headers, then the payload.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HeldFrame {
     pub head: Vec<u8>,
@@ -74,7 +74,7 @@ impl HeldFrame {
         [&self.head, self.payload.as_slice()]
     }
 
-    /// What follows the first `consumed` bytes.
+    /// The bytes after the first `consumed` bytes.
     pub(crate) fn rest(&self, consumed: usize) -> Payload {
         let n_head = self.head.len();
         if consumed >= n_head {
@@ -86,7 +86,6 @@ impl HeldFrame {
         Payload::new(Arc::new(rest.into_owned()), 0)
     }
 
-    /// Cuts the frame to so many bytes.
     pub(crate) fn truncate(&mut self, len: Option<usize>) {
         let Some(len) = len else { return };
         self.payload.truncate(len.saturating_sub(self.head.len()));
@@ -94,50 +93,49 @@ impl HeldFrame {
     }
 }
 
-/// What primitives ask for and is done after the control; the last request of a kind counts.
+/// What primitives ask the architecture to do after the control. The last request of a kind counts.
 #[derive(Debug, Clone, Default)]
 pub struct Requests {
-    /// A clone session and what the clone keeps.
+    /// Session and field list of a clone.
     pub clone: Option<(u32, Option<FieldListId>)>,
-    /// Ingress again, as the packet came.
+    /// Field list of a resubmission.
     pub resubmit: Option<FieldListId>,
-    /// Ingress again, as the packet leaves.
+    /// Field list of a recirculation.
     pub recirculate: Option<FieldListId>,
-    /// A digest.
+    /// The digest to send.
     pub digest: Option<DigestId>,
-    /// The shortest length asked for.
+    /// The shortest length of all `truncate` calls.
     pub truncate_bytes: Option<usize>,
-    /// Another payload, behind the deparser.
+    /// The extern that changes the payload after the deparser.
     pub payload: Option<PayloadCall>,
 }
 
-/// What a pass asked for and whoever runs it may take up.
+/// What the last pass asked for, for use by the traffic manager's next call.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Asked {
-    /// What the clone keeps.
+    /// Field list of the clone.
     pub clone_list: Option<FieldListId>,
     pub digest: Option<DigestId>,
-    /// What the packet keeps on its way back to ingress.
+    /// Field list of the packet's return to ingress.
     pub back_list: Option<FieldListId>,
 }
 
-/// A packet: first a frame, then headers, metadata and payload too, then a frame again.
+/// A packet: first a frame, then headers, metadata and payload, finally a frame again.
 #[derive(Debug, Default)]
 pub(super) struct Packet {
-    /// How many packets it stands for; 0 where the place is free.
+    /// How many packets it stands for; 0 if the handle is free.
     pub references: u32,
-    /// As it came, as the deparser wrote it, or what is left of that.
+    /// The frame as it arrived or as the deparser wrote it.
     pub frame: HeldFrame,
-    /// Metadata that survives recirculation or resubmission.
+    /// Metadata preserved for the next ingress pass.
     pub kept: Vec<(FieldId, Int)>,
-    /// Without any field as long as there was no pass.
+    /// Has no fields before the first pass.
     pub phv: Phv,
     pub payload: Payload,
     pub requests: Requests,
-    /// What the last pass asked for, until it is made.
     pub asked: Asked,
-    /// What `packet_length` says in egress: the frame's, plus headers added, less headers removed.
+    /// `packet_length` in egress: the frame's length, plus added headers, minus removed headers.
     pub packet_length: i64,
-    /// What counters count as the packet's length.
+    /// The packet's length for counters.
     pub ingress_bytes: usize,
 }

@@ -1,5 +1,5 @@
-//! The parser: bytes to headers. P4_16 section 13, with BMv2's choices: an error ends the parser,
-//! is kept in `parser_error`, and ingress runs nevertheless.
+//! The parser: reads headers from bytes. P4_16 section 13, with BMv2's choice that an error ends
+//! the parser and sets `parser_error`, but ingress still runs.
 
 use super::{control_flow::Pass, packet, trace::header_values};
 use crate::{
@@ -11,21 +11,20 @@ use crate::{
     value::{self, Int},
 };
 
-/// How parsing ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// Bytes that were extracted or skipped.
+    /// Bytes extracted or skipped.
     pub consumed: usize,
-    /// The program's number of the error; `NoError` where there was none.
+    /// The program's error number; `NoError` without an error.
     pub error: u32,
 }
 
-/// Position in a frame.
+/// The parser's position in a frame.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'f> {
     /// The frame, in two pieces.
     pub frame: [&'f [u8]; 2],
-    /// Bytes that were extracted or skipped.
+    /// Bytes extracted or skipped.
     pub consumed: usize,
 }
 
@@ -38,7 +37,7 @@ impl Cursor<'_> {
         self.frame_len() - self.consumed
     }
 
-    /// Bits from `offset` bits after the position on; none where the frame is too short.
+    /// Reads bits at `offset` bits after the position; `None` if the frame is too short.
     fn peek(&self, offset: u32, n_bits: u32) -> Option<Int> {
         let start = self.consumed * 8 + offset as usize;
         let end = start + n_bits as usize;
@@ -50,10 +49,9 @@ impl Cursor<'_> {
     }
 }
 
-/// The number of an error.
+/// The program's number of an error.
 pub(crate) type ParserError = u32;
 
-/// Parses a frame from its beginning.
 pub(crate) fn parse(pass: &mut Pass<'_>, frame: [&[u8]; 2]) -> Outcome {
     let mut cursor = Cursor { frame, consumed: 0 };
     let mut state = pass.ir.parser.start;
@@ -134,7 +132,7 @@ fn key_value(ir: &Ir, part: &KeyPart, value: &Int) -> trace::TraceValue {
     }
 }
 
-/// The first arrow whose case holds.
+/// The target of the first transition whose case matches, or the default.
 fn choose(pass: &Pass<'_>, state: &State, key: &[Int]) -> Option<StateId> {
     let found = state
         .transitions
@@ -160,10 +158,10 @@ fn choose(pass: &Pass<'_>, state: &State, key: &[Int]) -> Option<StateId> {
 }
 
 impl Pass<'_> {
-    /// Runs one operation of a parser state and moves the position on.
+    /// Runs one operation of a parser state and advances the position.
     ///
     /// # Errors
-    /// The number of the parser's error, which ends the parser.
+    /// The number of the parser error, which ends the parser.
     pub fn parser_operation(
         &mut self,
         cursor: &mut Cursor<'_>,
@@ -223,7 +221,7 @@ impl Pass<'_> {
     }
 }
 
-/// The header that is extracted; an error where a stack is full.
+/// The header to extract; an error if a stack is full.
 fn target_header(pass: &Pass<'_>, target: &ExtractTarget) -> Result<HeaderId, ParserError> {
     let ir = pass.ir;
     let header = match target {

@@ -1,5 +1,5 @@
-//! The reference interpreter's parts, for an engine that cannot compile a construct: it lays out
-//! the packet as the interpreter wants it, has the construct run, and takes the packet back.
+//! Parts of the reference interpreter, for engines that cannot compile a construct: the engine
+//! converts the packet to the interpreter's form, runs the construct and converts it back.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use crate::{
     value::Int,
 };
 
-/// What a pass may touch of a packet.
+/// The parts of a packet that a pass uses.
 #[derive(Debug)]
 pub struct Carried<'a> {
-    /// Headers and metadata.
+    /// Header and metadata values.
     pub phv: &'a mut Phv,
-    /// What follows the headers.
+    /// The bytes after the parsed headers.
     pub payload: &'a [u8],
-    /// What primitives have asked for.
+    /// What primitives asked the architecture to do after the control.
     pub requests: &'a mut Requests,
-    /// What `packet_length` will say in egress.
+    /// The value of `packet_length` in egress.
     pub packet_length: &'a mut i64,
-    /// What counters and meters count as the packet's length.
+    /// The packet's length for counters and meters.
     pub ingress_bytes: usize,
-    /// The arguments of the running action.
+    /// Arguments of the running action.
     pub args: Arc<[Int]>,
 }
 
@@ -40,14 +40,14 @@ impl State {
         pass
     }
 
-    /// The entry that a packet hits, found by the interpreter's own reading of the key.
+    /// Looks up the packet's key with the interpreter; returns the entry hit.
     pub fn hit(&mut self, table: TableId, carried: Carried<'_>) -> Option<EntryIndex> {
         let (program, tables, pass) = self.split(carried);
         let info = program.tables.get(table.index())?;
         control_flow::lookup(tables, &pass, table, info)
     }
 
-    /// The interpreter's view of a packet, and what it is given apart from that.
+    /// The interpreter's view of a packet, with program and tables apart from it.
     pub(crate) fn split<'a>(
         &'a mut self,
         carried: Carried<'a>,
@@ -73,7 +73,7 @@ impl State {
 }
 
 impl Pass<'_> {
-    /// Whether a condition holds.
+    /// Evaluates a condition.
     pub fn truth(&self, condition: &BoolExpr) -> bool {
         self.scope().truth(condition)
     }

@@ -1,4 +1,4 @@
-//! The packet header vector: the value of every field, the validity of every header.
+//! The packet header vector: field values and header validity.
 
 use crate::{
     program::ir::{AnyStack, FieldId, HeaderId, Ir, UnionId},
@@ -10,15 +10,15 @@ use crate::{
 pub struct Phv {
     values: Vec<Int>,
     valid: Vec<bool>,
-    /// Bits of the varbit field, a header each.
+    /// Current width of each header's varbit field.
     variable_bits: Vec<u32>,
-    /// The `nextIndex` of header stacks, then of union stacks.
+    /// `nextIndex` of header stacks, then of header union stacks.
     next_index: Vec<usize>,
     n_stacks: usize,
 }
 
 impl Phv {
-    /// No header is valid, everything is zero.
+    /// All fields zero; only metadata is valid.
     pub fn new(ir: &Ir) -> Self {
         Self {
             values: vec![Int::ZERO; ir.fields.len()],
@@ -29,19 +29,19 @@ impl Phv {
         }
     }
 
-    /// Bytes that it takes at least.
+    /// The least memory that the vector takes.
     pub(crate) fn n_bytes(&self) -> usize {
         self.values.len() * size_of::<Int>()
     }
 
-    /// Made by nobody.
+    /// Whether the vector is a default value, made without a program.
     pub(crate) fn is_without_fields(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// As new, without allocating.
+    /// Resets to the state after `new`, without allocating.
     pub fn reset(&mut self, ir: &Ir) {
-        // Most are zero already, and a store into an integer of any width is a call.
+        // Most values are zero already, and a store into an integer of any width is a call.
         for value in self.values.iter_mut().filter(|value| !value.is_zero()) {
             *value = Int::ZERO;
         }
@@ -52,7 +52,7 @@ impl Phv {
         self.next_index.fill(0);
     }
 
-    /// Becomes a copy, without allocating where the values are small.
+    /// Copies another vector; allocates only for large values.
     pub(crate) fn copy_from(&mut self, other: &Phv) {
         self.values.resize_with(other.values.len(), || Int::ZERO);
         for (value, other) in self.values.iter_mut().zip(&other.values) {
@@ -75,12 +75,12 @@ impl Phv {
         }
     }
 
-    /// A field's value, whether its header is valid or not.
+    /// The value of a field, whether or not its header is valid.
     pub fn get(&self, field: FieldId) -> &Int {
         &self.values[field.index()]
     }
 
-    /// The width of a field now.
+    /// The current width of a field.
     pub fn bits(&self, ir: &Ir, field: FieldId) -> u32 {
         let field = &ir.fields[field.index()];
         if field.variable {
@@ -90,13 +90,13 @@ impl Phv {
         }
     }
 
-    /// Copies a value into a field, cut to its width.
+    /// Writes a field, truncated to its width.
     pub fn set(&mut self, ir: &Ir, field: FieldId, value: Int) {
         let bits = self.bits(ir, field);
         self.values[field.index()] = value::wrap(value, bits, ir.fields[field.index()].signed);
     }
 
-    /// Copies a value into a varbit field that becomes so wide.
+    /// Sets the width and value of a varbit field.
     pub fn set_variable(&mut self, ir: &Ir, field: FieldId, value: Int, bits: u32) {
         self.variable_bits[ir.fields[field.index()].header.index()] = bits;
         self.set(ir, field, value);
@@ -107,17 +107,17 @@ impl Phv {
         self.valid[header.index()]
     }
 
-    /// Bits of a header's varbit field now.
+    /// The current width of a header's varbit field.
     pub fn variable_bits(&self, header: HeaderId) -> u32 {
         self.variable_bits[header.index()]
     }
 
-    /// Writes the validity of a header and of nothing else.
+    /// Sets the validity of a header, without effect on its union.
     pub fn put_validity(&mut self, header: HeaderId, valid: bool) {
         self.valid[header.index()] = valid;
     }
 
-    /// Makes a header valid; the other members of its union become invalid.
+    /// Makes a header valid and the other members of its union invalid.
     pub(crate) fn set_valid(&mut self, ir: &Ir, header: HeaderId) {
         if let Some(union) = ir.headers[header.index()].union {
             for member in &ir.unions[union.index()].members {
@@ -144,7 +144,6 @@ impl Phv {
         members.any(|member| self.is_valid(*member))
     }
 
-    /// Zeroes the fields of a header.
     pub(crate) fn clear(&mut self, ir: &Ir, header: HeaderId) {
         for field in ir.headers[header.index()].field_ids() {
             self.values[field.index()] = Int::ZERO;
@@ -152,13 +151,12 @@ impl Phv {
         self.variable_bits[header.index()] = 0;
     }
 
-    /// Bytes of a header on the wire now.
     pub(crate) fn header_bytes(&self, ir: &Ir, header: HeaderId) -> usize {
         let fixed = ir.headers[header.index()].fixed_bits;
         ((fixed + self.variable_bits[header.index()]) / 8) as usize
     }
 
-    /// Copies a header of the same type; an invalid one makes the other invalid.
+    /// Copies a header of the same type, including its validity.
     pub(crate) fn assign_header(&mut self, ir: &Ir, to: HeaderId, from: HeaderId) {
         if !self.is_valid(from) {
             self.set_invalid(ir, to);
@@ -191,12 +189,12 @@ impl Phv {
         }
     }
 
-    /// `nextIndex` of a stack.
+    /// The stack's `nextIndex`.
     pub fn next_index(&self, stack: AnyStack) -> usize {
         self.next_index[self.stack_slot(stack)]
     }
 
-    /// Sets `nextIndex` of a stack.
+    /// Sets the stack's `nextIndex`.
     pub fn set_next_index(&mut self, stack: AnyStack, index: usize) {
         let slot = self.stack_slot(stack);
         self.next_index[slot] = index;
@@ -209,7 +207,7 @@ impl Phv {
         }
     }
 
-    /// Copies a stack of the same kind and size.
+    /// Copies a stack of the same type and size.
     pub(crate) fn assign_stack(&mut self, ir: &Ir, to: AnyStack, from: AnyStack) {
         let next = self.next_index(from);
         self.set_next_index(to, next);
@@ -218,8 +216,8 @@ impl Phv {
         }
     }
 
-    /// Moves the elements of a stack: up by `count` (new ones at the front are invalid), or down.
-    /// P4_16 1.2.5, section 8.18.
+    /// `push_front` (`up`) or `pop_front` by `count`; new elements are invalid. P4_16 1.2.5,
+    /// section 8.18.
     pub(crate) fn shift_stack(&mut self, ir: &Ir, stack: AnyStack, count: usize, up: bool) {
         let size = ir.stack_size(stack);
         let next = self.next_index(stack);
@@ -239,7 +237,7 @@ impl Phv {
         }
     }
 
-    /// Copies an element of a stack; from nothing, it becomes invalid.
+    /// Copies a stack element; with `None`, makes it invalid.
     fn move_element(
         &mut self,
         ir: &Ir,

@@ -1,4 +1,4 @@
-//! Headers and fields as traces show them.
+//! Header and field values for traces.
 
 use super::phv::Phv;
 use crate::{
@@ -6,7 +6,6 @@ use crate::{
     trace::{TraceHeader, TraceValue, named},
 };
 
-/// A field's value.
 pub(crate) fn field_value(ir: &Ir, phv: &Phv, field: FieldId) -> TraceValue {
     named(
         &ir.fields[field.index()].name,
@@ -16,7 +15,7 @@ pub(crate) fn field_value(ir: &Ir, phv: &Phv, field: FieldId) -> TraceValue {
     .hidden_if(ir.secrets.has_field(field))
 }
 
-/// A header, with its fields' values where those are wanted.
+/// A header, with field values if `wants_fields`.
 pub(crate) fn header_values(
     ir: &Ir,
     phv: &Phv,

@@ -1,4 +1,4 @@
-//! An action with its arguments, as an entry or a default action holds it.
+//! Actions with arguments, as entries and default actions store them.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use crate::{
     value::{self, Int},
 };
 
-/// An action and its arguments.
+/// An action with its arguments.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The action.
+    /// The action to run.
     pub action: ActionId,
-    /// One a parameter.
+    /// One argument per parameter.
     pub args: Arc<[Int]>,
 }
 
@@ -25,7 +25,6 @@ impl Call {
         }
     }
 
-    /// As the control plane sees it.
     pub(crate) fn to_control(&self, info: &ActionInfo) -> ActionCall {
         let args = info.params.iter().zip(self.args.iter());
         let args = args.map(|(param, arg)| value::to_canonical_bytes(arg, param.width_bits));

@@ -1,10 +1,9 @@
-//! Action profiles and selectors: members that entries share, groups of which a hash chooses one.
+//! Action profiles and selectors: members that entries share, and groups from which a hash selects a member.
 //!
-//! The choice is BMv2's: the hash of the selector's fields modulo the group's size (the sum of its
-//! weights), counted along the members by their handle. A handle is the lowest number that was
-//! free when the member was made, so it is the order of making as long as none was deleted. Members that
-//! watch a port that is down are left out of size and count; BMv2's server takes them out of the group.
-//! A group of which all are left out is as one without members.
+//! The selection is BMv2's: the hash of the selector's fields modulo the group's size (the sum of its weights), counted
+//! along the members in the order of their handles. A new member gets the lowest free handle, so handles are in order
+//! of creation until a member is deleted. Members that watch a port that is down count neither in the size nor in the
+//! order, as BMv2's server removes them from the group. A group without remaining members behaves like an empty one.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,14 +16,14 @@ use crate::{
     refuse,
 };
 
-/// Number of a member inside; free numbers are used again.
+/// Internal number of a member; free numbers are reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MemberHandle(usize);
 
 /// What an entry or a default action runs.
 #[derive(Debug, Clone)]
 pub enum EntryAction {
-    /// An action.
+    /// An action with arguments.
     Call(Call),
     /// A member of the table's action profile.
     Member(MemberHandle),
@@ -34,17 +33,16 @@ pub enum EntryAction {
     OneShot(Arc<Choices<Call>>),
 }
 
-/// Things with weights, one of which a number chooses.
+/// Weighted items, one of which a number selects.
 #[derive(Debug, Clone)]
 pub struct Choices<T> {
-    /// The sum of the weights up to each.
+    /// Each item with the sum of weights up to it.
     items: Vec<(u64, T)>,
-    /// The port of each that is to be up; empty where nobody watches.
+    /// The port that each item watches; empty if none watches any.
     watches: Vec<Option<PortId>>,
 }
 
 impl<T> Choices<T> {
-    /// Each with its weight and the port that it watches.
     pub(crate) fn new(items: impl IntoIterator<Item = (u32, Option<PortId>, T)>) -> Self {
         let (mut sum, mut watches) = (0, Vec::new());
         let items = items.into_iter().map(|(weight, watch, item)| {
@@ -59,8 +57,7 @@ impl<T> Choices<T> {
         Self { items, watches }
     }
 
-    /// None where there is nothing to choose from. Takes longer, a step an item, where ports are down and
-    /// items watch any.
+    /// Selects an item; `None` if there is none. Takes linear time if items watch ports and some port is down.
     pub(crate) fn choose(&self, number: u64, down: &PortSet) -> Option<&T> {
         if !self.watches.is_empty() && !down.is_empty() {
             return self.choose_up(number, down);
@@ -71,7 +68,6 @@ impl<T> Choices<T> {
         self.items.get(position).map(|(_, item)| item)
     }
 
-    /// The same among those whose ports are up.
     fn choose_up(&self, number: u64, down: &PortSet) -> Option<&T> {
         let is_up = |watch: Option<PortId>| watch.is_none_or(|port| !down.contains(port));
         let up = || self.iter().filter(|(_, watch, _)| is_up(*watch));
@@ -86,7 +82,6 @@ impl<T> Choices<T> {
         chosen.map(|(_, _, item)| item)
     }
 
-    /// Each with its own weight and the port that it watches.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Option<PortId>, &T)> {
         let before = [0]
             .into_iter()
@@ -104,11 +99,11 @@ impl<T> Choices<T> {
 struct Member {
     id: u32,
     call: Call,
-    /// Entries and groups that name it.
+    /// Number of entries and groups that refer to it.
     uses: usize,
 }
 
-/// The members of a group by their handles, with weights and the ports that they watch.
+/// A group's members by handle, with weight and watched port.
 type GroupMembers = BTreeMap<MemberHandle, (u32, Option<PortId>)>;
 
 #[derive(Debug, Clone)]
@@ -116,20 +111,18 @@ struct Group {
     choices: Choices<MemberHandle>,
     max_size: u32,
     counts_members: bool,
-    /// Entries that name it.
+    /// Number of entries that refer to it.
     uses: usize,
 }
 
-/// The members and groups of an action profile.
 #[derive(Debug, Clone)]
 pub(crate) struct Profile {
-    /// As messages name it.
     what: String,
     max_size: usize,
     members: Vec<Option<Member>>,
     handles: HashMap<u32, MemberHandle>,
     groups: BTreeMap<u32, Group>,
-    /// Entries with a group of their own.
+    /// Number of entries with a one-shot group.
     n_one_shots: usize,
     /// The switch's ports that are down.
     pub down: PortSet,
@@ -148,7 +141,7 @@ impl Profile {
         }
     }
 
-    /// What an entry's action comes down to for a packet; none of an empty group.
+    /// Resolves an entry's action to the call that runs; `None` for an empty group.
     pub(crate) fn resolve(&self, action: &EntryAction, hash: impl FnOnce() -> u64) -> Option<Call> {
         match action {
             EntryAction::Call(call) => Some(call.clone()),
@@ -173,7 +166,6 @@ impl Profile {
         self.member(handle).map(|member| member.id)
     }
 
-    /// The handle of a member's id.
     pub(crate) fn handle(&self, id: u32) -> Controlled<MemberHandle> {
         let handle = self.handles.get(&id).copied();
         handle.ok_or_else(|| self.without("member", id))
@@ -199,7 +191,7 @@ impl Profile {
         }
     }
 
-    /// An entry begins (1) or ends (-1) to name what it runs.
+    /// Adds (1) or removes (-1) an entry's reference to what it runs.
     pub(crate) fn count_use(&mut self, action: &EntryAction, change: isize) {
         match action {
             EntryAction::Call(_) => {}
@@ -258,13 +250,12 @@ impl Profile {
         Ok(())
     }
 
-    /// Every member by its handle: id and action.
+    /// Every member, as id and call, in the order of handles.
     pub(crate) fn members(&self) -> impl Iterator<Item = (u32, &Call)> {
         let members = self.members.iter().flatten();
         members.map(|member| (member.id, &member.call))
     }
 
-    /// Whether members or groups were made, of which entries may name some.
     pub(crate) fn has_members(&self) -> bool {
         !self.handles.is_empty() || !self.groups.is_empty()
     }
@@ -273,7 +264,7 @@ impl Profile {
         self.n_one_shots
     }
 
-    /// The members of a group by their handles; each once, with a weight above 0.
+    /// Checks a group's members and sorts them by handle: each once, with a weight above 0.
     fn group_members(&self, group: &ProfileGroup) -> Controlled<GroupMembers> {
         let what = || format!("{}: group {}", self.what, group.id);
         let mut members = BTreeMap::new();
@@ -358,7 +349,7 @@ impl Profile {
         self.groups.insert(group.id, made);
     }
 
-    /// Takes a group away and says how many entries name it.
+    /// Removes a group; returns how many entries refer to it.
     fn take_group(&mut self, id: u32) -> usize {
         let Some(group) = self.groups.remove(&id) else {
             return 0;
@@ -369,7 +360,6 @@ impl Profile {
         group.uses
     }
 
-    /// Every group by its id.
     pub(crate) fn groups(&self) -> impl Iterator<Item = ProfileGroup> {
         self.groups.iter().map(|(id, group)| {
             let (mut members, mut watched) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Entries as engines see them, and between the control plane's byte strings and the tables' integers.
+//! Entries as engines see them, and conversion between the control plane's byte strings and integers.
 
 use super::{Call, EntryAction};
 use crate::{
@@ -7,49 +7,49 @@ use crate::{
     value::{self, Int},
 };
 
-/// Position of an entry in its table; stays the same as long as the entry is there.
+/// The position of an entry in its table, fixed while the entry exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryIndex(pub(super) usize);
 
 impl EntryIndex {
-    /// The entry at a position that [`EntryIndex::index`] gave.
+    /// The entry at a position from [`EntryIndex::index`].
     pub fn at(index: usize) -> Self {
         Self(index)
     }
 
-    /// The position, from 0; it may have gaps.
+    /// The position, from 0; there may be gaps.
     pub fn index(self) -> usize {
         self.0
     }
 }
 
-/// What packets have left at an entry. Engines may write it in place.
+/// Counters of an entry that packets update. Engines may write it in place.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct EntryAccount {
-    /// The direct counter; counted whether the table has one or not.
+    /// The direct counter; counts even if the table declares none.
     pub counter: CounterValue,
-    /// When it was last hit, or made.
+    /// Time of the last hit, or of the entry's creation.
     pub last_hit: Nanos,
-    /// The control plane knows that the entry is idle. A hit of an idle entry is counted by
-    /// [`crate::engine::State::count_hit`], which watches it again.
+    /// Whether the entry was reported idle. A hit of an idle entry must go through [`crate::engine::State::count_hit`],
+    /// which restarts its timeout.
     pub is_idle: bool,
 }
 
-/// An entry as a lookup needs it.
+/// The parts of an entry that a lookup needs.
 #[derive(Debug, Clone, Copy)]
 pub struct EntryView<'a> {
-    /// One matcher a key field.
+    /// One matcher per key field.
     pub key: &'a [Matcher],
-    /// The numerically higher wins.
+    /// The numerically higher priority wins.
     pub priority: i32,
-    /// What a hit runs.
+    /// The action that a hit runs.
     pub action: &'a EntryAction,
-    /// The entry has a meter, which counts though it may have no rates.
+    /// Whether the entry has a direct meter, even one without rates.
     pub has_meter: bool,
 }
 
-/// A byte string that fits a width.
+/// Converts a byte string that must fit the width.
 pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Controlled<Int> {
     if bytes.is_empty() {
         return invalid(format!("{what}: expected at least one byte, found none"));
@@ -61,7 +61,7 @@ pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Controlled<Int> {
     Ok(number)
 }
 
-/// An entry's key, checked against the table's.
+/// Checks and converts an entry's key.
 pub(crate) fn to_key(info: &TableInfo, key: &[MatchField]) -> Controlled<Vec<Matcher>> {
     let (expected, found) = (info.key.len(), key.len());
     if found != expected {
@@ -99,7 +99,7 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Control
             }
             Matcher::Ternary { value, mask }
         }
-        // BMv2 JSON has no optional kind: compilers write such a field as a ternary one.
+        // BMv2 JSON has no optional match kind; compilers write such a field as ternary.
         (MatchKind::Ternary, MatchField::Optional(Some(value))) => Matcher::Ternary {
             value: number(&what, value, bits)?,
             mask: value::ones(bits),
@@ -127,7 +127,6 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Control
     })
 }
 
-/// An entry's key as the control plane sees it.
 pub(crate) fn to_fields(info: &TableInfo, key: &[Matcher]) -> Vec<MatchField> {
     let fields = info.key.iter().zip(key).map(|(field, matcher)| {
         let bytes = |value: &Int| value::to_canonical_bytes(value, field.width_bits);
@@ -151,7 +150,6 @@ pub(crate) fn to_fields(info: &TableInfo, key: &[Matcher]) -> Vec<MatchField> {
     fields.collect()
 }
 
-/// An action of the table with arguments that fit.
 pub(crate) fn to_call(
     info: &TableInfo,
     actions: &[ActionInfo],

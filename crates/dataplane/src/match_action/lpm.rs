@@ -1,5 +1,5 @@
-//! Exact and longest prefix match: one hash a prefix length, the longest tried first. The other
-//! fields of the key are exact; a key of exact fields alone has one length.
+//! Exact and longest prefix match: one hash map per prefix length, the longest first. The other
+//! fields of the key are exact; a key with exact fields only has a single length.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
@@ -10,7 +10,7 @@ use crate::{
     value::{self, Int},
 };
 
-/// Entries by prefix length, then by key bytes with what follows the prefix cut off.
+/// Entries by prefix length, then by key bytes with zeros after the prefix.
 #[derive(Debug, Default)]
 pub(super) struct LpmIndex {
     by_length: BTreeMap<Reverse<u32>, ShardedMap<Box<[u8]>, EntryIndex>>,

@@ -22,7 +22,7 @@ use crate::{
     value::{self, Int},
 };
 
-/// A table entry as it was, or that there was none.
+/// A saved table entry, or its absence.
 #[derive(Debug, Clone)]
 pub struct EntrySnapshot {
     pub(crate) table: TableId,
@@ -31,22 +31,20 @@ pub struct EntrySnapshot {
     pub(crate) was: Option<SlotSnapshot>,
 }
 
-/// Members and groups of an action profile as they were.
+/// Saved members and groups of an action profile.
 #[derive(Debug, Clone)]
 pub struct ProfileSnapshot(pub(crate) ActionProfileId, pub(crate) Profile);
 
-/// Every table of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     pub tables: Vec<Table>,
     pub profiles: Vec<Profile>,
-    /// The key of the last lookup; kept so that a lookup does not allocate.
+    /// The key of the last lookup; kept to avoid allocations and for traces.
     key: Vec<Int>,
     key_bytes: Vec<u8>,
 }
 
 impl Tables {
-    /// The tables with the entries and default actions that the program gives.
     pub(crate) fn new(program: &Program, now: Nanos) -> Self {
         let tables = program.tables.iter().zip(&program.ir.table_inits);
         let tables = tables.map(|(info, init)| Table::new(info, init, now));
@@ -64,7 +62,6 @@ impl Tables {
         self.tables.get(id.index())
     }
 
-    /// A table and its action profile, if it has one.
     pub(crate) fn table_mut(
         &mut self,
         id: TableId,
@@ -84,14 +81,13 @@ impl Tables {
         self.profiles.get(id.index())
     }
 
-    /// Tells every action profile which ports are down.
     pub(crate) fn set_ports_down(&mut self, down: PortSet) {
         for profile in &mut self.profiles {
             profile.down = down;
         }
     }
 
-    /// The entry that a key hits: one value a key field, of which the bits count that the field has.
+    /// Looks up a key: one value per key field, truncated to the field's width.
     pub(crate) fn lookup(
         &mut self,
         id: TableId,
@@ -105,7 +101,6 @@ impl Tables {
         self.tables[id.index()].lookup(info, &self.key, &mut self.key_bytes)
     }
 
-    /// The key of the last lookup, for traces.
     pub(crate) fn last_key(&self, info: &TableInfo) -> Vec<TraceValue> {
         let fields = info.key.iter().zip(&self.key);
         fields
@@ -113,8 +108,8 @@ impl Tables {
             .collect()
     }
 
-    /// Counts the lookup and says what runs: the entry's action or the default one. `hash` is that
-    /// of the selector's fields; it is asked for where a group has to choose.
+    /// Counts a hit and returns the call that runs: the entry's or the default action. `hash` computes the selector's
+    /// hash and is called only for a group.
     pub(crate) fn account(
         &mut self,
         id: TableId,

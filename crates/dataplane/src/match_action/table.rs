@@ -1,4 +1,4 @@
-//! One table: its entries, the index that finds them, its default action, its counters.
+//! One table: entries, index, default action, counters.
 
 use std::{cmp::Reverse, collections::BinaryHeap, ops::Range};
 
@@ -26,46 +26,43 @@ enum Index {
     Ordered(OrderedIndex),
 }
 
-/// An entry.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     pub key: Vec<Matcher>,
     pub priority: i32,
     pub action: EntryAction,
     pub is_const: bool,
-    /// Where the table has direct meters.
+    /// Present if the table has direct meters.
     pub meter: Option<Box<Meter>>,
-    /// Nanoseconds without a hit after which the entry is idle; 0 is never.
+    /// Nanoseconds without a hit until the entry is idle; 0 is never.
     pub idle_timeout_ns: u64,
 }
 
-/// An entry as it was.
 #[derive(Debug, Clone)]
 pub(crate) struct SlotSnapshot {
     pub entry: EntryIndex,
     slot: Slot,
     account: EntryAccount,
-    /// Those of its priority that are looked at after it.
+    /// Entries of the same priority that lookups try after it.
     pub younger: Vec<EntryIndex>,
 }
 
-/// A table's state.
 #[derive(Debug)]
 pub(crate) struct Table {
     slots: Vec<Option<Slot>>,
-    /// One a slot.
+    /// Indexed like `slots`.
     pub accounts: Vec<EntryAccount>,
-    /// The lowest is used first.
+    /// Free slots; the lowest is used first.
     free: BinaryHeap<Reverse<usize>>,
-    /// How many entries a slot has had before, modulo 256.
+    /// How many entries used each slot before, modulo 256.
     versions: Vec<u8>,
     by_key: ShardedMap<(Vec<Matcher>, i32), EntryIndex>,
     index: Index,
     default: Option<EntryAction>,
     initial_default: Option<EntryAction>,
-    /// When the next entry may have become idle; never later than that.
+    /// A lower bound of the time at which the next entry becomes idle.
     next_idle: Option<Nanos>,
-    /// When all entries may be looked at again.
+    /// The earliest time of the next search for idle entries.
     next_sweep: Nanos,
 }
 
@@ -114,7 +111,7 @@ impl Table {
         self.put_at(info, position, slot, account)
     }
 
-    /// The position is none that is taken or free.
+    /// Stores an entry at a position that is neither occupied nor in `free`.
     fn put_at(
         &mut self,
         info: &TableInfo,
@@ -142,7 +139,7 @@ impl Table {
         entry
     }
 
-    /// The entries; of those with one priority the older first.
+    /// All entries; among equal priorities the older first.
     pub(crate) fn in_order(&self) -> Vec<EntryIndex> {
         match &self.index {
             Index::Ordered(index) => index.in_order().collect(),
@@ -150,7 +147,6 @@ impl Table {
         }
     }
 
-    /// An entry as an engine reads it.
     pub(crate) fn view(&self, entry: EntryIndex) -> Option<EntryView<'_>> {
         let slot = self.slot(entry)?;
         Some(EntryView {
@@ -183,7 +179,7 @@ impl Table {
         self.slots.get_mut(entry.0)?.as_mut()
     }
 
-    /// Counts hits at their entry, the last of them at a time.
+    /// Counts hits of an entry, with the time of the last.
     pub(crate) fn count_hits(&mut self, entry: EntryIndex, hits: CounterValue, last: Nanos) {
         let Some(account) = self.accounts.get_mut(entry.0) else {
             return;
@@ -196,12 +192,10 @@ impl Table {
         }
     }
 
-    /// What a hit runs.
     pub(crate) fn action(&self, entry: EntryIndex) -> Option<&EntryAction> {
         self.slot(entry).map(|slot| &slot.action)
     }
 
-    /// The colour that an entry's meter gives to a packet.
     pub(crate) fn color(
         &mut self,
         entry: EntryIndex,
@@ -218,7 +212,7 @@ impl Table {
         self.by_key.len()
     }
 
-    /// An entry's key as a person reads it, without the fields that are secret.
+    /// An entry's key as text; secret fields are hidden.
     pub(crate) fn describe(
         &self,
         info: &TableInfo,
@@ -252,7 +246,6 @@ impl Table {
         format!("({})", fields.collect::<Vec<_>>().join(", "))
     }
 
-    /// Whether there is an entry of this key.
     pub(crate) fn find(&self, key: &[Matcher], priority: i32) -> Option<EntryIndex> {
         self.by_key.get(&(key.to_vec(), priority)).copied()
     }
@@ -276,17 +269,16 @@ impl Table {
         Ok(self.put(info, slot, account))
     }
 
-    /// Looks again when an entry may have become idle.
+    /// Makes sure that the search for idle entries runs when this one may be idle.
     pub(crate) fn watch(&mut self, last_hit: Nanos, idle_timeout_ns: u64) {
         watch(&mut self.next_idle, last_hit, idle_timeout_ns);
     }
 
-    /// When to look for idle entries.
     pub(crate) fn next_idle(&self) -> Option<Nanos> {
         self.next_idle.map(|at| at.max(self.next_sweep))
     }
 
-    /// An entry that a control plane may change.
+    /// Looks up an entry that the control plane may change.
     pub(crate) fn changeable(
         &mut self,
         info: &TableInfo,
@@ -304,7 +296,7 @@ impl Table {
         }
     }
 
-    /// An entry was written: its idle timeout begins anew.
+    /// Restarts the idle timeout of an entry that was written.
     pub(crate) fn begin_idle_timeout(&mut self, entry: EntryIndex, now: Nanos) {
         let timeout = self.slot(entry).map_or(0, |slot| slot.idle_timeout_ns);
         if let Some(account) = self.accounts.get_mut(entry.0) {
@@ -314,7 +306,7 @@ impl Table {
         self.watch(now, timeout);
     }
 
-    /// Takes an entry away; gives where it was and what it was.
+    /// Removes an entry; returns its position and contents.
     pub(crate) fn delete(
         &mut self,
         info: &TableInfo,
@@ -335,7 +327,6 @@ impl Table {
         Ok((entry, slot))
     }
 
-    /// An entry as it is, whole.
     pub(crate) fn snapshot(&self, key: &[Matcher], priority: i32) -> Option<SlotSnapshot> {
         let entry = self.find(key, priority)?;
         let younger = match &self.index {
@@ -350,7 +341,7 @@ impl Table {
         })
     }
 
-    /// Makes an entry that is there what it was.
+    /// Restores an entry that still exists.
     pub(crate) fn restore(&mut self, snapshot: &SlotSnapshot) {
         let place = snapshot.entry.0;
         self.slots[place] = Some(snapshot.slot.clone());
@@ -358,7 +349,8 @@ impl Table {
         self.watch(snapshot.account.last_hit, snapshot.slot.idle_timeout_ns);
     }
 
-    /// Puts an entry back to where it was, which is free; younger ones of its priority are still to follow.
+    /// Restores a deleted entry at its old position, which is free. The caller then moves younger entries of its
+    /// priority behind it.
     pub(crate) fn put_back(&mut self, info: &TableInfo, snapshot: &SlotSnapshot) {
         let place = snapshot.entry.0;
         match self.free.peek() {
@@ -371,7 +363,7 @@ impl Table {
         self.watch(snapshot.account.last_hit, snapshot.slot.idle_timeout_ns);
     }
 
-    /// Has an entry follow those of its priority; its key and priority.
+    /// Moves an entry behind the others of its priority; returns its key and priority.
     pub(crate) fn put_last(&mut self, entry: EntryIndex) -> Option<(Vec<Matcher>, i32)> {
         let slot = self.slots.get(entry.0)?.as_ref()?;
         if let Index::Ordered(index) = &mut self.index {
@@ -381,7 +373,6 @@ impl Table {
         Some((slot.key.clone(), slot.priority))
     }
 
-    /// The direct meter of an entry.
     pub(crate) fn meter_mut(&mut self, entry: EntryIndex) -> Option<&mut Meter> {
         self.slot_mut(entry)?.meter.as_deref_mut()
     }
@@ -395,13 +386,13 @@ impl Table {
         self.default.as_ref()
     }
 
-    /// Sets the default action, or goes back to the program's; gives what it was.
+    /// Sets the default action, or the program's for `None`; returns the previous one.
     pub(crate) fn set_default(&mut self, action: Option<EntryAction>) -> Option<EntryAction> {
         let action = action.or_else(|| self.initial_default.clone());
         std::mem::replace(&mut self.default, action)
     }
 
-    /// Which entries have become idle by now; each is told once.
+    /// Returns the entries that became idle; each only once.
     pub(crate) fn sweep_idle(&mut self, now: Nanos) -> Vec<EntryIndex> {
         if self.next_idle().is_none_or(|next| next > now) {
             return Vec::new();
@@ -426,19 +417,19 @@ impl Table {
         idle
     }
 
-    /// What BMv2 would call an entry; none where its place is beyond what a handle can say.
+    /// BMv2's handle of an entry; `None` if the slot does not fit into a handle.
     pub(crate) fn handle(&self, entry: EntryIndex) -> Option<EntryHandle> {
         EntryHandle::new(entry.0, *self.versions.get(entry.0)?)
     }
 
-    /// Handles begin anew, as if no slot had had an entry before; does nothing unless the table is empty.
+    /// Restarts the handles as if no slot had been used; no effect unless the table is empty.
     pub(crate) fn forget_handles(&mut self) {
         if self.len() == 0 {
             self.versions.fill(0);
         }
     }
 
-    /// Places for entries, taken and free ones.
+    /// Number of slots, occupied and free.
     pub(crate) fn n_places(&self) -> usize {
         self.slots.len()
     }
@@ -451,7 +442,6 @@ fn watch(next: &mut Option<Nanos>, last_hit: Nanos, idle_timeout_ns: u64) {
     }
 }
 
-/// Why a call is refused that names an entry which is not there.
 pub(crate) fn no_entry(info: &TableInfo) -> ControlError {
     let message = format!("table \"{}\" has no such entry", info.name);
     ControlError::new(ControlErrorKind::NotFound, message)
@@ -462,7 +452,6 @@ pub(crate) struct TableView<'a> {
     pub info: &'a TableInfo,
     pub table: &'a Table,
     pub actions: &'a [ActionInfo],
-    /// The table's action profile.
     pub profile: Option<&'a Profile>,
     pub now: Nanos,
 }
@@ -486,7 +475,6 @@ impl TableView<'_> {
         })
     }
 
-    /// The entries in some of the table's places, in their order.
     pub(crate) fn entries_in(&self, places: Range<usize>) -> Vec<TableEntry> {
         let places = places.start..places.end.min(self.table.n_places());
         let entries = places.map(EntryIndex);
@@ -497,7 +485,6 @@ impl TableView<'_> {
         Some(call.to_control(self.actions.get(call.action.index())?))
     }
 
-    /// What an entry runs, with the control plane's ids.
     pub(crate) fn action(&self, action: &EntryAction) -> Option<TableAction> {
         Some(match action {
             EntryAction::Call(call) => TableAction::Call(self.call(call)?),

@@ -1,5 +1,5 @@
-//! Tables with ternary, range or optional fields: the entries in the order of their priority,
-//! looked at one after the other. Of two entries with one priority the older is looked at first.
+//! Tables with ternary, range or optional fields: a linear search in the order of priority. Of two
+//! entries with the same priority the older comes first.
 
 use super::EntryIndex;
 use crate::{
@@ -14,7 +14,7 @@ pub(super) struct OrderedIndex {
 }
 
 impl OrderedIndex {
-    /// The first entry of which `key_of` gives a key that matches.
+    /// The first entry whose key, given by `key_of`, matches.
     pub(super) fn lookup<'k>(
         &self,
         info: &TableInfo,
@@ -31,7 +31,6 @@ impl OrderedIndex {
         })
     }
 
-    /// The entries in the order in which they are looked at.
     pub(super) fn in_order(&self) -> impl Iterator<Item = EntryIndex> {
         self.order.iter().map(|(_, entry)| *entry)
     }
@@ -41,7 +40,7 @@ impl OrderedIndex {
         self.order.insert(position, (priority, entry));
     }
 
-    /// Those of an entry's priority that are looked at after it.
+    /// Entries of the same priority that the search tries later.
     pub(super) fn after(&self, entry: EntryIndex) -> Vec<EntryIndex> {
         let mut order = self.order.iter();
         let Some((priority, _)) = order.find(|(_, other)| *other == entry) else {

@@ -1,8 +1,7 @@
-//! Bit fields in and out of bytes, network order: the first field has the highest bits.
+//! Reads and writes bit fields in network order: the first field has the highest bits.
 
 use crate::value::{self, Int};
 
-/// Writes bit fields one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct BitWriter {
     bytes: Vec<u8>,
@@ -19,7 +18,7 @@ impl BitWriter {
         }
     }
 
-    /// Writes into the room of a vector, whatever it holds.
+    /// Clears the vector and reuses its allocation.
     pub(crate) fn with_buffer(mut bytes: Vec<u8>) -> Self {
         bytes.clear();
         Self {
@@ -33,7 +32,7 @@ impl BitWriter {
             value::push_be_bytes(&mut self.bytes, value, bits);
             return;
         }
-        // The first part of the value is what exceeds whole bytes.
+        // The first part of the value is the bits that exceed whole bytes.
         let first = match bits % 8 {
             0 => 8,
             rest => rest,
@@ -59,7 +58,7 @@ impl BitWriter {
         self.partial = low & low_mask(self.partial_bits);
     }
 
-    /// The bytes; the last one padded with zero bits.
+    /// Returns the bytes; the last byte is padded with zero bits.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         if self.partial_bits > 0 {
             self.bytes.push(self.partial << (8 - self.partial_bits));
@@ -73,7 +72,7 @@ fn low_mask(bits: u32) -> u8 {
     mask
 }
 
-/// Reads `bits` bits from the bit `offset` on; the bytes hold them all.
+/// Reads `bits` bits at bit `offset`; `bytes` must be long enough.
 pub(crate) fn read(bytes: &[u8], offset: usize, bits: u32) -> Int {
     let end = offset + bits as usize;
     let bytes = &bytes[offset / 8..end.div_ceil(8)];

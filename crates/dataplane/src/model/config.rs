@@ -1,23 +1,23 @@
-//! What is chosen when a switch is made.
+//! Parameters of a switch.
 
 use super::{PortId, limits};
 
-/// What is chosen when a switch is made.
+/// Parameters of a switch, fixed when it is made.
 #[derive(Debug, Clone)]
 pub struct SwitchConfig {
-    /// Frames waiting for ingress at most.
+    /// Capacity of the ingress queue.
     pub ingress_queue_packets: usize,
-    /// Recirculated and resubmitted packets waiting at most.
+    /// Capacity of the queue of recirculated and resubmitted packets.
     pub recirculation_queue_packets: usize,
-    /// Packets waiting in each queue of an output port at most; one a priority.
+    /// Capacity of each queue of an output port; there is one per priority.
     pub egress_queue_packets: usize,
-    /// Packets a second through the recirculation path; none: as fast as it goes.
+    /// Packets per second of the recirculation path; `None` is unlimited.
     pub recirculation_rate_pps: Option<u64>,
-    /// Packets a second through each output port; none: as fast as it goes.
+    /// Packets per second of each output queue; `None` is unlimited.
     pub egress_rate_pps: Option<u64>,
-    /// The port of packet-in and packet-out.
+    /// The port of packet-in and packet-out, if any.
     pub cpu_port: Option<PortId>,
-    /// Seed of the generator behind `random`.
+    /// Seed of the extern `random`.
     pub random_seed: u64,
 }
 

@@ -1,38 +1,38 @@
-//! What a control plane reads and writes: the data that P4Runtime's entities become.
+//! The objects that a control plane reads and writes, modelled on P4Runtime's entities.
 //!
-//! Values are big endian byte strings of any length whose value fits the width; what the switch
-//! gives back is canonical (no leading zero byte, at least one byte), as P4Runtime 1.4 asks in
-//! section 8.4. Not here: protobuf messages, P4Info ids.
+//! Values are big-endian byte strings. On writing they may have any length, if the value fits the width. The switch
+//! returns them in canonical form (no leading zero byte, at least one byte), as P4Runtime 1.4 asks in section 8.4. Not
+//! here: protobuf messages, P4Info ids.
 
 use serde::{Deserialize, Serialize};
 
 use super::{ActionId, PortId, TableId};
 
-/// A table entry.
+/// An entry of a match-action table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableEntry {
-    /// One match a key field, in the key's order.
+    /// One match per key field, in the key's order.
     pub key: Vec<MatchField>,
-    /// The numerically higher wins; 0 where the table has no ternary, range or optional field.
+    /// The numerically higher priority wins; 0 if the table has no ternary, range or optional field.
     pub priority: i32,
-    /// What a hit runs.
+    /// The action that a hit runs.
     pub action: TableAction,
-    /// Fixed by the program; ignored on writing.
+    /// Whether the program declares the entry as constant; ignored on writing.
     pub is_const: bool,
-    /// The direct counter; zero where the table has none.
+    /// The direct counter; zero if the table has none.
     pub counter: CounterValue,
-    /// The direct meter; none is green.
+    /// The direct meter; `None` colours every packet green.
     pub meter: Option<MeterConfig>,
-    /// What the direct meter has counted; ignored on writing.
+    /// Packets and bytes of the direct meter by colour; ignored on writing.
     pub meter_counts: MeterCounts,
-    /// Nanoseconds without a hit after which [`crate::Switch::poll_idle_timeout`] tells; 0 is never.
+    /// [`crate::Switch::poll_idle_timeout`] reports the entry after this many nanoseconds without a hit; 0 is never.
     pub idle_timeout_ns: u64,
     /// Nanoseconds since the last hit, or since the entry was made; ignored on writing.
     pub since_last_hit_ns: u64,
 }
 
 impl TableEntry {
-    /// An entry without meter and idle timeout whose counter begins at zero.
+    /// An entry without meter and idle timeout, with its counter at zero.
     pub fn new(key: Vec<MatchField>, priority: i32, action: impl Into<TableAction>) -> Self {
         Self {
             key,
@@ -48,31 +48,31 @@ impl TableEntry {
     }
 }
 
-/// BMv2's number of an entry in its table: the place, the lowest that was free when the entry was made, and
-/// in the highest eight bits how many entries had the place before it.
+/// BMv2's number of an entry in its table. The low 24 bits are a slot, the lowest free one when the
+/// entry was made; the high 8 bits count the earlier entries of that slot, modulo 256.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EntryHandle(pub u32);
 
 impl EntryHandle {
     const PLACE_BITS: u32 = 24;
 
-    /// None where the place does not fit.
+    /// Returns `None` if the slot does not fit into 24 bits.
     pub(crate) fn new(place: usize, version: u8) -> Option<Self> {
         let place = u32::try_from(place).ok()?;
         let version = u32::from(version) << Self::PLACE_BITS;
         (place >> Self::PLACE_BITS == 0).then_some(Self(version | place))
     }
 
-    /// Of the table's places, from 0.
+    /// The slot in the table, from 0.
     pub fn place(self) -> usize {
         (self.0 & ((1 << Self::PLACE_BITS) - 1)) as usize
     }
 }
 
-/// What an entry or a default action runs.
+/// The action, member or group that an entry or a default action selects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TableAction {
-    /// An action; in a table with an action profile as default action only.
+    /// An action. A table with an action profile allows it only as default action.
     Call(ActionCall),
     /// A member of the table's action profile.
     Member(u32),
@@ -89,7 +89,7 @@ impl From<ActionCall> for TableAction {
 }
 
 impl TableAction {
-    /// The action, where it is one.
+    /// The action call, unless a profile's member or group is selected.
     pub fn call(&self) -> Option<&ActionCall> {
         match self {
             Self::Call(call) => Some(call),
@@ -98,14 +98,14 @@ impl TableAction {
     }
 }
 
-/// An action and its share of a one-shot group.
+/// An action and its weight in a one-shot group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct WeightedCall {
-    /// The action.
+    /// The action with its arguments.
     pub call: ActionCall,
-    /// From 1.
+    /// At least 1.
     pub weight: u32,
-    /// It takes part only while this port is up.
+    /// If set, the action takes part only while this port is up.
     pub watch: Option<PortId>,
 }
 
@@ -114,7 +114,7 @@ pub struct WeightedCall {
 pub struct ProfileMember {
     /// Chosen by the control plane.
     pub id: u32,
-    /// What it runs.
+    /// The action that the member runs.
     pub action: ActionCall,
 }
 
@@ -123,104 +123,103 @@ pub struct ProfileMember {
 pub struct ProfileGroup {
     /// Chosen by the control plane.
     pub id: u32,
-    /// The sum of the weights at most, or the number of members; 0 is any. It stays as long as the group.
+    /// Upper bound of the sum of weights, or of the number of members; 0 is no bound. Fixed while the group exists.
     pub max_size: u32,
-    /// `max_size` is of members, whatever their weights.
+    /// Whether `max_size` counts members instead of weights.
     pub counts_members: bool,
-    /// Ids of members and their weights, from 1; read in the order in which the hash counts them.
+    /// Member ids and weights, from 1; on reading, in the order in which the hash counts them.
     pub members: Vec<(u32, u32)>,
-    /// Members that take part only while a port is up; read in the same order.
+    /// Members that take part only while a port is up; on reading, in the same order.
     pub watched: Vec<(u32, PortId)>,
 }
 
-/// Rates of a three-colour marker, in bytes or packets as the program says: of two rates (RFC 2698), or of one
-/// (RFC 2697) where there is an excess burst.
+/// Configuration of a three-colour marker: two rates (RFC 2698), or one rate (RFC 2697) if `excess_burst` is set. The
+/// program decides whether a unit is a byte or a packet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeterConfig {
-    /// Units a second that are green.
+    /// Units per second that are green.
     pub committed_rate: u64,
-    /// Units of the committed bucket.
+    /// Units in the committed bucket.
     pub committed_burst: u64,
-    /// Units a second that are not red; not below the committed rate.
+    /// Units per second that are not red; at least the committed rate.
     pub peak_rate: u64,
-    /// Units of the peak bucket.
+    /// Units in the peak bucket.
     pub peak_burst: u64,
-    /// Units of the bucket that takes what the committed one has no room for; where there is one, the peak
-    /// rate and burst mean nothing.
+    /// Units in the excess bucket, which fills once the committed bucket is full. If not 0, peak rate and burst are
+    /// ignored.
     pub excess_burst: u64,
 }
 
-/// What a meter has counted, by the colour that it gave.
+/// Packets and bytes that a meter has seen, by resulting colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeterCounts {
-    /// Within the committed rate, or without any.
+    /// Within the committed rate, or the meter is not configured.
     pub green: CounterValue,
-    /// Between the rates.
+    /// Above the committed rate, within the peak rate.
     pub yellow: CounterValue,
-    /// Beyond both.
+    /// Above both rates.
     pub red: CounterValue,
 }
 
-/// An entry that was not hit for as long as its idle timeout.
+/// A report that an entry had no hit for its idle timeout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdleTimeout {
-    /// Its table.
+    /// The table of the entry.
     pub table: TableId,
-    /// The entry as it is.
+    /// The entry at the time of the report.
     pub entry: TableEntry,
 }
 
-/// What one field of an entry's key matches.
+/// The match of one key field.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MatchField {
-    /// This value.
+    /// Equals this value.
     Exact(Vec<u8>),
-    /// The leading `prefix_len` bits; 0 matches everything.
+    /// Has the same leading `prefix_len` bits.
     Lpm {
         /// The prefix; bits after it are zero.
         value: Vec<u8>,
-        /// How many leading bits count.
+        /// Number of bits that are compared; 0 matches everything.
         prefix_len: u32,
     },
-    /// A value under a mask; a zero mask matches everything.
+    /// Equals `value` in the bits of `mask`; a zero mask matches everything.
     Ternary {
-        /// The value; zero where the mask is.
+        /// Zero in every bit where the mask is zero.
         value: Vec<u8>,
-        /// The bits that count.
+        /// The bits that are compared.
         mask: Vec<u8>,
     },
-    /// A closed interval.
+    /// Lies in a closed interval.
     Range {
-        /// The first value.
+        /// The lowest match.
         low: Vec<u8>,
-        /// The last value.
+        /// The highest match.
         high: Vec<u8>,
     },
-    /// This value, or anything.
+    /// Equals this value; `None` matches everything.
     Optional(Option<Vec<u8>>),
 }
 
-/// An action and its arguments, one byte string a parameter.
+/// An action and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ActionCall {
-    /// The action.
+    /// The action to run.
     pub action: ActionId,
-    /// The arguments in the parameters' order.
+    /// One byte string per parameter, in the parameters' order.
     pub args: Vec<Vec<u8>>,
 }
 
-/// A counter cell; packets and bytes are always both counted.
+/// A counter cell. It counts both packets and bytes, whatever the program declares.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
 pub struct CounterValue {
-    /// Packets.
+    /// Packets counted.
     pub packets: u64,
-    /// Bytes, as the packet was when it entered the control.
+    /// Bytes counted, by the packet's length when it entered the control.
     pub bytes: u64,
 }
 
 impl CounterValue {
-    /// One packet of so many bytes.
     pub(crate) fn packet(bytes: usize) -> Self {
         Self {
             packets: 1,
@@ -228,7 +227,7 @@ impl CounterValue {
         }
     }
 
-    /// Counts more, modulo 2^64.
+    /// Adds modulo 2^64.
     pub(crate) fn add(&mut self, counted: Self) {
         self.packets = self.packets.wrapping_add(counted.packets);
         self.bytes = self.bytes.wrapping_add(counted.bytes);
@@ -238,67 +237,67 @@ impl CounterValue {
 /// One copy that a multicast group or clone session makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Replica {
-    /// Where the copy goes.
+    /// The copy's output port.
     pub port: PortId,
-    /// What the copy finds in `egress_rid`.
+    /// The copy's `egress_rid`.
     pub instance: u16,
 }
 
-/// A multicast group.
+/// A set of replicas that `mcast_grp` selects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MulticastGroup {
-    /// What the program writes to `mcast_grp`; from 1.
+    /// The value of `mcast_grp`; at least 1.
     pub id: u32,
-    /// The copies, in the order in which they are made.
+    /// In the order in which the copies are made.
     pub replicas: Vec<Replica>,
-    /// By the place of its replica: what stands in for it while its port is down, the first first; shorter where
-    /// the last ones have none. Where all are down, the copy goes to the replica's own port.
+    /// The backups of each replica, by its index; may be shorter than `replicas`. While a replica's port is down, its
+    /// first backup with a port that is up replaces it. If all are down, the copy goes to the replica's own port.
     pub backups: Vec<Vec<Replica>>,
 }
 
-/// A clone session.
+/// A set of replicas that `clone` selects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CloneSession {
-    /// What the program gives to `clone`.
+    /// The session argument of `clone`.
     pub id: u32,
-    /// The copies, in the order in which they are made.
+    /// In the order in which the copies are made.
     pub replicas: Vec<Replica>,
-    /// Clones are cut to so many bytes on leaving; none leaves them whole.
+    /// Clones are truncated to this length when they leave; `None` is no truncation.
     pub truncate_bytes: Option<u32>,
-    /// Queue of the clone at its port.
+    /// The queue of the clones at their ports; 0 means the queue of their priority.
     pub class_of_service: u32,
 }
 
-/// Where BMv2's mirroring sessions go: to a port, to a multicast group as it is when a clone is made, to both,
-/// or nowhere.
+/// The destination of a BMv2 mirroring session: a port, a multicast group with its members at the time of the clone,
+/// both, or neither.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirror {
-    /// An output port; the clone's instance is 0.
+    /// Output port of a clone with `egress_rid` 0.
     pub port: Option<PortId>,
-    /// A multicast group, which need not be there yet.
+    /// A multicast group, which need not exist yet.
     pub group: Option<u32>,
 }
 
-/// A digest message.
+/// A message that the program sends to the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest {
     /// Name of the digest (the struct) in the BMv2 JSON.
     pub name: String,
-    /// One value a member, canonical.
+    /// One canonical value per member.
     pub members: Vec<Vec<u8>>,
 }
 
-/// The parameters of a CRC in the Rocksoft model, without its width.
+/// CRC parameters in the Rocksoft model, without the width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrcParameters {
     /// The polynomial without its highest term.
     pub polynomial: u64,
-    /// What the remainder is at the beginning.
+    /// The remainder's initial value.
     pub initial: u64,
-    /// What the result is combined with by exclusive or.
+    /// The value XORed with the result.
     pub xor_out: u64,
-    /// Each byte goes in with its lowest bit first.
+    /// Whether each byte is processed lowest bit first.
     pub reflect_in: bool,
-    /// The remainder's bits are turned around at the end.
+    /// Whether the bits of the final remainder are reversed.
     pub reflect_out: bool,
 }

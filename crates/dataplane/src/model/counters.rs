@@ -1,26 +1,26 @@
-//! What a switch counts on its own.
+//! Counters that the switch keeps for every program.
 
 use super::{DropReason, PortId, TableId};
 
-/// What one port has seen.
+/// Counters of one port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PortCounters {
-    /// Frames in.
+    /// Frames received.
     pub rx_packets: u64,
-    /// Bytes in.
+    /// Bytes received.
     pub rx_bytes: u64,
-    /// Frames out.
+    /// Frames sent.
     pub tx_packets: u64,
-    /// Bytes out.
+    /// Bytes sent.
     pub tx_bytes: u64,
-    /// Frames that came while the port was disabled; in none of the above.
+    /// Frames received while the port was disabled; not part of `rx_packets`.
     pub rx_disabled: u64,
-    /// Frames that were to leave while it was.
+    /// Frames dropped because their output port was disabled.
     pub tx_disabled: u64,
 }
 
 impl PortCounters {
-    /// Adds what another switch has counted at the same port.
+    /// Adds another switch's counters of the same port.
     pub fn add(&mut self, other: &Self) {
         self.rx_packets += other.rx_packets;
         self.rx_bytes += other.rx_bytes;
@@ -31,7 +31,7 @@ impl PortCounters {
     }
 }
 
-/// What one table has seen.
+/// Counters of one table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableCounters {
     /// Lookups that found an entry.
@@ -40,32 +40,32 @@ pub struct TableCounters {
     pub misses: u64,
 }
 
-/// Everything the switch counts on its own.
+/// Counters that the switch keeps for every program.
 ///
-/// With what an offload has counted since [`crate::Switch::collect`] left out,
-/// `received + created_by_clone + created_by_replication` is always
-/// `transmitted + to_cpu + dropped_total() +` [`crate::Switch::packets_inside`].
+/// `received + created_by_clone + created_by_replication` always equals `transmitted + to_cpu +
+/// dropped_total() +` [`crate::Switch::packets_inside`], if one ignores what an offload has counted
+/// since [`crate::Switch::collect`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwitchCounters {
-    /// Frames given to `handle_frame`, and those of generators.
+    /// Frames that arrived, including those of generators.
     pub received: u64,
-    /// Those of generators.
+    /// Frames of generators.
     pub generated: u64,
     /// Clones made.
     pub created_by_clone: u64,
-    /// Replicas made beyond the packet that was replicated.
+    /// Replicas made, except the one that the original packet becomes.
     pub created_by_replication: u64,
-    /// Frames given out by `poll_transmit`.
+    /// Frames that left by a port.
     pub transmitted: u64,
-    /// Frames sent to the CPU port.
+    /// Packet-ins.
     pub to_cpu: u64,
-    /// Digests made.
+    /// Digests made, including lost ones.
     pub digests: u64,
-    /// Digests lost because nobody took them.
+    /// Digests lost because the queue was full.
     pub digests_lost: u64,
-    /// Idle timeouts lost because nobody took them.
+    /// Idle timeouts lost because the queue was full.
     pub idle_timeouts_lost: u64,
-    /// By port number; none where no port was added.
+    /// By port number; `None` if the port was not added.
     ports: Vec<Option<PortCounters>>,
     /// In the order of [`DropReason::ALL`].
     drops: Vec<u64>,
@@ -73,19 +73,18 @@ pub struct SwitchCounters {
 }
 
 impl SwitchCounters {
-    /// Every port that was added, and what it has seen.
+    /// The counters of every port that was added.
     pub fn ports(&self) -> impl Iterator<Item = (PortId, PortCounters)> {
         let all = (0..).map(PortId).zip(&self.ports);
         all.filter_map(|(port, counters)| Some((port, (*counters)?)))
     }
 
-    /// One port.
+    /// The counters of one port; zero if it was not added.
     pub fn port(&self, port: PortId) -> PortCounters {
         let counters = self.ports.get(usize::from(port.0)).copied();
         counters.flatten().unwrap_or_default()
     }
 
-    /// Whether the port was added.
     pub(crate) fn has_port(&self, port: PortId) -> bool {
         matches!(self.ports.get(usize::from(port.0)), Some(Some(_)))
     }
@@ -107,7 +106,7 @@ impl SwitchCounters {
         self.drops.get(reason as usize).copied().unwrap_or_default()
     }
 
-    /// Every reason with its count, zeros too.
+    /// Every reason with its count, including zeros.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> {
         let reasons = DropReason::ALL.iter();
         reasons.map(|reason| (*reason, self.dropped(*reason)))
@@ -129,12 +128,12 @@ impl SwitchCounters {
         }
     }
 
-    /// One table.
+    /// The counters of one table; zero if there is none.
     pub fn table(&self, table: TableId) -> TableCounters {
         self.tables.get(table.index()).copied().unwrap_or_default()
     }
 
-    /// Adds what another switch with the same ports and the same program has counted.
+    /// Adds the counters of another switch with the same ports and program.
     pub fn add(&mut self, other: &Self) {
         self.received += other.received;
         self.generated += other.generated;

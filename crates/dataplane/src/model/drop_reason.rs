@@ -1,4 +1,4 @@
-//! Why a packet ended inside the switch: every end that is no transmission has a reason here.
+//! The reasons for which a packet ends inside the switch. Every packet that does not leave has one.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ macro_rules! drop_reasons {
             /// Every reason, in the order of the counters.
             pub const ALL: &'static [DropReason] = &[$(DropReason::$variant,)*];
 
-            /// The name that counters, traces and the control protocol use.
+            /// The name in counters, traces and the control protocol.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(DropReason::$variant => $name,)*
@@ -30,11 +30,11 @@ drop_reasons! {
     NoPipeline => "no_pipeline",
     /// The frame came from a port that the switch does not have.
     PortUnknown => "port_unknown",
-    /// The frame came by a port that is disabled, or was to leave by one.
+    /// The frame arrived or was to leave by a disabled port.
     PortDisabled => "port_disabled",
     /// The program was replaced while the packet was inside.
     PipelineChanged => "pipeline_changed",
-    /// Longer than [`crate::limits::FRAME_BYTES_MAX`].
+    /// The frame is longer than [`crate::limits::FRAME_BYTES_MAX`].
     FrameTooLong => "frame_too_long",
     /// The ingress queue was full.
     IngressQueueFull => "ingress_queue_full",
@@ -42,41 +42,41 @@ drop_reasons! {
     RecirculationQueueFull => "recirculation_queue_full",
     /// The queue of the output port was full.
     EgressQueueFull => "egress_queue_full",
-    /// The program gave the drop port as output port at the end of ingress.
+    /// The program selected the drop port at the end of ingress.
     IngressDrop => "ingress_drop",
-    /// The program gave the drop port as output port at the end of egress.
+    /// The program selected the drop port at the end of egress.
     EgressDrop => "egress_drop",
-    /// The multicast group was never set up.
+    /// The multicast group does not exist.
     MulticastGroupUnknown => "multicast_group_unknown",
     /// The multicast group has no replica.
     MulticastGroupEmpty => "multicast_group_empty",
-    /// The clone session was never set up; the clone, not the packet, is dropped.
+    /// The clone session does not exist. Only the clone is dropped.
     CloneSessionUnknown => "clone_session_unknown",
-    /// The clone session has no replica; the clone, not the packet, is dropped.
+    /// The clone session has no replica. Only the clone is dropped.
     CloneSessionEmpty => "clone_session_empty",
-    /// The priority is beyond the port's queues.
+    /// The program's priority exceeds the port's queues.
     PriorityOutOfRange => "priority_out_of_range",
     /// Too many packet-ins wait for the control plane.
     PacketInQueueFull => "packet_in_queue_full",
     /// The packet leaves on a port that the switch does not have.
     EgressPortUnknown => "egress_port_unknown",
-    /// Too many recirculations of one packet.
+    /// The packet recirculated too often.
     RecirculationLimit => "recirculation_limit",
-    /// Too many resubmissions of one packet.
+    /// The packet was resubmitted too often.
     ResubmitLimit => "resubmit_limit",
-    /// Too many generations of clones.
+    /// Clones of clones: too many generations.
     CloneLimit => "clone_limit",
-    /// Too many rounds of the loops of one action.
+    /// The loops of one action ran too many rounds.
     LoopLimit => "loop_limit",
     /// An `assert` of the program did not hold.
     AssertionFailed => "assertion_failed",
     /// An `assume` of the program did not hold.
     AssumptionFailed => "assumption_failed",
-    /// The offload was stopped while the packet was inside of it.
+    /// The offload was stopped while it held the packet.
     OffloadStopped => "offload_stopped",
-    /// The output port's device did not take the packet from the offload: its queue was full, or it was down.
+    /// The output device did not accept the offload's packet: its queue was full, or it was down.
     DeviceRefused => "device_refused",
-    /// The extern that was to change the packet's payload could not, for example for want of a key.
+    /// The extern that changes the packet's payload failed, for example because a key is missing.
     PayloadExternFailed => "payload_extern_failed",
 }
 

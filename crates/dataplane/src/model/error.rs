@@ -1,19 +1,19 @@
-//! Why a control call was refused.
+//! Errors of control-plane calls.
 
 use thiserror::Error;
 
-/// Why a control-plane call was refused; the switch is as it was before the call.
+/// Why a control-plane call was refused. The state of the switch is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct ControlError {
-    /// The kind; maps one to one to a canonical gRPC code.
+    /// Corresponds one to one to a canonical gRPC code.
     pub kind: ControlErrorKind,
-    /// What was expected, what came, and of which object.
+    /// Names the object, what was expected and what was found.
     pub message: String,
 }
 
 impl ControlError {
-    /// An error of a kind with its message.
+    /// Makes an error; nothing is logged.
     pub fn new(kind: ControlErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -22,43 +22,39 @@ impl ControlError {
     }
 }
 
-/// The kinds of [`ControlError`], named as gRPC names its codes.
+/// The kinds of [`ControlError`], named after gRPC's codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ControlErrorKind {
-    /// No such entity.
+    /// The entity does not exist.
     NotFound,
-    /// The entity is there already.
+    /// The entity exists already.
     AlreadyExists,
-    /// Badly formed, whatever the state.
+    /// The call is malformed, whatever the state.
     InvalidArgument,
-    /// An index beyond the end.
+    /// An index is beyond the end.
     OutOfRange,
-    /// Full.
+    /// A table, group or queue is full.
     ResourceExhausted,
-    /// Fixed by the program.
+    /// The program declares the object as fixed.
     PermissionDenied,
-    /// Not in this state, for example without a program.
+    /// The current state does not allow the call, for example because no program is loaded.
     FailedPrecondition,
-    /// It belongs to others, one of which was refused.
+    /// The call belongs to a set, of which another call was refused.
     Aborted,
-    /// Not supported.
+    /// The switch does not support the call.
     Unimplemented,
 }
 
-/// What a control call comes to.
 pub(crate) type Controlled<T = ()> = Result<T, ControlError>;
 
-/// A refusal.
 pub(crate) fn refuse<T>(kind: ControlErrorKind, message: impl Into<String>) -> Controlled<T> {
     Err(ControlError::new(kind, message))
 }
 
-/// The refusal of a call that is badly formed.
 pub(crate) fn invalid<T>(message: impl Into<String>) -> Controlled<T> {
     refuse(ControlErrorKind::InvalidArgument, message)
 }
 
-/// Why a call is refused that names what is not there.
 pub(crate) fn missing(what: &str, id: usize) -> ControlError {
     ControlError::new(ControlErrorKind::NotFound, format!("no {what} {id}"))
 }

@@ -1,20 +1,20 @@
-//! Frames that leave, where they are.
+//! Frames that leave the switch.
 
 pub use ::frame::Frame;
 
 use super::PortId;
 
-/// A frame that leaves, where the engine has it.
+/// A frame that leaves, borrowed from the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transmit<'a> {
-    /// On this port.
+    /// The output port.
     pub port: PortId,
-    /// Its bytes.
+    /// The frame, in two pieces.
     pub frame: Frame<'a>,
 }
 
 impl Transmit<'_> {
-    /// The frame in one piece.
+    /// Copies the frame into one piece.
     pub fn to_owned(&self) -> OwnedTransmit {
         OwnedTransmit {
             port: self.port,
@@ -23,19 +23,19 @@ impl Transmit<'_> {
     }
 }
 
-/// What a call of [`crate::Switch::transmit`] came to.
+/// The result of [`crate::Switch::transmit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transmitted {
-    /// Frames that have left.
+    /// Frames sent by this call.
     pub n_frames: usize,
-    /// Nothing more can run now; else it is to be called again.
+    /// Whether nothing more can run now; otherwise the caller must call again.
     pub is_idle: bool,
 }
 
-/// A frame that has left.
+/// A frame that left, in one piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnedTransmit {
-    /// On this port.
+    /// The output port.
     pub port: PortId,
     /// The whole frame.
     pub frame: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a packet generator makes, and what it has made.
+//! Configuration, state and counters of a packet generator.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{Nanos, PortId};
 
-/// How fast frames follow each other: so many in so many nanoseconds, neither of them 0.
+/// The rate of a generator: `frames` in `per_ns` nanoseconds, both at least 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
-    /// Frames.
+    /// Number of frames.
     pub frames: u64,
-    /// Nanoseconds.
+    /// Period in nanoseconds.
     pub per_ns: u64,
 }
 
 impl Pace {
-    /// A frame every so many nanoseconds.
+    /// One frame every `period_ns`.
     pub fn every(period_ns: u64) -> Self {
         Self {
             frames: 1,
@@ -24,7 +24,7 @@ impl Pace {
         }
     }
 
-    /// So many frames a second.
+    /// `frames` frames a second.
     pub fn per_second(frames: u64) -> Self {
         Self {
             frames,
@@ -32,30 +32,30 @@ impl Pace {
         }
     }
 
-    /// When a frame is due, counted from the first, which is number 0. Never rounded twice, so that no
-    /// rate drifts.
+    /// When frame `number` is due, in nanoseconds after frame 0. Computed from the start each time, so that rounding
+    /// errors do not accumulate.
     pub(crate) fn due(self, number: u64) -> Nanos {
         let due = u128::from(number) * u128::from(self.per_ns) / u128::from(self.frames.max(1));
         Nanos::try_from(due).unwrap_or(Nanos::MAX)
     }
 }
 
-/// What a generator makes.
+/// What a generator sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeneratorConfig {
-    /// What people call it.
+    /// A name for people.
     pub name: String,
-    /// The ingress port that its frames have; there need not be one of that number.
+    /// The frames' ingress port, which need not exist.
     pub port: PortId,
-    /// The frames, in turn, from the first again after the last.
+    /// Sent in order, and again from the first after the last.
     pub frames: Arc<[Box<[u8]>]>,
-    /// How fast they follow each other.
+    /// The rate of frames.
     pub pace: Pace,
-    /// How many a run has; none goes on for ever.
+    /// Frames in a run; `None` is endless.
     pub count: Option<u64>,
 }
 
-/// What a control call changes of a generator: what is there.
+/// Changes to a generator; `None` fields stay as they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GeneratorChange {
     /// [`GeneratorConfig::name`].
@@ -68,17 +68,17 @@ pub struct GeneratorChange {
     pub pace: Option<Pace>,
     /// [`GeneratorConfig::count`].
     pub count: Option<Option<u64>>,
-    /// Whether it runs from now on.
+    /// Starts or stops the generator.
     pub runs: Option<bool>,
 }
 
 impl GeneratorChange {
-    /// Whether something of what it makes changes.
+    /// Whether the change affects the frames, and so restarts the run.
     pub(crate) fn is_of_config(&self) -> bool {
         self.port.is_some() || self.frames.is_some() || self.pace.is_some() || self.count.is_some()
     }
 
-    /// What is changed, written over what was there.
+    /// Writes the changes into a configuration.
     pub fn apply(&self, config: &mut GeneratorConfig) {
         let change = self.clone();
         config.name = change.name.unwrap_or_else(|| config.name.clone());
@@ -89,19 +89,19 @@ impl GeneratorChange {
     }
 }
 
-/// What a generator does.
+/// Whether a generator runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GeneratorState {
-    /// Nothing, until it is started.
+    /// Waits for a start.
     Stopped,
-    /// Its frames come when they are due.
+    /// Makes frames when they are due.
     Running,
-    /// All frames of its run have come.
+    /// Has made all frames of its run.
     Finished,
 }
 
 impl GeneratorState {
-    /// In one word.
+    /// The state in one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
@@ -111,28 +111,28 @@ impl GeneratorState {
     }
 }
 
-/// What a generator has made, in all of its runs.
+/// Counters of a generator, over all of its runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GeneratorCounters {
-    /// Frames that came in.
+    /// Frames that the switch accepted.
     pub sent: u64,
-    /// Frames that were refused as they came in, each with a drop reason of the switch's.
+    /// Frames that the switch refused; each also counts as a drop of the switch.
     pub dropped: u64,
-    /// Frames, of both kinds, that were made when the next one was due already.
+    /// Frames, accepted or refused, that were made after the next one was due.
     pub late: u64,
-    /// The longest time that one was made after it was due, in nanoseconds.
+    /// The longest delay of a frame after its due time.
     pub late_max_ns: u64,
 }
 
-/// A generator, as a control plane reads it.
+/// A generator as the control plane reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GeneratorStatus {
     /// Chosen by the control plane, from 1.
     pub id: u32,
-    /// What it makes.
+    /// What it sends.
     pub config: GeneratorConfig,
-    /// What it does.
+    /// Whether it runs.
     pub state: GeneratorState,
-    /// What it has made.
+    /// Totals over all runs.
     pub counters: GeneratorCounters,
 }

@@ -1,10 +1,10 @@
-//! What things are called: times, ports, the objects of a program, streams.
+//! Identifiers: times, ports, the objects of a program, streams.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Monotonic nanoseconds, given by the caller.
+/// Monotonic nanoseconds, read by the caller from its clock.
 pub type Nanos = u64;
 
 /// A port number: 9 bits in v1model, so 0 to 510; 511 is the drop port.
@@ -19,7 +19,6 @@ impl fmt::Display for PortId {
     }
 }
 
-/// A set of ports.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct PortSet([u64; 8]);
 
@@ -37,7 +36,6 @@ impl PortSet {
         *self == Self::default()
     }
 
-    /// The ports that are in one of the two.
     pub(crate) fn union(mut self, other: Self) -> Self {
         for (ours, theirs) in self.0.iter_mut().zip(other.0) {
             *ours |= theirs;
@@ -45,7 +43,7 @@ impl PortSet {
         self
     }
 
-    /// Whether that changes it.
+    /// Adds or removes a port; returns whether the set changed.
     pub(crate) fn set(&mut self, port: PortId, is_in: bool) -> bool {
         let before = *self;
         if let Some((place, bit)) = Self::place(port) {
@@ -67,7 +65,7 @@ macro_rules! ids {
         pub struct $name(pub(crate) u32);
 
         impl $name {
-            /// The position among its kind, from 0 without gaps.
+            /// The position among the program's objects of this kind, from 0 without gaps.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -76,9 +74,10 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A table.
+    /// A table of the program.
     TableId;
-    /// An action; one P4 action has an id for each table that p4c gives a copy to.
+    /// An action. p4c makes a copy of a P4 action for each table that uses it; each copy has its
+    /// own id.
     ActionId;
     /// A counter array (not a direct counter).
     CounterId;
@@ -92,15 +91,15 @@ ids! {
     ValueSetId;
 }
 
-/// What a packet belongs to.
+/// Groups packets for latency statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stream {
-    /// It is no copy.
+    /// Not a copy.
     Unicast,
-    /// It is a replica of this multicast group, or was made of one.
+    /// A replica of this multicast group, or a packet made from a replica.
     MulticastGroup(u32),
-    /// It is a clone of this session, or was made of one.
+    /// A clone of this session, or a packet made from a clone.
     CloneSession(u32),
-    /// It belongs to one of those that are more than [`crate::limits::LATENCY_STREAMS_MAX`].
+    /// Any stream beyond the first [`crate::limits::LATENCY_STREAMS_MAX`].
     Other,
 }

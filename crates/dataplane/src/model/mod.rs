@@ -1,5 +1,5 @@
-//! The values that everything else is said in: ids, what control calls read and write, counters,
-//! errors, limits, drop reasons. Knows nothing of the rest.
+//! The data types that all other modules use: ids, control-plane values, counters, errors, limits,
+//! drop reasons. Depends on no other module.
 
 pub(crate) mod bits;
 pub(crate) mod color;

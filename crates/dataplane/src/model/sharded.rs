@@ -1,5 +1,5 @@
-//! A hash map that does not stop to grow: it is many small ones, each of which grows on its own, so that no
-//! insertion moves more than a small part of what is there.
+//! A hash map whose growth never stalls: it consists of many small maps that grow one at a time, so that an insertion
+//! moves only a small part of the entries.
 
 use std::{
     borrow::Borrow,
@@ -9,10 +9,10 @@ use std::{
 
 use crate::limits;
 
-/// The map.
+/// See the module.
 #[derive(Debug)]
 pub struct ShardedMap<K, V> {
-    /// None before the first insertion.
+    /// Empty before the first insertion.
     shards: Vec<HashMap<K, V>>,
     len: usize,
 }
@@ -27,12 +27,12 @@ impl<K, V> Default for ShardedMap<K, V> {
 }
 
 impl<K: Hash + Eq, V> ShardedMap<K, V> {
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether the map has no entry.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -45,7 +45,7 @@ impl<K: Hash + Eq, V> ShardedMap<K, V> {
         self.shards.get(shard(key))?.get(key)
     }
 
-    /// Sets the value of a key; gives the one it had.
+    /// Sets the value of a key and returns its previous value.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         if self.shards.is_empty() {
             self.shards.resize_with(limits::MAP_SHARDS, HashMap::new);
@@ -55,7 +55,7 @@ impl<K: Hash + Eq, V> ShardedMap<K, V> {
         old
     }
 
-    /// Takes a key away; gives its value.
+    /// Removes a key and returns its value.
     pub fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -73,8 +73,8 @@ fn shard<Q: Hash + ?Sized>(key: &Q) -> usize {
     (fold.finish() >> 32) as usize % limits::MAP_SHARDS
 }
 
-/// Chooses the shard. It is cheaper than the shard's own hash, and must differ from it: otherwise
-/// the keys of one shard would collide there.
+/// Selects the shard. It is cheaper than the shard's own hash and must differ from it; otherwise the keys of one shard
+/// would collide there.
 struct Fold(u64);
 
 impl Fold {
@@ -126,7 +126,7 @@ mod tests {
         for shift in [0, 8, 16] {
             let mut map = ShardedMap::default();
             for number in 0..N_KEYS {
-                // An exact key's bytes, as a table has them.
+                // The bytes of an exact key.
                 let key: Box<[u8]> = (u64::from(number) << shift).to_be_bytes()[2..].into();
                 map.insert(key, number);
             }

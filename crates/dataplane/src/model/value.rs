@@ -1,8 +1,8 @@
-//! Integers of any width, and their way from and to bytes.
+//! Integers of any width, and their conversion from and to bytes.
 //!
 //! "Arithmetic is done with infinite precision, truncated when copied into a field" (BMv2
-//! `JSON_format.md`): so every operand is one integer without a width, held inline up to 128 bits,
-//! and [`wrap`] is the only place where a width counts.
+//! `JSON_format.md`). So every operand is an integer without a width, stored inline up to 128 bits,
+//! and only [`wrap`] applies a width.
 
 use dashu_int::{
     IBig, Sign, UBig,
@@ -12,23 +12,23 @@ use dashu_int::{
 /// An integer without a width.
 pub type Int = IBig;
 
-/// `bits` ones.
+/// A number of `bits` one bits.
 pub(crate) fn ones(bits: u32) -> Int {
     (Int::ONE << bits as usize) - Int::ONE
 }
 
-/// The leading `prefix_len` of `bits` ones.
+/// `bits` bits, of which the leading `prefix_len` are one.
 pub(crate) fn prefix_mask(bits: u32, prefix_len: u32) -> Int {
     let prefix_len = prefix_len.min(bits);
     ones(prefix_len) << (bits - prefix_len) as usize
 }
 
-/// Whether a value is in the range of an unsigned field.
+/// Whether an unsigned field of `bits` bits can hold the value.
 pub(crate) fn fits(value: &Int, bits: u32) -> bool {
     value.sign() == Sign::Positive && value.bit_len() <= bits as usize
 }
 
-/// What a field of so many bits holds when a value is copied into it.
+/// Truncates a value as copying it into a field does.
 pub(crate) fn wrap(value: Int, bits: u32, signed: bool) -> Int {
     if !signed {
         return if fits(&value, bits) {
@@ -48,7 +48,7 @@ pub(crate) fn wrap(value: Int, bits: u32, signed: bool) -> Int {
     }
 }
 
-/// The nearest value that fits.
+/// Clamps a value to the range of a field.
 pub(crate) fn saturate(value: Int, bits: u32, signed: bool) -> Int {
     let (low, high) = if signed && bits > 0 {
         (-(Int::ONE << (bits - 1) as usize), ones(bits - 1))
@@ -58,7 +58,7 @@ pub(crate) fn saturate(value: Int, bits: u32, signed: bool) -> Int {
     value.clamp(low, high)
 }
 
-/// The bit pattern of a value in a field of so many bits.
+/// The bit pattern of a value in a field of `bits` bits.
 fn pattern(value: &Int, bits: u32) -> UBig {
     if fits(value, bits) {
         value.unsigned_abs()
@@ -67,19 +67,17 @@ fn pattern(value: &Int, bits: u32) -> UBig {
     }
 }
 
-/// The low 64 bits.
 pub(crate) fn low_u64(value: &Int) -> u64 {
     u64::try_from(value)
         .or_else(|_| u64::try_from(&(value & ones(64))))
         .expect("masked to 64 bits")
 }
 
-/// The value as an index or a count, where it is one.
+/// The value as an index or a count, if it is in range.
 pub(crate) fn as_usize(value: &Int) -> Option<usize> {
     usize::try_from(value).ok()
 }
 
-/// A big-endian number.
 pub(crate) fn from_be_bytes(bytes: &[u8]) -> Int {
     if bytes.len() <= 16 {
         let mut number = 0u128;
@@ -112,14 +110,13 @@ pub(crate) fn push_be_bytes(out: &mut Vec<u8>, value: &Int, bits: u32) {
     out.extend_from_slice(&bytes);
 }
 
-/// The bit pattern in whole bytes.
 pub(crate) fn to_be_bytes(value: &Int, bits: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(bits.div_ceil(8) as usize);
     push_be_bytes(&mut out, value, bits);
     out
 }
 
-/// The bit pattern as P4Runtime writes it: no leading zero byte, at least one byte.
+/// The bit pattern in P4Runtime's canonical form: no leading zero byte, at least one byte.
 pub(crate) fn to_canonical_bytes(value: &Int, bits: u32) -> Vec<u8> {
     let bytes = to_be_bytes(value, bits);
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
@@ -129,7 +126,7 @@ pub(crate) fn to_canonical_bytes(value: &Int, bits: u32) -> Vec<u8> {
     }
 }
 
-/// `0x…` with an optional sign, as BMv2 JSON writes constants.
+/// Parses `0x…` with an optional sign, the form of constants in BMv2 JSON.
 pub(crate) fn from_hex(text: &str) -> Option<Int> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -1,4 +1,4 @@
-//! What a control plane may know of a program, and why one was refused.
+//! The declarations of a program that a control plane may read, and the error of a refused program.
 
 use thiserror::Error;
 
@@ -17,49 +17,49 @@ pub struct LoadError {
     pub message: String,
 }
 
-/// What a meter measures.
+/// The unit of a meter's rates and bursts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MeterUnit {
-    /// Packets.
+    /// Counts each packet as 1.
     Packets,
-    /// Bytes, as the packet was when it came in.
+    /// Counts the packet's length when it entered the control.
     Bytes,
 }
 
 /// How a key field is matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchKind {
-    /// The value.
+    /// One value.
     Exact,
-    /// Longest prefix.
+    /// Longest prefix match.
     Lpm,
     /// Value and mask.
     Ternary,
-    /// Closed interval.
+    /// A closed interval.
     Range,
-    /// A value or anything.
+    /// One value, or any.
     Optional,
 }
 
 /// A field of a table's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyField {
-    /// The control plane's name.
+    /// The name for the control plane.
     pub name: String,
-    /// How it is matched.
+    /// How entries match the field.
     pub kind: MatchKind,
     /// Width in bits.
     pub width_bits: u32,
-    /// Whether its values are numbers in two's complement. Keys and entries have their bits; only
-    /// ranges ask which of two values is less.
+    /// Whether values are in two's complement. Keys and entries hold bit patterns; only ranges depend on the order of
+    /// values.
     pub is_signed: bool,
-    /// No reader is given what entries have in it.
+    /// Whether entries' values are hidden from readers.
     pub is_secret: bool,
 }
 
 impl KeyField {
-    /// Where a value, given as its bits, stands among the field's values, from 0 for the least. The
-    /// place's own place is the value again.
+    /// The rank of a bit pattern among the field's values, from 0 for the least. Applied twice, gives the bit pattern
+    /// again.
     pub fn order(&self, bits: &Int) -> Int {
         match self.is_signed {
             true => bits ^ self.sign(),
@@ -67,13 +67,13 @@ impl KeyField {
         }
     }
 
-    /// The range that has every value: the least and the greatest, as their bits.
+    /// The range of all values, as the bit patterns of the least and the greatest.
     pub fn whole_range(&self) -> (Int, Int) {
         let last = value::ones(self.width_bits);
         (self.order(&Int::ZERO), self.order(&last))
     }
 
-    /// [`Self::whole_range`] as a control plane writes it.
+    /// [`Self::whole_range`] in the control plane's form.
     pub fn every_value(&self) -> MatchField {
         let (low, high) = self.whole_range();
         MatchField::Range {
@@ -82,7 +82,7 @@ impl KeyField {
         }
     }
 
-    /// Whether a range has a value: its low end, as a control plane writes it, is not above its high end.
+    /// Whether the range, in the control plane's form, contains a value: `low` is not above `high`.
     pub fn is_ascending(&self, low: &[u8], high: &[u8]) -> bool {
         let place = |end| self.order(&value::from_be_bytes(end));
         place(low) <= place(high)
@@ -93,41 +93,41 @@ impl KeyField {
     }
 }
 
-/// What a control plane may know of a table.
+/// The declaration of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableInfo {
     /// Fully qualified name.
     pub name: String,
-    /// The key's fields.
+    /// The fields of the key, in order.
     pub key: Vec<KeyField>,
-    /// Entries at most.
+    /// Maximum number of entries.
     pub size: usize,
-    /// The actions.
+    /// The actions that entries may use.
     pub actions: Vec<ActionId>,
-    /// The program fixes the entries.
+    /// Whether the program fixes the entries.
     pub is_const: bool,
-    /// The program fixes the default action.
+    /// Whether the program fixes the default action.
     pub is_default_const: bool,
-    /// Each entry has a counter.
+    /// Whether the table has a direct counter.
     pub with_counters: bool,
-    /// Each entry has a meter.
+    /// Whether the table has a direct meter.
     pub with_meters: bool,
-    /// Entries may have an idle timeout.
+    /// Whether entries may have an idle timeout.
     pub has_idle_timeout: bool,
-    /// Where its actions are; none where the entries have them.
+    /// The action profile, if actions are indirect.
     pub action_profile: Option<ActionProfileId>,
-    /// The action profile has groups.
+    /// Whether the action profile has groups.
     pub has_selector: bool,
 }
 
 impl TableInfo {
-    /// Whether a compiler made the table, to run statements between tables: it has no key, and a
-    /// name that no P4 table has.
+    /// Whether a compiler generated the table, to run statements between tables. Such a table has no key, and a name
+    /// that no P4 table has.
     pub fn is_generated(&self) -> bool {
         self.key.is_empty() && is_generated_name(&self.name)
     }
 
-    /// Whether entries have priorities: some field is ternary, range or optional.
+    /// Whether entries have priorities: a key field is ternary, range or optional.
     pub fn has_priority(&self) -> bool {
         self.key.iter().any(|field| {
             matches!(
@@ -138,38 +138,38 @@ impl TableInfo {
     }
 }
 
-/// Whether p4c, or ours, names generated tables so; P4 tables have their control in front.
+/// Whether p4c or our compiler uses such names for generated tables. Names of P4 tables contain their control.
 pub(crate) fn is_generated_name(table: &str) -> bool {
     table.starts_with("tbl_") && !table.contains('.')
 }
 
-/// What a control plane may know of an action.
+/// The declaration of an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionInfo {
     /// Fully qualified name.
     pub name: String,
-    /// The parameters.
+    /// The parameters that the control plane sets.
     pub params: Vec<ParamInfo>,
 }
 
-/// What the loader knows of an extern that changes a copy's payload ([`crate::PayloadExtern`]).
+/// The declaration of a payload extern ([`crate::PayloadExtern`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadSignature {
-    /// As the program calls it.
+    /// The name that programs call.
     pub name: String,
-    /// The parameters.
+    /// The extern's parameters, in order.
     pub params: Vec<ParamInfo>,
-    /// Bytes that a payload becomes longer at most.
+    /// Most bytes that the extern adds to a payload.
     pub growth_bytes_max: usize,
 }
 
-/// A parameter of an action, or of an extern.
+/// A parameter of an action or a payload extern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamInfo {
     /// Name in the P4 program.
     pub name: String,
     /// Width in bits.
     pub width_bits: u32,
-    /// No reader is given its arguments.
+    /// Whether arguments are hidden from readers.
     pub is_secret: bool,
 }

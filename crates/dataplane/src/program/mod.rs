@@ -19,7 +19,7 @@ use crate::{ActionId, ActionProfileId, CounterId, MeterId, RegisterId, TableId, 
 /// What traces and logs show in place of a secret.
 pub(crate) const HIDDEN: &str = "<secret>";
 
-/// A loaded and verified BMv2 JSON program. Cloning shares it.
+/// A loaded and verified BMv2 JSON program. Clones share the data.
 #[derive(Debug, Clone)]
 pub struct Program {
     pub(crate) ir: Arc<Ir>,
@@ -33,7 +33,7 @@ fn position<T>(list: &[T], is_it: impl FnMut(&T) -> bool) -> Option<u32> {
 }
 
 impl Program {
-    /// Reads BMv2 JSON text.
+    /// Loads BMv2 JSON text for v1model.
     ///
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
@@ -41,7 +41,7 @@ impl Program {
         Self::from_json_str_with(text, &[])
     }
 
-    /// As [`Program::from_json_str`], of a program that may call these externs.
+    /// As [`Program::from_json_str`], for a program that may call these payload externs.
     ///
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
@@ -65,7 +65,7 @@ impl Program {
         Self::from_json_with(&json, externs)
     }
 
-    /// A program that does nothing, which stands where none is loaded.
+    /// The program of a switch without a program: it does nothing.
     pub(crate) fn empty() -> Self {
         Self {
             ir: Arc::default(),
@@ -74,7 +74,7 @@ impl Program {
         }
     }
 
-    /// Verifies BMv2 JSON of a program for v1model.
+    /// Verifies BMv2 JSON of a v1model program.
     ///
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
@@ -82,10 +82,10 @@ impl Program {
         Self::load(json, &ir::V1MODEL, &[])
     }
 
-    /// Verifies BMv2 JSON of a program for an architecture.
+    /// Verifies BMv2 JSON of a program for another architecture.
     ///
     /// # Errors
-    /// As [`Program::from_json`].
+    /// As for [`Program::from_json`].
     pub fn for_architecture(
         json: &bmv2_json::Program,
         architecture: &'static ir::Architecture,
@@ -93,8 +93,8 @@ impl Program {
         Self::load(json, architecture, &[])
     }
 
-    /// As [`Program::from_json`], of a program that may call these externs: those of the switch that it
-    /// is for ([`crate::Switch::payload_signatures`]).
+    /// As [`Program::from_json`], for a program that may call these payload externs: those of its switch
+    /// ([`crate::Switch::payload_signatures`]).
     ///
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
@@ -123,111 +123,111 @@ impl Program {
         &self.ir
     }
 
-    /// The table of a fully qualified name.
+    /// Looks up a table by its fully qualified name.
     pub fn table(&self, name: &str) -> Option<TableId> {
         position(&self.tables, |t| t.name == name).map(TableId)
     }
 
-    /// The action of a table, by its fully qualified name.
+    /// Looks up an action of a table by its fully qualified name.
     pub fn action_of(&self, table: TableId, action_name: &str) -> Option<ActionId> {
         let mut actions = self.tables.get(table.index())?.actions.iter().copied();
         actions.find(|id| self.actions[id.index()].name == action_name)
     }
 
-    /// The counter array (not a direct counter) of a fully qualified name.
+    /// Looks up a counter array (not a direct counter) by its fully qualified name.
     pub fn counter(&self, name: &str) -> Option<CounterId> {
         position(&self.ir.counters, |counter| counter.name == name).map(CounterId)
     }
 
-    /// Every counter array and its name.
+    /// Every counter array, with its name.
     pub fn counters(&self) -> impl Iterator<Item = (CounterId, &str)> {
         let names = self.ir.counters.iter().map(|counter| counter.name.as_str());
         (0..).map(CounterId).zip(names)
     }
 
-    /// Every register array and its name.
+    /// Every register array, with its name.
     pub fn registers(&self) -> impl Iterator<Item = (RegisterId, &str)> {
         let names = self.ir.registers.iter().map(|it| it.name.as_str());
         (0..).map(RegisterId).zip(names)
     }
 
-    /// The register array of a fully qualified name.
+    /// Looks up a register array by its fully qualified name.
     pub fn register(&self, name: &str) -> Option<RegisterId> {
         position(&self.ir.registers, |register| register.name == name).map(RegisterId)
     }
 
-    /// Whether no reader is given a register's cells.
+    /// Whether a register's cells are hidden from readers.
     pub fn is_secret(&self, register: RegisterId) -> bool {
         let register = self.ir.registers.get(register.index());
         register.is_some_and(|register| register.is_secret)
     }
 
-    /// The meter array (not a direct meter) of a fully qualified name.
+    /// Looks up a meter array (not a direct meter) by its fully qualified name.
     pub fn meter(&self, name: &str) -> Option<MeterId> {
         position(&self.ir.meters, |meter| meter.name == name).map(MeterId)
     }
 
-    /// Every meter array and its name.
+    /// Every meter array, with its name.
     pub fn meters(&self) -> impl Iterator<Item = (MeterId, &str)> {
         let names = self.ir.meters.iter().map(|meter| meter.name.as_str());
         (0..).map(MeterId).zip(names)
     }
 
-    /// What a meter array measures.
+    /// The unit of a meter array.
     pub fn meter_unit(&self, meter: MeterId) -> Option<MeterUnit> {
         let meter = self.ir.meters.get(meter.index())?;
         Some(meter.kind.unit)
     }
 
-    /// The name of a table's direct meter and what it measures.
+    /// Name and unit of a table's direct meter.
     pub fn direct_meter(&self, table: TableId) -> Option<(&str, MeterUnit)> {
         let meter = self.ir.direct_meter(table)?;
         Some((&meter.name, meter.kind.unit))
     }
 
-    /// The action profile of a fully qualified name.
+    /// Looks up an action profile by its fully qualified name.
     pub fn action_profile(&self, name: &str) -> Option<ActionProfileId> {
         position(&self.ir.action_profiles, |profile| profile.name == name).map(ActionProfileId)
     }
 
-    /// Every action profile.
+    /// Every action profile, with its declaration.
     pub fn action_profiles(&self) -> impl Iterator<Item = (ActionProfileId, &ActionProfile)> {
         (0..).map(ActionProfileId).zip(&self.ir.action_profiles)
     }
 
-    /// An action profile.
+    /// The declaration of an action profile.
     pub fn action_profile_info(&self, profile: ActionProfileId) -> Option<&ActionProfile> {
         self.ir.action_profiles.get(profile.index())
     }
 
-    /// The parser value set of a fully qualified name.
+    /// Looks up a parser value set by its fully qualified name.
     pub fn value_set(&self, name: &str) -> Option<ValueSetId> {
         position(&self.ir.value_sets, |set| set.name == name).map(ValueSetId)
     }
 
-    /// Every parser value set and its name.
+    /// Every parser value set, with its name.
     pub fn value_sets(&self) -> impl Iterator<Item = (ValueSetId, &str)> {
         let names = self.ir.value_sets.iter().map(|set| set.name.as_str());
         (0..).map(ValueSetId).zip(names)
     }
 
-    /// Bits of each part of the key that a value set's members match.
+    /// The width in bits of each key part of a value set.
     pub fn value_set_parts(&self, set: ValueSetId) -> &[u32] {
         let set = self.ir.value_sets.get(set.index());
         set.map_or(&[], |set| &set.parts)
     }
 
-    /// Every table.
+    /// Every table, with its declaration.
     pub fn tables(&self) -> impl Iterator<Item = (TableId, &TableInfo)> {
         (0..).map(TableId).zip(self.tables.iter())
     }
 
-    /// A table.
+    /// The declaration of a table.
     pub fn table_info(&self, table: TableId) -> Option<&TableInfo> {
         self.tables.get(table.index())
     }
 
-    /// An action.
+    /// The declaration of an action.
     pub fn action_info(&self, action: ActionId) -> Option<&ActionInfo> {
         self.actions.get(action.index())
     }

@@ -1,8 +1,7 @@
-//! What a program lets one packet leave for the next.
+//! The state that one packet can leave for another.
 //!
-//! Switches that run one program side by side, each with a part of the packets, are as good as one
-//! switch if no packet finds what another has left. Counters do not matter: no program reads them, and
-//! they add up.
+//! Several switches with the same program, each with a share of the packets, behave like one switch only if no packet
+//! reads what another wrote. Counters do not matter: no program reads them, and they can be added.
 
 use super::{
     Program,
@@ -11,8 +10,8 @@ use super::{
 use crate::RegisterId;
 
 impl Program {
-    /// The registers that packets both write and read, and the meters, by kind and name: `register
-    /// "seen"`. What packets write and no packet reads is for the controller.
+    /// The registers that packets both write and read, and all meters, by kind and name: `register "seen"`. Registers
+    /// that packets only write are for the controller.
     pub fn kept_between_packets(&self) -> Vec<String> {
         let ir = self.ir();
         let mut kept: Vec<String> = self.registers_between_packets().map(named).collect();
@@ -23,8 +22,8 @@ impl Program {
         kept
     }
 
-    /// Those of [`kept_between_packets`](Self::kept_between_packets) that the program says must be one, whatever the
-    /// number of workers (`@shared`).
+    /// Those of [`kept_between_packets`](Self::kept_between_packets) that the program declares `@shared`: one instance
+    /// whatever the number of workers.
     pub fn shared_between_packets(&self) -> Vec<String> {
         let registers = self.registers_between_packets();
         let shared = registers.filter(|register| register.is_shared);
@@ -45,7 +44,7 @@ impl Program {
         )
     }
 
-    /// Whether a packet may write a cell of it, so that no controller knows what it has.
+    /// Whether a packet may write a cell, so that the controller cannot know its value.
     pub fn is_written_by_packets(&self, register: RegisterId) -> bool {
         let ir = self.ir();
         let is_cell = |place: &Place| matches!(place, Place::RegisterCell { register: of, .. } if *of == register);
@@ -61,7 +60,7 @@ impl Program {
             })
     }
 
-    /// Whether an action, the deparser or the parser has a primitive of a kind.
+    /// Whether an action, the deparser or the parser has such a primitive.
     fn any_primitive(&self, is_wanted: impl Fn(&Primitive) -> bool) -> bool {
         let ir = self.ir();
         let actions = ir.actions.iter().flat_map(|action| &action.primitives);

@@ -1,22 +1,19 @@
-//! The packet generator: frames that the switch makes itself, in turn and at a pace, as if a port had
-//! received them.
+//! The packet generator: makes frames in a cycle at a fixed rate, as if a port had received them.
 //!
-//! Generators belong to the switch and go on when the program is replaced. Time is given, as everywhere
-//! here: the caller asks for [`Switch::next_generated`] and calls [`Switch::generate`] when it has come.
-//! No frame is left out: one that was not made when it was due is made as soon as it can be, up to
-//! [`limits::GENERATOR_BURST_FRAMES`] at once. A generator that is faster than the switch is late, as a
-//! port with an endless ring would be.
+//! Generators belong to the switch and survive a change of program. The caller supplies the time: it reads
+//! [`Switch::next_generated`] and calls [`Switch::generate`] at that time. No frame is skipped: an overdue frame is
+//! made as soon as possible, up to [`limits::GENERATOR_BURST_FRAMES`] at once. So a generator that is faster than the
+//! switch falls behind, like a port with an endless receive ring.
 
 use crate::{
     GeneratorChange, GeneratorConfig, GeneratorCounters, GeneratorState, GeneratorStatus, Nanos,
     limits, switch::Switch,
 };
 
-/// Where a generator is in its run.
 #[derive(Debug, Clone, Copy)]
 enum Run {
     Stopped,
-    /// It begins as soon as the switch is told the time.
+    /// Starts at the next call of [`Switch::generate`], which supplies the time.
     Begins,
     Goes {
         began: Nanos,
@@ -25,13 +22,12 @@ enum Run {
     Finished,
 }
 
-/// One generator.
 #[derive(Debug, Clone)]
 pub(crate) struct Generator {
     pub(crate) id: u32,
     pub(crate) config: GeneratorConfig,
     run: Run,
-    /// Frames that it may still make before [`Switch::generate`] is called again.
+    /// Frames that it may still make before the next [`Switch::generate`].
     n_allowed: usize,
     counters: GeneratorCounters,
 }
@@ -48,8 +44,8 @@ impl Generator {
         }
     }
 
-    /// Changes it. A run whose frames, pace, port or count change begins again; to be started means
-    /// nothing to one that runs.
+    /// Applies a change. A change of frames, pace, port or count restarts the run; starting a running generator has no
+    /// effect.
     pub(crate) fn change(&mut self, change: &GeneratorChange, config: GeneratorConfig) {
         let was_running = matches!(self.run, Run::Begins | Run::Goes { .. });
         let runs = change.runs.unwrap_or(was_running);
@@ -75,7 +71,7 @@ impl Generator {
         }
     }
 
-    /// When its next frame is due; one that begins does so at once.
+    /// When the next frame is due; at once if the run has not started.
     fn next_due(&self) -> Option<Nanos> {
         match self.run {
             Run::Stopped | Run::Finished => None,
@@ -84,7 +80,7 @@ impl Generator {
         }
     }
 
-    /// Begins its run if it is to, and says which frame of it is due.
+    /// Starts a pending run, and returns the number of the frame that is due.
     fn due(&mut self, now: Nanos) -> Option<u64> {
         if matches!(self.run, Run::Begins) {
             self.run = Run::Goes {
@@ -99,7 +95,6 @@ impl Generator {
         }
     }
 
-    /// The frame of a number.
     fn frame(&self, number: u64) -> &[u8] {
         let n_frames = self.config.frames.len() as u64;
         let place = number.checked_rem(n_frames).unwrap_or(0);
@@ -107,7 +102,7 @@ impl Generator {
         self.config.frames.get(place).map_or(&[], |frame| frame)
     }
 
-    /// Frame `number` was made, and the switch took it or not.
+    /// Counts frame `number`, which the switch accepted or refused.
     fn count(&mut self, now: Nanos, number: u64, is_taken: bool) {
         let Run::Goes { began, .. } = self.run else {
             return;
@@ -130,15 +125,14 @@ impl Generator {
 }
 
 impl Switch {
-    /// When the next frame of a generator is due, if one runs; 0 if one is to begin.
+    /// When the next frame of any generator is due; 0 if a run is pending.
     pub fn next_generated(&self) -> Option<Nanos> {
         self.generators.iter().filter_map(Generator::next_due).min()
     }
 
-    /// Makes the frames that are due, and takes them in: of each generator
-    /// [`limits::GENERATOR_BURST_FRAMES`] at most. How many were made. To be called when
-    /// [`Switch::next_generated`] has come, and [`Switch::poll_transmit`] afterwards, as after
-    /// [`Switch::handle_frame`].
+    /// Makes the frames that are due and accepts them into the switch: at most [`limits::GENERATOR_BURST_FRAMES`] per
+    /// generator. Returns their number. To be called at the time of [`Switch::next_generated`], and followed by
+    /// [`Switch::poll_transmit`] as after [`Switch::handle_frame`].
     pub fn generate(&mut self, now: Nanos) -> usize {
         for generator in &mut self.generators {
             generator.n_allowed = limits::GENERATOR_BURST_FRAMES;
@@ -146,14 +140,14 @@ impl Switch {
         self.generate_more(now)
     }
 
-    /// The same for what has become due since, of what the last [`Switch::generate`] has left of its
-    /// bound: for a caller that has the switch transmit for a while, so that frames come on time.
+    /// Makes frames that became due since the last [`Switch::generate`], within what is left of its bound. Keeps frames
+    /// on time while a caller transmits for long.
     pub fn generate_more(&mut self, now: Nanos) -> usize {
         if self.generators.is_empty() {
             return 0;
         }
         let now = self.model.state.advance(now);
-        // They are moved out while the switch takes their frames in.
+        // Moved out, because accepting a frame borrows the whole switch.
         let mut generators = std::mem::take(&mut self.generators);
         let mut n_made = 0;
         for generator in &mut generators {

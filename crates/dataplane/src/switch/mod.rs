@@ -1,4 +1,4 @@
-//! The door: frames and control calls in, frames, packet-ins and digests out.
+//! The public interface: frames and control calls go in; frames, packet-ins and digests come out.
 
 mod control;
 mod generator;
@@ -21,51 +21,50 @@ use crate::{
     v1model::{Run, V1Model},
 };
 
-/// An epoch that began with [`Switch::begin_drain`].
+/// The epoch that [`Switch::begin_drain`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DrainToken(u64);
 
-/// The switch: a pure state machine, (program, state, time, frame) to frames.
+/// The switch: a pure state machine from (program, state, time, frame) to frames. Each control call is atomic and takes
+/// effect between two passes.
 ///
-/// Scheduling is part of the semantics: egress work first, then recirculated and resubmitted
-/// packets, then new frames. So one packet's passes run back to back unless a rate holds a queue.
-/// Where the program gives priorities, new frames go through ingress now and then while copies
-/// wait, so that one of a high priority overtakes them: `traffic_manager/look_ahead.rs`.
+/// Scheduling is part of the semantics: egress work comes first, then recirculated and resubmitted packets, then new
+/// frames. So the passes of one packet run back to back unless a rate holds a queue. If the program sets priorities,
+/// new frames sometimes run ingress while copies wait, so that a frame of high priority overtakes them:
+/// `traffic_manager/look_ahead.rs`.
 pub struct Switch {
     config: SwitchConfig,
     factory: Arc<dyn EngineFactory>,
-    /// None as long as there is no program.
+    /// `None` while no program is loaded.
     pub(crate) engine: Option<Box<dyn Engine>>,
-    /// The engine is to be changed as soon as it holds no packet.
+    /// Whether to replace the engine as soon as it holds no packet.
     is_engine_outdated: bool,
     offload: Option<Attached>,
-    /// Control calls belong together ([`Switch::begin_batch`]).
+    /// Between [`Switch::begin_batch`] and `end_batch`.
     is_in_batch: bool,
     pub(crate) model: V1Model,
-    /// What [`Switch::poll_transmit`] gave last: its bytes, and how many of them the deparser wrote.
+    /// The last frame of [`Switch::poll_transmit`], and the length of its headers.
     sent: (Vec<u8>, usize),
     pub(crate) idle_timeouts: VecDeque<IdleTimeout>,
-    /// By number.
+    /// Sorted by id.
     pub(crate) generators: Vec<Generator>,
     epoch: u64,
     n_frames: u64,
     generation: u64,
 }
 
-/// Nothing can run.
 const NOTHING: Transmitted = Transmitted {
     n_frames: 0,
     is_idle: true,
 };
 
 impl Switch {
-    /// A switch without ports and without a program: every frame is dropped. The reference
-    /// interpreter runs its programs.
+    /// A switch without ports and program, which drops every frame. It runs programs on the reference interpreter.
     pub fn new(config: SwitchConfig) -> Self {
         Self::with_engine(config, Box::new(InterpreterFactory))
     }
 
-    /// A switch like [`Switch::new`]'s whose programs an engine of this kind runs.
+    /// As [`Switch::new`], but with the engines of this factory.
     pub fn with_engine(config: SwitchConfig, factory: Box<dyn EngineFactory>) -> Self {
         Self::with_shared_engine(config, factory.into())
     }
@@ -88,34 +87,34 @@ impl Switch {
         }
     }
 
-    /// What the switch was made with.
+    /// The parameters given when the switch was made.
     pub fn config(&self) -> &SwitchConfig {
         &self.config
     }
 
-    /// The engine that was chosen, as `--engine` names it.
+    /// The chosen engine, as `--engine` names it.
     pub fn engine_name(&self) -> &'static str {
         self.factory.name()
     }
 
-    /// What the engine leaves to the interpreter in the loaded program.
+    /// Lists what the engine leaves to the interpreter in the loaded program.
     pub fn interpreted(&self) -> Vec<Interpreted> {
         let engine = self.engine.as_ref();
         engine.map_or_else(Vec::new, |engine| engine.interpreted())
     }
 
-    /// Adds a port. Frames from a port that was not added are dropped and counted, and so are
-    /// those to one; the CPU port needs no adding.
+    /// Adds a port. Frames from and to other ports are dropped and counted, except the CPU port, which need not be
+    /// added.
     pub fn add_port(&mut self, port: PortId) {
         self.model.state.counters.add_port(port);
         self.tell(&Change::Port(port));
     }
 
-    /// Adds an extern that changes payloads, by the name that programs call it by: those that are loaded
-    /// from now on ([`Program::from_json_with`]). It stays whatever the program.
+    /// Registers an extern that changes payloads, under the name that programs call. Programs loaded later may use it
+    /// ([`Program::from_json_with`]). It stays when the program is replaced.
     ///
     /// # Errors
-    /// [`ControlError`] where the name is taken, or the extern wants more than [`limits`] has.
+    /// [`ControlError`] if the name is taken, or the extern exceeds [`limits`].
     pub fn register_payload_extern(
         &mut self,
         name: &str,
@@ -124,16 +123,15 @@ impl Switch {
         self.model.state.payloads.register(name, made)
     }
 
-    /// The externs that programs of this switch may call.
+    /// The payload externs that programs of this switch may call.
     pub fn payload_signatures(&self) -> Vec<PayloadSignature> {
         let signatures = self.model.state.payloads.signatures();
         signatures.cloned().collect()
     }
 
-    /// Replaces the program. All state is cleared: tables, registers, counters, groups, sessions,
-    /// digests; the packets inside are dropped and counted. The switch's own counters of ports
-    /// and drops go on, and so do its generators; a port that is down or disabled stays so. This takes as long as
-    /// the engine takes to compile the program: who has packets that wait makes it ready elsewhere
+    /// Replaces the program and clears its state: tables, registers, counters, groups, sessions, digests. Drops and
+    /// counts the packets inside. Keeps the port and drop counters, the generators, and which ports are down or
+    /// disabled. Blocks while the engine compiles; a caller with waiting packets prepares the program elsewhere instead
     /// ([`Switch::set_ready_program`]).
     ///
     /// # Panics
@@ -142,25 +140,24 @@ impl Switch {
         self.set_program_as(program, 0);
     }
 
-    /// As [`Switch::set_program`], with a name for the program that it is known by as long as it is
-    /// loaded. What was made for a program, an entry or a packet-out, asks whether it is there still.
+    /// As [`Switch::set_program`], and sets the number that `generation` returns. Callers that hold an entry or a
+    /// packet-out for a program compare it, to detect that the program was replaced.
     pub fn set_program_as(&mut self, program: Program, generation: u64) {
         let mut ready = self.loader().load(program);
         self.set_ready_program(&mut ready, generation);
     }
 
-    /// The name of the program; 0 if it has none.
+    /// The number given with the loaded program; 0 by default.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Makes the engine for the program as it is: the one that was chosen, or the interpreter as
-    /// long as somebody wants to be told what happens.
+    /// Makes the engine for the loaded program: the chosen one, or the interpreter while a trace needs it.
     fn load_engine(&mut self) {
         self.load_engine_as(self.is_interpreted());
     }
 
-    /// Whether the interpreter takes the engine's place, since somebody listens to a trace.
+    /// Whether the interpreter must replace the engine: a trace is on, and the engine does not trace.
     fn is_interpreted(&self) -> bool {
         self.model.state.tracer.is_on() && !self.factory.traces()
     }
@@ -176,13 +173,13 @@ impl Switch {
         self.engine = Some(engine);
     }
 
-    /// The loaded program.
+    /// The loaded program, if any.
     pub fn program(&self) -> Option<&Program> {
         self.engine.as_ref().map(|_| &self.model.state.program)
     }
 
-    /// Takes a frame in. Cheap: the work is done by [`Switch::poll_transmit`], to be called
-    /// afterwards until it gives none. A packet-out is a frame from the CPU port.
+    /// Accepts a frame. Cheap: [`Switch::poll_transmit`] does the work, and must be called afterwards until it returns
+    /// `None`. A packet-out is a frame from the CPU port.
     pub fn handle_frame(&mut self, now: Nanos, port: PortId, frame: &[u8]) {
         let now = self.model.state.advance(now);
         let name = self.begin_frame(now, port, frame);
@@ -202,15 +199,13 @@ impl Switch {
         self.admit(now, port, frame, name);
     }
 
-    /// Takes a generator's frame in, as if it had come by a port, which need not be there; whether it
-    /// has come in.
+    /// Accepts a generator's frame as if `port`, which need not exist, had received it. Returns whether it was queued.
     pub(crate) fn take_in(&mut self, now: Nanos, port: PortId, frame: &[u8]) -> bool {
         let name = self.begin_frame(now, port, frame);
         self.model.state.counters.generated += 1;
         self.admit(now, port, frame, name)
     }
 
-    /// A frame is there, and is told of.
     #[inline]
     fn begin_frame(&mut self, now: Nanos, port: PortId, frame: &[u8]) -> NameId {
         self.n_frames += 1;
@@ -227,7 +222,7 @@ impl Switch {
         name
     }
 
-    /// Queues a frame for ingress, or refuses it; whether it was queued.
+    /// Queues a frame for ingress, or drops it; returns whether it was queued.
     #[inline]
     fn admit(&mut self, now: Nanos, port: PortId, frame: &[u8], name: NameId) -> bool {
         if self.is_engine_outdated && self.is_engine_empty() {
@@ -261,14 +256,14 @@ impl Switch {
         true
     }
 
-    /// Drops a frame that has not come in, which is false.
+    /// Drops a frame that was not queued; returns false.
     fn refuse(&mut self, name: NameId, reason: DropReason) -> bool {
         self.model.state.count_drop(reason);
         self.model.state.tracer.forget(name);
         false
     }
 
-    /// The architecture at work; none without a program.
+    /// Runs `work` on the architecture; `None` without a program.
     fn run<T>(
         &mut self,
         now: Nanos,
@@ -285,9 +280,8 @@ impl Switch {
         Some(work(&mut run))
     }
 
-    /// Runs passes until a frame leaves, or nothing can run at `now`. To be called until it gives
-    /// none, after every `handle_frame` and `handle_timeout`. Copies the frame; who can take it where
-    /// the engine has it calls [`Switch::transmit`].
+    /// Runs passes until a frame leaves or nothing can run at `now`. The caller must call it until it returns `None`,
+    /// after every `handle_frame` and `handle_timeout`. It copies the frame; [`Switch::transmit`] does not.
     pub fn poll_transmit(&mut self, now: Nanos) -> Option<Transmit<'_>> {
         let (mut bytes, mut n_head) = std::mem::take(&mut self.sent);
         let mut port = None;
@@ -311,10 +305,10 @@ impl Switch {
         })
     }
 
-    /// As that many calls of [`Switch::poll_transmit`], but cheaper for each frame, and bounded:
-    /// gives the frames to `send`. Less than `max_frames` leave if nothing more can run at `now`, or
-    /// if as many turns and [`limits::STEPS_IN_VAIN_MAX`] more were made: packets may recirculate, or
-    /// be dropped, as long as they like, and whoever calls has other things to do.
+    /// As `max_frames` calls of [`Switch::poll_transmit`], but cheaper per frame: passes each frame to `send`, borrowed
+    /// from the engine. Sends fewer frames if nothing more can run at `now`, or after `max_frames` +
+    /// [`limits::STEPS_IN_VAIN_MAX`] scheduler steps. This bound returns control to the caller even if packets
+    /// recirculate or are dropped without end.
     pub fn transmit(
         &mut self,
         now: Nanos,
@@ -325,8 +319,8 @@ impl Switch {
         transmitted.unwrap_or(NOTHING)
     }
 
-    /// As [`Switch::transmit`], but one turn: a pass, and those that follow it without a queue between,
-    /// of which no more than one frame comes. For a caller that reads its clock before each
+    /// As [`Switch::transmit`], but runs one scheduler step: a pass, and the passes that follow it without a queue in
+    /// between; at most one frame leaves. For a caller that must read its clock before each step
     /// ([`Switch::is_timed`]).
     pub fn transmit_step(&mut self, now: Nanos, send: &mut dyn FnMut(Transmit<'_>)) -> Transmitted {
         let sent = self.run(now, send, |run| run.turn(1)).flatten();
@@ -336,27 +330,26 @@ impl Switch {
         })
     }
 
-    /// Whether the program is told how long packets have been inside. What it is told is as right as the
-    /// times that are given: by [`Switch::transmit_step`], one a pass.
+    /// Whether the program reads how long packets have been inside. Such times are as exact as the caller's clock
+    /// readings, so the caller should use [`Switch::transmit_step`], with one reading per pass.
     pub fn is_timed(&self) -> bool {
         self.model.is_timed
     }
 
-    /// How many frames, if there are any, are to be given though [`Switch::poll_transmit`] still
-    /// gives some, so that their priorities count. To be asked after every sixteen frames that
-    /// leave or so.
+    /// How many more frames the caller should deliver now, if it has any, although [`Switch::poll_transmit`] still
+    /// returns frames; otherwise their priorities come too late. To be asked after about every sixteen frames sent.
     pub fn n_frames_wanted(&self) -> usize {
         let wanted = self.model.traffic.look_ahead.n_frames_wanted();
         wanted.saturating_sub(self.model.traffic.ingress.len())
     }
 
-    /// How long packets were in the switch.
+    /// Percentiles of the time that packets spent in the switch.
     pub fn latency(&mut self) -> LatencyReport {
         self.collect();
         self.model.latencies.report()
     }
 
-    /// The longest times in the switch of what left since the last call, and the deepest queues.
+    /// The longest times in the switch and the deepest queues since the last call.
     pub fn take_recent_maxima(&mut self) -> RecentMaxima {
         self.collect();
         RecentMaxima {
@@ -365,23 +358,23 @@ impl Switch {
         }
     }
 
-    /// The same whole, to be added to another switch's.
+    /// All latency histograms, to add to another switch's.
     pub fn latencies(&self) -> Latencies {
         self.model.latencies.clone()
     }
 
-    /// A frame that went to the CPU port, with the packet-in header in front.
+    /// The next packet-in: a frame for the CPU port, with its packet-in header.
     pub fn poll_packet_in(&mut self) -> Option<Vec<u8>> {
         self.model.packet_ins.pop_front()
     }
 
-    /// A digest for the control plane.
+    /// The next digest for the control plane.
     pub fn poll_digest(&mut self) -> Option<Digest> {
         self.model.digests.pop()
     }
 
-    /// When to call [`Switch::handle_timeout`] and [`Switch::poll_transmit`] again though no frame
-    /// comes: the time at which a queue may let its next packet go, or an entry may be idle.
+    /// When to call [`Switch::handle_timeout`] and [`Switch::poll_transmit`] next if no frame arrives: when a queue may
+    /// release its next packet, or an entry may have become idle.
     pub fn poll_timeout(&self) -> Option<Nanos> {
         let departures = [
             self.model.traffic.egress.next_departure(),
@@ -391,8 +384,8 @@ impl Switch {
         departures.into_iter().flatten().chain(idle).min()
     }
 
-    /// Tells that time has come to what [`Switch::poll_timeout`] said: looks for idle entries. The
-    /// queues look at the time given to [`Switch::poll_transmit`].
+    /// Looks for idle entries, when the time of [`Switch::poll_timeout`] has come. Queues need no such call; they use
+    /// the time given to [`Switch::poll_transmit`].
     pub fn handle_timeout(&mut self, now: Nanos) {
         self.model.state.advance(now);
         if self.model.state.tables.next_idle().is_some() {
@@ -401,8 +394,8 @@ impl Switch {
         self.sweep_idle_entries();
     }
 
-    /// Starts a new epoch. Every packet carries the epoch in which its root frame arrived;
-    /// clones, replicas and recirculated packets inherit it.
+    /// Starts a new epoch. Every packet carries the epoch in which its root frame arrived; clones, replicas and
+    /// recirculated packets inherit it.
     pub fn begin_drain(&mut self) -> DrainToken {
         if let Some(offload) = &mut self.offload {
             offload.begin_drain(self.epoch);
@@ -411,34 +404,33 @@ impl Switch {
         DrainToken(self.epoch - 1)
     }
 
-    /// Whether every packet that was inside at [`Switch::begin_drain`] has left or was counted as
-    /// dropped.
+    /// Whether every packet that was inside at [`Switch::begin_drain`] has left or was dropped.
     pub fn is_drained(&self, token: DrainToken) -> bool {
         let offload = self.offload.as_ref();
         self.model.traffic.inside.is_clear(token.0)
             && offload.is_none_or(|offload| offload.is_drained(token.0))
     }
 
-    /// Packets inside: waiting in a queue, or in the offload at [`Switch::collect`].
+    /// Packets inside: those in queues, and those that the offload held at the last [`Switch::collect`].
     pub fn packets_inside(&self) -> u64 {
         let n_offloaded = self.offload.as_ref().map_or(0, |offload| offload.n_inside);
         self.model.traffic.inside.total() + n_offloaded
     }
 
-    /// Whether no packet waits in a queue, and so none would be dropped where the program is replaced now. What is in
-    /// the offload does not count.
+    /// Whether no packet waits in a queue, so that replacing the program now would drop none. Ignores packets in the
+    /// offload.
     pub fn is_engine_empty(&self) -> bool {
         self.model.traffic.inside.total() == 0
     }
 
-    /// Everything the switch counts on its own.
+    /// The switch's own counters.
     pub fn counters(&self) -> &SwitchCounters {
         &self.model.state.counters
     }
 
-    /// Sets or takes away who listens to what happens. An engine that does not tell what happens in
-    /// a pass gives way to the interpreter and comes back after it; at once, or with the first
-    /// frame that comes when no packet is inside. An offload punts all meanwhile.
+    /// Sets or removes the trace sink. While a sink is set, the interpreter replaces an engine that does not trace, and
+    /// the offload punts everything. The engine changes at once if no packet is inside, otherwise with the next frame
+    /// that arrives when none is.
     pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
         let was_on = self.model.state.tracer.is_on();
         self.model.state.tracer.set_sink(sink);

@@ -1,5 +1,5 @@
-//! The offload beside the engine: when it is told, asked, loaded and stopped. [`crate::offload`] says
-//! what it must keep to.
+//! Drives the offload beside the engine: loads and stops it, and forwards changes and requests to it.
+//! [`crate::offload`] has the contract.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,15 +11,14 @@ use crate::{
     v1model::V1Model,
 };
 
-/// An offload, and how it stands.
 pub(super) struct Attached {
     offload: Box<dyn Offload>,
     status: OffloadStatus,
-    /// What it leaves to the engine, while it has the program: it hears of changes.
+    /// What the offload leaves to the engine; `Some` while the program is loaded and changes are forwarded.
     left: Option<Vec<Interpreted>>,
-    /// It was told of a change since the last commit.
+    /// Whether a change was forwarded since the last commit.
     has_changes: bool,
-    /// Packets inside of it when it was last asked.
+    /// Packets inside the offload when it last reported.
     pub n_inside: u64,
 }
 
@@ -40,7 +39,6 @@ fn accounts<'a>(model: &'a mut V1Model, n_inside: &'a mut u64) -> Accounts<'a> {
 }
 
 impl Attached {
-    /// It has the program, and what is written for it.
     fn is_loaded(&self) -> bool {
         self.left.is_some()
     }
@@ -77,7 +75,7 @@ impl Attached {
         }
     }
 
-    /// Looks whether it has begun to forward, and which ports it serves.
+    /// Checks whether the offload forwards now, and lets it check its ports.
     fn look(&mut self, model: &mut V1Model) {
         self.look_whether_begun();
         if self.is_loaded() && self.offload.look_at_ports(&written(model)) {
@@ -86,7 +84,7 @@ impl Attached {
         }
     }
 
-    /// Ends its forwarding; nothing is inside of it afterwards.
+    /// Stops the offload; afterwards it holds no packet.
     fn stop(&mut self, model: &mut V1Model, reason: DropReason, status: OffloadStatus) {
         if self.is_loaded() {
             self.end(model, reason, status);
@@ -106,7 +104,7 @@ impl Attached {
         };
     }
 
-    /// Stops it where it cannot go on; what is to be loaded anew waits for that.
+    /// Stops an offload that cannot continue. With `Unable::Anew` it waits to be loaded again.
     fn end_unable(&mut self, model: &mut V1Model, result: Result<(), Unable>) {
         let status = match result {
             Ok(()) => return,
@@ -140,7 +138,7 @@ impl Attached {
         }
     }
 
-    /// No more than the control plane's queue has room for: what waits in the offload is not lost yet.
+    /// Takes no more than the control plane's queue has room for; digests that stay in the offload are not lost.
     fn take_digests(&mut self, model: &mut V1Model, n_max: usize) -> usize {
         let n_max = n_max.min(model.digests.room());
         match self.is_loaded() {
@@ -171,8 +169,8 @@ impl Attached {
 }
 
 impl Switch {
-    /// Sets an offload beside the engine, or takes it away. It forwards at once if there is a program
-    /// and nobody listens to a trace; the one that was there before is stopped.
+    /// Sets or removes the offload beside the engine, and stops the previous one. It forwards at once if a program is
+    /// loaded, no trace is on and no port is disabled.
     pub fn set_offload(&mut self, offload: Option<Box<dyn Offload>>) {
         self.stop_offload(DropReason::OffloadStopped);
         self.offload = offload.map(|offload| Attached {
@@ -185,18 +183,18 @@ impl Switch {
         self.load_offload();
     }
 
-    /// How the offload stands; none where there is none.
+    /// The state of the offload, if there is one.
     pub fn offload_status(&self) -> Option<&OffloadStatus> {
         self.offload.as_ref().map(|attached| &attached.status)
     }
 
-    /// What the offload has to tell beside how it stands; none is all.
+    /// The next event of a running offload that an operator may want to know.
     pub fn poll_offload_notice(&mut self) -> Option<OffloadNotice> {
         self.offload.as_mut()?.offload.poll_notice()
     }
 
-    /// Takes what the offload has counted into the switch's accounts. To be called by whoever is going
-    /// to read some of them: counters, tables, registers, latencies, packets inside.
+    /// Adds what the offload has counted to the switch's state. To be called before reading counters, tables,
+    /// registers, latencies or packets inside.
     pub fn collect(&mut self) {
         if let Some(attached) = &mut self.offload {
             attached.collect(&mut self.model);
@@ -204,22 +202,22 @@ impl Switch {
         }
     }
 
-    /// Takes digests of packets that the offload has forwarded, for [`Switch::poll_digest`]; so many at most, and no
-    /// more than there is room for. How many: as long as it is `n_max`, there may be more. Costs next to nothing
-    /// where there are none.
+    /// Moves at most `n_max` digests from the offload to [`Switch::poll_digest`], as far as that queue has room.
+    /// Returns their number; if it is `n_max`, there may be more. Nearly free if there are none.
     pub fn take_offloaded_digests(&mut self, n_max: usize) -> usize {
         let attached = self.offload.as_mut();
         attached.map_or(0, |it| it.take_digests(&mut self.model, n_max))
     }
 
-    /// What is readable while [`Switch::take_offloaded_digests`] finds some. Until the next call.
+    /// A descriptor that is readable while [`Switch::take_offloaded_digests`] would find digests. Valid until the next
+    /// call on the switch.
     pub fn offloaded_digests_fd(&self) -> Option<BorrowedFd<'_>> {
         let attached = self.offload.as_ref()?;
         let is_of_use = attached.is_loaded() && self.model.digests.room() > 0;
         attached.offload.digests_fd().filter(|_| is_of_use)
     }
 
-    /// Takes the offload out where it cannot go on. To be called about once a second by whoever serves packets.
+    /// Stops an offload that can no longer forward. The caller's packet loop should call this about once a second.
     pub fn check_offload(&mut self) {
         if let Some(attached) = &mut self.offload {
             attached.check(&mut self.model);
@@ -227,8 +225,8 @@ impl Switch {
         }
     }
 
-    /// Has the offload go on with what it does beside the engine. To be called when it has woken whoever serves
-    /// packets, or a port has another interface.
+    /// Lets the offload continue its background work. To be called when the offload has woken the packet loop, or when
+    /// a port got another interface.
     pub fn look_at_offload(&mut self) {
         self.collect();
         if let Some(attached) = &mut self.offload {
@@ -237,14 +235,13 @@ impl Switch {
         }
     }
 
-    /// The control calls that follow belong together, until [`Switch::end_batch`]: packets in the
-    /// offload see all of them or none, and a program that is set with them. The engine sees each when
-    /// it is made.
+    /// Starts a batch of control calls, up to [`Switch::end_batch`]. Packets in the offload see all of them or none,
+    /// including a new program. The engine sees each call at once.
     pub fn begin_batch(&mut self) {
         self.is_in_batch = true;
     }
 
-    /// Ends a batch.
+    /// Ends a batch and commits it to the offload.
     pub fn end_batch(&mut self) {
         self.is_in_batch = false;
         self.load_offload();
@@ -254,8 +251,8 @@ impl Switch {
         }
     }
 
-    /// Has the offload forward the program as it is, unless it refused it or failed; at the end of a
-    /// batch.
+    /// Loads the program into the offload if nothing forbids it: a batch, a trace, a disabled port, or an earlier
+    /// refusal or failure.
     pub(super) fn load_offload(&mut self) {
         if let Some(attached) = &mut self.offload
             && self.engine.is_some()
@@ -272,21 +269,21 @@ impl Switch {
         }
     }
 
-    /// Whether a program can be set without waiting for the offload to stop. It punts from now on until it is stopped,
-    /// and whoever is going to set a program asks again until it does.
+    /// Returns whether a new program can be set without waiting for the offload to stop. From now on the offload punts
+    /// everything until it is stopped; the caller repeats the call until it returns true.
     pub fn withdraw_offload(&mut self) -> bool {
         let attached = self.offload.as_mut().filter(|it| it.is_loaded());
         attached.is_none_or(|it| it.offload.withdraw())
     }
 
-    /// Has it punt all, until it is loaded.
+    /// Makes the offload punt everything until it is loaded again.
     pub(super) fn stop_offload(&mut self, reason: DropReason) {
         if let Some(attached) = &mut self.offload {
             attached.stop(&mut self.model, reason, OffloadStatus::Waiting);
         }
     }
 
-    /// The program is replaced: whatever became of the last one, the offload may try the next.
+    /// Resets the offload for a new program, also after a refusal or failure.
     pub(super) fn forget_offload_s_program(&mut self) {
         self.stop_offload(DropReason::PipelineChanged);
         if let Some(attached) = &mut self.offload {
@@ -295,7 +292,7 @@ impl Switch {
         }
     }
 
-    /// Tells the offload of a change, and that it is whole where no batch goes on.
+    /// Reports a change to the offload, and commits it unless a batch is open.
     pub(super) fn tell_offload(&mut self, change: &Change<'_>) {
         if let Some(attached) = &mut self.offload {
             attached.changed(&self.model, change);

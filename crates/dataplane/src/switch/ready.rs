@@ -1,8 +1,8 @@
-//! A program that is made ready beside the switch: loaded, compiled by the engine, and written to, in any thread.
-//! The switch exchanges it for its own between two passes, which takes the same time however large the program is.
+//! Prepares a program apart from the switch, in any thread: loads and compiles it, and writes its tables. The switch
+//! then swaps it in between two passes, which takes no longer for a large program.
 //!
-//! Tables, arrays and counters keep their places in memory when they go from one state to the other, and the
-//! state's identity goes with them. So an engine that keeps addresses is that of the same state before and after.
+//! Tables, arrays and counters keep their addresses in the swap, and the state's identity moves with them. So an engine
+//! that keeps addresses sees the same state before and after.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::{
     model::PortSet, switch::Switch,
 };
 
-/// Makes programs ready for a switch as it was when [`Switch::loader`] was called. For any thread, and more than one
-/// at once.
+/// Prepares programs for a switch, with its configuration at the time of [`Switch::loader`]. Usable in any thread, and
+/// in several at once.
 #[derive(Clone)]
 pub struct ProgramLoader {
     config: SwitchConfig,
@@ -22,20 +22,21 @@ pub struct ProgramLoader {
     ports: Vec<PortId>,
     links_down: PortSet,
     ports_disabled: PortSet,
-    /// The interpreter takes the engine's place, since somebody listens to a trace.
+    /// Whether a trace requires the interpreter.
     is_traced: bool,
     now: Nanos,
 }
 
-/// A program with its state and its engine; or what a switch has had before, to be freed where nobody waits.
+/// A program with its state and engine. After the swap it holds what the switch had before, to be freed off the packet
+/// path.
 pub struct ReadyProgram {
-    /// No packet comes to it.
+    /// Receives no packets.
     switch: Switch,
     is_traced: bool,
 }
 
 impl ProgramLoader {
-    /// Makes a program ready. This takes as long as the engine takes to compile it.
+    /// Prepares a program. Blocks while the engine compiles.
     ///
     /// # Panics
     /// If the program calls an extern that is not registered with the switch.
@@ -60,16 +61,16 @@ impl ProgramLoader {
 }
 
 impl ReadyProgram {
-    /// For control calls: what is written here the program has from its beginning. Generators are the switch's and
-    /// not the program's, and are not to be written here.
+    /// For control calls: the program starts with what they write. Generators must not be written here; they belong to
+    /// the real switch.
     pub fn switch_mut(&mut self) -> &mut Switch {
         &mut self.switch
     }
 }
 
 impl Switch {
-    /// A switch that forwards nothing, with a program as it begins: to read what that declares, and to try what can be
-    /// written to it. The reference interpreter would run it.
+    /// A switch that forwards nothing and holds a program in its initial state: to read its declarations and to try
+    /// writes. It uses the reference interpreter.
     pub fn blank(program: Program) -> Self {
         let mut switch = Self::new(SwitchConfig::default());
         let payloads = &program.ir.payload_externs;
@@ -78,7 +79,7 @@ impl Switch {
         switch
     }
 
-    /// What makes programs ready for this switch.
+    /// A loader that prepares programs for this switch.
     pub fn loader(&self) -> ProgramLoader {
         let state = &self.model.state;
         ProgramLoader {
@@ -93,8 +94,8 @@ impl Switch {
         }
     }
 
-    /// As [`Switch::set_program_as`], of a program that was made ready by this switch's loader. Afterwards `ready` has
-    /// what it takes the place of, which may take long to free.
+    /// As [`Switch::set_program_as`], for a program that this switch's loader prepared. Afterwards `ready` holds the
+    /// replaced program, which may take long to free.
     ///
     /// # Panics
     /// If the program calls an extern that is not registered with this switch.
@@ -111,7 +112,7 @@ impl Switch {
         mem::swap(&mut self.engine, &mut ready.switch.engine);
         self.is_engine_outdated = false;
         if self.is_interpreted() != ready.is_traced {
-            // Somebody has begun to listen, or listens no more, since the loader was made.
+            // The trace was switched on or off since the loader was made.
             self.load_engine();
         }
         self.generation = generation;

@@ -1,7 +1,7 @@
-//! Events in the words of BMv2's log, for scripts that search it.
+//! Renders events in the wording of BMv2's log, for scripts that search such logs.
 //!
-//! The wording is that of behavioral-model 1.15 (`bm_sim`, `simple_switch`). The caller adds time and thread to
-//! each line. What an event does not carry is left out: a condition's node, an assignment's text in the source.
+//! The wording is that of behavioral-model 1.15 (`bm_sim`, `simple_switch`). The caller adds time and thread to each
+//! line. Information that events lack is left out: a condition's node, the source text of an assignment.
 
 use std::{
     collections::VecDeque,
@@ -15,29 +15,29 @@ use crate::{
     program::{HIDDEN, ir::SourceLine},
 };
 
-/// Frames with copies whose copies are numbered; the copies of an older one begin at 1 again.
+/// Number of frames whose copies are remembered; copies of an older frame are numbered from 1 again.
 const FRAMES_WITH_COPIES_MAX: usize = 256;
 
-/// The width of names in the key of a lookup, in characters.
+/// Minimum width of field names in the key of a lookup, in characters.
 const KEY_NAME_WIDTH: usize = 20;
 
-/// How severe a line is, the least first.
+/// Severity of a log line, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Steps inside an action, and conditions.
+    /// Steps of an action, and conditions.
     Trace,
     /// Parser states, tables, ports.
     Debug,
     /// `log_msg`.
     Info,
-    /// Nothing of packets.
+    /// Not used for packets.
     Warn,
     /// Parser errors and indices out of range.
     Error,
 }
 
 impl Severity {
-    /// As a line shows it.
+    /// The letter in a log line.
     pub fn letter(self) -> char {
         match self {
             Severity::Trace => 'T',
@@ -52,37 +52,37 @@ impl Severity {
 /// A line of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bmv2Line<'a> {
-    /// How severe it is.
+    /// The level to log it at.
     pub severity: Severity,
-    /// What stands behind time and thread.
+    /// The text after time and thread.
     pub text: &'a str,
 }
 
-/// Renders events as BMv2 would log them.
+/// Renders events as BMv2 logs them.
 #[derive(Debug)]
 pub struct Bmv2Renderer {
     cpu_port: Option<PortId>,
     numbers: Numbers,
-    /// The lines of the last event, one behind the other; kept, so that a line needs no memory of its own.
+    /// The concatenated lines of the last event; kept to avoid allocations.
     text: String,
-    /// How severe each is, and where it ends.
+    /// Severity and end of each line in `text`.
     ends: Vec<(Severity, usize)>,
-    /// The part that runs, with the prefix of its packet.
+    /// The running part of the pipeline, with its packet's line prefix.
     open: Option<(Stage, String)>,
-    /// The part that ran last.
+    /// The previous part of the pipeline.
     last: Option<Stage>,
     parser_state: String,
     parsed_bits: usize,
-    /// The action that comes is that of the table that was applied last.
+    /// Whether the next action is that of the table applied last.
     follows_table: bool,
-    /// The copy that was told of last, whose port is said already.
+    /// The last copy reported, whose port needs no second line.
     copy: Option<Arc<str>>,
-    /// The packet whose multicast group was told of last.
+    /// The last packet for which a multicast was reported.
     multicast: Option<Arc<str>>,
 }
 
 impl Bmv2Renderer {
-    /// `cpu_port` is said of frames for the control plane.
+    /// `cpu_port` is logged as the output port of packet-ins.
     pub fn new(cpu_port: Option<PortId>) -> Self {
         Self {
             cpu_port,
@@ -99,7 +99,7 @@ impl Bmv2Renderer {
         }
     }
 
-    /// The lines of an event, in their order; none where BMv2 says nothing.
+    /// The lines of an event, in order; empty if BMv2 logs nothing.
     pub fn render(&mut self, event: &TraceEvent) -> impl Iterator<Item = Bmv2Line<'_>> {
         self.write(event);
         let text = self.text.as_str();
@@ -183,19 +183,19 @@ impl Bmv2Renderer {
         }
     }
 
-    /// Says that the part which ran is at its end.
+    /// Logs the end of the running part.
     fn close(&mut self) {
         let Some((stage, packet)) = self.open.take() else {
             return;
         };
         self.last = Some(stage);
-        // A string takes whatever is written.
+        // Writing to a string cannot fail.
         let _ = write!(self.text, "{packet}{}: end", stage_name(stage));
         self.ends.push((Severity::Debug, self.text.len()));
     }
 }
 
-/// The place in the source, with a blank behind it; empty where none is known.
+/// The source position, followed by a space; empty if unknown.
 struct Place<'a>(Option<&'a SourceLine>);
 
 impl fmt::Display for Place<'_> {
@@ -207,7 +207,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// Whether what happens is behind the part that ran.
+/// Whether the event comes after the running part of the pipeline.
 fn ends_stage(kind: &TraceKind) -> bool {
     matches!(
         kind,
@@ -224,7 +224,6 @@ fn ends_stage(kind: &TraceKind) -> bool {
     )
 }
 
-/// As p4c names them.
 fn stage_name(stage: Stage) -> &'static str {
     match stage {
         Stage::Parser => "Parser 'parser'",
@@ -234,7 +233,6 @@ fn stage_name(stage: Stage) -> &'static str {
     }
 }
 
-/// The lines of one event.
 struct Lines<'a> {
     text: &'a mut String,
     ends: &'a mut Vec<(Severity, usize)>,
@@ -244,7 +242,7 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn push(&mut self, severity: Severity, text: impl Display) {
-        // A string takes whatever is written.
+        // Writing to a string cannot fail.
         let _ = write!(self.text, "{}{text}", self.packet);
         self.ends.push((severity, self.text.len()));
     }
@@ -318,7 +316,7 @@ impl Lines<'_> {
         ));
     }
 
-    /// Events that say all there is to say.
+    /// Events that need no state of the renderer.
     fn other(&mut self, kind: &TraceKind) {
         match kind {
             TraceKind::ParserError(error) => {
@@ -431,19 +429,18 @@ impl Lines<'_> {
                 self.debug("Dropping packet at the end of egress");
             }
             TraceKind::Drop(reason) => self.debug(format_args!("Dropping packet: {reason}")),
-            // The payload's externs are not BMv2's.
+            // Payload externs do not exist in BMv2.
             _ => {}
         }
     }
 }
 
-/// One line a field of a key.
 fn key_lines(key: &[TraceValue]) -> String {
     let widest = key.iter().map(|field| field.name.len()).max();
     let width = widest.unwrap_or(0).max(KEY_NAME_WIDTH);
     let mut out = String::new();
     for field in key {
-        // A string takes whatever is written.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             out,
             "* {:width$}: {}",
@@ -454,7 +451,6 @@ fn key_lines(key: &[TraceValue]) -> String {
     out
 }
 
-/// A value in a form, unless it is secret.
 fn shown(value: &TraceValue, form: fn(&[u8]) -> String) -> String {
     match value.is_secret {
         true => HIDDEN.to_owned(),
@@ -462,7 +458,6 @@ fn shown(value: &TraceValue, form: fn(&[u8]) -> String) -> String {
     }
 }
 
-/// Every byte.
 fn hexadecimal(value: &[u8]) -> String {
     const DIGITS: [u8; 16] = *b"0123456789abcdef";
     let digits = value.iter().flat_map(|byte| [byte >> 4, byte & 15]);
@@ -471,7 +466,7 @@ fn hexadecimal(value: &[u8]) -> String {
         .collect()
 }
 
-/// Without leading zeros.
+/// Hexadecimal digits without leading zeros.
 fn shortest(value: &[u8]) -> String {
     let digits = hexadecimal(value);
     match digits.trim_start_matches('0') {
@@ -480,23 +475,23 @@ fn shortest(value: &[u8]) -> String {
     }
 }
 
-/// Decimal up to 128 bits.
+/// Decimal up to 128 bits, otherwise hexadecimal.
 fn number(value: &[u8]) -> String {
     let digits = shortest(value);
     u128::from_str_radix(&digits, 16).map_or(format!("0x{digits}"), |number| number.to_string())
 }
 
-/// BMv2's numbers of packets: of the frame, from 0, and of the copy, 0 for the original.
+/// BMv2's packet numbers: the frame's, from 0, and the copy's, 0 for the original.
 #[derive(Debug, Default)]
 struct Numbers {
-    /// Frames with their copies, in the order in which they were seen; the oldest first.
+    /// Frames and their copies, the oldest frame first.
     frames: VecDeque<(u64, Vec<Arc<str>>)>,
 }
 
 impl Numbers {
     fn of(&mut self, label: &Arc<str>) -> (u64, usize) {
         let frame = label.split('.').next().unwrap_or_default();
-        // "?" is a packet that came before anyone listened.
+        // "?" is a packet that arrived before the trace was on.
         let frame = frame.parse::<u64>().map_or(0, |n| n.saturating_sub(1));
         match label.contains('.') {
             true => (frame, self.copy(frame, label)),

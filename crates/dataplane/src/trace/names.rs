@@ -1,15 +1,15 @@
-//! What traces call the packets inside: `1`, its first clone `1.c1`, its second replica `1.r2`.
+//! Names of packets in traces: `1`, its first clone `1.c1`, its second replica `1.r2`.
 
 use std::sync::Arc;
 
 use crate::Stream;
 
-/// The name of a packet; a number, since packets are moved often and hardly ever have one.
+/// Refers to a packet's name. A number, because packets are moved often and rarely have a name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct NameId(u32);
 
 impl NameId {
-    /// Nobody traced when the packet came.
+    /// No trace was on when the packet arrived.
     pub(crate) const NONE: Self = Self(0);
 }
 
@@ -20,10 +20,9 @@ struct Name {
     n_replicas: u32,
 }
 
-/// The names of the packets inside.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// By id less 1.
+    /// By id - 1.
     names: Vec<Option<Name>>,
     spare: Vec<NameId>,
 }
@@ -54,7 +53,7 @@ impl Names {
         Some(&name.as_ref()?.label)
     }
 
-    /// A clone's (`.c1`) or a replica's (`.r1`).
+    /// Names a clone (`.c1`) or a replica (`.r1`).
     pub(super) fn add_copy(&mut self, of: NameId, by: Stream) -> NameId {
         let Some(Some(name)) = self.place(of) else {
             return NameId::NONE;
@@ -68,7 +67,6 @@ impl Names {
         self.add(label)
     }
 
-    /// The packet is no longer inside.
     pub(super) fn remove(&mut self, id: NameId) {
         if let Some(place) = self.place(id)
             && place.take().is_some()

@@ -1,4 +1,4 @@
-//! Names and messages of the program in events, so that none of them forges a line or commands a terminal.
+//! Escapes the program's names and messages in events, so that they cannot forge a line or send commands to a terminal.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ fn header(header: &mut TraceHeader) {
 }
 
 impl TraceKind {
-    /// Escapes what the program's author chose.
+    /// Escapes all text that comes from the program.
     pub(super) fn make_printable(&mut self) {
         match self {
             TraceKind::ParserState(name)
@@ -103,7 +103,7 @@ mod tests {
         for kind in [TraceKind::Log(name.to_owned()), read] {
             let event = event(kind);
             let text = TraceRenderer::default().render(&event);
-            // A headline, and the event's own.
+            // A headline, and the event's own line.
             assert_eq!(text.lines().count(), 2, "{text}");
             assert!(!text.contains('\x1b'), "{text}");
             let mut renderer = Bmv2Renderer::new(None);

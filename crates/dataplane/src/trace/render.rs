@@ -1,9 +1,8 @@
-//! Events as a story: one block for each packet, pass and part of the pipeline, the place in the
-//! source at the right.
+//! Renders events as text: one block per packet, pass and part of the pipeline, with source positions in a column at
+//! the right.
 //!
-//! It leaves out what nobody reads: assignments that change nothing, variables and tables that the
-//! compiler made, the parser of later passes, and the queueing of a copy that the line before has told
-//! of.
+//! Omits uninteresting events: assignments without a change, variables and tables that the compiler made, the parser of
+//! later passes, and the queueing of a copy that the previous line reported.
 
 use std::{fmt, sync::Arc};
 
@@ -13,13 +12,13 @@ use crate::{
     program::{HIDDEN, is_generated_name},
 };
 
-/// Where the places in the source begin, in characters.
+/// Column of source positions, in characters.
 const SOURCE_COLUMN: usize = 90;
 
-/// Lists of fields are broken before this many characters.
+/// Lists of fields are wrapped at this width, in characters.
 const WIDTH: usize = 100;
 
-/// BMv2's header of everything that is no header: metadata and variables.
+/// BMv2's pseudo-header for metadata and variables.
 const SCALARS: &str = "scalars.";
 
 /// Renders events as lines of text.
@@ -27,24 +26,23 @@ const SCALARS: &str = "scalars.";
 pub struct TraceRenderer {
     /// Packet and pass of the last headline.
     headline: Option<(Arc<str>, u32)>,
-    /// The time of the last headline.
     now: Option<Nanos>,
     stage: Option<Stage>,
-    /// What runs is an action of a table, not the control itself.
+    /// Whether an action of a table runs, not the control itself.
     is_in_action: bool,
-    /// The action that comes is the compiler's.
+    /// Whether the next action is the compiler's.
     is_generated: bool,
-    /// The action that comes is that of the table that was told of last.
+    /// Whether the next action is that of the table reported last.
     follows_table: bool,
-    /// The action that comes is the default one.
+    /// Whether the next action is the default action.
     is_missed: bool,
-    /// The copy that was told of last.
+    /// The copy reported last.
     copy: Option<Arc<str>>,
 }
 
 impl TraceRenderer {
-    /// The lines of an event, with a headline where another packet, pass or part begins; none for
-    /// an event that is left out.
+    /// The lines of an event, after a headline if packet, pass or part of the pipeline changes; empty for an omitted
+    /// event.
     pub fn render(&mut self, event: &TraceEvent) -> String {
         let mut out = self.headline(event);
         let Some(text) = self.text(event) else {
@@ -96,16 +94,16 @@ impl TraceRenderer {
         format!("{blank}packet {}{part}{time}\n", event.packet)
     }
 
-    /// Whether nobody reads this.
+    /// Whether the event is omitted.
     fn is_folded(&self, event: &TraceEvent) -> bool {
         match &event.kind {
-            // Later passes parse what the deparser has written, of which each field was told.
+            // Later passes parse what the deparser wrote, and its fields were already shown.
             TraceKind::Extract(_) | TraceKind::Transition { .. } => event.pass > 1,
             TraceKind::Assign { old, new } => {
                 (old.value == *new && !old.is_secret) || is_temporary(&old.name)
             }
             TraceKind::Table { table, key, .. } => key.is_empty() && is_generated_name(table),
-            // Without a table before it, the compiler calls an action of its own.
+            // An action that follows no table is the compiler's.
             TraceKind::Action { .. } => self.is_generated || !self.follows_table,
             _ => false,
         }
@@ -186,7 +184,7 @@ fn is_queueing(event: &TraceEvent) -> bool {
     matches!(event.kind, TraceKind::Enqueue { .. })
 }
 
-/// A variable that the compiler made, or one of a function: it has no control in its name.
+/// Whether a variable is the compiler's or a function's: its name contains no control.
 fn is_temporary(field: &str) -> bool {
     let name = field.strip_prefix(SCALARS);
     name.is_some_and(|name| !name.contains('.'))
@@ -196,7 +194,7 @@ fn millis(now: Nanos) -> String {
     format!("{}.{:06}", now / 1_000_000, now % 1_000_000)
 }
 
-/// Breaks a line at the commas of a list; what is behind is indented by `indent`.
+/// Wraps a line at the commas of a list; continuation lines are indented by `indent`.
 fn wrapped(line: &str, indent: usize) -> String {
     let lists = ["extract ", "emit ", "transition select("];
     let text = line.trim_start();
@@ -218,7 +216,6 @@ fn wrapped(line: &str, indent: usize) -> String {
     out
 }
 
-/// Names and values of a list of fields.
 fn list(values: &[TraceValue]) -> String {
     let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
     texts.join(", ")
@@ -262,7 +259,7 @@ fn is_address(name: &str) -> bool {
     })
 }
 
-/// A value as a person writes it: addresses, and what is no quantity in hexadecimal.
+/// A value for people: addresses in their notation, codes in hexadecimal, quantities in decimal.
 pub(crate) fn format_value(name: &str, width_bits: u32, value: &[u8]) -> String {
     match (width_bits, value) {
         (32, [a, b, c, d]) if is_address(name) => format!("{a}.{b}.{c}.{d}"),
@@ -294,7 +291,6 @@ fn format_number(name: &str, width_bits: u32, value: &[u8]) -> String {
     }
 }
 
-/// A mask as a person writes it.
 pub(crate) fn format_mask(name: &str, width_bits: u32, value: &[u8]) -> String {
     match is_address(name) {
         true => format_value(name, width_bits, value),
@@ -320,7 +316,6 @@ impl fmt::Display for TraceIndex {
     }
 }
 
-/// An event's own words.
 struct Line<'a>(&'a TraceKind);
 
 impl fmt::Display for Line<'_> {
@@ -373,13 +368,13 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-/// Whether an entry's text says nothing but the key: an exact match.
+/// Whether an entry's text equals the key, as for an exact match.
 fn is_key(key: &[TraceValue], entry: &str) -> bool {
     let values: Vec<String> = key.iter().map(text_of).collect();
     entry == format!("({})", values.join(", "))
 }
 
-/// What was 0 was mostly nothing at all.
+/// Shows the previous value, except 0, which mostly means unset.
 fn fmt_assign(f: &mut fmt::Formatter<'_>, old: &TraceValue, new: &[u8]) -> fmt::Result {
     let name = old.name.strip_prefix(SCALARS).unwrap_or(&old.name);
     if old.is_secret {

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 use crate::{Digest, SwitchCounters, limits};
 
-/// At most [`limits::DIGEST_QUEUE_MAX`]. One that finds as many is lost.
+/// A bounded queue of [`limits::DIGEST_QUEUE_MAX`]; a digest that finds it full is lost.
 #[derive(Debug, Default)]
 pub(crate) struct DigestQueue {
     waiting: VecDeque<Digest>,
 }
 
 impl DigestQueue {
-    /// Counts a digest that was made, and keeps it if there is room.
+    /// Counts a new digest, and keeps it if there is room.
     pub(crate) fn push(&mut self, digest: Digest, counters: &mut SwitchCounters) {
         counters.digests += 1;
         match self.room() {
@@ -28,7 +28,6 @@ impl DigestQueue {
         self.waiting.clear();
     }
 
-    /// How many more there is room for.
     pub(crate) fn room(&self) -> usize {
         limits::DIGEST_QUEUE_MAX.saturating_sub(self.waiting.len())
     }

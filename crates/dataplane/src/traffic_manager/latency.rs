@@ -1,57 +1,56 @@
-//! How long packets are in the switch, from the time of their root frame's arrival to the time of
-//! their leaving: a histogram an output port, and one a stream. Always on.
+//! The time that packets spend in the switch, from the arrival of their root frame until they leave: one histogram per
+//! output port and one per stream. Always on.
 //!
-//! The switch knows no RTP. Its streams are what a program makes copies by: the replicas of one
-//! multicast group are a stream, the clones of one session are, and everything else is one. That is
-//! known without a look into packets, and the controller has given it a name.
+//! The switch does not parse RTP. Its streams are what a program makes copies by: the replicas of a multicast group are
+//! one stream, the clones of a session are one, and everything else is one. These need no look into packets, and the
+//! controller knows their ids.
 //!
-//! Packets of one batch leave at few times of the caller's clock, and so do the copies of one packet.
-//! Equal times in a row are counted and recorded once, so a packet costs two comparisons.
+//! Copies of a packet, and packets of a batch, mostly leave at the same reading of the caller's clock. Equal times in a
+//! row are counted and recorded once, so a packet costs two comparisons.
 
 use hdrhistogram::Histogram;
 
 use crate::{Nanos, PortId, Stream, limits};
 
-/// A histogram in short; times in nanoseconds, to two digits.
+/// Summary of a histogram; percentiles in nanoseconds, with two significant digits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LatencySummary {
-    /// Packets that left.
+    /// Number of packets.
     pub packets: u64,
-    /// The sum of their times.
+    /// Sum of the times; wraps.
     pub sum_ns: u64,
-    /// Half of them took no longer.
+    /// Median.
     pub p50_ns: u64,
-    /// 99 % of them took no longer.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 99.9 % of them took no longer.
+    /// 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest time.
+    /// Longest time.
     pub max_ns: u64,
 }
 
-/// Every histogram in short.
+/// Summaries of all histograms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LatencyReport {
-    /// By output port; those that packets have left by.
+    /// By output port, if packets left by it.
     pub ports: Vec<(PortId, LatencySummary)>,
-    /// By stream; those of which packets have left.
+    /// By stream, if packets of it left.
     pub streams: Vec<(Stream, LatencySummary)>,
 }
 
-/// The longest times and the deepest queues since somebody last took them; of those that packets have
-/// left or waited by since.
+/// The longest times and deepest queues since the last reading. Lists only ports and streams with packets since then.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecentMaxima {
-    /// By output port, in nanoseconds.
+    /// Longest time by output port, in nanoseconds.
     pub ports: Vec<(PortId, Nanos)>,
-    /// By stream.
+    /// Longest time by stream, in nanoseconds.
     pub streams: Vec<(Stream, Nanos)>,
-    /// By output port, the most packets that waited in one of its queues.
+    /// Deepest queue by output port, in packets.
     pub queues: Vec<(PortId, usize)>,
 }
 
 impl RecentMaxima {
-    /// Takes the larger of both.
+    /// Takes the larger value of both, for each port and stream.
     pub fn add(&mut self, other: &RecentMaxima) {
         largest(&mut self.ports, &other.ports);
         largest(&mut self.streams, &other.streams);
@@ -73,14 +72,14 @@ struct Times {
     histogram: Histogram<u64>,
     sum_ns: u64,
     last_ns: Nanos,
-    /// Packets of the last value, which are not in the histogram yet.
+    /// Packets with `last_ns`, not yet in the histogram.
     n_last: u64,
-    /// The longest since it was last taken; none of what came since.
+    /// The longest since the last reading; `None` if no packet came.
     recent_max_ns: Option<Nanos>,
 }
 
 impl Times {
-    /// None where the bounds were wrong, which constants are not.
+    /// Returns `None` only for invalid bounds, which constants are not.
     fn new() -> Option<Self> {
         let bounds = Histogram::new_with_bounds(1, limits::LATENCY_NS_MAX, 2);
         Some(Self {
@@ -103,7 +102,7 @@ impl Times {
         self.sum_ns = self.sum_ns.wrapping_add(sum_ns);
     }
 
-    /// What was counted comes into the histogram.
+    /// Moves what was counted into the histogram.
     fn settle(&mut self) {
         if self.n_last > 0 {
             let n_last = std::mem::take(&mut self.n_last);
@@ -119,7 +118,7 @@ impl Times {
 
     fn add(&mut self, other: &Times) {
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
-        // It fails where the bounds differ, which are one constant's.
+        // Fails only if the bounds differ; all use the same constants.
         let _ = self.histogram.add(&other.histogram);
         if other.n_last > 0 {
             self.histogram
@@ -141,19 +140,19 @@ impl Times {
     }
 }
 
-/// Every histogram.
+/// All latency histograms.
 #[derive(Debug, Clone, Default)]
 pub struct Latencies {
     /// By port number.
     ports: Vec<Option<Times>>,
-    /// In the order of their first packets' leaving.
+    /// In the order in which each stream's first packet left.
     streams: Vec<(Stream, Times)>,
-    /// The place of the stream that was asked for last.
+    /// Index of the stream recorded last.
     last_stream: usize,
 }
 
 impl Latencies {
-    /// So many packets leave, all after the same time.
+    /// Records packets that leave, all after the same time.
     #[inline]
     pub(crate) fn record(
         &mut self,
@@ -180,7 +179,6 @@ impl Latencies {
         Some(times)
     }
 
-    /// Makes a stream the last one.
     #[cold]
     fn find_stream(&mut self, stream: Stream) {
         let place = |streams: &[(Stream, Times)], stream| {
@@ -199,7 +197,7 @@ impl Latencies {
         self.last_stream = found.unwrap_or(self.streams.len().saturating_sub(1));
     }
 
-    /// Groups and sessions are gone, and with them what is known of them.
+    /// Forgets all streams; called when the program's groups and sessions are cleared.
     pub(crate) fn clear_streams(&mut self) {
         self.streams.clear();
     }
@@ -221,7 +219,7 @@ impl Latencies {
         self.ports[place] = Times::new();
     }
 
-    /// Adds what another switch has recorded.
+    /// Adds another switch's histograms.
     pub fn add(&mut self, other: &Latencies) {
         for (port, theirs) in (0..).map(PortId).zip(&other.ports) {
             if let Some(theirs) = theirs
@@ -237,7 +235,6 @@ impl Latencies {
         }
     }
 
-    /// The longest times since the last call.
     pub(crate) fn take_recent(&mut self) -> RecentMaxima {
         let ports = (0..).map(PortId).zip(&mut self.ports);
         let ports =
@@ -252,7 +249,7 @@ impl Latencies {
         }
     }
 
-    /// Everything recorded so far.
+    /// Summaries of everything recorded so far.
     pub fn report(&mut self) -> LatencyReport {
         let ports = (0..).map(PortId).zip(&mut self.ports);
         let ports = ports.filter_map(|(port, times)| Some((port, times.as_mut()?.summary())));

@@ -1,4 +1,4 @@
-//! Between the controls: queues, copies, and who is still inside.
+//! Between the controls: queues, copies, and the count of packets inside.
 
 pub(crate) mod digests;
 pub(crate) mod latency;
@@ -15,7 +15,7 @@ use look_ahead::LookAhead;
 use packet::{Common, IngressPacket};
 use replication::ReplicationEntries;
 
-/// Every packet that waits, and the groups and sessions that make copies.
+/// All waiting packets, and the groups and sessions that make copies.
 #[derive(Debug)]
 pub(crate) struct TrafficManager {
     pub ingress: VecDeque<IngressPacket>,
@@ -45,8 +45,7 @@ impl TrafficManager {
         }
     }
 
-    /// Takes a packet out of its queue, in the order in which they would run but for looks ahead,
-    /// whatever its time.
+    /// Takes a packet out of any queue, ignoring departure times: in scheduling order, without look-ahead.
     pub(crate) fn next_waiting(&mut self) -> Option<Common> {
         let mut next = self.ingress.pop_front();
         if next.is_none() {
@@ -58,15 +57,14 @@ impl TrafficManager {
         }
     }
 
-    /// Whether a frame is to be looked at now. A packet that recirculates has its passes back to back
-    /// nevertheless.
+    /// Whether to look ahead now. Not while a packet recirculates: its passes run back to back.
     #[inline]
     pub(crate) fn is_look_ahead_due(&self) -> bool {
         let is_due = self.look_ahead.is_due() && !self.ingress.is_empty();
         is_due && !self.egress.is_empty() && self.recirculation.is_empty()
     }
 
-    /// Egress passes that may run before the next look at a frame, where nothing recirculates.
+    /// Egress passes that may run before the next look-ahead, if nothing recirculates.
     pub(crate) fn n_passes_before_look(&self) -> usize {
         match self.ingress.is_empty() {
             true => usize::MAX,
@@ -75,13 +73,13 @@ impl TrafficManager {
     }
 }
 
-/// How many packets are inside, by the epoch of their root frame. Epochs are numbered one after the
-/// other. But for the time of a drain all packets are of the newest, whose count is at hand.
+/// The number of packets inside, by the epoch of their root frame. Epochs count up. Except during a drain, all packets
+/// are of the newest epoch, whose count is kept apart.
 #[derive(Debug, Default)]
 pub(crate) struct Inside {
     newest: u64,
     n_newest: u64,
-    /// Older epochs that packets are of, and how many, in their order.
+    /// Older epochs with packets inside and their counts, in ascending order.
     older: Vec<(u64, u64)>,
     n_older: u64,
 }
@@ -91,7 +89,7 @@ impl Inside {
         self.enter_many(epoch, 1);
     }
 
-    /// So many packets of one epoch, from 1.
+    /// Adds at least one packet of an epoch.
     #[inline]
     pub(crate) fn enter_many(&mut self, epoch: u64, n_packets: u64) {
         if epoch > self.newest {
@@ -100,7 +98,7 @@ impl Inside {
         if epoch == self.newest {
             self.n_newest += n_packets;
         } else if let Some((_, count)) = self.find_older(epoch) {
-            // Only a packet that is inside has copies, so its epoch is there.
+            // Copies exist only of a packet inside, so an older epoch is present.
             *count += n_packets;
             self.n_older += n_packets;
         }
@@ -146,14 +144,13 @@ impl Inside {
         self.n_newest + self.n_older
     }
 
-    /// Whether no packet of that epoch or an older one is inside.
+    /// Whether no packet of this epoch or an older one is inside.
     pub(crate) fn is_clear(&self, epoch: u64) -> bool {
         let is_newest_clear = self.newest > epoch || self.n_newest == 0;
         is_newest_clear && self.older.first().is_none_or(|(oldest, _)| *oldest > epoch)
     }
 }
 
-/// Nanoseconds between two packets at a rate; none where there is no rate.
 fn interval_ns(rate_pps: Option<u64>) -> Option<u64> {
     rate_pps.map(|rate| 1_000_000_000 / rate.max(1))
 }

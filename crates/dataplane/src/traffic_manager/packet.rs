@@ -1,9 +1,7 @@
-//! A packet as the traffic manager holds it: a handle of the engine's and what every engine's
-//! packets have.
+//! A packet as the traffic manager holds it: the engine's handle, and data common to all engines.
 //!
-//! They are handed on by reference where every copy passes. To move one reads it as a whole right after
-//! its fields were written one by one, and the processor waits until those writes have reached the
-//! cache (about 12 cycles).
+//! Hot paths pass these structs by reference. Moving a struct reads it as a whole right after its fields were written
+//! one by one, and the processor stalls until those writes reach the cache (about 12 cycles).
 
 use crate::{
     Nanos, PortId, Stream,
@@ -11,19 +9,18 @@ use crate::{
     trace::NameId,
 };
 
-/// What every packet has, wherever it is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Common {
     /// The drain epoch in which the root frame arrived.
     pub epoch: u64,
-    /// What traces call it; none where nobody traced when the packet came.
+    /// The name in traces; `NONE` if no trace was on when the packet came.
     pub name: NameId,
-    /// When the root frame came, on whose account its latency goes.
+    /// When the root frame arrived; latency counts from here.
     pub arrived: Nanos,
     pub stream: Stream,
-    /// The port the root frame came from.
+    /// The port that received the root frame.
     pub ingress_port: PortId,
-    /// Length when the packet last entered ingress as a frame; counters count it.
+    /// The frame's length when the packet last entered ingress; counters use it.
     pub ingress_bytes: usize,
     pub recirculations: u32,
     pub resubmits: u32,
@@ -31,13 +28,13 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The how-manieth way through the pipeline, from 1: a packet that goes back to ingress begins
-    /// another, its clones are in the one in which they were made.
+    /// The number of the pass, from 1. A packet that returns to ingress starts another; clones belong to the pass that
+    /// made them.
     pub(crate) fn pass(&self) -> u32 {
         1 + self.recirculations + self.resubmits
     }
 
-    /// A copy's, which has no name yet.
+    /// The data of a copy, which has no trace name yet.
     pub(crate) fn of_copy(&self, stream: Stream) -> Self {
         Self {
             stream,
@@ -47,7 +44,6 @@ impl Common {
     }
 }
 
-/// A packet that waits for ingress.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IngressPacket {
     pub common: Common,
@@ -55,23 +51,20 @@ pub(crate) struct IngressPacket {
     pub instance_type: InstanceType,
 }
 
-/// A packet that waits for egress, or all of its copies that do. The handle may stand for other
-/// copies, too.
+/// A packet that waits for egress, or all of its waiting copies. The handle may stand for further copies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EgressPacket {
     pub common: Common,
     pub packet: PacketHandle,
     pub instance_type: InstanceType,
-    /// When it was queued.
     pub enqueued: Nanos,
 }
 
-/// Where one of the copies goes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub port: PortId,
     /// `egress_rid` of a copy.
     pub instance: Option<u16>,
-    /// Packets that were in its queue when it was queued.
+    /// Packets in the queue when this one was queued.
     pub enq_depth: usize,
 }

@@ -1,18 +1,16 @@
-//! The queues of the output ports: bounded, FIFO, at a rate in virtual time.
+//! The queues of the output ports: bounded FIFOs, with rates in virtual time.
 //!
-//! Without a rate every packet may leave at once: the higher priority first, then the older packet, so
-//! that replicas leave in the order in which they were made, whatever their ports. There is a ring for
-//! each priority. All copies of one packet may stand in a ring as one, a replica batch.
+//! Without a rate every packet may leave at once: higher priority first, then the older packet, so that replicas leave
+//! in the order in which they were made, whatever their ports. There is one ring per priority. A ring may hold all
+//! copies of a packet as one item, a replica batch.
 //!
-//! With a rate, which each queue may have of its own, a packet gets its departure time when it is queued, one
-//! interval after the packet before it in its queue. So the order does not depend on how often anyone polls. At one instant
-//! the higher priority goes first, then the older packet.
+//! With a rate, which each queue may have of its own, a packet gets its departure time when it is queued: one interval
+//! after the previous packet of its queue. So the order does not depend on how often the caller polls. At the same
+//! time, higher priority goes first, then the older packet.
 //!
-//! Each queue, of one port and one priority, is bounded on its own: packets that wait in one take no
-//! room from those in another.
+//! Each queue, of one port and one priority, has its own bound: packets in one queue take no room from another.
 //!
-//! A port may be held, as long as its interface takes no more: what is for it waits, in its queues, and
-//! passes nothing else by.
+//! A port may be held while its interface accepts no more: its packets wait in its queues and do not block other ports.
 
 use std::{
     cmp::Reverse,
@@ -29,32 +27,31 @@ use crate::{Nanos, PortId, limits};
 
 const N_QUEUES: usize = limits::EGRESS_QUEUES_PER_PORT;
 
-/// The order of departure.
+/// Sort key of departures: time, priority, sequence number.
 type Order = (Nanos, Reverse<usize>, u64);
 
 /// Packets in each queue of one port.
 type Depths = [usize; N_QUEUES];
 
-/// What stands in a ring.
 #[derive(Debug)]
 enum Entry {
     One(Place, EgressPacket),
     Many(Many),
 }
 
-/// The copies of one packet, which are queued at one time.
+/// A replica batch: all copies of one packet, queued at the same time.
 #[derive(Debug)]
 struct Many {
     packet: EgressPacket,
-    /// What waits in the queue of each of their ports.
+    /// Packets that waited before the batch, in the queue of each of its ports.
     depth: usize,
     copies: Arc<Copies>,
-    /// How many have left.
+    /// How many copies have left.
     n_left: usize,
 }
 
 impl Entry {
-    /// The next packet's place; none where all have left.
+    /// Destination of the next packet; `None` if all have left.
     fn place(&self) -> Option<Place> {
         match self {
             Self::One(place, _) => Some(*place),
@@ -74,7 +71,7 @@ impl Entry {
         }
     }
 
-    /// The next packet leaves; whether it was the last.
+    /// Removes the next packet; returns whether it was the last.
     fn take(&mut self) -> bool {
         match self {
             Self::One(..) => true,
@@ -86,15 +83,15 @@ impl Entry {
     }
 }
 
-/// What waits without a rate.
+/// Packets without a rate, by priority.
 #[derive(Debug, Default)]
 struct Rings {
     rings: [VecDeque<(Nanos, Entry)>; N_QUEUES],
-    /// A bit a ring: it is not empty.
+    /// Bit `n` is set if ring `n` is not empty.
     filled: u8,
 }
 
-/// What waits where some queue has a rate.
+/// Packets queued while some queue has a rate.
 #[derive(Debug, Default)]
 struct Timed {
     rates: PerQueue<Option<Nanos>>,
@@ -104,16 +101,16 @@ struct Timed {
     sequence: u64,
 }
 
-/// What waits since a port was held, whether it still is or not.
+/// Packets held back since a port was held, including those of ports already released.
 #[derive(Debug, Default)]
 struct Holds {
     held: BTreeSet<PortId>,
-    /// By port and priority, in the order of departure. No port is there without a packet.
+    /// By port and priority, in order of departure. Every port here has a packet.
     waiting: BTreeMap<PortId, [VecDeque<(Place, EgressPacket)>; N_QUEUES]>,
 }
 
 impl Holds {
-    /// Whether a packet has to wait, or to stay behind those that do.
+    /// Whether a packet to this port must wait, or stay behind others that wait.
     fn is_in_the_way(&self, port: PortId) -> bool {
         self.held.contains(&port) || self.waiting.contains_key(&port)
     }
@@ -122,7 +119,7 @@ impl Holds {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// The packet of the highest priority whose port is not held any more.
+    /// Takes the packet of the highest priority whose port is released.
     fn pop(&mut self) -> Option<(usize, Place, EgressPacket)> {
         let free = self
             .waiting
@@ -142,17 +139,17 @@ impl Holds {
     }
 }
 
-/// Which queues a control plane means.
+/// Selects output queues.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Queues {
-    /// Of which port; none is every queue of every port.
+    /// The port; `None` selects every queue of every port.
     pub port: Option<PortId>,
-    /// Of which priority of the port; none is each.
+    /// The priority; `None` selects all queues of the port.
     pub queue: Option<usize>,
 }
 
 impl Queues {
-    /// Each of a port's; none where all of every port are meant.
+    /// The selected queues of one port; `None` if every port is selected.
     fn of_port(self) -> Option<impl Iterator<Item = (PortId, usize)>> {
         let port = self.port?;
         let all = 0..N_QUEUES;
@@ -161,7 +158,7 @@ impl Queues {
     }
 }
 
-/// A value of every queue, and of those that have another.
+/// A value per queue: a default, and the queues that differ.
 #[derive(Debug, Clone, Default)]
 struct PerQueue<T> {
     usual: T,
@@ -213,7 +210,7 @@ impl Timed {
         self.rates.values().any(|interval| interval.is_some())
     }
 
-    /// When a packet may leave that is queued now. Of those without a rate the higher priority goes first.
+    /// Departure time of a packet queued now. Queues without a rate get 0, so that the higher priority goes first.
     fn departure(&mut self, now: Nanos, port: PortId, queue: usize) -> Nanos {
         let Some(interval_ns) = self.rates.get(port, queue) else {
             return 0;
@@ -237,25 +234,23 @@ impl Timed {
     }
 }
 
-/// The queues of every port.
 #[derive(Debug)]
 pub(crate) struct EgressQueues {
     capacity: PerQueue<usize>,
-    /// Some queue takes nothing at all.
+    /// Whether some queue has capacity 0.
     is_some_closed: bool,
-    /// What waits there goes before what is timed: it is older.
+    /// Served before `timed`, because its packets are older.
     rings: Rings,
-    /// There as long as a queue has a rate, or what was queued with one waits.
+    /// Present while a queue has a rate, or packets queued under a rate wait.
     timed: Option<Box<Timed>>,
-    /// There as long as a port is held, or what had to wait for one does.
+    /// Present while a port is held, or held packets wait.
     holds: Option<Box<Holds>>,
     /// By port number.
     depths: Vec<Depths>,
-    /// The most that waited in a queue of each port since somebody last asked.
+    /// The deepest queue of each port since the last reading.
     deepest: Vec<usize>,
 }
 
-/// A packet whose turn it is.
 pub(crate) struct Departure {
     pub place: Place,
     pub queue: usize,
@@ -264,20 +259,18 @@ pub(crate) struct Departure {
     pub packet: EgressPacket,
 }
 
-/// Copies of one packet whose turn it is, one after the other. They stay in their queue until it is
-/// told how many have left.
+/// The next copies of one packet. They stay in their queue until `end_batch`.
 pub(crate) struct ReplicaBatch {
     pub packet: EgressPacket,
     pub queue: usize,
-    /// What waited in the queue of each of their ports before them.
+    /// Packets that waited before the batch, in the queue of each of its ports.
     depth: usize,
     copies: Arc<Copies>,
-    /// How many had left before.
+    /// How many copies left before.
     n_left: usize,
 }
 
 impl ReplicaBatch {
-    /// Where each of them goes.
     pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
         let places = self.copies.places.get(self.n_left..).unwrap_or_default();
         places.iter().map(|place| Place {
@@ -287,14 +280,13 @@ impl ReplicaBatch {
     }
 }
 
-/// One packet less in a queue; those that are left.
+/// Removes one packet from a queue's count; returns how many are left.
 fn take_one(depths: &mut [Depths], port: PortId, queue: usize) -> usize {
     let depth = &mut depths[usize::from(port.0)][queue];
     *depth -= 1;
     *depth
 }
 
-/// The filled ring of the highest priority.
 fn next_ring(filled: u8) -> Option<usize> {
     filled.checked_ilog2().map(|queue| queue as usize)
 }
@@ -313,7 +305,7 @@ impl EgressQueues {
         }
     }
 
-    /// Empty queues with the capacities and rates that these have; a port that is held stays so.
+    /// Empty queues with the same capacities and rates; held ports stay held.
     pub(crate) fn emptied(&self) -> Self {
         let held = self.holds.as_deref().map(|holds| holds.held.clone());
         let holds = held.filter(|held| !held.is_empty()).map(|held| {
@@ -333,20 +325,20 @@ impl EgressQueues {
         }
     }
 
-    /// How many packets may wait in a queue from now on; those that are too many stay.
+    /// Sets the capacity of queues; packets beyond it stay.
     pub(crate) fn set_capacity(&mut self, queues: Queues, n_packets: usize) {
         self.capacity.set(queues, n_packets);
         self.is_some_closed = self.capacity.values().any(|capacity| capacity == 0);
     }
 
-    /// Packets a second of a queue from now on; what waits there leaves as it would have.
+    /// Sets the packet rate of queues; packets already queued keep their departure times.
     pub(crate) fn set_rate(&mut self, queues: Queues, rate_pps: Option<u64>) {
         let timed = self.timed.get_or_insert_default();
         timed.rates.set(queues, interval_ns(rate_pps));
         self.forget_times();
     }
 
-    /// Goes back to rings where there is no rate any more.
+    /// Returns to rings once no rate is left.
     fn forget_times(&mut self) {
         let is_over = |timed: &Timed| timed.packets.is_empty() && !timed.has_rates();
         if self.timed.as_deref().is_some_and(is_over) {
@@ -354,7 +346,6 @@ impl EgressQueues {
         }
     }
 
-    /// Nothing leaves by a port from now on, or everything again.
     pub(crate) fn hold(&mut self, port: PortId, is_held: bool) {
         if is_held {
             self.holds.get_or_insert_default().held.insert(port);
@@ -370,7 +361,6 @@ impl EgressQueues {
         }
     }
 
-    /// So many packets more in a queue.
     #[inline]
     fn deepen(&mut self, port: PortId, queue: usize, n_packets: usize) {
         let place = usize::from(port.0);
@@ -382,7 +372,7 @@ impl EgressQueues {
         self.deepest[place] = self.deepest[place].max(self.depths[place][queue]);
     }
 
-    /// The most that waited in a queue of each port since the last call; what waits now is of the next.
+    /// Returns the deepest queue of each port since the last call, and starts over from the current depths.
     pub(crate) fn take_deepest(&mut self) -> impl Iterator<Item = (PortId, usize)> {
         let ports = (0..).map(PortId);
         let ports = ports.zip(self.deepest.iter_mut().zip(&self.depths));
@@ -393,7 +383,6 @@ impl EgressQueues {
         })
     }
 
-    /// Packets in a queue of a port.
     pub(crate) fn depth(&self, port: PortId, queue: usize) -> usize {
         let depth = self.depths.get(usize::from(port.0));
         depth.map_or(0, |depth| depth[queue])
@@ -403,8 +392,7 @@ impl EgressQueues {
         self.depth(port, queue) >= self.capacity.get(port, queue)
     }
 
-    /// Whether so many copies of one packet go to a queue all or none, and it is none: there is no
-    /// room for all of them now, and there would be in an empty queue.
+    /// Whether a queue refuses all copies of a packet: they do not all fit now, but would fit into the empty queue.
     pub(crate) fn refuses(&self, port: PortId, queue: usize, n_copies: usize) -> bool {
         let capacity = self.capacity.get(port, queue);
         n_copies <= capacity && self.depth(port, queue) + n_copies > capacity
@@ -418,14 +406,14 @@ impl EgressQueues {
             && self.holds.as_deref().is_none_or(is_none_waiting)
     }
 
-    /// Whether a packet would leave at once that goes to a queue now.
+    /// Whether a packet that is queued now would leave at once.
     pub(crate) fn is_passable(&self) -> bool {
         let is_free = self.timed.is_none() && self.holds.is_none();
         self.rings.filled == 0 && is_free && !self.is_some_closed
     }
 
-    /// How many packets wait in the queue of each port that copies go to, where all copies may be appended
-    /// as one: it is the same number everywhere, there is room for all, and nothing has a rate.
+    /// The depth common to the queues of all ports of these copies, if the copies may be appended as one item: the
+    /// depths are equal, every queue has room, and no rate is set.
     pub(crate) fn common_depth(&self, queue: usize, copies: &Copies) -> Option<usize> {
         let (first, _) = copies.ports.first()?;
         let depth = self.depth(*first, queue);
@@ -435,8 +423,8 @@ impl EgressQueues {
         (self.timed.is_none() && copies.ports.iter().all(fits)).then_some(depth)
     }
 
-    /// Appends all copies of a packet as one, which is the same as one after the other; so many packets
-    /// wait in the queue of each of their ports ([`EgressQueues::common_depth`]).
+    /// Appends all copies of a packet as one item, which is equivalent to one after the other. `depth` comes from
+    /// [`EgressQueues::common_depth`].
     pub(crate) fn push_all(
         &mut self,
         now: Nanos,
@@ -464,8 +452,7 @@ impl EgressQueues {
         *filled |= 1 << queue;
     }
 
-    /// Appends a packet; whoever calls has looked whether the queue exists and is full,
-    /// and gives no time before the last one.
+    /// Appends a packet. The caller has checked that the queue exists and is not full; `now` must not go back.
     pub(crate) fn push(&mut self, now: Nanos, place: Place, queue: usize, packet: EgressPacket) {
         self.deepen(place.port, queue, 1);
         if let Some(timed) = &mut self.timed {
@@ -476,7 +463,7 @@ impl EgressQueues {
         *filled |= 1 << queue;
     }
 
-    /// The packet whose turn it is, if its time has come.
+    /// Takes the next packet, if its departure time has come.
     #[inline]
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<Departure> {
         match self.holds {
@@ -485,7 +472,7 @@ impl EgressQueues {
         }
     }
 
-    /// What is for a port that nothing waits for goes first; the others wait behind what waits there.
+    /// Serves ports without held packets first; moves packets of other ports behind those held.
     #[cold]
     fn pop_past_holds(&mut self, now: Nanos) -> Option<Departure> {
         while let Some(departure) = self.pop_next(now) {
@@ -513,7 +500,7 @@ impl EgressQueues {
         })
     }
 
-    /// A packet out of its queue, whatever its time, and whether its port is held or not.
+    /// Takes any packet, whatever its departure time, held or not.
     pub(crate) fn take_any(&mut self) -> Option<Departure> {
         let Some(holds) = &mut self.holds else {
             return self.pop_next(Nanos::MAX);
@@ -551,7 +538,7 @@ impl EgressQueues {
         departure
     }
 
-    /// The copies of one packet whose turn it is, if there are such.
+    /// The replica batch that is next, if the next item is one.
     #[inline]
     pub(crate) fn replica_batch(&self, now: Nanos) -> Option<ReplicaBatch> {
         if self.holds.is_some() {
@@ -571,13 +558,13 @@ impl EgressQueues {
         }
     }
 
-    /// One of a batch leaves; packets left in its queue.
+    /// Removes one copy of a batch from the queue's count; returns how many packets are left.
     #[inline]
     pub(crate) fn take_of_batch(&mut self, batch: &ReplicaBatch, place: &Place) -> usize {
         take_one(&mut self.depths, place.port, batch.queue)
     }
 
-    /// So many of a batch have left.
+    /// Removes copies that have left from their batch.
     pub(crate) fn end_batch(&mut self, batch: &ReplicaBatch, n_taken: usize) {
         let Rings { rings, filled } = &mut self.rings;
         let ring = &mut rings[batch.queue];
@@ -666,11 +653,10 @@ mod tests {
         Some(format!("{:?} {queue:?} {:?}", next.place, next.packet))
     }
 
-    /// Numbers that look random: a linear congruence.
     struct Numbers(u64);
 
     impl Numbers {
-        /// Less than `n`.
+        /// Returns a number less than `n`.
         fn below(&mut self, n: u16) -> u16 {
             let next = self.0.wrapping_mul(6_364_136_223_846_793_005);
             self.0 = next.wrapping_add(1_442_695_040_888_963_407);
@@ -688,7 +674,7 @@ mod tests {
         Arc::new(Copies::new(replicas))
     }
 
-    /// Whether all copies of a packet could be appended as one, and were.
+    /// Tries to append all copies as one item; returns whether it did.
     fn push_all(
         queues: &mut EgressQueues,
         now: Nanos,
@@ -749,7 +735,7 @@ mod tests {
             queues.push(0, place(port), queue, packet(1, 0));
         }
         pop(&mut queues, 0);
-        // The deepest of its queues, though a packet of another has left.
+        // The deepest queue of each port, although a packet has left since.
         assert_eq!(taken(&mut queues), [(PortId(1), 2), (PortId(4), 1)]);
         pop(&mut queues, 0);
         assert_eq!(taken(&mut queues), [(PortId(1), 2)], "they still wait");
@@ -777,7 +763,6 @@ mod tests {
         assert!(timed.is_empty());
     }
 
-    /// One packet to the queue of a port.
     fn push(queues: &mut EgressQueues, now: Nanos, port: u16, queue: usize, handle: u32) {
         let place = Place {
             port: PortId(port),
@@ -787,7 +772,7 @@ mod tests {
         queues.push(now, place, queue, packet(handle, now));
     }
 
-    /// The handles of those that leave by then.
+    /// Takes all packets due at `now`; returns their handles.
     fn leave(queues: &mut EgressQueues, now: Nanos) -> Vec<u32> {
         let next = std::iter::from_fn(|| queues.pop(now));
         next.map(|departure| departure.packet.packet.0).collect()
@@ -863,7 +848,7 @@ mod tests {
         }
     }
 
-    /// Port, queue and packet of all that leaves.
+    /// Takes all packets due at `now`; returns port, queue and handle.
     fn leaving(queues: &mut EgressQueues, now: Nanos) -> Vec<(u16, usize, u32)> {
         let next = || {
             let next = queues.pop(now)?;

@@ -1,11 +1,10 @@
-//! The path from egress or ingress back to ingress: one bounded FIFO, at a rate in virtual time.
+//! The path from egress or ingress back to ingress: a bounded FIFO with a rate in virtual time.
 
 use std::collections::VecDeque;
 
 use super::{interval_ns, packet::IngressPacket};
 use crate::Nanos;
 
-/// Recirculated and resubmitted packets, in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct RecirculationQueue {
     capacity: usize,
@@ -32,7 +31,7 @@ impl RecirculationQueue {
         self.waiting.len() >= self.capacity
     }
 
-    /// Appends a packet; whoever calls has looked whether the queue is full.
+    /// Appends a packet; the caller has checked that the queue is not full.
     pub(crate) fn push(&mut self, now: Nanos, packet: IngressPacket) {
         let departure = match self.interval_ns {
             None => now,
@@ -45,12 +44,12 @@ impl RecirculationQueue {
         self.waiting.push_back((departure, packet));
     }
 
-    /// Whether a packet would come to ingress at once that goes here now.
+    /// Whether a packet that is queued now would run ingress at once.
     pub(crate) fn is_passable(&self) -> bool {
         self.waiting.is_empty() && self.interval_ns.is_none()
     }
 
-    /// The oldest packet, if its time has come.
+    /// Takes the oldest packet, if its departure time has come.
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<IngressPacket> {
         if self.next_departure()? > now {
             return None;

@@ -1,5 +1,4 @@
-//! What the packet replication engine copies a packet to: multicast groups and clone sessions.
-//! P4Runtime 1.4, section 9.5.
+//! The packet replication engine's objects: multicast groups and clone sessions. P4Runtime 1.4, section 9.5.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -12,13 +11,12 @@ use crate::{
     limits, missing, model::PortSet, refuse,
 };
 
-/// The copies that a group or session makes.
 #[derive(Debug)]
 pub(crate) struct Copies {
     pub replicas: Box<[Replica]>,
-    /// Each port and how many of the replicas go there.
+    /// Each port, and how many replicas go there.
     pub ports: Box<[(PortId, usize)]>,
-    /// Each replica's place in an empty queue: those before it that go to the same port wait there.
+    /// Each replica's destination with its depth in an empty queue: the number of earlier replicas to the same port.
     pub places: Box<[Place]>,
 }
 
@@ -42,7 +40,7 @@ impl Copies {
     }
 }
 
-/// Refuses replicas that the switch cannot make: too many, the same twice, or to no port.
+/// Refuses too many replicas, duplicates, and invalid ports.
 fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
     let max = limits::REPLICAS_PER_GROUP_MAX;
     if replicas.len() > max {
@@ -64,8 +62,8 @@ fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
     Ok(())
 }
 
-/// Refuses backups without a replica, backups on the port of their replica, and, of replicas and
-/// backups together, what [`check_replicas`] refuses.
+/// Refuses backups without a replica or on their replica's port, and checks all replicas and backups together by
+/// [`check_replicas`].
 fn check_backups(what: &str, replicas: &[Replica], backups: &[Vec<Replica>]) -> Controlled {
     if backups.len() > replicas.len() {
         return invalid(format!(
@@ -83,22 +81,21 @@ fn check_backups(what: &str, replicas: &[Replica], backups: &[Vec<Replica>]) -> 
     check_replicas(what, &all.copied().collect::<Vec<_>>())
 }
 
-/// What makes copies, as the traffic manager reads it: a clone session, or a multicast group, which
-/// is like a session that truncates nothing and has no queue of its own.
+/// What makes copies: a clone session, or a multicast group, which is stored as a session without truncation and queue.
 #[derive(Debug, Clone)]
 pub(crate) struct ReplicationEntry {
     pub copies: Arc<Copies>,
     pub truncate_bytes: Option<u32>,
-    /// 0 is the queue of the copies' priority.
+    /// 0 means the queue of the copies' priority.
     pub queue: u32,
-    /// Where some replicas have backups, which stand in for them while their ports are down.
+    /// Set if replicas have backups, which replace them while their ports are down.
     pub with_backups: Option<Arc<WithBackups>>,
-    /// A multicast group that a clone goes to as well, as the group is then.
+    /// A multicast group that a clone also goes to, with its members at the time of the clone.
     pub group: Option<u32>,
 }
 
 impl ReplicationEntry {
-    /// What a clone becomes now.
+    /// The copies that a clone makes now.
     pub(crate) fn copies(&self, groups: &ReplicationEntries) -> Arc<Copies> {
         let group = self.group.and_then(|group| groups.get(group));
         match group {
@@ -112,16 +109,16 @@ impl ReplicationEntry {
     }
 }
 
-/// Replicas as they were written, and what stands in for each.
+/// Replicas as written, and their backups.
 #[derive(Debug)]
 pub(crate) struct WithBackups {
     replicas: Vec<Replica>,
-    /// By the place of its replica.
+    /// By the index of the replica.
     backups: Vec<Vec<Replica>>,
 }
 
 impl WithBackups {
-    /// What is to be copied to while ports are down. A replica all of whose ports are down stays where it is.
+    /// The effective replicas while these ports are down. A replica whose ports are all down keeps its own port.
     fn standing(&self, down: &PortSet) -> Vec<Replica> {
         let backups = self.backups.iter().map(Vec::as_slice);
         let backups = backups.chain(std::iter::repeat(&[][..]));
@@ -134,7 +131,7 @@ impl WithBackups {
     }
 }
 
-/// Something that makes copies, as it is written.
+/// A group or session as the control plane writes it.
 pub(crate) struct Written {
     session: CloneSession,
     backups: Vec<Vec<Replica>>,
@@ -182,17 +179,15 @@ impl From<MulticastGroup> for Written {
     }
 }
 
-/// Every multicast group, or every clone session. Ids are small, so one is found without a search.
+/// Every multicast group, or every clone session. Ids are small, so the vector is indexed by id.
 #[derive(Debug)]
 pub(crate) struct ReplicationEntries {
-    /// As messages name one.
     kind: &'static str,
     id_max: u32,
-    /// By id, up to the highest that was ever there.
+    /// By id, up to the highest id ever used.
     places: Vec<Option<ReplicationEntry>>,
-    /// The switch's ports that are down.
     down: PortSet,
-    /// Those that go to a multicast group.
+    /// Number of entries that go to a multicast group.
     n_to_groups: usize,
 }
 
@@ -211,15 +206,14 @@ impl ReplicationEntries {
         self.places.get(id as usize)?.as_ref()
     }
 
-    /// Every id that something is kept under.
     pub(crate) fn ids(&self) -> impl Iterator<Item = u32> {
         let all = (0..).zip(&self.places);
         all.filter_map(|(id, entry)| entry.as_ref().map(|_| id))
     }
 
-    /// By id, from an id on.
+    /// The stored entries, by id, from id `first` on.
     pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = Written> {
-        // In this order nothing is counted where there are no places.
+        // In this order, `zip` does not overflow the counter when no entries are left.
         let all = self.places.iter().skip(first as usize).zip(first..);
         all.filter_map(|(entry, id)| {
             let entry = entry.as_ref()?;
@@ -237,7 +231,7 @@ impl ReplicationEntries {
         })
     }
 
-    /// Clone sessions by id, with the replicas of the group that one goes to behind its own.
+    /// Clone sessions by id; those that go to a group include its replicas.
     pub(crate) fn with_groups(&self, groups: &Self, first: u32) -> impl Iterator<Item = Written> {
         self.from(first).map(move |mut written| {
             let session = &mut written.session;
@@ -249,7 +243,7 @@ impl ReplicationEntries {
         })
     }
 
-    /// Those that go to a multicast group, by id.
+    /// Ids of the sessions that go to this multicast group.
     pub(crate) fn to_group(&self, group: u32) -> impl Iterator<Item = u32> {
         let n_looked_at = match self.n_to_groups {
             0 => 0,
@@ -259,7 +253,7 @@ impl ReplicationEntries {
         places.filter_map(move |(id, entry)| (entry.as_ref()?.group == Some(group)).then_some(id))
     }
 
-    /// What is kept under which id.
+    /// Checks what the control plane wrote; returns its id and stored form.
     fn checked(&self, written: Written) -> Controlled<(u32, ReplicationEntry)> {
         let Written {
             session: entry,
@@ -307,7 +301,7 @@ impl ReplicationEntries {
         Ok(())
     }
 
-    /// Adds or replaces a clone session that goes to a port, to a group, or to both. 0 is an id here, as in BMv2.
+    /// Adds or replaces a clone session that goes to a port, to a group, or to both. 0 is a valid id here, as in BMv2.
     pub(crate) fn mirror(&mut self, id: u32, mirror: Mirror) -> Controlled {
         let what = format!("{} {id}", self.kind);
         let most = [
@@ -335,7 +329,6 @@ impl ReplicationEntries {
         Ok(())
     }
 
-    /// Adds, replaces or takes away.
     fn set(&mut self, id: u32, entry: Option<ReplicationEntry>) {
         let place = id as usize;
         if place >= self.places.len() {
@@ -356,7 +349,7 @@ impl ReplicationEntries {
         Ok(())
     }
 
-    /// Has backups stand in for ports that are down; the ids of those that have any.
+    /// Applies backups for ports that are down; returns the ids of all entries with backups.
     pub(crate) fn set_ports_down(&mut self, down: PortSet) -> Vec<u32> {
         self.down = down;
         let mut changed = Vec::new();

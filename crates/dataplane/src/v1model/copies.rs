@@ -1,5 +1,5 @@
-//! Clones and replicas: a group's or session's copies are one packet of the engine's, which stands
-//! for all of them until each comes to egress.
+//! Clones and replicas. All copies that a group or session makes are one packet of the engine, which stands for all of
+//! them until each runs egress.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// What all copies of a packet have.
+/// What all copies of a packet have in common.
 #[derive(Debug, Clone, Copy)]
 struct Copied {
     packet: PacketHandle,
@@ -24,7 +24,7 @@ struct Copied {
     queue: u64,
 }
 
-/// A session as it is for one clone.
+/// A clone session, with its copies at the time of one clone.
 struct Session {
     copies: Arc<Copies>,
     truncate_bytes: Option<u32>,
@@ -32,7 +32,7 @@ struct Session {
 }
 
 impl Run<'_> {
-    /// An ingress clone has the headers as they arrived.
+    /// Makes an ingress clone, whose headers are as they arrived.
     pub(super) fn clone_at_ingress(&mut self, waiting: &IngressPacket, id: u32) {
         if let Some(session) = self.session(&waiting.common, id) {
             let (input, copies) = (ingress_input(waiting), copies_of(&session));
@@ -47,8 +47,8 @@ impl Run<'_> {
         }
     }
 
-    /// An egress clone has the headers as they are now. A lone clone of a parent that does not leave itself
-    /// is given back where it would be the next packet at egress: its queue would cost more than the pass.
+    /// Makes an egress clone, whose headers are as they are now. If the parent does not leave and the clone is the only
+    /// one and would run next, returns it instead of queueing it: the queue would cost more than the pass.
     pub(super) fn clone_at_egress(
         &mut self,
         parent: &Common,
@@ -72,7 +72,7 @@ impl Run<'_> {
         only
     }
 
-    /// The session of a clone; without one the clone is counted as dropped.
+    /// The session of a clone; without one, the clone is dropped and counted.
     fn session(&mut self, parent: &Common, id: u32) -> Option<Session> {
         let traffic = &self.model.traffic;
         let session = traffic.sessions.get(id).map(|session| Session {
@@ -94,7 +94,7 @@ impl Run<'_> {
         None
     }
 
-    /// Clones are there; what they have in common.
+    /// Counts new clones; returns what they have in common.
     fn count_clones(
         &mut self,
         parent: &Common,
@@ -118,8 +118,8 @@ impl Run<'_> {
         (common, cloned)
     }
 
-    /// Replaces a packet by its replicas, in the order of the group's list. A lone one is given back as a
-    /// lone clone is.
+    /// Replaces a packet by its replicas, in the order of the group's list. Returns a lone replica under the conditions
+    /// of a lone clone.
     pub(super) fn multicast(
         &mut self,
         parent: &Common,
@@ -155,7 +155,7 @@ impl Run<'_> {
         only
     }
 
-    /// Queues all copies of a packet, which have been counted: as one, if that makes no difference.
+    /// Queues all copies of a packet, already counted; as one item if that makes no difference.
     fn send_copies(
         &mut self,
         parent: &Common,
@@ -205,8 +205,8 @@ impl Run<'_> {
         }
     }
 
-    /// The ports whose queue has no room for all of the copies that go there: they get none, so
-    /// that nobody loses more than another because of the place in the list.
+    /// The ports whose queue has no room for all copies that go there. They get no copy at all, so that no receiver
+    /// loses more than another because of its position in the list.
     fn refused(&self, copies: &Copies, of_queue: u64) -> Vec<PortId> {
         let Some(queue) = queue(of_queue) else {
             return Vec::new();
@@ -219,8 +219,8 @@ impl Run<'_> {
 }
 
 impl V1Model {
-    /// The only copy of a packet, where it would be the next packet at egress. Not of a clone: a clone of a clone
-    /// of a clone would go on without end in one turn.
+    /// The only copy of a packet, if it would run next at egress. Not of a clone: clones of clones could go on without
+    /// end in one scheduler step.
     fn only_copy(
         &self,
         parent: &Common,

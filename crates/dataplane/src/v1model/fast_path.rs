@@ -1,5 +1,5 @@
-//! The fast path: frames that find nothing waiting go through ingress and egress and out, one after the
-//! other. They are counted when the last one has left; nobody can look before.
+//! The fast path: frames that find nothing waiting run ingress and egress and leave, one after the other. They are
+//! counted together after the last one; nothing reads the counters in between.
 
 use super::{Run, V1Model, ingress_input};
 use crate::{
@@ -9,8 +9,7 @@ use crate::{
     traffic_manager::packet::{Common, IngressPacket},
 };
 
-/// Frames that have left one after the other by one port, of one stream and of one time of arrival and
-/// drain epoch, and are not counted yet.
+/// Uncounted frames that left one after the other, with the same port, stream, arrival time and drain epoch.
 #[derive(Default)]
 struct Tally {
     of: Option<(PortId, Common)>,
@@ -19,7 +18,6 @@ struct Tally {
 }
 
 impl Tally {
-    /// Whether another frame may be counted with those that are.
     #[inline]
     fn is_of(&self, port: PortId, common: &Common) -> bool {
         self.of.as_ref().is_some_and(|(of, like)| {
@@ -32,8 +30,8 @@ impl Tally {
 }
 
 impl V1Model {
-    /// Where a packet goes on to from ingress without a queue, if that is all that came of it and its
-    /// turn is next.
+    /// Port and queue of a packet that may go from ingress to egress without waiting: it is unicast, makes nothing
+    /// else, and runs next.
     #[inline]
     pub(super) fn way_on(
         &self,
@@ -66,7 +64,7 @@ impl V1Model {
 }
 
 impl Run<'_> {
-    /// New frames, until one has left the fast path.
+    /// Runs new frames until one leaves the fast path.
     pub(super) fn send_frames(&mut self, max_frames: usize) -> usize {
         let (mut tally, mut n_sent) = (Tally::default(), 0);
         let n_ahead = self.engine.prefetch_depth();
@@ -85,7 +83,6 @@ impl Run<'_> {
         n_sent
     }
 
-    /// Tells the engine of the frames whose turn comes soon.
     #[inline]
     fn prefetch(&mut self, n_ahead: usize) {
         while self.n_prefetched <= n_ahead
@@ -99,8 +96,8 @@ impl Run<'_> {
         }
     }
 
-    /// A frame goes all the way, to be counted with those before it; or it has left the fast path, and
-    /// so many frames came of that.
+    /// Runs a frame to its end and adds it to the tally. `Err`: the frame left the fast path, and this many frames were
+    /// sent.
     #[inline]
     fn send_frame(&mut self, tally: &mut Tally, frame: &IngressPacket) -> Result<(), usize> {
         let common = &frame.common;
@@ -154,7 +151,6 @@ impl Run<'_> {
     }
 }
 
-/// The queue of a priority, if there is one.
 pub(super) fn queue(priority: u64) -> Option<usize> {
     let queue = usize::try_from(priority).ok()?;
     (queue < limits::EGRESS_QUEUES_PER_PORT).then_some(queue)

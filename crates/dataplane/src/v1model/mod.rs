@@ -1,12 +1,11 @@
-//! The v1model architecture as BMv2's `simple_switch` runs it: what happens to a packet between the
-//! controls. Source: behavioral-model, `simple_switch.cpp` and `docs/simple_switch.md`. What the
-//! standard metadata hold is the engine's to write, from what it is given here.
+//! The v1model architecture as BMv2's `simple_switch` runs it: what happens to a packet between the controls. Source:
+//! behavioral-model, `simple_switch.cpp` and `docs/simple_switch.md`. The engine writes the standard metadata from the
+//! inputs it gets here.
 //!
-//! Packets go on in turns ([`Run::turn`]). A turn is a batch where it can be: frames on the
-//! [`fast_path`], the replicas of one packet ([`replica_batch`]), the rounds of a packet that
-//! recirculates ([`rounds`]). A packet of which something else comes leaves the batch for the
-//! [`slow_path`], which queues what is left to do for a later turn. An engine that fuses nothing
-//! ([`Engine::fuses_fanout`]) has every packet queued.
+//! Packets advance in scheduler steps ([`Run::turn`]). Where possible, a step is a batch: frames on the [`fast_path`],
+//! the replicas of one packet ([`replica_batch`]), the rounds of a recirculating packet ([`rounds`]). A packet that
+//! needs anything else leaves the batch for the [`slow_path`], which queues the remaining work for a later step. With
+//! an engine that fuses nothing ([`Engine::fuses_fanout`]), every packet is queued.
 
 mod copies;
 mod fast_path;
@@ -32,8 +31,8 @@ use crate::{
     },
 };
 
-/// What v1model adds to an engine: the state of the program, the traffic between the controls, and
-/// what waits for the control plane.
+/// What v1model adds to an engine: the program's state, the traffic between the controls, and the queues to the control
+/// plane.
 pub(crate) struct V1Model {
     pub state: State,
     pub traffic: TrafficManager,
@@ -41,15 +40,15 @@ pub(crate) struct V1Model {
     pub packet_ins: VecDeque<Vec<u8>>,
     pub digests: DigestQueue,
     cpu_port: Option<PortId>,
-    /// As the engine has it ([`Engine::fuses_fanout`]).
+    /// As the engine returned it ([`Engine::fuses_fanout`]).
     pub fuses_fanout: bool,
-    /// The program is told how long packets have been inside.
+    /// Whether the program reads how long packets have been inside.
     pub is_timed: bool,
-    /// Empty, between one batch of replicas and the next.
+    /// Kept for its allocation; empty between two replica batches.
     tallies: Vec<PortTally>,
 }
 
-/// Frames that have left one after the other by one port.
+/// Frames that left one after the other by one port.
 #[derive(Debug)]
 struct PortTally {
     port: PortId,
@@ -57,17 +56,16 @@ struct PortTally {
     n_bytes: u64,
 }
 
-/// The architecture at work: its engine, and who takes what leaves.
+/// The architecture at work: the engine, and the consumer of frames that leave.
 pub(crate) struct Run<'a> {
     pub model: &'a mut V1Model,
     pub engine: &'a mut dyn Engine,
     pub send: &'a mut dyn FnMut(Transmit<'_>),
-    /// Frames at the front of the ingress queue that the engine has been told of.
+    /// Frames at the front of the ingress queue that were announced to the engine.
     pub n_prefetched: usize,
 }
 
 impl V1Model {
-    /// Without a program.
     pub(crate) fn new(config: &SwitchConfig) -> Self {
         Self {
             state: State::new(config.random_seed),
@@ -82,7 +80,7 @@ impl V1Model {
         }
     }
 
-    /// Replaces the program. No packet is inside.
+    /// Replaces the program. No packet may be inside.
     pub(crate) fn set_program(&mut self, program: Program, config: &SwitchConfig) {
         let egress = self.traffic.egress.emptied();
         self.traffic = TrafficManager {
@@ -97,8 +95,8 @@ impl V1Model {
         self.state.set_program(program, config.random_seed);
     }
 
-    /// Exchanges the program, with its state and its groups, for another model's. Queues have the lengths and the rates
-    /// that they had. No packet is inside of either.
+    /// Swaps the program, its state and its groups with another model's. Queue lengths and rates stay. No packet may be
+    /// inside either model.
     pub(crate) fn exchange_program(&mut self, other: &mut Self) {
         let egress = self.traffic.egress.emptied();
         mem::swap(&mut self.traffic, &mut other.traffic);
@@ -110,31 +108,30 @@ impl V1Model {
         self.state.exchange_program(&mut other.state);
     }
 
-    /// Whether the engine wants packets to be queued as one, or not at all, and nobody is told of
-    /// their being queued.
+    /// Whether packets may be queued as one item or skip the queue: the engine wants it, and no trace needs the events.
     #[inline]
     fn may_fuse(&self, common: &Common) -> bool {
         self.fuses_fanout && !self.state.tracer.is_on() && common.name == NameId::NONE
     }
 
-    /// Whether a packet that is queued now would be the next thing that runs.
+    /// Whether a packet that is queued now would run next.
     #[inline]
     fn is_next_at_egress(&self) -> bool {
         let traffic = &self.traffic;
         let is_frame_looked_at = traffic.look_ahead.is_due()
             && traffic.recirculation.is_empty()
             && !traffic.ingress.is_empty();
-        // A packet whose program is told the time inside has a queue between ingress and egress, where
-        // whoever calls can read his clock.
+        // If the program reads the time inside, every packet is queued between ingress and egress, so that the caller
+        // can read its clock there.
         traffic.egress.is_passable() && !is_frame_looked_at && !self.is_timed
     }
 
-    /// Whether frames leave by a port: it is there, enabled, and not the control plane's.
+    /// Whether frames leave by a port: it exists, is enabled, and is not the CPU port.
     fn is_plain(&self, port: PortId) -> bool {
         is_plain(&self.state, self.cpu_port, port)
     }
 
-    /// Frames have left by a port that is there, copies of one packet, and are no longer inside.
+    /// Counts frames, copies of one packet, that left by an existing port.
     #[inline]
     fn count_sent(&mut self, port: PortId, common: &Common, n_frames: u64, n_bytes: u64) {
         if let Some(counters) = self.state.counters.port_mut(port) {
@@ -148,13 +145,12 @@ impl V1Model {
         self.traffic.inside.leave_many(common.epoch, n_frames);
     }
 
-    /// Copies of one packet were dropped and counted on their way out, and are no longer inside.
+    /// Removes copies that an extern failed for, already counted as dropped, from the packets inside.
     fn leave_many(&mut self, common: &Common, n_copies: u32) {
         let inside = &mut self.traffic.inside;
         inside.leave_many(common.epoch, n_copies.into());
     }
 
-    /// A packet is no longer inside.
     pub(crate) fn leave(&mut self, common: &Common) {
         self.traffic.inside.leave(common.epoch);
         self.state.tracer.forget(common.name);
@@ -165,7 +161,6 @@ fn is_plain(state: &State, cpu_port: Option<PortId>, port: PortId) -> bool {
     cpu_port != Some(port) && state.counters.has_port(port) && !state.ports_disabled.contains(port)
 }
 
-/// What an engine is told of a packet that comes to ingress.
 #[inline]
 fn ingress_input(waiting: &IngressPacket) -> IngressInput {
     let is_new = waiting.instance_type == InstanceType::Normal;
@@ -178,8 +173,8 @@ fn ingress_input(waiting: &IngressPacket) -> IngressInput {
 }
 
 impl Run<'_> {
-    /// Turns, until so many frames have left, nothing can run, or as many turns and
-    /// [`limits::STEPS_IN_VAIN_MAX`] more were made.
+    /// Runs scheduler steps until `max_frames` frames have left, nothing can run, or `max_frames` +
+    /// [`limits::STEPS_IN_VAIN_MAX`] steps were made.
     pub(crate) fn transmit(&mut self, max_frames: usize) -> Transmitted {
         let (mut n_frames, mut is_idle) = (0, false);
         let mut n_turns_left = max_frames.saturating_add(limits::STEPS_IN_VAIN_MAX);
@@ -193,9 +188,8 @@ impl Run<'_> {
         Transmitted { n_frames, is_idle }
     }
 
-    /// Runs what is next: a look at a frame if one is due, then egress, then what recirculates, then
-    /// new frames. How many frames have left, which are `max_frames` at most; none where nothing can
-    /// run now.
+    /// Runs one scheduler step: a look-ahead if due, else egress, else a recirculated packet, else new frames. Returns
+    /// how many frames left, at most `max_frames`; `None` if nothing can run now.
     pub(crate) fn turn(&mut self, max_frames: usize) -> Option<usize> {
         let now = self.model.state.now;
         if self.model.traffic.is_look_ahead_due() {
@@ -217,7 +211,7 @@ impl Run<'_> {
         Some(self.send_frames(max_frames))
     }
 
-    /// Takes a frame before its turn, so that its priority counts.
+    /// Runs the ingress of a new frame early, so that its priority counts.
     #[cold]
     fn look_ahead(&mut self) -> usize {
         let n_dropped = self.model.state.counters.dropped_total();
@@ -228,8 +222,8 @@ impl Run<'_> {
         n_sent
     }
 
-    /// The frame whose turn it is; there is one. Copied at once from where it was written long ago: in an
-    /// `Option` it would be moved in other pieces than it was written in, and each move would wait.
+    /// Takes the next frame from a queue that is not empty. Copies it straight from the queue, where it was written
+    /// long ago: an `Option` would be moved in pieces other than those it was written in, and each move would stall.
     #[inline]
     fn next_frame(&mut self) -> IngressPacket {
         self.n_prefetched = self.n_prefetched.saturating_sub(1);
@@ -239,7 +233,6 @@ impl Run<'_> {
         frame
     }
 
-    /// Parser, checksum verification, ingress, and what comes of it.
     fn ingress(&mut self, waiting: &IngressPacket) -> usize {
         self.trace_packet(&waiting.common);
         let input = ingress_input(waiting);
@@ -248,7 +241,7 @@ impl Run<'_> {
         self.after_ingress(waiting, &outcome)
     }
 
-    /// What comes of an ingress pass: egress at once where nothing is before it, or the slow path.
+    /// Continues after ingress: with egress at once if nothing goes before it, otherwise on the slow path.
     fn after_ingress(&mut self, waiting: &IngressPacket, outcome: &IngressOutcome) -> usize {
         let Some((port, queue)) = self.model.way_on(&waiting.common, outcome) else {
             return self.finish_ingress(waiting, outcome);
@@ -257,7 +250,6 @@ impl Run<'_> {
         self.finish_egress(&waiting.common, port, &outcome)
     }
 
-    /// Egress of a packet whose turn it is, and what comes of it.
     fn egress(&mut self, departure: &Departure) -> usize {
         let place = &departure.place;
         let waiting = &departure.packet;

@@ -1,5 +1,5 @@
-//! A replica batch: the copies of a group or session, which are queued as one, have their egress
-//! passes in one call of the engine ([`crate::engine::Engine::fan_out`]).
+//! A replica batch: all copies of a group or session, queued as one item, run egress in one call of
+//! the engine ([`crate::engine::Engine::fan_out`]).
 
 use super::{PortTally, Run, V1Model};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Some of a batch, as the engine asks for them and gives them back.
+/// The copies of a batch, as the engine takes them and sends them.
 struct Leaving<'a, I> {
     batch: &'a ReplicaBatch,
     places: I,
@@ -63,7 +63,7 @@ impl<I> Leave for Leaving<'_, I> {
 }
 
 impl Run<'_> {
-    /// So many copies of one packet, or less where one does something else than leave.
+    /// Sends up to `n_copies` copies of one packet, fewer if one does something other than leave.
     pub(super) fn send_replicas(&mut self, batch: &ReplicaBatch, n_copies: usize) -> usize {
         let model = &mut *self.model;
         let waiting = &batch.packet;
@@ -113,9 +113,9 @@ impl Run<'_> {
 }
 
 impl V1Model {
-    /// The replica batch whose turn it is, and how many of its copies may leave now, from 1:
-    /// `max_frames` at most, none after the next look at a frame is due, none from the first port
-    /// on that frames do not leave by.
+    /// The next replica batch, and how many of its copies (at least 1) may leave now: at most
+    /// `max_frames`, none beyond the next look-ahead, and none from the first port on that is not
+    /// plain.
     pub(super) fn replica_batch(&self, max_frames: usize) -> Option<(ReplicaBatch, usize)> {
         let batch = self.traffic.egress.replica_batch(self.state.now)?;
         if !self.may_fuse(&batch.packet.common) {
@@ -129,7 +129,7 @@ impl V1Model {
         (n_copies > 0).then_some((batch, n_copies))
     }
 
-    /// How many of the first places are of ports that frames leave by.
+    /// How many of the first copies go to ports that frames leave by.
     fn n_plain(&self, places: impl Iterator<Item = Place>) -> usize {
         let mut last = None;
         let is_plain = |place: &Place| {

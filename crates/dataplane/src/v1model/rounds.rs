@@ -1,5 +1,5 @@
-//! The rounds of a packet that recirculates and leaves a clone each time: ingress, egress, the clone's
-//! egress, and again, in one call of the engine ([`crate::engine::Engine::rounds`]).
+//! The rounds of a packet that recirculates and leaves a clone each time: ingress, egress, the clone's egress, and
+//! again, in one call of the engine ([`crate::engine::Engine::rounds`]).
 
 use super::{Run, V1Model, ingress_input, is_plain};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// The session of the clones, once it is known, and what has left of them.
+/// The clones' session, once known, and what has left of the clones.
 struct Leaving<'a> {
     cpu_port: Option<PortId>,
     sessions: &'a ReplicationEntries,
@@ -65,8 +65,8 @@ impl Leaving<'_> {
 }
 
 impl Run<'_> {
-    /// A packet that was taken out of the recirculation queue: as many rounds as the engine can run at
-    /// once, then what its last pass came to.
+    /// Runs a packet from the recirculation queue: as many rounds as the engine can run at once, then what its last
+    /// pass requires.
     pub(super) fn send_rounds(&mut self, going: IngressPacket, max_frames: usize) -> usize {
         let n_rounds_max = self.model.n_rounds_max(&going.common, max_frames);
         if n_rounds_max == 0 {
@@ -105,7 +105,7 @@ impl Run<'_> {
         (rounds.n_rounds - n_failed) as usize + self.end_rounds(going, clone, &rounds)
     }
 
-    /// What is left to do after rounds; how many frames have left.
+    /// Does what is left after the rounds; returns how many frames left.
     fn end_rounds(
         &mut self,
         mut going: IngressPacket,
@@ -134,13 +134,13 @@ impl Run<'_> {
     }
 }
 
-/// The clones that were made, of which the last may be inside.
+/// The clones made, of which the last may still be inside.
 fn n_clones(rounds: &Rounds) -> u32 {
     rounds.n_rounds + u32::from(matches!(rounds.end, RoundsEnd::Clone(_)))
 }
 
-/// The last round's clone. It was made before its parent recirculated. Nobody looks at its length for
-/// counters before it recirculates itself.
+/// Data of the last round's clone, made before its parent recirculated. Its length is stale, but is not read before the
+/// clone recirculates itself.
 fn clone_of(parent: &Common, session: u32, rounds: &Rounds) -> Common {
     let mut common = parent.of_copy(Stream::CloneSession(session));
     common.recirculations += n_clones(rounds).saturating_sub(1);
@@ -149,7 +149,7 @@ fn clone_of(parent: &Common, session: u32, rounds: &Rounds) -> Common {
 }
 
 impl V1Model {
-    /// The accounts of rounds whose clones leave by a port.
+    /// Counts rounds whose clones left by `port`.
     fn count_rounds(
         &mut self,
         clone: &Common,
@@ -158,7 +158,7 @@ impl V1Model {
         (n_sent, n_bytes): (u32, u64),
     ) {
         let n_clones = n_clones(rounds);
-        // A round is two passes of egress.
+        // A round has two egress passes.
         self.traffic.look_ahead.earn_many(2 * n_clones);
         self.state.counters.created_by_clone += u64::from(n_clones);
         self.traffic.inside.enter_many(clone.epoch, n_clones.into());
@@ -167,8 +167,8 @@ impl V1Model {
         }
     }
 
-    /// How many rounds a packet may go, one after the other, at most. It is the only one that
-    /// recirculates, and nothing is before it at egress.
+    /// How many rounds a packet may run in a row; 0 unless it is the only one that recirculates and nothing waits for
+    /// egress.
     fn n_rounds_max(&self, common: &Common, max_frames: usize) -> u32 {
         let traffic = &self.traffic;
         if !self.may_fuse(common)

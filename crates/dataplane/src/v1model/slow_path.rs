@@ -1,5 +1,5 @@
-//! The slow path: a packet that clones, multicasts, makes a digest, is dropped, recirculates or has to
-//! wait comes here after its pass. What is left to do is queued for a later turn.
+//! The slow path: a packet comes here after its pass if it clones, multicasts, makes a digest, is dropped, recirculates
+//! or must wait. The remaining work is queued for a later scheduler step.
 
 use super::{Run, fast_path::queue};
 use crate::{
@@ -12,22 +12,21 @@ use crate::{
     traffic_manager::packet::{Common, EgressPacket, IngressPacket, Place},
 };
 
-/// How a packet goes to egress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Way {
     pub port: PortId,
-    /// The queue of the port; there may be none of that number.
+    /// The queue number, not yet checked.
     pub queue: u64,
     pub instance_type: InstanceType,
     /// `egress_rid` of a copy.
     pub instance: Option<u16>,
-    /// The queue has no room for all copies of the packet, so it gets none.
+    /// Whether the queue lacks room for all copies of the packet, so that it gets none.
     pub is_refused: bool,
 }
 
 impl Run<'_> {
-    /// What comes of an ingress pass: the clone, the digest, then what the verdict says, and the pass of a
-    /// lone replica where nothing is before it. How many frames have left, one at most.
+    /// Follows an ingress outcome: makes the clone, then the digest, then applies the verdict; runs a lone replica at
+    /// once if nothing goes before it. Returns how many frames left, at most one.
     pub(super) fn finish_ingress(
         &mut self,
         waiting: &IngressPacket,
@@ -69,7 +68,6 @@ impl Run<'_> {
         model.digests.push(digest, &mut model.state.counters);
     }
 
-    /// Sends a packet through ingress again as it came.
     fn resubmit(&mut self, mut waiting: IngressPacket) {
         waiting.common.resubmits += 1;
         if waiting.common.resubmits > limits::RESUBMITS_PER_PACKET_MAX {
@@ -92,7 +90,6 @@ impl Run<'_> {
         self.model.traffic.recirculation.push(now, waiting);
     }
 
-    /// Puts a packet into a queue of an output port.
     pub(super) fn enqueue(&mut self, way: Way, common: &Common, packet: PacketHandle) {
         self.trace_packet(common);
         let Way { port, .. } = way;
@@ -125,9 +122,9 @@ impl Run<'_> {
         egress.push(state.now, place, queue, waiting);
     }
 
-    /// What comes of an egress pass: the clone, then drop, deparser, and recirculation or
-    /// transmission, in this order: a drop beats recirculation, and the clone survives it. Then the clone's own
-    /// pass where nothing is before it. How many frames have left, one at most.
+    /// Follows an egress outcome: makes the clone, then drops, or deparses and recirculates or transmits. A drop
+    /// overrides recirculation; the clone survives it. Finally runs the clone's pass if nothing goes before it. Returns
+    /// how many frames left, at most one.
     pub(super) fn finish_egress(
         &mut self,
         common: &Common,
@@ -152,7 +149,6 @@ impl Run<'_> {
         next.map_or(0, |clone| self.egress(&clone))
     }
 
-    /// Sends a packet through ingress again as it would have left.
     fn recirculate(&mut self, mut common: Common, packet: PacketHandle, frame_len_bytes: usize) {
         common.recirculations += 1;
         if common.recirculations > limits::RECIRCULATIONS_PER_PACKET_MAX {
@@ -173,7 +169,7 @@ impl Run<'_> {
         });
     }
 
-    /// The end of a packet's way: out of a port, or to the control plane. How many frames have left.
+    /// Sends a packet out of a port or to the control plane. Returns how many frames left.
     #[inline]
     fn send(
         &mut self,
@@ -209,7 +205,6 @@ impl Run<'_> {
         1
     }
 
-    /// Gives a frame to whoever sends it.
     #[inline]
     pub(super) fn hand_over(&mut self, port: PortId, packet: PacketHandle) {
         let frame = self.engine.frame(packet);
@@ -232,7 +227,6 @@ impl Run<'_> {
         self.engine.discard(packet);
     }
 
-    /// Ends a packet inside the switch, counted.
     pub(super) fn end(&mut self, common: &Common, packet: PacketHandle, reason: DropReason) {
         self.model.state.count_drop(reason);
         self.model.leave(common);

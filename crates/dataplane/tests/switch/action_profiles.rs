@@ -1,4 +1,4 @@
-//! Action profiles and selectors: members, groups, the hash's choice, what refers to what.
+//! Action profiles and selectors: members, groups, selection by hash, references.
 
 use crate::support::*;
 use dataplane::{
@@ -7,8 +7,8 @@ use dataplane::{
 };
 use serde_json::json;
 
-/// A table `t` on `pkt.kind` whose action profile `p` chooses by crc16 of `pkt.value`; a hit writes
-/// `pkt.left`, a miss leaves 0xff there.
+/// A table `t` on `pkt.kind` with an action profile `p` that selects by crc16 of `pkt.value`. A hit
+/// writes `pkt.left`; a miss writes 0xff there.
 fn selector() -> Builder {
     let mut b = Builder::new();
     let set = b.action("set", &[("left", 8)], &[assign("pkt.left", param(0))]);
@@ -97,7 +97,7 @@ fn group(id: u32, members: &[(u32, u32)]) -> ProfileGroup {
     }
 }
 
-/// CRC-16/ARC bit by bit, lowest bit first: another way than the switch's.
+/// CRC-16/ARC bit by bit, lowest bit first, independent of the switch's code.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, byte| {
         (0..8).fold(crc ^ u16::from(*byte), |crc, _| match crc & 1 {
@@ -110,7 +110,7 @@ fn crc16(bytes: &[u8]) -> u16 {
 #[test]
 fn the_hash_of_the_selectors_fields_chooses_along_the_members_in_order_of_making() {
     let mut rig = Rig::new(&selector());
-    // The ids say nothing: 30 was made first.
+    // Ids do not define the order; member 30 is made first.
     for (id, left) in [(30, 0), (10, 1), (20, 2)] {
         rig.member(id, left);
     }

@@ -1,5 +1,5 @@
-//! An architecture that is not v1model: other names, another width and unit, other rules. A program for
-//! it runs in the interpreter, on the same traffic manager.
+//! An architecture other than v1model, with its own names, widths, time unit and rules. Its program
+//! runs in the interpreter, on the same traffic manager.
 
 use crate::support::*;
 use dataplane::{
@@ -7,8 +7,8 @@ use dataplane::{
     engine::ir::{Architecture, Block, Intrinsic, Meaning, Moment, V1MODEL, Verdict, When},
 };
 
-/// Two controls as in v1model; a port has 16 bits, 7 drops, a time is in nanoseconds, and a packet that is
-/// to be dropped is not multicast.
+/// Two controls as in v1model, but ports have 16 bits, the drop port is 7, times are in
+/// nanoseconds, and a packet marked to drop is not multicast.
 static OTHER: Architecture = Architecture {
     name: "other",
     blocks: &[
@@ -49,8 +49,8 @@ static OTHER: Architecture = Architecture {
     timestamp_ns: 1,
 };
 
-/// The JSON of a program for [`OTHER`]: a frame says port, group; it leaves with the time of its arrival,
-/// and the instance of a copy.
+/// A program for [`OTHER`] as JSON: the frame gives port and group; it leaves with its arrival time
+/// and the copy's instance.
 fn json(port_bits: u32) -> String {
     let mut b = Builder::new();
     let ingress = [

@@ -1,4 +1,4 @@
-//! Meters, parser value sets, idle timeouts, initial entries, hashes with chosen parameters.
+//! Meters, parser value sets, idle timeouts, initial entries, hashes with configured parameters.
 
 use crate::support::*;
 use dataplane::{
@@ -17,7 +17,7 @@ const RATES: MeterConfig = MeterConfig {
     excess_burst: 0,
 };
 
-/// `pkt.left` becomes the colour of `meter[pkt.kind]`, 0x77 before.
+/// Sets `pkt.left` to the colour of `meter[pkt.kind]`, or leaves 0x77.
 fn metered() -> Switch {
     let mut b = Builder::new();
     let meter = json!({"name": "meter", "id": 0, "is_direct": false, "size": 4, "rate_count": 2,
@@ -79,7 +79,7 @@ fn a_meter_beyond_the_end_leaves_the_destination_as_it_was() {
     );
 }
 
-/// A table `t` on `pkt.kind` with action `copy`: `pkt.left` becomes `m.kept`; a miss makes it 0xff.
+/// A table `t` on `pkt.kind`: action `copy` sets `pkt.left` to `m.kept`, a miss sets it to 0xff.
 fn table(change: impl Fn(&mut Builder, &mut Value)) -> (Switch, TableId, ActionCall) {
     let mut b = Builder::new();
     let copy = b.action("copy", &[], &[assign("pkt.left", field("m.kept"))]);
@@ -181,7 +181,7 @@ fn an_entry_that_is_not_hit_is_told_once_until_the_next_hit() {
         .insert_entry(table, TableEntry::new(kind(2), 0, call))
         .unwrap();
     assert_eq!(switch.poll_timeout(), Some(11 * MILLISECOND));
-    // A hit puts it off.
+    // A hit postpones the timeout.
     left_at(&mut switch, 5 * MILLISECOND, &[1, 0, 0, 0]);
     switch.handle_timeout(11 * MILLISECOND);
     assert_eq!(switch.poll_idle_timeout(), None);
@@ -303,7 +303,7 @@ fn a_key_field_of_a_header_that_is_not_there_is_zero() {
     assert_eq!(switch.counters().table(table).hits, 1);
 }
 
-/// Port 2 where kind and left are in the value set, otherwise 1.
+/// Sends to port 2 if (kind, left) is in the value set, otherwise to port 1.
 fn with_value_set(mask: Value) -> Switch {
     let mut b = Builder::new();
     let set = json!({"name": "set", "id": 0, "compressed_bitwidth": 16, "max_size": 2});
@@ -407,7 +407,7 @@ fn a_custom_crc_takes_the_parameters_it_is_given() {
         u16::from_be_bytes([frame[2], frame[3]])
     };
     let before = value(&mut switch);
-    // The remainder stays the initial one with a polynomial of nothing, over two bytes none of it.
+    // With polynomial 0, two bytes shift out the whole initial remainder.
     let parameters = CrcParameters {
         polynomial: 0,
         initial: 0,
@@ -428,7 +428,8 @@ fn a_custom_crc_takes_the_parameters_it_is_given() {
     assert_eq!(refused.kind, ControlErrorKind::NotFound);
 }
 
-/// Kind 0 leaves by port 1, 1 is multicast to port 2, 2 is recirculated; all cut to 6 bytes.
+/// Kind 0 leaves by port 1, kind 1 is multicast to port 2, kind 2 is recirculated; all are
+/// truncated to 6 bytes.
 fn truncating() -> Switch {
     let mut b = Builder::new();
     b.field_list(1, &["m.kept"]);
@@ -504,7 +505,7 @@ fn a_program_keeps_between_packets_what_they_write_and_read_and_meters() {
         ["register \"seen\""]
     );
     assert_eq!(kept(&metered()), ["meter \"meter\""]);
-    // The program says of one that it must not be one for each of several switches.
+    // `@shared`: the register must not be split among several switches.
     for shared in [false, true] {
         let mut b = Builder::new();
         b.push(

@@ -1,4 +1,4 @@
-//! Packet generators: counts, pace, what is late, control calls, program change. Time is in the hand.
+//! Packet generators: counts, pace, lateness, control calls, program change. In virtual time.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use dataplane::{
     GeneratorStatus, Pace, PortId, Switch, SwitchConfig,
 };
 
-/// A switch whose program sends everything to port 3, with the port that it came by in the frame.
+/// A switch that sends everything to port 3 and writes the ingress port into the frame.
 fn switch(config: SwitchConfig) -> Switch {
     let mut b = Builder::new();
     let to_3 = [
@@ -37,7 +37,7 @@ fn of_lengths(lengths: &[usize]) -> Arc<[Box<[u8]>]> {
 fn config(pace: Pace, count: Option<u64>) -> GeneratorConfig {
     GeneratorConfig {
         name: "load".into(),
-        // There is no such port.
+        // The port does not exist.
         port: PortId(90),
         frames: frames(&[1, 2, 3]),
         pace,
@@ -52,8 +52,8 @@ fn only(switch: &Switch) -> GeneratorStatus {
     generator.clone()
 }
 
-/// Goes from one due time to the next until `end`, as an event loop does; when frames left, and the
-/// second byte of each.
+/// Runs from one due time to the next until `end`, like an event loop; returns when frames left,
+/// and the second byte of each.
 fn run(switch: &mut Switch, end: u64) -> Vec<(u64, u8)> {
     let mut left = Vec::new();
     let mut now = 0;
@@ -97,7 +97,7 @@ fn the_frames_come_in_turn_at_their_times_and_no_more_than_are_wanted() {
 #[test]
 fn a_rate_that_is_no_whole_period_does_not_drift() {
     let mut switch = switch(SwitchConfig::default());
-    // A period is 333,333 ns and a third.
+    // The period is 333,333 1/3 ns.
     let pace = Pace::per_second(3_000);
     switch
         .insert_generator(1, config(pace, None), true)
@@ -119,7 +119,7 @@ fn what_is_behind_is_made_in_bursts_all_of_it_and_counted_as_late() {
         .unwrap();
     assert_eq!(switch.generate(1_000), 1);
     drain(&mut switch, 1_000);
-    // Nobody looked for 1,500 ns: 150 frames are due, the last of them is on time.
+    // No call for 1,500 ns: 150 frames are due, of which the last is on time.
     for n_made in [64, 64, 22, 0] {
         assert_eq!(switch.generate(2_500), n_made);
         assert_eq!(drain(&mut switch, 2_500).len(), n_made);
@@ -142,7 +142,7 @@ fn between_two_calls_no_more_come_than_a_burst_of_each() {
         .unwrap();
     assert_eq!(switch.generate(0), 2);
     assert_eq!(switch.generate_more(10), 10);
-    // The second one is not kept from its turn by the first.
+    // The first generator does not delay the second.
     assert_eq!(switch.generate_more(1_000), 64 - 11 + 10);
     assert_eq!(switch.generate_more(1_000), 0);
     assert_eq!(switch.next_generated(), Some(64));
@@ -182,12 +182,12 @@ fn generators_are_started_stopped_and_changed() {
     };
     switch.modify_generator(7, &runs(true)).unwrap();
     assert_eq!(switch.generate(6_000), 1);
-    // To be started twice changes nothing: the next frame is the second one.
+    // A second start has no effect: the next frame is number 2.
     switch.modify_generator(7, &runs(true)).unwrap();
     assert_eq!(switch.next_generated(), Some(6_100));
     switch.modify_generator(7, &runs(false)).unwrap();
     assert_eq!((switch.next_generated(), switch.generate(9_000)), (None, 0));
-    // A run begins with the first frame, and has its whole count.
+    // A new run starts at the first frame, with the whole count.
     drain(&mut switch, 9_000);
     switch.modify_generator(7, &runs(true)).unwrap();
     switch.generate(10_000);
@@ -195,7 +195,7 @@ fn generators_are_started_stopped_and_changed() {
     assert_eq!(run(&mut switch, u64::MAX).len(), 2);
     assert_eq!(only(&switch).state, GeneratorState::Finished);
     assert_eq!(only(&switch).counters.sent, 4);
-    // Another pace, while it does not run, does not start it.
+    // A new pace does not start a stopped generator.
     let faster = GeneratorChange {
         pace: Some(Pace::every(10)),
         ..GeneratorChange::default()
@@ -205,7 +205,7 @@ fn generators_are_started_stopped_and_changed() {
     switch.modify_generator(7, &runs(true)).unwrap();
     switch.generate(20_000);
     assert_eq!(switch.next_generated(), Some(20_010));
-    // While it runs, it begins again.
+    // A new pace restarts a running generator.
     let slower = GeneratorChange {
         pace: Some(Pace::every(1_000)),
         count: Some(Some(1)),
@@ -236,7 +236,7 @@ fn a_generator_goes_on_with_another_program_and_without_one() {
     assert_eq!(switch.counters().dropped(DropReason::NoPipeline), 1);
     switch.set_program(program.clone());
     switch.generate(100);
-    // What is inside is dropped with the program, as anybody's.
+    // Packets inside are dropped with the program, including generated ones.
     switch.set_program(program);
     assert_eq!(switch.counters().dropped(DropReason::PipelineChanged), 1);
     switch.generate(200);
@@ -246,7 +246,7 @@ fn a_generator_goes_on_with_another_program_and_without_one() {
     assert_accounted(&switch);
 }
 
-/// Gives one field of a change.
+/// Sets one field of a change.
 type Set = fn(&mut GeneratorChange);
 
 #[test]

@@ -1,10 +1,10 @@
-//! The loader: what dangles is a clear error, and no JSON makes it panic.
+//! The loader: dangling references are clear errors, and no JSON makes it panic.
 
 use crate::support::*;
 use dataplane::Program;
 use serde_json::{Value, json};
 
-/// Asserts that the program is refused with a message that has these parts.
+/// Asserts that the program is refused with a message that contains these parts.
 #[track_caller]
 fn refused(b: &Builder, parts: &[&str]) {
     let message = match Program::from_json_str(&b.json.to_string()) {
@@ -255,11 +255,11 @@ fn expressions_have_types() {
         deep = op("+", hex(1), deep);
     }
     let b = with(op("==", deep.clone(), deep));
-    // Whether the reader or the loader stops first: no overflow, no panic.
+    // Whether the JSON reader or the loader stops it: no overflow, no panic.
     let _ = Program::from_json_str(&b.json.to_string());
 }
 
-/// Every value of the file is replaced, one after the other, by each of some wrong ones.
+/// Replaces every value of the file in turn by each of some wrong values.
 #[test]
 fn no_json_makes_the_loader_panic() {
     let mut b = one_table();

@@ -1,4 +1,4 @@
-//! The switch by its public calls, on small programs built in Rust.
+//! Tests the switch through its public calls, on small programs built in Rust.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

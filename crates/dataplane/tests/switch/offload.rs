@@ -1,5 +1,5 @@
-//! What an offload must keep to, shown by one in memory that takes a part of the frames: with it, a
-//! switch counts, forwards and answers as one without.
+//! The offload contract, tested with an in-memory offload that takes part of the frames: a switch
+//! with it counts, forwards and answers like a switch without it.
 
 pub mod double;
 
@@ -12,7 +12,7 @@ use dataplane::{
 };
 use double::{CELLS, Core, Double, Takes, program, support::*};
 
-/// A switch with an offload, and the same without.
+/// Two equal switches, one with an offload.
 struct Pair {
     with: Switch,
     core: Arc<Mutex<Core>>,
@@ -28,14 +28,14 @@ impl Pair {
         Self { with, core, alone }
     }
 
-    /// The same call on both; both answer the same.
+    /// Makes the same call on both; their answers must be equal.
     fn both<T: PartialEq + std::fmt::Debug>(&mut self, call: impl Fn(&mut Switch) -> T) -> T {
         let (with, alone) = (call(&mut self.with), call(&mut self.alone));
         assert_eq!(with, alone);
         with
     }
 
-    /// A frame comes to both; whether the offload took it.
+    /// Gives a frame to both; returns whether the offload took it.
     fn receive(&mut self, now: Nanos, port: u16, frame: &[u8]) -> bool {
         let port = PortId(port);
         self.alone.handle_frame(now, port, frame);
@@ -46,7 +46,7 @@ impl Pair {
         is_taken
     }
 
-    /// What leaves both, which is the same but for the order.
+    /// Runs both; they must send the same frames, in any order.
     fn run(&mut self, now: Nanos) -> Vec<OwnedTransmit> {
         let mut with = self.core.lock().unwrap().run(now);
         with.extend(drain(&mut self.with, now));
@@ -58,7 +58,7 @@ impl Pair {
         with
     }
 
-    /// Everything that can be read is the same.
+    /// Asserts that everything readable is equal.
     #[track_caller]
     fn assert_equal(&mut self) {
         self.with.collect();
@@ -145,7 +145,7 @@ fn stamp(switch: &mut Switch, value: u16) -> Result<(), ControlError> {
     switch.set_register_cell(register, 0, &value.to_be_bytes())
 }
 
-/// One of the control calls, the same for the same numbers.
+/// A random control call; equal random numbers give equal calls.
 fn random_call(switch: &mut Switch, random: &mut fastrand::Rng) -> Result<(), ControlError> {
     let (kind, id, port) = (random.u8(0..8), random.u32(1..4), random.u16(0..10));
     let name = random
@@ -182,7 +182,8 @@ fn random_call(switch: &mut Switch, random: &mut fastrand::Rng) -> Result<(), Co
     }
 }
 
-/// Random frames and control calls, alone and in batches: whatever can be read is read all the time.
+/// Runs random frames and control calls, alone and in batches, and compares everything readable.
+/// Returns the number of frames that the offload took.
 fn random_run(takes: Takes, seed: u64) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut pair = Pair::new(takes, &program(false));
@@ -332,7 +333,7 @@ fn an_offload_that_fails_is_taken_out_and_the_call_holds() {
     pair.both(|switch| insert(switch, 1, "forward", 2)).unwrap();
     assert!(pair.receive(0, 0, &[1, 0, 0, 1]));
     pair.run(0);
-    // One packet is inside, and another call of the batch follows the one that it cannot do.
+    // One packet is inside, and the batch continues after the call that the offload cannot follow.
     let frame = [1, 0, 0, 2];
     assert!(pair.core.lock().unwrap().receive(0, PortId(0), &frame));
     pair.core.lock().unwrap().fails = Some("map \"l2\": no memory");
@@ -346,7 +347,7 @@ fn an_offload_that_fails_is_taken_out_and_the_call_holds() {
     assert_eq!(pair.with.counters().dropped(DropReason::OffloadStopped), 1);
     assert_eq!(pair.with.packets_inside(), 0);
     assert_accounted(&pair.with);
-    // What it had counted stays, the engine goes on from there with what was written.
+    // The offload's counts stay; the engine continues with everything written.
     pair.both(|switch| insert(switch, 4, "forward", 5)).unwrap();
     for kind in [1, 2, 4] {
         assert!(!pair.receive(10, 0, &[kind, 0, 0, 0]));
@@ -356,7 +357,7 @@ fn an_offload_that_fails_is_taken_out_and_the_call_holds() {
     let counter = pair.with.direct_counter(table, &key(1), 0).unwrap();
     assert_eq!(counter.packets, 2);
     assert_eq!(pair.core.lock().unwrap().log.last().unwrap(), "stop");
-    // A trace that comes and goes does not bring it back, a program does.
+    // A trace that comes and goes does not reload the offload; a new program does.
     pair.with.set_trace(Some(Box::new(Silent)));
     pair.with.set_trace(None);
     assert!(!pair.forwards());
@@ -376,7 +377,7 @@ fn an_offload_that_is_full_is_loaded_anew_with_all_that_is_written() {
         switch.begin_batch();
         insert(switch, 2, "forward", 3).unwrap();
         insert(switch, 4, "forward", 5).unwrap();
-        // Whoever reads numbers within the batch does not show half of it.
+        // Collecting within the batch must not show half of it.
         switch.collect();
         switch.end_batch();
     });
@@ -402,7 +403,7 @@ fn a_program_is_forgotten_when_it_is_replaced_and_not_when_it_is_loaded_anew() {
     pair.with.set_trace(None);
     assert!(pair.forwards());
     let n_before = pair.core.lock().unwrap().n_forgotten;
-    // Also when nothing forwards.
+    // Also while nothing forwards.
     pair.with.begin_batch();
     pair.with.set_program(program(false).program());
     pair.with.set_program(program(false).program());
@@ -446,7 +447,7 @@ fn a_drain_waits_for_what_is_inside_and_for_what_is_not_shown_yet() {
     assert!(!switch.is_drained(first), "packets see what was before");
     pair.core.lock().unwrap().show();
     assert!(switch.is_drained(first));
-    // One that comes after it began does not hold it up.
+    // A packet that arrives after the drain began does not delay it.
     assert!(
         pair.core
             .lock()
@@ -456,7 +457,7 @@ fn a_drain_waits_for_what_is_inside_and_for_what_is_not_shown_yet() {
     assert!(switch.is_drained(first));
     let second = switch.begin_drain();
     assert!(switch.is_drained(first) && !switch.is_drained(second));
-    // One in the engine does.
+    // A packet in the engine does.
     pair.core.lock().unwrap().run(0);
     switch.handle_frame(0, PortId(0), &[1, 0, 0, 0]);
     let third = switch.begin_drain();
@@ -484,7 +485,7 @@ fn a_program_is_replaced_while_frames_are_inside() {
     }
     assert_eq!(pair.run(0).len(), 8);
     pair.assert_equal();
-    // Taken away, it leaves all ports to the engine.
+    // After its removal, the engine serves all ports.
     pair.with.set_offload(None);
     assert!(!pair.receive(1, 0, &[2, 0, 0, 0]));
     assert_eq!(pair.run(1).len(), 1);
@@ -505,7 +506,7 @@ fn a_port_is_taken_over_when_it_is_added() {
     pair.assert_equal();
 }
 
-/// Somebody who listens to a trace, and says nothing.
+/// A trace sink that discards all events.
 struct Silent;
 
 impl TraceSink for Silent {
@@ -521,7 +522,7 @@ fn all_frames_are_punted_while_somebody_listens_to_a_trace() {
     pair.with.set_trace(Some(Box::new(Silent)));
     assert_eq!(pair.with.offload_status(), Some(&OffloadStatus::Waiting));
     assert!(!pair.receive(0, 0, &[1, 0, 0, 0]));
-    // What is written meanwhile it finds when it comes back.
+    // When it is loaded again, it finds what was written meanwhile.
     pair.both(|switch| {
         insert(switch, 2, "flood", 3).unwrap();
         switch.insert_multicast_group(group(3, &[4, 5])).unwrap();

@@ -1,5 +1,5 @@
-//! More comes than can be sent: what the switch does about it, on a machine whose every pass takes
-//! a time, and whose receive ring loses what does not fit. Virtual time.
+//! Overload: more frames arrive than can be sent. Simulates a machine on which every pass takes
+//! time and a full receive ring loses frames. In virtual time.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,14 @@ use dataplane::{
 const SECOND: u64 = 1_000_000_000;
 /// Many times what the queues hold.
 const DURATION_NS: u64 = SECOND / 8;
-/// What a pass takes, of either kind.
+/// Duration of a pass, ingress or egress.
 const PASS_NS: u64 = 1_000;
-/// Frames that the kernel keeps while the switch is busy.
+/// Frames that the kernel buffers while the switch is busy.
 const RING_FRAMES: usize = 1_024;
 const BATCH_FRAMES: usize = 64;
 
-/// `kind` is the multicast group; `left` the priority, if priorities are given at all; each copy
-/// says in `value` whose it is.
+/// `kind` is the multicast group, `left` the priority if `gives_priorities`; each copy has its
+/// viewer's number in `value`.
 fn program(gives_priorities: bool) -> Builder {
     let mut b = Builder::new();
     let mut steps = vec![assign("standard_metadata.mcast_grp", field("pkt.kind"))];
@@ -52,7 +52,7 @@ fn switch(gives_priorities: bool, config: SwitchConfig, replicas: Vec<Replica>) 
     switch
 }
 
-/// What became of the frames of one priority.
+/// The fate of the frames of one priority.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Class {
     offered: u64,
@@ -91,7 +91,7 @@ impl Machine {
         }
     }
 
-    /// Packets a second whose every copy can be made.
+    /// The highest packet rate at which every copy can be made.
     fn capacity(&self) -> u64 {
         SECOND / (PASS_NS * (1 + self.n_viewers))
     }
@@ -115,7 +115,8 @@ impl Machine {
         }
     }
 
-    /// Offers packets for a while, every `audio`th of priority 1; copies that left.
+    /// Offers packets for a while, every `audio`th with priority 1; returns the number of copies
+    /// sent.
     fn run(&mut self, packets_per_second: u64, audio: u64) -> u64 {
         let interval = SECOND / packets_per_second;
         let (mut next, mut n_arrived, mut n_copies) = (0, 0, 0u64);
@@ -136,7 +137,7 @@ impl Machine {
             let class = &mut self.classes[usize::from(priority)];
             class.copies[usize::from(viewer)] += 1;
             n_copies += 1;
-            // Each ingress pass makes one packet all its copies but one, sent or not.
+            // An ingress pass makes all copies of its packet but one, whether they are sent or not.
             let counters = self.switch.counters();
             let n_ingress = counters.created_by_replication / (self.n_viewers - 1);
             let passes = n_ingress + n_copies;
@@ -193,7 +194,7 @@ fn every_viewer_of_a_group_loses_the_same() {
 
 #[test]
 fn a_high_priority_at_a_tenth_of_the_load_loses_nothing() {
-    // Beyond these the receive ring loses what nobody has looked at.
+    // At higher loads the receive ring loses frames that had no look-ahead.
     for (n_viewers, tenths) in [(8, 12), (64, 15), (64, 30)] {
         let mut machine = Machine::new(true, n_viewers);
         machine.run(machine.capacity() * tenths / 10, 10);
@@ -205,7 +206,7 @@ fn a_high_priority_at_a_tenth_of_the_load_loses_nothing() {
         assert!(dropped > 0 && dropped.is_multiple_of(u64::from(n_viewers)));
         let audio = &machine.classes[1];
         let waiting = audio.offered - audio.copies.iter().min().unwrap();
-        // What came last may be on its way, or stands in the ring.
+        // The last frames may still be on their way or in the ring.
         assert!(
             waiting <= 1 + machine.ring.len() as u64,
             "{n_viewers} viewers, {tenths} tenths: {waiting} of {} are missing",
@@ -267,7 +268,7 @@ fn what_waits_of_one_priority_takes_no_room_from_another() {
         ..SwitchConfig::default()
     };
     let mut switch = switch(true, config, replicas(1, |_| 1));
-    // The first of each priority leaves at once.
+    // The first packet of each priority leaves at once.
     for priority in [0, 0, 0, 0, 3, 3, 3] {
         switch.handle_frame(0, PortId(0), &[1, priority, 0, 0]);
     }
@@ -301,7 +302,7 @@ fn times_in_the_switch_are_kept_by_port_and_stream() {
         panic!("{latency:?}");
     };
     assert_eq!(summary.packets, 3);
-    // One a millisecond.
+    // One per millisecond.
     assert_eq!(summary.sum_ns, 3_000_000);
     assert!(summary.max_ns.abs_diff(2_000_000) < 20_000, "{summary:?}");
     assert_eq!(latency.streams, [(Stream::MulticastGroup(1), summary)]);

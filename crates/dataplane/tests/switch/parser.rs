@@ -13,7 +13,7 @@ fn default_to(next: Option<&str>) -> Value {
     json!({"type": "default", "value": null, "mask": null, "next_state": next})
 }
 
-/// Sends to port 1 with the parser error in front, in a header `note`.
+/// Sends to port 1 with the parser error in a header `note` in front.
 fn with_note() -> Builder {
     let mut b = Builder::new();
     b.push(
@@ -100,7 +100,7 @@ fn transitions_match_sub_byte_keys_under_masks() {
         {"name": "wanted", "id": 1, "parser_ops": extract, "transition_key": [],
          "transitions": [default_to(None)]}]),
     );
-    // Dropping the value tells whether the header was extracted.
+    // Clearing `value` shows whether the header was extracted.
     b.call(INGRESS, "in2", &[assign("pkt.value", hex(0))], None);
     b.json["pipelines"][0]["action_calls"][0]["next_node"] = json!("in2");
     let mut switch = b.switch(SwitchConfig::default());

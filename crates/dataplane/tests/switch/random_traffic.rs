@@ -1,5 +1,5 @@
-//! Random frames through a program that clones, recirculates, replicates and resubmits as the
-//! frame says: nothing vanishes uncounted, nothing panics, the same seed gives the same output.
+//! Random frames through a program that clones, recirculates, replicates and resubmits as the frame
+//! says: every packet is accounted for, nothing panics, and equal seeds give equal output.
 
 use crate::support::*;
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica, Switch, SwitchConfig};
@@ -7,7 +7,7 @@ use dataplane::{CloneSession, MulticastGroup, PortId, Replica, Switch, SwitchCon
 /// `PKT_INSTANCE_TYPE_RESUBMIT` of simple_switch.
 const RESUBMITTED: u64 = 6;
 
-/// SplitMix64; the tests have their own, so that they do not trust the data plane's.
+/// SplitMix64, implemented independently of the data plane's.
 struct Seeded(u64);
 
 impl Seeded {
@@ -24,7 +24,7 @@ impl Seeded {
     }
 }
 
-/// `kind` is a set of bits: what to do in this pass; `left` counts passes down.
+/// `kind` is a bit set of things to do in this pass; `left` counts passes down.
 fn program() -> Builder {
     let mut b = Builder::new();
     b.field_list(1, &["m.kept"]);
@@ -102,7 +102,7 @@ fn chain(
         let run = format!("{name}_do");
         let mut is_wanted = bit(*n);
         if *name == "i3" {
-            // Once: with a clone each time, a packet that comes again until the limit makes 65,536.
+            // Only once: otherwise a packet resubmitted up to the limit makes 65,536 clones.
             let is_new = op(
                 "!=",
                 field("standard_metadata.instance_type"),
@@ -166,7 +166,7 @@ fn run(seed: u64) -> (Vec<(u16, Vec<u8>)>, u64) {
             let mut frame: Vec<u8> = (0..seeded.below(12))
                 .map(|_| seeded.next().to_be_bytes()[0])
                 .collect();
-            // Mostly ports that are there, and walks that are short.
+            // Mostly existing ports, and short walks.
             if let Some(left) = frame.get_mut(1) {
                 *left %= 12;
             }
@@ -190,7 +190,7 @@ fn run(seed: u64) -> (Vec<(u16, Vec<u8>)>, u64) {
             tokens.push(switch.begin_drain());
         }
     }
-    // Everything ends: time goes on until no queue holds anything.
+    // Advances the time until no queue holds a packet.
     for _ in 0..200_000 {
         out.extend(brief(&drain(&mut switch, now)));
         match switch.poll_timeout() {
@@ -215,7 +215,7 @@ fn nothing_vanishes_uncounted() {
         n_out += out.len();
         n_dropped += dropped;
     }
-    // The traffic was worth looking at.
+    // Makes sure that the traffic was varied enough.
     assert!(
         n_out > 300 && n_dropped > 300,
         "{n_out} out, {n_dropped} dropped"

@@ -7,7 +7,7 @@ use dataplane::{
 };
 use serde_json::json;
 
-/// A table `t` over the key fields; a hit writes `pkt.left`, a miss leaves 0xff there.
+/// A table `t` over the key fields; a hit writes `pkt.left`, a miss writes 0xff there.
 fn matcher(key: &[(&str, &str)]) -> Builder {
     let mut b = Builder::new();
     let set = b.action("set", &[("left", 8)], &[assign("pkt.left", param(0))]);
@@ -77,7 +77,7 @@ fn an_exact_entry_is_hit_by_its_value_only() {
     assert_eq!(switch.entries(table)[0].key[0], MatchField::Exact(vec![7]));
 }
 
-/// The values in a table's one key field, with the handles of their entries.
+/// The handle of each entry with the value of its only key field.
 fn handles(switch: &Switch, table: TableId) -> Vec<(u32, u8)> {
     let all = switch.entries_with_handles_in(table, 0..usize::MAX);
     let of = |(handle, entry): (dataplane::EntryHandle, TableEntry)| match &entry.key[..] {
@@ -106,7 +106,7 @@ fn a_handle_is_the_lowest_free_place_and_how_often_it_was_used() {
     let handle = switch.entry_handle(table, &key(8), 0).unwrap();
     assert_eq!((handle.0, handle.place()), (0x0100_0002, 2));
     assert_eq!(switch.entry_handle(table, &key(1), 0), None);
-    // Handles do not begin anew while there are some.
+    // Handles do not restart while there are entries.
     switch.forget_handles(table).unwrap();
     assert_eq!(handles(&switch, table), expected);
     for value in [0, 7, 8] {

@@ -1,4 +1,4 @@
-//! Traces: what a newcomer reads of a packet's way.
+//! Traces: what a newcomer reads about a packet.
 
 use std::sync::{Arc, Mutex};
 

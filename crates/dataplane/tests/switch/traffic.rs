@@ -21,9 +21,9 @@ fn to_replicas(replicas: &[(u16, u16)]) -> Vec<Replica> {
     replicas.iter().map(replica).collect()
 }
 
-/// Each pass counts `left` down and recirculates with a clone to session 5; at 0 the packet is
-/// dropped, though it asks for recirculation, and still leaves a last clone. A clone (instance
-/// type 2) shows in `value` what it found: kept in the high byte, lost in the low byte.
+/// Each pass decrements `left` and recirculates with a clone to session 5. At 0 the packet is
+/// dropped although it asks for recirculation, and still makes a last clone. A clone (instance type
+/// 2) shows in `value` the metadata it found: kept in the high byte, lost in the low byte.
 fn walker() -> Builder {
     let mut b = Builder::new();
     b.field_list(1, &["m.kept"]);
@@ -80,8 +80,8 @@ fn a_drop_beats_recirculation_and_the_clone_survives_it() {
     let mut switch = walker().switch(SwitchConfig::default());
     switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
     let out = exchange(&mut switch, 0, 2, &[9, 2, 0, 0, 0xaa]);
-    // Clones leave after every pass; the port is 2 in the first pass and 0 in later ones, kept
-    // metadata count the passes, others are zero.
+    // A clone leaves after every pass. The ingress port is 2 in the first pass and 0 later; the
+    // preserved metadata count the passes, other metadata are zero.
     assert_eq!(
         brief(&out),
         [
@@ -332,7 +332,7 @@ fn the_recirculation_queue_is_bounded() {
     exchange(&mut switch, 0, 0, &[0, 5, 0, 0]);
     exchange(&mut switch, 0, 0, &[0, 5, 0, 0]);
     exchange(&mut switch, 0, 0, &[0, 5, 0, 0]);
-    // The first packet recirculates at once and then waits; the others find the place taken.
+    // The first packet recirculates at once and then waits; the others find the queue full.
     assert_eq!(
         switch
             .counters()
@@ -395,7 +395,7 @@ fn a_disabled_port_takes_no_frame_in_and_gives_none_out_whatever_waits_for_it() 
     let port = PortId(1);
     switch.set_port_enabled(port, false);
     assert!(!switch.is_port_enabled(port) && switch.is_port_enabled(PortId(2)));
-    // Two copies wait for it, at its rate.
+    // Two copies wait for the port, because of its rate.
     assert_eq!(drain(&mut switch, 9_000_000), []);
     assert_eq!(switch.counters().dropped(DropReason::PortDisabled), 2);
     assert_eq!(exchange(&mut switch, 10_000_000, 1, &[1, 0, 0, 0]), []);
@@ -404,7 +404,7 @@ fn a_disabled_port_takes_no_frame_in_and_gives_none_out_whatever_waits_for_it() 
         switch.counters().port(port).tx_packets,
     );
     assert_eq!((received, sent), (0, 1));
-    // It stays so whatever the program.
+    // A change of program keeps the setting.
     switch.set_program(builder.program());
     switch.insert_multicast_group(flood).unwrap();
     let out = exchange(&mut switch, 20_000_000, 0, &[1, 0, 0, 0]);
@@ -438,7 +438,7 @@ fn a_higher_priority_leaves_first() {
     for kind in [0, 0, 7, 7] {
         switch.handle_frame(0, PortId(0), &[kind, 0, 0, 0]);
     }
-    // Egress work goes first, so the first packet of each queue is out before the next comes in.
+    // Egress work goes first, so the first packet of each queue leaves before the next comes in.
     let first: Vec<u8> = drain(&mut switch, 0).iter().map(|t| t.frame[0]).collect();
     assert_eq!(first, [0, 7]);
     let second: Vec<u8> = drain(&mut switch, 1_000_000)
@@ -594,8 +594,8 @@ fn timestamps_depths_and_lengths_are_filled_in() {
     );
 }
 
-/// A program that is told the time inside: `pkt.value` gets its low 16 bits as often as egress runs;
-/// `left` says how many recirculations are to come, and a clone of each leaves by port 7.
+/// A program that reads the time inside: each egress pass writes its low 16 bits to `pkt.value`;
+/// `left` is the number of remaining recirculations, each of which leaves a clone by port 7.
 fn stamper() -> Builder {
     let mut b = Builder::new();
     let fields = b.json["header_types"][2]["fields"].as_array_mut();
@@ -632,7 +632,7 @@ fn the_time_inside_is_counted_from_the_root_frames_arrival_through_all_passes() 
     switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
     assert!(switch.is_timed());
     switch.handle_frame(1_000, PortId(0), &[0, 2, 0, 0]);
-    // A clock that is read before each step: ingress, egress, the clone's egress, ingress again, ...
+    // The clock is read before each step: ingress, egress, the clone's egress, ingress again, ...
     let (mut now, mut left) = (1_000, Vec::new());
     loop {
         now += 7;

@@ -1,4 +1,4 @@
-//! What a client cannot do: ask for too much, hold others up, or keep what it does not read.
+//! Limits: a client cannot request too much, block others, or make the server keep what it does not read.
 
 use dataplane::PortId;
 use gnmi_proto::gnmi::subscribe_response::Response;
@@ -39,7 +39,7 @@ async fn a_client_that_does_not_read_holds_nobody_up_and_goes_on_with_new_values
     };
     let mut clock = harness.subscribe(list(Mode::Stream, vec![name])).await;
     clock.until_sync().await;
-    // As often all values were due for the one that reads nothing, some megabytes.
+    // In each round all values were due for the client that reads nothing: some megabytes.
     for is_up in [false, true].repeat(4) {
         harness.switch.set_port_up(PortId(1), is_up);
         let status = if is_up { "UP" } else { "DOWN" };
@@ -47,7 +47,7 @@ async fn a_client_that_does_not_read_holds_nobody_up_and_goes_on_with_new_values
         assert_eq!(told(&clock.notification().await)[0].1, string("veth1"));
     }
     harness.ports_of(0);
-    // What was sent before is read, and then what is so now.
+    // The slow client first reads old messages, then current values.
     loop {
         let answer = slow.next().await.unwrap();
         let Some(Response::Update(notification)) = answer else {
@@ -125,7 +125,7 @@ async fn there_is_room_for_so_many_subscriptions_and_again_when_one_has_ended() 
         .await;
     assert_eq!(one_more.unwrap_err().code(), Code::ResourceExhausted);
     subscribers.pop();
-    // The server hears of it a little later.
+    // The server notices the end a little later.
     let again = async {
         while harness
             .client()

@@ -1,4 +1,4 @@
-//! 2.3, 3.2 and 3.3: capabilities, and what a `Get` finds.
+//! 2.3, 3.2 and 3.3: capabilities, and the results of a `Get`.
 
 use dataplane::PortId;
 use gnmi_proto::gnmi::get_request::DataType;
@@ -65,7 +65,7 @@ async fn counters_are_the_frames_that_were_sent_of_all_workers() {
     assert_eq!(counter("veth1", "out-pkts").await, Value::UintVal(3));
     assert_eq!(counter("veth1", "out-octets").await, Value::UintVal(180));
     assert_eq!(counter("veth1", "in-pkts").await, Value::UintVal(0));
-    // The loop of this test says that frames were lost at each port, in each worker.
+    // Each worker of the test's switch reports as many lost frames at a port as the port's number.
     assert_eq!(counter("veth3", "out-discards").await, Value::UintVal(6));
 }
 

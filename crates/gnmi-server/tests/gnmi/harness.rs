@@ -1,4 +1,4 @@
-//! A device in memory with a program, a server of it, and a client.
+//! A device in memory with a program, its server, and a client.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::memory_loop::MemoryLoop;
 const SOURCE: &str = include_str!("../fixture/hub.p4");
 const N_PORTS: u16 = 4;
 
-/// Longer than anything here takes; a test that waits so long has failed.
+/// Longer than any step takes: a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Harness {
@@ -37,7 +37,7 @@ pub struct Harness {
     address: SocketAddr,
 }
 
-/// Waits, but not for ever.
+/// Waits with a timeout.
 pub async fn patiently<F: Future>(future: F) -> F::Output {
     let waited = tokio::time::timeout(PATIENCE, future).await;
     waited.expect("the server should have answered by now")
@@ -86,7 +86,7 @@ impl Harness {
         }
     }
 
-    /// Without a pipeline, on so many ports.
+    /// Without a pipeline.
     pub async fn with_ports(n_ports: u16) -> Self {
         Self::with(n_ports, 1).await
     }
@@ -113,7 +113,7 @@ impl Harness {
         GNmiClient::connect(url).await.unwrap()
     }
 
-    /// The leaves that a `Get` of a path finds, by the end of their paths.
+    /// The leaves that a `Get` of a path finds, with their paths.
     pub async fn get(&self, text: &str) -> Result<Vec<(String, Value)>, Status> {
         let request = GetRequest {
             path: vec![path(text)],
@@ -126,7 +126,7 @@ impl Harness {
         Ok(told(&notifications[0]))
     }
 
-    /// The only leaf that it finds.
+    /// The only leaf that a `Get` finds.
     pub async fn leaf(&self, text: &str) -> Value {
         let found = self.get(text).await.unwrap();
         let [(_, value)] = &found[..] else {
@@ -135,7 +135,6 @@ impl Harness {
         value.clone()
     }
 
-    /// Enables a port, or disables it.
     pub async fn enable(&self, name: &str, is_enabled: bool) {
         let request = SetRequest {
             update: vec![enabled(name, is_enabled)],
@@ -144,7 +143,7 @@ impl Harness {
         patiently(self.client().await.set(request)).await.unwrap();
     }
 
-    /// The ports that a frame leaves by which comes by another.
+    /// The ports at which a frame leaves that enters at `port`.
     pub fn ports_of(&self, port: u16) -> Vec<u16> {
         self.switch.transmitted();
         self.switch.receive(port, &[0x5a; 60]);
@@ -196,7 +195,7 @@ impl Subscriber {
         }
     }
 
-    /// What is told until all has been.
+    /// All updates before `sync_response`.
     pub async fn until_sync(&mut self) -> Vec<(String, Value)> {
         let mut all = Vec::new();
         loop {
@@ -219,7 +218,7 @@ impl Subscriber {
     }
 }
 
-/// Each update as people write it.
+/// Each update's path as text, and its value.
 pub fn told(notification: &Notification) -> Vec<(String, Value)> {
     let updates = notification.update.iter().map(|update| {
         let value = update.val.as_ref().unwrap().value.clone().unwrap();
@@ -239,7 +238,7 @@ pub fn text(path: &Path) -> String {
     elems.collect()
 }
 
-/// Of text, in which no key has a slash.
+/// Parses a path. Keys must not contain a slash.
 pub fn path(text: &str) -> Path {
     let elems = text.split('/').filter(|part| !part.is_empty());
     let elems = elems.map(|part| {
@@ -259,7 +258,7 @@ pub fn path(text: &str) -> Path {
     }
 }
 
-/// The path of a leaf below an interface.
+/// The path of a leaf of an interface.
 pub fn of(name: &str, leaf: &str) -> String {
     format!("/interfaces/interface[name={name}]/{leaf}")
 }

@@ -1,9 +1,8 @@
-//! gNMI over a switch in memory, by a client over TCP; a file a section of the specification.
+//! gNMI over a switch in memory, with a client over TCP. One file per section of the specification.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::too_many_lines,
-    missing_docs,
     reason = "a test stops at what it did not expect, and tells one story"
 )]
 

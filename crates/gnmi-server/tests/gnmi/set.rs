@@ -1,4 +1,4 @@
-//! 3.4: ports are enabled and disabled, all of a request or none.
+//! 3.4: all ports of a request are enabled and disabled, or none.
 
 use dataplane::DropReason;
 use gnmi_proto::gnmi::typed_value::Value;
@@ -87,7 +87,7 @@ async fn a_disabled_port_takes_nothing_in_and_gives_nothing_out() {
             .await
     };
     assert_eq!(counter("in-discards").await, Value::UintVal(1));
-    // One says the loop of this test, in each worker.
+    // Two of them are the lost frame that each worker of the test's switch reports.
     assert_eq!(counter("out-discards").await, Value::UintVal(2 + 2));
     assert_eq!(counter("in-pkts").await, Value::UintVal(0));
     assert_eq!(counter("out-pkts").await, Value::UintVal(2));
@@ -142,7 +142,7 @@ async fn a_port_is_set_by_its_leaf_its_container_or_itself_in_every_encoding() {
         assert!(!is_enabled(&harness, "veth0").await);
         harness.enable("veth0", true).await;
     }
-    // What a replaced container does not say has the model's default.
+    // `replace` resets missing members to the model's defaults.
     harness.enable("veth0", false).await;
     let replace = SetRequest {
         replace: vec![update(&config, json(r#"{"name": "veth0"}"#))],
@@ -324,7 +324,7 @@ async fn one_mistake_leaves_everything_as_it_was() {
 async fn a_call_that_is_given_up_while_it_waits_changes_nothing_and_one_that_has_its_turn_ends() {
     let harness = Harness::start().await;
     harness.switch.hold();
-    // This one has a turn, and its work waits.
+    // The first call is in the critical section, and its work waits.
     let turn = harness.device.clone();
     let first = tokio::spawn(async move {
         turn.set_ports_enabled(vec![(dataplane::PortId(0), false)], || 1)
@@ -343,7 +343,7 @@ async fn a_call_that_is_given_up_while_it_waits_changes_nothing_and_one_that_has
     second.abort();
     assert!(first.await.is_err() && second.await.is_err());
     harness.switch.release();
-    // A third has its turn behind the first, which nobody waits for any more.
+    // The third call follows the first, although the first caller has given up.
     harness.enable("veth2", false).await;
     let mut all = Vec::new();
     for name in ["veth0", "veth1", "veth2"] {

@@ -1,4 +1,4 @@
-//! A store is asked before a `Set` is answered; what it refuses is told.
+//! A store must accept a `Set` before the answer; the client gets the store's error.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! 3.5: what a subscription is told, and when.
+//! 3.5: what a subscription sends, and when.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ async fn a_change_is_told_with_what_changed_beside_it_and_nothing_else() {
         Value::UintVal(notification.timestamp.unsigned_abs())
     );
     harness.switch.set_port_up(PortId(1), false);
-    // It was down for who looks, and is so still.
+    // The disabled port was already reported as down: only its transitions change.
     let notification = subscriber.notification().await;
     let (path, value) = &self::told(&notification)[0];
     assert_eq!(
@@ -192,7 +192,7 @@ async fn samples_come_as_often_as_asked_and_redundant_ones_are_left_out() {
         .await;
     subscriber.until_sync().await;
     for _ in 0..2 {
-        // Nothing has changed; the heartbeat alone is told.
+        // Nothing has changed: these are heartbeats.
         assert_eq!(told(&subscriber.notification().await)[0].1, string("veth1"));
     }
     harness.ports_of(0);

@@ -1,9 +1,8 @@
 //! Errors and warnings as data.
 //!
-//! A pass pushes into a [`Sink`] and goes on; nothing stops at the first error. Codes are stable:
-//! E01xx preprocessor and lexer, E02xx syntax, E03xx names, E04xx types, E05xx constants and
-//! instances, E06xx limits of the BMv2 back end, E07xx P4Info. W is a warning. [`crate::explain`]
-//! has the meaning of a code, `render` shows a diagnostic.
+//! A pass pushes its diagnostics into a [`Sink`] and continues after an error. Codes are stable: E01xx preprocessor
+//! and lexer, E02xx syntax, E03xx names, E04xx types, E05xx constants and instances, E06xx limits of the BMv2 back
+//! end, E07xx P4Info; W codes are warnings. [`crate::explain`] explains a code, `render` prints a diagnostic.
 
 mod render;
 
@@ -15,41 +14,35 @@ use serde::{Deserialize, Serialize};
 use crate::limits;
 use crate::source::{SourceMap, Span};
 
-/// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// No output is made.
+    /// The compilation produces no output.
     Error,
-    /// Output is made.
     Warning,
 }
 
 /// A range in a source text, for people and editors.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// The file as the compiler was given it.
+    /// The file's path, or the name that a `#line` gave it.
     pub file: String,
-    /// Line, from 1.
+    /// From 1.
     pub line: u32,
-    /// Column, from 1, in characters.
+    /// From 1, in characters.
     pub column: u32,
-    /// Line of the end, from 1.
     pub end_line: u32,
-    /// One behind the last character.
+    /// One past the last character.
     pub end_column: u32,
-    /// Characters to underline in the first line.
+    /// Characters to underline in the first line; 0 for a position between two characters.
     pub length: u32,
-    /// The text of the first line.
     pub source_line: String,
 }
 
-/// A related place, or a remark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// The text.
     pub message: String,
-    /// Where; none: about the whole.
+    /// `None` for a remark about the whole program.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
 }
@@ -57,45 +50,32 @@ pub struct Note {
 /// A change of the source that an editor can apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suggestion {
-    /// The effect of the change.
+    /// What the user reads, for example "did you mean `x`?".
     pub message: String,
-    /// The replacement of the text there; where `length` is 0 it is inserted.
+    /// Replaces the text at `place`; is inserted there if `length` is 0.
     pub replacement: String,
-    /// Where.
     #[serde(flatten)]
     pub place: Place,
 }
 
-/// Something to tell the programmer.
+/// An error or a warning, with the fields of a `Place`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
-    /// Error or warning.
     pub severity: Severity,
-    /// The stable code, for example `E0401`.
+    /// Stable, for example `E0401`.
     pub code: String,
-    /// The message: lower case, no final dot.
     pub message: String,
-    /// The file as the compiler was given it.
     pub file: String,
-    /// Line, from 1.
     pub line: u32,
-    /// Column, from 1, in characters.
     pub column: u32,
-    /// Line of the end, from 1.
     pub end_line: u32,
-    /// One behind the last character.
     pub end_column: u32,
-    /// Characters to underline.
     pub length: u32,
-    /// The text of that line.
     pub source_line: String,
-    /// The text under the line; empty if the message is enough.
+    /// The text below the underlined characters; empty if the message is enough.
     pub label: String,
-    /// Other places and remarks.
     pub notes: Vec<Note>,
-    /// What to do about it.
     pub help: Option<String>,
-    /// A change that would mend it.
     pub suggestion: Option<Suggestion>,
 }
 
@@ -104,12 +84,12 @@ impl Diagnostic {
     /// `line`, `column`, `end_line`, `end_column`, `length`, `source_line`, `label`, `notes` (each
     /// with a `message` and, where it has a place, the same names), `help`, `suggestion`.
     pub fn json_line(&self) -> String {
-        // Strings and numbers only: nothing in it can fail.
+        // A struct of strings and numbers always serialises.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// A diagnostic before its places are looked up.
+/// A diagnostic whose spans are not yet resolved to lines and columns.
 pub struct Raw {
     severity: Severity,
     code: &'static str,
@@ -122,26 +102,23 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// The text under the source line.
     pub fn label(&mut self, text: impl Into<String>) -> &mut Self {
         self.label = text.into();
         self
     }
 
-    /// What to do about it.
     pub fn help(&mut self, text: impl Into<String>) -> &mut Self {
         self.help = Some(text.into());
         self
     }
 
-    /// A remark without a place.
+    /// Adds a remark without a place.
     pub fn note(&mut self, text: impl Into<String>) -> &mut Self {
         self.notes.push((text.into(), None));
         self
     }
 
-    /// Another place that is involved, and why. A place that the compiler brought itself, without
-    /// a source, is left out.
+    /// Adds a remark about another place. Drops the remark if the place has no source because the compiler made it.
     pub fn note_at(&mut self, span: Span, text: impl Into<String>) -> &mut Self {
         if span != Span::default() {
             self.notes.push((text.into(), Some(span)));
@@ -149,7 +126,7 @@ impl Raw {
         self
     }
 
-    /// Text that replaces the text at `span`, or is inserted there if the span is empty.
+    /// Suggests text to replace the text at `span`, or to insert there if the span is empty.
     pub fn suggest(
         &mut self,
         span: Span,
@@ -160,7 +137,7 @@ impl Raw {
         self
     }
 
-    /// The name that may have been meant, where there is one.
+    /// Suggests a similar name, if there is one.
     pub fn did_you_mean(&mut self, span: Span, name: Option<String>) -> &mut Self {
         if let Some(name) = name {
             let message = format!("did you mean `{name}`?");
@@ -233,27 +210,23 @@ fn place(sources: &SourceMap, span: Span) -> Place {
     }
 }
 
-/// The treatment of a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
     Hide,
     Show,
-    /// It is an error.
     Deny,
 }
 
-/// Where passes push.
 #[derive(Default)]
 pub struct Sink {
     raw: Vec<Raw>,
-    /// Names of declarations that could not be read: that they are missing says nothing.
+    /// Names whose declarations could not be read, so a missing declaration is no error of its own.
     unreliable: HashSet<Rc<str>>,
-    /// A file was not included: any name may be missing.
+    /// An `#include` failed, so any name may be missing.
     include_failed: bool,
 }
 
 impl Sink {
-    /// Adds an error.
     pub fn error(
         &mut self,
         code: &'static str,
@@ -263,7 +236,6 @@ impl Sink {
         self.push(Severity::Error, code, span, message.into())
     }
 
-    /// Adds a warning.
     pub fn warning(
         &mut self,
         code: &'static str,
@@ -295,17 +267,15 @@ impl Sink {
         &mut self.raw[at]
     }
 
-    /// The last pushed diagnostic, to add to it.
     pub fn last(&mut self) -> Option<&mut Raw> {
         self.raw.last_mut()
     }
 
-    /// How many errors and warnings were pushed.
     pub fn len(&self) -> usize {
         self.raw.len()
     }
 
-    /// Removes the diagnostics pushed since, except errors with these codes that are no repetition.
+    /// Removes all diagnostics after the first `since`, except errors with these codes that are no repetition.
     pub fn keep_errors(&mut self, since: usize, codes: &[&str]) {
         let later = self.raw.split_off(since.min(self.raw.len()));
         for raw in later {
@@ -319,45 +289,42 @@ impl Sink {
         }
     }
 
-    /// Whether an error with this code was pushed.
     pub fn has_code(&self, code: &str) -> bool {
         self.raw.iter().any(|raw| raw.code == code)
     }
 
-    /// Whether a comment, a string or a macro's call is wrong in a way that makes all that is read
-    /// behind it another text, or a limit of the preprocessor has ended the text.
+    /// Whether the text after an error was misread (an unclosed comment or string, wrong macro arguments) or cut off
+    /// by a limit of the preprocessor.
     pub fn is_cut_off(&self) -> bool {
         ["E0101", "E0103", "E0119", "E0120"]
             .iter()
             .any(|code| self.has_code(code))
     }
 
-    /// Records a name whose declaration may be in an unreadable part.
+    /// Records a name whose declaration may be in a part that could not be read.
     pub fn set_unreliable(&mut self, name: &Rc<str>) {
         self.unreliable.insert(name.clone());
     }
 
-    /// Records that a file was not included because its name could not be read.
+    /// Records that an `#include` has no readable file name.
     pub fn set_include_failed(&mut self) {
         self.include_failed = true;
     }
 
-    /// Whether a missing name would only be the consequence of another error.
+    /// Whether a lookup of this name may fail only because of another error.
     pub fn is_unreliable(&self, name: &str) -> bool {
         self.include_failed || self.unreliable.contains(name) || self.has_code("E0118")
     }
 
-    /// Whether any error was pushed.
     pub fn has_errors(&self) -> bool {
         self.raw.iter().any(|raw| raw.severity == Severity::Error)
     }
 
-    /// Takes over all that another holds.
     pub fn append(&mut self, mut other: Self) {
         self.raw.append(&mut other.raw);
     }
 
-    /// Removes the warnings that are disabled, and makes errors of those that are denied.
+    /// Removes disabled warnings and turns denied ones into errors.
     pub fn judge_warnings(&mut self, mut judge: impl FnMut(&str, Span) -> Judgement) {
         self.raw.retain_mut(|raw| {
             if raw.severity == Severity::Error {
@@ -371,14 +338,14 @@ impl Sink {
         });
     }
 
-    /// Looks the places up; one complaint per place and code, in the order of the source, as many
-    /// of each severity as [`limits::ERRORS`] says.
+    /// Resolves spans to lines and columns. Keeps one diagnostic per place, code and message, in the order of the
+    /// source, and at most [`limits::ERRORS`] of each severity.
     pub fn finish(mut self, sources: &SourceMap) -> Vec<Diagnostic> {
         self.raw.sort_by_key(|raw| raw.span);
         let mut seen = HashSet::new();
         self.raw
             .retain(|raw| seen.insert((raw.span, raw.code, raw.message.clone())));
-        // A bracket that should not be there at all needs no closing.
+        // A misplaced bracket (E0201) needs no closing bracket (E0208).
         let misplaced: HashSet<_> = self
             .raw
             .iter()

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use super::{Diagnostic, Place, Severity, Suggestion};
 
-/// Blanks for a tab, so that marks under a line are under the right character.
+/// Spaces for a tab, so that marks are below the right character.
 const TAB: &str = "    ";
 
-/// Something to underline.
+/// A range to underline, and the text for it.
 struct Mark<'a> {
     file: &'a str,
     line: u32,
@@ -31,7 +31,7 @@ impl<'a> Mark<'a> {
         }
     }
 
-    /// First and one behind the last column on the screen.
+    /// The first column on the screen, and one past the last.
     fn columns(&self) -> (usize, usize) {
         let start = screen_column(self.source_line, self.column as usize - 1);
         let behind = self.column as usize - 1 + self.length.max(1) as usize;
@@ -39,7 +39,7 @@ impl<'a> Mark<'a> {
     }
 }
 
-/// The column on the screen, from 0, of a character of the line; behind the end, one each.
+/// The screen column, from 0, of a character in the line. Characters past the line's end are one column wide.
 fn screen_column(line: &str, characters: usize) -> usize {
     let mut chars = line.chars();
     let mut column = 0;
@@ -54,7 +54,7 @@ fn screen_column(line: &str, characters: usize) -> usize {
 }
 
 impl Diagnostic {
-    /// The text that people see, several lines, with a newline at the end.
+    /// Formats the diagnostic for people: several lines, with a newline at the end.
     pub fn render(&self) -> String {
         let kind = match self.severity {
             Severity::Error => "error",
@@ -77,7 +77,7 @@ impl Diagnostic {
         let widest = marks.iter().map(|mark| mark.line).max().unwrap_or(0);
         let gutter = " ".repeat(widest.to_string().len());
         let mut out = format!("{kind}[{}]: {}\n", self.code, self.message);
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail, so the results of `writeln!` are ignored.
         let mut files: Vec<&str> = Vec::new();
         for mark in &marks {
             if !files.contains(&mark.file) {
@@ -100,8 +100,8 @@ impl Diagnostic {
         out
     }
 
-    /// On one line if the whole underlined text is replaced, otherwise as the line after the
-    /// change.
+    /// Writes only the message if the change is at the underlined text or spans lines, otherwise also the line after
+    /// the change.
     fn write_suggestion(&self, out: &mut String, suggestion: &Suggestion, gutter: &str) {
         let place = &suggestion.place;
         let at_primary = (place.line, place.column, place.length, &place.file)
@@ -131,7 +131,7 @@ impl Diagnostic {
     }
 }
 
-/// A file's name, of which a line's end would forge another line of the message.
+/// Escapes control characters in a file's name: a line end could forge another line of output.
 fn one_line(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
@@ -143,7 +143,6 @@ fn one_line(name: &str) -> String {
     out
 }
 
-/// The lines of one file that have marks.
 fn write_file(out: &mut String, marks: &[&Mark<'_>], gutter: &str) {
     let Some(first) = marks.first() else { return };
     let arrow = if first.is_primary { "-->" } else { ":::" };
@@ -172,14 +171,14 @@ fn write_file(out: &mut String, marks: &[&Mark<'_>], gutter: &str) {
     }
 }
 
-/// A line of source with its underlines and their texts: the rightmost text behind its underline,
-/// the others below, each under its place.
+/// Writes a source line with its underlines and their texts: the rightmost text after its underline, the others
+/// below, each under the start of its underline.
 fn write_line(out: &mut String, line: u32, marks: &[&Mark<'_>], gutter: &str) {
     let Some(any) = marks.first() else { return };
     let text = any.source_line.replace('\t', TAB);
     let _ = writeln!(out, "{line:<width$} | {text}", width = gutter.len());
     let mut sorted = marks.to_vec();
-    // Equal places: the primary one last, so that its sign and text win.
+    // Of equal places the primary one comes last, so that its sign and text win.
     sorted.sort_by_key(|mark| (mark.columns().0, mark.is_primary));
     let mut under: Vec<char> = Vec::new();
     for primary in [false, true] {
@@ -211,7 +210,7 @@ fn write_line(out: &mut String, line: u32, marks: &[&Mark<'_>], gutter: &str) {
     }
 }
 
-/// A `|` under the beginning of each mark.
+/// A row with `|` under the start of each mark.
 fn bars(marks: &[&Mark<'_>]) -> String {
     let mut row: Vec<char> = Vec::new();
     for mark in marks {

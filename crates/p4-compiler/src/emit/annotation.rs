@@ -9,7 +9,7 @@ use crate::ir::{Annotation, int_annotation, string_annotation};
 use crate::lex::{Tok, Token};
 use crate::syntax::ast::{AnnotationBody, Expr as SyntaxExpr, ExprKind as SyntaxKind};
 
-/// An annotation's value; the checker has computed it.
+/// The checker has computed the value.
 pub enum Constant {
     Int(BigInt),
     Bool(bool),
@@ -125,7 +125,7 @@ pub fn size_semantics(list: &[Annotation]) -> Option<p4::action_profile::Selecto
     }
 }
 
-/// A structured annotation as a message; none for one with free text.
+/// A structured annotation as a message; `None` for an unstructured one.
 pub fn structured(annotation: &Annotation) -> Option<p4::StructuredAnnotation> {
     use p4::expression::Value;
     let expression = |expr: &SyntaxExpr| p4::Expression {

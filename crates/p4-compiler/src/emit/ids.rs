@@ -1,9 +1,8 @@
 //! P4Info's ids and aliases.
 //!
-//! An id is a prefix for the kind of object and 24 bits of a hash of its name (Jenkins'
-//! one-at-a-time), so it stays when other objects come and go; `@id` overrides it. Sources:
-//! P4Runtime 1.4.1, section 6.3 "ID Allocation". The hash is p4c's, so the ids of both compilers
-//! agree.
+//! An id is a prefix for the kind of object and 24 bits of a hash of its name, so the id stays when other objects
+//! come and go; `@id` overrides it (P4Runtime 1.4.1, section 6.3 "ID Allocation"). The hash is Jenkins'
+//! one-at-a-time, as in p4c, so the ids of both compilers agree.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,7 +13,7 @@ use crate::diagnostic::Sink;
 use crate::ir::{Annotation, annotation_ints};
 use crate::source::Span;
 
-/// Kinds of objects, by the prefix of their ids.
+/// The discriminant is the prefix of the ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
     Action = 0x01,
@@ -30,7 +29,6 @@ pub enum Kind {
     Digest = 0x17,
 }
 
-/// Names with their ids and aliases.
 #[derive(Default)]
 pub struct Symbols {
     wanted: BTreeMap<(Kind, String), (Option<u32>, Span)>,
@@ -40,7 +38,7 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Announces an object; another one of the same kind and name is an error.
+    /// Registers an object; a second one of the same kind and name is an error.
     pub fn add(
         &mut self,
         kind: Kind,
@@ -82,7 +80,6 @@ impl Symbols {
         }
     }
 
-    /// Gives every object its id.
     pub fn assign(&mut self, sink: &mut Sink) {
         let mut taken = HashSet::new();
         for (key, (id, span)) in &self.wanted {
@@ -116,7 +113,7 @@ impl Symbols {
         self.ids.get(&(kind, name.to_owned())).copied().unwrap_or(0)
     }
 
-    /// The shortest suffix, by whole components, that no other name ends with.
+    /// The shortest suffix, in whole components, that is unique among all names.
     pub fn alias(&self, name: &str) -> String {
         let unique =
             suffixes(name).find(|suffix| self.suffixes.get(*suffix).is_none_or(|count| *count < 2));
@@ -124,7 +121,7 @@ impl Symbols {
     }
 }
 
-/// Suffixes at component borders, shortest first.
+/// Shortest first.
 fn suffixes(name: &str) -> impl Iterator<Item = &str> {
     name.rmatch_indices('.')
         .map(|(at, _)| &name[at + 1..])
@@ -143,7 +140,7 @@ fn one_at_a_time(key: &[u8]) -> u32 {
     hash.wrapping_add(hash << 15)
 }
 
-/// Ids of fields and parameters: those that `@id` gives, the rest counted from 1.
+/// Ids of fields and parameters: `@id`s where given, the rest counted from 1.
 pub fn member_ids(annotations: &[&[Annotation]]) -> Vec<u32> {
     let own = |list: &&[Annotation]| own_id(list).and_then(|(id, _)| id.to_u32());
     let given: Vec<Option<u32>> = annotations.iter().map(own).collect();
@@ -168,7 +165,6 @@ pub fn member_ids(annotations: &[&[Annotation]]) -> Vec<u32> {
     out
 }
 
-/// The errors in the `@id`s of fields or parameters, with their places.
 pub fn member_faults(annotations: &[&[Annotation]]) -> Vec<(Span, String)> {
     let mut taken = HashSet::new();
     let mut faults = Vec::new();
@@ -185,7 +181,7 @@ pub fn member_faults(annotations: &[&[Annotation]]) -> Vec<(Span, String)> {
     faults
 }
 
-/// The number of an `@id`, and where that is.
+/// The number in an `@id`, and the annotation's place.
 fn own_id(annotations: &[Annotation]) -> Option<(BigInt, Span)> {
     let found = annotations.iter().find(|found| &*found.name == "id")?;
     Some((annotation_ints(found).next()?, found.span))

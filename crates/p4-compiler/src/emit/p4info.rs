@@ -15,8 +15,8 @@ use crate::source::Span;
 use crate::types::Type;
 use crate::types::const_eval::wrap;
 
-/// A value in as many bytes as its width has, big endian: p4c leaves leading zeros in P4Info, and
-/// P4Runtime takes a value with and without them.
+/// A value in as many bytes as its width needs, big endian. p4c keeps leading zeros in P4Info, and P4Runtime accepts
+/// values with and without them.
 pub fn value_bytes(value: &BigInt, width: u32) -> Vec<u8> {
     let significant = wrap(value, width, false).to_bytes_be().1;
     let n_bytes = (width.div_ceil(8) as usize).max(1);
@@ -25,7 +25,8 @@ pub fn value_bytes(value: &BigInt, width: u32) -> Vec<u8> {
     bytes
 }
 
-/// What an action's or a table's `@secret` covers says so itself, so that a controller looks in one place.
+/// Adds `@secret` to an object that the `@secret` of its action or table covers, so that a controller looks in one
+/// place.
 fn add_secret(annotations: &mut Vec<String>, is_covered: bool) {
     let is_said = |annotation: &String| annotation.as_str() == SECRET;
     if is_covered && !annotations.iter().any(is_said) {
@@ -39,11 +40,9 @@ pub struct Writer<'a> {
     pub program: &'a Program,
     pub symbols: Symbols,
     pub info: p4::P4Info,
-    /// `@id`s that cannot be given to fields and parameters.
     faults: Vec<(Span, String)>,
 }
 
-/// Describes the lowered program.
 pub fn write(program: &Program, resources: &Resources, sink: &mut Sink) -> p4::P4Info {
     let mut writer = Writer {
         program,
@@ -252,7 +251,7 @@ impl Writer<'_> {
         self.info.pkg_info = Some(package);
     }
 
-    /// Width and, for a `type`, its name; describes the type in `type_info`.
+    /// The type's width and, for a `type`, its name; describes the type in `type_info`.
     fn described(&mut self, ty: &Type) -> (i32, Option<p4::P4NamedType>) {
         self.type_info();
         self.type_spec(ty);
@@ -273,7 +272,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The control plane's width of a translated type; 0 for a string.
+    /// The width that the control plane uses for a translated type; 0 for a string.
     fn translated_width(&mut self, id: usize) -> Option<i32> {
         if !self.is_translated(id) {
             return None;
@@ -390,7 +389,7 @@ impl Writer<'_> {
                 "ternary" => p4::match_field::MatchType::Ternary,
                 "range" => p4::match_field::MatchType::Range,
                 "optional" => p4::match_field::MatchType::Optional,
-                // A controller does not give a selector's inputs.
+                // Entries do not match on a selector's inputs.
                 _ => continue,
             };
             let (bitwidth, type_name) = self.described(&key.expr.ty);
@@ -411,7 +410,7 @@ impl Writer<'_> {
         out
     }
 
-    /// An action that no table has gets its arguments from the program, none from a controller.
+    /// Writes an action. If no table has the action, the program gives all its arguments and a controller none.
     fn action(&mut self, name: &str, id: usize, tables: &[&TableInfo]) {
         let decl = &self.program.actions[id];
         if has_annotation(&decl.annotations, "hidden") {
@@ -494,7 +493,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The fields of a header, those of structs in it one by one, with their names.
+    /// The fields of a header with their names; fields of nested structs are listed one by one.
     fn leaves<'p>(
         program: &'p Program,
         prefix: &str,

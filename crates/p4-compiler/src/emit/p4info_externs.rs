@@ -24,7 +24,7 @@ pub fn extern_kind(object: &ExternObject) -> Option<Kind> {
 
 impl Writer<'_> {
     pub fn object(&mut self, object: &ExternObject) {
-        // p4c begins the types with any extern object, those of no P4Info entity too.
+        // p4c writes `type_info` if there is any extern object, even one that is no P4Info entity.
         self.type_info();
         let Some(kind) = extern_kind(object) else {
             return;

@@ -1,4 +1,4 @@
-//! P4 types in P4Info's words.
+//! P4 types as P4Info describes them.
 
 use p4::p4_bitstring_like_type_spec::TypeSpec as Bits;
 use p4::p4_data_type_spec::TypeSpec as Data;
@@ -24,7 +24,7 @@ fn bit_string(width: u32, signed: bool) -> p4::P4BitstringLikeTypeSpec {
 }
 
 impl Writer<'_> {
-    /// The type's description; named types are described in `type_info`, once.
+    /// Describes a type; `type_info` describes each named type once.
     pub fn type_spec(&mut self, ty: &Type) -> p4::P4DataTypeSpec {
         let named = |name: &str| p4::P4NamedType {
             name: name.to_owned(),
@@ -187,7 +187,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Whether the control plane sees another representation of the type.
+    /// Whether the control plane uses another representation of the type.
     pub fn is_translated(&self, id: usize) -> bool {
         has_annotation(
             &self.program.newtypes[id].annotations,

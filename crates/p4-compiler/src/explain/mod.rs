@@ -1,12 +1,11 @@
-//! The meaning of every code, with a wrong and a right example: `reprise explain CODE`.
+//! The explanation of every code, with a wrong and a right example: `reprise explain CODE`.
 //!
-//! The texts are in `*.md` beside this file, a section a code (`# E0301: title`). An example is a
-//! fenced block whose first line names the part of a program that it shows (`tests/explain.rs` puts
-//! the rest around it and compiles it): `p4 program` all of it, `p4 top` declarations, `p4 control`
-//! the body of an ingress control, `p4 apply` statements of its `apply`, `p4 parser` the body of a
-//! parser.
+//! The texts are in `*.md` beside this file, one section for each code (`# E0301: title`). An example is a fenced
+//! block. Its first line names the part of a program that it shows, and `tests/explain.rs` compiles it with the rest
+//! around it: `p4 program` is a whole program, `p4 top` declarations, `p4 control` the body of an ingress control,
+//! `p4 apply` statements of its `apply`, `p4 parser` the body of a parser.
 
-/// The texts, in the order of the codes.
+/// In the order of the codes.
 const TEXTS: &[&str] = &[
     include_str!("preprocessor.md"),
     include_str!("syntax.md"),
@@ -18,19 +17,16 @@ const TEXTS: &[&str] = &[
     include_str!("warnings.md"),
 ];
 
-/// The meaning of a code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// For example `E0301`.
     pub code: &'static str,
-    /// In one line.
     pub title: &'static str,
-    /// All of it, in Markdown, without the heading.
+    /// Markdown, without the heading.
     pub text: &'static str,
 }
 
 impl Explanation {
-    /// For a terminal: code is indented, not fenced.
+    /// Formats the explanation for a terminal: code is indented, not fenced.
     pub fn render(&self) -> String {
         let mut out = format!("{}: {}\n", self.code, self.title);
         let mut in_code = false;
@@ -48,10 +44,10 @@ impl Explanation {
         out + &self.surroundings()
     }
 
-    /// The declarations behind names that the examples do not declare.
+    /// Lists the declarations of names that the examples use without declaring them.
     fn surroundings(&self) -> String {
         let is_used = |(name, _): &&(&str, &str)| {
-            // `hdr.word` is no part of `hdr.words`; an example with one of them shows their type.
+            // `hdr.words` is no use of `hdr.word`; a use of either also lists their type.
             let ends = |rest: &str| !rest.starts_with('s');
             let is_in = |line: &str| line.split(name).skip(1).any(ends);
             match *name {
@@ -70,7 +66,7 @@ impl Explanation {
         }
     }
 
-    /// The lines of the examples that are parts of a program.
+    /// The lines of the examples that show parts of a program, not whole programs.
     fn examples(&self) -> impl Iterator<Item = &str> {
         let mut is_part = false;
         self.text.lines().filter(move |line| {
@@ -83,7 +79,7 @@ impl Explanation {
     }
 }
 
-/// The declarations of `testdata/compiler/prelude.p4` around an example.
+/// The declarations that `testdata/compiler/prelude.p4` puts around an example.
 const SURROUNDINGS: &[(&str, &str)] = &[
     ("meta.x", "bit<32>"),
     ("meta.y", "bit<16>"),
@@ -100,12 +96,12 @@ const SURROUNDINGS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The explanation of a code, written in any case, where there is one.
+/// `code` is written in any case.
 pub fn explain(code: &str) -> Option<Explanation> {
     explanations().find(|found| found.code.eq_ignore_ascii_case(code.trim()))
 }
 
-/// All of them, in the order of the codes.
+/// In the order of the codes.
 pub fn explanations() -> impl Iterator<Item = Explanation> {
     TEXTS.iter().flat_map(|text| sections(text))
 }

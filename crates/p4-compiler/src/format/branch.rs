@@ -1,8 +1,8 @@
-//! Branches of conditionals that are no P4: they stay unchanged, byte for byte.
+//! Branches of conditionals that are not P4 stay unchanged, byte for byte.
 //!
-//! The preprocessor does not look into a branch that is not taken, so it may contain anything. A
-//! branch that no macro can select (`#if 0`) always stays unchanged. Another branch is formatted if
-//! the file is P4 with this branch in place of the taken one.
+//! The preprocessor does not read a branch that is not taken, so it may contain anything. A branch that no macro can
+//! select (`#if 0`) always stays unchanged. Any other branch is formatted if the file is P4 with this branch in place
+//! of the taken one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use super::{Compiler, Lines, Meaning};
 use crate::diagnostic::Sink;
 use crate::preprocess::Branch;
 
-/// The branches that are left as they are, none within another.
+/// The branches that stay unchanged, none inside another.
 pub fn raw(compiler: &Compiler, text: &str, meaning: &Meaning) -> Vec<Branch> {
     let mut skipped: Vec<&Branch> = meaning.branches.iter().collect();
     skipped.retain(|branch| !branch.taken);
@@ -39,7 +39,7 @@ fn is_p4(compiler: &Compiler, text: &str, meaning: &Meaning, branch: &Branch) ->
             || compiler.read(text, &chosen(meaning, branch)).0.n_errors <= meaning.n_errors)
 }
 
-/// The choice of this branch and of those around it, and of no other branch.
+/// Selects this branch and the branches around it, and no other branch of the same conditionals.
 fn chosen(meaning: &Meaning, branch: &Branch) -> HashMap<u32, bool> {
     let is_path = |begin: u32| begin == branch.begin || branch.within.contains(&begin);
     let path = meaning.branches.iter().filter(|one| is_path(one.begin));

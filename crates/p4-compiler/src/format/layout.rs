@@ -8,7 +8,6 @@ use super::piece::{Kind, Piece, Role};
 use super::tree::{Group, Node};
 use super::{INDENT, WIDTH};
 
-/// The file's text.
 pub fn print(nodes: &[Node]) -> String {
     let mut printer = Printer::default();
     printer.items(nodes, 0, false);
@@ -16,7 +15,7 @@ pub fn print(nodes: &[Node]) -> String {
     printer.out
 }
 
-/// Tokens after `}` that belong to the same item.
+/// Tokens that continue the same item after `}`.
 const CONTINUES: &[&str] = &[
     ";", ",", ".", ")", "]", "else", "==", "!=", "&&", "||", "&", "|", "^", "+", "*", "/", "%",
     "++", "<<", ">", "<", "?", ":",
@@ -25,11 +24,10 @@ const CONTINUES: &[&str] = &[
 #[derive(Default)]
 struct Printer {
     out: String,
-    /// Characters in the current line.
     column: usize,
-    /// Level of a line that is begun but still empty.
+    /// Level of the current line while it is still empty.
     pending: Option<usize>,
-    /// Nothing may follow on this line; the level of the next one.
+    /// Level of the next line, if nothing may follow on this one.
     ended: Option<usize>,
 }
 
@@ -71,7 +69,7 @@ impl Printer {
         self.column += text.chars().count();
     }
 
-    /// Writes one piece; `level` is that of a line that must follow a comment.
+    /// Writes one piece; after a comment the next line has the level `level`.
     fn piece(&mut self, piece: &Piece, level: usize) {
         match piece.kind {
             Kind::Word | Kind::Punct => self.write(piece.text, piece.space),
@@ -100,7 +98,7 @@ impl Printer {
         }
     }
 
-    /// Lines that begin with `*` are put under the first one, others stay as they are.
+    /// Puts lines that begin with `*` under the first one if all do; otherwise leaves the lines as they are.
     fn block_comment(&mut self, piece: &Piece) {
         let mut lines = piece.text.lines();
         self.write(lines.next().unwrap_or_default().trim_end(), piece.space);
@@ -124,7 +122,6 @@ impl Printer {
         }
     }
 
-    /// The items of a block or of the file.
     fn items(&mut self, nodes: &[Node], level: usize, in_switch: bool) {
         let mut at = 0;
         while at < nodes.len() {
@@ -145,7 +142,7 @@ impl Printer {
         }
     }
 
-    /// An item, or an element of a list; `reserve` characters follow it on its last line.
+    /// Lays out an item or a list's element; `reserve` characters follow it on its last line.
     fn layout(&mut self, nodes: &[Node], level: usize, reserve: usize) {
         let annotated = nodes.iter().skip(1).position(|node| node.first().breaks);
         if let Some(at) = annotated {
@@ -217,8 +214,7 @@ impl Printer {
         }
     }
 
-    /// Nodes without a block, over as many lines as they need; lines that begin with an operator
-    /// are at `operators`.
+    /// Lays out nodes over as many lines as they need; lines that begin with an operator have the level `operators`.
     fn run(&mut self, nodes: &[Node], level: usize, operators: usize, reserve: usize) {
         if self.fits(nodes, reserve) {
             return self.flat(nodes, level);
@@ -240,7 +236,7 @@ impl Printer {
         }
     }
 
-    /// A part between two operators: tighter operators stay on its line if they can.
+    /// Lays out a part between two operators; tighter operators stay on its line if they fit.
     fn run_part(&mut self, nodes: &[Node], level: usize, operators: usize, reserve: usize) {
         if self.fits(nodes, reserve) {
             return self.flat(nodes, level);
@@ -256,11 +252,11 @@ impl Printer {
         self.brackets(nodes, level, reserve);
     }
 
-    /// Without operators to break at: in the brackets that need it.
+    /// Lays out nodes without operators to break at: breaks the brackets that do not fit.
     fn brackets(&mut self, nodes: &[Node], level: usize, reserve: usize) {
         for (at, node) in nodes.iter().enumerate() {
             match node {
-                // The item continues behind a comment that follows a block.
+                // A comment after a block does not indent the rest of the item.
                 Node::Piece(piece) => {
                     let next = level + usize::from(at > 0 || !piece.is_trivia());
                     self.piece(piece, next);
@@ -284,7 +280,6 @@ impl Printer {
         }
     }
 
-    /// Brackets over several lines.
     fn group(&mut self, group: &Group, level: usize) {
         self.piece(group.open, level + 1);
         let elements = elements(&group.nodes);
@@ -314,7 +309,7 @@ impl Printer {
         self.write(group.close.text, false);
     }
 
-    /// One element on lines of its own; a trailing comment stays with its comma.
+    /// Lays out one element on its own lines; a trailing comment stays with its comma.
     fn element(&mut self, nodes: &[Node], level: usize) {
         let has_block = nodes.iter().any(is_block);
         if has_block || nodes.iter().skip(1).any(|node| node.first().may_break) {
@@ -340,13 +335,13 @@ fn binary_level(node: &Node) -> Option<u8> {
     }
 }
 
-/// Whether the source has a line end after the opening bracket: then it keeps one.
+/// Whether the source has a line end after the opening bracket; the layout keeps it.
 fn begins_line(group: &Group) -> bool {
     let first = group.nodes.first().map(Node::first);
     first.is_some_and(|first| first.newlines > 0)
 }
 
-/// Characters on one line; none where it cannot stand on one.
+/// Characters on one line; `None` if the nodes cannot be on one line.
 fn flat_width(nodes: &[Node]) -> Option<usize> {
     let mut width = 0;
     for (at, node) in nodes.iter().enumerate() {
@@ -368,8 +363,8 @@ fn flat_width(nodes: &[Node]) -> Option<usize> {
     Some(width)
 }
 
-/// A list that the source does not begin on a new line; an empty block; a block of one statement
-/// or of a table's property that the source has on one line.
+/// Whether brackets may be on one line: a list that does not begin on a new line in the source, an empty block, or a
+/// block of one statement or of a table's property that is on one line in the source.
 fn can_be_flat(group: &Group) -> bool {
     match group.open.role {
         Role::Names => false,
@@ -395,7 +390,6 @@ fn is_on_one_line(nodes: &[Node]) -> bool {
     })
 }
 
-/// How many nodes the first item has.
 fn item_len(nodes: &[Node], in_switch: bool) -> usize {
     for (at, node) in nodes.iter().enumerate() {
         let next = nodes.get(at + 1).map(Node::first);
@@ -430,8 +424,7 @@ fn continues(piece: &Piece) -> bool {
     matches!(piece.kind, Kind::Word | Kind::Punct) && CONTINUES.contains(&piece.text)
 }
 
-/// The elements between commas (in a `for`, semicolons), each with its comma and the comment behind
-/// it.
+/// Splits nodes at commas (in a `for`, at semicolons). Each element keeps its separator and the comment after it.
 fn elements<'a, 'b>(nodes: &'b [Node<'a>]) -> Vec<&'b [Node<'a>]> {
     let mut out = Vec::new();
     let mut start = 0;

@@ -1,9 +1,9 @@
-//! P4 source in one layout, from its tokens: nothing is added, removed or reordered.
+//! Formats P4 source from its tokens: adds, removes and reorders none of them.
 //!
-//! [`piece`] splits the text into tokens, comments and preprocessor lines and decides where spaces
-//! belong between them; [`tree`] nests them by their brackets; [`layout`] decides on lines. Macros
-//! are not expanded, so a file is formatted as it is written, every branch of a conditional too.
-//! `docs/compiler.md` describes the style.
+//! [`piece`] splits the text into tokens, comments and preprocessor lines; `spacing` decides where spaces belong
+//! between them; [`tree`] nests them by their brackets; [`layout`] decides where lines end. Macros are not expanded,
+//! so a file is formatted as it is written, with every branch of a conditional. `docs/compiler.md` describes the
+//! style.
 
 mod branch;
 mod layout;
@@ -22,15 +22,13 @@ use crate::preprocess::{self, Branch};
 use crate::source::{SourceMap, Span};
 use crate::{Options, SourceProvider};
 
-/// Characters that a line should not exceed.
 const WIDTH: usize = 100;
-/// Spaces of one level of indentation.
 const INDENT: usize = 4;
 
 /// Formats the file in `text`, which was read from `path`.
 ///
 /// # Errors
-/// The file by itself, with the files that it includes, is not P4, or its brackets do not match.
+/// The file is not P4 with the files that it includes, its brackets do not match, or a token would change.
 pub fn format(
     path: &str,
     text: &str,
@@ -94,7 +92,7 @@ fn format_here(
     Err(sink.finish(&sources))
 }
 
-/// The formatted text; or a bracket without a counterpart, where it begins and how long it is.
+/// Returns the formatted text, or the start and length of a bracket without a counterpart.
 fn layout(
     text: &str,
     lines: &Lines,
@@ -110,26 +108,26 @@ fn layout(
     }
 }
 
-/// The parts of a file that formatting keeps.
+/// The parts of a file that formatting must keep.
 struct Lines {
     joined: Joined,
-    /// Lines that are left as they are, in the joined text.
+    /// Lines that stay unchanged, as ranges of the joined text.
     raw: Vec<Range<usize>>,
-    /// The tokens.
+    /// The text of those lines, without trailing space.
     raw_texts: Vec<String>,
-    /// All but directives, as P4 without its macros.
+    /// Everything but directives, read as P4 without expanding macros.
     tokens: Vec<Token>,
-    /// Directives with how many tokens stand before them.
+    /// Directives, each with the number of tokens before it.
     directives: Vec<(usize, Vec<PpToken>)>,
 }
 
 impl Lines {
-    /// `raw` are the branches that are left as they are. None: it is not made of tokens.
+    /// `raw` are the branches that stay unchanged. Returns `None` if the file cannot be split into tokens.
     fn of(file: u32, text: &str, raw: &[Branch], sink: &mut Sink) -> Option<Self> {
         let mut lexer = Lexer::new(file, text);
         let (mut code, mut directives) = (Vec::new(), Vec::new());
         let mut raw_lines: Vec<Range<usize>> = Vec::new();
-        // A branch that stays unchanged: its end, and the beginning of its first line.
+        // The unchanged branch that the loop is in: its end, and the beginning of its first line.
         let mut open: Option<(u32, usize)> = None;
         let mut line = Vec::new();
         loop {
@@ -180,7 +178,7 @@ impl Lines {
             let written = &text[joined.written_lines(lines)];
             written.trim_end().replace("\r\n", "\n")
         };
-        // A warning about the file is not the formatter's.
+        // The formatter ignores warnings about the file.
         let raw_texts = raw_lines.iter().map(written).collect();
         (!sink.has_errors()).then_some(Self {
             raw_texts,
@@ -202,8 +200,8 @@ impl Lines {
     }
 }
 
-/// How much of a directive's line is in front of the directive: nothing, or a comment, which would
-/// be among the lines in front if it had its own.
+/// Length of a comment before a directive on its line, else 0. On a line of its own the comment would count
+/// among the lines before the directive.
 fn comment_len(line: &str) -> usize {
     let mut len = None;
     scan(line, &[], |item, at, _| {
@@ -215,7 +213,7 @@ fn comment_len(line: &str) -> usize {
         .unwrap_or(0)
 }
 
-/// Comments without their white space, which follows the indentation.
+/// Comments without their white space, which changes with the indentation.
 fn comments(text: &str, raw: &[Range<usize>]) -> Vec<String> {
     let mut out = Vec::new();
     scan(text, raw, |item, at, len| {
@@ -226,7 +224,8 @@ fn comments(text: &str, raw: &[Range<usize>]) -> Vec<String> {
     out
 }
 
-/// Whether two directives are the same; a quote that is not closed ends with the line.
+/// Whether two directives are the same. An unclosed quote extends to the line's end, so trailing space does not
+/// count.
 fn is_same_line(before: &[PpToken], after: &[PpToken]) -> bool {
     before.len() == after.len()
         && std::iter::zip(before, after)
@@ -238,7 +237,7 @@ fn is_same_line(before: &[PpToken], after: &[PpToken]) -> bool {
             })
 }
 
-/// Whether the tokens are the same. Two `>` that touch are a shift, so they must go on to.
+/// Whether the tokens are the same. Two adjacent `>` are a shift and must stay adjacent.
 fn is_same(before: &[Token], after: &[Token]) -> bool {
     let shifts = |tokens: &[Token], at: usize| {
         let angle = |at: usize| matches!(tokens[at].tok, Tok::Punct(">" | ">="));
@@ -249,7 +248,6 @@ fn is_same(before: &[Token], after: &[Token]) -> bool {
             .all(|at| before[at].tok == after[at].tok && (!shifts(before, at) || shifts(after, at)))
 }
 
-/// The reading of a file: its name, and its includes.
 struct Compiler<'a> {
     path: &'a str,
     provider: &'a dyn SourceProvider,
@@ -257,11 +255,10 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// The file must be P4, as far as that can be checked: the declarations of a missing include
-    /// are unknown.
+    /// Fails if the file is not P4. Ignores errors if an include is missing, because its macros and names are
+    /// unknown.
     fn meaning(&self, text: &str) -> Result<Meaning, Vec<Diagnostic>> {
         let (meaning, found) = self.read(text, &HashMap::new());
-        // Without an include, the macros and names in it are unknown.
         let whole = !found.iter().any(|found| found.code == "E0118");
         let is_wrong = found
             .iter()
@@ -272,7 +269,7 @@ impl Compiler<'_> {
         Ok(meaning)
     }
 
-    /// The file with the `chosen` branches, and its errors.
+    /// Reads the file with the `chosen` branches, and returns its errors too.
     fn read(&self, text: &str, chosen: &HashMap<u32, bool>) -> (Meaning, Vec<Diagnostic>) {
         let mut sources = SourceMap::default();
         let mut sink = Sink::default();
@@ -297,8 +294,7 @@ impl Compiler<'_> {
         (meaning, found)
     }
 
-    /// Whether this is about the file's own text, and not about a file that is missing or an
-    /// `#error`.
+    /// Whether the error is in the file's own text, other than a missing include or an `#error`.
     fn is_syntax_error(&self, found: &Diagnostic) -> bool {
         found.severity == Severity::Error
             && found.file == self.path
@@ -306,15 +302,12 @@ impl Compiler<'_> {
     }
 }
 
-/// A file as it is compiled, with its includes.
 struct Meaning {
-    /// All tokens after preprocessing, every `__LINE__` the same.
+    /// All tokens after preprocessing, with every `__LINE__` the same.
     tokens: Vec<Token>,
     /// Macros that make strings of their arguments.
     stringifying: HashSet<Rc<str>>,
-    /// The branches of its conditionals.
     branches: Vec<Branch>,
-    /// Errors in its own text.
     n_errors: usize,
 }
 

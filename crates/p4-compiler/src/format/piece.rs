@@ -1,52 +1,47 @@
-//! A file's tokens, comments and preprocessor lines, with the line ends between them.
+//! A file's tokens, comments and preprocessor lines, with the number of line ends between them.
 
 use std::ops::Range;
 
 use crate::lex::{Tok, Token};
 use crate::preprocess::token::{Item, Joined, scan};
 
-/// The kind of a piece of text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A name, a keyword, a number or a string.
     Word,
     /// An operator, a separator or a bracket.
     Punct,
-    /// `// ...`
     LineComment,
-    /// `/* ... */`
     BlockComment,
     /// A preprocessor line with its continuations.
     Directive,
-    /// Lines that are left as they are, with the end of the last.
+    /// Lines that stay unchanged, with the end of the last line.
     Raw,
 }
 
-/// A piece of the file, and the results of [`super::spacing`] about it.
+/// A piece of the file, and the decisions of [`super::spacing`] about it.
 #[derive(Clone, Debug)]
 pub struct Piece<'a> {
     pub kind: Kind,
     pub text: &'a str,
-    /// Where it begins, in bytes.
+    /// Byte offset.
     pub start: usize,
-    /// Line ends between the piece before and this one.
+    /// Line ends between the previous piece and this one.
     pub newlines: usize,
-    /// Follows the piece before without a gap.
+    /// Follows the previous piece without a gap.
     pub joint: bool,
-    /// A space belongs before it, where both stand on one line.
+    /// A space belongs before the piece if both are on one line.
     pub space: bool,
-    /// It begins a line, because the annotation before it ends one.
+    /// Begins a line, because the annotation before it ends one.
     pub breaks: bool,
-    /// It follows an annotation that stands first, so a line may begin with it.
+    /// May begin a line, because it follows a leading annotation.
     pub may_break: bool,
-    /// The role of a bracket or an operator.
     pub role: Role,
 }
 
 /// The role of a bracket or an operator, if the text alone does not determine it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Role {
-    /// Nothing special.
     #[default]
     Plain,
     /// `{` of statements, declarations or properties.
@@ -55,37 +50,35 @@ pub enum Role {
     SwitchBlock,
     /// `{` after a property's `=`.
     PropertyBlock,
-    /// `{` of enumerators or error names: one a line.
+    /// `{` of enumerators or error names: one per line.
     Names,
-    /// `<` or `>` around type arguments.
     TypeArguments,
-    /// An operator with two operands, or an annotation behind its object: a line may begin with it. The
-    /// number is how loosely it binds, 0 most.
+    /// An operator with two operands, or an annotation after its object: a line may begin with it. The number says
+    /// how tightly it binds, 0 the loosest.
     Binary(u8),
-    /// The `:` of a case in a `switch`, or another that ends a label.
+    /// The `:` that ends a label, in a `switch` or elsewhere.
     Colon,
 }
 
 impl Piece<'_> {
-    /// Whether it is this word or operator.
     pub fn is(&self, text: &str) -> bool {
         matches!(self.kind, Kind::Word | Kind::Punct) && self.text == text
     }
 
-    /// Whether it is a comment or a preprocessor line.
+    /// Whether the piece is a comment, a preprocessor line or raw lines.
     pub fn is_trivia(&self) -> bool {
         !matches!(self.kind, Kind::Word | Kind::Punct)
     }
 
-    /// Whether nothing may follow it on its line.
+    /// Whether nothing may follow the piece on its line.
     pub fn ends_line(&self) -> bool {
         matches!(self.kind, Kind::LineComment | Kind::Directive | Kind::Raw)
     }
 }
 
-/// Splits a file with the joined text `joined`; `tokens` are its tokens outside of directives and of the
-/// lines in `raw`. Calls of the macros in `shown` make strings of their arguments, with white space. Such
-/// calls stay unchanged.
+/// Splits a file into pieces. `joined` is its text with continued lines joined; `tokens` are its tokens outside of
+/// directives and of the lines in `raw`. Macros in `shown` make strings of their arguments, with white space, so
+/// their calls stay unchanged.
 pub fn pieces<'a>(
     text: &'a str,
     joined: &Joined,
@@ -109,7 +102,7 @@ pub fn pieces<'a>(
             builder.newlines = 1;
             return;
         }
-        // A `\` that only white space follows continues nothing.
+        // A `\` that only white space follows is no continuation.
         let len = joined.text[at..at + len].trim_end().len().max(1);
         let range = joined.written(at)..joined.written(at + len - 1) + 1;
         if range.start < covered {
@@ -148,7 +141,7 @@ pub fn pieces<'a>(
     builder.out
 }
 
-/// `@pragma`, which goes to the end of its line.
+/// `@pragma`, which extends to the end of its line.
 fn pragma(text: &str, tokens: &[Token]) -> Option<Range<usize>> {
     let [at, word, ..] = tokens else { return None };
     let begins = at.is("@") && word.joint && word.word() == Some("pragma");
@@ -165,7 +158,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn push(&mut self, kind: Kind, range: Range<usize>) {
-        // A comment may stand before a directive; it gets its own line.
+        // A directive gets its own line, even after a comment.
         self.newlines = self.newlines.max(usize::from(kind == Kind::Directive));
         let text = &self.text[range.clone()];
         self.out.push(Piece {
@@ -186,7 +179,7 @@ impl Builder<'_> {
         self.end = range.end;
     }
 
-    /// The tokens that begin before `end`; gives back where the last of them ends.
+    /// Pushes the tokens that begin before `end`; returns where the last of them ends.
     fn tokens(&mut self, rest: &mut &[Token], end: usize, shown: &dyn Fn(&str) -> bool) -> usize {
         let mut covered = end;
         while let Some((token, behind)) = rest.split_first()
@@ -211,7 +204,7 @@ impl Builder<'_> {
     }
 }
 
-/// `{#}`, which is one token in P4: how many tokens it has behind the first.
+/// The number of tokens after the first in `{#}`, which is one token in P4.
 fn invalid_header(first: &Token, behind: &[Token]) -> Option<usize> {
     let [hash, close, ..] = behind else {
         return None;
@@ -219,7 +212,7 @@ fn invalid_header(first: &Token, behind: &[Token]) -> Option<usize> {
     (first.is("{") && hash.is("#") && hash.joint && close.is("}")).then_some(2)
 }
 
-/// How many tokens the arguments in parentheses are that these begin with.
+/// The number of tokens in the parenthesised arguments at the start.
 fn call(tokens: &[Token]) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {

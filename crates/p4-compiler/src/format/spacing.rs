@@ -1,9 +1,9 @@
-//! The role of every token in its context, and where spaces belong: a walk along the pieces with a
-//! stack of open brackets.
+//! Decides the role of every token and where spaces belong, in one walk over the pieces with a stack of open
+//! brackets.
 
 use super::piece::{Kind, Piece, Role};
 
-/// Words that are followed by an operand, so that a bracket or sign after them begins one.
+/// Words before an operand: a bracket or sign after them begins one.
 const BEFORE_OPERAND: &[&str] = &[
     "return",
     "in",
@@ -15,7 +15,7 @@ const BEFORE_OPERAND: &[&str] = &[
     "switch",
     "select",
 ];
-/// Words with a space between them and their parenthesis.
+/// Words with a space before their parenthesis.
 const SPACED: &[&str] = &[
     "return",
     "in",
@@ -26,35 +26,31 @@ const SPACED: &[&str] = &[
     "while",
     "switch",
 ];
-/// Words before parentheses that hold no operand.
+/// Words whose parentheses hold no operand.
 const CONTROL: &[&str] = &["if", "for", "while", "switch"];
-/// Words that always have type arguments.
 const GENERIC: &[&str] = &["bit", "int", "varbit", "tuple", "list"];
-/// Words that a cast's type begins with.
+/// Words that can begin the type of a cast.
 const TYPES: &[&str] = &["bit", "int", "varbit", "bool", "error"];
 
-/// The purpose of parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Paren {
-    /// After `if`, `for`, `while`; whether it was `switch`.
+    /// After `if`, `for`, `while` or `switch`; true for `switch`.
     Control(bool),
-    /// After an annotation's name.
     Annotation,
-    /// Where an operand begins: a cast, or a subexpression; whether a type's word is first.
+    /// At the start of an operand: a cast or a subexpression; true if a type's word comes first.
     Operand(bool),
     /// After a name: arguments or parameters.
     Call,
 }
 
-/// An open bracket.
 struct Frame {
     text: &'static str,
     paren: Paren,
-    /// `?` without their `:` yet.
+    /// `?` still without their `:`.
     questions: usize,
-    /// An `enum` since the last `;` or block.
+    /// An `enum` occurred since the last `;` or block.
     in_enum: bool,
-    /// Everything since the last `;` or block is annotations.
+    /// Only annotations occurred since the last `;` or block.
     at_start: bool,
 }
 
@@ -90,13 +86,12 @@ pub fn decide(pieces: &mut [Piece]) {
 
 struct Walk {
     frames: Vec<Frame>,
-    /// The token before, comments left out.
+    /// The previous token, not counting comments.
     previous: Option<usize>,
     /// The purpose of the parentheses that the previous token closes.
     closed: Paren,
-    /// The token before is a sign.
     unary: bool,
-    /// The token before ends an annotation that stands first.
+    /// The previous token ends a leading annotation.
     annotation_end: bool,
 }
 
@@ -144,7 +139,6 @@ impl Walk {
         self.previous = Some(at);
     }
 
-    /// Whether an operand ends with this token.
     fn ends_operand(&self, piece: &Piece) -> bool {
         match piece.kind {
             Kind::Word => !BEFORE_OPERAND.contains(&piece.text),
@@ -158,7 +152,6 @@ impl Walk {
         }
     }
 
-    /// The roles of brackets and operators.
     fn mark(
         &mut self,
         pieces: &mut [Piece],
@@ -226,7 +219,6 @@ impl Walk {
         }
     }
 
-    /// Whether a space belongs between two tokens.
     fn space(&self, before: &Piece, next: &Piece, operand_before: bool) -> bool {
         let in_slice = self.frames.last().is_some_and(|frame| frame.text == "[");
         match (before.text, next.text) {
@@ -249,7 +241,7 @@ impl Walk {
         }
     }
 
-    /// Goes behind the token.
+    /// Updates the state after a token.
     fn advance(&mut self, pieces: &[Piece], at: usize, operand_before: bool) {
         let piece = &pieces[at];
         let names_annotation = |at: usize| at > 0 && pieces[at - 1].is("@");
@@ -317,7 +309,7 @@ impl Walk {
     }
 }
 
-/// How loosely an operator binds, 0 most; none if it is no operator with two operands.
+/// How tightly an operator with two operands binds, 0 the loosest; `None` for any other token.
 fn binding(text: &str) -> Option<u8> {
     Some(match text {
         "?" => 0,
@@ -334,7 +326,7 @@ fn binding(text: &str) -> Option<u8> {
     })
 }
 
-/// Where the type arguments end that begin at `<`, where they do.
+/// The end of the type arguments that begin at `<`; `None` if it is an operator.
 fn type_arguments_end(pieces: &[Piece], at: usize, before: Option<&Piece>) -> Option<usize> {
     let name = before.filter(|before| before.kind == Kind::Word)?;
     let spaced = !pieces[at].joint && pieces.get(at + 1).is_some_and(|next| !next.joint);
@@ -362,7 +354,7 @@ fn type_arguments_end(pieces: &[Piece], at: usize, before: Option<&Piece>) -> Op
     None
 }
 
-/// Whether a `;` or a `{` that is no list's stands in these braces.
+/// Whether the braces contain a `;`, or a `{` that is not a list's.
 fn holds_statements(pieces: &[Piece], at: usize) -> bool {
     let mut depth = 0_usize;
     for piece in pieces[at..]

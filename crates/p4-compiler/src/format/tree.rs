@@ -2,14 +2,12 @@
 
 use super::piece::{Kind, Piece, Role};
 
-/// A piece, or brackets with their content.
 #[derive(Debug)]
 pub enum Node<'a> {
     Piece(&'a Piece<'a>),
     Group(Group<'a>),
 }
 
-/// Brackets with their content.
 #[derive(Debug)]
 pub struct Group<'a> {
     pub open: &'a Piece<'a>,
@@ -18,7 +16,6 @@ pub struct Group<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// The piece that it begins with.
     pub fn first(&self) -> &'a Piece<'a> {
         match self {
             Node::Piece(piece) => piece,
@@ -26,7 +23,6 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// The piece, where it is one and no brackets.
     pub fn piece(&self) -> Option<&'a Piece<'a>> {
         match self {
             Node::Piece(piece) => Some(piece),
@@ -34,14 +30,12 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Whether it is this operator or word.
     pub fn is(&self, text: &str) -> bool {
         self.piece().is_some_and(|piece| piece.is(text))
     }
 }
 
 impl Group<'_> {
-    /// Whether statements, declarations or properties are in it.
     pub fn is_block(&self) -> bool {
         matches!(
             self.open.role,
@@ -63,7 +57,7 @@ fn is_close(piece: &Piece) -> bool {
     piece.kind == Kind::Punct && matches!(piece.text, ")" | "]" | "}")
 }
 
-/// Nests; the error is a bracket without its counterpart.
+/// Nests pieces by their brackets. The error is a bracket without its counterpart.
 pub fn nest<'a>(pieces: &'a [Piece<'a>]) -> Result<Vec<Node<'a>>, &'a Piece<'a>> {
     let mut open: Vec<(&Piece, Vec<Node>)> = Vec::new();
     let mut nodes = Vec::new();
@@ -91,8 +85,8 @@ pub fn nest<'a>(pieces: &'a [Piece<'a>]) -> Result<Vec<Node<'a>>, &'a Piece<'a>>
     }
 }
 
-/// A conditional whose branches open or close brackets has two structures at once. The structure of
-/// the first formatted branch counts, and later branches stay unchanged.
+/// Makes branches raw. A conditional whose branches open or close brackets has two structures at once: the structure
+/// of the first formatted branch counts, and later branches stay unchanged.
 pub fn hide_unbalanced_branches<'a>(text: &'a str, pieces: &mut Vec<Piece<'a>>) {
     let mut conditionals: Vec<Vec<usize>> = Vec::new();
     let mut hidden: Vec<(usize, usize)> = Vec::new();

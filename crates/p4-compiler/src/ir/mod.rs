@@ -28,14 +28,12 @@ pub type TableId = usize;
 pub type ControlId = usize;
 pub type ParserId = usize;
 
-/// A variable or parameter.
 #[derive(Debug, Clone)]
 pub struct Var {
     pub name: Rc<str>,
     pub ty: Type,
     pub direction: Direction,
     pub is_parameter: bool,
-    /// The value of a parameter for which a call gives no argument.
     pub default: Option<Expr>,
     pub annotations: Vec<Annotation>,
     pub span: Span,
@@ -61,7 +59,7 @@ pub struct Struct {
 #[derive(Debug, Clone)]
 pub struct Enum {
     pub name: Rc<str>,
-    /// None: a plain enum.
+    /// `None` for a plain enum.
     pub underlying: Option<Type>,
     pub members: Vec<(Rc<str>, BigInt)>,
     pub annotations: Vec<Annotation>,
@@ -95,7 +93,7 @@ pub enum ExprKind {
     Bool(bool),
     Str(Rc<str>),
     Error(u32),
-    /// A plain enum's constant.
+    /// A plain enum's constant: the position of the member.
     Member(EnumId, usize),
     Var(VarId),
     Instance(InstanceId),
@@ -112,14 +110,14 @@ pub enum ExprKind {
     List(Vec<Expr>),
     InvalidHeader,
     Call(Box<Call>),
-    /// `.hit` (true) or `.miss` of a table's application.
+    /// `.hit` (true) or `.miss` (false) of a table's `apply()`.
     Hit(Box<Expr>, bool),
-    /// Sets, in keys only.
+    /// `_`: a set that matches everything, or an ignored result.
     DontCare,
     Range(Box<Expr>, Box<Expr>),
     Mask(Box<Expr>, Box<Expr>),
     ValueSet(usize),
-    /// An error was reported.
+    /// Stands for an expression with an error that was reported.
     Poison,
 }
 
@@ -136,12 +134,10 @@ pub enum Builtin {
 pub enum Callee {
     Function(FunctionId),
     Action(ActionId),
-    /// Name of the extern function, with its type arguments.
     ExternFunction(Rc<str>, Vec<Type>),
-    /// Object, method.
     ExternMethod(Expr, Rc<str>),
     ApplyTable(TableId),
-    /// A control's or parser's instance: an expression, since it may be a constructor parameter.
+    /// A control or parser instance: an expression, since it may be a constructor parameter.
     ApplyBlock(Expr),
     Builtin(Builtin, Expr),
 }
@@ -149,7 +145,7 @@ pub enum Callee {
 #[derive(Debug, Clone)]
 pub struct Call {
     pub callee: Callee,
-    /// None: `_`, or a parameter that an action's table gives.
+    /// `None` for `_`, or for an action's parameter that the control plane supplies.
     pub arguments: Vec<Option<Expr>>,
 }
 
@@ -177,7 +173,6 @@ pub enum StatementKind {
     Continue,
 }
 
-/// A loop.
 #[derive(Debug, Clone)]
 pub struct Loop {
     pub head: LoopHead,
@@ -188,9 +183,8 @@ pub struct Loop {
 pub enum LoopHead {
     /// Initial statements, condition, updates.
     While(Vec<Statement>, Expr, Vec<Statement>),
-    /// Each number from the lower bound to the upper one.
+    /// Each number from the lower bound to the upper one, inclusive.
     Range(VarId, Expr, Expr),
-    /// Each of these values.
     Each(VarId, Vec<Expr>),
 }
 
@@ -206,7 +200,7 @@ pub enum InstanceKind {
 pub struct Instance {
     pub name: Rc<str>,
     pub kind: InstanceKind,
-    /// The names of the constructor's parameters, one for each argument.
+    /// One for each argument.
     pub parameters: Vec<Rc<str>>,
     pub arguments: Vec<Option<Expr>>,
     pub annotations: Vec<Annotation>,
@@ -226,7 +220,6 @@ pub struct Action {
     pub parameters: Vec<VarId>,
     pub body: Vec<Statement>,
     pub annotations: Vec<Annotation>,
-    /// Declared outside of controls.
     pub is_global: bool,
     pub span: Span,
 }
@@ -236,11 +229,11 @@ pub struct Key {
     pub expr: Expr,
     pub match_kind: Rc<str>,
     pub annotations: Vec<Annotation>,
-    /// The name for the control plane.
+    /// The control plane's name.
     pub name: String,
 }
 
-/// An action with the arguments that the program gives.
+/// A reference to an action with the arguments that the program gives.
 #[derive(Debug, Clone)]
 pub struct ActionUse {
     pub action: ActionId,
@@ -254,7 +247,7 @@ pub struct Entry {
     pub keys: Vec<Expr>,
     pub action: ActionUse,
     pub priority: Option<Expr>,
-    /// `@priority`: the lower wins.
+    /// `@priority`: the lowest wins.
     pub rank: Option<u32>,
     pub is_const: bool,
     pub span: Span,
@@ -298,7 +291,6 @@ pub struct ValueSet {
     pub span: Span,
 }
 
-/// A declaration of a control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Local {
     Instance(InstanceId),
@@ -311,10 +303,10 @@ pub struct Control {
     pub name: Rc<str>,
     pub parameters: Vec<VarId>,
     pub constructor: Vec<VarId>,
-    /// Variables and their initial values, in order.
+    /// Variables with their initial values, in order.
     pub variables: Vec<(VarId, Option<Expr>)>,
     pub instances: Vec<InstanceId>,
-    /// The objects that P4Info orders, in the order of declaration.
+    /// Declarations that P4Info lists, in the order of the source.
     pub locals: Vec<Local>,
     pub apply: Vec<Statement>,
     pub span: Span,
@@ -330,7 +322,7 @@ pub enum Target {
 #[derive(Debug, Clone)]
 pub enum Transition {
     To(Target),
-    /// Keys, then cases: one set for each key (or one for all), and where to go.
+    /// Keys and cases; a case has one set for each key (or one for all) and a target.
     Select(Vec<Expr>, Vec<(Vec<Expr>, Target, Span)>),
 }
 
@@ -355,7 +347,6 @@ pub struct Parser {
     pub span: Span,
 }
 
-/// The whole checked program.
 #[derive(Debug, Default)]
 pub struct Program {
     pub vars: Vec<Var>,
@@ -376,12 +367,11 @@ pub struct Program {
     pub instances: Vec<Instance>,
     pub globals: Vec<InstanceId>,
     pub main: Option<InstanceId>,
-    /// The declarations and lookups, for the lints.
     pub names: crate::types::scope::Names,
 }
 
 impl Program {
-    /// A type below its `type` names and serializable enums.
+    /// The type behind `type` declarations and serializable enums.
     pub fn underlying<'a>(&'a self, ty: &'a Type) -> &'a Type {
         match ty {
             Type::Newtype(id) => self.underlying(&self.newtypes[*id].ty),
@@ -393,7 +383,7 @@ impl Program {
         }
     }
 
-    /// Bits of a value of this type, where it has a fixed number.
+    /// Bits of a value of this type; `None` if their number is not fixed.
     pub fn width(&self, ty: &Type) -> Option<u32> {
         match self.underlying(ty) {
             Type::Bool => Some(1),
@@ -413,8 +403,8 @@ impl Program {
         }
     }
 
-    /// Bits of a value of this type in a packet, the most or the least (P4_16 1.2.5, section 9): a varbit field has
-    /// none at least, and a header union has as many as its longest member. None for a type that is never in a packet.
+    /// Most or least bits of a value of this type in a packet (P4_16 1.2.5, section 9): a varbit field may have none,
+    /// a header union counts as its longest member. `None` for a type that is never in a packet.
     pub fn packed_bits(&self, ty: &Type, is_most: bool) -> Option<u32> {
         let bits = |ty: &Type| self.packed_bits(ty, is_most);
         match self.underlying(ty) {
@@ -446,7 +436,7 @@ impl Program {
         matches!(ty, Type::Struct(id) if self.structs[*id].kind == StructKind::Union)
     }
 
-    /// The type as the programmer writes it.
+    /// The type as messages print it, in P4 syntax where there is one.
     pub fn type_name(&self, ty: &Type) -> String {
         let join = |items: &[Type]| {
             items
@@ -500,12 +490,12 @@ impl Program {
     }
 }
 
-/// `@name`, where it is there.
+/// The string of `@name`.
 pub fn name_annotation(annotations: &[Annotation]) -> Option<String> {
     string_annotation(annotations, "name")
 }
 
-/// The string in `@which("...")`; several in a row are joined.
+/// The string in `@which("...")`; several strings in a row are joined.
 pub fn string_annotation(annotations: &[Annotation], which: &str) -> Option<String> {
     use crate::lex::Tok;
     use crate::syntax::ast::AnnotationBody;
@@ -536,7 +526,7 @@ pub fn int_annotation(annotations: &[Annotation], which: &str) -> Option<Vec<Big
     matches!(found.body, AnnotationBody::Tokens(_)).then(|| annotation_ints(found).collect())
 }
 
-/// The integers in the brackets of an annotation.
+/// The integers in an annotation's parentheses.
 pub fn annotation_ints(annotation: &Annotation) -> impl Iterator<Item = BigInt> + '_ {
     use crate::lex::Tok;
     use crate::syntax::ast::AnnotationBody;
@@ -550,7 +540,7 @@ pub fn annotation_ints(annotation: &Annotation) -> impl Iterator<Item = BigInt> 
     })
 }
 
-/// Whether `@secret` keeps what a controller writes there from every reader.
+/// Whether `@secret` hides from every reader what a controller writes there.
 pub fn is_secret(annotations: &[Annotation]) -> bool {
     has_annotation(annotations, "secret")
 }

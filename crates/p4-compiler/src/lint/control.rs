@@ -9,7 +9,7 @@ use crate::diagnostic::{Judgement, Sink};
 use crate::lex::{Tok, Token};
 use crate::source::Span;
 
-/// Judges the warnings that were pushed.
+/// Hides, shows or denies the warnings that were pushed.
 pub fn apply(options: &Options, tokens: &[Token], sink: &mut Sink) {
     let silenced = silenced(tokens);
     sink.judge_warnings(|code, span| {
@@ -33,13 +33,12 @@ pub fn apply(options: &Options, tokens: &[Token], sink: &mut Sink) {
     });
 }
 
-/// Whether any warning has this code or name.
+/// Whether any warning has this code or p4c name.
 pub fn is_warning(name: &str) -> bool {
     crate::explain::explanations()
         .any(|found| found.code.starts_with('W') && is_called(found.code, name))
 }
 
-/// p4c's name of a warning.
 pub fn name_of(code: &str) -> Option<&'static str> {
     NAMES
         .iter()
@@ -47,7 +46,6 @@ pub fn name_of(code: &str) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// Whether a warning is meant by a code or name.
 fn is_called(code: &str, name: &str) -> bool {
     code.eq_ignore_ascii_case(name)
         || NAMES
@@ -55,7 +53,7 @@ fn is_called(code: &str, name: &str) -> bool {
             .any(|(known, p4c)| *known == code && *p4c == name.replace('_', "-"))
 }
 
-/// The ranges in which `@noWarn` silences warnings, with their names.
+/// The ranges that `@noWarn` annotations silence, each with the warning's name.
 fn silenced(tokens: &[Token]) -> Vec<(Span, &str)> {
     let mut out = Vec::new();
     for (at, window) in tokens.windows(4).enumerate() {

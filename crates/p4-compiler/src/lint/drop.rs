@@ -1,7 +1,7 @@
 //! `mark_to_drop` that a later assignment to `egress_spec` undoes.
 //!
-//! In v1model a packet is dropped if its `egress_spec` is the drop port at the end, and for no
-//! other reason. Only later statements of the same block are checked, so that both surely run.
+//! v1model drops a packet only if its `egress_spec` is the drop port at the end. The analysis checks only later
+//! statements of the same block, so that both surely run.
 
 use super::{Subject, reach, walk};
 use crate::diagnostic::Sink;
@@ -9,7 +9,6 @@ use crate::ir::{Callee, Expr, ExprKind, Program, Statement, StatementKind};
 use crate::source::Span;
 use crate::types::Type;
 
-/// The port that v1model drops at.
 const DROP_PORT: u32 = 511;
 
 pub fn check(subject: &Subject<'_>, sink: &mut Sink) {

@@ -1,9 +1,8 @@
 //! Warnings about programs that compile but probably do not do what was meant.
 //!
-//! Each analysis is a file. It reads the checked program before anything is lowered, and runs only if there
-//! is no error. A warning must be true: an analysis that cannot be sure is silent. Codes are W08xx; `explain`
-//! has their meanings. [`NAMES`] gives p4c's name for the same warning, which `--Wdisable` and `@noWarn`
-//! accept.
+//! Each analysis is a file. It reads the checked program before lowering, and runs only if there is no error. A
+//! warning must be true: an analysis that cannot be sure is silent. Codes are W08xx; `explain` has their meanings.
+//! [`NAMES`] gives p4c's name for the same warning, which `--Wdisable` and `@noWarn` accept.
 
 pub mod control;
 mod drop;
@@ -22,7 +21,6 @@ use crate::lex::Token;
 use crate::source::{SourceMap, Span};
 use crate::syntax::ast::Declaration;
 
-/// The input of the analyses.
 pub struct Subject<'a> {
     pub tokens: &'a [Token],
     pub tree: &'a [Declaration],
@@ -31,14 +29,14 @@ pub struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// Whether it stands in a file that comes with the compiler.
+    /// Whether the span is in a file that comes with the compiler.
     fn is_library(&self, span: Span) -> bool {
         self.sources
             .named_line(span)
             .is_none_or(|(file, _)| crate::preprocess::is_embedded(&file))
     }
 
-    /// Whether it stands in the file that was given to the compiler, not in an included one.
+    /// Whether the span is in the file given to the compiler, not in an included one.
     fn is_main_file(&self, span: Span) -> bool {
         let file = |span| self.sources.named_line(span).map(|(file, _)| file);
         self.tokens
@@ -46,8 +44,8 @@ impl Subject<'_> {
             .is_some_and(|end| end.span.file == span.file && file(end.span) == file(span))
     }
 
-    /// Whether the text there consists of literals only. The value of a name may change; a condition on it is
-    /// a switch that somebody sets.
+    /// Whether the text at the span consists of literals only. A named constant may change, so a condition on it is a
+    /// deliberate switch.
     fn is_literal(&self, span: Span) -> bool {
         let text = self.sources.text(span);
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -96,7 +94,6 @@ const NAMES: &[(&str, &str)] = &[
     ("W0858", "ignore"),
 ];
 
-/// Runs every analysis.
 pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
     names::check(subject, sink);
     variables::check(subject, sink);

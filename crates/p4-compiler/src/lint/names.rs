@@ -81,7 +81,7 @@ fn hiding(subject: &Subject<'_>, declared: &Declared, sink: &mut Sink) {
     let Some((kind, before)) = declared.hides else {
         return;
     };
-    // The architecture has many names that are common words; a type parameter is a word of its own.
+    // Names of the architecture are often common words. A type that hides another name is not reported.
     if subject.is_library(before) || declared.kind == Kind::Type {
         return;
     }
@@ -136,8 +136,7 @@ fn is_unused(subject: &Subject<'_>, span: Span) -> bool {
         .any(|declared| declared.span == span && !names.is_used(declared))
 }
 
-/// From the beginning to the end of the first bracketed group; an annotation has none or has it at
-/// its third token.
+/// The first bracketed group. An annotation has it at its third token or has none.
 fn group<'a>(tokens: &'a [Token], open: &[&str], close: &[&str]) -> &'a [Token] {
     if tokens.first().is_some_and(|first| first.is("@"))
         && !tokens

@@ -1,4 +1,4 @@
-//! Comparisons whose answer the types decide.
+//! Comparisons whose result the types decide.
 
 use num_bigint::BigInt;
 use num_traits::Zero as _;
@@ -26,7 +26,7 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
     });
 }
 
-/// The one answer that a comparison can have, where it is so.
+/// The only result that a comparison can have, if there is only one.
 fn answer(subject: &Subject<'_>, op: BinaryOp, left: &Expr, right: &Expr) -> Option<bool> {
     if same_place(left, right) {
         return match op {
@@ -41,7 +41,7 @@ fn answer(subject: &Subject<'_>, op: BinaryOp, left: &Expr, right: &Expr) -> Opt
         (ExprKind::Int(value), _) => (flipped(op), value, left),
         _ => return None,
     };
-    // A named limit may be another one tomorrow.
+    // The value of a named limit may change.
     if !subject.is_literal(constant.span) {
         return None;
     }
@@ -69,7 +69,6 @@ fn flipped(op: BinaryOp) -> BinaryOp {
     }
 }
 
-/// The least and the most value of a type.
 fn bounds(program: &Program, ty: &Type) -> Option<(BigInt, BigInt)> {
     match program.underlying(ty) {
         Type::Bits {

@@ -10,7 +10,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, Declaration};
 use crate::types::Type;
 
-/// Width of a key whose values are counted, to see whether a `select` covers them all.
+/// Widest key whose values are counted to see whether a `select` covers them all.
 const COUNTED_WIDTH_BITS: u32 = 8;
 
 pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
@@ -111,7 +111,7 @@ fn select(program: &Program, transition: &Transition, sink: &mut Sink) {
         .help("add `default: accept;`, or a state that says with `verify` what is wrong");
 }
 
-/// Whether the cases name every value of the one small key.
+/// Whether the cases of a single small key name all its values.
 fn has_all(program: &Program, keys: &[Expr], cases: &[(Vec<Expr>, Target, Span)]) -> bool {
     let [key] = keys else {
         return false;
@@ -128,7 +128,7 @@ fn has_all(program: &Program, keys: &[Expr], cases: &[(Vec<Expr>, Target, Span)]
             Some(ExprKind::Int(value)) => drop(seen.insert(value.to_u64().unwrap_or_default())),
             Some(ExprKind::Bool(value)) => drop(seen.insert(u64::from(*value))),
             Some(ExprKind::Member(_, at)) => drop(seen.insert(*at as u64)),
-            // Masks and ranges: to be counted they would have to be listed.
+            // Masks and ranges are not expanded for counting, so they count as complete.
             Some(ExprKind::Mask(..) | ExprKind::Range(..)) => return true,
             _ => {}
         }
@@ -136,7 +136,7 @@ fn has_all(program: &Program, keys: &[Expr], cases: &[(Vec<Expr>, Target, Span)]
     seen.len() as u64 == values
 }
 
-/// Whether nothing after the statement runs.
+/// Whether no statement after this one runs.
 pub fn ends(statement: &Statement) -> bool {
     match &statement.kind {
         StatementKind::Return(_)
@@ -201,7 +201,7 @@ fn has_call(subject: &Subject<'_>, expr: &Expr) -> bool {
     found
 }
 
-/// Whether both name the same place, without anything that may differ between two readings.
+/// Whether both name the same place, and two reads of it must give the same value.
 pub fn same_place(left: &Expr, right: &Expr) -> bool {
     match (&left.kind, &right.kind) {
         (ExprKind::Var(a), ExprKind::Var(b)) => a == b,

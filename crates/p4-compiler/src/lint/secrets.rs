@@ -1,5 +1,5 @@
-//! `@secret` where it keeps nothing from anybody, and words that were meant to be it: whoever misplaces it would think
-//! that his keys are kept.
+//! `@secret` at places where it hides nothing, and misspellings of it: the author would believe that the value is
+//! hidden.
 
 use std::collections::HashSet;
 
@@ -43,21 +43,22 @@ fn misplaced(span: Span, sink: &mut Sink) {
         );
 }
 
-/// One letter off, in whatever case: other words, such as `@secure`, may be somebody else's.
+/// Whether a name is at most one letter off, in any case. Other words, such as `@secure`, may have a meaning
+/// elsewhere.
 fn is_nearly_secret(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let least = lower.trim_matches('_');
     distance(least.as_bytes(), SECRET.as_bytes()) <= 1
 }
 
-/// Where a token begins.
+/// The file and first byte of a token.
 type Place = (u32, u32);
 
 fn place(span: Span) -> Place {
     (span.file, span.start)
 }
 
-/// Where annotations stand that the compiler looks for `@secret` in.
+/// The places of annotations among which the compiler looks for `@secret`.
 fn effective(tree: &[Declaration]) -> HashSet<Place> {
     let mut found = Effective::default();
     for declaration in tree {
@@ -98,7 +99,7 @@ impl Effective {
         }
     }
 
-    /// What the program gives an action, nobody writes.
+    /// Takes the annotations of an action and of the parameters that a controller sets.
     fn action(&mut self, action: &Action) {
         self.take(&action.annotations);
         let params = action.parameters.iter();

@@ -32,7 +32,6 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
     }
 }
 
-/// The properties of a table that language and v1model define.
 const PROPERTIES: [&str; 11] = [
     "key",
     "actions",
@@ -47,7 +46,7 @@ const PROPERTIES: [&str; 11] = [
     "priority_delta",
 ];
 
-/// The language allows others; here nothing reads them.
+/// Warns about other properties: the language allows them, but nothing reads them.
 fn properties(table: &Table, sink: &mut Sink) {
     for property in &table.properties {
         let name = &*property.name;
@@ -101,7 +100,7 @@ fn entries(table: &Table, sink: &mut Sink) {
             }
         }
     }
-    // A priority, or a prefix that is longer, may put a later entry in front.
+    // A priority or a longer prefix may give a later entry precedence.
     if entries.iter().any(|entry| entry.priority.is_some()) {
         return;
     }
@@ -123,7 +122,7 @@ fn entries(table: &Table, sink: &mut Sink) {
     }
 }
 
-/// The part of a key that an entry's set looks at.
+/// The part of a key that an entry's set compares.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Part {
     Nothing,
@@ -132,15 +131,15 @@ pub enum Part {
     Range,
 }
 
-/// The entries of a shape, by what they want.
+/// The entries of one shape, by the values that they compare.
 type Wanted = HashMap<String, Vec<usize>>;
 
-/// The entries of a table, or cases of a `select`, before the one that is looked at, by the parts of the key that they look at and what they
-/// want there: those that may match all that another matches are found without a look at each.
+/// The earlier entries of a table or cases of a `select`, indexed by the compared parts of the key and by the
+/// compared values. The index finds the few that may cover another one.
 #[derive(Default)]
 pub struct Earlier {
     shapes: HashMap<Vec<Part>, usize>,
-    /// In the order of their first entries.
+    /// In the order of each shape's first entry.
     by_shape: Vec<(Vec<Part>, Wanted)>,
     comparisons: usize,
 }
@@ -161,7 +160,7 @@ impl Earlier {
         self.by_shape[place].1.entry(wanted).or_default().push(at);
     }
 
-    /// The first entry for which the comparison holds; none where that would be too much work.
+    /// The first entry for which `covers` holds. `None` also if the search would take too many comparisons.
     pub fn covering(&mut self, sets: &[Expr], covers: impl Fn(usize) -> bool) -> Option<usize> {
         let mut first: Option<usize> = None;
         for (shape, entries) in &self.by_shape {
@@ -198,8 +197,8 @@ fn part(set: &Expr) -> Option<Part> {
     })
 }
 
-/// What an entry of a shape would have to want to match all that these sets match, as text; none where it cannot. What
-/// ranges want is not in it.
+/// The values, as text, that an entry of `shape` must compare with to match everything that `sets` match. Ranges add
+/// nothing to the text. `None` if no entry of this shape can match it all.
 fn seen_by(shape: &[Part], sets: &[Expr]) -> Option<String> {
     if shape.iter().all(|part| *part == Part::Nothing) {
         return Some(String::new());

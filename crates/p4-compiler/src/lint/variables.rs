@@ -36,7 +36,6 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
             let found = by_var.get(&id).copied().unwrap_or_default();
             let seen = by_place.entry(declared.span).or_default();
             seen.read |= found.read;
-            // An initial value that is a call may be the point of it.
             seen.written |= found.written;
         }
     }
@@ -56,13 +55,12 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
 fn report(subject: &Subject<'_>, declared: &Declared, id: VarId, seen: Seen, sink: &mut Sink) {
     let var = &subject.program.vars[id];
     let name = &declared.name;
-    // The checker itself checks its content, for example an extern's type.
+    // An `out` or `inout` parameter may be written for the caller.
     if seen.read || (seen.written && var.is_parameter) {
         return;
     }
     if seen.written {
-        // A checksum, a digest and a field list read metadata without naming it; a variable of a
-        // block has no such readers.
+        // Checksums, digests and field lists read metadata without naming it; a block's variable has no such readers.
         sink.warning(
             "W0802",
             declared.span,
@@ -121,7 +119,7 @@ fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
             }
         }
     }
-    // Controls often hand on all that the architecture gives to the blocks, each the same.
+    // Controls often pass on everything that the architecture gives to each block.
     let handed_on: Vec<&Type> = out.iter().map(|id| &program.vars[*id].ty).collect();
     let controls = program
         .controls
@@ -140,8 +138,7 @@ fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
     {
         out.extend(&action.parameters);
     }
-    // A control without an instance is reported as such. It is likely to become a block of the
-    // architecture.
+    // A control without an instance has its own warning. It is likely to become a block of the architecture.
     for declared in &program.names.declared {
         if matches!(declared.kind, Kind::Control | Kind::Parser) && !program.names.is_used(declared)
         {

@@ -5,7 +5,6 @@ use crate::ir::{
     StatementKind, Transition,
 };
 
-/// The access to a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     Read,
@@ -13,7 +12,7 @@ pub enum Access {
     Both,
 }
 
-/// Every body of the program: functions, actions, controls, parser states.
+/// Functions, actions, controls and parser states.
 pub fn bodies(program: &Program) -> impl Iterator<Item = &[Statement]> {
     let functions = program.functions.iter().map(|function| &function.body);
     let actions = program.actions.iter().map(|action| &action.body);
@@ -30,7 +29,7 @@ pub fn bodies(program: &Program) -> impl Iterator<Item = &[Statement]> {
         .map(Vec::as_slice)
 }
 
-/// Every statement of a body, outer ones first.
+/// Outer statements first.
 pub fn statements<'p>(body: &'p [Statement], visit: &mut dyn FnMut(&'p Statement)) {
     for statement in body {
         visit(statement);
@@ -40,7 +39,6 @@ pub fn statements<'p>(body: &'p [Statement], visit: &mut dyn FnMut(&'p Statement
     }
 }
 
-/// The blocks inside a statement.
 pub fn blocks(statement: &Statement) -> Vec<&[Statement]> {
     match &statement.kind {
         StatementKind::Block(inner) => vec![inner],
@@ -65,7 +63,7 @@ pub fn blocks(statement: &Statement) -> Vec<&[Statement]> {
     }
 }
 
-/// Every place in a computation of the program, with its access.
+/// Visits every expression that the program computes, with its access.
 pub fn expressions(program: &Program, visit: &mut dyn FnMut(&Expr, Access)) {
     for body in bodies(program) {
         statements(body, &mut |statement| {
@@ -139,7 +137,7 @@ fn action_arguments(program: &Program, used: &ActionUse, visit: &mut dyn FnMut(&
     }
 }
 
-/// The expressions of one statement, not of the blocks inside.
+/// Visits the expressions of one statement, not those of the blocks inside.
 pub fn statement_expressions(
     program: &Program,
     statement: &Statement,
@@ -186,7 +184,7 @@ pub fn statement_expressions(
     }
 }
 
-/// An expression and all parts of it, with the access to each.
+/// Visits an expression and all its parts, each with its access.
 pub fn expression(
     program: &Program,
     expr: &Expr,
@@ -267,8 +265,7 @@ pub fn parameters<'p>(program: &'p Program, call: &Call) -> Option<&'p [usize]> 
     })
 }
 
-/// The access of a call to an argument. The effects of externs outside the architecture are
-/// unknown.
+/// How a call accesses an argument. An extern outside the architecture may read and write it.
 pub fn argument_access(program: &Program, call: &Call, at: usize) -> Access {
     if let Some(parameters) = parameters(program, call) {
         return parameters.get(at).map_or(Access::Both, |parameter| {

@@ -7,7 +7,6 @@ use super::place::Place;
 use super::{ActionInfo, Binding, Lower, qualify};
 use crate::ir::{self, Direction, Expr};
 
-/// A parameter as the control plane gives it.
 fn runtime_datum(var: &ir::Var, action: &ir::Action, bitwidth: u32) -> RuntimeDatum {
     let name = ir::name_annotation(&var.annotations).unwrap_or_else(|| var.name.to_string());
     let secret = ir::is_secret(&var.annotations) || ir::is_secret(&action.annotations);
@@ -19,7 +18,7 @@ fn runtime_datum(var: &ir::Var, action: &ir::Action, bitwidth: u32) -> RuntimeDa
 }
 
 impl Lower<'_> {
-    /// The name for the control plane, in the control instance that is being lowered.
+    /// The control plane's name of an action, in the control instance that is being lowered.
     pub fn action_name(&self, id: usize) -> String {
         let action = &self.program.actions[id];
         let name =
@@ -31,7 +30,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Makes an action known to the control plane though no table has it.
+    /// Makes an action known to the control plane even if no table has it.
     pub fn register_action(&mut self, id: usize) {
         let name = self.action_name(id);
         let mut known = self.resources.actions.iter();
@@ -57,7 +56,7 @@ impl Lower<'_> {
         }
     }
 
-    /// An action that is called where it stands; the control plane knows it all the same.
+    /// Registers an action that a control calls directly, because the control plane knows it too.
     pub fn called_action(&mut self, id: usize) {
         let parameters = &self.program.actions[id].parameters;
         let plain = |id: &usize| self.program.vars[*id].direction == Direction::None;
@@ -68,7 +67,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The JSON action for a table's use; arguments that the table binds make an action of its own.
+    /// The JSON action for a table's reference. Arguments in the reference make a separate action.
     pub fn lower_action(&mut self, id: usize, arguments: &[Option<Expr>], table: &str) -> u32 {
         self.register_action(id);
         let name = self.action_name(id);
@@ -107,8 +106,8 @@ impl Lower<'_> {
             self.env.insert(*parameter, Binding::Place(place));
             runtime_data.push(runtime_datum(var, action, bitwidth));
         }
-        // The action stands alone; `exit` must do the copy-out of the controls around it. Where no table has the
-        // action, it never runs.
+        // The JSON action stands alone, so its `exit` must do the copy-out of the controls around it. An action that
+        // no table has never runs.
         let is_shared = |block: &PendingBlock| block.repeated && !block.copies.is_empty();
         let is_unknown = !table.is_empty() && self.pending_blocks.iter().any(is_shared);
         let outer = (
@@ -141,15 +140,16 @@ impl Lower<'_> {
         json_id
     }
 
-    /// Which copy-outs `exit` does, where an action of no control stands in one with `out` or `inout` arguments.
+    /// The copy-outs that `exit` does in a global action, as a key, if a control around it has `out` or `inout`
+    /// arguments.
     fn leaving(&self, is_global: bool) -> Option<String> {
         let blocks = self.pending_blocks.iter();
         let copies: Vec<&CopyOut> = blocks.flat_map(|block| &block.copies).collect();
         (is_global && !copies.is_empty()).then(|| format!("leaving {copies:?}"))
     }
 
-    /// The action that has been lowered under this key. One with an `exit` serves only where the same copy-outs are to
-    /// be done; another control has an action of its own with the same name.
+    /// The action already lowered under this key. An action with `exit` is reused only where the same copy-outs are
+    /// due; another control gets its own action with the same name.
     fn action_done(&self, key: &str, leaving: Option<&str>) -> Option<u32> {
         let has_exit = |id: &u32| {
             let primitives = &self.json.actions[*id as usize].primitives;

@@ -26,7 +26,7 @@ impl Lower<'_> {
         } else {
             "assign"
         };
-        // A place that is computed is wrapped as a value is; simple fields are not.
+        // A computed place is wrapped like a computed value; plain fields are not.
         self.emit(op, vec![parameter(target), parameter(value)], span);
     }
 
@@ -80,7 +80,7 @@ impl Lower<'_> {
         self.assign_each(members, &whole, items, expr.span);
     }
 
-    /// The parts of a place from a list: `s = {s.b, s.a}` reads everything before it writes anything.
+    /// Assigns a list to the parts of a place. `s = {s.b, s.a}` reads everything before it writes anything.
     fn assign_each(&mut self, parts: &[Place], whole: &Place, items: &[Expr], span: Span) {
         let reads_itself = items.len() > 1 && items.iter().any(|item| self.reads(item, whole));
         if !reads_itself {
@@ -114,7 +114,6 @@ impl Lower<'_> {
         );
     }
 
-    /// Whether an expression reads a place.
     fn reads(&mut self, expr: &Expr, place: &Place) -> bool {
         if matches!(
             expr.kind,
@@ -196,7 +195,7 @@ impl Lower<'_> {
             }
             (Place::Header { .. } | Place::Element { .. } | Place::Last { .. }, _) => {
                 self.copy_whole("assign_header", target, source, span);
-                // A valid header has made them invalid already.
+                // If the source is valid, `assign_header` has already invalidated the others.
                 self.invalidate_rivals(target, span);
             }
             _ => {
@@ -211,7 +210,7 @@ impl Lower<'_> {
         self.emit(op, vec![parameter(target), parameter(source)], span);
     }
 
-    /// `left = right` as it stands in the source; the left side may be a slice.
+    /// `left = right` of the source; the left side may be a slice.
     pub fn assign_statement(&mut self, left: &Expr, right: &Expr, span: Span) {
         let right = &Expr {
             span,
@@ -221,7 +220,7 @@ impl Lower<'_> {
             return self.assign_slice(inner, *high, *low, right, span);
         }
         match self.place(left) {
-            // The index is read before the right side's calls can change it.
+            // Calls on the right side must not change the index.
             Some(place) if has_call(right) => {
                 let place = self.freeze(place, span);
                 self.assign(&place, right);

@@ -1,4 +1,4 @@
-//! Arguments of a control or parser to its parameters.
+//! Binds the arguments of a control or parser to its parameters.
 
 use super::copy::CopyOut;
 use super::place::{Place, Roots};
@@ -8,11 +8,11 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Lower<'_> {
-    /// Binds a control's or parser's parameters; returns the values to copy out.
+    /// Binds parameters; returns the values to copy out.
     ///
-    /// An argument's storage is shared where no other argument overlaps it, since a control can
-    /// reach nothing but its parameters. With `storage`, parameters have storage of their own,
-    /// the same each time the block is applied.
+    /// A parameter shares its argument's storage if no other argument overlaps it, since a control can reach nothing
+    /// but its parameters. With `storage`, parameters have their own storage, the same each time the block is
+    /// applied.
     pub fn bind_block(
         &mut self,
         parameters: &[VarId],
@@ -28,7 +28,7 @@ impl Lower<'_> {
             .iter()
             .map(|argument| self.shared_place(argument.as_ref()))
             .collect();
-        // What is written back overlaps too, though it has storage of its own meanwhile.
+        // An argument that is copied back overlaps too, although its parameter has its own storage.
         let written: Vec<Option<Place>> = parameters
             .iter()
             .zip(&resolved)
@@ -81,7 +81,7 @@ impl Lower<'_> {
         copies
     }
 
-    /// Copies an argument in, and remembers where it goes.
+    /// Copies an argument in, and records where to copy it out.
     fn bind_copy(
         &mut self,
         direction: Direction,
@@ -143,7 +143,7 @@ impl Lower<'_> {
         self.leaves(&place).iter().all(fixed).then_some(place)
     }
 
-    /// The place that an argument is, or is bits of.
+    /// The place that the argument is, or is a slice of.
     fn written_place(&mut self, argument: &Expr) -> Option<Place> {
         match &argument.kind {
             ExprKind::Slice(inner, ..) => self.written_place(inner),
@@ -169,6 +169,4 @@ impl Lower<'_> {
         }
         place
     }
-
-    // Nodes to tables and conditionals.
 }

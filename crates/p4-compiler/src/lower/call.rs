@@ -12,7 +12,6 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Lower<'_> {
-    /// A call whose result is used as an operand.
     pub fn call_value(&mut self, expr: &Expr) -> Value {
         let ExprKind::Call(call) = &expr.kind else {
             return plain_hex(0);
@@ -51,7 +50,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A call whose result is a struct, header or the like.
+    /// A call whose result is a struct, a header or another aggregate.
     pub fn call_place(&mut self, expr: &Expr) -> Option<Place> {
         let ExprKind::Call(call) = &expr.kind else {
             return None;
@@ -132,8 +131,8 @@ impl Lower<'_> {
 
     /// Binds parameters, runs the body as straight-line code, copies out.
     ///
-    /// `isolated`: the body reaches nothing of the caller but its parameters (a function, not an
-    /// action), so parameters that it only reads need not be copied.
+    /// `isolated`: the body reaches nothing of the caller but its parameters (a function, not an action), so
+    /// parameters that it only reads need no copy.
     fn with_arguments(
         &mut self,
         parameters: &[VarId],
@@ -177,7 +176,7 @@ impl Lower<'_> {
             .map(|(id, binding)| (id, self.env.insert(id, binding)))
             .collect();
         let straight = std::mem::replace(&mut self.straight, true);
-        // A function's variables belong to no control: there is none in their names.
+        // A function's variables belong to no control, so their names contain no control's path.
         let path = self.path.clone();
         if isolated {
             self.path.clear();
@@ -199,8 +198,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether a call stands inside that may change a place: a function with nothing but `in`
-    /// parameters cannot.
+    /// Whether an expression contains a call that may change a place. A function with only `in` parameters cannot.
     pub fn has_changing_call(&self, expr: &Expr) -> bool {
         if let ExprKind::Call(call) = &expr.kind
             && let Callee::Function(id) = &call.callee
@@ -291,7 +289,7 @@ impl Lower<'_> {
         Binding::Place(temp)
     }
 
-    /// The initial value of an `out` parameter: its headers are invalid.
+    /// Sets an `out` parameter's initial value: its headers are invalid.
     pub fn invalidate(&mut self, place: &Place, span: Span) {
         for leaf in self.leaves(place) {
             match &leaf {
@@ -326,7 +324,6 @@ impl Lower<'_> {
         }
     }
 
-    /// A call that stands as a statement, in straight-line code.
     pub fn call_statement(&mut self, expr: &Expr) {
         let ExprKind::Call(call) = &expr.kind else {
             return;
@@ -339,7 +336,7 @@ impl Lower<'_> {
                 self.inline_function(*id, arguments, result, expr.span);
             }
             Callee::Action(id) => {
-                // A function that only actions call becomes a part of them.
+                // An action that only other actions call becomes a part of them.
                 if self.action_depth == 0 {
                     self.called_action(*id);
                 }
@@ -368,14 +365,14 @@ impl Lower<'_> {
         }
     }
 
-    /// `header.setInvalid()`. A member of a union takes the others with it: the union becomes invalid (section 8.20).
+    /// `header.setInvalid()`. If the header is a member of a union, the union becomes invalid (section 8.20).
     pub fn set_invalid(&mut self, place: &Place, span: Span) {
         let (target, _) = self.read_raw(place);
         self.emit("remove_header", vec![parameter(target)], span);
         self.invalidate_rivals(place, span);
     }
 
-    /// Makes the other members of a header's union invalid, where it is in one.
+    /// Makes the other members of a header's union invalid, if it is in one.
     pub fn invalidate_rivals(&mut self, place: &Place, span: Span) {
         for rival in self.rivals(place) {
             let (target, _) = self.read_raw(&rival);
@@ -401,7 +398,7 @@ impl Lower<'_> {
         if let Some(Some(count)) = arguments.first() {
             let count = self.resolve(count);
             match &count.kind {
-                // Further than the stack is long is as far as it is long.
+                // A shift by more than the stack's size has the same effect as a shift by its size.
                 ExprKind::Int(value) => {
                     let size = self.elements(&place).len().into();
                     parameters.push(hex(value.min(&size), 8));

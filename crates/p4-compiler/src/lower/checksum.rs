@@ -1,4 +1,4 @@
-//! The checksum controls: calls become calculations, and their conditions are kept with them.
+//! The checksum controls: calls become calculations that keep their conditions.
 
 use std::rc::Rc;
 

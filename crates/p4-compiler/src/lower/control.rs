@@ -1,7 +1,7 @@
-//! Controls: apply blocks to nodes, nodes to tables and conditionals with their successors.
+//! Controls: apply blocks become nodes, and nodes become tables and conditionals with their successors.
 //!
-//! Statements that apply nothing are gathered into the action of a table without a key, which
-//! always runs its default action. simple_switch programs run code between tables in this way.
+//! Statements that apply nothing are collected in an action of a table without a key, which always runs its default
+//! action. This is how simple_switch programs run code between tables.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -22,15 +22,13 @@ use crate::source::Span;
 use crate::types::Type;
 use crate::types::statement::applied_table;
 
-/// A step of the control flow.
 #[derive(Debug)]
 pub enum Node {
-    /// Code.
     Do(Vec<Primitive>, Span),
     If(Value, Vec<Node>, Vec<Node>, Span),
-    /// A table and its successors by its result.
+    /// A table, and what follows each of its results.
     Apply(usize, Next, Span),
-    /// Open ends of one of the successors go behind it.
+    /// Nodes whose end is the target of jumps inside them.
     Scope(Vec<Node>, Scope),
     Return,
     Break,
@@ -38,23 +36,23 @@ pub enum Node {
     Exit,
 }
 
-/// The kind of a stretch of nodes, for jumps out of it.
+/// What a scope contains, and the statement that jumps to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// An inlined control: `return`.
     Control,
     /// A loop: `break`.
     Loop,
-    /// A round of a loop: `continue`.
+    /// An iteration of a loop: `continue`.
     Round,
 }
 
-/// The decision of a table's result.
+/// What follows each result of a table.
 #[derive(Debug)]
 pub enum Next {
     Nothing,
     HitMiss(Vec<Node>, Vec<Node>),
-    /// Action names (none: every other action), and their successor.
+    /// Action names (`None` for every other action), and what follows them.
     Actions(Vec<(Vec<Option<String>>, Vec<Node>)>),
 }
 
@@ -126,7 +124,7 @@ impl Lower<'_> {
         });
     }
 
-    /// Inlines a control whose parameters are bound.
+    /// Inlines a control whose parameters are already bound.
     fn run_control(&mut self, block: &BlockInstance, order: &DeclaredAt, control: &Control) {
         for (parameter, binding) in &block.arguments {
             self.env.insert(*parameter, binding.clone());
@@ -162,7 +160,7 @@ impl Lower<'_> {
         self.path = outer_path;
     }
 
-    /// Instances are made once for each instance of the block that declares them.
+    /// Creates instances, once for each instance of the block that declares them.
     pub fn enter_instances(&mut self, path: &str, instances: &[usize]) {
         if let Some(known) = self.block_instances.get(path).cloned() {
             self.instances.extend(known);
@@ -182,7 +180,7 @@ impl Lower<'_> {
         self.block_instances.insert(path.to_owned(), made);
     }
 
-    /// Two instances of one path would have their objects in common.
+    /// Rejects two instances with the same path, which would share their objects.
     fn expect_own_paths(&mut self, instances: &[usize]) {
         let mut paths: HashMap<String, usize> = HashMap::new();
         for id in instances {
@@ -204,7 +202,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Ends the code that was gathered: it becomes a node.
+    /// Turns the collected code into a node.
     pub fn flush(&mut self, span: Span) {
         let primitives = self.take_body();
         if !primitives.is_empty() {
@@ -212,7 +210,6 @@ impl Lower<'_> {
         }
     }
 
-    /// Nodes of a branch.
     pub fn inner_nodes(&mut self, span: Span, inner: impl FnOnce(&mut Self)) -> Vec<Node> {
         let outer = std::mem::take(&mut self.nodes);
         inner(self);
@@ -330,7 +327,7 @@ impl Lower<'_> {
         self.nodes.push(Node::If(value, yes, no, condition.span));
     }
 
-    /// Applies the tables inside an expression first; their results are variables then.
+    /// Applies the tables inside an expression first, and replaces them by variables with their results.
     pub fn hoist(&mut self, expr: &Expr) -> Expr {
         if !super::statement::applies_table(expr) {
             return expr.clone();
@@ -387,7 +384,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `condition ? yes : no` where only one of the two may apply its table.
+    /// `condition ? yes : no`, where only the chosen side may apply its table.
     fn hoist_choice(&mut self, condition: &Expr, yes: &Expr, no: &Expr) -> Expr {
         let span = condition.span;
         let result = self.temp("tmp", &yes.ty, span);
@@ -406,7 +403,7 @@ impl Lower<'_> {
         self.hold(result, yes.ty.clone(), span)
     }
 
-    /// Applies the tables inside operands; values read before keep their value.
+    /// Applies the tables inside operands; operands that are read before keep their values.
     fn hoist_operands(&mut self, kind: &ExprKind) -> ExprKind {
         let (mut count, mut last) = (0, 0);
         super::expression::map_operands(kind, &mut |inner| {
@@ -511,7 +508,6 @@ impl Lower<'_> {
     }
 }
 
-/// Instances that an apply block applies more than once.
 fn repeated_instances(statements: &[Statement]) -> std::collections::HashSet<usize> {
     let mut counts: HashMap<usize, usize> = HashMap::new();
     count_applies(statements, 1, &mut counts);
@@ -522,7 +518,7 @@ fn repeated_instances(statements: &[Statement]) -> std::collections::HashSet<usi
         .collect()
 }
 
-/// Counts each place as often as `times` says.
+/// Counts each application `times` times.
 fn count_applies(statements: &[Statement], times: usize, counts: &mut HashMap<usize, usize>) {
     for statement in statements {
         match &statement.kind {
@@ -543,7 +539,7 @@ fn count_applies(statements: &[Statement], times: usize, counts: &mut HashMap<us
                 count_applies(yes, times, counts);
                 count_applies(no, times, counts);
             }
-            // Each round applies once more; more than once is all that matters.
+            // Each iteration applies once more; the callers only ask for more than one.
             StatementKind::For(whole) => count_applies(&whole.body, 2, counts),
             StatementKind::SwitchAction(_, cases) => cases
                 .iter()

@@ -1,5 +1,4 @@
-//! Copy-in and copy-out (P4_16 1.2.5, section 6.8): the place to which an `out` or `inout` argument
-//! is written back.
+//! Copy-in and copy-out (P4_16 1.2.5, section 6.8): where an `out` or `inout` argument is written back.
 
 use super::Lower;
 use super::place::{Place, parameter};
@@ -7,7 +6,7 @@ use crate::ir::{Expr, ExprKind};
 use crate::source::Span;
 use crate::types::Type;
 
-/// An argument's l-value; an index that only the run knows keeps the value of the call's moment.
+/// An argument's l-value. An index known only at run time keeps its value from the time of the call.
 #[derive(Clone, Debug)]
 pub enum Target {
     Place(Place),
@@ -15,7 +14,7 @@ pub enum Target {
     Slice(Place, Type, u32, u32),
 }
 
-/// A parameter's storage and where it goes when the call ends.
+/// A parameter's storage, and where it is copied when the call ends.
 #[derive(Clone, Debug)]
 pub struct CopyOut {
     pub target: Target,
@@ -26,12 +25,12 @@ pub struct CopyOut {
 #[derive(Clone, Debug)]
 pub struct PendingBlock {
     pub copies: Vec<CopyOut>,
-    /// It is applied more than once, and its tables' actions are the same each time.
+    /// The control is applied more than once, and its tables run the same actions each time.
     pub repeated: bool,
 }
 
 impl Lower<'_> {
-    /// The l-value that an argument names; none where it is none.
+    /// The l-value that an argument names; `None` if it names none.
     pub fn write_target(&mut self, argument: &Expr) -> Option<Target> {
         let ExprKind::Slice(inner, high, low) = &argument.kind else {
             let place = self.place(argument)?;
@@ -39,14 +38,14 @@ impl Lower<'_> {
         };
         match self.write_target(inner)? {
             Target::Place(place) => Some(Target::Slice(place, inner.ty.clone(), *high, *low)),
-            // A slice of a slice is one of the inner value.
+            // A slice of a slice is a slice of the inner value.
             Target::Slice(place, ty, _, below) => {
                 Some(Target::Slice(place, ty, high + below, low + below))
             }
         }
     }
 
-    /// A place whose index no later write changes.
+    /// Saves a place's index, so that no later write changes it.
     pub fn freeze(&mut self, mut place: Place, span: Span) -> Place {
         if let Place::Element { index, .. }
         | Place::ElementField { index, .. }
@@ -73,7 +72,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `argument = parameter` behind the call.
+    /// `argument = parameter` after the call.
     pub fn copy_out(&mut self, copy: &CopyOut, span: Span) {
         match &copy.target {
             Target::Place(place) => self.copy(place, &copy.source, span),

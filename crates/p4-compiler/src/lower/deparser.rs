@@ -70,7 +70,7 @@ impl Lower<'_> {
                     (Callee::ApplyBlock(object), _) => {
                         self.emit_block(object, &call.arguments, order, statement)
                     }
-                    // simple_switch calls these before it writes the first header.
+                    // simple_switch runs these calls before it writes the first header.
                     (Callee::ExternFunction(name, types), _)
                         if matches!(&**name, "log_msg" | "assert" | "assume") =>
                     {
@@ -156,7 +156,6 @@ impl Lower<'_> {
     }
 }
 
-/// Whether it has no effect, for any result of its conditions.
 fn does_nothing(statement: &Statement) -> bool {
     match &statement.kind {
         StatementKind::Block(inner) => inner.iter().all(does_nothing),

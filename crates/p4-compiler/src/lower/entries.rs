@@ -1,4 +1,4 @@
-//! The entries in a program's tables: sets become BMv2's keys, priorities its ranks.
+//! The entries in a program's tables: sets become BMv2 keys, and priorities become ranks.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,13 @@ use super::place::hex_text;
 use crate::ir::{self, Expr, ExprKind, Key};
 use crate::types::const_eval::mask;
 
-/// The order of a table's entries, where it matters.
 struct Order {
-    /// The numbers of the entries, as the program gives them or as they follow from the list.
+    /// The entries' numbers, which the program gives or which follow from their order.
     numbers: Vec<BigInt>,
     least: BigInt,
     most: BigInt,
     largest_wins: bool,
-    /// The program says something about it; otherwise the list's order is the order.
+    /// The program specifies priorities; otherwise the entries are in the list's order.
     is_explicit: bool,
 }
 
@@ -68,7 +67,7 @@ impl Lower<'_> {
                 position as u32 + 1
             };
             let rank = entry.rank.unwrap_or(listed);
-            // Of equal keys only those with priorities differ.
+            // Entries with equal keys are duplicates unless they have different priorities.
             let is_whole = match_key.len() == keys.len();
             let same = (format!("{match_key:?}"), if ranked { rank } else { 0 });
             if is_whole && let Some(first) = seen.insert(same, entry.span) {
@@ -92,8 +91,8 @@ impl Lower<'_> {
         Some(out)
     }
 
-    /// The numbers of the entries (P4_16 1.2.5, section 14.2.1.4): from the first one's on in steps
-    /// of `priority_delta`, downwards where `largest_priority_wins`.
+    /// The numbers of the entries (P4_16 1.2.5, section 14.2.1.4). They begin with the first entry's number and
+    /// change in steps of `priority_delta`, downwards with `largest_priority_wins`.
     fn order(&mut self, table: &ir::Table, list: &[ir::Entry]) -> Order {
         let said = |lower: &Self, name: &str| {
             let property = table.property(name)?;
@@ -206,8 +205,8 @@ impl Lower<'_> {
         })
     }
 
-    /// Which sets a kind of match takes, as p4c does: a value always, everything save with `exact`, a
-    /// mask with `ternary` and `lpm`, a range with `range`.
+    /// Checks, like p4c, whether a match kind accepts a set: a value is always legal, `_` except with `exact`, a mask
+    /// with `ternary` and `lpm`, a range with `range`.
     fn legal_set(&mut self, set: &Expr, key: &Key) -> Option<()> {
         let kind = &*key.match_kind;
         let (message, help) = match (&set.kind, kind) {
@@ -229,7 +228,7 @@ impl Lower<'_> {
         None
     }
 
-    /// A set as a value and the bits of it that count, both without a sign.
+    /// A set as a value and a mask, both unsigned.
     fn masked(&mut self, set: &Expr, width: u32) -> Option<(BigInt, BigInt)> {
         Some(match &set.kind {
             ExprKind::DontCare => (BigInt::zero(), BigInt::zero()),
@@ -242,7 +241,6 @@ impl Lower<'_> {
     }
 }
 
-/// The least and the greatest value of a type.
 fn ends(width: u32, is_signed: bool) -> (BigInt, BigInt) {
     match is_signed {
         true => (-(mask(width - 1) + BigInt::from(1)), mask(width - 1)),
@@ -254,7 +252,7 @@ pub fn unsigned(value: &BigInt, width: u32) -> BigInt {
     crate::types::const_eval::wrap(value, width, false)
 }
 
-/// Leading ones, where nothing but zeros follows them.
+/// The number of leading ones; `None` unless only zeros follow them.
 fn prefix_length(bits: &BigInt, width: u32) -> Option<u32> {
     (0..=width).find(|length| *bits == (mask(*length) << (width - length)))
 }

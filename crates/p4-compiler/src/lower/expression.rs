@@ -1,4 +1,4 @@
-//! Expressions to BMv2 operands. Calls inside become primitives before the statement.
+//! Turns expressions into BMv2 operands. Calls inside become primitives before the statement.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
@@ -9,7 +9,6 @@ use crate::ir::{BinaryOp, Builtin, Call, Callee, Expr, ExprKind, StackProperty, 
 use crate::types::Type;
 use crate::types::const_eval::{fold, mask};
 
-/// Applies a function to the operands of an expression.
 pub fn map_operands(kind: &ExprKind, f: &mut dyn FnMut(&Expr) -> Expr) -> ExprKind {
     let mut boxed = |expr: &Expr| Box::new(f(expr));
     match kind {
@@ -35,7 +34,6 @@ pub fn map_operands(kind: &ExprKind, f: &mut dyn FnMut(&Expr) -> Expr) -> ExprKi
     }
 }
 
-/// Whether something holds for any operand of an expression.
 pub fn any_operand(kind: &ExprKind, f: &mut dyn FnMut(&Expr) -> bool) -> bool {
     match kind {
         ExprKind::Field(inner, _)
@@ -55,7 +53,7 @@ pub fn any_operand(kind: &ExprKind, f: &mut dyn FnMut(&Expr) -> bool) -> bool {
     }
 }
 
-/// Whether a call stands anywhere inside that may change something (`isValid` does not).
+/// Whether an expression contains a call that may change something (`isValid` does not).
 pub fn has_call(expr: &Expr) -> bool {
     if let ExprKind::Call(call) = &expr.kind
         && !matches!(call.callee, Callee::Builtin(Builtin::IsValid, _))
@@ -65,14 +63,14 @@ pub fn has_call(expr: &Expr) -> bool {
     any_operand(&expr.kind, &mut has_call)
 }
 
-/// Whether `last` of a stack stands anywhere inside, which ends the parser where the stack is empty.
+/// Whether an expression contains `last` of a stack, which ends the parser if the stack is empty.
 fn reads_last(expr: &Expr) -> bool {
     matches!(expr.kind, ExprKind::Stack(_, StackProperty::Last))
         || any_operand(&expr.kind, &mut reads_last)
 }
 
 impl Lower<'_> {
-    /// Whether evaluating it does something beside giving a value, so that it must not be where it is not to run.
+    /// Whether evaluation has a side effect, so that it must happen only where the program evaluates the expression.
     fn has_effect(&self, expr: &Expr) -> bool {
         has_call(expr) || (self.stage == Stage::Parser && reads_last(expr))
     }
@@ -140,7 +138,7 @@ impl Lower<'_> {
         plain_hex(0)
     }
 
-    /// The operand where data, not a truth value, is needed.
+    /// The operand as data instead of a truth value.
     pub fn data(&mut self, expr: &Expr) -> Value {
         let value = self.value(expr);
         if self.is_bool(&expr.ty) {
@@ -185,7 +183,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Both operands; the left one is kept safe from changes by calls in the right one.
+    /// Both operands. The left one is saved from changes by calls in the right one.
     fn operands(&mut self, left: &Expr, right: &Expr) -> (Value, Value) {
         let mut first = self.value(left);
         if has_call(right) && !matches!(first, Value::Hexstr(_) | Value::Bool(_)) {
@@ -252,7 +250,7 @@ impl Lower<'_> {
         };
         let width = self.program.width(ty).unwrap_or(0);
         if width == 0 {
-            // The only value of no bits; a switch takes no cast to them.
+            // A type of 0 bits has one value, and the switches have no cast to it.
             return hex(&BigInt::from(0), 8);
         }
         operation(name, Some(plain), Some(plain_hex(u64::from(width))))
@@ -281,7 +279,7 @@ impl Lower<'_> {
             let (a, b) = (self.value(left), self.value(right));
             return operation(name, Some(a), Some(b));
         }
-        // The right side's calls run only where the left side does not decide.
+        // Calls in the right side run only if the left side does not decide.
         let temp = self.temp("tmp", &Type::Bool, left.span);
         self.assign(&temp, left);
         let condition = self.read(&temp);
@@ -414,7 +412,7 @@ impl Lower<'_> {
     }
 }
 
-/// A truth value as data: undoes `d2b` rather than stack casts.
+/// A truth value as data: removes `d2b` instead of adding a second cast.
 pub fn as_data(value: Value) -> Value {
     match value {
         Value::Bool(truth) => Value::Hexstr(if truth { "0x01" } else { "0x00" }.to_owned()),

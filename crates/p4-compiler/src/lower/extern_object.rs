@@ -1,4 +1,4 @@
-//! v1model's extern objects: instances to arrays.
+//! v1model's extern objects: instances become arrays.
 
 use bmv2_json::{AttributeValue, CounterArray, ExternInstance, MeterArray, RegisterArray, Value};
 use num_traits::ToPrimitive as _;
@@ -9,10 +9,9 @@ use crate::limits;
 use crate::source::Span;
 use crate::types::Type;
 
-/// An instance of an extern.
 #[derive(Clone, Debug)]
 pub struct ExternObject {
-    /// The extern's name.
+    /// The extern's name, for example `counter`.
     pub kind: String,
     pub name: String,
     pub types: Vec<Type>,
@@ -20,7 +19,8 @@ pub struct ExternObject {
     pub size: u32,
     /// `packets`, `bytes` or `packets_and_bytes`.
     pub unit: String,
-    /// Of an action selector.
+    /// An action selector's algorithm. Until a direct meter is bound to its table: the field that receives its
+    /// colour.
     pub algorithm: String,
     pub width: u32,
     /// The table of a direct counter or meter.
@@ -32,7 +32,6 @@ pub struct ExternObject {
 }
 
 impl Lower<'_> {
-    /// Makes an extern's instance and its array.
     pub fn extern_object(
         &mut self,
         instance: &Instance,
@@ -188,7 +187,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The width of a register's cells.
     fn cell_bits(&mut self, object: &ExternObject) -> Option<u32> {
         let ty = object.types.first();
         let bits = ty.and_then(|ty| match self.program.underlying(ty) {
@@ -205,7 +203,7 @@ impl Lower<'_> {
         bits
     }
 
-    /// The array of a direct counter or meter, now that its table is known.
+    /// Creates the array of a direct counter or meter once its table is known.
     pub fn bind_direct(&mut self, at: usize, table: &str) {
         let object = self.externs[at].clone();
         let (name, source_info, binding) = (
@@ -241,7 +239,7 @@ impl Lower<'_> {
         });
     }
 
-    /// A direct meter needs a table whose packets it measures, and an action that reads the colour:
+    /// A direct meter needs both a table, whose packets it measures, and an action that reads the colour:
     /// simple_switch refuses one without the other.
     pub fn check_direct_meters(&mut self) {
         let is_read = |name: &str| {
@@ -273,7 +271,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Where `read` of direct meters was seen before their table was bound.
+    /// The fields that receive direct meters' colours, for meters that were read before their table was bound.
     fn meter_targets(&self) -> std::collections::HashMap<String, (String, String)> {
         let known = self
             .externs

@@ -1,4 +1,4 @@
-//! v1model's externs: calls to primitives.
+//! v1model's externs: calls become primitives.
 
 use std::rc::Rc;
 
@@ -11,7 +11,6 @@ use crate::ir::{Expr, ExprKind};
 use crate::source::Span;
 use crate::types::Type;
 
-/// simple_switch's port of the packets that it drops.
 const DROP_PORT: u64 = 511;
 const EGRESS_SPEC: &str = "egress_spec";
 const MCAST_GRP: &str = "mcast_grp";
@@ -48,8 +47,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The name of an enum's member that an argument is; empty where that is known at run time only, which is an
-    /// error.
+    /// The name of the enum member that an argument is. If only the run knows it, reports an error and returns an
+    /// empty name.
     pub fn enum_argument(&mut self, arguments: &[Option<Expr>], at: usize, span: Span) -> String {
         let argument = arguments.get(at).and_then(Option::as_ref);
         let argument = argument.map(|argument| self.resolve(argument));
@@ -72,7 +71,6 @@ impl Lower<'_> {
         }
     }
 
-    /// A method of an extern's instance, as a statement.
     pub fn extern_method(
         &mut self,
         object: &Expr,
@@ -138,7 +136,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A primitive that writes its result into one of the arguments, which may be a slice.
+    /// Emits a primitive that writes its result into an argument, which may be a slice.
     pub fn out_primitive(
         &mut self,
         arguments: &[Option<Expr>],
@@ -203,7 +201,6 @@ impl Lower<'_> {
         }
     }
 
-    /// An extern function, as a statement.
     pub fn extern_function(
         &mut self,
         name: &str,
@@ -269,7 +266,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The arguments of an extern that is not the architecture's: places and values as they are.
+    /// The arguments of an extern outside the architecture: places and values unchanged.
     fn foreign_arguments(&mut self, arguments: &[Option<Expr>]) -> Vec<Value> {
         let mut out = Vec::new();
         for argument in arguments.iter().flatten() {
@@ -289,8 +286,8 @@ impl Lower<'_> {
         out
     }
 
-    /// simple_switch's primitive writes two fields of the header that it is given, which must be
-    /// the metadata itself: a copy of the struct is a part of another header.
+    /// simple_switch's primitive writes two fields of its header argument. This must be the metadata itself: a copy
+    /// of the struct is a part of another header.
     fn mark_to_drop(&mut self, arguments: &[Option<Expr>], span: Span) {
         let Some(Some(argument)) = arguments.first() else {
             let metadata = Value::Header(STANDARD_METADATA.to_owned());
@@ -383,8 +380,8 @@ impl Lower<'_> {
             Some(ExprKind::Str(text)) => text.to_string(),
             _ => String::new(),
         };
-        // A `{}` may stand for a whole header; simple_switch wants one for each number, and ends
-        // where there are fewer.
+        // A `{}` may stand for a whole header. simple_switch wants a `{}` for each number, and terminates if there
+        // are fewer.
         let mut values = Vec::new();
         let mut whole = String::new();
         let mut rest = text.as_str();
@@ -417,7 +414,6 @@ impl Lower<'_> {
         );
     }
 
-    /// A method of an extern's instance, as an operand.
     pub fn extern_method_value(&mut self, object: &Expr, method: &str, expr: &Expr) -> Value {
         let is_packet = matches!(self.object(object), Some(Object::Packet));
         match method {

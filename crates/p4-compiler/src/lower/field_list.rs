@@ -1,9 +1,9 @@
 //! Field lists: the metadata that a clone, a resubmitted or a recirculated packet keeps.
 //!
-//! `@field_list(n)` puts a member of the user metadata, with everything in it, into the list `n`. The calls
-//! that end in `_preserving_field_list` name that list. The deprecated `clone3`, `resubmit` and `recirculate`
-//! have the fields in their argument instead; a list is made of it. In both forms simple_switch reads the
-//! fields of a list when the control has ended, not at the call.
+//! `@field_list(n)` puts a member of the user metadata, with everything in it, into list `n`, and the calls that end
+//! in `_preserving_field_list` name that list. The deprecated `clone3`, `resubmit` and `recirculate` have the fields
+//! as an argument; the compiler makes a list of them. In both forms simple_switch reads the fields when the control
+//! has ended, not at the call.
 
 use std::collections::{HashMap, HashSet};
 
@@ -21,21 +21,20 @@ use crate::types::annotation::FIELD_LIST;
 /// A header or metadata and its field.
 type FieldName = (String, String);
 
-/// The program's field lists, and the fields that a list can have.
+/// The program's field lists, and the fields that a list may contain.
 #[derive(Default)]
 pub struct FieldLists {
-    /// Positions in the JSON by the program's number.
+    /// Positions in the JSON by the program's list number.
     numbered: HashMap<u32, usize>,
     /// The fields of the user metadata and of standard metadata.
     metadata: HashSet<FieldName>,
-    /// The fields of the packet's headers.
     headers: HashSet<FieldName>,
-    /// The structs in which `@field_list` was looked for.
+    /// Structs whose `@field_list` annotations were read.
     seen: HashSet<StructId>,
 }
 
 impl Lower<'_> {
-    /// Makes the lists that `@field_list` on the members of the user metadata names.
+    /// Creates the lists that `@field_list` annotations in the user metadata name.
     pub fn field_lists(&mut self, metadata: &Type, places: &Architecture) {
         let names = |fields: Vec<Value>| {
             let fields = fields.into_iter().filter_map(|field| match field {
@@ -54,7 +53,7 @@ impl Lower<'_> {
         self.overlooked_lists();
     }
 
-    /// Annotations of a struct, and of a member that is one, are those of all that is in it.
+    /// An annotation of a struct, or of a member that is a struct, applies to everything in it.
     fn annotated(&mut self, ty: &Type, place: &Place, outer: &[u32]) {
         if let (Type::Struct(id), Place::Members(members)) = (ty, place) {
             self.field_lists.seen.insert(*id);
@@ -112,7 +111,7 @@ impl Lower<'_> {
             .help("simple_switch's field lists have fields only: keep a `bool` beside it");
     }
 
-    /// An annotation at a place where none is read keeps nothing.
+    /// Warns about annotations where nothing reads them.
     fn overlooked_lists(&mut self) {
         let structs = self.program.structs.iter().enumerate();
         for (_, decl) in structs.filter(|(id, _)| !self.field_lists.seen.contains(id)) {
@@ -130,7 +129,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Every stored field of a place, headers and unions opened.
+    /// Every stored field of a place, including those in headers and unions.
     fn stored(&self, place: &Place) -> Vec<Value> {
         let mut fields = Vec::new();
         for part in self.fields(place) {
@@ -150,7 +149,7 @@ impl Lower<'_> {
         fields
     }
 
-    /// The position of the field list with this number; an empty one where nothing is tagged.
+    /// The position of the field list with this number; creates an empty list if no member has the number.
     fn numbered_list(&mut self, number: u32) -> usize {
         if let Some(at) = self.field_lists.numbered.get(&number) {
             return *at;
@@ -160,9 +159,8 @@ impl Lower<'_> {
         at
     }
 
-    /// Makes a field list and gives its position. Its id is not the program's number but counts
-    /// from 1: to simple_switch's `resubmit` and `recirculate` 0 means none, and only 16 bits of an
-    /// id count.
+    /// Creates a field list and returns its position. Its id is not the program's number but counts from 1:
+    /// simple_switch's `resubmit` and `recirculate` take 0 as no list and use only 16 bits of an id.
     fn new_field_list(&mut self, name: String, elements: Vec<Value>) -> usize {
         let at = self.json.field_lists.len();
         self.json.field_lists.push(FieldList {
@@ -174,7 +172,6 @@ impl Lower<'_> {
         at
     }
 
-    /// The id of the list whose number is the argument.
     fn list_argument(&mut self, argument: Option<&Expr>, span: Span) -> u32 {
         let value = argument.and_then(|argument| self.constant(argument));
         let Some(number) = value.and_then(|value| value.to_u32()) else {
@@ -198,8 +195,7 @@ impl Lower<'_> {
         self.json.field_lists[at].id
     }
 
-    /// The id of a list with the fields in the argument of a deprecated call; without an argument, an empty
-    /// list.
+    /// The id of a list with the fields in a deprecated call's argument; without an argument the list is empty.
     fn data_list(&mut self, call: &str, headers: Headers, argument: Option<&Expr>) -> u32 {
         let mut data = Data {
             call,
@@ -264,7 +260,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The stored fields of the named object.
     fn data_fields(&mut self, expr: &Expr) -> Option<Vec<Value>> {
         if let ExprKind::Var(id) = &expr.kind
             && let Some(Binding::Value(value)) = self.env.get(id)
@@ -275,7 +270,7 @@ impl Lower<'_> {
         Some(self.stored(&place))
     }
 
-    /// Headers of the metadata are kept by their fields.
+    /// Warns that a list keeps the fields of a metadata header, but not its validity.
     fn whole_headers(&mut self, expr: &Expr) {
         let Some(place) = self.place(expr) else {
             return;
@@ -298,7 +293,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Where a field is that a list can have.
+    /// Where a field is; `None` if a list cannot contain it.
     fn origin(&self, field: &Value) -> Option<Origin> {
         let Value::Field(name) = field else {
             return None;
@@ -368,7 +363,7 @@ impl Lower<'_> {
         self.emit(op, vec![session, plain_hex(u64::from(list))], span);
     }
 
-    /// `resubmit` and `recirculate` in both forms.
+    /// Lowers `resubmit` and `recirculate`, in both forms.
     pub fn again(&mut self, name: &str, arguments: &[Option<Expr>], span: Span) {
         let (op, wanted, effect) = if name.starts_with("resubmit") {
             ("resubmit", Stage::Ingress, "does nothing")
@@ -392,7 +387,7 @@ impl Lower<'_> {
         self.emit(op, vec![plain_hex(u64::from(list))], span);
     }
 
-    /// Warns of a call in the other of the two controls, where simple_switch takes it too but with this effect.
+    /// Warns about a call in the wrong control. simple_switch accepts it there, with this effect.
     fn belongs_in(&mut self, wanted: Stage, what: &str, effect: &str, span: Span) {
         if self.stage == wanted {
             return;
@@ -413,33 +408,31 @@ impl Lower<'_> {
     }
 }
 
-/// The argument of a deprecated call, as far as it was checked.
+/// A deprecated call, and the fields that its argument has so far.
 struct Data<'a> {
     call: &'a str,
     headers: Headers,
     fields: Vec<Value>,
 }
 
-/// The treatment of header fields in the argument of a deprecated call.
+/// How header fields in the argument are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Headers {
-    /// In an ingress clone the list's fields overwrite the parser's values.
+    /// Ingress clone: the list's fields overwrite the parser's values.
     Listed,
-    /// An egress clone has all headers, those in the metadata too.
+    /// Egress clone: it has all headers, those in the metadata too.
     Cloned,
-    /// They are deparsed and parsed anew.
+    /// Recirculation: the headers are deparsed and parsed again.
     Carried,
-    /// A resubmitted packet is the frame as it came.
+    /// Resubmission: the packet is the frame as it arrived.
     Lost,
 }
 
-/// A field that a list can have.
 enum Origin {
     Metadata(FieldName),
     Header(FieldName),
 }
 
-/// The current form of a deprecated call.
 fn instead(call: &str) -> &'static str {
     match call {
         "resubmit" => "resubmit_preserving_field_list(1)",

@@ -18,14 +18,13 @@ const SCALARS: &str = "scalars";
 const SCALARS_TYPE: &str = "scalars_0";
 pub const STANDARD_METADATA: &str = "standard_metadata";
 
-/// The storage of the architecture's three parameters.
 pub struct Architecture {
     pub headers: Place,
     pub metadata: Place,
     pub standard: Place,
 }
 
-/// Fields of standard metadata that simple_switch cannot do without, with their least widths.
+/// Fields of standard metadata that simple_switch needs, with their minimum widths.
 const REQUIRED_METADATA: [(&str, u32); 5] = [
     ("ingress_port", 9),
     ("egress_spec", 9),
@@ -108,8 +107,8 @@ impl Lower<'_> {
         places
     }
 
-    /// A program may declare its own architecture with v1model's package; simple_switch fills and
-    /// reads these fields in any case.
+    /// A program may declare its own architecture with v1model's package, but simple_switch always fills and reads
+    /// these fields.
     fn expect_standard_metadata(&mut self, id: usize) {
         let decl = &self.program.structs[id];
         for (name, bits) in REQUIRED_METADATA {
@@ -179,7 +178,7 @@ impl Lower<'_> {
         Place::Members(members.into())
     }
 
-    /// User metadata: `type.field`, as the well-known compiler names it.
+    /// Allocates user metadata under the names `type.field`, as p4c does.
     fn allocate_named(&mut self, ty: &Type, span: Span) -> Place {
         match ty {
             Type::Struct(id) if self.program.structs[*id].kind == StructKind::Struct => {
@@ -225,7 +224,7 @@ impl Lower<'_> {
             {
                 self.new_stack(name, &element, size)
             }
-            // An array of anything else is as many variables.
+            // An array of anything else becomes as many variables.
             Type::Stack(element, size) => {
                 let members = (0..size)
                     .map(|at| self.allocate(&format!("{name}[{at}]"), &element, span))
@@ -263,7 +262,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Counts fields; false where there are too many, so that no more are made.
+    /// Counts fields; returns false if there are too many, so that no more are created.
     fn has_room_for_fields(&mut self, n_fields: usize, span: Span) -> bool {
         self.n_fields = self.n_fields.saturating_add(n_fields);
         let has_room = self.n_fields <= limits::FIELDS_MAX;
@@ -518,7 +517,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Storage that no source name has.
+    /// Storage with a name that the source does not have.
     pub fn temp(&mut self, name: &str, ty: &Type, span: Span) -> Place {
         let unique = self.fresh(name);
         // `fresh` reserved the name; give it to the storage itself.
@@ -526,7 +525,7 @@ impl Lower<'_> {
         self.allocate(&unique, ty, span)
     }
 
-    /// The `scalars` header's type is known when everything has been lowered.
+    /// Completes the type of the `scalars` header when everything has been lowered.
     pub fn finish_headers(&mut self) {
         let mut fields = std::mem::take(&mut self.scalars);
         let bits = fields
@@ -546,7 +545,6 @@ impl Lower<'_> {
     }
 }
 
-/// Metadata is padded to whole bytes.
 fn pad(fields: &mut Vec<Field>, bits: u32) {
     if !bits.is_multiple_of(8) {
         fields.push(Field {

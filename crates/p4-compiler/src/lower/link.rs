@@ -1,4 +1,4 @@
-//! Nodes to tables and conditionals: each gets its successors.
+//! Nodes become tables and conditionals, each with its successors.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,7 +8,7 @@ use super::Lower;
 use super::control::{Next, Node, Scope};
 use crate::source::Span;
 
-/// The nodes behind the scopes that are open.
+/// Where `return`, `break` and `continue` lead.
 #[derive(Clone, Default)]
 pub struct Leave {
     control: Option<String>,
@@ -17,7 +17,7 @@ pub struct Leave {
 }
 
 impl Lower<'_> {
-    /// Gives the nodes their successors; the name of the first one.
+    /// Links the nodes to their successors; returns the name of the first one.
     pub fn link(&mut self, nodes: &[Node], next: Option<String>, leave: &Leave) -> Option<String> {
         let mut next = next;
         for node in nodes.iter().rev() {
@@ -43,7 +43,7 @@ impl Lower<'_> {
                     let true_next = self.link(yes, next.clone(), leave);
                     let false_next = self.link(no, next.clone(), leave);
                     if true_next == false_next {
-                        // Nothing depends on the condition, and reading it changes nothing.
+                        // Both branches lead to the same node, and reading the condition changes nothing.
                         next = true_next;
                         continue;
                     }
@@ -164,7 +164,7 @@ impl Lower<'_> {
             }
         }
         let table = &mut self.tables[index];
-        // Two tables of one name have been told.
+        // Two tables of one name were already reported.
         if self.tables_linked[index]
             && !self.sink.has_code("E0702")
             && (table.next_tables != next_tables || table.base_default_next != base)

@@ -1,5 +1,5 @@
-//! Loops. In straight-line code a loop becomes a jump back. A loop that applies tables is unrolled,
-//! and so is a loop whose few iterations are known. In a parser a loop becomes states.
+//! Loops. In straight-line code a loop becomes a backward jump. A loop that applies tables is unrolled, and so is a
+//! loop with few known iterations. In a parser a loop becomes states.
 
 use num_bigint::BigInt;
 use num_traits::One as _;
@@ -15,11 +15,10 @@ use crate::lint::walk::{Access, argument_access};
 use crate::source::Span;
 use crate::types::Type;
 
-/// The values of a loop's variables in each of its rounds.
+/// The values of a loop's variables in each iteration.
 type Rounds = Vec<Vec<(VarId, Expr)>>;
 
 impl Lower<'_> {
-    /// A loop as straight-line code.
     pub fn straight_loop(&mut self, whole: &Loop, span: Span) {
         if let Some(rounds) = self.rounds(whole)
             && (rounds.len() <= limits::UNROLLED_ROUNDS || is_each(whole))
@@ -68,7 +67,7 @@ impl Lower<'_> {
             let fixed = !writes(body, *var, self.program);
             let binding = match &value.kind {
                 _ if is_known(value) && fixed => Binding::Constant(value.clone()),
-                // A copy: the body may change it, or its source.
+                // Copied: the body may change the variable or its source.
                 _ => {
                     let declared = &self.program.vars[*var];
                     let place = self.temp(&declared.name, &declared.ty, value.span);
@@ -80,7 +79,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The rounds, where they are known: nothing but the loop's head changes its variables.
+    /// The iterations, if they are known: nothing but the loop's head changes its variables.
     pub fn rounds(&mut self, whole: &Loop) -> Option<Rounds> {
         let mut each = Vec::new();
         match &whole.head {
@@ -119,7 +118,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Runs the head of a loop that alone changes its variables, from constants.
+    /// Computes the iterations of a loop whose head alone changes its variables, beginning with constants.
     fn simulate(
         &mut self,
         (init, condition, update): (&[Statement], &Expr, &[Statement]),
@@ -171,8 +170,8 @@ impl Lower<'_> {
         }
     }
 
-    /// `for (x in low .. high)` as a condition and an update; the upper bound itself is reached
-    /// without a step beyond it, which could wrap.
+    /// `for (x in low .. high)` as a condition and an update. The loop ends at the upper bound without a step beyond
+    /// it, which could wrap.
     fn counted(
         &mut self,
         var: VarId,
@@ -208,7 +207,7 @@ impl Lower<'_> {
             kind: StatementKind::Assign(left.clone(), right),
             span,
         };
-        // The step behind the last round wraps at most; nothing reads it.
+        // The step after the last iteration may wrap, but nothing reads its result.
         let update = vec![
             assign(&more_value, compare(BinaryOp::Ne, &at, &last)),
             assign(&at, next),
@@ -216,9 +215,7 @@ impl Lower<'_> {
         (more_value, update)
     }
 
-    // In a control's apply block.
-
-    /// A loop of an apply block: code where it applies nothing, unrolled otherwise.
+    /// A loop in an apply block: straight-line code if it applies nothing, unrolled otherwise.
     pub fn control_loop(&mut self, whole: &Loop, span: Span) {
         if !loop_applies(whole) {
             return self.control_straight_loop(whole, span);
@@ -252,7 +249,7 @@ impl Lower<'_> {
             .push(Node::Scope(all, super::control::Scope::Loop));
     }
 
-    /// A loop that applies nothing is code of one action; `return` inside continues as a node.
+    /// A loop that applies nothing becomes one action. A `return` inside sets a flag for a node after the action.
     fn control_straight_loop(&mut self, whole: &Loop, span: Span) {
         self.flush(span);
         let returns = super::statement::contains_return(&whole.body);
@@ -282,9 +279,7 @@ impl Lower<'_> {
         }
     }
 
-    // In a parser.
-
-    /// A loop of a parser's state: unrolled where its rounds are known, else a circle of states.
+    /// A loop in a parser's state: unrolled if its iterations are few and known, otherwise a cycle of states.
     pub fn state_loop(&mut self, whole: &Loop, span: Span) {
         let base = self.current_state.clone();
         let behind = self.fresh(&format!("{base}_behind"));
@@ -331,18 +326,17 @@ impl Lower<'_> {
         self.current_state = behind;
     }
 
-    /// `break` (true) or `continue` in a parser's state.
+    /// Lowers `break` (if `breaks`) or `continue` in a parser's state.
     pub fn leave_state_loop(&mut self, breaks: bool, span: Span) {
         let Some((behind, next)) = self.state_loops.last().cloned() else {
             return;
         };
         let to = if breaks { behind } else { next };
         self.go_to(&to, span);
-        // The rest cannot be reached; its state is removed in the end.
+        // The code after the jump is unreachable; its state is removed in the end.
         self.current_state = self.fresh(super::parser::UNREACHABLE);
     }
 
-    /// `_jump_if_zero`.
     pub fn jump_if_zero(&mut self, value: bmv2_json::Value, label: usize, span: Span) {
         self.body.jumps.push((self.body.primitives.len(), label));
         self.emit("_jump_if_zero", vec![parameter(value)], span);
@@ -357,7 +351,6 @@ fn is_known(value: &Expr) -> bool {
     matches!(value.kind, ExprKind::Int(_) | ExprKind::Bool(_))
 }
 
-/// A variable and its new value.
 fn step(statement: &Statement) -> Option<(VarId, &Expr)> {
     match &statement.kind {
         StatementKind::Assign(
@@ -371,7 +364,6 @@ fn step(statement: &Statement) -> Option<(VarId, &Expr)> {
     }
 }
 
-/// Whether statements may change a variable.
 fn writes(statements: &[Statement], var: VarId, program: &crate::ir::Program) -> bool {
     let inner = |statements: &[Statement]| writes(statements, var, program);
     statements.iter().any(|statement| match &statement.kind {
@@ -439,7 +431,6 @@ fn call_writes(expr: &Expr, var: VarId, program: &crate::ir::Program) -> bool {
     found
 }
 
-/// Whether an l-value is a variable or a part of it.
 fn root_is(expr: &Expr, var: VarId) -> bool {
     match &expr.kind {
         ExprKind::Var(id) => *id == var,
@@ -451,7 +442,6 @@ fn root_is(expr: &Expr, var: VarId) -> bool {
     }
 }
 
-/// Whether a loop applies a table or a control.
 fn loop_applies(whole: &Loop) -> bool {
     let head = match &whole.head {
         LoopHead::While(init, condition, update) => {

@@ -1,5 +1,5 @@
-//! The checked program in BMv2's terms: everything inlined, one storage place for each variable,
-//! control flow as tables and conditionals.
+//! Lowers the checked program to BMv2's terms: everything inlined, one storage place for each variable, control flow
+//! as tables and conditionals.
 //!
 //! The walk begins at `main`. A sub-control's parameters share their arguments' storage if the
 //! program cannot tell the difference; otherwise they are copied in and out. Code that
@@ -52,21 +52,20 @@ use place::{Place, parameter, plain_hex};
 /// A label that is never set: jumps to it go to the end of the code.
 const END: usize = usize::MAX;
 
-/// The meaning of a variable or parameter.
+/// What a variable or parameter stands for.
 #[derive(Clone, Debug)]
 pub enum Binding {
     Place(Place),
     /// Known at compile time.
     Constant(Expr),
-    /// An `in` parameter that is read where it is used.
+    /// An `in` parameter that is evaluated where it is used.
     Value(Value),
     Object(Object),
 }
 
-/// Something that is called, not computed with.
+/// An object with methods or an `apply`, without a value.
 #[derive(Clone, Debug)]
 pub enum Object {
-    /// The packet of a parser or deparser.
     Packet,
     /// Index into [`Lower::externs`].
     Extern(usize),
@@ -79,11 +78,10 @@ pub struct BlockInstance {
     pub kind: InstanceKind,
     pub arguments: Vec<(VarId, Binding)>,
     pub path: String,
-    /// The place of its declaration.
+    /// Where the instance is declared, for P4Info's order.
     pub order: DeclaredAt,
 }
 
-/// Which part of the architecture is being lowered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     Parser,
@@ -107,7 +105,7 @@ pub struct TableInfo {
     pub table: usize,
     pub name: String,
     pub size: u64,
-    /// Name and the annotations of the reference.
+    /// Name, and the annotations in the table's list of actions.
     pub actions: Vec<(String, Vec<Annotation>)>,
     pub default: Option<(String, Vec<(u32, Expr)>)>,
     pub direct_counter: Option<usize>,
@@ -130,10 +128,9 @@ pub struct Resources {
     pub tables: Vec<TableInfo>,
     pub actions: Vec<ActionInfo>,
     pub value_sets: Vec<(String, usize, u64)>,
-    /// Name and the type of the data.
     pub digests: Vec<(String, Type)>,
     pub externs: Vec<ExternObject>,
-    /// Whether a control calls an extern function; P4Info has types beside it then.
+    /// A control calls an extern function; P4Info then describes types.
     pub calls_extern_functions: bool,
 }
 
@@ -147,36 +144,35 @@ pub struct Lower<'a> {
     pub externs: Vec<ExternObject>,
     pub resources: Resources,
     names: HashSet<String>,
-    /// The number that the last fresh name of a base got: all below it are taken.
+    /// The last number appended to each base name; lower numbers are taken.
     last_numbers: HashMap<String, u32>,
     header_types: HashMap<usize, String>,
     scalars: Vec<bmv2_json::Field>,
-    /// Fields of headers and metadata so far.
     n_fields: usize,
     has_too_many_fields: bool,
     body: Body,
     nodes: Vec<Node>,
     stage: Stage,
-    /// Actions that are being lowered into one another.
+    /// Depth of actions that are lowered inside one another.
     pub action_depth: usize,
-    /// In straight-line code: `if` becomes jumps, not nodes.
+    /// Set in straight-line code: `if` becomes jumps, not nodes.
     straight: bool,
-    /// Where `return` jumps, in straight-line code, and where its value goes.
+    /// In straight-line code: the label of `return`, and where its value goes.
     return_to: Option<(usize, Option<Place>)>,
-    /// Where `exit` jumps, in straight-line code.
+    /// In straight-line code: the label of `exit`.
     exit_to: usize,
     path: String,
     standing: Standing,
     actions_done: HashMap<String, u32>,
     field_lists: FieldLists,
-    /// The pending copy-out of the calls around the code, and of the controls around those.
+    /// The copy-outs due for the calls around the code, and for the controls around those.
     pending: Vec<Vec<CopyOut>>,
     pending_blocks: Vec<PendingBlock>,
-    /// The code belongs to several applications of a control, whose copy-out differs.
+    /// Several applications of a control share the code, and their copy-outs differ.
     exit_is_unknown: bool,
-    /// Behind each loop of the straight-line code, and at its next round.
+    /// For each loop of the straight-line code: the label after it, and the label of its next iteration.
     loop_labels: Vec<(usize, usize)>,
-    /// The same for a parser's states.
+    /// The same for a parser's loops, as names of states.
     state_loops: Vec<(String, String)>,
     emit_externs: bool,
     depth: usize,
@@ -184,7 +180,7 @@ pub struct Lower<'a> {
     parser_ops: Vec<bmv2_json::ParserOp>,
     states: Vec<bmv2_json::ParseState>,
     current_state: String,
-    /// The position of each table, and its declaration.
+    /// Each table's position and its declaration, by name.
     table_index: HashMap<String, (usize, usize)>,
     tables: Vec<bmv2_json::Table>,
     tables_linked: Vec<bool>,
@@ -197,7 +193,7 @@ pub struct Lower<'a> {
     next_holder: usize,
 }
 
-/// Lowers the program; the JSON is complete only where no error was reported.
+/// Lowers the program. The JSON is complete only if no error was reported.
 pub fn lower(
     program: &Program,
     sources: &SourceMap,
@@ -324,7 +320,7 @@ impl Lower<'_> {
         self.check_memory();
     }
 
-    /// A program that takes more memory than a switch gives it is refused where it is written.
+    /// Rejects a program that needs more memory than a switch gives it.
     fn check_memory(&mut self) {
         let Some(message) = bmv2_json::limits::Memory::of(&self.json).excess() else {
             return;
@@ -340,8 +336,7 @@ impl Lower<'_> {
             .help("a switch gives no program more: make arrays, stacks or fields smaller");
     }
 
-    /// A primitive's operand, a condition or a key that the switches would not evaluate, because it is nested too
-    /// deep.
+    /// Rejects an operand, condition or key that is nested too deeply for the switches.
     pub fn check_depth(&mut self, value: &Value, span: Span) {
         if place::depth(value) > limits::EXPRESSION_DEPTH_MAX {
             let message = format!(
@@ -376,7 +371,6 @@ impl Lower<'_> {
         }
     }
 
-    /// Makes an instance of a declaration in the current path.
     pub fn instantiate_named(&mut self, id: usize, path: &str) {
         let instance = &self.program.instances[id];
         let name =
@@ -385,7 +379,7 @@ impl Lower<'_> {
         self.instances.insert(id, object);
     }
 
-    /// Makes an instance with its constructor's arguments evaluated.
+    /// Creates an instance, with its constructor's arguments evaluated.
     pub fn instantiate(&mut self, instance: &ir::Instance, name: &str, path: &str) -> Object {
         let full = qualify(path, name);
         let parameters: &[VarId] = match &instance.kind {
@@ -430,7 +424,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The object that an expression names.
     pub fn object(&mut self, expr: &Expr) -> Option<Object> {
         match &expr.kind {
             ExprKind::Instance(id) => self.instances.get(id).cloned(),
@@ -457,7 +450,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A place as an expression: a variable that no source name has.
+    /// Wraps a place in an expression: a variable without a name in the source.
     pub fn hold(&mut self, place: Place, ty: Type, span: Span) -> Expr {
         let id = self.next_holder;
         self.next_holder += 1;
@@ -477,7 +470,6 @@ impl Lower<'_> {
         );
     }
 
-    /// A name that nothing else has.
     pub fn fresh(&mut self, base: &str) -> String {
         if self.names.insert(base.to_owned()) {
             return base.to_owned();
@@ -493,7 +485,6 @@ impl Lower<'_> {
         }
     }
 
-    /// Where in the source, as the JSON says it.
     pub fn source_info(&self, span: Span) -> Option<SourceInfo> {
         let (file, line) = self.sources.named_line(span)?;
         let (_, column) = self.sources.line_column(span);
@@ -513,7 +504,7 @@ impl Lower<'_> {
         })
     }
 
-    /// The same with the text of all its lines, as far as a person reads: for conditions.
+    /// The source location of a condition, with the text of all its lines, shortened for a reader.
     pub fn whole_source_info(&self, span: Span) -> Option<SourceInfo> {
         let mut info = self.source_info(span)?;
         let words = self.sources.text(span).split_whitespace();
@@ -531,8 +522,8 @@ impl Lower<'_> {
         Some(info)
     }
 
-    /// Counts a statement, an inlined call or a round of a loop. False: the program has become too large, and
-    /// nothing is added to it any more.
+    /// Counts a statement, an inlined call or a loop's iteration. Returns false once the program is too large; then
+    /// nothing more is added.
     pub fn has_room(&mut self, span: Span) -> bool {
         self.statements_done += 1;
         if self.statements_done == limits::LOWERED_STATEMENTS {
@@ -547,7 +538,7 @@ impl Lower<'_> {
         self.statements_done < limits::LOWERED_STATEMENTS
     }
 
-    /// Adds nothing any more: what would follow is told already.
+    /// Adds nothing more, because an error was already reported.
     pub fn stop(&mut self) {
         self.statements_done = self.statements_done.max(limits::LOWERED_STATEMENTS);
     }
@@ -607,7 +598,7 @@ impl Lower<'_> {
         let n_labels = self.body.labels.len();
         no(self);
         if self.body.primitives.len() == before + 1 {
-            // Nothing stands in `else`: the jump over it, the last one there is, is not needed.
+            // `else` is empty: removes the jump over it, which is the last one.
             self.body.primitives.pop();
             self.body.jumps.pop();
             self.body.labels[otherwise] = Some(before);
@@ -619,7 +610,7 @@ impl Lower<'_> {
         self.set_label(end);
     }
 
-    /// Puts the jumps' targets in and gives the finished code.
+    /// Fills in the jumps' targets and returns the finished code.
     pub fn take_body(&mut self) -> Vec<Primitive> {
         let body = std::mem::take(&mut self.body);
         let mut primitives = body.primitives;
@@ -633,7 +624,7 @@ impl Lower<'_> {
         primitives
     }
 
-    /// Runs `inner` as straight-line code of its own and gives that code.
+    /// Lowers `inner` as straight-line code of its own and returns that code.
     pub fn straight_line(&mut self, inner: impl FnOnce(&mut Self)) -> Vec<Primitive> {
         let outer = std::mem::take(&mut self.body);
         let end = self.new_label();
@@ -650,7 +641,7 @@ impl Lower<'_> {
     }
 }
 
-/// `path.name`; a name that begins with a dot stands alone.
+/// `path.name`; a name that begins with a dot is absolute.
 pub fn qualify(path: &str, name: &str) -> String {
     match name.strip_prefix('.') {
         Some(absolute) => absolute.to_owned(),

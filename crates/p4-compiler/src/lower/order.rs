@@ -1,27 +1,26 @@
-//! The order in which P4Info lists tables and actions: p4c's.
+//! The order in which P4Info lists tables and actions, which is p4c's.
 //!
-//! p4c writes P4Info when it has put sub-controls into the controls that apply them. Each is at the place of
-//! its instance's declaration; a control that is applied by its type's name is behind all declarations.
-//! Tables and actions are then in the order of declaration, not of application, ingress before egress.
-//! Actions of no control come before those of the first control that uses them.
+//! p4c writes P4Info after it has inlined sub-controls into the controls that apply them. A sub-control is at the
+//! place of its instance's declaration; a control that is applied by its type's name is after all declarations.
+//! Tables and actions are then in the order of declaration, not of application, ingress before egress. Global actions
+//! come before the actions of the first control that uses them.
 
 use super::{BlockInstance, Lower, Resources};
 use crate::ir::{Control, InstanceKind, Local, Program};
 
-/// Where something stands: the pipeline, then places among the declarations of nested controls.
+/// The place of a declaration: the pipeline, then positions among the declarations of nested controls.
 pub type DeclaredAt = Vec<usize>;
 
-/// The control that is being lowered.
 #[derive(Default)]
 pub struct Standing {
     pub order: DeclaredAt,
     control: Option<usize>,
-    /// Controls that were applied by their types' names.
+    /// Number of controls that were applied by their types' names.
     n_by_type: usize,
 }
 
 impl Standing {
-    /// Goes into a control; gives where one was.
+    /// Enters a control; returns the place outside.
     pub fn enter(
         &mut self,
         block: &BlockInstance,
@@ -37,14 +36,14 @@ impl Standing {
         )
     }
 
-    /// Goes back to where one was.
+    /// Returns to the place outside.
     pub fn leave(&mut self, outer: (DeclaredAt, Option<usize>)) {
         (self.order, self.control) = outer;
     }
 }
 
 impl Lower<'_> {
-    /// The place of a declaration of the control that is being lowered.
+    /// The place of a declaration in the control that is being lowered.
     pub fn declared(&self, local: Local) -> DeclaredAt {
         let locals = self.declarations();
         let at = locals.iter().position(|other| *other == local);
@@ -70,7 +69,6 @@ impl Lower<'_> {
 }
 
 impl Resources {
-    /// Puts tables and actions into p4c's order.
     pub fn sort(&mut self, program: &Program) {
         self.tables.sort_by(|a, b| a.order.cmp(&b.order));
         let tables = &self.tables;
@@ -84,7 +82,7 @@ impl Resources {
                 let place = listed.position(|(name, _)| *name == action.name)?;
                 Some((table.order.first().copied(), at, place))
             });
-            // One that is only called stands behind those that tables have.
+            // An action that is only called comes after those in tables.
             let (pipeline, table, place) = uses.unwrap_or((pipeline, usize::MAX - 1, 0));
             (pipeline, table, place, DeclaredAt::new())
         });

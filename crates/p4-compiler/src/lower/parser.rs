@@ -20,13 +20,13 @@ use crate::limits;
 use crate::source::Span;
 use crate::types::Type;
 
-/// The names of a parser's states in the JSON, and where its `accept` leads.
+/// The JSON names of a parser's states, and where its `accept` leads.
 struct Exits {
     names: Vec<String>,
     accept: Option<String>,
 }
 
-/// How the states behind `break` and `continue` are called.
+/// Base name of states after `break` and `continue`.
 pub const UNREACHABLE: &str = "$unreachable";
 
 impl Lower<'_> {
@@ -160,7 +160,7 @@ impl Lower<'_> {
         self.states.push(state);
     }
 
-    /// Moves straight-line code into the state's operations.
+    /// Moves the collected straight-line code into the state's operations.
     pub fn drain(&mut self, span: Span) {
         let primitives = self.take_body();
         if let Some(exit) = primitives.iter().find(|primitive| primitive.op == "exit") {
@@ -177,7 +177,6 @@ impl Lower<'_> {
         }
     }
 
-    /// A primitive as an operation of the state.
     pub fn push_operation(&mut self, primitive: Primitive) {
         let source_info = primitive.source_info.clone();
         let own = match primitive.op.as_str() {
@@ -247,7 +246,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `if` splits the state: a state for each branch, and one behind them.
+    /// Splits the state at an `if`: a state for each branch, and one after them.
     fn state_if(&mut self, condition: &Expr, yes: &[Statement], no: &[Statement], span: Span) {
         let condition = self.resolve(condition);
         match condition.kind {
@@ -274,7 +273,7 @@ impl Lower<'_> {
         self.current_state = behind;
     }
 
-    /// Removes code behind `break` and `continue`.
+    /// Removes the states of code after `break` and `continue`.
     fn drop_unreachable_states(&mut self, start: &str) {
         let by_name: HashMap<&str, &ParseState> = (self.states.iter())
             .map(|state| (state.name.as_str(), state))
@@ -358,7 +357,7 @@ impl Lower<'_> {
                 let bits = parameter(self.value(&bits));
                 self.operation("advance", vec![bits], span);
             }
-            // A `lookahead` whose result is not used.
+            // A call whose result is not used.
             ("lookahead" | "length", _) => {}
             _ => self.unsupported(span, &format!("`{method}` here")),
         }
@@ -405,7 +404,7 @@ impl Lower<'_> {
         self.operation("verify", vec![condition, error], span);
     }
 
-    /// The bits ahead as a value of this type, in storage of its own.
+    /// Reads the bits ahead into storage of this type.
     pub fn lookahead(&mut self, ty: &Type, span: Span) -> Option<Place> {
         if self.program.width(ty).is_none() {
             self.unsupported(span, "lookahead of a type without a fixed width");
@@ -426,7 +425,7 @@ impl Lower<'_> {
                 self.sink.error("E0503", span, message);
                 return None;
             }
-            // Of no bits there is nothing to read.
+            // A field of 0 bits has nothing to read.
             if width > 0 {
                 self.emit(
                     "assign",
@@ -482,7 +481,7 @@ impl Lower<'_> {
                 for (sets, target, case_span) in cases {
                     let next = self.target(target, exits, *case_span);
                     self.case(sets, &keys, next, *case_span, &mut transitions);
-                    // What takes every key hides the cases behind it. simple_switch would try them
+                    // A case that matches every key hides the cases after it, but simple_switch would try those
                     // first.
                     if transitions.last().is_some_and(is_default) {
                         break;

@@ -12,11 +12,9 @@ use crate::types::Type;
 const ZERO: &str = "0x00";
 const ONE: &str = "0x01";
 
-/// How a stretch of straight code ends.
 enum End {
-    /// Goes on at this position.
     Jump(usize),
-    /// Where the value is zero at the first position, else at the second.
+    /// Continues at the first position if the value is zero, else at the second.
     IfZero(Value, usize, usize),
 }
 
@@ -32,7 +30,6 @@ impl Lower<'_> {
         next.clone_into(&mut self.current_state);
     }
 
-    /// Ends the state with a transition that a condition decides.
     pub fn state_branch(&mut self, condition: &Expr, yes: &str, no: &str, span: Span) {
         let condition = self.resolve(condition);
         let flag = self.temp("tmp", &Type::Bool, span);
@@ -47,7 +44,7 @@ impl Lower<'_> {
         );
     }
 
-    /// Code with jumps as states: one for each stretch that nothing jumps into.
+    /// Turns code with jumps into states: one for each stretch between jumps and their targets.
     pub fn drain_branches(&mut self, primitives: &[Primitive], span: Span) {
         let end = primitives.len();
         let starts = stretches(primitives);
@@ -96,7 +93,6 @@ impl Lower<'_> {
         self.current_state = name_of(end);
     }
 
-    /// The condition as a field.
     fn branch_key(&mut self, value: Value, span: Span) -> Value {
         if matches!(value, Value::Field(_)) {
             return value;
@@ -121,7 +117,7 @@ fn case(value: &str, next: &str) -> JsonTransition {
     }
 }
 
-/// Where stretches begin: at the start, at jumps' targets, behind jumps; and the end.
+/// Where stretches begin (at the start, at jump targets, after jumps), and the end.
 fn stretches(primitives: &[Primitive]) -> Vec<usize> {
     let mut starts = vec![0, primitives.len()];
     for (at, primitive) in primitives.iter().enumerate() {

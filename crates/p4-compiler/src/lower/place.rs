@@ -1,4 +1,4 @@
-//! The places of values in BMv2: fields, headers, stacks; and the operands that read them.
+//! Where BMv2 stores values: fields, headers, stacks; and the operands that read them.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -13,10 +13,8 @@ use crate::source::Span;
 use crate::types::Type;
 use crate::types::const_eval::mask;
 
-/// Something that holds a value.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// A field of a header or of metadata.
     Field {
         header: String,
         field: String,
@@ -25,7 +23,7 @@ pub enum Place {
     Header {
         name: String,
         id: StructId,
-        /// The union that it is a member of, and that union's type.
+        /// The union that contains the header, and that union's type.
         union: Option<(String, StructId)>,
     },
     Union {
@@ -39,7 +37,6 @@ pub enum Place {
     },
     /// A struct's or tuple's members, in order; selecting a member copies the place.
     Members(Rc<[Place]>),
-    /// An action's parameter.
     Data(u32, Type),
     /// `stack.last`, in a parser.
     Last {
@@ -56,16 +53,15 @@ pub enum Place {
         stack: String,
         member: String,
     },
-    /// An element whose index is known at run time only, or this member of it if the elements are
-    /// unions.
+    /// An element whose index only the run knows; if the elements are unions, this member of it.
     Element {
         stack: String,
         index: Value,
-        /// The member and the union's type.
+        /// The member's position and the union's type.
         member: Option<(u32, StructId)>,
         id: StructId,
     },
-    /// A field of such a header.
+    /// A field of such an element.
     ElementField {
         stack: String,
         index: Value,
@@ -73,12 +69,11 @@ pub enum Place {
         position: u32,
         ty: Type,
     },
-    /// Such an element that is a union.
+    /// An element whose index only the run knows, if the elements are unions.
     UnionElement {
         stack: String,
         index: Value,
     },
-    /// A field of `stack.last`.
     LastField {
         stack: String,
         field: String,
@@ -86,7 +81,6 @@ pub enum Place {
     },
 }
 
-/// An operation as an operand.
 pub fn operation(op: &str, left: Option<Value>, right: Option<Value>) -> Value {
     let op = Operation {
         op: op.to_owned(),
@@ -108,7 +102,6 @@ fn part(op: &str, whole: Value, position: u32) -> Value {
     Value::Expression(Box::new(Expression::Op(op)))
 }
 
-/// An element of a stack of unions.
 fn union_at(stack: &str, index: &Value) -> Value {
     let stack = Value::HeaderUnionStack(stack.to_owned());
     operation("dereference_union_stack", Some(stack), Some(index.clone()))
@@ -125,7 +118,6 @@ fn header_at(stack: &str, index: &Value, member: Option<(u32, StructId)>) -> Val
     }
 }
 
-/// How deep operations are nested.
 pub fn depth(value: &Value) -> usize {
     let inner = |operand: &Option<Operand>| match operand {
         Some(Operand::Value(value)) => depth(value),
@@ -142,7 +134,7 @@ pub fn depth(value: &Value) -> usize {
     }
 }
 
-/// A number, padded to whole bytes.
+/// A number in hex, padded to whole bytes.
 pub fn hex(value: &BigInt, width: u32) -> Value {
     Value::Hexstr(hex_text(value, width))
 }
@@ -159,8 +151,8 @@ pub fn plain_hex(value: u64) -> Value {
     Value::Hexstr(format!("{value:#x}"))
 }
 
-/// An operand as a primitive's parameter: expressions get a second wrapping, action parameters
-/// their other name.
+/// An operand as a primitive's parameter: expressions are wrapped once more, and action parameters get their other
+/// JSON form.
 pub fn parameter(value: Value) -> Value {
     match value {
         Value::Expression(_) | Value::StackField(_) => {
@@ -172,7 +164,7 @@ pub fn parameter(value: Value) -> Value {
 }
 
 impl Lower<'_> {
-    /// Cuts a result to its type, as the language's arithmetic does.
+    /// Cuts a result to its type, as P4's arithmetic does.
     pub fn clamp(&self, value: Value, ty: &Type) -> Value {
         match self.program.underlying(ty) {
             Type::Bits {
@@ -195,8 +187,8 @@ impl Lower<'_> {
         matches!(self.program.underlying(ty), Type::Bool)
     }
 
-    /// The place's content as an operand; a bool comes as a truth value, an action's parameter, of
-    /// which simple_switch has the bits, with its sign.
+    /// The place's content as an operand; a bool comes as a truth value. simple_switch has only the bits of an
+    /// action's parameter, so a signed one gets its sign here.
     pub fn read(&self, place: &Place) -> Value {
         let (raw, ty) = self.read_raw(place);
         match ty {
@@ -208,7 +200,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The stored content of the place.
+    /// The stored content of the place, without conversion.
     pub fn read_raw(&self, place: &Place) -> (Value, Option<Type>) {
         match place {
             Place::Field { header, field, ty } => (
@@ -258,7 +250,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The fields of a header or struct type as members below a header's field name.
+    /// The place of a header's field `prefix`; a struct's members are the header's fields `prefix.member`.
     fn field_place(&self, header: &str, prefix: &str, ty: &Type) -> Place {
         match ty {
             Type::Struct(id) => {
@@ -280,7 +272,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The place that an expression names; none where it is no place.
+    /// The place that an expression names; `None` if it names none.
     pub fn place(&mut self, expr: &Expr) -> Option<Place> {
         match &expr.kind {
             ExprKind::Var(id) => match self.env.get(id) {
@@ -333,8 +325,8 @@ impl Lower<'_> {
         }
     }
 
-    /// `stack.last` ends the parser with an error where the stack is empty (P4_16 1.2.5, section 8.18). Where an
-    /// element was extracted just before, it cannot be.
+    /// Emits the check of `stack.last`, which ends the parser with an error if the stack is empty (P4_16 1.2.5,
+    /// section 8.18). After an extraction into the stack no check is needed.
     fn expect_last(&mut self, stack: &str, id: StructId, span: Span) {
         let errors = &self.program.errors;
         let error = errors.iter().position(|name| &**name == "StackOutOfBounds");
@@ -354,7 +346,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether the state's operations so far leave an element in the stack.
+    /// Whether the state's operations so far guarantee an element in the stack.
     fn has_last(&self, stack: &str, condition: &Value) -> bool {
         let touches = |value: &Value| match value {
             Value::HeaderStack(name) | Value::HeaderUnionStack(name) => name == stack,
@@ -435,7 +427,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A list that nothing gave a type is a tuple.
+    /// A list without a type from its context is a tuple.
     pub fn closed_type(&self, ty: &Type) -> Type {
         match ty {
             Type::ListOf(items) => Type::Tuple(items.clone()),
@@ -546,7 +538,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Every scalar, header, union and stack inside a place, with its type.
+    /// Every scalar, header, union and stack inside a place.
     pub fn leaves(&self, place: &Place) -> Vec<Place> {
         match place {
             Place::Members(members) => members
@@ -557,7 +549,6 @@ impl Lower<'_> {
         }
     }
 
-    /// The elements of a stack.
     pub fn elements(&self, place: &Place) -> Vec<Place> {
         match place {
             Place::Stack {
@@ -571,7 +562,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The scalar fields of a place, headers opened.
+    /// The scalar fields of a place, including those in headers.
     pub fn fields(&self, place: &Place) -> Vec<Place> {
         match place {
             Place::Members(members) => members
@@ -597,7 +588,6 @@ impl Lower<'_> {
     }
 }
 
-/// A part of a header or stack.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Part<'a> {
     Whole,
@@ -605,7 +595,7 @@ enum Part<'a> {
     Parameter(u32),
 }
 
-/// The parts of a place: headers and stacks by name, and which parts of each.
+/// The storage of a place: headers and stacks by name, with the parts of each.
 #[derive(Default)]
 pub struct Roots<'a>(HashMap<&'a str, HashSet<Part<'a>>>);
 
@@ -616,7 +606,7 @@ impl<'a> Roots<'a> {
         roots
     }
 
-    /// Whether the two share storage; unknown indices count as sharing.
+    /// Whether two places share storage; unknown indices count as sharing.
     pub fn overlap(&self, other: &Roots<'_>) -> bool {
         self.enclose(other) || other.enclose(self)
     }
@@ -640,7 +630,7 @@ impl<'a> Roots<'a> {
         self.0.entry(name).or_default().insert(part);
     }
 
-    /// Whether something of the other is something of this, or within it.
+    /// Whether a part of `other` is a part of this place, or lies within one.
     fn enclose(&self, other: &Roots<'_>) -> bool {
         other.0.iter().any(|(name, parts)| {
             let outside = name.match_indices(['[', '.']).map(|(end, _)| &name[..end]);

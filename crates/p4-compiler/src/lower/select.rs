@@ -12,18 +12,19 @@ use crate::limits;
 use crate::source::Span;
 use crate::types::const_eval::{mask, wrap};
 
-/// What a case needs to know of a key.
+/// The properties of a key that its cases need.
 #[derive(Clone, Copy)]
 pub struct SelectKey {
     pub width: u32,
     pub is_signed: bool,
 }
 
-/// One key's part of a case: bits, without a sign.
+/// One key's part of a case: value and mask, unsigned.
 type MaskedValue = (BigInt, BigInt);
 
 impl Lower<'_> {
-    /// A key for simple_switch: a field, or `lookahead` bits. One that a later key may change (`is_kept`) is copied.
+    /// A key for simple_switch: a field, or `lookahead` bits. A key that a later key may change (`is_kept`) is
+    /// copied.
     pub fn select_key(&mut self, key: &Expr, is_kept: bool) -> Value {
         if !is_kept
             && let ExprKind::Call(call) = &key.kind
@@ -49,7 +50,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Whether a cast gives a key other bits than the field below it has.
+    /// Whether a cast gives a key another width than the field in it.
     fn widens(&self, key: &Expr) -> bool {
         match &key.kind {
             ExprKind::Cast(inner) => {
@@ -135,7 +136,7 @@ impl Lower<'_> {
         }
     }
 
-    /// A set as values under masks; a range unfolds into prefixes.
+    /// A set as values with masks; a range becomes prefixes.
     fn masked_values(&mut self, set: &Expr, key: SelectKey) -> Option<Vec<MaskedValue>> {
         let width = key.width;
         let all = mask(width);
@@ -157,7 +158,7 @@ impl Lower<'_> {
                 Some(vec![(value & &bits, bits)])
             }
             ExprKind::Range(low, high) => {
-                // Counted from the least value: the sign bit the other way.
+                // With the sign bit flipped, signed values are in the order of unsigned ones.
                 let sign = match key.is_signed {
                     true => BigInt::one() << (width - 1),
                     false => BigInt::zero(),

@@ -113,7 +113,7 @@ impl Lower<'_> {
             .reduce(|a, b| operation("or", Some(a), Some(b)))
     }
 
-    /// Cases with the default last, since it holds only where no label does.
+    /// Cases with the default last, because it applies only if no label does.
     pub fn ordered_cases(
         cases: &[(Vec<Option<Expr>>, Vec<Statement>)],
     ) -> Vec<(Vec<Option<Expr>>, Vec<Statement>)> {
@@ -159,8 +159,8 @@ impl Lower<'_> {
         }
     }
 
-    /// An extern's arguments, each with its value from before the calls in those behind it (P4_16
-    /// 1.2.5, section 6.8). The first argument of some is written, not read.
+    /// An extern's arguments, each with its value before the calls in later arguments (P4_16 1.2.5, section 6.8).
+    /// Some externs write their first argument instead of reading it.
     pub fn before_later_calls(
         &mut self,
         callee: &str,
@@ -183,7 +183,7 @@ impl Lower<'_> {
         kept.collect()
     }
 
-    /// An expression that keeps its value: a variable that holds it.
+    /// Saves an expression's value in a variable.
     pub fn stable(&mut self, expr: &Expr) -> Expr {
         let expr = self.resolve(expr);
         let temp = self.temp("switch", &expr.ty, expr.span);
@@ -192,7 +192,6 @@ impl Lower<'_> {
     }
 }
 
-/// Whether a table's application stands inside an expression.
 pub fn applies_table(expr: &Expr) -> bool {
     if let ExprKind::Hit(..) = expr.kind {
         return true;
@@ -210,7 +209,6 @@ pub fn applies(call: &Expr) -> bool {
     }
 }
 
-/// Whether a `return` stands anywhere inside.
 pub fn contains_return(statements: &[Statement]) -> bool {
     statements.iter().any(|statement| match &statement.kind {
         StatementKind::Return(_) => true,

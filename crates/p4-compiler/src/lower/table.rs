@@ -12,11 +12,11 @@ use crate::ir::{self, ActionUse, BinaryOp, Builtin, Callee, Direction, Expr, Exp
 use crate::source::Span;
 use crate::types::Type;
 
-/// Entries of a table that says nothing about its size.
+/// Entries of a table without a `size`.
 pub const DEFAULT_SIZE: u32 = 1024;
 
 impl Lower<'_> {
-    /// Prepares a table's keys and gives its position among the pipeline's tables.
+    /// Prepares a table's keys and returns its position among the pipeline's tables.
     pub fn apply_table(&mut self, id: usize, span: Span) -> usize {
         let table = &self.program.tables[id];
         let name =
@@ -53,8 +53,8 @@ impl Lower<'_> {
         index
     }
 
-    /// How many keys stand before the last that calls something which may change what they read. Keys are evaluated
-    /// in order (P4_16 1.2.5, sections 13.6 and 14.2.1), so these keep the value from before the call.
+    /// The number of keys before the last key whose call may change what they read. Keys are evaluated in order
+    /// (P4_16 1.2.5, sections 13.6 and 14.2.1), so these keep the value from before the call.
     pub fn n_before_changes<'e>(&self, keys: impl Iterator<Item = &'e Expr>) -> usize {
         let keys: Vec<&Expr> = keys.collect();
         let last = keys.iter().rposition(|key| self.key_changes(key));
@@ -70,7 +70,7 @@ impl Lower<'_> {
         !is_lookahead && self.has_changing_call(key)
     }
 
-    /// The key's field; another expression is computed into a field first, and so is a field that a later key may
+    /// The key's field. Another expression is first computed into a field, and so is a field that a later key may
     /// change (`is_kept`).
     fn key(
         &mut self,
@@ -115,7 +115,7 @@ impl Lower<'_> {
         (json, Some(input))
     }
 
-    /// A field, perhaps under a constant mask, or a header's validity.
+    /// A key that is a field, perhaps under a constant mask, or a header's validity.
     fn simple_key(&mut self, expr: &Expr) -> Option<(Place, Option<String>)> {
         match &expr.kind {
             ExprKind::Call(call) => match &call.callee {
@@ -245,7 +245,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Of a secret table; another table with one of these actions gets them as secrets too.
+    /// Marks the parameters of a secret table's actions as secret, for other tables with these actions too.
     fn keep_arguments_secret(&mut self, action_ids: &[u32]) {
         for action in &mut self.json.actions {
             if action_ids.contains(&action.id) {
@@ -320,12 +320,11 @@ impl Lower<'_> {
         }
     }
 
-    /// The extern in a table's property.
     fn property_extern(&mut self, table: &ir::Table, name: &str) -> Option<usize> {
         let property = table.property(name)?;
         let object = match &property.value.kind {
             ExprKind::Construct(instance) => {
-                // As in p4c, a name given to the property stands alone.
+                // As in p4c, a name on the property is absolute.
                 let (own, path) = match ir::name_annotation(&property.annotations) {
                     Some(own) => (own, String::new()),
                     None => (format!("{}_{name}", table.name), self.path.clone()),
@@ -441,8 +440,8 @@ impl Lower<'_> {
         (self.action_name(used.action), arguments)
     }
 
-    /// The default entry for the JSON. If the table has an action profile, a default of `NoAction` is left out, and the
-    /// action's own flag for a constant is cleared: BMv2 allows only the whole entry to be constant.
+    /// The default entry for the JSON. For a table with an action profile, omits a default of `NoAction` and clears
+    /// the constant flag of the action, because BMv2 allows only the whole entry to be constant.
     fn written_default(
         &self,
         table: &ir::Table,
@@ -556,7 +555,7 @@ impl Lower<'_> {
     }
 }
 
-/// A key field, which a secret table keeps secret.
+/// A key field, which is secret if its table is.
 fn kept(key: TableKey, is_secret: bool) -> TableKey {
     TableKey {
         secret: key.secret || is_secret,
@@ -564,7 +563,8 @@ fn kept(key: TableKey, is_secret: bool) -> TableKey {
     }
 }
 
-/// A table of constant entries takes no further ones, so that without a size of its own it has room for them only.
+/// The size in the JSON. A table of constant entries takes no others, so without a `size` it has room for exactly
+/// these.
 fn max_size(table: &ir::Table, size: u64) -> u32 {
     let is_sized = table.property("size").is_some();
     let max = match &table.entries {
@@ -574,8 +574,8 @@ fn max_size(table: &ir::Table, size: u64) -> u32 {
     u32::try_from(max).unwrap_or(u32::MAX)
 }
 
-/// Without a size of its own. p4c counts a table's first entries for it also where they are not constant, so that the
-/// table is full before a controller comes.
+/// The size without a `size`. Like p4c it counts the initial entries even if they are not constant; 1024 or more of
+/// them leave no room for a controller's entries.
 fn default_size(table: &ir::Table) -> u64 {
     let n_entries = table.entries.as_ref().map_or(0, |(_, list)| list.len());
     u64::from(DEFAULT_SIZE).max(n_entries as u64)

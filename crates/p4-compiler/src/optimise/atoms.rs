@@ -1,34 +1,29 @@
-//! The values of fields: a table by field, whose copies share equal parts.
+//! The known values of fields, in a table whose copies share equal parts.
 //!
-//! A walk along a control graph copies its facts at every branch, and keeps the facts that both
-//! sides share where branches meet. Most fields are the same on both sides. So the table consists
-//! of chunks that are shared until one side writes, and shared chunks need no comparison.
+//! A walk along a control graph copies its facts at every branch, and keeps the common facts where branches meet.
+//! Most fields are the same on both sides. So the table consists of chunks that are shared until one side writes, and
+//! shared chunks need no comparison.
 
 use std::rc::Rc;
 
 use super::model::FieldId;
 
-/// The value of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Atom {
     Constant(u128),
-    /// The same as another field.
     Copy(FieldId),
-    /// The same as the action's parameter.
     Parameter(u32),
 }
 
-/// Fields in a chunk: as small as the writes of one action, as large as is worth sharing.
+/// Fields in a chunk: few enough that an action's writes copy little, many enough to be worth sharing.
 const CHUNK: usize = 32;
 
 type Chunk = Rc<[Option<Atom>; CHUNK]>;
 
-/// The fact about each field.
 #[derive(Clone, Debug, Default)]
 pub struct Atoms {
-    /// A chunk that is missing holds nothing.
     chunks: Vec<Option<Chunk>>,
-    /// Every field that holds something else than a constant; some that no longer do.
+    /// Every field with a value other than a constant, and some that no longer have one.
     linked: Vec<FieldId>,
 }
 
@@ -67,13 +62,13 @@ impl Atoms {
         }
     }
 
-    /// Forgets a field and its copies.
+    /// Forgets a field and the copies of it.
     pub fn forget(&mut self, field: FieldId) {
         self.remove(field);
         self.remove_linked(|atom| atom == Atom::Copy(field));
     }
 
-    /// Forgets those of the fields without a constant that `is_gone` says.
+    /// Forgets the values other than constants for which `is_gone` holds.
     pub fn remove_linked(&mut self, is_gone: impl Fn(Atom) -> bool) {
         let mut linked = std::mem::take(&mut self.linked);
         linked.retain(|known| match self.get(*known) {
@@ -92,7 +87,6 @@ impl Atoms {
         self.linked.clear();
     }
 
-    /// Keeps the facts that the other has too.
     pub fn meet(&mut self, other: &Self) {
         self.chunks.truncate(other.chunks.len());
         for (mine, theirs) in self.chunks.iter_mut().zip(&other.chunks) {

@@ -10,7 +10,6 @@ use num_traits::{ToPrimitive as _, Zero as _};
 
 use super::number;
 
-/// Where a jump goes.
 pub fn target(primitive: &Primitive) -> Option<usize> {
     let at = match primitive.op.as_str() {
         "_jump" => 0,
@@ -30,7 +29,7 @@ pub fn is_jump(primitive: &Primitive) -> bool {
     primitive.op.starts_with("_jump")
 }
 
-/// Whether every jump goes forward, and not beyond the end.
+/// Whether every jump goes forward, at most to the end.
 pub fn is_regular(body: &[Primitive]) -> bool {
     body.iter().enumerate().all(|(at, primitive)| {
         !is_jump(primitive)
@@ -38,7 +37,7 @@ pub fn is_regular(body: &[Primitive]) -> bool {
     })
 }
 
-/// Takes primitives away; jumps to one of them go to the next that stays.
+/// Removes primitives; a jump to a removed one goes to the next that stays.
 pub fn remove(body: &mut Vec<Primitive>, dead: &[bool]) -> bool {
     if !dead.contains(&true) {
         return false;
@@ -64,7 +63,7 @@ pub fn remove(body: &mut Vec<Primitive>, dead: &[bool]) -> bool {
     true
 }
 
-/// Puts code behind other code; jumps to the end of the first continue in the second.
+/// Appends code; jumps to the end of `first` continue in `second`.
 pub fn append(first: &mut Vec<Primitive>, second: &[Primitive]) {
     let offset = first.len();
     first.extend(second.iter().cloned().map(|mut primitive| {
@@ -77,7 +76,7 @@ pub fn append(first: &mut Vec<Primitive>, second: &[Primitive]) {
     }));
 }
 
-/// The final target of a jump, through jumps at its target.
+/// The final target of a jump, through further jumps at its target.
 fn thread(body: &[Primitive], mut to: usize) -> usize {
     // Jumps go forward, so this ends.
     while let Some(next) = body.get(to) {
@@ -100,7 +99,6 @@ fn constant_condition(primitive: &Primitive) -> Option<bool> {
     }
 }
 
-/// Whether a copy changes nothing.
 fn is_self_copy(primitive: &Primitive) -> bool {
     matches!(primitive.op.as_str(), "assign" | "modify_field")
         && matches!(primitive.parameters.as_slice(),
@@ -142,7 +140,6 @@ fn tidy_once(body: &mut Vec<Primitive>) -> bool {
     remove(body, &dead) | changed
 }
 
-/// Which primitives something leads to.
 fn reachable(body: &[Primitive]) -> Vec<bool> {
     let mut reached = vec![false; body.len() + 1];
     reached[0] = true;
@@ -161,7 +158,6 @@ fn reachable(body: &[Primitive]) -> Vec<bool> {
     reached
 }
 
-/// Tidies all actions; whether anything changed.
 pub fn tidy(program: &mut Program) -> bool {
     let mut changed = false;
     for action in &mut program.actions {

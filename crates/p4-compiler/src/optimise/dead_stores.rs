@@ -1,13 +1,13 @@
-//! Dead stores: values that are written and never read are removed.
+//! Removes dead stores: values that are written and never read.
 //!
-//! The analysis runs backwards over the whole path of a packet. A field is live if something may read it
-//! before it is written again. At a control's end every field of a header that may be sent and of the
-//! target's metadata is live, so only user metadata and temporaries can be dead there. At ingress's end the
-//! fields that egress, field lists and digests read are live too; at egress's end those of checksums, field
-//! lists and the deparser; at every place of the parser those of ingress and the verified checksums, since an
-//! error may end the parser anywhere. It is sound because it removes only copies, hashes and register reads,
-//! which do nothing but write one field. Meters, random numbers and unknown primitives stay, and so does code
-//! that may end the parser. A clone or a recirculated packet sees only the metadata of its field list.
+//! The analysis runs backwards over a packet's whole path. A field is live if something may read it before it is
+//! written again. At the end of a control, every field of a header that may be sent and of the target's metadata is
+//! live, so only user metadata and temporaries can be dead there. More fields are live at some places: at ingress's
+//! end those that egress, field lists and digests read; at egress's end those of checksums, field lists and the
+//! deparser; everywhere in the parser those of ingress and the verified checksums, since an error may end the parser
+//! anywhere. The pass is sound because it removes only copies, hashes and register reads, which do nothing but write
+//! one field. Meters, random numbers and unknown primitives stay, and so does code that may end the parser. A clone
+//! or a recirculated packet sees only the metadata of its field list.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,6 @@ use super::effect::{self, Effect, Touch};
 use super::graph::{self, Graph, Node};
 use super::model::{FieldId, Model, Role};
 
-/// A set of fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Live(Vec<u64>);
 
@@ -58,7 +57,7 @@ impl Live {
         touched.fields.iter().for_each(|field| self.insert(*field));
     }
 
-    /// The live fields in front of something.
+    /// Steps back over an effect, to the live fields before it.
     fn pass(&mut self, effect: &Effect) {
         if let Some(field) = effect.defines {
             self.remove(field);
@@ -67,7 +66,6 @@ impl Live {
     }
 }
 
-/// Runs the pass; whether anything changed.
 pub fn run(program: &mut Program) -> bool {
     let model = Model::new(program);
     let mut liveness = Liveness {
@@ -117,8 +115,8 @@ pub fn run(program: &mut Program) -> bool {
     changed
 }
 
-/// The fields that are always live at a control's end: all except the program's metadata and the fields of
-/// headers that are never sent.
+/// The fields that are live at every control's end: all but the program's metadata and the fields of headers that are
+/// never sent.
 fn ends(model: &Model) -> Live {
     let mut live = Live::everything(model);
     for (id, info) in (0..).zip(&model.fields) {
@@ -137,7 +135,6 @@ fn ends(model: &Model) -> Live {
     live
 }
 
-/// The fields that field lists keep.
 fn lists(program: &Program, model: &Model) -> Live {
     let mut live = Live::none(model);
     for value in program.field_lists.iter().flat_map(|list| &list.elements) {
@@ -158,14 +155,15 @@ fn checksum_reads(model: &Model, checksum: &bmv2_json::Checksum, live: &mut Live
 struct Liveness<'a> {
     model: &'a Model,
     positions: HashMap<u32, usize>,
-    /// The live fields behind each action, at any of its uses.
+    /// The live fields after each action, joined over its uses.
     behind: BTreeMap<u32, Live>,
     /// The live fields at the end of the controls that use the action.
     at_exit: BTreeMap<u32, Live>,
 }
 
 impl Liveness<'_> {
-    /// The live fields in front of egress. Clones of egress go through it again, with the headers at its end.
+    /// The live fields before egress. A clone made in egress passes egress again, with the headers that it left
+    /// with.
     fn egress(&mut self, program: &Program, mut end: Live) -> Live {
         loop {
             let first = self.pipeline(program, "egress", &end);
@@ -181,7 +179,6 @@ impl Liveness<'_> {
         }
     }
 
-    /// The live fields in front of a pipeline.
     fn pipeline(&mut self, program: &Program, name: &str, end: &Live) -> Live {
         let mut first = end.clone();
         for pipeline in program.pipelines.iter().filter(|it| it.name == name) {
@@ -196,7 +193,7 @@ impl Liveness<'_> {
         let order = match graph.order() {
             Some(order) => order,
             None => {
-                // Nodes run in a circle: everything is live everywhere.
+                // The nodes form a cycle: everything is live everywhere.
                 let all = Live::everything(self.model);
                 let called = pipeline.action_calls.iter().map(|call| call.action_id);
                 let tables = pipeline.tables.iter();
@@ -243,7 +240,7 @@ impl Liveness<'_> {
             }
             Node::Table(at) => {
                 let table = &pipeline.tables[at];
-                // No action may run.
+                // A table with a key, or without a default action, may run no action.
                 let mut live = if table.default_entry.is_some() && table.key.is_empty() {
                     Live::none(self.model)
                 } else {
@@ -286,7 +283,7 @@ impl Liveness<'_> {
     }
 }
 
-/// The live fields in front of a body. `see` gets each primitive's position and the live fields behind it.
+/// Returns the live fields before a body. `see` gets each primitive's position and the live fields after it.
 fn walk(
     model: &Model,
     body: &[Primitive],
@@ -324,7 +321,6 @@ fn walk(
     live
 }
 
-/// Takes the dead stores of a body away.
 fn sweep(model: &Model, body: &mut Vec<Primitive>, behind: &Live, at_exit: &Live) -> bool {
     let mut dead = vec![false; body.len()];
     walk(model, body, behind, at_exit, &mut |at, live| {
@@ -334,12 +330,12 @@ fn sweep(model: &Model, body: &mut Vec<Primitive>, behind: &Live, at_exit: &Live
     code::remove(body, &dead)
 }
 
-/// Takes the dead stores of the parsers away; `end` is live wherever a parser ends.
+/// Removes the dead stores of the parsers; `end` is live wherever a parser ends.
 fn parser(program: &mut Program, model: &Model, end: &Live) -> bool {
     let mut changed = false;
     for parser in &mut program.parsers {
         let mut first: HashMap<String, Live> = HashMap::default();
-        // States may run in circles: until nothing new becomes live.
+        // States may form cycles, so the loop runs until no more fields become live.
         loop {
             let mut grown = false;
             for state in parser.parse_states.iter().rev() {
@@ -378,7 +374,7 @@ fn parser(program: &mut Program, model: &Model, end: &Live) -> bool {
     changed
 }
 
-/// The live fields behind the operations of a state.
+/// The live fields after the operations of a state.
 fn behind_state(
     model: &Model,
     state: &bmv2_json::ParseState,

@@ -8,12 +8,12 @@ use bmv2_json::{Expression, Operation, ParserOp, ParserOpParameter, Primitive, V
 use super::model::{FieldId, Model};
 use super::walk;
 
-/// Fields, or all of them.
+/// A set of fields, or all fields.
 #[derive(Debug, Default, Clone)]
 pub struct Touch {
     pub all: bool,
     pub fields: Vec<FieldId>,
-    /// Something else than fields is read: a register, or the bits ahead.
+    /// Something other than fields is read: a register, or the bits ahead.
     pub outside: bool,
 }
 
@@ -29,19 +29,19 @@ impl Touch {
     }
 }
 
-/// The effect of running something.
+/// The effect of a primitive or of a parser operation.
 #[derive(Debug, Default, Clone)]
 pub struct Effect {
     pub reads: Touch,
     /// May be written.
     pub writes: Touch,
-    /// Is written in any case.
+    /// Written in any case.
     pub defines: Option<FieldId>,
-    /// Does nothing but define that field, and cannot fail.
+    /// The only effect is to write one field, and it cannot fail.
     pub is_pure: bool,
 }
 
-/// The reads of evaluating an operand.
+/// Collects what evaluating an operand reads.
 pub fn read(model: &Model, value: &Value, out: &mut Touch) {
     match value {
         Value::Field((header, field)) => match model.id(header, field) {
@@ -99,7 +99,6 @@ fn read_operation(model: &Model, operation: &Operation, out: &mut Touch) {
     walk::operands(operation).for_each(|inner| read(model, inner, out));
 }
 
-/// The reads of an operand.
 pub fn reads(model: &Model, value: &Value) -> Touch {
     let mut out = Touch::default();
     read(model, value, &mut out);
@@ -126,7 +125,7 @@ impl Effect {
         self
     }
 
-    /// Writes one value to a place.
+    /// Adds a write of one value to a place.
     fn storing(mut self, model: &Model, target: Option<&Value>) -> Self {
         match target {
             Some(Value::Field((header, field))) => match model.id(header, field) {
@@ -136,9 +135,9 @@ impl Effect {
                 }
                 None => self.writes.all = true,
             },
-            // A cell of a register is none of the fields, but its index is read.
+            // A register's cell is not a field, but its index is read.
             Some(Value::Register((_, index))) => read(model, index, &mut self.reads),
-            // A field found at run time: any of the stack's, and the index is read.
+            // A field found at run time: any field of the stack may be written, and the index is read.
             Some(other) => {
                 read(model, other, &mut self.writes);
                 read(model, other, &mut self.reads);
@@ -148,7 +147,7 @@ impl Effect {
         self
     }
 
-    /// Writes a whole object.
+    /// Adds a write of a whole object.
     fn changing(mut self, model: &Model, target: Option<&Value>) -> Self {
         match target {
             Some(value) => {
@@ -158,7 +157,7 @@ impl Effect {
                 {
                     self.writes.fields.extend(&header.rivals);
                 } else {
-                    // An index that is computed is read.
+                    // A computed index is read.
                     read(model, value, &mut self.reads);
                 }
             }
@@ -167,14 +166,13 @@ impl Effect {
         self
     }
 
-    /// Nothing but its result, which one fixed field takes.
+    /// Marks the effect as pure: it only writes its result to one fixed field.
     fn pure(mut self, model: &Model) -> Self {
         self.is_pure = self.defines.is_some_and(|field| model.info(field).bits > 0);
         self
     }
 }
 
-/// The effect of a primitive of an action.
 pub fn primitive(model: &Model, primitive: &Primitive) -> Effect {
     let parameters = &primitive.parameters;
     let at = |index: usize| parameters.get(index);
@@ -209,7 +207,7 @@ pub fn primitive(model: &Model, primitive: &Primitive) -> Effect {
             .reading(model, at(1)),
         "execute_meter" => {
             let mut effect = none.storing(model, at(2)).reading(model, at(1));
-            // Beyond the end of the array nothing is written.
+            // An index beyond the end of the array writes nothing.
             effect.defines = None;
             effect
         }
@@ -239,7 +237,6 @@ pub fn primitive(model: &Model, primitive: &Primitive) -> Effect {
     }
 }
 
-/// The effect of a primitive that changes whole headers.
 fn header_primitive(model: &Model, primitive: &Primitive) -> Effect {
     let at = |index: usize| primitive.parameters.get(index);
     let none = Effect::default();
@@ -267,14 +264,15 @@ fn header_primitive(model: &Model, primitive: &Primitive) -> Effect {
 }
 
 impl Effect {
-    /// A read beyond a register's end leaves the field unchanged.
+    /// Marks the effect as pure without a certain write, because a read beyond a register's end leaves the field
+    /// unchanged.
     fn partial_pure(mut self) -> Self {
         self.is_pure = self.defines.is_some();
         self.defines = None;
         self
     }
 
-    /// The field that this does nothing but write.
+    /// The field that is written, if that is the only effect.
     pub fn only_writes(&self) -> Option<FieldId> {
         match self.writes.fields.as_slice() {
             [field] if self.is_pure && !self.writes.all => Some(*field),
@@ -283,7 +281,6 @@ impl Effect {
     }
 }
 
-/// The effect of an operation of a parser state.
 pub fn parser_op(model: &Model, op: &ParserOp) -> Effect {
     let at = |index: usize| match op.parameters.get(index) {
         Some(ParserOpParameter::Value(value)) => Some(value),

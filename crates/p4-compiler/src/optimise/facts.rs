@@ -1,5 +1,5 @@
-//! The facts at a place of the program: fields that hold a constant or a copy of another field, and
-//! conditions that hold.
+//! The facts at a place in the program: fields that hold a constant or a copy of another field, and conditions that
+//! hold.
 
 use std::rc::Rc;
 
@@ -13,23 +13,22 @@ use super::fold;
 use super::model::{FieldId, Model, Role, VALID};
 use super::number;
 
-/// Conditions that are remembered at most; enough for those of one path, and a bound on the work.
+/// Conditions remembered at most: enough for those of one path, and a bound on the work.
 const CONDITIONS_MAX: usize = 16;
-/// Bits of a constant that is remembered; an IPv6 address fits.
+/// Bits of a constant that is remembered: an IPv6 address fits.
 const CONSTANT_BITS_MAX: u32 = 128;
 
 #[derive(PartialEq, Debug)]
 struct Condition {
-    /// Differs where the values do, nearly always; compared first.
+    /// A hash of the value, compared first.
     fingerprint: u64,
     value: Value,
     truth: bool,
     fields: Vec<FieldId>,
-    /// It names a parameter of the action.
     of_action: bool,
 }
 
-/// A number that equal operands share.
+/// A hash: the same for equal operands.
 fn fingerprint(value: &Value) -> u64 {
     let mut sum: u64 = 0;
     let mut add = |text: &str| {
@@ -49,7 +48,6 @@ fn fingerprint(value: &Value) -> u64 {
     sum
 }
 
-/// The facts at a place.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     atoms: Atoms,
@@ -61,7 +59,7 @@ impl Facts {
         self.atoms.insert(field, Atom::Constant(value));
     }
 
-    /// The facts that hold on every path.
+    /// Keeps the facts that hold on both paths.
     pub fn meet(&mut self, other: &Facts) {
         self.atoms.meet(&other.atoms);
         self.conditions.retain(|condition| {
@@ -88,14 +86,14 @@ impl Facts {
         touched.fields.iter().for_each(|field| self.forget(*field));
     }
 
-    /// Outside of the action its parameters mean nothing.
+    /// Forgets the facts about the action's parameters, which mean nothing outside it.
     pub fn leave_action(&mut self) {
         self.atoms
             .remove_linked(|atom| matches!(atom, Atom::Parameter(_)));
         self.conditions.retain(|condition| !condition.of_action);
     }
 
-    /// The operand that gives a field's value.
+    /// The operand that replaces a read of the field.
     pub fn read(&self, model: &Model, header: &str, field: &str) -> Value {
         let known = model.id(header, field).and_then(|id| self.atoms.get(id));
         match known {
@@ -106,7 +104,7 @@ impl Facts {
         }
     }
 
-    /// Whether a condition is known to hold or not to.
+    /// Whether a condition is known to be true or false.
     pub fn truth(&self, model: &Model, value: &Value) -> Option<bool> {
         if let Some(operation) = fold::as_operation(value)
             && operation.op == "valid"
@@ -129,7 +127,7 @@ impl Facts {
         known.map(|condition| condition.truth)
     }
 
-    /// Remembers that a condition holds, or that it does not.
+    /// Records that a condition holds, or that it does not.
     pub fn learn(&mut self, model: &Model, value: &Value, truth: bool) {
         let Some(operation) = fold::as_operation(value) else {
             return;
@@ -196,7 +194,7 @@ impl Facts {
         }
     }
 
-    /// The fact that a `_jump_if_zero` gives about the number that it tested.
+    /// Records what a `_jump_if_zero` shows about the number that it tested.
     pub fn learn_number(&mut self, model: &Model, value: &Value, is_zero: bool) {
         let Some(operation) = fold::as_operation(value) else {
             if let (Value::Field((header, field)), true) = (value, is_zero)
@@ -213,7 +211,7 @@ impl Facts {
         }
     }
 
-    /// The field has this value, which it can hold.
+    /// Records that the field has this value, if it can hold it.
     fn know(&mut self, model: &Model, field: FieldId, value: &BigInt) {
         let info = model.info(field);
         if !info.is_plain() || info.bits > CONSTANT_BITS_MAX {
@@ -227,12 +225,12 @@ impl Facts {
         }
     }
 
-    /// The facts behind something with this effect.
+    /// Updates the facts for an effect.
     pub fn pass(&mut self, effect: &Effect) {
         self.forget_touched(&effect.writes);
     }
 
-    /// The facts behind a copy into a field; earlier facts simplify `value`.
+    /// Updates the facts for a copy into a field; `value` is already simplified by earlier facts.
     pub fn assign(&mut self, model: &Model, field: FieldId, value: &Value, widths: &[u32]) {
         self.forget(field);
         let info = model.info(field);
@@ -267,7 +265,7 @@ impl Facts {
         }
     }
 
-    /// A header becomes valid or invalid; its fields are forgotten already.
+    /// Records a header's validity. The facts about its fields are already removed.
     pub fn set_valid(&mut self, model: &Model, header: &str, valid: bool) {
         let Some(header) = model.headers.get(header) else {
             return;

@@ -1,13 +1,11 @@
-//! The control graph: removes branches without effect and code without effect, and joins nodes that
-//! follow one another.
+//! The control graph: removes branches and code without effect, and joins consecutive nodes.
 //!
-//! `flow` leads edges past branches whose condition is constant or whose ways are the same, and
-//! past internal tables without code. It removes unreachable branches and internal tables. It joins
-//! an internal table with its only successor if no other node leads there. `calls` makes internal
-//! tables direct action calls, which look nothing up. Both are sound because an operand has no side
-//! effects, an internal table always runs its one action, no other node has that action, and code
-//! with an `exit` is never joined with its successor. Tables that a control plane can name stay,
-//! reached or not.
+//! `flow` redirects edges past branches whose condition is constant or whose ways are the same, and past internal
+//! tables without code. It removes unreachable branches and internal tables. It joins an internal table with its only
+//! successor if no other node leads there. `calls` turns internal tables into direct action calls, which look nothing
+//! up. Both are sound because an operand has no side effects, an internal table always runs its one action, no other
+//! node has that action, and code with an `exit` is never joined with its successor. Tables that a control plane can
+//! name stay, reachable or not.
 
 use bmv2_json::{ActionCall, Pipeline, Program, Value};
 
@@ -15,11 +13,10 @@ use super::code;
 use super::graph::{self, Graph, Node, Visible};
 use super::{HashMap, HashSet};
 
-/// Runs `flow`; whether anything changed.
 pub fn run(program: &mut Program, visible: &Visible) -> bool {
     let mut changed = false;
     for at in 0..program.pipelines.len() {
-        // Apart from the program, which these read.
+        // Taken out of the program, which these functions read.
         let mut pipeline = program.pipelines.remove(at);
         changed |= redirect(program, &mut pipeline, visible);
         changed |= sweep(&mut pipeline, visible);
@@ -36,10 +33,10 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
     changed
 }
 
-/// Where an edge to a node leads in the end, where the node and those behind it do nothing.
+/// Where edges to nodes without effect finally lead.
 type Ends = HashMap<Node, Option<String>>;
 
-/// Where a node leads without doing anything; none where it does something.
+/// Where a node without effect leads; `None` if the node has an effect.
 fn past(
     (graph, pipeline): (&Graph, &Pipeline),
     node: Node,
@@ -92,8 +89,8 @@ fn each_edge(pipeline: &mut Pipeline, change: &mut dyn FnMut(&mut Option<String>
     }
 }
 
-/// Leads edges past nodes without effect: from the end, so that each node's own edges are known. Whether there were
-/// any.
+/// Redirects edges past nodes without effect, beginning at the end, so that each node's own edges are already final.
+/// Returns whether there were any.
 fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order() else {
@@ -103,7 +100,7 @@ fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) -> bo
     let empty = actions.filter(|action| action.primitives.is_empty());
     let empty: HashSet<u32> = empty.map(|action| action.id).collect();
     let mut ends = Ends::default();
-    // Tables of the program that nothing leads to keep their edges, so their nodes count too.
+    // Unreachable tables of the program keep their edges, so their nodes count too.
     let reached: HashSet<Node> = order.iter().copied().collect();
     let others = graph.nodes.values().filter(|node| !reached.contains(node));
     let mut others: Vec<Node> = others.copied().collect();
@@ -126,7 +123,7 @@ fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) -> bo
     changed
 }
 
-/// The action and next node of code that no control plane sees.
+/// The action and the successor of a node that no control plane sees.
 pub fn internal(
     pipeline: &Pipeline,
     node: Node,
@@ -163,7 +160,6 @@ fn set_next(pipeline: &mut Pipeline, node: Node, next: Option<String>) {
     }
 }
 
-/// How many nodes use each action.
 pub fn uses(program: &Program, pipeline: &Pipeline) -> HashMap<u32, usize> {
     let mut uses: HashMap<u32, usize> = HashMap::default();
     let others = program
@@ -180,7 +176,7 @@ pub fn uses(program: &Program, pipeline: &Pipeline) -> HashMap<u32, usize> {
     uses
 }
 
-/// Joins pairs of code nodes; whether there was any.
+/// Joins pairs of code nodes; returns whether there were any.
 fn join(program: &mut Program, pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order() else {
@@ -191,7 +187,7 @@ fn join(program: &mut Program, pipeline: &mut Pipeline, visible: &Visible) -> bo
     let positions = graph::action_positions(program);
     let mut joined = false;
     let mut gone: HashSet<Node> = HashSet::default();
-    // From the end, so that a chain becomes one node in one walk.
+    // From the end, so that one walk joins a whole chain.
     for node in order.iter().rev() {
         let Some((first, next)) = internal(pipeline, *node, visible) else {
             continue;
@@ -205,7 +201,7 @@ fn join(program: &mut Program, pipeline: &mut Pipeline, visible: &Visible) -> bo
         let Some((second, after)) = internal(pipeline, follower, visible) else {
             continue;
         };
-        // An internal table's several edges all lead to the same node.
+        // An internal table may have several edges, which all lead to the same node.
         let own = Graph::successors(pipeline, *node)
             .into_iter()
             .filter(|edge| *edge == next.as_ref())
@@ -252,14 +248,14 @@ fn remove(pipeline: &mut Pipeline, gone: &HashSet<Node>) {
         .retain(|_| !gone.contains(&Node::Call(at.next().unwrap_or_default())));
 }
 
-/// Removes unreachable nodes; tables of the program stay. Whether there were any.
+/// Removes unreachable nodes, but no tables of the program. Returns whether there were any.
 fn sweep(pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order() else {
         return false;
     };
     let mut reached: HashSet<Node> = order.into_iter().collect();
-    // A table that stays keeps the targets of its edges.
+    // A table that stays needs the targets of its edges.
     let mut open: Vec<Node> = graph
         .nodes
         .values()
@@ -285,7 +281,6 @@ fn sweep(pipeline: &mut Pipeline, visible: &Visible) -> bool {
     !gone.is_empty()
 }
 
-/// Runs `calls`; whether anything changed.
 pub fn calls(program: &mut Program, visible: &Visible) -> bool {
     let without: HashSet<u32> = program
         .actions

@@ -1,11 +1,10 @@
-//! Expressions: constants are computed, masks and casts without effect are removed, truth values
-//! become simpler, and known values replace fields.
+//! Simplifies expressions: computes constants, removes masks and casts without effect, simplifies truth values, and
+//! replaces fields by known values.
 //!
-//! It is sound because operands have no side effects and an operation on numbers has no width. Only
-//! [`demanded`] uses widths: where the consumer keeps no more than the low bits, and only for
-//! unsigned fields (simple_switch does not cut every value that it copies into a signed one).
-//! Shifts and divisions of negative numbers and by zero are left to the switch. Two headers are
-//! never taken as equal, since invalid ones are not.
+//! It is sound because operands have no side effects and an operation on numbers has no width. Only [`demanded`] uses
+//! widths: where the consumer keeps only the low bits, and only for unsigned fields (simple_switch does not cut every
+//! value that it copies into a signed one). Shifts and divisions of negative numbers and by zero are left to the
+//! switch. Two headers never count as equal, since invalid ones are not.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
@@ -16,18 +15,16 @@ use super::model::{Model, VALID};
 use super::number::{self, Bounds};
 use crate::lower::place::{operation, parameter};
 
-/// The inputs of simplifying.
 pub struct Folder<'a> {
     pub model: &'a Model,
     /// Widths of the action's parameters.
     pub parameters: &'a [u32],
-    /// The facts at the place; none in the pass that only folds.
+    /// The facts at the place; `None` in the pass that only folds.
     pub facts: Option<&'a Facts>,
-    /// Whether operations are folded, or only known values are put in.
+    /// Whether to fold operations, or only to insert known values.
     pub fold: bool,
 }
 
-/// Whether an operand is a truth value.
 pub fn is_truth(value: &Value) -> bool {
     match value {
         Value::Bool(_) => true,
@@ -47,7 +44,6 @@ fn is_comparison(op: &str) -> bool {
     op.starts_with("==") || op.starts_with("!=") || matches!(op, "<" | "<=" | ">" | ">=")
 }
 
-/// The comparison that holds where this one does not.
 fn opposite(op: &str) -> Option<&'static str> {
     Some(match op {
         "==" => "!=",
@@ -60,7 +56,7 @@ fn opposite(op: &str) -> Option<&'static str> {
     })
 }
 
-/// The operation in an operand, through parentheses.
+/// The operation in an operand, inside any parentheses.
 pub fn as_operation(value: &Value) -> Option<&Operation> {
     match value {
         Value::Expression(expression) => match &**expression {
@@ -95,7 +91,7 @@ impl Folder<'_> {
         }
     }
 
-    /// A primitive's parameter that is read.
+    /// Simplifies a parameter that a primitive reads.
     pub fn parameter(&self, value: &Value) -> Value {
         match value {
             Value::ParametersVector(values) => {
@@ -105,7 +101,7 @@ impl Folder<'_> {
         }
     }
 
-    /// A value that is copied into a field of this many bits.
+    /// Simplifies a value that is copied into `target`.
     pub fn assigned(&self, value: &Value, target: &Value) -> Value {
         let value = self.value(value);
         let Value::Field((header, field)) = target else {
@@ -118,7 +114,7 @@ impl Folder<'_> {
         }
     }
 
-    /// The simplest operand that gives the same.
+    /// The simplest operand with the same value.
     pub fn value(&self, value: &Value) -> Value {
         match value {
             Value::Field((header, field)) => match self.facts {
@@ -167,7 +163,7 @@ impl Folder<'_> {
         simpler.unwrap_or(whole)
     }
 
-    /// A simpler form of an operation whose operands are already simple.
+    /// Simplifies an operation whose operands are already simple.
     fn rewrite(&self, operation: &Operation) -> Option<Value> {
         let op = operation.op.as_str();
         match (&operation.cond, &operation.left, &operation.right) {
@@ -253,7 +249,7 @@ impl Folder<'_> {
             return number::compare(op, a, b).map(Value::Bool);
         }
         if a.is_some() {
-            // The constant to the right: fewer forms to know.
+            // Moves the constant to the right, so that there are fewer forms to handle.
             let turned = match op {
                 "==" | "!=" => op,
                 "<" => ">",
@@ -273,7 +269,7 @@ impl Folder<'_> {
         {
             return Some(Value::Bool(truth));
         }
-        // A truth value that was made a number to be compared.
+        // A truth value that was converted to a number for the comparison.
         let truth = unary(left, "b2d")?;
         let wanted = b?.is_zero() != (op == "==");
         if !matches!(op, "==" | "!=") {
@@ -303,7 +299,7 @@ impl Folder<'_> {
             "&" if b.is_positive() => self.masked(left, &b),
             "usat_cast" | "two_comp_mod" | "sat_cast" => self.cast(op, left, &b),
             "+" if b.is_positive() => {
-                // `(x + 1) + 2`, as unrolled code has it.
+                // `(x + 1) + 2`, which unrolled code contains.
                 let (inner, first) = binary(left, "+")?;
                 let total = number::constant(first)? + b;
                 let total = number::literal(&total);
@@ -391,7 +387,7 @@ fn compare_truths(op: &str, left: &Value, right: &Value) -> Option<Value> {
     }
 }
 
-/// An operand with the same low bits; the others may differ.
+/// An operand with the same low bits; its other bits may differ.
 pub fn demanded(value: &Value, bits: u32) -> Value {
     let Some(found) = as_operation(value) else {
         return value.clone();

@@ -3,7 +3,7 @@
 use super::{HashMap, HashSet};
 use bmv2_json::{Pipeline, Program, Table};
 
-/// A node of a pipeline, as a position in its list.
+/// A node of a pipeline: the position in the list of its kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Node {
     Table(usize),
@@ -11,22 +11,21 @@ pub enum Node {
     Call(usize),
 }
 
-/// The nodes of a pipeline, and the edges that it has when the graph is made.
+/// The nodes of a pipeline, and its edges when the graph was made.
 #[derive(Debug)]
 pub struct Graph {
     pub nodes: HashMap<String, Node>,
-    /// Where the pipeline begins.
     start: Option<Node>,
-    /// Behind each node, see [`Graph::place`].
+    /// The successors of each node, see [`Graph::place`].
     followers: Vec<Vec<Node>>,
     n_tables: usize,
     n_conditionals: usize,
 }
 
-/// Which names a control plane sees.
+/// The names that a control plane sees.
 #[derive(Debug, Default, Clone)]
 pub struct Visible {
-    /// Tables, where a P4Info says them; else a table's look decides.
+    /// The tables of a P4Info; `None` without a P4Info, when a table's name and shape decide.
     pub tables: Option<HashSet<String>>,
     pub actions: Option<HashSet<String>>,
 }
@@ -43,7 +42,7 @@ impl Visible {
         });
         let unseen = match &self.tables {
             Some(seen) => !seen.contains(&table.name),
-            // Tables of P4_16 programs have their control in front.
+            // Tables of P4_16 programs begin with their control's name.
             None => table.name.starts_with("tbl_") && !table.name.contains('.'),
         };
         let plain = table.key.is_empty()
@@ -102,7 +101,6 @@ impl Graph {
         graph
     }
 
-    /// A node's place among all.
     fn place(&self, node: Node) -> usize {
         match node {
             Node::Table(at) => at,
@@ -111,7 +109,7 @@ impl Graph {
         }
     }
 
-    /// The nodes behind a node, once for each edge.
+    /// The successors of a node, once for each edge.
     pub fn followers(&self, node: Node) -> &[Node] {
         &self.followers[self.place(node)]
     }
@@ -120,7 +118,7 @@ impl Graph {
         self.nodes.get(name?).copied()
     }
 
-    /// The names that a node's edges lead to.
+    /// The names to which a node's edges lead.
     pub fn successors(pipeline: &Pipeline, node: Node) -> Vec<Option<&String>> {
         match node {
             Node::Table(at) => {
@@ -139,7 +137,7 @@ impl Graph {
         }
     }
 
-    /// The nodes that are reached, each before its successors; none where they run in a circle.
+    /// The reachable nodes, each before its successors; `None` if nodes form a cycle.
     pub fn order(&self) -> Option<Vec<Node>> {
         #[derive(Clone, Copy, PartialEq)]
         enum Seen {
@@ -149,7 +147,7 @@ impl Graph {
         }
         let mut seen = vec![Seen::No; self.followers.len()];
         let mut order = Vec::new();
-        // A node, and how many of its followers are still to be looked at.
+        // A node, and how many of its followers are not yet visited.
         let mut stack: Vec<(Node, usize)> = Vec::new();
         let mut enter = self.start;
         loop {
@@ -178,7 +176,7 @@ impl Graph {
         Some(order)
     }
 
-    /// The number of edges to each node that has any, including the entry's. Unreachable nodes
+    /// The number of edges to each node that has any, including the pipeline's entry. Edges of unreachable nodes
     /// count too: a table of the program stays, and so do the nodes to which it leads.
     pub fn entries(&self) -> HashMap<Node, usize> {
         let mut counts: HashMap<Node, usize> = HashMap::default();
@@ -189,7 +187,6 @@ impl Graph {
     }
 }
 
-/// Positions of actions by their ids.
 pub fn action_positions(program: &Program) -> HashMap<u32, usize> {
     program
         .actions
@@ -199,7 +196,7 @@ pub fn action_positions(program: &Program) -> HashMap<u32, usize> {
         .collect()
 }
 
-/// The ids of a table's actions; old files name them only.
+/// The ids of a table's actions; old files have only their names.
 pub fn table_actions(program: &Program, table: &Table) -> Vec<u32> {
     if !table.action_ids.is_empty() {
         return table.action_ids.clone();

@@ -1,11 +1,10 @@
-//! Temporaries that are read once: the expression moves to the place of the read.
+//! Removes temporaries that are read once: the expression moves to the place of the read.
 //!
-//! It is sound under these conditions. The temporary is read nowhere else in the program (a read by
-//! a key, a list or a checksum does not count as the one read). Nothing between the two places
-//! writes the expression's operands or the temporary. No jump enters between them. The expression
-//! reads fields and parameters only. An expression that may be wider than the temporary is cut to
-//! its width. In a parser, `lookahead` bits move only to the very next operation, so that an error
-//! ends the parser at the same place.
+//! The pass is sound under these conditions. Nothing else in the program reads the temporary (a read by a key, a list
+//! or a checksum does not count as the one read). Nothing between the two places writes the expression's operands or
+//! the temporary. No jump enters between them. The expression reads only fields and parameters. An expression that
+//! may be wider than the temporary is cut to its width. In a parser, `lookahead` bits move only to the very next
+//! operation, so that an error ends the parser at the same place.
 
 use bmv2_json::{Expression, Operand, ParserOpParameter, Pipeline, Primitive, Program, Value};
 use num_traits::Signed as _;
@@ -21,14 +20,13 @@ use super::propagate::{unwrapped, widths};
 use super::walk;
 use crate::lower::place::{operation, parameter};
 
-/// Height of an expression that grows here; the switches evaluate recursively or on a stack.
+/// Height to which an expression may grow here; the switches evaluate recursively or on a stack.
 const HEIGHT_MAX: usize = 24;
-/// How many primitives further a read is looked for; bounds the work in long bodies.
+/// How many primitives ahead the pass looks for a read; bounds the work in long bodies.
 const DISTANCE_MAX: usize = 64;
-/// A read that cannot take an expression counts as many.
+/// The count for a read that cannot take an expression, so that it is never the only one.
 const MANY: u32 = 2;
 
-/// Runs the pass; whether anything changed.
 pub fn run(program: &mut Program, visible: &Visible) -> bool {
     let model = Model::new(program);
     let Some(reads) = count_reads(program, &model) else {
@@ -58,7 +56,7 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
     changed
 }
 
-/// How often each field is read; none if an unknown object is read.
+/// How often each field is read; `None` if an unknown object is read.
 fn count_reads(program: &Program, model: &Model) -> Option<Vec<u32>> {
     let mut counts = vec![0_u32; model.fields.len()];
     let mut count = |touched: &Touch, weight: u32| -> Option<()> {
@@ -112,7 +110,7 @@ fn count_reads(program: &Program, model: &Model) -> Option<Vec<u32>> {
     Some(counts)
 }
 
-/// Which parameters of a primitive take an expression on both switches.
+/// The parameters of a primitive that may be expressions on both switches.
 fn takes_expression(op: &str) -> &'static [usize] {
     match op {
         "assign" | "modify_field" | "count" | "execute_meter" => &[1],
@@ -135,7 +133,6 @@ fn height(value: &Value) -> usize {
     }
 }
 
-/// Puts an operand in the place of a field.
 fn substitute(value: &Value, field: &Value, by: &Value) -> Value {
     if value == field {
         return by.clone();
@@ -174,7 +171,6 @@ struct Inliner<'a> {
     reads: Vec<u32>,
 }
 
-/// A temporary and the expression that it holds.
 struct Held {
     field: FieldId,
     operand: Value,
@@ -183,7 +179,7 @@ struct Held {
 }
 
 impl Inliner<'_> {
-    /// The value that an assignment gives to a temporary that is read once.
+    /// The temporary that an assignment writes, and its expression, if the temporary is read once.
     fn held(&self, to: &Value, from: &Value, parameters: &[u32]) -> Option<Held> {
         let Value::Field((header, name)) = to else {
             return None;
@@ -202,7 +198,7 @@ impl Inliner<'_> {
         })
     }
 
-    /// The operand with the field's value when this is copied into it.
+    /// The field's value after `value` is copied into it, as an operand.
     fn fitting(&self, field: FieldId, value: &Value, parameters: &[u32]) -> Option<Value> {
         let info = self.model.info(field);
         let value = match value {
@@ -253,7 +249,7 @@ impl Inliner<'_> {
         code::remove(body, &dead)
     }
 
-    /// Moves an expression to the one place behind `at` that reads it; whether there was one.
+    /// Moves an expression to the one place after `at` that reads it; returns whether there was one.
     fn forward(
         &self,
         body: &mut [Primitive],
@@ -278,7 +274,7 @@ impl Inliner<'_> {
         false
     }
 
-    /// The copies of a parser state, and its key.
+    /// Inlines the copies of a parser state, also into its key.
     fn state(&mut self, state: &mut bmv2_json::ParseState) -> bool {
         let mut changed = false;
         let mut at = 0;
@@ -348,7 +344,7 @@ impl Inliner<'_> {
         self.move_to_key(state, &held)
     }
 
-    /// The `lookahead` bits with the value of a temporary of the same width.
+    /// A temporary that `lookahead` bits of the same width are copied into.
     fn held_ahead(&self, to: &Value, from: &Value) -> Option<Held> {
         let (Value::Field((header, name)), Value::Lookahead((_, bits))) = (to, from) else {
             return None;
@@ -388,7 +384,7 @@ impl Inliner<'_> {
         }
     }
 
-    /// The conditions of branches that follow code which only they follow.
+    /// Inlines into the conditions of branches that only one code node leads to.
     fn conditions(
         &mut self,
         program: &mut Program,
@@ -468,7 +464,7 @@ fn has_parameter(value: &Value) -> bool {
     found
 }
 
-/// Puts the expression into the primitive's parameter that reads the temporary.
+/// Replaces the temporary in the parameter that reads it.
 fn replace(primitive: &mut Primitive, held: &Held) -> bool {
     for at in takes_expression(&primitive.op) {
         let Some(value) = primitive.parameters.get(*at) else {

@@ -1,11 +1,10 @@
-//! Passes over BMv2 JSON: the same packets, tables and registers with less work.
+//! Passes over BMv2 JSON that leave packets, tables and registers the same with less work.
 //!
-//! JSON in, JSON out, after `lower` and before output; the passes also run over another compiler's
-//! JSON. [`optimise`] repeats them until nothing changes. Each file's module doc says why its pass
-//! is sound. Two rules hold for all. Objects that a control plane can name stay unchanged (tables,
-//! their actions and parameters, counters, meters, registers, action profiles, digests, value
-//! sets), and so do the places in the source. An unknown primitive or operation counts as reading
-//! and writing everything.
+//! JSON in, JSON out, after `lower` and before output; the passes also run over another compiler's JSON. [`optimise`]
+//! repeats them until nothing changes. Each file's module doc says why its pass is sound. Two rules hold for all
+//! passes. Objects that a control plane can name (tables, their actions and parameters, counters, meters, registers,
+//! action profiles, digests, value sets) and source locations stay unchanged. An unknown primitive or operation
+//! counts as reading and writing everything.
 
 mod atoms;
 mod code;
@@ -30,44 +29,41 @@ use crate::P4Info;
 use fold::Folder;
 use graph::Visible;
 
-/// Names and numbers of a large program are looked up some hundred times each, so the hash is a quick one.
+/// A large program looks up each name and number some hundred times, so the hash must be fast.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 type HashSet<K> = std::collections::HashSet<K, foldhash::fast::RandomState>;
 
-/// Rounds at most; each makes the program smaller, and programs of any size need three to five.
+/// Rounds over all passes. Each round makes the program smaller; programs of any size need three to five.
 const ROUNDS_MAX: usize = 8;
 
-/// Rounds of a program that is large, where later rounds cost seconds and find what the first ones left of long rows
-/// of branches.
+/// Rounds for a large program. Later rounds cost seconds and only shorten what the first ones left of long rows of
+/// branches.
 const LARGE_ROUNDS_MAX: usize = 2;
-/// Branches and actions from which on a program is large.
+/// Number of branches and actions from which a program counts as large.
 const LARGE: usize = 4_000;
 
-/// A pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Pass {
-    /// Expressions are computed and simplified.
+    /// Computes and simplifies expressions.
     Fold,
-    /// Parser states are joined.
     ParserStates,
-    /// Known constants and copies take the place of fields; branches that are decided are skipped.
+    /// Replaces fields by known constants and copies, and skips decided branches.
     Propagate,
-    /// Jumps inside actions, and code that nothing reaches.
+    /// Simplifies jumps inside actions and removes unreachable code.
     Jumps,
-    /// Temporaries that are read once go.
+    /// Removes temporaries that are read once.
     Inline,
-    /// Removes values that are written and never read.
+    /// Removes stores of values that are never read.
     DeadStores,
-    /// The control graph: needless branches and nodes.
+    /// Removes needless branches and nodes from the control graph.
     Flow,
-    /// Internal tables become direct action calls.
+    /// Turns internal tables into direct action calls.
     Calls,
-    /// Fields, headers and actions that nothing names.
+    /// Removes fields, headers and actions that nothing names.
     Unused,
 }
 
 impl Pass {
-    /// Every pass, in the order in which they run.
     pub const ALL: &'static [Pass] = &[
         Pass::Fold,
         Pass::ParserStates,
@@ -80,7 +76,6 @@ impl Pass {
         Pass::Unused,
     ];
 
-    /// The name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Pass::Fold => "fold",
@@ -98,9 +93,8 @@ impl Pass {
 
 /// Runs passes over a program until nothing changes.
 ///
-/// With a P4Info, a control plane sees its tables and actions. Without one, a table with a name and
-/// shape that compilers give to their own tables (`tbl_...`, no key, one constant default action)
-/// counts as internal.
+/// With a P4Info, the control plane sees the tables and actions in it. Without one, a table counts as internal if it
+/// has the name and shape that compilers give to their own tables (`tbl_...`, no key, one constant default action).
 pub fn optimise(program: &mut Program, p4info: Option<&P4Info>, passes: &[Pass]) {
     let visible = visible(p4info);
     let branches = program.pipelines.iter().map(|it| it.conditionals.len());
@@ -148,7 +142,7 @@ fn visible(p4info: Option<&P4Info>) -> Visible {
     }
 }
 
-/// Puts a value in the place of another; whether they differ.
+/// Replaces a value; returns whether the new one differs.
 fn put<T: PartialEq>(place: &mut T, value: T) -> bool {
     let differs = *place != value;
     if differs {
@@ -157,7 +151,7 @@ fn put<T: PartialEq>(place: &mut T, value: T) -> bool {
     differs
 }
 
-/// Folds every expression; whether anything changed.
+/// Folds every expression; returns whether anything changed.
 fn fold_all(program: &mut Program) -> bool {
     let model = model::Model::new(program);
     let mut changed = false;

@@ -5,7 +5,7 @@
 use super::{HashMap, HashSet};
 use bmv2_json::{FieldWidth, Program, Value};
 
-/// A field among all fields of the program.
+/// The number of a field among all fields of the program.
 pub type FieldId = u32;
 
 /// The hidden field that says whether a header is valid.
@@ -18,10 +18,10 @@ const ARCHITECTURE: &[&str] = &[
     "queueing_metadata",
 ];
 
-/// The purpose of a field.
+/// Who can see or change a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// User metadata or a temporary: nothing outside of the program sees it.
+    /// User metadata or a temporary: nothing outside the program sees it.
     Local,
     /// A field of a header that may be on the wire.
     Header,
@@ -42,7 +42,7 @@ pub struct FieldInfo {
 }
 
 impl FieldInfo {
-    /// A number that is never negative and never cut differently than by its width.
+    /// Whether it is a number that is never negative and that is cut only to its width.
     pub fn is_plain(&self) -> bool {
         self.bits > 0 && !self.signed
     }
@@ -50,24 +50,22 @@ impl FieldInfo {
 
 #[derive(Debug, Default)]
 pub struct HeaderInfo {
-    /// Its fields and its validity.
     pub fields: Vec<FieldId>,
     pub valid: FieldId,
     /// Always valid.
     pub metadata: bool,
-    /// On the wire, or part of a stack or union: its fields are seen though nothing reads them.
+    /// On the wire, or part of a stack or union: its fields are visible even if the program does not read them.
     pub sent: bool,
     /// The validities of the other members of its union.
     pub rivals: Vec<FieldId>,
 }
 
-/// The program's storage.
 #[derive(Debug, Default)]
 pub struct Model {
     ids: HashMap<String, HashMap<String, FieldId>>,
     pub fields: Vec<FieldInfo>,
     pub headers: HashMap<String, HeaderInfo>,
-    /// Everything of a stack, union or stack of unions.
+    /// All fields of each stack, union and stack of unions.
     pub groups: HashMap<String, Vec<FieldId>>,
     /// The inputs of each calculation.
     pub calculations: HashMap<String, Vec<FieldId>>,
@@ -199,7 +197,6 @@ impl Model {
         self.info(id).role == Role::Local
     }
 
-    /// The operand that reads a field.
     pub fn value(&self, id: FieldId) -> Value {
         let info = self.info(id);
         Value::Field((info.header.clone(), info.name.clone()))
@@ -224,7 +221,7 @@ fn named<'a>(ids: &[u32], names: &HashMap<u32, &'a str>) -> Vec<&'a str> {
     ids.iter().filter_map(|id| names.get(id).copied()).collect()
 }
 
-/// Metadata headers that something else than reading and writing single fields can touch.
+/// Metadata headers that are used in other ways than by reading and writing single fields.
 fn opaque_headers(program: &Program) -> HashSet<&str> {
     let mut opaque: HashSet<&str> = ARCHITECTURE.iter().copied().collect();
     for (_, (header, _)) in &program.field_aliases {

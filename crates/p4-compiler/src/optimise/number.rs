@@ -1,8 +1,8 @@
 //! Constants of the JSON, and bounds of an operand's value.
 //!
-//! Both switches compute with integers without a width and cut the result when it is copied into a
-//! field, so bounds are plain integers. A signed field has no bounds here: simple_switch does not
-//! cut a value between the field's greatest and the end of its width.
+//! Both switches compute with integers of unlimited width and cut the result when they copy it into a field, so
+//! bounds are plain integers. A signed field has no bounds here: simple_switch does not cut a value between the
+//! field's greatest and the end of its width.
 
 use bmv2_json::{Expression, Operand, Operation, Value};
 use num_bigint::BigInt;
@@ -11,7 +11,6 @@ use num_traits::{Num as _, One as _, Signed as _, ToPrimitive as _, Zero as _};
 use super::model::{Model, VALID};
 use crate::limits;
 
-/// The number in a constant.
 pub fn constant(value: &Value) -> Option<BigInt> {
     let Value::Hexstr(text) = value else {
         return None;
@@ -24,7 +23,7 @@ pub fn constant(value: &Value) -> Option<BigInt> {
         .strip_prefix("0x")
         .or_else(|| digits.strip_prefix("0X"))?;
     let value = match digits.len() {
-        // Nearly all of them: without the general way, which allocates.
+        // Nearly all constants: avoids the general conversion, which allocates.
         1..=16 if digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
             BigInt::from(u64::from_str_radix(digits, 16).ok()?)
         }
@@ -33,7 +32,7 @@ pub fn constant(value: &Value) -> Option<BigInt> {
     Some(if negative { -value } else { value })
 }
 
-/// A constant in whole bytes.
+/// A constant in hex, padded to whole bytes.
 pub fn literal(value: &BigInt) -> Value {
     let digits = value.abs().to_str_radix(16);
     let sign = if value.is_negative() { "-" } else { "" };
@@ -50,7 +49,7 @@ pub fn ones(bits: u32) -> BigInt {
     (BigInt::one() << bits) - 1
 }
 
-/// A shift amount or width.
+/// A number as a shift amount or width; `None` if it is too large.
 pub fn amount(value: &BigInt) -> Option<u32> {
     value.to_u32().filter(|bits| *bits <= limits::WIDTH_BITS)
 }
@@ -67,7 +66,6 @@ fn up_to(bits: u32) -> Option<Range> {
     (bits > 0 && bits <= limits::WIDTH_BITS).then(|| (BigInt::zero(), ones(bits)))
 }
 
-/// Computes bounds.
 pub struct Bounds<'a> {
     pub model: &'a Model,
     /// Widths of the action's parameters.
@@ -75,7 +73,7 @@ pub struct Bounds<'a> {
 }
 
 impl Bounds<'_> {
-    /// The bounds of an operand's value, where they are known.
+    /// The bounds of an operand's value; `None` if they are unknown.
     pub fn of(&self, value: &Value) -> Option<Range> {
         match value {
             Value::Hexstr(_) => constant(value).map(|value| (value.clone(), value)),
@@ -165,7 +163,7 @@ fn sum((a, b): &Range, (c, d): &Range) -> Option<Range> {
     Some((a + c, b + d))
 }
 
-/// The result of an operation on constants; none if the switch should compute it.
+/// Computes an operation on constants; `None` if the switch should compute it.
 pub fn compute(op: &str, left: &BigInt, right: &BigInt) -> Option<BigInt> {
     let value = match op {
         "+" => left + right,
@@ -192,7 +190,6 @@ pub fn compute(op: &str, left: &BigInt, right: &BigInt) -> Option<BigInt> {
     (value.bits() <= limits::CONSTANT_BITS).then_some(value)
 }
 
-/// The result of comparing constants.
 pub fn compare(op: &str, left: &BigInt, right: &BigInt) -> Option<bool> {
     Some(match op {
         "==" => left == right,

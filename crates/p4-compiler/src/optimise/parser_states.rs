@@ -1,13 +1,11 @@
-//! Parser states: fewer of them, with fewer transitions.
+//! Reduces the number of parser states and transitions.
 //!
-//! Unreachable states are removed. A state that does nothing and leads to one other state is
-//! bypassed. A state with exactly one predecessor, which always leads to it, is appended to that
-//! predecessor. A `select` whose ways are all the same is removed. So is a transition that an
-//! earlier one with the same value hides, or that leads where the following default leads. It is
-//! sound because operations keep their order, and a key is removed only if reading it cannot end
-//! the parser (`lookahead` bits may be missing). A cycle of states stays a cycle, though it takes
-//! fewer steps to the limit at which the parser gives up. Value sets stay known to the control
-//! plane.
+//! Removes unreachable states. Bypasses a state that does nothing and leads to one other state. Appends a state with
+//! exactly one predecessor, which always leads to it, to that predecessor. Removes a `select` whose ways are all the
+//! same, a transition that an earlier one with the same value hides, and a transition that leads where the following
+//! default leads. This is sound because operations keep their order, and a key is removed only if reading it cannot
+//! end the parser (`lookahead` bits may be missing). A cycle of states stays a cycle, though it takes fewer steps to
+//! the limit at which the parser gives up. Value sets stay known to the control plane.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +13,6 @@ use bmv2_json::{ParseState, Parser, Program, Transition};
 
 use super::effect::may_fail;
 
-/// Runs the pass; whether anything changed.
 pub fn run(program: &mut Program) -> bool {
     let mut changed = false;
     for parser in &mut program.parsers {
@@ -44,12 +41,12 @@ fn is_default(transition: &Transition) -> bool {
     }
 }
 
-/// Whether an arrow looks for a value that the program fixes; a value set is filled at run time.
+/// Whether a transition compares with a value from the program; a value set is filled at run time.
 fn is_value(transition: &Transition) -> bool {
     matches!(transition.kind.as_deref(), None | Some("hexstr"))
 }
 
-/// Where a state always leads; none where that depends on the packet.
+/// Where a state always leads; `None` if that depends on the packet.
 fn only_next(state: &ParseState) -> Option<Option<&String>> {
     match state.transitions.as_slice() {
         [only] if is_default(only) && !state.transition_key.iter().any(may_fail) => {
@@ -59,7 +56,6 @@ fn only_next(state: &ParseState) -> Option<Option<&String>> {
     }
 }
 
-/// Takes needless arrows away.
 fn arrows(state: &mut ParseState) -> bool {
     let before = state.transitions.len();
     let mut seen = HashSet::new();
@@ -70,7 +66,6 @@ fn arrows(state: &mut ParseState) -> bool {
             arrow.value.clone(),
             arrow.mask.clone(),
         );
-        // Behind a default nothing is looked at, which `is_default` alone says.
         seen.insert(case)
     });
     if let Some(default) = state.transitions.pop() {
@@ -91,7 +86,7 @@ fn arrows(state: &mut ParseState) -> bool {
     needless || state.transitions.len() != before
 }
 
-/// Leads arrows past states that do nothing.
+/// Redirects transitions past states that do nothing.
 fn pass_by(parser: &mut Parser) -> bool {
     let mut shortcuts: HashMap<String, Option<String>> = HashMap::new();
     for state in &parser.parse_states {
@@ -122,8 +117,8 @@ fn pass_by(parser: &mut Parser) -> bool {
     moved
 }
 
-/// Where states that do nothing lead in the end. A circle of them leads to one of its own states, which then leads
-/// to itself.
+/// Where states that do nothing finally lead. A cycle of them leads to one of its own states, which then leads to
+/// itself.
 fn ends(shortcuts: &HashMap<String, Option<String>>) -> HashMap<&str, Option<String>> {
     let mut ends: HashMap<&str, Option<String>> = HashMap::new();
     for start in shortcuts.keys() {
@@ -163,7 +158,7 @@ fn unreached(parser: &mut Parser) -> bool {
         let kinds = state.transitions.iter().map(|arrow| arrow.kind.as_deref());
         kinds.into_iter().any(|kind| kind == Some("parse_vset"))
     };
-    // A state describes the members of its value sets.
+    // A state stays for the members of its value sets, which only it describes.
     let telling = parser.parse_states.iter().filter(fills);
     let mut open: Vec<String> = telling.map(|state| state.name.clone()).collect();
     open.push(parser.init_state.clone());
@@ -184,7 +179,7 @@ fn unreached(parser: &mut Parser) -> bool {
     parser.parse_states.len() != before
 }
 
-/// Joins each state with its successors that have no other predecessor.
+/// Joins each state with its successor if the successor has no other predecessor.
 fn merge(parser: &mut Parser) -> bool {
     let mut entries: HashMap<String, usize> = HashMap::from([(parser.init_state.clone(), 1)]);
     for next in parser

@@ -1,17 +1,15 @@
-//! Copies and constants: the known value of a field replaces its reads, and a branch whose
-//! condition is known on an edge is bypassed there.
+//! Propagates copies and constants: the known value of a field replaces its reads, and a branch whose condition is
+//! known on an edge is bypassed there.
 //!
-//! One walk from each pipeline's beginning along the control graph; where edges meet, the common
-//! facts remain. Facts at the beginning: metadata that nothing has written is zero, and a header
-//! that nothing can have made valid is invalid. This holds for every new packet and for clones'
-//! metadata; fields that a field list may bring along are left out. It is sound because every write
-//! removes the facts that depended on it: a write to an element found at run time those of its
-//! whole stack, a header operation those of the header and its union's other validities,
-//! `mark_to_drop` those of the target's fields, an unknown primitive all. Only unsigned fields have
-//! facts, and a copy counts only if the target is as wide as the source, so no cut is missed. Keys,
-//! field lists, digests and checksums keep their fields. A table may run any of its actions,
-//! whatever its entries are. Facts end with their control, since the target writes between controls
-//! and clones enter there.
+//! One walk from each pipeline's beginning follows the control graph; where edges meet, the common facts remain. At
+//! the beginning, metadata that nothing has written is zero, and a header that nothing can have made valid is
+//! invalid. This holds for every new packet and for clones' metadata; fields that a field list may keep are excluded.
+//! The pass is sound because every write removes the facts that depended on it: a write to an element found at run
+//! time removes those of its whole stack, a header operation those of the header and of the other validities in its
+//! union, `mark_to_drop` those of the target's fields, an unknown primitive all. Only unsigned fields have facts, and
+//! a copy counts only if the target is at least as wide as the source, so no cut is missed. Keys, field lists,
+//! digests and checksums keep their fields. A table may run any of its actions, whatever its entries are. Facts end
+//! with their control, since the target writes between controls and clones enter there.
 
 use bmv2_json::{Conditional, ParserOp, ParserOpParameter, Pipeline, Primitive, Program, Value};
 
@@ -25,11 +23,10 @@ use super::model::Model;
 use super::written::{Stage, Written};
 use super::{Pass, put};
 
-/// Decided branches that one edge is led past in a round; without a bound, a thousand tests of one field in a row
-/// are a million edges to look at.
+/// Decided branches past which one edge is led in a round. Without a bound, a thousand tests of one field in a row
+/// mean a million edges.
 const BYPASSED_MAX: usize = 8;
 
-/// Runs the pass; whether anything changed.
 pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
     let model = Model::new(program);
     let mut changed = parser(program, &model, passes);
@@ -46,7 +43,7 @@ pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
             "egress" => written.start(&model, &[Stage::Parser, Stage::Ingress]),
             _ => Facts::default(),
         };
-        // Apart from the program, which the walk reads.
+        // Taken out of the program, which the walk reads.
         let mut pipeline = program.pipelines.remove(at);
         changed |= walk.pipeline(program, &mut pipeline, start);
         program.pipelines.insert(at, pipeline);
@@ -54,7 +51,6 @@ pub fn run(program: &mut Program, passes: &[Pass]) -> bool {
     walk.finish(program) | changed
 }
 
-/// Widths of an action's parameters.
 pub fn widths(action: &bmv2_json::Action) -> Vec<u32> {
     action
         .runtime_data
@@ -63,7 +59,7 @@ pub fn widths(action: &bmv2_json::Action) -> Vec<u32> {
         .collect()
 }
 
-/// Which parameters of a primitive are read as values; the others name things.
+/// The parameters of a primitive that are read as values; the others are names.
 fn value_parameters(op: &str) -> &'static [usize] {
     match op {
         "assign" | "modify_field" | "push" | "pop" | "count" | "execute_meter" => &[1],
@@ -90,7 +86,7 @@ fn value_parameters(op: &str) -> &'static [usize] {
     }
 }
 
-/// The primitive with the operands that it reads simplified; none where they are simple.
+/// The primitive with simplified operands; `None` if they are already simple.
 fn rewritten(folder: &Folder<'_>, primitive: &Primitive) -> Option<Primitive> {
     let copies = matches!(primitive.op.as_str(), "assign" | "modify_field");
     let mut new: Option<Primitive> = None;
@@ -110,13 +106,13 @@ fn rewritten(folder: &Folder<'_>, primitive: &Primitive) -> Option<Primitive> {
     new
 }
 
-/// Simplifies the operands that a primitive reads; whether anything changed.
+/// Simplifies the operands that a primitive reads; returns whether anything changed.
 pub fn rewrite(folder: &Folder<'_>, primitive: &mut Primitive) -> bool {
     let simpler = rewritten(folder, primitive);
     simpler.map(|simpler| *primitive = simpler).is_some()
 }
 
-/// The facts behind a primitive.
+/// Updates the facts for a primitive.
 fn pass(model: &Model, widths: &[u32], facts: &mut Facts, primitive: &Primitive) {
     let effect = effect::primitive(model, primitive);
     facts.pass(&effect);
@@ -142,8 +138,7 @@ fn meet_into(target: &mut Option<Facts>, facts: Facts) {
     }
 }
 
-/// Walks through a body. Returns the facts at its end, and each primitive that the facts in front
-/// of it simplify.
+/// Walks through a body. Returns the facts at its end, and each primitive that the facts before it simplify.
 fn body(folder: &Folder<'_>, body: &[Primitive], start: Facts) -> (Facts, Vec<(usize, Primitive)>) {
     let mut simpler = Vec::new();
     if !code::is_regular(body) {
@@ -209,17 +204,16 @@ pub fn unwrapped(value: &Value) -> &Value {
     }
 }
 
-/// The walk through one pipeline.
 struct Walk<'a> {
     model: &'a Model,
     fold: bool,
     positions: HashMap<u32, usize>,
-    /// The facts at the beginning of an action, at all of its uses.
+    /// The facts at the beginning of each action, common to all its uses.
     entries: HashMap<u32, Facts>,
 }
 
 impl Walk<'_> {
-    /// Walks through one pipeline; whether anything of it changed, its actions apart.
+    /// Walks through one pipeline; returns whether anything but its actions changed.
     fn pipeline(&mut self, program: &Program, pipeline: &mut Pipeline, start: Facts) -> bool {
         let graph = Graph::new(pipeline);
         let Some(order) = graph.order() else {
@@ -231,7 +225,7 @@ impl Walk<'_> {
         let init = self.edge(pipeline, &graph, init, start, &mut known);
         let mut changed = put(&mut pipeline.init_table, init);
         for node in order {
-            // Nothing leads here any more.
+            // No edge leads here any more.
             let Some(facts) = known.remove(&node) else {
                 continue;
             };
@@ -250,7 +244,7 @@ impl Walk<'_> {
         changed
     }
 
-    /// Nothing is known where nodes run in a circle.
+    /// Forgets the facts before all actions, because nodes form a cycle.
     fn give_up(&mut self, program: &Program, pipeline: &Pipeline) {
         let tables = pipeline.tables.iter();
         let ids = tables.flat_map(|table| graph::table_actions(program, table));
@@ -269,7 +263,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The facts behind an action; its body is changed at the end, when all its uses are known.
+    /// The facts after an action. Its body is changed at the end, when all its uses are known.
     fn action(&mut self, program: &Program, id: u32, facts: &Facts) -> Facts {
         match self.entries.get_mut(&id) {
             Some(known) => known.meet(facts),
@@ -290,7 +284,7 @@ impl Walk<'_> {
         body(&folder, &action.primitives, facts.clone()).0
     }
 
-    /// Changes the actions; whether there was anything to change.
+    /// Simplifies the actions; returns whether anything changed.
     fn finish(self, program: &mut Program) -> bool {
         let mut changed = false;
         for (id, facts) in &self.entries {
@@ -312,7 +306,7 @@ impl Walk<'_> {
         changed
     }
 
-    /// Follows an edge through the branches that are decided on it; the facts there go along.
+    /// Follows an edge past the branches that are decided on it, and records the facts at its end.
     fn edge(
         &self,
         pipeline: &Pipeline,
@@ -403,7 +397,7 @@ impl Walk<'_> {
                 None => drop(behind.insert(name, after)),
             }
         }
-        // Without an action nothing has changed, which `any` has too.
+        // `any` also covers an edge on which no action has run.
         let mut changed = false;
         let edges = table.next_tables.clone();
         for (label, next) in edges {
@@ -425,7 +419,6 @@ impl Walk<'_> {
     }
 }
 
-/// Where a branch leads.
 fn way(conditional: &mut Conditional, truth: bool) -> &mut Option<String> {
     match truth {
         true => &mut conditional.true_next,
@@ -434,7 +427,7 @@ fn way(conditional: &mut Conditional, truth: bool) -> &mut Option<String> {
 }
 
 impl Walk<'_> {
-    /// Where the default action leads: with one, nothing else follows a miss.
+    /// The successor of the default action, which is the only one after a miss.
     fn default_edge(&self, program: &Program, table: &bmv2_json::Table) -> Option<Option<String>> {
         let default = table.default_entry.as_ref()?;
         let action = program
@@ -444,7 +437,7 @@ impl Walk<'_> {
     }
 }
 
-/// Each parser state by itself: the facts at its beginning depend on the packet.
+/// Simplifies each parser state by itself, because the facts at its beginning depend on the packet.
 fn parser(program: &mut Program, model: &Model, passes: &[Pass]) -> bool {
     let states = program
         .parsers
@@ -467,7 +460,7 @@ fn parser(program: &mut Program, model: &Model, passes: &[Pass]) -> bool {
     changed
 }
 
-/// The facts behind an operation of a parser state.
+/// Updates the facts for an operation of a parser state.
 fn pass_op(model: &Model, facts: &mut Facts, op: &ParserOp) {
     let effect = effect::parser_op(model, op);
     facts.pass(&effect);
@@ -487,7 +480,7 @@ fn pass_op(model: &Model, facts: &mut Facts, op: &ParserOp) {
     }
 }
 
-/// Simplifies the operands that a parser operation reads; whether anything changed.
+/// Simplifies the operands that a parser operation reads; returns whether anything changed.
 pub fn parser_operands(folder: &Folder<'_>, op: &mut ParserOp) -> bool {
     match (op.op.as_str(), op.parameters.as_mut_slice()) {
         ("set", [ParserOpParameter::Value(to), ParserOpParameter::Value(from)])

@@ -1,11 +1,10 @@
-//! Removes what nothing names: fields of metadata, headers, stacks, header types, calculations,
-//! field lists, actions that no control plane sees. Then it numbers the rest again.
+//! Removes objects that nothing names: metadata fields, headers, stacks, header types, calculations, field lists,
+//! actions that no control plane sees. Then renumbers the rest.
 //!
-//! It is sound because names and ids of these are internal to the file. Objects that a control
-//! plane can name (tables, their actions, counters, meters, registers, profiles, digests, value
-//! sets) stay, and so does every field of a header, since the header's length counts. A header that
-//! nothing can make valid is never sent, so the deparser need not list it. The scratch header
-//! `scalars` stays, empty or not, as targets expect it.
+//! It is sound because the names and ids of these are internal to the file. Objects that a control plane can name
+//! (tables, their actions, counters, meters, registers, profiles, digests, value sets) stay, and so does every field
+//! of a header, since the header's length counts. A header that nothing can make valid is never sent, so the deparser
+//! need not list it. The scratch header `scalars` stays even if it is empty, as targets expect it.
 
 use bmv2_json::{Field, FieldWidth, Program, Value};
 
@@ -18,10 +17,8 @@ use super::{HashMap, HashSet};
 
 /// The compiler's own header of temporaries and metadata.
 const SCALARS: &str = "scalars";
-/// Padding of metadata up to whole bytes.
 const PADDING: &str = "_padding";
 
-/// Runs the pass; whether anything changed.
 pub fn run(program: &mut Program, visible: &Visible) -> bool {
     let before = look(program);
     actions(program, visible);
@@ -35,7 +32,7 @@ pub fn run(program: &mut Program, visible: &Visible) -> bool {
     before != look(program)
 }
 
-/// What of a program the pass may change, without the code, which is most of it.
+/// The parts of a program that the pass may change, without the code, which is most of the program.
 fn look(program: &Program) -> impl PartialEq + use<> {
     let actions = program.actions.iter();
     let actions: Vec<_> = actions
@@ -76,9 +73,9 @@ fn actions(program: &mut Program, visible: &Visible) {
         let seen = visible.actions.as_ref();
         used.contains(&action.id) || seen.is_some_and(|seen| seen.contains(&action.name))
     });
-    // These actions stay only because the P4Info names them: a control calls them, and no table has them. Nothing runs
-    // them, since each call has a copy of the body. Their bodies are cleared, so that a calculation is not there twice:
-    // control planes count custom hashes.
+    // Nothing runs these actions: controls call them, and each call has a copy of the body. They stay because the
+    // P4Info names them. Their bodies are cleared so that no calculation occurs twice, since control planes count
+    // custom hashes.
     let idle = program.actions.iter_mut();
     for action in idle.filter(|action| !used.contains(&action.id)) {
         action.primitives.clear();
@@ -111,7 +108,7 @@ fn field_lists(program: &mut Program) {
         };
         match list.map(number::constant) {
             Some(Some(id)) => drop(used.insert(id)),
-            // Which list is not known.
+            // The list is known only at run time.
             Some(None) => return,
             None => {}
         }
@@ -138,7 +135,7 @@ fn calculations(program: &mut Program) {
     rename_calculations(program);
 }
 
-/// Names them in order as if those that are gone had never been: control planes that set the parameters of
+/// Renames the calculations as if the removed ones had never existed: control planes that set the parameters of
 /// custom hashes go by the order of their names.
 fn rename_calculations(program: &mut Program) {
     let mut names: HashMap<String, String> = HashMap::default();
@@ -180,7 +177,7 @@ fn rename_calculations(program: &mut Program) {
     }
 }
 
-/// Takes headers out of the deparser's order that are never valid.
+/// Removes headers that are never valid from the deparser's order.
 fn never_sent(program: &mut Program) {
     let model = Model::new(program);
     let mut written = Touch::default();
@@ -207,7 +204,6 @@ fn never_sent(program: &mut Program) {
     }
 }
 
-/// Every header, stack and union that something names.
 fn named(program: &Program) -> HashSet<String> {
     let mut names: HashSet<String> = HashSet::default();
     walk::values(program, &mut |value| match value {
@@ -262,7 +258,7 @@ fn headers(program: &mut Program) {
     });
 }
 
-/// Takes fields of metadata away that nothing names, and pads the rest anew.
+/// Removes metadata fields that nothing names, and pads the rest again.
 fn fields(program: &mut Program) {
     let model = Model::new(program);
     let mut used: HashSet<(String, String)> = HashSet::default();
@@ -325,7 +321,7 @@ fn header_types(program: &mut Program) {
     program.header_types.retain(|ty| used.contains(&ty.name));
 }
 
-/// Ids count from 0 without gaps, as the switches want them.
+/// Renumbers ids from 0 without gaps, as the switches expect.
 fn renumber(program: &mut Program) {
     let mut headers: HashMap<u32, u32> = HashMap::default();
     for (new, header) in (0..).zip(&mut program.headers) {
@@ -366,7 +362,7 @@ fn renumber(program: &mut Program) {
     renumber_plain(program);
 }
 
-/// Ids that nothing refers to.
+/// Renumbers ids that nothing refers to.
 fn renumber_plain(program: &mut Program) {
     fn count<'a>(ids: impl Iterator<Item = &'a mut u32>) {
         ids.zip(0..).for_each(|(id, new)| *id = new);

@@ -1,8 +1,8 @@
-//! Every operand of a program, and the operands inside of one.
+//! Every operand of a program, and the operands inside one.
 
 use bmv2_json::{Expression, Operand, Operation, ParserOpParameter, Primitive, Program, Value};
 
-/// Calls `f` with an operand and all operands inside of it.
+/// Calls `f` with an operand and all operands inside it.
 pub fn inside<'a>(value: &'a Value, f: &mut dyn FnMut(&'a Value)) {
     f(value);
     match value {
@@ -16,7 +16,6 @@ pub fn inside<'a>(value: &'a Value, f: &mut dyn FnMut(&'a Value)) {
     }
 }
 
-/// The operands of an operation that are values.
 pub fn operands(operation: &Operation) -> impl Iterator<Item = &Value> {
     [&operation.cond, &operation.left, &operation.right]
         .into_iter()
@@ -95,7 +94,7 @@ fn primitives<'a>(primitives: &'a [Primitive], f: &mut dyn FnMut(&'a Value)) {
     }
 }
 
-/// Fields that are named outside of operands: keys, checksums, meters' results, aliases.
+/// Fields that are named outside operands: keys, checksums, meters' results, aliases.
 pub fn bare_fields(program: &Program) -> impl Iterator<Item = &bmv2_json::FieldRef> {
     let tables = program.pipelines.iter().flat_map(|it| &it.tables);
     tables

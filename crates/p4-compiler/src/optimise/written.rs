@@ -1,5 +1,5 @@
-//! The fields that each part of the switch may write, and so the facts at the beginning of a part:
-//! metadata that nothing has written is zero, a header that nothing can have made valid is invalid.
+//! The fields that each part of the switch may write, and the facts that follow for the beginning of a part: metadata
+//! that nothing has written is zero, a header that nothing can have made valid is invalid.
 
 use bmv2_json::Program;
 
@@ -9,7 +9,6 @@ use super::graph;
 use super::model::{FieldId, Model, Role, VALID};
 use super::{HashMap, HashSet};
 
-/// A part of the switch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stage {
     Parser,
@@ -17,10 +16,9 @@ pub enum Stage {
     Egress,
 }
 
-/// Which fields each part may write.
 pub struct Written {
     by: HashMap<Stage, HashSet<FieldId>>,
-    /// Something is not known.
+    /// An unknown operation may write any field.
     anything: bool,
 }
 
@@ -38,7 +36,7 @@ impl Written {
         {
             written.add(Stage::Parser, &effect::parser_op(model, op));
         }
-        // Fields that a packet keeps from an earlier pass are there before the parser.
+        // Fields that a packet keeps from an earlier pass are set before the parser.
         let kept = program.field_lists.iter().flat_map(|list| &list.elements);
         for value in kept {
             let touched = effect::reads(model, value);
@@ -90,7 +88,7 @@ impl Written {
             .is_some_and(|fields| fields.contains(&field))
     }
 
-    /// The facts behind these parts, about fields that they do not write.
+    /// The facts after these parts, about fields that they do not write.
     pub fn start(&self, model: &Model, behind: &[Stage]) -> Facts {
         let mut facts = Facts::default();
         if self.anything {

@@ -7,7 +7,6 @@ use super::macros::{Macro, Meaning};
 use super::token::{Kind, PpToken};
 use crate::source::Span;
 
-/// A macro whose value the preprocessor computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Builtin {
     Line,
@@ -18,11 +17,11 @@ pub(super) enum Builtin {
     Date,
     Time,
     Timestamp,
-    /// `_Pragma("text")`, which becomes nothing.
+    /// `_Pragma("text")`, which expands to nothing.
     Pragma,
     /// `__has_include(<file>)`, in conditions.
     HasInclude,
-    /// `__has_attribute(name)` and the like, in conditions: nothing is had.
+    /// `__has_attribute(name)` and the like, in conditions: always 0.
     HasNot,
 }
 
@@ -67,7 +66,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// The value of a built-in macro at `name`; none: it stays unchanged.
+    /// The value of a built-in macro at `name`; empty for `_Pragma` and after an error.
     pub(super) fn builtin(&mut self, builtin: Builtin, name: &PpToken) -> Vec<PpToken> {
         let quoted = |text: &str| {
             let text = text.replace('\\', "\\\\").replace('"', "\\\"");
@@ -94,7 +93,7 @@ impl Preprocessor<'_> {
                 self.counter += 1;
                 number(self.counter - 1)
             }
-            // A compilation reads no clock; the C preprocessor writes this without one.
+            // A compilation reads no clock. The C preprocessor writes this when it has none.
             Builtin::Date => quoted("??? ?? ????"),
             Builtin::Time => quoted("??:??:??"),
             Builtin::Timestamp => quoted("??? ??? ?? ??:??:?? ????"),

@@ -6,7 +6,7 @@ use crate::limits;
 use crate::source::Span;
 
 impl Preprocessor<'_> {
-    /// `kind`: `if`, `ifdef` or `ifndef`.
+    /// `kind` is `if`, `ifdef` or `ifndef`.
     pub(super) fn condition(&mut self, kind: &str, rest: &[PpToken], span: Span) -> bool {
         if kind != "if" {
             let Some(name) = self.macro_name(kind, rest, span) else {
@@ -40,7 +40,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Expands, but for the names behind `defined`, which become 0 or 1.
+    /// Expands the condition, except the names after `defined`, which become 0 or 1.
     fn condition_tokens(&mut self) -> Result<Vec<PpToken>, Problem> {
         let mut tokens = Vec::new();
         loop {
@@ -77,7 +77,7 @@ impl Preprocessor<'_> {
         Ok(self.macros.contains_key(&name.text))
     }
 
-    /// `true` has a value in P4, and none here.
+    /// Warns about `true`, which has a value in P4 and none here.
     fn warn_of_word(&mut self, token: &PpToken) {
         if &*token.text == "true" {
             self.sink
@@ -87,7 +87,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// `(<file>)` or `("file")` behind `__has_include`: whether it would be found.
+    /// `(<file>)` or `("file")` after `__has_include`: whether the file would be found.
     pub(super) fn has_include(&mut self, name: &PpToken) -> bool {
         let open = self.next_token();
         let file = self.next_token();
@@ -121,7 +121,6 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Skips an expression in parentheses.
     pub(super) fn skip_parentheses(&mut self) {
         let mut depth = 0_usize;
         loop {
@@ -137,7 +136,7 @@ impl Preprocessor<'_> {
     }
 
     fn refuse_at(&mut self, problem: &Problem, span: Span) {
-        // An error in a token from a macro of another line is shown at the condition.
+        // An error in a token from another file is shown at the condition.
         let here = problem.span.filter(|at| at.file == span.file);
         self.refuse(here.unwrap_or(span), &problem.why);
     }
@@ -153,7 +152,6 @@ impl Preprocessor<'_> {
     }
 }
 
-/// Why a condition has no value.
 struct Problem {
     span: Option<Span>,
     why: String,
@@ -204,7 +202,7 @@ struct Evaluator<'a> {
     tokens: &'a [PpToken],
     at: usize,
     depth: usize,
-    /// Within operands whose value is not needed.
+    /// Depth of operands whose value is not needed.
     skipping: usize,
 }
 
@@ -402,7 +400,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// A shift by a negative number goes the other way.
+/// A shift by a negative number shifts the other way.
 fn shifted(value: Value, by: Value, left: bool) -> Value {
     let (left, by) = if by.is_negative() {
         (!left, by.bits.wrapping_neg())
@@ -421,7 +419,7 @@ fn shifted(value: Value, by: Value, left: bool) -> Value {
     Value { bits, ..value }
 }
 
-/// An integer as C writes it: 0x, 0b, 0 for octal, and suffixes.
+/// An integer in C's syntax: 0x, 0b, 0 for octal, and suffixes.
 fn number(text: &str) -> Result<Value, String> {
     let lower = text.to_ascii_lowercase();
     let (radix, digits) = if let Some(digits) = lower.strip_prefix("0x") {
@@ -462,7 +460,7 @@ fn number(text: &str) -> Result<Value, String> {
     })
 }
 
-/// `'a'`, with C's escapes; of more than one character the value of all.
+/// `'a'`, with C's escapes; several characters have one value together.
 fn character(text: &str) -> Result<Value, String> {
     let inner = text.get(1..text.len() - 1).unwrap_or("");
     let mut bytes = inner.bytes().peekable();

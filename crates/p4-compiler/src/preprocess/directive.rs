@@ -10,32 +10,29 @@ use crate::spelling;
 pub(super) struct Conditional {
     pub(super) taken: bool,
     any_taken: bool,
-    /// `#else` was there.
+    /// The `#else`, if there was one.
     ended: Option<Span>,
     pub(super) span: Span,
-    /// Where the `#` of the `#if` is, and that of the branch.
+    /// Where the `#` of the `#if` is, and where the `#` of the branch is.
     opens: u32,
     begin: u32,
-    /// The branch says `0`, or one before it says `1`.
+    /// No macro can select the branch: its condition is `0`, or an earlier one is `1`.
     never: bool,
-    /// A branch says `1`.
+    /// The condition of a branch is `1`.
     always: bool,
 }
 
-/// A branch of a conditional in the program's own file. Places are those of a `#`.
+/// A branch of a conditional in the program's own file. Each place is that of a `#`.
 #[derive(Clone, Debug)]
 pub struct Branch {
-    /// Of the conditional.
     pub opens: u32,
-    /// Of the directive that begins it.
     pub begin: u32,
-    /// Of the directive that ends it.
     pub end: u32,
-    /// The beginnings of the branches that it is in, the outermost first.
+    /// The beginnings of the branches around this one, the outermost first.
     pub within: Vec<u32>,
-    /// The program has it.
+    /// The program contains the branch.
     pub taken: bool,
-    /// No macro can change that it is left out: `#if 0`.
+    /// No macro can select the branch: `#if 0`.
     pub never: bool,
 }
 
@@ -45,7 +42,7 @@ const DIRECTIVES: &[&str] = &[
 ];
 
 impl Preprocessor<'_> {
-    /// `calling`: whether it stands among the arguments of a macro.
+    /// `calling` says whether the directive is among the arguments of a macro.
     pub(super) fn directive(&mut self, line: &[PpToken], calling: Calling) {
         let Some((hash, rest)) = line.split_first() else {
             return;
@@ -58,7 +55,7 @@ impl Preprocessor<'_> {
         }
         let active = self.is_active();
         let Some(name) = rest.first().and_then(PpToken::name).cloned() else {
-            // `# 12 "file"`; any other line is a comment, as in an assembler's file.
+            // `# 12 "file"` is a line marker; any other such line is a comment, as in an assembler's file.
             let is_marker = rest.first().is_some_and(|token| token.kind == Kind::Number)
                 && rest.get(1).is_none_or(|token| token.kind == Kind::Str);
             if active && is_marker {
@@ -110,7 +107,7 @@ impl Preprocessor<'_> {
         file.is_some_and(|file| file.conditionals.iter().all(|open| open.taken))
     }
 
-    /// The line's text behind the directive's name, unchanged.
+    /// The text after the directive's name, unchanged.
     fn behind(&self, directive: &PpToken, rest: &[PpToken]) -> String {
         let (Some(first), Some(last)) = (rest.first(), rest.last()) else {
             return "(without a text)".to_owned();
@@ -121,7 +118,7 @@ impl Preprocessor<'_> {
         self.sources.text(first.span.to(last.span)).to_owned()
     }
 
-    /// A word that is no directive: the line is a comment, unless it looks like a slip.
+    /// A word that is no directive: the line is a comment, unless the word looks misspelt.
     fn unknown(&mut self, directive: &PpToken, span: Span) {
         let name = &directive.text;
         let known = DIRECTIVES.iter().copied();
@@ -150,7 +147,6 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Warns of text behind a directive that is complete.
     pub(super) fn nothing_more(&mut self, name: &str, rest: &[PpToken]) {
         let (Some(first), Some(last)) = (rest.first(), rest.last()) else {
             return;
@@ -187,7 +183,7 @@ impl Preprocessor<'_> {
                 .note_at(ended, "the `#else` is here");
         }
         let possible = outer.iter().all(|open| open.taken) && !open.any_taken;
-        // A branch behind the taken one is not read.
+        // A branch after the taken one is not read.
         open.taken = false;
         open.ended = (name == "else").then_some(span);
         let condition = if name == "elif" {
@@ -228,7 +224,6 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Notes the branch that a directive of the program ends.
     fn end_branch(&mut self, end: u32) {
         let [file] = self.files.as_slice() else {
             return;
@@ -260,7 +255,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Whether the branch of the program that begins here is to be taken, where that was asked for.
+    /// Whether the caller chose the branch of the program that begins here; `None` if it did not say.
     fn is_chosen(&self, begin: u32) -> Option<bool> {
         let chosen = self.chosen.get(&begin).copied();
         chosen.filter(|_| self.files.len() == 1)
@@ -305,7 +300,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// `_Pragma("text")`, which is read away.
+    /// Reads `_Pragma("text")`, which expands to nothing.
     pub(super) fn pragma_operator(&mut self, name: &PpToken) -> Vec<PpToken> {
         let wanted = |token: &PpToken, at: usize| match at {
             0 => token.is("("),
@@ -327,12 +322,12 @@ impl Preprocessor<'_> {
     }
 }
 
-/// Whether a condition is this number and nothing else.
+/// Whether a condition is only this number.
 fn says(name: &str, rest: &[PpToken], number: &str) -> bool {
     matches!(name, "if" | "elif") && matches!(rest, [only] if &*only.text == number)
 }
 
-/// Tokens as text, a space where white space stood.
+/// The text of tokens, with spaces where white space was.
 pub(super) fn spelled(tokens: &[PpToken]) -> String {
     let mut out = String::new();
     for token in tokens {

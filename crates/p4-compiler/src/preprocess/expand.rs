@@ -1,8 +1,7 @@
-//! Reading tokens with their macros expanded (C17, 6.10.3).
+//! Reads tokens and expands their macros (C17, 6.10.3).
 //!
-//! The expansion of a macro is put in front of the remaining input, as a [`Context`]. As long as it
-//! is there the macro is not expanded again, and a use of its name that is read meanwhile is never
-//! expanded.
+//! The expansion of a macro goes in front of the remaining input, as a [`Context`]. While the context lasts, the
+//! macro is not expanded again, and a use of its name that is read in this time is never expanded.
 
 use std::rc::Rc;
 
@@ -13,13 +12,12 @@ use crate::limits;
 use crate::source::Span;
 use crate::spelling::counted;
 
-/// Tokens that are read before those behind them.
+/// Tokens to read before the rest of the input.
 pub(super) struct Context {
     tokens: Vec<PpToken>,
     at: usize,
-    /// The macro that they came from.
     name: Option<Rc<str>>,
-    /// Nothing behind it may be read: the end of an argument or a directive.
+    /// Reading stops after these tokens: they are an argument or a directive.
     closed: bool,
 }
 
@@ -28,13 +26,12 @@ pub(super) struct Context {
 pub(super) enum Calling {
     #[default]
     No,
-    /// Whether a `(` follows its name.
+    /// Looking for the `(` after the name.
     Parenthesis,
     Arguments,
 }
 
 impl Preprocessor<'_> {
-    /// The next token after expansion.
     pub(super) fn next(&mut self) -> PpToken {
         let mut token = self.take();
         if token.kind != Kind::Name || token.painted {
@@ -53,7 +50,7 @@ impl Preprocessor<'_> {
         token
     }
 
-    /// The next token that is one.
+    /// The next token that is no edge.
     pub(super) fn next_token(&mut self) -> PpToken {
         loop {
             let token = self.next();
@@ -81,7 +78,7 @@ impl Preprocessor<'_> {
         PpToken::edge_behind(Span::default())
     }
 
-    /// Gives the token back that was read last.
+    /// Puts the last token back.
     pub(super) fn give_back(&mut self) {
         if let Some(context) = self.contexts.last_mut() {
             context.at = context.at.saturating_sub(1);
@@ -131,7 +128,6 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// All that these tokens become, by themselves.
     pub(super) fn expand_alone(&mut self, tokens: &[PpToken]) -> Vec<PpToken> {
         self.alone(tokens, |this| {
             let mut out = Vec::new();
@@ -145,7 +141,7 @@ impl Preprocessor<'_> {
         })
     }
 
-    /// Reads these tokens, and nothing behind them.
+    /// Reads these tokens, and nothing after them.
     pub(super) fn alone<T>(&mut self, tokens: &[PpToken], read: impl FnOnce(&mut Self) -> T) -> T {
         let depth = self.contexts.len();
         let before = (
@@ -161,7 +157,7 @@ impl Preprocessor<'_> {
         value
     }
 
-    /// Expands an argument; arguments within arguments are bounded, because this is recursive.
+    /// Expands an argument. This is recursive, so the nesting of arguments is bounded.
     pub(super) fn expand_argument(&mut self, tokens: &[PpToken], name: &PpToken) -> Vec<PpToken> {
         if self.depth >= limits::MACRO_DEPTH {
             let message = format!(
@@ -178,8 +174,8 @@ impl Preprocessor<'_> {
         expanded
     }
 
-    /// Puts a macro's expansion in front; false: its name stands without arguments, so it is no
-    /// call.
+    /// Puts a macro's expansion in front of the input. Returns false if the macro needs arguments and has none, so
+    /// that it is no call.
     fn enter(&mut self, name: &PpToken, found: &Rc<Macro>) -> bool {
         let mut call = name.span;
         let (tokens, entered) = match &found.meaning {
@@ -207,7 +203,7 @@ impl Preprocessor<'_> {
         true
     }
 
-    /// The arguments behind a macro's name; none: there is no `(`, or no `)`.
+    /// The arguments after a macro's name; `None` if the `(` or the `)` is missing.
     fn arguments(
         &mut self,
         name: &PpToken,
@@ -245,7 +241,7 @@ impl Preprocessor<'_> {
         arguments
     }
 
-    /// Reads to the `)`. Within parentheses, and in the argument of `...`, commas do not separate.
+    /// Reads up to the `)`. Commas do not separate within parentheses and in the argument of `...`.
     fn collect(
         &mut self,
         name: &PpToken,
@@ -307,8 +303,8 @@ impl Preprocessor<'_> {
             .note_at(found.span, format!("`{}` is defined here", name.text));
     }
 
-    /// Reports a wrong number of arguments, and leaves as many as the macro takes; the argument of
-    /// `...` may be missing.
+    /// Reports a wrong number of arguments, and leaves as many as the macro takes. The argument of `...` may be
+    /// missing.
     fn check_count(
         &mut self,
         name: &PpToken,

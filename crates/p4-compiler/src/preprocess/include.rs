@@ -1,4 +1,4 @@
-//! `#include`: the folders that are searched, and the message if the file is not there.
+//! `#include`: the folders that it searches, and the message if a file is not found.
 
 use super::directive::spelled;
 use super::token::{Kind, PpToken};
@@ -6,7 +6,6 @@ use super::{EMBEDDED, Preprocessor, is_embedded};
 use crate::limits;
 use crate::source::Span;
 
-/// Whether a file is known to declare another architecture than v1model.
 fn other_architecture(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     matches!(
@@ -23,7 +22,6 @@ fn other_architecture(name: &str) -> bool {
     )
 }
 
-/// A file as an `#include` names it.
 struct Wanted {
     name: String,
     /// In `<>`.
@@ -31,7 +29,7 @@ struct Wanted {
 }
 
 impl Preprocessor<'_> {
-    /// `once`: it is `#import`, which reads a file only once.
+    /// `once`: the directive is `#import`, which reads a file only once.
     pub(super) fn include(&mut self, rest: &[PpToken], span: Span, once: bool) {
         if self.files.len() > limits::INCLUDE_DEPTH {
             self.sink
@@ -73,7 +71,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Counts a text that is to be read; false where there would be too much of it.
+    /// Counts the bytes of a text; returns false if there are too many.
     pub(super) fn takes(&mut self, text: &str, span: Span) -> bool {
         self.source_bytes = self.source_bytes.saturating_add(text.len() as u64);
         if self.source_bytes <= limits::SOURCE_BYTES {
@@ -90,7 +88,6 @@ impl Preprocessor<'_> {
         false
     }
 
-    /// The file that is read.
     fn including(&self) -> String {
         self.files
             .last()
@@ -132,7 +129,7 @@ impl Preprocessor<'_> {
         })
     }
 
-    /// Says which folders were searched, or why the file there cannot be used.
+    /// Reports which folders were searched, or why the file there cannot be used.
     fn not_found(&mut self, from: &str, name: &str, system: bool, span: Span) {
         let places = self.places(from, name, system);
         let unusable = places.iter().find_map(|path| {

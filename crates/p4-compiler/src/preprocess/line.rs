@@ -5,15 +5,14 @@ use super::token::{Kind, PpToken};
 use crate::source::Span;
 
 impl Preprocessor<'_> {
-    /// `#line`, whose numbers and names may come out of macros.
+    /// `#line`, whose number and name may come from macros.
     pub(super) fn line(&mut self, rest: &[PpToken], directive: Span) {
         let mut rest = self.expand_alone(rest);
         rest.retain(|token| token.kind != Kind::Edge);
         self.line_marker(&rest, directive);
     }
 
-    /// `rest` is the text behind `#line` or `#`; numbers behind the file's name are flags that say how the
-    /// file was included.
+    /// `rest` is the text after `#line` or `#`. Numbers after the file's name are flags about the include.
     pub(super) fn line_marker(&mut self, rest: &[PpToken], directive: Span) {
         let number = rest.first().and_then(|token| {
             let number: i32 = token.text.parse().ok()?;

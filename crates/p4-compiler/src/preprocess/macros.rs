@@ -7,9 +7,8 @@ use super::builtin::Builtin;
 use super::token::{Kind, PpToken};
 use crate::source::Span;
 
-/// A macro.
 pub(super) struct Macro {
-    /// Its name in the `#define`, or in the options.
+    /// The name in the `#define` or in the options.
     pub(super) span: Span,
     pub(super) meaning: Meaning,
 }
@@ -24,7 +23,7 @@ pub(super) enum Meaning {
 
 pub(super) struct Function {
     pub(super) parameters: Vec<Rc<str>>,
-    /// The last parameter takes all arguments that are left.
+    /// The last parameter takes all remaining arguments.
     pub(super) variadic: bool,
     pub(super) body: Vec<PpToken>,
 }
@@ -36,13 +35,12 @@ impl Function {
     }
 }
 
-/// The name of the argument of `...`.
 const VA_ARGS: &str = "__VA_ARGS__";
 /// Names that `#define` and `#undef` may not touch.
 const RESERVED: &[&str] = &["defined", VA_ARGS, "__VA_OPT__"];
 
 impl Preprocessor<'_> {
-    /// The name behind `#define`, `#undef`, `#ifdef` and `#ifndef`, with its errors.
+    /// The name after `#define`, `#undef`, `#ifdef` and `#ifndef`; reports errors in it.
     pub(super) fn macro_name(
         &mut self,
         directive: &str,
@@ -108,7 +106,7 @@ impl Preprocessor<'_> {
         self.macros.insert(name.text, Rc::new(found));
     }
 
-    /// Whether it makes strings of its arguments, by itself or by a macro in its body.
+    /// Whether a macro makes strings of its arguments, itself or by a macro in its body.
     fn stringifies(&self, meaning: &Meaning) -> bool {
         let known = |token: &PpToken| self.stringifying.contains(&token.text);
         match meaning {
@@ -122,7 +120,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Macros that make strings of their arguments, in any order of definition.
+    /// Finds macros that make strings of their arguments, in any order of definition.
     pub(super) fn find_stringifying(&mut self) {
         loop {
             let is_new = |(name, found): &(&Rc<str>, &Rc<Macro>)| {
@@ -155,7 +153,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// `rest` begins behind the parenthesis.
+    /// Parses a macro with parameters; `rest` begins after the `(`.
     fn function(&mut self, name: &PpToken, rest: &[PpToken]) -> Option<Meaning> {
         let mut parameters: Vec<Rc<str>> = Vec::new();
         let mut variadic = false;
@@ -227,7 +225,7 @@ impl Preprocessor<'_> {
     }
 }
 
-/// The text behind the name, without the space before it.
+/// The text after the name, without the space before it.
 fn body(tokens: &[PpToken]) -> Vec<PpToken> {
     let mut body = tokens.to_vec();
     if let Some(first) = body.first_mut() {

@@ -1,7 +1,7 @@
 //! The preprocessed program as text (`-E`), with line markers as the C preprocessor writes them.
 //!
-//! Comments are removed. Compiling the text gives the program's tokens again, because the program's
-//! tokens are made of the same text.
+//! Comments are removed. Compiling the text gives the same tokens again, because the program's tokens are made from
+//! the same text.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -9,13 +9,11 @@ use std::rc::Rc;
 use super::token::{Kind, PpToken};
 use crate::source::SourceMap;
 
-/// Lines that are bridged by newlines; a longer gap gets a line marker.
+/// A gap of at most this many lines becomes newlines; a longer gap becomes a line marker.
 const BLANK_LINES_MAX: u32 = 8;
 
-/// A line's file and number.
 type Line = (Rc<str>, u32);
 
-/// The text of preprocessed tokens.
 pub fn print(tokens: &[PpToken], sources: &SourceMap) -> String {
     let mut out = String::new();
     let mut place: Option<Line> = None;
@@ -31,7 +29,7 @@ pub fn print(tokens: &[PpToken], sources: &SourceMap) -> String {
             move_to(&mut out, place.as_ref(), &to);
             place = here;
             if token.is("#") {
-                // A macro made it; it begins no directive.
+                // A macro made the `#`; the space keeps it from beginning a directive.
                 out.push(' ');
             }
         } else if token.space || token.first {
@@ -48,7 +46,7 @@ pub fn print(tokens: &[PpToken], sources: &SourceMap) -> String {
     out
 }
 
-/// Ends the line, and says where the next one is from unless newlines do.
+/// Ends the line, and leads to the line `to` by newlines or by a line marker.
 fn move_to(out: &mut String, from: Option<&Line>, to: &Line) {
     if !out.is_empty() {
         out.push('\n');
@@ -59,14 +57,12 @@ fn move_to(out: &mut String, from: Option<&Line>, to: &Line) {
         }
         _ => {
             let name = to.0.replace('\\', "\\\\").replace('"', "\\\"");
-            // Writing to a string does not fail.
             let _ = writeln!(out, "# {} \"{name}\"", to.1);
         }
     }
 }
 
-/// Whether two tokens that a macro brought together would be read as another one in C, so that a
-/// space has to keep them apart.
+/// Whether C would read two tokens that a macro brought together as one, so that they need a space between them.
 pub fn must_stand_apart(before: &PpToken, token: &PpToken) -> bool {
     let next = token.text.chars().next().unwrap_or(' ');
     let next = if token.kind == Kind::Punct { next } else { ' ' };

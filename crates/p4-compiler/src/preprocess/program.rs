@@ -1,12 +1,12 @@
-//! Makes P4's tokens from preprocessing tokens: tokens without a space between them are one text,
-//! which is read as P4 (`&&&` of `&&` and `&`, `1`, `..` and `2` of `1..2`).
+//! Makes P4 tokens from preprocessing tokens. Tokens without a space between them are one text, which is read as P4
+//! (`&&&` from `&&` and `&`; `1`, `..` and `2` from `1..2`).
 
 use super::token::{Kind, PpToken};
 use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token, lex_text};
 use crate::source::Span;
 
-/// The program's tokens, with an end marker.
+/// With an end marker.
 pub fn tokens(preprocessed: &[PpToken], sink: &mut Sink) -> Vec<Token> {
     let mut text = String::new();
     let mut starts = Vec::with_capacity(preprocessed.len());
@@ -50,10 +50,9 @@ pub fn tokens(preprocessed: &[PpToken], sink: &mut Sink) -> Vec<Token> {
     out
 }
 
-/// Where a text that tokens were put together to comes from.
+/// Where the text put together from tokens comes from.
 struct Origins<'a> {
     tokens: &'a [PpToken],
-    /// Where each begins in the text.
     starts: Vec<usize>,
 }
 
@@ -70,7 +69,7 @@ impl Origins<'_> {
         .to(last)
     }
 
-    /// The place of one byte of the text; all of a token that a macro made.
+    /// The place of one byte of the text; for a token that a macro made, the place of the whole token.
     fn part(&self, at: usize) -> Option<Span> {
         let index = self
             .starts

@@ -1,5 +1,5 @@
-//! A macro's body with its arguments: `#`, `##` and `__VA_OPT__` (C17, 6.10.3.1 to 6.10.3.3, and
-//! C23's 6.10.5.2).
+//! Replaces a macro by its body with its arguments: `#`, `##` and `__VA_OPT__` (C17, 6.10.3.1 to 6.10.3.3, and C23's
+//! 6.10.5.2).
 //!
 //! White space and edges are the same as in GCC's preprocessor, because `#` shows them.
 
@@ -7,13 +7,12 @@ use super::Preprocessor;
 use super::macros::Function;
 use super::token::{Kind, PpToken, measure};
 
-/// A macro's call while its body is replaced.
 struct Call<'a> {
-    /// The macro's name where it is used.
+    /// The macro's name at the use.
     name: &'a PpToken,
     function: Option<&'a Function>,
     arguments: Vec<Argument>,
-    /// The argument of `...` was left out with its comma.
+    /// The call omits the argument of `...` and its comma.
     omitted: bool,
 }
 
@@ -22,22 +21,22 @@ struct Argument {
     expanded: Option<Vec<PpToken>>,
 }
 
-/// The output, and the token that a `##` would join to.
+/// The output so far, and what a `##` would join.
 #[derive(Default)]
 struct Out {
     tokens: Vec<PpToken>,
-    /// The last operand is there; else it was empty.
+    /// The last operand is not empty.
     target: bool,
-    /// A `##` is behind it.
+    /// A `##` follows the last operand.
     joining: bool,
-    /// The last token was joined.
+    /// A `##` made the last token.
     joined: bool,
 }
 
 /// The tokens between two `##`.
 struct Operand {
     tokens: Vec<PpToken>,
-    /// Of the body.
+    /// Number of tokens in the body.
     len: usize,
     kind: OperandKind,
 }
@@ -122,7 +121,6 @@ impl Preprocessor<'_> {
         out.tokens
     }
 
-    /// The operand that begins at `at` of the body.
     fn operand(&mut self, body: &[PpToken], at: usize, joins: bool, call: &mut Call) -> Operand {
         let token = &body[at];
         let here = |token: &PpToken| PpToken {
@@ -194,7 +192,7 @@ impl Preprocessor<'_> {
         expanded
     }
 
-    /// `__VA_OPT__(...)`: its content if `...` has an argument; and its length.
+    /// `__VA_OPT__(...)`: its content if `...` has an argument, and its length.
     fn optional(
         &mut self,
         body: &[PpToken],
@@ -221,7 +219,7 @@ impl Preprocessor<'_> {
         Some((tokens, len))
     }
 
-    /// `#` and an argument: its spelling as a string.
+    /// `#` and an argument become a string of the argument's spelling.
     fn stringified(&mut self, raw: &[PpToken], hash: &PpToken, name: &PpToken) -> PpToken {
         let mut text = String::from("\"");
         let mut space: Option<bool> = None;
@@ -258,12 +256,12 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// `##`: the last token so far and the first of these become one, where that is one.
+    /// `##`: joins the last token so far and the first of `operand`, if together they are one token.
     fn join(&mut self, out: &mut Out, operand: Vec<PpToken>, kind: OperandKind, omitted: bool) {
         out.joining = false;
         let after_comma = out.tokens.last().is_some_and(|token| token.is(","));
         if kind == OperandKind::Rest && after_comma && out.target {
-            // GNU's `, ## __VA_ARGS__`: nothing is joined, and without arguments the comma goes.
+            // GNU's `, ## __VA_ARGS__` joins nothing, and removes the comma if the argument is omitted.
             if omitted {
                 out.tokens.pop();
             }
@@ -314,7 +312,7 @@ impl Preprocessor<'_> {
 }
 
 impl Out {
-    /// No `##` follows: the joined token has an edge.
+    /// No `##` follows: a joined token gets an edge.
     fn close(&mut self, at: &PpToken) {
         if std::mem::take(&mut self.joined) {
             self.tokens.push(PpToken::edge_behind(at.span));
@@ -322,7 +320,7 @@ impl Out {
     }
 }
 
-/// Two tokens as one; none where they do not make one.
+/// Joins two tokens; `None` if they do not make one.
 fn joined(left: &PpToken, right: &PpToken) -> Option<PpToken> {
     let text = format!("{}{}", left.text, right.text);
     if text.starts_with("//") || text.starts_with("/*") {

@@ -1,7 +1,7 @@
 //! Preprocessing tokens, by C's rules (C17, 6.4) and those of `cpp -x assembler-with-cpp`.
 //!
-//! They are coarser than P4's: `1..N` is one number, `'` begins a character and `&&&` is two
-//! operators. When all macros are expanded, [`super::program`] makes P4's tokens of them.
+//! They are coarser than P4's tokens: `1..N` is one number, `'` begins a character and `&&&` is two operators. When
+//! all macros are expanded, [`super::program`] makes P4 tokens from them.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,28 +11,26 @@ use crate::diagnostic::Sink;
 use crate::limits;
 use crate::source::Span;
 
-/// The kind of a preprocessing token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Name,
-    /// A digit, perhaps behind a dot, and all letters, digits, dots and exponents' signs behind it.
+    /// A digit, perhaps after a dot, and all letters, digits, dots and signs of exponents after it.
     Number,
-    /// `"..."` in one line.
+    /// `"..."` on one line.
     Str,
-    /// `'...'` in one line.
+    /// `'...'` on one line.
     Char,
     /// An operator or separator of C.
     Punct,
-    /// Another character; or from a quote to the end of a line that does not close it.
+    /// Another character, or the text from an unclosed quote to the end of the line.
     Other,
     /// No token: the edge of an expanded macro or argument. The next token decides whether there is
     /// a space at this edge.
     Edge,
-    /// The end of the file, the directive or the argument that is read.
+    /// The end of the file, the directive or the argument that is being read.
     End,
 }
 
-/// A preprocessing token and where it stands.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -40,18 +38,17 @@ pub enum Kind {
 )]
 pub struct PpToken {
     pub kind: Kind,
-    /// Its spelling, lines joined.
+    /// The spelling, with continued lines joined.
     pub text: Rc<str>,
-    /// Where it is; of a macro's body: where the macro is used.
+    /// For a token of a macro's body: where the macro is used.
     pub span: Span,
-    /// The first of its line.
     pub first: bool,
-    /// White space stands before it. Of an edge: before the name of the macro or parameter.
+    /// White space precedes the token. For an edge: it precedes the name of the macro or parameter.
     pub space: bool,
-    /// The name of a macro that was being expanded: it is never expanded again. Of an edge: it is
-    /// one behind an expansion, which says nothing of white space.
+    /// The name of a macro inside its own expansion, which is never expanded again. For an edge: it is after an
+    /// expansion and says nothing about white space.
     pub painted: bool,
-    /// A macro made it: `span` is not where its text stands.
+    /// A macro made the token, so its text is not at `span`.
     pub made: bool,
 }
 
@@ -69,7 +66,6 @@ impl PpToken {
         }
     }
 
-    /// The edge behind it.
     pub fn edge_behind(span: Span) -> Self {
         Self {
             painted: true,
@@ -97,7 +93,7 @@ impl PpToken {
         (self.kind == Kind::Name).then_some(&self.text)
     }
 
-    /// A `#` that begins a line; `##` begins a comment, as every line that C leaves to an assembler.
+    /// A `#` at the start of a line, or `##`, which begins a comment like every line that C leaves to an assembler.
     pub fn begins_directive(&self) -> bool {
         self.first && (self.is("#") || self.is("##"))
     }
@@ -114,7 +110,7 @@ pub fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// The token that a text begins with, which is not white space.
+/// The kind and length of the token at the beginning of a text, which does not begin with white space.
 pub fn measure(text: &str, lines: bool) -> (Kind, usize) {
     let mut chars = text.chars();
     let first = chars.next().unwrap_or(' ');
@@ -142,7 +138,7 @@ fn number_len(text: &str) -> usize {
     .unwrap_or(text.len())
 }
 
-/// `lines`: whether a string may go over lines, as P4's may and C's not.
+/// `lines`: whether a string may span lines, as in P4 but not in C.
 fn quoted(text: &str, quote: char, lines: bool) -> (Kind, usize) {
     let kind = if quote == '"' { Kind::Str } else { Kind::Char };
     let mut escaped = false;
@@ -165,10 +161,10 @@ fn quoted(text: &str, quote: char, lines: bool) -> (Kind, usize) {
     (Kind::Other, line.trim_end_matches('\r').len())
 }
 
-/// A text whose lines are joined at a final `\`, with the origins of its characters.
+/// A text with lines joined at a final `\`, and the origins of its characters.
 pub struct Joined {
     pub text: String,
-    /// Where in `text` something is left out, and how many bytes are by then.
+    /// Positions in `text` where something was left out, each with the number of bytes left out so far.
     cuts: Vec<(usize, usize)>,
 }
 
@@ -183,7 +179,7 @@ impl Joined {
         while let Some(at) = rest.find('\\') {
             let behind = &rest[at + 1..];
             let blank = behind.trim_start_matches([' ', '\t', '\r', '\x0b', '\x0c']);
-            // A file's last line ends with the file.
+            // The end of the file also ends its last line.
             if blank.starts_with('\n') || blank.is_empty() {
                 joined.text.push_str(&rest[..at]);
                 let len = 1 + behind.len() - blank.len() + usize::from(blank.starts_with('\n'));
@@ -199,13 +195,13 @@ impl Joined {
         joined
     }
 
-    /// The place of the byte at `at` in the original text.
+    /// The position in the original text of the byte at `at`.
     pub fn written(&self, at: usize) -> usize {
         let before = self.cuts.partition_point(|(cut, _)| *cut <= at);
         at + before.checked_sub(1).map_or(0, |last| self.cuts[last].1)
     }
 
-    /// The place of whole lines in the original text, including their joins.
+    /// The range of whole lines in the original text, including their joins.
     pub fn written_lines(&self, lines: &Range<usize>) -> Range<usize> {
         let begin = |at: usize| at.checked_sub(1).map_or(0, |end| self.written(end) + 1);
         begin(lines.start)..begin(lines.end)
@@ -224,7 +220,7 @@ impl Joined {
         }
     }
 
-    /// `// ... \` continues on the next line, which the author seldom intended.
+    /// Warns that `// ... \` continues on the next line, which the author seldom intended.
     fn warn_of_long_comment(&self, file: u32, at: usize, len: usize, sink: &mut Sink) {
         let cut = self.cuts.iter().map(|(cut, _)| *cut);
         let cut = cut.into_iter().find(|cut| at < *cut && *cut < at + len);
@@ -244,15 +240,14 @@ impl Joined {
 pub enum Item {
     Token(Kind),
     LineComment,
-    /// Whether it is closed.
+    /// True if the comment is closed.
     BlockComment(bool),
     Newline,
-    /// Lines that are not looked into.
+    /// Lines that are not scanned.
     Raw,
 }
 
-/// Goes through a joined text: each item with its first byte and its length. `raw` are whole lines
-/// that are one item each.
+/// Calls `item` with each item of a joined text, its first byte and its length. `raw` are whole lines, one item each.
 pub fn scan(all: &str, raw: &[Range<usize>], mut item: impl FnMut(Item, usize, usize)) {
     let (mut at, mut raw) = (0, raw);
     while at < all.len() {
@@ -267,8 +262,8 @@ pub fn scan(all: &str, raw: &[Range<usize>], mut item: impl FnMut(Item, usize, u
     }
 }
 
-/// Goes through the line that begins at `at`, and gives back where the next one does. `lines`:
-/// whether strings may go over lines; in a directive they never do.
+/// Scans the line that begins at `at`; returns where the next line begins. `lines`: whether strings may span lines,
+/// which they never do in a directive.
 fn scan_line(
     all: &str,
     mut at: usize,
@@ -304,7 +299,7 @@ fn scan_line(
     at
 }
 
-/// The preprocessing tokens of one file. Comments are white space.
+/// The preprocessing tokens of one file. Comments count as white space.
 pub fn lex(file: u32, text: &str, sink: &mut Sink) -> Vec<PpToken> {
     let mut lexer = Lexer::new(file, text);
     let mut out = Vec::new();
@@ -335,13 +330,12 @@ impl Lexer {
         self.at
     }
 
-    /// The text read behind this place of the joined text.
+    /// The joined text from `from` to the current place.
     pub fn text(&self, from: usize) -> &str {
         &self.joined.text[from..self.at]
     }
 
-    /// Adds the next line's tokens; false: there is none. `lines`: whether strings may go over
-    /// lines.
+    /// Adds the next line's tokens; returns false if there is none. `lines`: whether strings may span lines.
     pub fn next_line(&mut self, lines: bool, out: &mut Vec<PpToken>, sink: &mut Sink) -> bool {
         let joined = &self.joined;
         if self.at >= joined.text.len() {

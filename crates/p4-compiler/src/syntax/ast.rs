@@ -1,4 +1,4 @@
-//! The syntax tree: the result of P4_16's grammar, with places, nothing resolved.
+//! The syntax tree: the result of P4_16's grammar, with places, before names are resolved.
 
 #![expect(
     dead_code,
@@ -12,7 +12,6 @@ use num_bigint::BigInt;
 use crate::lex::{Token, Written};
 use crate::source::Span;
 
-/// A name and its place.
 #[derive(Clone, Debug)]
 pub struct Ident {
     pub name: Rc<str>,
@@ -29,7 +28,7 @@ pub struct Annotation {
 #[derive(Clone, Debug)]
 pub enum AnnotationBody {
     None,
-    /// `@name(...)`: tokens as they are.
+    /// `@name(...)`: the tokens, unchanged.
     Tokens(Vec<Token>),
     /// `@name[a, b]`.
     List(Vec<Expr>),
@@ -74,14 +73,14 @@ pub enum BinaryOp {
 pub struct Expr {
     pub kind: Box<ExprKind>,
     pub span: Span,
-    /// Height of the tree, bounded so that walks stay within the stack.
+    /// Height of the tree, bounded so that recursive walks stay within the stack.
     pub height: u16,
 }
 
 #[derive(Clone, Debug)]
 pub struct Argument {
     pub name: Option<Ident>,
-    /// None: `_`.
+    /// `None` for `_`.
     pub value: Option<Expr>,
     pub span: Span,
 }
@@ -91,14 +90,14 @@ pub enum ExprKind {
     Int(BigInt, Written),
     Bool(bool),
     Str(Rc<str>),
-    /// A name; `global` for `.name`.
+    /// A name; true for `.name`, which is global.
     Name(Ident, bool),
     /// `_` or `default`.
     DontCare,
     Dots,
     /// `{#}`.
     Invalid,
-    /// A type where an expression stands: `error`, `bit<8>`, before a dot or a call.
+    /// A type in an expression's place: `error`, `bit<8>`, before a dot or a call.
     Type(Type),
     Member(Expr, Ident),
     Index(Expr, Expr),
@@ -195,9 +194,9 @@ pub enum StatementKind {
 
 #[derive(Clone, Debug)]
 pub struct SwitchCase {
-    /// None: `default`.
+    /// `None` for `default`.
     pub label: Option<Expr>,
-    /// None: falls through.
+    /// `None` falls through.
     pub body: Option<Statement>,
     pub span: Span,
 }
@@ -223,7 +222,7 @@ pub struct Instance {
     pub ty: Type,
     pub arguments: Vec<Argument>,
     pub name: Ident,
-    /// Implementations of an extern's abstract methods; none if there is no `= { ... }`.
+    /// Implementations of an extern's abstract methods; `None` without `= { ... }`.
     pub methods: Option<Vec<Rc<Function>>>,
     pub span: Span,
 }
@@ -322,7 +321,7 @@ pub struct Control {
     pub type_parameters: Vec<Ident>,
     pub parameters: Vec<Parameter>,
     pub constructor: Vec<Parameter>,
-    /// None: a type declaration.
+    /// `None` for a type declaration.
     pub body: Option<(Vec<Local>, Vec<Statement>)>,
 }
 
@@ -337,7 +336,7 @@ pub struct State {
 
 #[derive(Clone, Debug)]
 pub enum Transition {
-    /// None written: to `reject`.
+    /// No transition is written: goes to `reject`.
     None,
     To(Ident),
     Select(Vec<Expr>, Vec<SelectCase>, Span),
@@ -357,7 +356,7 @@ pub struct Parser {
     pub type_parameters: Vec<Ident>,
     pub parameters: Vec<Parameter>,
     pub constructor: Vec<Parameter>,
-    /// None: a type declaration.
+    /// `None` for a type declaration.
     pub body: Option<(Vec<Local>, Vec<State>)>,
 }
 
@@ -389,11 +388,11 @@ pub struct Enum {
 pub struct Method {
     pub annotations: Vec<Annotation>,
     pub name: Ident,
-    /// None: a constructor.
+    /// `None` for a constructor.
     pub returns: Option<Type>,
     pub type_parameters: Vec<Ident>,
     pub parameters: Vec<Parameter>,
-    /// To be implemented where the extern is instantiated.
+    /// An instance of the extern must implement the method.
     pub is_abstract: bool,
 }
 
@@ -416,7 +415,7 @@ pub struct TypeDef {
     pub annotations: Vec<Annotation>,
     pub name: Ident,
     pub ty: Type,
-    /// A struct or enum that is declared where it is named.
+    /// A struct or enum that is declared inside the `typedef` or `type`.
     pub inner: Option<Box<Declaration>>,
     /// `type`, not `typedef`.
     pub is_new: bool,

@@ -65,7 +65,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Declarations and statements behind `apply` are read as if they stood before and in it.
+    /// Reports declarations and statements after `apply`, and reads them as if they were before it and in it.
     fn behind_apply(
         &mut self,
         locals: &mut Vec<Local>,
@@ -126,7 +126,7 @@ impl Parser<'_> {
         is_keyword || self.at("@") || self.begins_declaration()
     }
 
-    /// `apply` in front of a control's statements; it has no parameters.
+    /// Reads the `apply` before a control's statements; it has no parameters.
     fn apply_of_control(&mut self) -> Parsed<()> {
         if self.at("}") {
             let raw = self.unexpected("`apply`");
@@ -212,7 +212,7 @@ impl Parser<'_> {
                     property_spans.push(span);
                 }
                 Err(Failed) => {
-                    // All of it, with the content of its braces.
+                    // Skips the whole element, with the content of its braces.
                     self.at = begin;
                     self.recover(true);
                 }
@@ -262,7 +262,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `keys = {`: only one of the lists has such entries.
+    /// Reports `keys = {`: only a list has such entries, so its name is misspelt.
     fn misspelt_list(&mut self, name: &Ident) -> Option<String> {
         const LISTS: [&str; 3] = ["key", "actions", "entries"];
         if LISTS.contains(&&*name.name) || !self.at("{") {
@@ -276,7 +276,7 @@ impl Parser<'_> {
         Some(meant)
     }
 
-    /// Actions, each with its `;`. Commas are one mistake, however many there are.
+    /// Reads actions, each with its `;`. Any number of commas is reported once.
     fn action_list(&mut self) -> Parsed<Vec<ActionRef>> {
         let mut has_commas = false;
         self.braced(|parser| {
@@ -486,14 +486,14 @@ impl Parser<'_> {
             }
             Ok(SelectCase { keys, next, span })
         })?;
-        // An unreadable part is not reported as missing.
+        // An unreadable part is not also reported as missing.
         if (keys.is_empty() || cases.is_empty()) && self.sink.len() > n_errors {
             return Ok(Transition::None);
         }
         Ok(Transition::Select(keys, cases, span))
     }
 
-    /// A value to select on; a set in its place is read on.
+    /// A value to select on. If there is a set in its place, it is reported and skipped.
     fn select_key(&mut self) -> Parsed<Expr> {
         let key = self.expression()?;
         let (what, example) = match self.peek().tok {
@@ -510,7 +510,6 @@ impl Parser<'_> {
         Ok(key)
     }
 
-    /// The keys of a `select`, in its parentheses.
     fn select_keys(&mut self) -> Parsed<Vec<Expr>> {
         if self.eat("(") {
             return self.list(")", Self::select_key);
@@ -530,7 +529,7 @@ impl Parser<'_> {
         Ok(keys)
     }
 
-    /// Takes one of the signs that other languages have here in place of `wanted`; said once.
+    /// Accepts a sign of another language in place of `wanted`, and reports it once.
     fn replaces(&mut self, wanted: &str, signs: &[&str], help: &str, seen: &mut bool) -> bool {
         let joint = self.nth(1).is(">") && self.nth(1).joint;
         let is_sign = |sign: &&&str| match **sign {
@@ -558,7 +557,7 @@ impl Parser<'_> {
     }
 }
 
-/// The expressions of a keyset that is one list.
+/// The expressions of a keyset, also if it is one list.
 pub fn flatten_keys(keys: &[Expr]) -> Vec<Expr> {
     match keys {
         [only] => match &*only.kind {

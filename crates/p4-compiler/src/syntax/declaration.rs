@@ -1,4 +1,4 @@
-//! Declarations outside of controls and parsers.
+//! Declarations outside controls and parsers.
 
 use std::rc::Rc;
 
@@ -10,7 +10,6 @@ use super::{Failed, Parsed, Parser};
 use crate::source::Span;
 
 impl Parser<'_> {
-    /// `p4program`.
     pub(super) fn program(&mut self) -> Vec<Declaration> {
         let mut out = Vec::new();
         while !self.at_end() {
@@ -39,7 +38,7 @@ impl Parser<'_> {
         out
     }
 
-    /// Whether this looks like a declaration's beginning and not like the rest of one.
+    /// Whether a declaration may begin here, as opposed to the rest of a broken one.
     fn may_begin_declaration(&self) -> bool {
         let Some(word) = self.peek().word() else {
             return self.at("@") || self.at(";");
@@ -143,8 +142,8 @@ impl Parser<'_> {
         })
     }
 
-    /// A name and the sizes behind it: p4c takes `T name[8]` for `T[8] name`, the specification's
-    /// grammar has only the latter.
+    /// A name and the sizes after it. p4c accepts `T name[8]` for `T[8] name`; the specification's grammar has only
+    /// the latter.
     pub(super) fn declarator(&mut self, mut ty: Type) -> Parsed<(Ident, Type)> {
         let name = self.name()?;
         while self.eat("[") {
@@ -213,7 +212,7 @@ impl Parser<'_> {
 
     fn external(&mut self, annotations: Vec<Annotation>) -> Parsed<Declaration> {
         self.advance();
-        // `extern name {`, `extern name<T> {`: an object; otherwise a function.
+        // `extern name {` and `extern name<T> {` declare an object; anything else is a function.
         let object = self.nth(1).is("{") || {
             let mut ahead = 1;
             if self.nth(1).is("<") {
@@ -415,7 +414,6 @@ impl Parser<'_> {
     }
 }
 
-/// The type that a struct's or enum's declaration names.
 fn declared_type(declaration: &Declaration) -> Option<Type> {
     let name = match declaration {
         Declaration::Struct(decl) => &decl.name,

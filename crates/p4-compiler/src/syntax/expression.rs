@@ -6,7 +6,7 @@ use crate::lex::{Tok, Written};
 use crate::limits;
 use crate::source::Span;
 
-/// Operator, its strength, and its meaning; stronger binds tighter.
+/// Operator, binding strength, and meaning; a higher strength binds tighter.
 const BINARY: &[(&str, u8, BinaryOp)] = &[
     ("||", 1, BinaryOp::Or),
     ("&&", 2, BinaryOp::And),
@@ -31,7 +31,7 @@ const BINARY: &[(&str, u8, BinaryOp)] = &[
     ("%", 10, BinaryOp::Mod),
 ];
 
-/// Whether operators that follow one another may be grouped anew without another result.
+/// Whether regrouping two consecutive operators leaves the result the same.
 fn are_regrouped(first: BinaryOp, second: BinaryOp) -> bool {
     use BinaryOp::{Add, And, BitAnd, BitOr, BitXor, Concat, Mul, Or, Sub};
     match (first, second) {
@@ -61,7 +61,6 @@ impl Parser<'_> {
         })
     }
 
-    /// `expression`.
     pub(super) fn expression(&mut self) -> Parsed<Expr> {
         self.nested(|parser| {
             let condition = parser.binary(1)?;
@@ -77,7 +76,7 @@ impl Parser<'_> {
         })
     }
 
-    /// The operator here, and how many tokens it is made of.
+    /// The operator here, and the number of its tokens.
     fn operator(&self) -> Option<(u8, BinaryOp, usize)> {
         let Tok::Punct(punct) = self.peek().tok else {
             return None;
@@ -134,9 +133,9 @@ impl Parser<'_> {
         self.make(ExprKind::Binary(op, left, right), span, height)
     }
 
-    /// A long chain as a tree of little height, with the operands in their order: `a + b + c + d` as
-    /// `(a + b) + (c + d)`, which is the same, and `a - b + c - d` as `(a - b) + (c - d)`. `turned`: the
-    /// chain stands behind a `-`, so that its signs are the other ones.
+    /// Turns a long chain into a low tree with the operands in their order: `a + b + c + d` becomes
+    /// `(a + b) + (c + d)`, and `a - b + c - d` becomes `(a - b) + (c - d)`. `turned`: the chain is after a `-`, so
+    /// its signs are inverted.
     fn grouped(
         &mut self,
         first: Expr,
@@ -183,7 +182,7 @@ impl Parser<'_> {
         self.postfix()
     }
 
-    /// `(type) expression`; the token behind the `)` distinguishes it from `(expression)`.
+    /// `(type) expression`. The token after the `)` distinguishes it from `(expression)`.
     fn cast(&mut self, start: Span) -> Parsed<Option<Expr>> {
         let back = self.at;
         self.advance();
@@ -209,7 +208,7 @@ impl Parser<'_> {
         self.make(ExprKind::Cast(ty, inner), span, height).map(Some)
     }
 
-    /// Whether an operand begins here; after `(name)` that makes it a cast.
+    /// Whether an operand begins here. After `(name)` that means a cast.
     fn begins_operand(&self) -> bool {
         match &self.peek().tok {
             Tok::Int(..) | Tok::Str(_) | Tok::Punct("(" | "{" | "!" | "~" | ".") => true,
@@ -221,7 +220,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Tries a production without messages; on failure nothing is consumed.
+    /// Tries a production without messages; consumes nothing on failure.
     pub(super) fn speculate<T>(
         &mut self,
         inner: impl FnOnce(&mut Parser<'_>) -> Parsed<T>,
@@ -514,7 +513,6 @@ impl Parser<'_> {
         self.list(">", Self::type_ref)
     }
 
-    /// `typeRef`.
     pub(super) fn type_ref(&mut self) -> Parsed<Type> {
         self.nested(|parser| {
             let start = parser.span();
@@ -602,7 +600,7 @@ impl Parser<'_> {
     /// `< number >` or `< ( expression ) >`, or a name of a constant.
     fn width(&mut self) -> Parsed<Expr> {
         self.expect("<")?;
-        // Stronger than `>`, which ends the width.
+        // Reads only operators that bind tighter than `>`, which ends the width.
         let strong = self.speculate(|parser| {
             let width = parser.nested(|parser| parser.binary(9))?;
             parser.expect(">")?;

@@ -3,7 +3,7 @@
 use super::RESERVED;
 use crate::lex::{Tok, Token};
 
-/// A help text for the token at `at`, where `wanted` was expected.
+/// Help for the unexpected token at `at`, where `wanted` was expected.
 pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
     let found = tokens.get(at)?;
     let before = at.checked_sub(1).and_then(|at| tokens.get(at));
@@ -66,7 +66,7 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
     }
 }
 
-/// The token that begins the statement or declaration that `at` is in.
+/// The first token of the statement or declaration that contains `at`.
 fn first_of_statement(tokens: &[Token], at: usize) -> Option<&Token> {
     let begin = tokens[..at]
         .iter()
@@ -98,7 +98,6 @@ fn foreign_statement(word: &str) -> Option<&'static str> {
     })
 }
 
-/// A keyword with capital letters.
 fn capital(word: &str) -> Option<String> {
     let lower = word.to_ascii_lowercase();
     let is_keyword = RESERVED.contains(&lower.as_str())
@@ -109,7 +108,7 @@ fn capital(word: &str) -> Option<String> {
     (lower != word && is_keyword).then(|| format!("keywords are written in lower case: `{lower}`"))
 }
 
-/// The type that a type of another language is in P4.
+/// The P4 type for a type name of another language.
 pub fn foreign_type(name: &str) -> Option<(Option<&'static str>, &'static str)> {
     Some(match name {
         "uint8_t" | "u8" | "uint8" | "byte" | "uchar" => (Some("bit<8>"), "write `bit<8>`"),

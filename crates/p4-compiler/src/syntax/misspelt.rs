@@ -1,5 +1,5 @@
-//! Misspelt keywords: `contol`, `strcut`, `inuot`. A word counts as misspelt only at a place where
-//! no declared name can be. So the body behind it is read as intended.
+//! Misspelt keywords: `contol`, `strcut`, `inuot`. A word counts as misspelt only where no declared name can be, so
+//! that the body after it is read as intended.
 
 use std::collections::HashSet;
 
@@ -7,13 +7,13 @@ use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token};
 use crate::spelling;
 
-/// Words before a name that declare nothing by it.
+/// Words that do not declare the name after them.
 const BEFORE_USE: &[&str] = &["else", "return", "in", "transition"];
 
-/// How far behind a `)` its `(` is looked for, so that the work stays linear.
+/// How far to search back from a `)` for its `(`, so that the work stays linear.
 const ARGUMENT_TOKENS_MAX: usize = 1_000;
 
-/// The tokens with the keywords that were meant, where there are any, each with its error.
+/// Replaces misspelt keywords and reports each; `None` if there are none.
 pub fn mend(tokens: &[Token], sink: &mut Sink) -> Option<Vec<Token>> {
     let declared = declared(tokens);
     let mut mended: Option<Vec<Token>> = None;
@@ -38,7 +38,6 @@ pub fn mend(tokens: &[Token], sink: &mut Sink) -> Option<Vec<Token>> {
     mended
 }
 
-/// Names that are declared anywhere.
 fn declared(tokens: &[Token]) -> HashSet<&str> {
     let is_declared = |at: usize| {
         let before = &tokens[at - 1];
@@ -58,7 +57,7 @@ fn declared(tokens: &[Token]) -> HashSet<&str> {
         .collect()
 }
 
-/// Whether the word behind a `)` is an instance's name: `register<bit<14>>(1) turn;`.
+/// Whether the word after a `)` is an instance's name: `register<bit<14>>(1) turn;`.
 fn is_instantiated(tokens: &[Token], at: usize) -> bool {
     if !tokens
         .get(at + 1)
@@ -79,14 +78,13 @@ fn is_instantiated(tokens: &[Token], at: usize) -> bool {
     tokens[ty].is(">") || !is_annotation && tokens[ty].word().is_some_and(is_type)
 }
 
-/// A word among the others.
 struct Place<'a> {
     tokens: &'a [Token],
     at: usize,
 }
 
 impl Place<'_> {
-    /// The keywords that can stand here, where nothing else can but a type's name.
+    /// The keywords that can be here, if nothing else but a type's name can.
     fn keywords(&self) -> &'static [&'static str] {
         if self.is(1, "<") && self.is_number(2) && self.is(3, ">") {
             return &["bit", "int", "varbit"];
@@ -103,7 +101,7 @@ impl Place<'_> {
         }
     }
 
-    /// The same for the beginning of a declaration or statement.
+    /// The keywords that can begin a declaration or statement here.
     fn beginnings(&self) -> &'static [&'static str] {
         if self.is(1, "{") {
             return &["apply", "else"];
@@ -143,7 +141,7 @@ impl Place<'_> {
         &[]
     }
 
-    /// A direction's place: in front of a type and a name.
+    /// Whether a direction can be here: before a type and a name.
     fn begins_parameter(&self) -> bool {
         let named = |at: usize| self.is(at, ",") || self.is(at, ")") || self.is(at, "=");
         let generic = || {

@@ -1,7 +1,7 @@
-//! Tokens to a syntax tree: recursive descent, one function per production of the grammar.
+//! Parses tokens into a syntax tree: recursive descent, one function per production of the grammar.
 //!
-//! After an error the parser goes on at the next statement, member or declaration, so that one
-//! run reports every independent mistake.
+//! After an error the parser continues at the next statement, member or declaration, so that one run reports every
+//! independent mistake.
 
 pub mod ast;
 mod block;
@@ -22,7 +22,7 @@ use crate::lex::{Tok, Token};
 use crate::limits;
 use crate::source::{SourceMap, Span};
 
-/// Words that cannot name anything (the others of the grammar may).
+/// Words that cannot be names (the grammar's other keywords can).
 const RESERVED: &[&str] = &[
     "abstract",
     "action",
@@ -67,13 +67,12 @@ const RESERVED: &[&str] = &[
     "_",
 ];
 
-/// The production was not there; the error is already in the sink.
+/// The production does not match; the error is already in the sink.
 #[derive(Debug)]
 pub struct Failed;
 
 type Parsed<T> = Result<T, Failed>;
 
-/// Reads the whole program.
 pub fn parse(tokens: &[Token], sources: &SourceMap, sink: &mut Sink) -> Vec<Declaration> {
     if sink.is_cut_off() {
         return Vec::new();
@@ -89,7 +88,7 @@ pub fn parse(tokens: &[Token], sources: &SourceMap, sink: &mut Sink) -> Vec<Decl
     parser.program()
 }
 
-/// Reads `expressionList` from the brackets of an annotation: as many as can be read.
+/// Parses `expressionList` from an annotation's parentheses, as far as it is readable.
 pub fn expressions(tokens: &[Token], sink: &mut Sink) -> Vec<ast::Expr> {
     let Some(last) = tokens.last() else {
         return Vec::new();
@@ -126,7 +125,7 @@ pub struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
     depth: usize,
-    /// In a width without parentheses, where `>` ends the expression.
+    /// Inside a width without parentheses, where `>` ends the expression.
     in_angles: bool,
     sink: &'a mut Sink,
 }
@@ -183,12 +182,12 @@ impl Parser<'_> {
         found
     }
 
-    /// C's `->`, which is no operator here.
+    /// C's `->`, which is no operator in P4.
     fn at_arrow(&self) -> bool {
         self.at("-") && self.nth(1).is(">") && self.nth(1).joint
     }
 
-    /// The current token, for a message.
+    /// The current token, as a message prints it.
     fn found(&self) -> String {
         if self.at_arrow() {
             return "`->`".to_owned();
@@ -238,7 +237,7 @@ impl Parser<'_> {
         result
     }
 
-    /// The open bracket that waits for this `close`.
+    /// The open bracket that this `close` would close.
     fn opener(&self, open: &str, close: &str) -> Option<Span> {
         let mut depth = 0_usize;
         for token in self.tokens[..self.at].iter().rev() {
@@ -256,8 +255,8 @@ impl Parser<'_> {
         None
     }
 
-    /// A missing `{` is reported behind the previous token. If the next token can begin a body, the
-    /// brace counts as there.
+    /// Reports a missing `{` after the previous token. If the next token can begin a body, parsing continues as if
+    /// the brace were there.
     fn missing_brace(&mut self) -> Parsed<Span> {
         let before = self.last_span();
         let behind = Span {
@@ -280,7 +279,7 @@ impl Parser<'_> {
         Ok(before)
     }
 
-    /// A `}` that nothing is open for. Where a `{` was missed before, this is its other half.
+    /// Skips a `}` without a `{`. After a missing `{` it is the other half and not reported.
     fn stray_brace(&mut self) {
         if !self.sink.has_code("E0209") {
             self.sink
@@ -290,7 +289,7 @@ impl Parser<'_> {
         self.advance();
     }
 
-    /// A missing `;` is reported behind the previous token, and counts as there.
+    /// Reads a `;`. Reports a missing one after the previous token, and continues as if it were there.
     fn semicolon(&mut self) -> Parsed<Span> {
         if !self.at(";") && (self.peek().first || self.at("}") || self.at_end()) {
             let before = self.last_span();
@@ -336,7 +335,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Any word at all, keywords too: after a dot and in annotations.
+    /// Reads any word, keywords too: after a dot and in annotations.
     fn word(&mut self) -> Parsed<Ident> {
         let span = self.span();
         match &self.peek().tok {
@@ -349,19 +348,18 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the rest is skipped because something is too large: then its end is not reported.
+    /// Whether the rest was skipped because something is too large. The early end is then not reported.
     fn has_given_up(&self) -> bool {
         self.at_end() && self.sink.has_code("E0204")
     }
 
-    /// Reports something too large and skips the rest, of which further messages would only repeat this one.
+    /// Reports that something is too large and skips the rest, whose messages would only repeat this one.
     fn give_up<T>(&mut self, message: &str, help: &str) -> Parsed<T> {
         self.sink.error("E0204", self.span(), message).help(help);
         self.at = self.tokens.len() - 1;
         Err(Failed)
     }
 
-    /// Runs a production one level deeper, within the limit.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= limits::NESTING {
             let message = format!("this is nested more than {} deep", limits::NESTING);
@@ -374,7 +372,7 @@ impl Parser<'_> {
         result
     }
 
-    /// `a, b, c` up to a closing token, a comma at the end allowed.
+    /// Reads `a, b, c` up to a closing token; a comma at the end is allowed.
     fn list<T>(
         &mut self,
         close: &str,
@@ -391,8 +389,8 @@ impl Parser<'_> {
         Ok(items)
     }
 
-    /// Says that a comma is missing, where another item stands here and the list is closed behind
-    /// it. With the comma the list can be read on.
+    /// Reports a missing comma if another item is here and the list is closed after it. Parsing continues as if the
+    /// comma were there.
     fn misses_comma(&mut self, close: &str) -> bool {
         let begins_item = match self.peek().tok {
             Tok::Word(_) | Tok::Int(..) | Tok::Str(_) => true,
@@ -417,7 +415,7 @@ impl Parser<'_> {
         true
     }
 
-    /// Whether this bracket closes before the statement ends.
+    /// Whether the bracket is closed before the statement ends.
     fn is_closed(&self, close: &str) -> bool {
         let mut depth = 0_usize;
         for token in &self.tokens[self.at..] {
@@ -516,7 +514,7 @@ impl Parser<'_> {
         Ok(AnnotationBody::List(self.list("]", Self::expression)?))
     }
 
-    /// The declaration here could not be read: its name is not reported as missing.
+    /// Records the names of an unreadable declaration, so that they are not reported as missing.
     fn lose_declaration(&mut self, begin: usize) {
         let words = self.tokens[begin..]
             .iter()
@@ -528,7 +526,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips to the `}` that closes the open brace, and leaves it.
+    /// Skips to the `}` that closes the open brace, without reading it.
     fn skip_to_close(&mut self) {
         let mut depth = 0_usize;
         while !(self.at_end() || depth == 0 && self.at("}")) {
@@ -541,15 +539,15 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips to a place where a declaration or member can begin again: behind `;`, or behind the
-    /// `}` that closes the open brace.
+    /// Skips to a place where a declaration or member can begin: after a `;`, or after the `}` that closes the open
+    /// brace.
     fn recover(&mut self, stop_at_close: bool) {
         let begin = self.tokens[..self.at]
             .iter()
             .rposition(|token| matches!(token.tok, Tok::Punct(";" | "{" | "}")))
             .map_or(0, |before| before + 1);
         self.skip(stop_at_close);
-        // The declarations there are unknown, and not reported as missing.
+        // The skipped declarations are unknown, but not reported as missing.
         for token in &self.tokens[begin..self.at] {
             if let Tok::Word(word) = &token.tok {
                 self.sink.set_unreliable(word);

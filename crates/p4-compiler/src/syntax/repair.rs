@@ -1,6 +1,5 @@
-//! Mistakes that would derail the parser are repaired in the tokens before it starts, each with its
-//! one error: a `{` that is never closed, keywords with capital letters or misspelt ([`misspelt`]),
-//! P4_14.
+//! Repairs mistakes in the tokens that would derail the parser, each with one error: a `{` that is never closed,
+//! keywords with capital letters or misspelt ([`misspelt`]), P4_14.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -10,7 +9,7 @@ use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token};
 use crate::source::{SourceMap, Span};
 
-/// Begin a declaration that cannot be inside of another one.
+/// Words that begin a declaration which cannot be inside another one.
 const TOP_LEVEL: &[&str] = &[
     "control",
     "parser",
@@ -23,7 +22,7 @@ const TOP_LEVEL: &[&str] = &[
     "extern",
 ];
 
-/// Declarations of P4_14 alone.
+/// Words that begin declarations only in P4_14.
 const P4_14: &[&str] = &[
     "header_type",
     "field_list",
@@ -36,7 +35,6 @@ const P4_14: &[&str] = &[
     "action_selector",
 ];
 
-/// The tokens as they are probably meant.
 pub fn repair<'a>(tokens: &'a [Token], sources: &SourceMap, sink: &mut Sink) -> Cow<'a, [Token]> {
     if let Some(at) = p4_14(tokens) {
         let span = tokens[at].span;
@@ -62,7 +60,7 @@ pub fn repair<'a>(tokens: &'a [Token], sources: &SourceMap, sink: &mut Sink) -> 
     }
 }
 
-/// Where a declaration of P4_14 begins.
+/// Where a declaration of P4_14 begins, if there is one.
 fn p4_14(tokens: &[Token]) -> Option<usize> {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {
@@ -111,7 +109,7 @@ fn p4_14(tokens: &[Token]) -> Option<usize> {
     None
 }
 
-/// `Control`, `Apply`, `If`: nothing of the kind is valid where they stand, so they are keywords.
+/// Replaces `Control`, `Apply`, `If` by keywords at places where nothing else is valid.
 fn capital_keywords(tokens: &[Token], sink: &mut Sink) -> Option<Vec<Token>> {
     const DECLARATIONS: &[&str] = &[
         "control",
@@ -166,7 +164,6 @@ fn capital_keywords(tokens: &[Token], sink: &mut Sink) -> Option<Vec<Token>> {
     mended
 }
 
-/// Whether a word is declared as a name anywhere.
 fn is_declared(tokens: &[Token], word: &str) -> bool {
     tokens.windows(2).any(|pair| {
         pair[1].word() == Some(word)
@@ -179,7 +176,7 @@ fn is_declared(tokens: &[Token], word: &str) -> bool {
     })
 }
 
-/// Whether this token follows the parenthesis that is opened at `open`.
+/// Whether `punct` follows the parentheses that open at `open`.
 pub(super) fn behind_parentheses(tokens: &[Token], open: usize, punct: &str) -> bool {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate().skip(open) {
@@ -197,7 +194,7 @@ pub(super) fn behind_parentheses(tokens: &[Token], open: usize, punct: &str) -> 
     false
 }
 
-/// A `{` that is open: where, and how far its line is indented.
+/// An open `{`, and the indentation of its line.
 struct Open {
     span: Span,
     indent: u32,
@@ -211,7 +208,7 @@ struct Closer<'a> {
     reported: HashSet<Span>,
 }
 
-/// Puts the missing `}` where the indentation says that they were meant.
+/// Inserts the missing `}` where the indentation shows that they were meant.
 fn close_braces(
     tokens: &[Token],
     mut missing: usize,
@@ -225,7 +222,7 @@ fn close_braces(
         out: Vec::with_capacity(tokens.len() + missing),
         reported: HashSet::new(),
     };
-    // How far the line is indented, and the line in which the statement began.
+    // The indentation of this line, and of the line in which the statement began.
     let (mut line_indent, mut indent, mut begins) = (0, 0, true);
     let unbalanced = unbalanced_files(tokens);
     for token in tokens {
@@ -243,7 +240,7 @@ fn close_braces(
             let same_file = top.span.file == token.span.file && unbalanced.contains(&top.span.file);
             let is_behind = match token.word() {
                 Some(word) if TOP_LEVEL.contains(&word) => column <= top.indent,
-                // Members of a control or parser are deeper than it.
+                // Members of a control or parser are indented deeper than it.
                 Some("action" | "table" | "state" | "apply") => {
                     column <= top.indent && closer.open.len() > 1
                 }
@@ -266,7 +263,6 @@ fn close_braces(
     closer.out
 }
 
-/// The files that open more braces than they close.
 fn unbalanced_files(tokens: &[Token]) -> HashSet<u32> {
     let mut open: HashMap<u32, i64> = HashMap::new();
     for token in tokens {
@@ -278,7 +274,6 @@ fn unbalanced_files(tokens: &[Token]) -> HashSet<u32> {
 }
 
 impl Closer<'_> {
-    /// Closes the innermost `{` in front of a token.
     fn close(&mut self, before: &Token) {
         let Some(top) = self.open.pop() else { return };
         let end = self.out.last().map_or(before.span, |last| Span {

@@ -97,7 +97,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An `else` whose `if` has ended; its body is read on.
+    /// Reports an `else` whose `if` has ended, and reads its body.
     fn stray_else(&mut self) -> Parsed<StatementKind> {
         let span = self.span();
         let before = self.at.checked_sub(1).map(|at| &self.tokens[at]);
@@ -116,13 +116,12 @@ impl Parser<'_> {
         self.statement().map(|_| StatementKind::Empty)
     }
 
-    /// Whether an action or table is declared here: `action name(`, `table name {`.
+    /// Whether an action or a table is declared here: `action name(`, `table name {`.
     fn begins_member(&self) -> bool {
         let open = if self.at_word("action") { "(" } else { "{" };
         matches!(self.nth(1).tok, Tok::Word(_)) && self.nth(2).is(open)
     }
 
-    /// An action or table among statements.
     fn member_of_a_control(&mut self) -> Parsed<StatementKind> {
         let (span, begin) = (self.span(), self.at);
         let what = if self.at_word("action") {
@@ -140,7 +139,7 @@ impl Parser<'_> {
         Ok(StatementKind::Empty)
     }
 
-    /// Whether a type and then a name (or constructor arguments) stand here.
+    /// Whether a type and then a name (or constructor arguments) are here.
     pub(super) fn begins_declaration(&mut self) -> bool {
         let back = self.at;
         let mut scratch = crate::diagnostic::Sink::default();
@@ -155,7 +154,7 @@ impl Parser<'_> {
             return false;
         }
         if matches!(trial.peek().tok, Tok::Word(_)) {
-            // `f = 1` without `;` before it would be `a f`: names on different lines still count.
+            // A name on the next line counts only if `;` or `=` follows; else the previous statement lacks its `;`.
             return trial.nth(1).is(";") || trial.nth(1).is("=") || !trial.peek().first;
         }
         // `register<bit<8>>(10) r;`
@@ -248,8 +247,8 @@ impl Parser<'_> {
         Ok(StatementKind::Call(left))
     }
 
-    /// `if (...) ... else if (...) ... else ...`: a chain is read in a loop, so that it may be longer than blocks
-    /// may be nested.
+    /// `if (...) ... else if (...) ... else ...`. A loop reads the chain, so that it may be longer than the nesting
+    /// limit.
     fn if_statement(&mut self) -> Parsed<StatementKind> {
         let mut arms = Vec::new();
         let otherwise = loop {
@@ -300,8 +299,7 @@ impl Parser<'_> {
         Ok(StatementKind::Switch(subject, cases))
     }
 
-    /// A label and its body. `is_c`: a construct of C was reported, so its consequences are not
-    /// reported.
+    /// Reads a label and its body. `is_c`: a C construct was already reported, so its consequences are not.
     fn switch_case(&mut self, is_c: &mut bool) -> Parsed<SwitchCase> {
         if self.at_word("case") && !self.nth(1).is(":") {
             if !*is_c {
@@ -344,7 +342,7 @@ impl Parser<'_> {
             }
             self.skip(true);
         }
-        // Empty: its intended effect is unknown.
+        // Empty, because its intended effect is unknown.
         let body = Some(Statement {
             kind: StatementKind::Block(Vec::new()),
             span: begin,
@@ -353,7 +351,6 @@ impl Parser<'_> {
         Ok(SwitchCase { label, body, span })
     }
 
-    /// Whether a label of a `switch` stands here.
     fn begins_label(&mut self) -> bool {
         let back = self.at;
         let found = self.speculate(|parser| {

@@ -1,5 +1,5 @@
-//! The values of structured annotations (P4_16 1.2.5, section 20.2): constants of any kind; and those
-//! of `@field_list`, an unstructured one whose numbers are expressions.
+//! The values of structured annotations (P4_16 1.2.5, section 20.2), which are constants of any kind, and of
+//! `@field_list`, an unstructured one whose numbers are expressions.
 
 use super::Type;
 use super::check::Checker;
@@ -8,11 +8,11 @@ use crate::lex::{Tok, Token, Written};
 use crate::syntax::ast::{Annotation, AnnotationBody, Declaration};
 use crate::syntax::{self, ast};
 
-/// `@field_list(1, EXPRESSION)` on a member of the user metadata: the lists that it is in.
+/// `@field_list(1, EXPRESSION)` on a member of the user metadata: the numbers of the lists that contain it.
 pub const FIELD_LIST: &str = "field_list";
 
 impl Checker<'_> {
-    /// The annotations with the values of structured ones computed.
+    /// The annotations, with the values of structured ones computed.
     pub fn annotations(&mut self, list: &[Annotation]) -> Vec<Annotation> {
         list.iter()
             .map(|annotation| Annotation {
@@ -45,7 +45,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The numbers that the expressions come to, as tokens where the expressions stand.
+    /// Replaces the expressions by tokens of their values.
     fn list_numbers(&mut self, tokens: &[Token]) -> Vec<Token> {
         let mut numbers = Vec::new();
         for expr in syntax::expressions(tokens, self.sink) {
@@ -63,7 +63,7 @@ impl Checker<'_> {
 
     fn annotation_value(&mut self, value: &ast::Expr) -> ast::Expr {
         let kind = match &*value.kind {
-            // A list or a struct is no value of an annotation. `annotation_rules` reports it, without types.
+            // A list or a struct is no annotation's value. `annotation_rules` reports it, without types.
             ast::ExprKind::List(_) | ast::ExprKind::Struct(..) => return value.clone(),
             _ => {
                 let known = self.expr(value);
@@ -96,7 +96,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The annotations of declarations that have no other use for them.
+    /// Checks the annotations of declarations that have no other use for them.
     pub fn unused_annotations(&mut self, declaration: &Declaration) {
         let list = match declaration {
             Declaration::Const(decl) => &decl.annotations,

@@ -52,7 +52,7 @@ impl Rules<'_> {
     }
 }
 
-/// A missing part of an annotation with a fixed form.
+/// What an annotation with a fixed form lacks.
 fn unstructured_problem(name: &str, tokens: &[Token]) -> Option<&'static str> {
     let strings = !tokens.is_empty()
         && tokens

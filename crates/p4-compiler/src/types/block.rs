@@ -45,7 +45,7 @@ impl Checker<'_> {
         self.declare(&name, Symbol::GenericBlock(id));
     }
 
-    /// Adds a control whose type parameters, if any, are declared.
+    /// Adds a control. Its type parameters, if any, are already declared.
     pub fn control_body(&mut self, decl: &ast::Control) {
         let Some((locals, apply)) = &decl.body else {
             return;
@@ -166,7 +166,7 @@ impl Checker<'_> {
         self.declare(&decl.name, Symbol::Parser(self.program.parsers.len() - 1));
     }
 
-    /// Adds a parser whose type parameters, if any, are declared.
+    /// Adds a parser. Its type parameters, if any, are already declared.
     pub fn parser_body(&mut self, decl: &ast::Parser) {
         let Some((locals, states)) = &decl.body else {
             return;

@@ -9,7 +9,7 @@ use crate::source::Span;
 use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
-/// The arguments of a call in the order of the parameters.
+/// A call's arguments in the order of the parameters.
 type Slots<'a> = Vec<Option<&'a ast::Argument>>;
 
 impl Checker<'_> {
@@ -71,7 +71,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The overload that takes these arguments, by number and names.
+    /// The overload that matches the arguments by number and names.
     pub fn choose(
         &mut self,
         name: &str,
@@ -159,7 +159,6 @@ impl Checker<'_> {
         None
     }
 
-    /// Puts each argument to its parameter.
     fn slots<'a>(
         &mut self,
         signature: &Signature,
@@ -223,7 +222,7 @@ impl Checker<'_> {
             let wanted = self.replace(&parameter.ty, bindings);
             out.push(match value {
                 Some(value) => Some(self.check_argument(parameter, &wanted, value)),
-                // An unused result has its parameter's type.
+                // `_` for an `out` parameter has the parameter's type.
                 None if slot.is_some() && parameter.direction == Direction::Out => Some(Expr {
                     kind: ExprKind::DontCare,
                     ty: wanted,
@@ -255,8 +254,8 @@ impl Checker<'_> {
         (!poisoned || !out.is_empty()).then_some(out)
     }
 
-    /// `register.read(index, value)`: the written argument is not a place, and the read one is. One
-    /// message replaces one for each.
+    /// Whether arguments are swapped, as in `register.read(index, value)`: the argument to write is no place, and the
+    /// one to read is. One message replaces one for each argument.
     fn is_swapped(
         &mut self,
         signature: &Signature,
@@ -322,7 +321,7 @@ impl Checker<'_> {
         if is_open(wanted) && matches!(value.ty, Type::ListOf(_)) {
             return value;
         }
-        // A user of the list's bits reports a number without a width.
+        // The user of the list's bits reports a number without a width.
         if let (Type::Tuple(wanted), Type::ListOf(_)) = (wanted, &value.ty)
             && wanted.contains(&Type::Int)
         {
@@ -364,7 +363,7 @@ impl Checker<'_> {
         Some((values, bindings))
     }
 
-    /// An explicit type argument is not replaced by inference.
+    /// Inference must not replace an explicit type argument.
     pub fn as_written(&mut self, written: &Bindings, bindings: &Bindings, span: Span) {
         let changed = written.iter().find(|(name, ty)| {
             !is_open(ty) && !ty.is_poison() && bindings.get(*name).is_some_and(|found| found != *ty)
@@ -381,7 +380,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A type parameter that stands for `string` takes no direction.
+    /// Rejects a type parameter that stands for `string` if a parameter with a direction has it.
     fn no_strings(&mut self, signature: &Signature, bindings: &Bindings, span: Span) {
         let string = signature.parameters.iter().find(|parameter| {
             parameter.direction != Direction::None

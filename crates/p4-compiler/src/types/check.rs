@@ -16,7 +16,7 @@ use crate::source::Span;
 use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
-/// The context of a statement, which decides what may stand in it.
+/// The context of a statement, which decides what is allowed in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     Top,
@@ -35,7 +35,7 @@ pub struct SignatureParameter {
     pub optional: bool,
 }
 
-/// The form of a call.
+/// What a caller sees of a callee.
 #[derive(Clone, Debug)]
 pub struct Signature {
     pub name: Rc<str>,
@@ -49,7 +49,7 @@ pub struct ExternInfo {
     pub type_parameters: Vec<Rc<str>>,
     pub constructors: Vec<Signature>,
     pub methods: Vec<Signature>,
-    /// Names of methods that an instance gives, and whether it may leave them out.
+    /// Names of the methods that an instance implements, and whether each is optional.
     pub abstracts: Vec<(Rc<str>, bool)>,
 }
 
@@ -66,35 +66,32 @@ pub struct Checker<'a> {
     pub functions: Vec<Rc<ast::Function>>,
     pub function_instances: HashMap<String, usize>,
     pub struct_instances: HashMap<String, usize>,
-    /// The origin of each instance of a generic struct.
+    /// For each instance of a generic struct, the struct and its type arguments.
     pub struct_origins: HashMap<usize, (Rc<ast::Struct>, Vec<Type>)>,
     pub generic_blocks: Vec<super::generic::GenericBlock>,
     pub block_instances: HashMap<String, Type>,
     pub match_kinds: Vec<Rc<str>>,
     pub place: Place,
     pub returns: Type,
-    /// The current declaration comes from an embedded file.
     pub in_library: bool,
     pub depth: usize,
-    /// Names of the generic functions and blocks whose bodies are being checked.
+    /// Names of generic functions and blocks whose bodies are being checked.
     pub open_generics: Vec<Span>,
-    /// Loops around the statement that is checked.
     pub loops: usize,
     pub unknowns: super::unknown::Unknowns,
-    /// Constants that are not written in decimal digits, by the place of their values.
+    /// Radix of constants that are not decimal, by the place of their values.
     pub radices: HashMap<Span, u32>,
     pub open_shifts: Vec<super::open_shift::OpenShift>,
 }
 
 impl Checker<'_> {
-    /// Declares and complains about a second declaration in the same scope.
+    /// Reports a second declaration in the same scope.
     pub fn declare(&mut self, name: &ast::Ident, symbol: Symbol) {
         if let Some(before) = self.scopes.declare(&name.name, symbol, name.span) {
             self.declared_twice(name, before);
         }
     }
 
-    /// The complaint about a second declaration in one scope.
     pub fn declared_twice(&mut self, name: &ast::Ident, before: Span) {
         if self.sink.has_code("E0315") && &*name.name == "main" {
             return;
@@ -107,7 +104,7 @@ impl Checker<'_> {
             .help("give one of them another name");
     }
 
-    /// A name whose declaration is wrong: it gets no further message.
+    /// Declares a name whose declaration has an error, so that no further message is about it.
     pub fn declare_broken(&mut self, name: &ast::Ident) {
         self.scopes
             .set_global(&name.name, Symbol::Broken, name.span);
@@ -118,7 +115,7 @@ impl Checker<'_> {
         self.program.vars.len() - 1
     }
 
-    /// Folds one node and reports errors of the computation.
+    /// Folds one node and reports errors in the computation.
     pub fn fold(&mut self, expr: Expr) -> Expr {
         let (span, ty) = (expr.span, expr.ty.clone());
         let message = match fold(&self.program, expr) {
@@ -135,7 +132,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A compile-time integer; complains where it is none.
+    /// A compile-time integer; reports any other value.
     pub fn constant_int(&mut self, expr: &ast::Expr, what: &str) -> Option<BigInt> {
         let value = self.expr(expr);
         match value.kind {
@@ -300,7 +297,7 @@ impl Checker<'_> {
                 return Type::Poison;
             }
         };
-        // Where a package or extern is instantiated, its type arguments may be inferred.
+        // Type arguments may be inferred where a package or extern is instantiated.
         let inferable = resolved.is_empty() && !matches!(ty, Type::Poison);
         if wanted != resolved.len() && !inferable {
             self.sink.error(
@@ -345,7 +342,6 @@ impl Checker<'_> {
         Type::Struct(id)
     }
 
-    /// Adds a struct, header or union with its fields.
     pub fn new_struct(&mut self, decl: &ast::Struct, name: Rc<str>) -> usize {
         let mut fields: Vec<Field> = Vec::new();
         for field in &decl.fields {
@@ -409,7 +405,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a struct may be a part of a header: all in it is a number or another such struct.
+    /// Whether a struct may be a part of a header: it contains only numbers and other such structs.
     fn fits_header(&self, ty: &Type) -> bool {
         let Type::Struct(id) = ty else {
             return false;
@@ -425,7 +421,6 @@ impl Checker<'_> {
             })
     }
 
-    /// The types of declared parameters as variables in the scope that is open.
     pub fn declare_parameters(&mut self, parameters: &[ast::Parameter]) -> Vec<VarId> {
         let declare = |parameter: &ast::Parameter, checker: &mut Self| {
             let ty = checker.resolve_type(&parameter.ty);
@@ -455,7 +450,7 @@ impl Checker<'_> {
             .collect()
     }
 
-    /// A signature whose type parameters stay variables.
+    /// A signature whose type parameters remain variables.
     pub fn signature(
         &mut self,
         name: &Rc<str>,
@@ -509,7 +504,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The signature of variables that are already declared.
+    /// The signature for parameters that are already declared.
     pub fn signature_of(&self, name: &Rc<str>, parameters: &[VarId]) -> Signature {
         let parameter = |id: &VarId| {
             let var = &self.program.vars[*id];
@@ -532,7 +527,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a generic is inside of itself, which would never end; the complaint where it is.
+    /// Whether a generic uses itself, which would never end; reports it.
     pub fn is_recursive(&mut self, name: &ast::Ident, what: &str) -> bool {
         let is_open = self.open_generics.contains(&name.span);
         if is_open {
@@ -543,7 +538,6 @@ impl Checker<'_> {
         is_open
     }
 
-    /// Adds an overload to a function's name.
     pub fn declare_function(&mut self, name: &ast::Ident, function: FunctionSymbol) {
         let mut overloads = match self.scopes.lookup(&name.name, true) {
             Some(Symbol::Functions(overloads)) => overloads.clone(),

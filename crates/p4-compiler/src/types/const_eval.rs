@@ -1,4 +1,4 @@
-//! Folding of expressions whose operands are constants (P4_16 1.2.5, sections 8 and 18.1).
+//! Folding of expressions with constant operands (P4_16 1.2.5, sections 8 and 18.1).
 
 use num_bigint::BigInt;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
@@ -7,7 +7,6 @@ use crate::ir::{BinaryOp, Expr, ExprKind, Program, UnaryOp};
 use crate::limits;
 use crate::types::Type;
 
-/// The value as a `bit<width>` or `int<width>` holds it.
 pub fn wrap(value: &BigInt, width: u32, signed: bool) -> BigInt {
     let modulus = BigInt::one() << width;
     let low = ((value % &modulus) + &modulus) % &modulus;
@@ -18,7 +17,7 @@ pub fn wrap(value: &BigInt, width: u32, signed: bool) -> BigInt {
     }
 }
 
-/// All ones.
+/// `width` ones.
 pub fn mask(width: u32) -> BigInt {
     (BigInt::one() << width) - 1
 }
@@ -49,14 +48,13 @@ fn saturate(program: &Program, ty: &Type, value: BigInt) -> BigInt {
     }
 }
 
-/// The error in folding.
 pub enum Fault {
     DivisionByZero,
     NegativeShift,
     TooLarge,
 }
 
-/// `left op right` on numbers; the result is not wrapped.
+/// `left op right` on numbers; does not wrap the result.
 pub fn integer(op: BinaryOp, left: &BigInt, right: &BigInt) -> Result<Option<BigInt>, Fault> {
     let shift = || {
         if right.is_negative() {
@@ -95,7 +93,7 @@ pub fn integer(op: BinaryOp, left: &BigInt, right: &BigInt) -> Result<Option<Big
     Ok(Some(value))
 }
 
-/// `left op right` where it compares numbers.
+/// The result of a comparison; `None` for other operators.
 pub fn compare(op: BinaryOp, left: &BigInt, right: &BigInt) -> Option<bool> {
     Some(match op {
         BinaryOp::Eq => left == right,
@@ -186,7 +184,7 @@ fn fold_binary(
             _ => None,
         });
     }
-    // Short circuits do not need the right side.
+    // A decided left side makes the right side unnecessary.
     match (op, &left.kind) {
         (BinaryOp::And, ExprKind::Bool(true)) | (BinaryOp::Or, ExprKind::Bool(false)) => {
             return Ok(Some(right.kind.clone()));
@@ -214,7 +212,7 @@ fn fold_binary(
     if let (BinaryOp::Shl, Type::Bits { width, .. }) = (op, program.underlying(ty))
         && b >= BigInt::from(*width)
     {
-        // However far it is shifted, nothing is left.
+        // A shift by the width or more leaves nothing.
         return Ok(Some(ExprKind::Int(BigInt::zero())));
     }
     let value = integer(op, &a, &b)?;

@@ -34,7 +34,6 @@ impl Checker<'_> {
         }
     }
 
-    /// A constructor's arguments are instances and constants.
     fn constant_arguments(&mut self, values: &[Option<Expr>]) {
         for value in values.iter().flatten() {
             let is_object = matches!(value.kind, ExprKind::Instance(_) | ExprKind::Construct(_));
@@ -48,7 +47,7 @@ impl Checker<'_> {
         }
     }
 
-    /// An instance without a name.
+    /// Checks a constructor call and makes an instance without a name.
     pub fn construct(
         &mut self,
         ty: &Type,
@@ -79,7 +78,7 @@ impl Checker<'_> {
         self.construct_with(ty, type_arguments, &signature, arguments, span)
     }
 
-    /// The constructors of a type, and the type arguments that are written.
+    /// The constructors of a type, and its explicit type arguments.
     fn constructors(&mut self, ty: &Type, callee: Span) -> Option<(Vec<Signature>, Vec<Type>)> {
         Some(match ty {
             Type::Extern(id, given) => (self.externs[*id].constructors.clone(), given.clone()),

@@ -1,5 +1,5 @@
-//! Rules of declarations that need types: defaults, types that are known as a whole, `@length`,
-//! the methods that an instance gives (P4_16 1.2.5, sections 6.8.2, 7.2, 11.1, 11.3).
+//! Rules of declarations that need types: defaults, complete types, `@length`, the methods that an instance
+//! implements (P4_16 1.2.5, sections 6.8.2, 7.2, 11.1, 11.3).
 
 use super::Type;
 use super::check::Checker;
@@ -7,7 +7,7 @@ use crate::ir::{Expr, Field};
 use crate::syntax::ast;
 
 impl Checker<'_> {
-    /// `@length(...)` of a varbit field is made of constants and of fields in front of it.
+    /// Checks that `@length(...)` of a varbit field uses only constants and fields before it.
     pub fn legal_length(&mut self, annotations: &[ast::Annotation], before: &[Field]) {
         let lengths = annotations
             .iter()
@@ -34,7 +34,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The value of a missing argument is known at compile time.
+    /// Checks that a parameter's default value is known at compile time.
     pub fn legal_default(&mut self, value: &Expr) {
         if !self.is_constant(value) {
             self.sink
@@ -47,7 +47,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of a constant or variable, which has no open parts.
+    /// The type of a constant or variable; reports open parts.
     pub fn whole_type(&mut self, ty: &ast::Type) -> Type {
         let arguments = match &ty.kind {
             ast::TypeKind::Name(_, _, arguments) => &arguments[..],
@@ -67,7 +67,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The methods that an instance gives are the extern's abstract ones, all of them.
+    /// Checks that an instance implements all abstract methods of the extern, and no others.
     pub fn legal_implementation(&mut self, decl: &ast::Instance, ty: &Type) {
         let name = decl.name.span;
         let Type::Extern(id, _) = ty else {
@@ -112,7 +112,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A method is given with the parameters and the result of the abstract one.
+    /// Checks that a method has the parameters and the result of the abstract one.
     pub fn legal_method(
         &mut self,
         method: &ast::Function,
@@ -129,7 +129,7 @@ impl Checker<'_> {
             .cloned()
             .collect();
         let fits = |wanted: &super::check::Signature| {
-            // An optional part of the declaration may be left out.
+            // The implementation may omit optional parameters of the declaration.
             let needed = wanted
                 .parameters
                 .iter()

@@ -1,4 +1,4 @@
-//! Declarations outside of bodies, in the order of the source.
+//! Declarations outside bodies, in the order of the source.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -15,7 +15,6 @@ use crate::ir::{self, Direction, Enum, Expr, ExprKind, Instance, InstanceKind, N
 use crate::source::SourceMap;
 use crate::syntax::ast::{self, Declaration};
 
-/// Checks the whole program.
 pub fn check(declarations: &[Declaration], sources: &SourceMap, sink: &mut Sink) -> Program {
     let mut checker = Checker {
         program: Program::default(),
@@ -147,7 +146,7 @@ impl Checker<'_> {
         self.declare(&decl.name, Symbol::Const(value));
     }
 
-    /// Whether nothing but constants (and constructor parameters) is inside.
+    /// Whether an expression contains only constants and constructor parameters.
     pub fn is_constant(&self, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Int(_)
@@ -190,7 +189,7 @@ impl Checker<'_> {
         self.declare(&decl.name, Symbol::Type(Type::Struct(id)));
     }
 
-    /// The width and sign of a serializable enum's numbers.
+    /// The width and signedness of a serializable enum's numbers.
     fn enum_bits(&mut self, decl: &ast::Enum, underlying: Option<&Type>) -> Option<(u32, bool)> {
         match underlying.cloned() {
             Some(Type::Bits { width, signed }) => Some((width, signed)),
@@ -215,7 +214,7 @@ impl Checker<'_> {
         let bits = self.enum_bits(decl, underlying.as_ref());
         let mut members: Vec<(Rc<str>, BigInt)> = Vec::new();
         let mut next = BigInt::zero();
-        // A member's value may be made of those before it.
+        // A member's value may use the members before it.
         self.scopes.push();
         for (name, value) in &decl.members {
             match (value, &underlying) {
@@ -364,7 +363,7 @@ impl Checker<'_> {
     fn function(&mut self, decl: &Rc<ast::Function>) {
         let id = self.functions.len();
         self.functions.push(decl.clone());
-        // Checked here even where nothing calls it.
+        // Checked here even if nothing calls it.
         if decl.type_parameters.is_empty() {
             self.instantiate_function(id, &[]);
         } else if !self.check_open_function(id) {
@@ -373,7 +372,7 @@ impl Checker<'_> {
         self.declare_function(&decl.name, FunctionSymbol::User(id));
     }
 
-    /// Checks a function's body with its type parameters replaced, once for each set of types.
+    /// Checks a function's body once for each set of type arguments.
     pub fn instantiate_function(&mut self, id: usize, arguments: &[Type]) -> usize {
         let decl = self.functions[id].clone();
         let names: Vec<String> = arguments
@@ -385,7 +384,7 @@ impl Checker<'_> {
             return *known;
         }
         if self.is_recursive(&decl.name, "calls") {
-            // Something that can be called, so that the caller is checked further.
+            // A callable stand-in, so that the rest of the caller is checked.
             self.program.functions.push(ir::Function {
                 parameters: Vec::new(),
                 returns: Type::Poison,
@@ -433,8 +432,7 @@ impl Checker<'_> {
         result
     }
 
-    /// The methods that an instance gives for an extern's abstract ones; no extern of v1model has
-    /// any, so they are checked and not kept.
+    /// Checks the methods that an instance implements, and drops them: no extern of v1model has abstract methods.
     fn implementation(&mut self, methods: &[Rc<ast::Function>], of: &InstanceKind) {
         for method in methods {
             self.scopes.push();
@@ -490,7 +488,6 @@ impl Checker<'_> {
         self.declare(&decl.name, Symbol::Action(self.program.actions.len() - 1));
     }
 
-    /// An instance of an extern, control, parser or package.
     pub fn instance(&mut self, decl: &ast::Instance) -> Option<usize> {
         let callee_span = decl.ty.span;
         let ty = self.resolve_type(&decl.ty);
@@ -514,7 +511,6 @@ impl Checker<'_> {
     }
 }
 
-/// Whether every path ends with `return` or `exit`.
 fn always_returns(body: &[ir::Statement]) -> bool {
     body.iter().any(|statement| match &statement.kind {
         ir::StatementKind::Return(_) | ir::StatementKind::Exit => true,
@@ -530,7 +526,7 @@ fn always_returns(body: &[ir::Statement]) -> bool {
     })
 }
 
-/// The kind of an instance of this type, where it can be instantiated.
+/// The kind of an instance of this type; `None` if the type cannot be instantiated.
 pub fn instance_kind(ty: &Type) -> Option<InstanceKind> {
     match ty {
         Type::Extern(id, arguments) => Some(InstanceKind::Extern(*id, arguments.clone())),

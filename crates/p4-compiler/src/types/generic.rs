@@ -1,5 +1,5 @@
-//! Controls and parsers with type parameters: checked again for each set of types, like functions
-//! and structs. The language does not have them; p4c accepts them.
+//! Controls and parsers with type parameters: checked once for each set of types, like functions and structs. The
+//! language does not have them; p4c accepts them.
 
 use std::rc::Rc;
 
@@ -42,7 +42,6 @@ impl GenericBlock {
 }
 
 impl Checker<'_> {
-    /// The block with its type parameters replaced.
     pub fn instantiate_block(&mut self, block: &GenericBlock, arguments: &[Type]) -> Type {
         let names: Vec<String> = arguments
             .iter()
@@ -84,7 +83,6 @@ impl Checker<'_> {
         ty
     }
 
-    /// The block's type where its type arguments are left out: from the constructor's arguments.
     pub fn infer_block(
         &mut self,
         block: &GenericBlock,

@@ -28,7 +28,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks an expression and folds constant parts.
     pub fn expr(&mut self, expr: &ast::Expr) -> Expr {
         let span = expr.span;
         let make = |kind, ty| Expr { kind, ty, span };
@@ -123,7 +122,7 @@ impl Checker<'_> {
                 make(ExprKind::ValueSet(id), ty)
             }
             Some(Symbol::Broken) => self.poison(span),
-            // The name of the table whose key is checked.
+            // The table whose key is being checked.
             Some(Symbol::Type(Type::Void)) => {
                 let message = format!("`{}` is the table itself here", name.name);
                 self.sink
@@ -446,7 +445,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether the expression names a place that can be written; the complaint where not.
+    /// Whether the expression is a place that can be written; reports it if not.
     pub fn check_writable(&mut self, expr: &Expr) -> bool {
         let Some(problem) = self.why_not_writable(expr) else {
             return true;
@@ -457,7 +456,7 @@ impl Checker<'_> {
         false
     }
 
-    /// None: it names a place that can be written.
+    /// Why the expression is no place that can be written; `None` if it is one.
     pub fn why_not_writable(&self, expr: &Expr) -> Option<String> {
         match &expr.kind {
             ExprKind::Poison => None,
@@ -480,7 +479,7 @@ impl Checker<'_> {
                 self.why_not_writable(inner)
             }
             ExprKind::Stack(inner, StackProperty::Next) => self.why_not_writable(inner),
-            // Section 8.18: unlike `next`, it is never an l-value.
+            // Section 8.18: unlike `next`, `last` is never an l-value.
             ExprKind::Stack(_, StackProperty::Last) => {
                 Some("`last` of a stack can be read, not written".to_owned())
             }

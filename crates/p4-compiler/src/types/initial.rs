@@ -8,7 +8,7 @@ use crate::ir::{Expr, ExprKind, StructKind};
 use crate::source::Span;
 
 impl Checker<'_> {
-    /// `...` where a value of this type is wanted.
+    /// `...` where a value of this type is expected.
     pub fn default_value(&mut self, ty: &Type, span: Span) -> Expr {
         let make = |kind| Expr {
             kind,
@@ -46,7 +46,6 @@ impl Checker<'_> {
         }
     }
 
-    /// A header's or struct's fields, each with its default value.
     pub fn default_fields(&mut self, id: usize, span: Span) -> Vec<Expr> {
         let types: Vec<Type> = self.program.structs[id]
             .fields

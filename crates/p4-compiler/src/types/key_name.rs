@@ -1,9 +1,8 @@
 //! The control plane's name for a table's key without `@name`: the text of its expression, with the
 //! control plane's names for fields.
 //!
-//! The names equal p4c's, so that a controller's names stay the same. `@name` of a field replaces
-//! the field's name (and, if it begins with a dot, everything in front of it too); constants are
-//! numbers with the radix of the source.
+//! The names equal p4c's, so that a controller's names stay the same. A field's `@name` replaces the field's name; if
+//! it begins with a dot, it also replaces everything before it. Constants are printed in the radix of the source.
 
 use super::Type;
 use super::check::Checker;
@@ -14,7 +13,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, BinaryOp};
 
 impl Checker<'_> {
-    /// None for an expression without a name: the sum of two fields, a call.
+    /// `None` for an expression without a name: the sum of two fields, a call.
     pub fn key_name(&self, written: &ast::Expr, checked: &Expr) -> Option<String> {
         if let (ExprKind::Cast(inner), false) = (
             &checked.kind,
@@ -87,7 +86,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The radix that a constant expression's value is written in: that of its leftmost number.
+    /// The radix of a constant expression: that of its leftmost number.
     fn radix(&self, written: &ast::Expr) -> u32 {
         match &*written.kind {
             ast::ExprKind::Int(_, written) => written.radix,
@@ -103,7 +102,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Remembers it for a constant with this value.
+    /// Records the radix for a constant with this value.
     pub fn remember_radix(&mut self, written: &ast::Expr, value: Span) {
         let radix = self.radix(written);
         if radix != 10 {

@@ -1,6 +1,5 @@
-//! Rules about types beside the typing of expressions: the types that parameters, variables and
-//! arguments may have, the operands of comparisons and divisions, the end of a parser (P4_16 1.2.5,
-//! sections 6.8, 7.2, 8, 12, 13, 14).
+//! Rules about types beyond the typing of expressions: the types of parameters, variables and arguments, the operands
+//! of comparisons and divisions, the end of a parser (P4_16 1.2.5, sections 6.8, 7.2, 8, 12, 13, 14).
 
 use std::collections::HashMap;
 
@@ -17,7 +16,7 @@ use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
 impl Checker<'_> {
-    /// A parameter's type: a type without values cannot be copied in or out.
+    /// Checks a parameter's type: a type without values cannot be copied in or out.
     pub fn legal_parameter(&mut self, parameter: &ast::Parameter, ty: &Type) {
         if let Type::Extern(id, given) = ty
             && given.len() != self.externs[*id].type_parameters.len()
@@ -55,7 +54,6 @@ impl Checker<'_> {
         }
     }
 
-    /// An action's parameters are data.
     pub fn legal_action_parameters(&mut self, parameters: &[usize]) {
         self.legal_parameter_names(parameters);
         for id in parameters {
@@ -84,7 +82,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A controller knows an action's parameters by their names.
+    /// Checks that an action's parameters have different names for a controller.
     fn legal_parameter_names(&mut self, parameters: &[usize]) {
         let mut firsts: HashMap<String, Span> = HashMap::new();
         for id in parameters {
@@ -92,7 +90,7 @@ impl Checker<'_> {
             let own = name_annotation(&var.annotations);
             let name = own.unwrap_or_else(|| var.name.to_string());
             let first = *firsts.entry(name.clone()).or_insert(var.span);
-            // The same name in the program has its own message.
+            // Equal names in the program itself have their own message.
             if first != var.span && !var.annotations.is_empty() {
                 let message = format!("two parameters have the control plane's name `{name}`");
                 self.sink
@@ -103,7 +101,8 @@ impl Checker<'_> {
         }
     }
 
-    /// A control or parser is not a value: it is a constructor's argument, by its declared type.
+    /// Checks that controls and parsers, which are not values, occur only as constructor arguments, with their
+    /// declared types.
     pub fn legal_block_parameters(&mut self, apply: &[usize], constructor: &[usize]) {
         for (id, is_constructor) in apply
             .iter()
@@ -126,7 +125,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Types that no variable has.
     pub fn legal_variable(&self, ty: &Type) -> bool {
         !matches!(
             ty,
@@ -144,7 +142,7 @@ impl Checker<'_> {
         )
     }
 
-    /// Controls and parsers are instantiated inside of others, and by a package.
+    /// Rejects a top-level control or parser: only other controls and parsers, and a package, instantiate them.
     pub fn legal_at_top(&mut self, id: usize, name: &ast::Ident) {
         let what = match self.program.instances[id].kind {
             InstanceKind::Control(_) => "control",
@@ -157,7 +155,7 @@ impl Checker<'_> {
             .help("write it as an argument of the package, or in the control that applies it");
     }
 
-    /// Requirements of a call's callee beyond its signature.
+    /// Checks requirements of a call beyond the callee's signature.
     pub fn legal_call(&mut self, call: Expr) -> Expr {
         let ExprKind::Call(inner) = &call.kind else {
             return call;
@@ -173,7 +171,7 @@ impl Checker<'_> {
                         )
                         .help("use `if` and `exit`, or `assert`");
                 }
-                // What these keep are fields: a number keeps nothing, whatever its width, which is warned of.
+                // These calls keep fields. A number keeps nothing, whatever its width, and has its own warning.
                 let keeps_fields = matches!(&**name, "recirculate" | "resubmit" | "clone3");
                 if !(keeps_fields && matches!(types[..], [Type::Int])) {
                     self.inferred(types, false, call.span);
@@ -199,7 +197,7 @@ impl Checker<'_> {
         call
     }
 
-    /// How far a stack is pushed or popped: not backwards.
+    /// Checks how far a stack is pushed or popped: not backwards.
     fn legal_count(&mut self, count: &Expr) {
         match &count.kind {
             ExprKind::Int(number) if number.is_negative() => {
@@ -221,7 +219,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A signature as it is called: names with directions and types.
+    /// A signature as messages print it: names with directions and types.
     pub fn shape(&self, signature: &super::check::Signature) -> String {
         let parameter = |parameter: &super::check::SignatureParameter| {
             let direction = match parameter.direction {
@@ -237,7 +235,6 @@ impl Checker<'_> {
         format!("{}({})", signature.name, parameters.join(", "))
     }
 
-    /// The result of an extern's method is data.
     pub fn legal_result(&mut self, returns: &Type, method: &ast::Method) {
         if let (Type::Int, Some(written)) = (returns, &method.returns) {
             self.sink
@@ -246,7 +243,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Controls, parsers and packages are not values.
+    /// Rejects controls, parsers and packages, which are not values, as arguments.
     fn no_objects(&mut self, arguments: &[Option<Expr>]) {
         let object = arguments.iter().flatten().find(|argument| {
             matches!(
@@ -263,7 +260,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a cast to or from a `type` is to or from the type that it is made of.
+    /// Whether a cast to or from a `type` is to or from its underlying type.
     pub fn legal_newtype_cast(&self, to: &Type, from: &Type) -> bool {
         let below = |ty: &Type| match ty {
             Type::Newtype(id) => Some(self.program.newtypes[*id].ty.clone()),
@@ -279,7 +276,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Type arguments where nothing is generic.
+    /// Rejects type arguments for something that is not generic.
     pub fn no_type_arguments(&mut self, types: &[ast::Type], whose: &str) {
         if let Some(first) = types.first() {
             self.sink
@@ -292,7 +289,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Arguments of a method that has none.
     pub fn no_arguments(
         &mut self,
         types: &[ast::Type],
@@ -306,7 +302,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A set's elements are data of a known width, and their number is known.
+    /// Checks that a value set's elements are data of a known width, and that their number is known.
     pub fn legal_value_set(&mut self, decl: &ast::ValueSet, ty: &Type, size: &Expr) {
         let is_data = !matches!(
             ty,
@@ -333,7 +329,6 @@ impl Checker<'_> {
         }
     }
 
-    /// The members of a tuple are data.
     pub fn legal_element(&mut self, ty: &Type, span: Span) {
         let is_data = !matches!(
             ty,
@@ -351,7 +346,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A type argument that contains the generic type itself would have no size.
+    /// Rejects a type argument that contains the generic type itself, which would have no size.
     pub fn contains_itself(&mut self, name: &str, arguments: &[Type], span: Span) -> bool {
         let generic = format!("{name}<");
         let inside = arguments
@@ -364,7 +359,7 @@ impl Checker<'_> {
         inside
     }
 
-    /// Whether type parameters became types that values have.
+    /// Whether inferred type parameters are types that values can have.
     pub fn inferred(&mut self, types: &[Type], is_constructor: bool, span: Span) -> bool {
         for ty in types {
             let why = match ty {
@@ -500,7 +495,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether `==` and `!=` mean something for these operands; the complaint where not.
+    /// Whether `==` and `!=` are defined for these operands; reports it if not.
     pub fn legal_comparison(&mut self, left: &Expr, right: &Expr, span: Span) -> bool {
         let problem = match &left.ty {
             Type::Extern(..) | Type::Control(_) | Type::Parser(_) | Type::Package(..) => {
@@ -527,7 +522,7 @@ impl Checker<'_> {
         false
     }
 
-    /// `/` and `%` are defined for numbers that are not negative.
+    /// Checks the operands of `/` and `%`, which are defined for non-negative numbers.
     pub fn legal_division(&mut self, op: BinaryOp, left: &Expr, right: &Expr, span: Span) {
         if !matches!(op, BinaryOp::Div | BinaryOp::Mod) {
             return;
@@ -564,7 +559,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A parser that can never end would drop every packet.
+    /// Reports a parser that can never end, which would drop every packet.
     pub fn reaches_end(&mut self, parser: &Parser) {
         let mut seen = vec![false; parser.states.len()];
         let mut open = vec![parser.start];

@@ -1,4 +1,4 @@
-//! Methods: `apply`, the built-in methods of headers and stacks, and externs' own.
+//! Methods: `apply`, the built-in methods of headers and stacks, and the methods of externs.
 
 use super::Type;
 use super::check::{Checker, Place, Signature};
@@ -75,7 +75,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `h.minSizeInBits()` and its kin, which are constants.
+    /// `h.minSizeInBits()` and the like, which are constants.
     fn size_method(&mut self, ty: &Type, method: &ast::Ident, span: Span) -> Expr {
         let bits = self.program.packed_bits(ty, method.name.starts_with("max"));
         let value = match (&*method.name, bits) {
@@ -162,7 +162,7 @@ impl Checker<'_> {
                     Place::Parser,
                 )
             }
-            // A constructor parameter: its argument has the parameters of its type.
+            // A constructor parameter: the argument has the parameters of its type.
             Type::ControlKind(id, ref given) => {
                 let kind = self.control_types[id].clone();
                 (self.kind_signature(kind, given), Place::Control)
@@ -198,7 +198,6 @@ impl Checker<'_> {
         }
     }
 
-    /// A declared type's parameters with its type parameters replaced.
     fn kind_signature(&mut self, mut kind: Signature, given: &[Type]) -> Signature {
         let bindings: Bindings = (kind.type_parameters.iter().cloned())
             .zip(given.iter().cloned())

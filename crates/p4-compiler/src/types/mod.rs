@@ -33,7 +33,6 @@ use std::rc::Rc;
 
 use crate::ir::{EnumId, NewtypeId, StructId};
 
-/// A resolved type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
     Void,
@@ -68,9 +67,9 @@ pub enum Type {
     /// An instance of a control, parser or package, by the type that declares it.
     Control(usize),
     Parser(usize),
-    /// A control or parser whose constructor's arguments determine its type arguments.
+    /// A control or parser whose type arguments follow from its constructor's arguments.
     OpenBlock(usize),
-    /// `control C(...);`, by which a package asks for a control.
+    /// `control C(...);`, with which a package declares the control that it needs.
     ControlKind(usize, Vec<Type>),
     ParserKind(usize, Vec<Type>),
     Package(usize, Vec<Type>),
@@ -83,12 +82,11 @@ pub enum Type {
     Variable(Rc<str>),
     /// `_`.
     DontCare,
-    /// An error was reported; fits everything.
+    /// Stands for the type after a reported error; fits everything.
     Poison,
 }
 
 impl Type {
-    /// `bit<width>`.
     pub const fn bits(width: u32) -> Self {
         Self::Bits {
             width,

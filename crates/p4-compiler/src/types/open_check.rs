@@ -1,6 +1,5 @@
-//! Bodies with type parameters, checked once as they are written: with types of which only the
-//! names are known. So a mistake is found even if the function, control or parser is never used,
-//! and the message is about the body, not about a use.
+//! Checks generic bodies once as they are written, with types that are only names. So a mistake is found even if
+//! nothing uses the function, control or parser, and the message is about the body, not about a use.
 
 use std::rc::Rc;
 
@@ -10,15 +9,14 @@ use super::generic::GenericBlock;
 use crate::ir::Newtype;
 use crate::syntax::ast::{self, Ident};
 
-/// The errors that do not depend on the types. Checks that need the types (what can be extracted,
-/// stored, compared) are made where they are given.
+/// Errors that do not depend on the types. Checks that need the types (what can be extracted, stored, compared)
+/// happen at the uses.
 const CODES: &[&str] = &[
     "E0204", "E0301", "E0302", "E0303", "E0306", "E0308", "E0309", "E0310", "E0311", "E0401",
     "E0406", "E0413", "E0415", "E0416", "E0417",
 ];
 
 impl Checker<'_> {
-    /// Whether a function's body is right.
     pub fn check_open_function(&mut self, id: usize) -> bool {
         let decl: Rc<ast::Function> = self.functions[id].clone();
         self.check_open(&decl.type_parameters, |checker, types| {
@@ -26,14 +24,13 @@ impl Checker<'_> {
         })
     }
 
-    /// Whether a control's or parser's body is right.
     pub fn check_open_block(&mut self, block: &GenericBlock) -> bool {
         self.check_open(block.type_parameters(), |checker, types| {
             checker.instantiate_block(block, types);
         })
     }
 
-    /// Runs a check with types of the parameters' names, keeps its errors and nothing else.
+    /// Runs a check with types named like the parameters; keeps its errors and nothing else.
     fn check_open(&mut self, parameters: &[Ident], check: impl FnOnce(&mut Self, &[Type])) -> bool {
         let before = self.sizes();
         let (n_messages, n_declared) = (self.sink.len(), self.scopes.n_declared());
@@ -63,7 +60,7 @@ impl Checker<'_> {
         self.sink.len() == n_messages
     }
 
-    /// How much there is of everything that a check adds to.
+    /// The sizes of all lists that a check adds to.
     fn sizes(&self) -> [usize; 10] {
         let program = &self.program;
         [

@@ -1,15 +1,13 @@
-//! Shifts of a number without a width, by a number that is known only for each call of an action.
+//! Shifts of a number without a width by an amount that is known only for each call of an action.
 //!
-//! p4c counts an action's parameters without a direction as known at compile time, so `1 << n` is a
-//! number without a width there. It gets the width of its use, and so does the shifted number, as
-//! in p4c.
+//! p4c counts an action's parameters without a direction as known at compile time, so `1 << n` is a number without a
+//! width there. As in p4c, the shift and the shifted number get the width of their use.
 
 use super::Type;
 use super::check::{Checker, Place};
 use crate::ir::{BinaryOp, Expr, ExprKind};
 use crate::source::Span;
 
-/// A shift that still needs a width.
 pub struct OpenShift {
     shift: Span,
     number: Span,
@@ -33,7 +31,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether nothing but constants and parameters without a direction is inside.
+    /// Whether an expression contains only constants and parameters without a direction.
     fn is_known_for_call(&mut self, expr: &Expr) -> bool {
         let place = std::mem::replace(&mut self.place, Place::Top);
         let known = self.is_constant(expr);
@@ -41,7 +39,7 @@ impl Checker<'_> {
         known
     }
 
-    /// Gives a shift the type of its use; other expressions stay unchanged.
+    /// Gives a shift the type of its use; leaves other expressions unchanged.
     pub fn close_shift(&mut self, expr: Expr, wanted: &Type) -> Expr {
         if !matches!(expr.ty, Type::Int) || matches!(wanted, Type::Int) {
             return expr;
@@ -59,7 +57,6 @@ impl Checker<'_> {
         }
     }
 
-    /// Complains about each shift that nothing gave a width.
     pub fn report_open_shifts(&mut self) {
         for open in std::mem::take(&mut self.open_shifts) {
             self.shift_without_width(open.number);

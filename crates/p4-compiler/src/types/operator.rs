@@ -41,7 +41,7 @@ impl Checker<'_> {
         })
     }
 
-    /// A serializable enum counts as its number in arithmetic.
+    /// Replaces a serializable enum by its number, which arithmetic uses.
     fn lower_enum(&mut self, expr: Expr) -> Expr {
         match &expr.ty {
             Type::Enum(id) => match self.program.enums[*id].underlying.clone() {
@@ -52,7 +52,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Gives both operands one type, a number without a width taking the other's.
+    /// Gives both operands one type: a number without a width takes the other's.
     fn balance(&mut self, left: Expr, right: Expr) -> (Expr, Expr) {
         let (left, right) = if left.ty == right.ty {
             (left, right)
@@ -161,7 +161,7 @@ impl Checker<'_> {
             self.program.underlying(&left.ty),
             Type::Bits { .. } | Type::Int
         );
-        // A new type has equality and order only, unless it is cast.
+        // A new type has only equality and order, unless it is cast.
         let plain = ty.is_some() || matches!(left.ty, Type::Bits { .. } | Type::Int);
         if left.ty != right.ty || !(equality || (numeric && plain)) {
             if left.ty.is_poison() || right.ty.is_poison() {
@@ -364,7 +364,7 @@ impl Checker<'_> {
     }
 }
 
-/// Which types an explicit cast converts (P4_16 1.2.5, section 8.11.1); names are looked through.
+/// Whether an explicit cast converts these types (P4_16 1.2.5, section 8.11.1), looking through type names.
 fn can_cast(to: &Type, from: &Type) -> bool {
     match (to, from) {
         (
@@ -396,7 +396,7 @@ fn can_cast(to: &Type, from: &Type) -> bool {
     }
 }
 
-/// Of the numbers only 0 and 1 are cast to bool.
+/// Whether a cast to bool is legal: of the numbers only 0 and 1 are.
 fn legal_bool(to: &Type, inner: &Expr) -> bool {
     use num_traits::{One as _, Zero as _};
     match (&to, &inner.ty, &inner.kind) {

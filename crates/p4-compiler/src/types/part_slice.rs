@@ -1,4 +1,4 @@
-//! `a[start +: width]`: a slice whose start may be known at run time only.
+//! `a[start +: width]`: a slice whose start may be known only at run time.
 
 use num_bigint::BigInt;
 use num_traits::ToPrimitive as _;
@@ -10,7 +10,6 @@ use crate::ir::{BinaryOp, Expr, ExprKind, StatementKind, UnaryOp};
 use crate::source::Span;
 use crate::syntax::ast;
 
-/// The parts of the production.
 struct Part {
     base: Expr,
     start: Expr,
@@ -76,8 +75,7 @@ impl Checker<'_> {
         self.fold(Expr { kind, ty, span })
     }
 
-    /// `a[start +: width] = value` where the start is known at run time only: the bits around it
-    /// are kept.
+    /// `a[start +: width] = value` with a start known only at run time: keeps the bits around it.
     pub fn assign_part(
         &mut self,
         (base, start, width): (&ast::Expr, &ast::Expr, &ast::Expr),

@@ -4,8 +4,8 @@ use super::rules::Rules;
 use crate::syntax::ast::{EntrySyntax, Expr, Property, Table};
 
 impl Rules<'_> {
-    /// A table may have priorities if its key needs them and its entries are not constant as a
-    /// whole. If only some entries have one, the others follow from it, so the first must have one.
+    /// A table may have priorities if its key needs them and its `entries` are not `const`. If only some entries have
+    /// one, the others follow from it, so the first must have one.
     pub(super) fn priorities(&mut self, decl: &Table) {
         for property in &decl.properties {
             let Property::Entries { is_const, list } = property else {
@@ -31,7 +31,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether every key is of a kind that leaves one entry to win.
+    /// Whether every key's match kind leaves only one entry that can win.
     fn unneeded(&mut self, decl: &Table, priority: &Expr) -> bool {
         let elements: Vec<_> = decl
             .properties
@@ -44,7 +44,7 @@ impl Rules<'_> {
             .collect();
         let decides = |kind: &str| matches!(kind, "exact" | "lpm");
         let (Some(first), Some(last)) = (elements.first(), elements.last()) else {
-            // That entries need a key is said elsewhere.
+            // Another rule reports entries without a key.
             return true;
         };
         if !elements

@@ -1,5 +1,5 @@
-//! Rules that are not in the grammar and need no types: how often, in which order and with which
-//! others a thing may occur (P4_16 1.2.5, sections 6.8, 7.2, 12.7, 14.2, 20).
+//! Rules that are not in the grammar and need no types: how often, in which order and with which others something may
+//! occur (P4_16 1.2.5, sections 6.8, 7.2, 12.7, 14.2, 20).
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -12,7 +12,6 @@ use crate::syntax::ast::{
     TypeKind,
 };
 
-/// Reports every breach.
 pub fn check(declarations: &[Declaration], sink: &mut Sink) {
     let mut rules = Rules {
         sink,
@@ -25,16 +24,15 @@ pub fn check(declarations: &[Declaration], sink: &mut Sink) {
     }
 }
 
-/// Where `@optional` parameters may be.
+/// Where parameters are declared, which decides whether they may be `@optional`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     /// Declared by the architecture: parameters may be optional.
     Signature,
-    /// A control's or parser's parameters of `apply`.
+    /// The `apply` parameters of a control or parser.
     Apply,
-    /// Has a body.
     Body,
-    /// Has a body, and its parameters are given when it is made.
+    /// Has a body, and gets its arguments when it is instantiated.
     Constructor,
 }
 
@@ -42,7 +40,7 @@ pub(super) struct Rules<'a> {
     pub(super) sink: &'a mut Sink,
     match_kinds: HashMap<Rc<str>, Span>,
     errors: HashMap<Rc<str>, Span>,
-    /// Functions by name and by names and types of their parameters.
+    /// Keyed by name, and by the names and types of the parameters.
     functions: HashMap<(Rc<str>, Vec<String>), Span>,
 }
 
@@ -80,7 +78,7 @@ impl Rules<'_> {
             }
             Declaration::Function(decl) => {
                 self.annotations(&decl.annotations);
-                // Without type parameters the checker declares the names at once.
+                // Without type parameters the checker declares the names immediately.
                 if !decl.type_parameters.is_empty() {
                     let names = decl.type_parameters.iter();
                     self.names(names.chain(names_of(&decl.parameters)), "parameter");
@@ -204,7 +202,7 @@ impl Rules<'_> {
             let ty = type_text(&parameter.ty)?;
             Some(format!("{ty} {}", parameter.name.name))
         });
-        // Where a type is computed, whether two are the same is not known here.
+        // If a type is computed, this check cannot tell whether two are the same.
         let Some(parameters) = parameters.collect() else {
             return;
         };
@@ -295,7 +293,7 @@ impl Rules<'_> {
         constructor: &[Parameter],
         has_body: bool,
     ) {
-        // With a body the checker declares the names, and reports duplicates.
+        // With a body the checker declares the names and reports duplicates.
         if !has_body {
             self.names(type_parameters.iter(), "type parameter");
         }
@@ -325,8 +323,7 @@ impl Rules<'_> {
         }
     }
 
-    /// A variable of the outermost block with a parameter's name: the parameter could not be
-    /// reached any more.
+    /// Reports a variable of the outermost block with a parameter's name, which would hide the parameter.
     fn shadowed(&mut self, body: &[Statement], parameters: &[Parameter]) {
         for statement in body {
             if let StatementKind::Var(decl) = &statement.kind {
@@ -433,7 +430,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Each label once, `default` last.
+    /// Checks that each label occurs once, and `default` last.
     fn labels(&mut self, cases: &[SwitchCase]) {
         let mut seen: HashMap<String, Span> = HashMap::new();
         let mut default: Option<Span> = None;
@@ -475,7 +472,7 @@ fn parameter_names(parameters: &[Parameter]) -> Vec<Rc<str>> {
     names_of(parameters).map(|name| name.name.clone()).collect()
 }
 
-/// The name of something that is called `main` and could be mistaken for the program.
+/// The name of a declaration that is called `main` and could be mistaken for the program.
 fn main_name(declaration: &Declaration) -> Option<&Ident> {
     let name = match declaration {
         Declaration::Const(decl) => &decl.name,
@@ -500,7 +497,7 @@ fn mentions(ty: &Type, name: &str) -> bool {
     }
 }
 
-/// A type as text, where nothing in it is computed.
+/// A type as text; `None` if something in it is computed.
 fn type_text(ty: &Type) -> Option<String> {
     match &ty.kind {
         TypeKind::Bits(width, signed) => match &*width.kind {
@@ -518,7 +515,7 @@ fn type_text(ty: &Type) -> Option<String> {
     }
 }
 
-/// A label as text, where two with the same text are the same.
+/// A label as text: equal texts mean equal labels.
 fn label_text(label: &Expr) -> Option<String> {
     match &*label.kind {
         ExprKind::Name(name, _) => Some(name.name.to_string()),

@@ -1,4 +1,4 @@
-//! Names and what they mean, in nested scopes.
+//! Names and their meanings, in nested scopes.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -10,7 +10,6 @@ pub use crate::spelling::nearest;
 use crate::syntax::ast;
 use crate::types::Type;
 
-/// The possible meanings of a name.
 #[derive(Clone)]
 pub enum Symbol {
     Var(VarId),
@@ -18,7 +17,7 @@ pub enum Symbol {
     Type(Type),
     /// A struct, header or union with type parameters, resolved at each use.
     GenericStruct(Rc<ast::Struct>),
-    /// A control or parser with type parameters: index into the checker's.
+    /// A control or parser with type parameters: index into the checker's list.
     GenericBlock(usize),
     Extern(usize),
     Package(usize),
@@ -26,13 +25,12 @@ pub enum Symbol {
     Parser(usize),
     ControlType(usize),
     ParserType(usize),
-    /// All overloads.
     Functions(Vec<FunctionSymbol>),
     Action(ActionId),
     Table(TableId),
     Instance(InstanceId),
     ValueSet(usize),
-    /// A declaration that had errors: say nothing more about it.
+    /// A declaration with a reported error; no further messages are about it.
     Broken,
 }
 
@@ -42,7 +40,7 @@ pub enum FunctionSymbol {
     Extern(usize),
 }
 
-/// The lints' data about a declaration.
+/// The kind of a declaration, for the lints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Var(VarId),
@@ -76,7 +74,6 @@ impl Kind {
     }
 }
 
-/// A declaration, and the one that it hides.
 #[derive(Debug, Clone)]
 pub struct Declared {
     pub name: Rc<str>,
@@ -86,7 +83,7 @@ pub struct Declared {
     pub hides: Option<(Kind, Span)>,
 }
 
-/// Every declaration, and which of them were looked up.
+/// All declarations, and which of them were looked up.
 #[derive(Debug, Default)]
 pub struct Names {
     pub declared: Vec<Declared>,
@@ -94,7 +91,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The overloads of a function are used together.
+    /// A use of one overload counts for all overloads of the function.
     fn key(name: &Rc<str>, kind: Kind, span: Span) -> (Rc<str>, Span) {
         let span = if kind == Kind::Function {
             Span::default()
@@ -125,7 +122,6 @@ impl Scopes {
         self.stack.pop();
     }
 
-    /// Takes away all scopes above the global one.
     pub fn detach(&mut self) -> Vec<HashMap<Rc<str>, (Symbol, Span)>> {
         if self.stack.is_empty() {
             Vec::new()
@@ -134,7 +130,6 @@ impl Scopes {
         }
     }
 
-    /// Puts detached scopes back.
     pub fn attach(&mut self, mut inner: Vec<HashMap<Rc<str>, (Symbol, Span)>>) {
         self.stack.truncate(1);
         self.stack.append(&mut inner);
@@ -146,14 +141,14 @@ impl Scopes {
         self.declare_member(name, symbol, span)
     }
 
-    /// The same for a part of something that is declared as a whole.
+    /// The same for a part of a declaration, which the lints do not count by itself.
     pub fn declare_member(&mut self, name: &Rc<str>, symbol: Symbol, span: Span) -> Option<Span> {
         let top = self.stack.last_mut()?;
         top.insert(name.clone(), (symbol, span))
             .map(|(_, before)| before)
     }
 
-    /// Replaces or adds without looking for a clash.
+    /// Replaces or adds a global name, without checking for a clash.
     pub fn set_global(&mut self, name: &Rc<str>, symbol: Symbol, span: Span) {
         self.record(name, &symbol, span);
         if let Some(global) = self.stack.first_mut() {
@@ -199,23 +194,21 @@ impl Scopes {
         });
     }
 
-    /// How many declarations were recorded.
     pub fn n_declared(&self) -> usize {
         self.names.declared.len()
     }
 
-    /// Forgets the later ones; names that they used stay used.
+    /// Removes later declarations from the record; names that they used stay used.
     pub fn forget_declared(&mut self, n_declared: usize) {
         self.names.declared.truncate(n_declared);
     }
 
-    /// Declarations and uses, at the end.
     pub fn into_names(self) -> Names {
         self.names
     }
 
-    /// The innermost visible variable or parameter of a struct type: `standard_metadata` where the
-    /// parameter of type `standard_metadata_t` has another name.
+    /// The innermost visible variable or parameter of a struct type: finds `standard_metadata` even if the parameter
+    /// has another name.
     pub fn of_type(&self, type_name: &str, program: &Program) -> Option<String> {
         let is_it = |symbol: &Symbol| match symbol {
             Symbol::Var(id) => match program.vars[*id].ty {
@@ -231,7 +224,6 @@ impl Scopes {
         found.map(|(name, _)| name.to_string())
     }
 
-    /// The visible name nearest to a misspelt one.
     pub fn similar(&self, name: &str) -> Option<String> {
         let names = self.stack.iter().flat_map(HashMap::keys);
         nearest(name, names.map(|name| &**name))

@@ -9,7 +9,7 @@ use crate::source::Span;
 use crate::syntax::ast;
 
 impl Checker<'_> {
-    /// The statements of a block; the caller has opened its scope.
+    /// Checks the statements of a block, whose scope the caller has opened.
     pub fn statements(&mut self, statements: &[ast::Statement]) -> Vec<Statement> {
         statements
             .iter()
@@ -112,8 +112,7 @@ impl Checker<'_> {
         Some(StatementKind::Block(statements))
     }
 
-    /// `a[f()] += 1` reads and writes one element: an index that calls something goes to a
-    /// variable first.
+    /// `a[f()] += 1` reads and writes one element, so an index with a call first goes to a variable.
     fn hold_indices(&mut self, place: Expr, declared: &mut Vec<Statement>) -> Expr {
         let kind = match place.kind {
             ExprKind::Field(inner, index) => {
@@ -297,7 +296,7 @@ impl Checker<'_> {
     }
 }
 
-/// The table that an expression applies, where it is nothing else.
+/// The table that an expression applies, if it does nothing else.
 pub fn applied_table(expr: &Expr) -> Option<usize> {
     match &expr.kind {
         ExprKind::Call(call) => match call.callee {

@@ -29,7 +29,7 @@ impl Checker<'_> {
         for property in &decl.properties {
             match property {
                 Property::Key(elements) => {
-                    // The table's name is known in it, and hides others.
+                    // Inside the table its own name is known and hides others.
                     self.scopes.push();
                     let own = Symbol::Type(Type::Void);
                     let name = &decl.name;
@@ -155,7 +155,6 @@ impl Checker<'_> {
         None
     }
 
-    /// The action in the table's list.
     fn listed(&self, decl: &ast::ActionRef, table: &Table) -> Option<ActionUse> {
         let Some(Symbol::Action(id)) = self.scopes.lookup(&decl.name.name, decl.global) else {
             return None;
@@ -172,7 +171,7 @@ impl Checker<'_> {
         self.sink.error("E0416", decl.span, message);
     }
 
-    /// An action in a table: in its list (`bound` is none), or with the values the list leaves out.
+    /// An action in a table's list (`bound` is `None`), or with values for the parameters that the list leaves open.
     fn action_use(&mut self, decl: &ast::ActionRef, bound: Option<&Table>) -> Option<ActionUse> {
         let id = self.action_id(decl)?;
         let parameters = self.program.actions[id].parameters.clone();
@@ -238,7 +237,7 @@ impl Checker<'_> {
         })
     }
 
-    /// In an entry or default action the arguments may be all, or only those of the control plane.
+    /// An entry or a default action may give all arguments, or only those of the control plane.
     fn positional(
         &self,
         parameters: &[usize],
@@ -266,7 +265,7 @@ impl Checker<'_> {
             .map(|key| key.expr.ty.clone())
             .collect();
         if types.is_empty() {
-            // Said where the entries begin.
+            // Reported where the entries begin.
             return None;
         }
         let keys = flatten_keys(&decl.keys);
@@ -284,7 +283,7 @@ impl Checker<'_> {
             let value = self.expr(priority);
             self.coerce(value, &Type::Int)
         });
-        // p4c's annotation gives the number that BMv2 compares; the lower one wins.
+        // p4c's annotation gives the number that BMv2 compares; the lowest wins.
         let rank = crate::ir::int_annotation(&decl.annotations, "priority")
             .and_then(|numbers| numbers.first().and_then(num_traits::ToPrimitive::to_u32));
         let action = self.action_use(&decl.action, Some(table))?;
@@ -347,7 +346,7 @@ impl Checker<'_> {
         });
     }
 
-    /// The sets of one `select` case or table entry: one for each key, or one `default` for all.
+    /// The sets of a `select` case or a table entry: one for each key, or one `default` for all.
     pub fn keyset(&mut self, sets: &[ast::Expr], types: &[Type], span: Span) -> Vec<Expr> {
         if let [only] = sets {
             if matches!(*only.kind, ast::ExprKind::DontCare) {
@@ -395,7 +394,7 @@ impl Checker<'_> {
             .collect()
     }
 
-    /// The scalars that a key of a struct or tuple is made of.
+    /// The scalars in a key that is a struct or tuple.
     pub fn key_parts(&self, key: &Expr) -> Vec<Expr> {
         if let ExprKind::List(items) = &key.kind {
             return items.iter().flat_map(|item| self.key_parts(item)).collect();
@@ -436,7 +435,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The sets for one key, which may be a struct or tuple: one set for each scalar.
+    /// The sets for one key; a struct or tuple has one set for each scalar.
     fn key_elements(&mut self, set: &ast::Expr, ty: &Type) -> Vec<Expr> {
         let Some(types) = self.member_types(ty) else {
             return vec![self.key_element(set, ty)];
@@ -503,7 +502,7 @@ impl Checker<'_> {
 
     fn key_value(&mut self, value: &ast::Expr, ty: &Type) -> Expr {
         let checked = self.expr(value);
-        // A set of a serializable enum may be written with its number.
+        // A set of a serializable enum may be written as its number.
         let below = self.program.underlying(ty).clone();
         let wanted = if matches!(checked.ty, Type::Int | Type::Bits { .. }) {
             below
@@ -527,7 +526,6 @@ fn has_default(decl: &ast::Table) -> bool {
     decl.properties.iter().any(is_default)
 }
 
-/// The kinds that simple_switch matches with.
 pub fn is_known_match_kind(name: &Rc<str>) -> bool {
     matches!(
         &**name,

@@ -1,4 +1,4 @@
-//! Rules of tables beside the typing of their parts (P4_16 1.2.5, section 14.2).
+//! Rules of tables beyond the typing of their parts (P4_16 1.2.5, section 14.2).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry::{Occupied, Vacant};
@@ -8,16 +8,16 @@ use crate::ir::{ActionUse, Callee, Direction, Entry, Expr, ExprKind, Key, Table,
 use crate::source::Span;
 use crate::syntax::ast;
 
-/// The entries of a table so far, by what their keys are matched with.
+/// A table's entries so far, indexed by their keys.
 #[derive(Default)]
 pub struct Twins {
-    /// Those with constants alone, by their text.
+    /// Entries with only constants, by the text of their keys.
     constant: HashMap<String, usize>,
     others: Vec<usize>,
 }
 
 impl Twins {
-    /// An earlier entry with the same keys; the entry is earlier than the next one.
+    /// Returns an earlier entry with the same keys, and adds this entry.
     fn of<'e>(&mut self, entry: &Entry, before: &'e [Entry]) -> Option<&'e Entry> {
         let same_keys = |at: &&usize| {
             let other = &before[**at];
@@ -46,7 +46,7 @@ impl Twins {
     }
 }
 
-/// Key sets that are all constants, as text; none where one is computed or was not understood.
+/// Constant key sets as text; `None` if a set is computed or had an error.
 fn constants(keys: &[Expr]) -> Option<String> {
     let mut text = String::new();
     for key in keys {
@@ -63,7 +63,7 @@ fn constants(keys: &[Expr]) -> Option<String> {
 }
 
 impl Checker<'_> {
-    /// Rules by which a table's list of actions, its default action and its entries must agree.
+    /// Checks that an action's use agrees with the table's list of actions.
     pub fn legal_action_use(
         &mut self,
         decl: &ast::ActionRef,
@@ -104,7 +104,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `@tableonly` and `@defaultonly` of a table's list of actions.
+    /// Checks `@tableonly` and `@defaultonly` in a table's list of actions.
     pub fn legal_role(&mut self, used: &ActionUse, is_default: bool, span: Span) {
         let (forbidden, role) = if is_default {
             ("tableonly", "the default action")
@@ -127,13 +127,13 @@ impl Checker<'_> {
         }
     }
 
-    /// A controller knows the fields of a key by their names.
+    /// Checks that the fields of a key have different names for a controller.
     pub fn legal_key_names(&mut self, table: &Table) {
         let has_own = |key: &Key| name_annotation(&key.annotations).is_some();
         let mut firsts: HashMap<&str, &Key> = HashMap::new();
         for key in (table.keys.iter()).filter(|key| &*key.match_kind != "selector") {
             let before = *firsts.entry(&key.name).or_insert(key);
-            // One field twice, without names of their own, is told apart by its place.
+            // A field that occurs twice without own names is distinguished by its position.
             let first = before.expr.span;
             if first != key.expr.span && (has_own(key) || has_own(before)) {
                 let (table, name) = (&table.name, &key.name);
@@ -148,7 +148,7 @@ impl Checker<'_> {
         }
     }
 
-    /// An entry that an earlier one with the same keys hides.
+    /// Reports an entry that an earlier one with the same keys hides.
     pub fn legal_entry(
         &mut self,
         entry: &Entry,
@@ -184,11 +184,11 @@ impl Checker<'_> {
         }
     }
 
-    /// A table without a default action has `NoAction`, which `core.p4` declares.
+    /// Checks `NoAction`, which `core.p4` declares and a table without a default action uses.
     pub fn legal_no_action(&mut self, decl: &ast::Table) {
         use super::scope::Symbol;
         if self.sink.has_errors() {
-            // Perhaps core.p4 is missing as a whole; say that first.
+            // Perhaps all of core.p4 is missing, which has its own message.
             return;
         }
         let wrong = match self.scopes.lookup("NoAction", true) {
@@ -215,7 +215,7 @@ impl Checker<'_> {
     }
 }
 
-/// Whether two checked expressions are written the same way.
+/// Whether two checked expressions are the same by their text.
 fn same(left: &Expr, right: &Expr) -> bool {
     match (&left.kind, &right.kind) {
         (ExprKind::Int(a), ExprKind::Int(b)) => a == b,
@@ -254,7 +254,7 @@ fn same(left: &Expr, right: &Expr) -> bool {
     }
 }
 
-/// The callee, for functions that are known by their name.
+/// The callee as text, for functions that are known by name.
 fn callee_name(callee: &Callee) -> String {
     match callee {
         Callee::Function(id) => format!("function {id}"),

@@ -1,4 +1,4 @@
-//! Which types fit: inference of type arguments, and implicit casts (P4_16 1.2.5, 8.11).
+//! Which types fit: inference of type arguments, and implicit casts (P4_16 1.2.5, section 8.11).
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,10 +9,8 @@ use super::const_eval::{fits, wrap};
 use crate::ir::{Direction, Expr, ExprKind};
 use crate::spelling::counted;
 
-/// The values of type parameters.
 pub type Bindings = HashMap<Rc<str>, Type>;
 
-/// Replaces the bound type parameters.
 pub fn substitute(ty: &Type, bindings: &Bindings) -> Type {
     let all = |items: &[Type]| {
         items
@@ -34,7 +32,7 @@ pub fn substitute(ty: &Type, bindings: &Bindings) -> Type {
     }
 }
 
-/// As it is written in front of a parameter's type.
+/// The direction as it is written before a parameter's type.
 fn direction(direction: Direction) -> &'static str {
     match direction {
         Direction::None => "",
@@ -44,7 +42,7 @@ fn direction(direction: Direction) -> &'static str {
     }
 }
 
-/// Whether a type parameter is still inside.
+/// Whether a type contains a type parameter or an unknown part.
 pub fn is_open(ty: &Type) -> bool {
     match ty {
         Type::Variable(_) | Type::DontCare => true,
@@ -58,7 +56,7 @@ pub fn is_open(ty: &Type) -> bool {
     }
 }
 
-/// Whether two types are one, a type that is left open on either side fitting every other.
+/// Whether two types are the same; an open type on either side fits every other.
 fn agree(left: &Type, right: &Type) -> bool {
     let all = |left: &[Type], right: &[Type]| {
         left.is_empty()
@@ -84,7 +82,7 @@ fn agree(left: &Type, right: &Type) -> bool {
 }
 
 impl Checker<'_> {
-    /// Replaces the bound type parameters, also those of generic structs.
+    /// Replaces bound type parameters, also those of generic structs.
     pub fn replace(&mut self, ty: &Type, bindings: &Bindings) -> Type {
         match ty {
             Type::Struct(id) => {
@@ -171,7 +169,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A generic struct's type arguments from another instance of it, or from its fields' values.
+    /// Infers a generic struct's type arguments from another instance of it, or from its fields' values.
     fn unify_struct(&self, struct_id: usize, argument: &Type, bindings: &mut Bindings) {
         let fields = &self.program.structs[struct_id].fields;
         match argument {
@@ -216,8 +214,8 @@ impl Checker<'_> {
         let required = |wanted: &&SignatureParameter| wanted.default.is_none() && !wanted.optional;
         let n_min = signature.parameters.iter().filter(required).count();
         if parameters.len() < n_min || parameters.len() > signature.parameters.len() {
-            // With this number of parameters it is unknown which parameter is which. So this block must not decide
-            // about type arguments that other blocks are checked against.
+            // With this number of parameters it is unknown which is which. So the block must not decide about type
+            // arguments against which other blocks are checked.
             return;
         }
         let mut inner = Bindings::new();
@@ -252,7 +250,6 @@ impl Checker<'_> {
         }
     }
 
-    /// The difference between a block's parameters and those of its declared type.
     fn block_difference(&self, wanted: &Type, found: &Type) -> Option<String> {
         let (signature, arguments, parameters) = self.block_parts(wanted, found)?;
         if signature.parameters.len() != parameters.len() {
@@ -283,7 +280,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Whether a block's parameters are those that its declared type asks for.
+    /// Whether a block has the parameters that its declared type asks for.
     pub fn block_fits(&self, wanted: &Type, found: &Type) -> bool {
         let Some((signature, arguments, parameters)) = self.block_parts(wanted, found) else {
             return false;
@@ -294,7 +291,7 @@ impl Checker<'_> {
             .cloned()
             .zip(arguments.iter().cloned())
             .collect();
-        // Arguments with a default in the architecture may be left out.
+        // Parameters with a default in the architecture may be missing.
         let (given, rest) = signature
             .parameters
             .split_at(parameters.len().min(signature.parameters.len()));
@@ -314,7 +311,7 @@ impl Checker<'_> {
                 })
     }
 
-    /// Makes an expression fit a type, with the implicit casts that the language has.
+    /// Makes an expression fit a type, with the language's implicit casts.
     pub fn coerce(&mut self, expr: Expr, wanted: &Type) -> Expr {
         let expr = self.close_shift(expr, wanted);
         if expr.ty == *wanted || wanted.is_poison() || matches!(wanted, Type::DontCare) {
@@ -331,7 +328,7 @@ impl Checker<'_> {
             (Type::Int, Type::Bits { width, signed }) => {
                 return self.fit_literal(expr, *width, *signed, wanted);
             }
-            // As p4c does: a number without a width fits a new type of bits.
+            // As in p4c, a number without a width fits a `type` of bits.
             (Type::Int, Type::Newtype(_)) => {
                 if let Type::Bits { width, signed } = *self.program.underlying(wanted) {
                     return self.fit_literal(expr, width, signed, wanted);
@@ -436,7 +433,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A number without a width takes the one that is asked for.
+    /// Gives a number without a width the wanted width.
     fn fit_literal(&mut self, expr: Expr, width: u32, signed: bool, wanted: &Type) -> Expr {
         let ExprKind::Int(value) = &expr.kind else {
             return Expr {
@@ -445,7 +442,7 @@ impl Checker<'_> {
                 kind: ExprKind::Cast(Box::new(expr)),
             };
         };
-        // `-1` as a bit<W> is meant; a positive number that is cut is a mistake.
+        // `-1` as a `bit<W>` is intended; a positive number that is cut is a mistake.
         let unsigned_fits =
             !signed && num_traits::Signed::is_negative(value) && fits(value, width, true);
         if !fits(value, width, signed) && !unsigned_fits {

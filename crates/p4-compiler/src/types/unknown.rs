@@ -10,19 +10,17 @@ use crate::source::Span;
 use crate::syntax::ast::{self, Declaration};
 use crate::syntax::hint::foreign_type;
 
-/// What is needed to say it well.
+/// What the messages about unknown names need.
 #[derive(Default)]
 pub struct Unknowns {
-    /// Every name that is declared outside of blocks, with its place.
+    /// Names that are declared outside blocks, with their places.
     declared: HashMap<Rc<str>, Span>,
-    /// Names that the control declares which is checked, with their places; whether each is a table.
+    /// Names that the current control declares, with their places and whether each is a table.
     local: HashMap<Rc<str>, (Span, bool)>,
-    /// Names that were reported, each once a declaration.
+    /// Names that were reported, each once for each declaration.
     reported: HashSet<(Rc<str>, usize)>,
     declaration: usize,
-    /// The name of what is checked.
     current: Option<Span>,
-    /// The name of the action that is checked.
     pub action: Option<Span>,
 }
 
@@ -38,14 +36,13 @@ impl Unknowns {
         }
     }
 
-    /// From here on another declaration is checked.
     pub fn next_declaration(&mut self, name: Option<Span>) {
         self.declaration += 1;
         self.current = name;
         self.local.clear();
     }
 
-    /// What a control declares, below where it is used perhaps.
+    /// Records a control's declarations, which may be below their uses.
     pub fn enter_control(&mut self, locals: &[ast::Local]) {
         let declared = locals.iter().map(|local| {
             let (name, is_table) = match local {
@@ -63,7 +60,7 @@ impl Unknowns {
 }
 
 impl Checker<'_> {
-    /// A table above its declaration: only an action stands there.
+    /// Reports a table above its declaration, where only an action can be.
     fn early_table(&mut self, name: &ast::Ident, declared: Span) {
         let message = "a table can be applied only in a control's apply block";
         let declares = format!("the table `{}` is declared here", name.name);
@@ -73,14 +70,14 @@ impl Checker<'_> {
             .help("an action or function cannot apply tables");
     }
 
-    /// The enumerator of this name, with its enumeration.
+    /// The enumerator with this name, as `Enum.member`.
     fn enumerator(&self, name: &str) -> Option<String> {
         let has_it = |found: &&Enum| found.members.iter().any(|(member, _)| &**member == name);
         let found = self.program.enums.iter().find(has_it)?;
         Some(format!("{}.{name}", found.name))
     }
 
-    /// Says that a name is not known, with the name that may have been meant.
+    /// Reports an unknown name, with a similar name if there is one.
     pub fn unknown(&mut self, what: &str, name: &ast::Ident) {
         let text = &*name.name;
         if self.sink.is_unreliable(text) {
@@ -131,7 +128,7 @@ impl Checker<'_> {
             && below.is_none()
             && !self.unknowns.reported.insert((file.into(), usize::MAX))
         {
-            // One file that is not included is one mistake.
+            // One missing include is one mistake.
             return;
         }
         let raw = self

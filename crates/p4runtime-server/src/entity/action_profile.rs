@@ -1,4 +1,4 @@
-//! `ActionProfileMember`, `ActionProfileGroup`, and groups that entries have of their own ("one shot").
+//! `ActionProfileMember`, `ActionProfileGroup`, and one-shot action sets of entries.
 //!
 //! Source: P4Runtime 1.5.0, "ActionProfileMember & ActionProfileGroup".
 
@@ -18,7 +18,6 @@ use super::unset;
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{GroupSize, Pipeline, Profile, Table};
 
-/// Checks and translates an update of a member.
 pub(super) fn member_operation(
     pipeline: &Pipeline,
     kind: Type,
@@ -43,7 +42,6 @@ pub(super) fn member_operation(
     })
 }
 
-/// Checks and translates an update of a group.
 pub(super) fn group_operation(
     pipeline: &Pipeline,
     kind: Type,
@@ -93,7 +91,6 @@ fn expect_id(id: u32, expected: &str) -> EntityResult {
     }
 }
 
-/// A group's size as the section's rules have it.
 fn max_size(profile: &Profile, given: i32, what: &str) -> EntityResult<u32> {
     let max = profile.max_group_size;
     let size = u32::try_from(given).ok();
@@ -109,7 +106,7 @@ fn max_size(profile: &Profile, given: i32, what: &str) -> EntityResult<u32> {
     })
 }
 
-/// A weight as the data plane has it; where weights are disallowed, each counts for 1.
+/// Checks a weight. If weights are disallowed, each member has weight 1.
 fn weight(profile: &Profile, given: i32, what: &str) -> EntityResult<u32> {
     let refuse = |expected: &str| {
         let message = format!("{what}: expected {expected}, found {given}");
@@ -137,7 +134,6 @@ fn weight_to_proto(profile: &Profile, weight: u32) -> i32 {
     }
 }
 
-/// A port to watch in either form.
 enum Watch<'a> {
     Number(i32),
     Bytes(&'a [u8]),
@@ -159,7 +155,7 @@ fn action_watch(watch: Option<&ActionWatch>) -> Option<Watch<'_>> {
     })
 }
 
-/// None where the bytes are empty, or the number is 0, which was the old form's default.
+/// `None` if the bytes are empty or the number is 0, which was the old form's default.
 fn watched_port(what: &str, watch: Option<Watch<'_>>) -> EntityResult<Option<PortId>> {
     let what = format!("{what}: watch_port");
     match watch {
@@ -169,8 +165,8 @@ fn watched_port(what: &str, watch: Option<Watch<'_>>) -> EntityResult<Option<Por
     }
 }
 
-/// A group that belongs to one entry. How its selection mode and its size semantics were written is kept in the entry's
-/// note ([`form`]).
+/// Checks a one-shot action set. The entry's record keeps how the controller wrote selection mode and size semantics
+/// ([`form`]).
 pub(super) fn one_shot(
     pipeline: &Pipeline,
     table: &Table,
@@ -208,7 +204,7 @@ pub(super) fn one_shot(
     Ok(TableAction::OneShot(calls))
 }
 
-/// Only the selector's own settings can be had.
+/// Accepts only the selector's own mode and size semantics.
 fn expect_modes(profile: &Profile, set: &v1::ActionProfileActionSet, what: &str) -> EntityResult {
     let own = match profile.size {
         GroupSize::Weights => SizeSemantics::SumOfWeights,
@@ -231,7 +227,7 @@ fn expect_modes(profile: &Profile, set: &v1::ActionProfileActionSet, what: &str)
     )))
 }
 
-/// How a group's settings were written, as a note has it.
+/// Packs selection mode and size semantics, as written, for the entry's record.
 pub(super) fn form(action: Option<&v1::TableAction>) -> u32 {
     use v1::table_action::Type;
     match action.and_then(|action| action.r#type.as_ref()) {
@@ -242,7 +238,7 @@ pub(super) fn form(action: Option<&v1::TableAction>) -> u32 {
     }
 }
 
-/// A group of an entry's own as a controller reads it.
+/// `form` packs mode and size semantics as [`form`] does.
 pub(super) fn one_shot_to_proto(
     pipeline: &Pipeline,
     table: &Table,
@@ -267,7 +263,6 @@ pub(super) fn one_shot_to_proto(
     }
 }
 
-/// A member as a controller reads it.
 pub(crate) fn member_to_proto(
     pipeline: &Pipeline,
     profile: &Profile,
@@ -281,7 +276,6 @@ pub(crate) fn member_to_proto(
     }
 }
 
-/// A group as a controller reads it.
 pub(crate) fn group_to_proto(profile: &Profile, group: &ProfileGroup) -> v1::ActionProfileGroup {
     let members = group.members.iter().map(|(id, weight)| {
         let mut watched = group.watched.iter();

@@ -12,7 +12,7 @@ use super::{cells, expect_modify, index, unset};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Counter, NewNames, Pipeline, Table};
 
-/// Checks and translates an update of an indirect counter; without an index, of all its cells.
+/// Without an index, the update applies to all cells.
 pub(super) fn operation(
     pipeline: &Pipeline,
     kind: Type,
@@ -25,7 +25,7 @@ pub(super) fn operation(
     let value = match &entry.data {
         Some(data) => counter_value(data, &what)?,
         None => {
-            // Nothing is to change.
+            // Without data nothing changes.
             cells.end = cells.start;
             CounterValue::default()
         }
@@ -34,7 +34,6 @@ pub(super) fn operation(
     Ok(Operation::SetCells(value, cells))
 }
 
-/// Checks and translates an update of a direct counter.
 pub(super) fn direct_operation(
     pipeline: &Pipeline,
     kind: Type,
@@ -57,7 +56,7 @@ pub(super) fn direct_operation(
     Ok(Operation::ModifyEntry(key, change))
 }
 
-/// A direct counter can be read and written here.
+/// Checks that a direct counter can be read and written.
 pub(crate) fn expect_direct_counter(table: &Table, of: &v1::TableEntry) -> EntityResult {
     if !table.has_direct_counter {
         return Err(EntityError::invalid(format!(
@@ -75,7 +74,6 @@ pub(crate) fn expect_direct_counter(table: &Table, of: &v1::TableEntry) -> Entit
     Ok(())
 }
 
-/// The direct counter of an entry as a controller reads it.
 pub(crate) fn direct_to_proto(
     table: &Table,
     entry: &dataplane::TableEntry,
@@ -86,7 +84,6 @@ pub(crate) fn direct_to_proto(
     }
 }
 
-/// A cell of an indirect counter as a controller reads it.
 pub(crate) fn to_proto(counter: &Counter, cell: u64, value: CounterValue) -> v1::CounterEntry {
     v1::CounterEntry {
         counter_id: counter.id,
@@ -95,7 +92,7 @@ pub(crate) fn to_proto(counter: &Counter, cell: u64, value: CounterValue) -> v1:
     }
 }
 
-/// P4Runtime counts in `int64`.
+/// P4Runtime counts in `int64`; negative counts are refused.
 pub(super) fn counter_value(data: &v1::CounterData, what: &str) -> EntityResult<CounterValue> {
     let count = |count: i64| {
         u64::try_from(count).map_err(|_| {
@@ -108,7 +105,7 @@ pub(super) fn counter_value(data: &v1::CounterData, what: &str) -> EntityResult<
     })
 }
 
-/// A count beyond `int64` stands at its end.
+/// Counts above `i64::MAX` read as `i64::MAX`.
 pub(super) fn counter_data(value: CounterValue) -> v1::CounterData {
     let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     v1::CounterData {

@@ -1,4 +1,4 @@
-//! `DigestEntry`: whether and how a controller is told of digests.
+//! `DigestEntry`: whether a controller receives a digest, and in which lists.
 //!
 //! Source: P4Runtime 1.5.0, "DigestEntry".
 
@@ -13,18 +13,17 @@ use prost::Message;
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Digest, Pipeline};
 
-/// How a controller is told of a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Telling {
-    /// How long a digest waits for others at most.
+    /// How long a digest may wait for others.
     pub(crate) max_timeout: Duration,
-    /// Digests of a list at most.
     pub(crate) max_list_size: usize,
-    /// How long one that was told is not told again without an acknowledgement.
+    /// How long a digest without acknowledgement is not sent again.
     pub(crate) ack_timeout: Duration,
 }
 
-/// Checks and translates an update of a digest's configuration, which is a note of the pipeline's.
+/// Checks and translates an update of a digest's configuration. The pipeline stores the configuration as an opaque
+/// record.
 pub(super) fn operation(
     pipeline: &Pipeline,
     kind: Type,
@@ -40,7 +39,7 @@ pub(super) fn operation(
             "digest \"{name}\": values of type {part} are not supported"
         )));
     }
-    // One that is left out has defaults, as clients send it whose values are all 0.
+    // A missing config means defaults: clients omit a message whose values are all 0.
     let config = entry.config.unwrap_or_default();
     telling(&config, &name)?;
     let note = Note {
@@ -73,13 +72,12 @@ fn telling(config: &Config, name: &str) -> EntityResult<Telling> {
     })
 }
 
-/// How a controller has asked to be told of a digest.
+/// Decodes a digest's configuration.
 pub(crate) fn of_note(note: &Note) -> Option<Telling> {
     let config = Config::decode(note.bytes.as_slice()).ok()?;
     telling(&config, "").ok()
 }
 
-/// The configuration as a controller reads it.
 pub(crate) fn to_proto(digest: &Digest, note: &Note) -> v1::DigestEntry {
     let config = Config::decode(note.bytes.as_slice()).ok();
     v1::DigestEntry {

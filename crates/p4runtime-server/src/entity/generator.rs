@@ -1,9 +1,9 @@
 //! `ExternEntry`: the switch's packet generators.
 //!
-//! A generator is an instance of an extern type that every pipeline has on this target, of the numbers
-//! that P4Runtime leaves to architectures; no program declares it, and no P4Info lists it. The entry is a
-//! `google.protobuf.Struct`, so that a client needs no message of ours. Source: P4Runtime 1.5.0,
-//! "ExternEntry" and "ID Allocation for P4Info Objects"; docs/p4runtime.md has the members.
+//! A generator is an instance of an extern type that every pipeline has on this target. No program declares the type,
+//! and no P4Info lists it; its number is one that P4Runtime leaves to architectures. The entry is a
+//! `google.protobuf.Struct`, so that a client needs no protobuf message of this project. Source: P4Runtime 1.5.0,
+//! "ExternEntry" and "ID Allocation for P4Info Objects"; docs/p4runtime.md lists the members.
 
 use std::sync::Arc;
 
@@ -23,23 +23,22 @@ use prost_types::{Any, ListValue, Struct};
 use super::unset;
 use crate::error::{EntityError, EntityResult};
 
-/// The type of packet generators, the first of those that P4Runtime leaves to architectures
+/// The extern type of packet generators: the first number that P4Runtime leaves to architectures
 /// (`P4Ids.OTHER_EXTERNS_START`).
 const EXTERN_TYPE: u32 = 0x81;
 
-/// Bits of an extern's id below its type's.
+/// The bits of an extern's id below its type.
 const NUMBER_BITS: u32 = 24;
 
-/// Where a name of a message's type stands in an `Any`, behind whatever and a slash.
+/// The last part of the type URL.
 const STRUCT: &str = "google.protobuf.Struct";
 
-/// Whole numbers that a double holds, all of them below this.
+/// 2^53: a double holds every smaller whole number exactly.
 const EXACT_NUMBERS: f64 = 9_007_199_254_740_992.0;
 
-/// What is read and cannot be written.
+/// Members that can be read but not written.
 const COUNTED: [&str; 5] = ["state", "sent", "dropped", "late", "late_max_ns"];
 
-/// Checks and translates an update of a generator.
 pub(super) fn operation(kind: Type, entry: &v1::ExternEntry) -> EntityResult<Operation> {
     expect_type(entry.extern_type_id)?;
     let id = number(entry.extern_id)?;
@@ -55,7 +54,7 @@ pub(super) fn operation(kind: Type, entry: &v1::ExternEntry) -> EntityResult<Ope
     Ok(Operation::InsertGenerator { id, config, runs })
 }
 
-/// Which generators a Read asks for: one, or all of them.
+/// The generator that a Read requests. `None` means all.
 pub(crate) fn wanted(request: &v1::ExternEntry) -> EntityResult<Option<u32>> {
     if request.extern_type_id != 0 {
         expect_type(request.extern_type_id)?;
@@ -66,7 +65,6 @@ pub(crate) fn wanted(request: &v1::ExternEntry) -> EntityResult<Option<u32>> {
     }
 }
 
-/// A generator as a controller reads it.
 pub(crate) fn to_proto(status: GeneratorStatus) -> v1::ExternEntry {
     let GeneratorStatus {
         id,
@@ -124,7 +122,7 @@ fn list(kinds: impl Iterator<Item = Value>) -> Value {
     })
 }
 
-/// A whole number as a client reads it: exact as a double, or in decimal.
+/// Encodes a whole number: as a double if that is exact, otherwise as a decimal string.
 fn whole(number: u64) -> Value {
     let double = number as f64;
     match double < EXACT_NUMBERS {
@@ -142,7 +140,6 @@ fn expect_type(found: u32) -> EntityResult {
     )))
 }
 
-/// A generator's number, from 1, as it stands in its extern's id.
 fn number(id: u32) -> EntityResult<u32> {
     let number = id & ((1 << NUMBER_BITS) - 1);
     if id >> NUMBER_BITS == EXTERN_TYPE && number != 0 {
@@ -156,7 +153,7 @@ fn number(id: u32) -> EntityResult<u32> {
     )))
 }
 
-/// What an entry says, which may be a part of a generator.
+/// Decodes an entry, which may have only some members.
 fn change(entry: &v1::ExternEntry) -> EntityResult<GeneratorChange> {
     let any = entry.entry.as_ref().ok_or_else(|| unset("entry"))?;
     let url = &any.type_url;
@@ -209,7 +206,6 @@ fn read_member(change: &mut GeneratorChange, name: &str, kind: &Value) -> Entity
     Ok(())
 }
 
-/// What a generator is that is new.
 fn config(id: u32, change: GeneratorChange) -> EntityResult<GeneratorConfig> {
     let missing = |name: &str| EntityError::invalid(format!("generator {id}: {name} is missing"));
     Ok(GeneratorConfig {
@@ -248,7 +244,7 @@ fn frames(list: &ListValue) -> EntityResult<Arc<[Box<[u8]>]>> {
     Ok(frames.into())
 }
 
-/// A whole number: as a double holds it exactly, or in decimal.
+/// Decodes a whole number: an exact double, or a decimal string.
 fn number_of(name: &str, kind: &Value) -> EntityResult<u64> {
     let number = match kind {
         Value::NumberValue(number) => {
@@ -261,7 +257,7 @@ fn number_of(name: &str, kind: &Value) -> EntityResult<u64> {
     number.ok_or_else(|| unexpected(name, "a whole number", kind))
 }
 
-/// A member of another kind than it is to be; a long one is not repeated.
+/// The error for a member of the wrong type. Does not repeat long values.
 fn unexpected(name: &str, expected: &str, found: &Value) -> EntityError {
     let found = match found {
         Value::NullValue(_) => "null".to_owned(),

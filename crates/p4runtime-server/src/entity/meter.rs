@@ -14,7 +14,7 @@ use super::{cells, expect_modify, index, unset};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Meter, NewNames, Pipeline, Table};
 
-/// Checks and translates an update of a meter array; without an index, of all its cells.
+/// Without an index, the update applies to all cells.
 pub(super) fn operation(
     pipeline: &Pipeline,
     kind: Type,
@@ -34,7 +34,6 @@ pub(super) fn operation(
     Ok(Operation::SetCells(value, cells))
 }
 
-/// Checks and translates an update of a direct meter.
 pub(super) fn direct_operation(
     pipeline: &Pipeline,
     kind: Type,
@@ -57,7 +56,7 @@ pub(super) fn direct_operation(
     Ok(Operation::ModifyEntry(key, change))
 }
 
-/// A direct meter can be read and written here: what its rates mean.
+/// Checks that a direct meter can be read and written, and returns its type.
 pub(crate) fn expect_direct_meter(table: &Table, of: &v1::TableEntry) -> EntityResult<MeterType> {
     let name = &table.name;
     let Some(meter) = table.direct_meter else {
@@ -73,7 +72,7 @@ pub(crate) fn expect_direct_meter(table: &Table, of: &v1::TableEntry) -> EntityR
     Ok(meter)
 }
 
-/// Rates that fit a meter's type.
+/// Checks that rates fit the meter's type.
 pub(super) fn meter_config(
     kind: MeterType,
     config: &v1::MeterConfig,
@@ -111,7 +110,7 @@ pub(super) fn meter_config(
     })
 }
 
-/// Whether what a meter has counted is to be forgotten; nothing else can be written.
+/// Whether a write resets the meter's counters. Counters other than zero cannot be written.
 pub(super) fn resets(data: Option<&v1::MeterCounterData>, what: &str) -> EntityResult<bool> {
     let Some(v1::MeterCounterData { green, yellow, red }) = data else {
         return Ok(false);
@@ -125,7 +124,6 @@ pub(super) fn resets(data: Option<&v1::MeterCounterData>, what: &str) -> EntityR
     Ok(true)
 }
 
-/// Rates as a controller reads them; none of a meter without any.
 pub(super) fn config_to_proto(config: Option<MeterConfig>) -> Option<v1::MeterConfig> {
     let config = config?;
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -138,7 +136,6 @@ pub(super) fn config_to_proto(config: Option<MeterConfig>) -> Option<v1::MeterCo
     })
 }
 
-/// What a meter has counted, as a controller reads it.
 pub(super) fn counts_to_proto(counts: MeterCounts) -> v1::MeterCounterData {
     v1::MeterCounterData {
         green: Some(counter_data(counts.green)),
@@ -147,7 +144,6 @@ pub(super) fn counts_to_proto(counts: MeterCounts) -> v1::MeterCounterData {
     }
 }
 
-/// A cell of a meter array as a controller reads it.
 pub(crate) fn to_proto(
     meter: &Meter,
     cell: u64,
@@ -162,7 +158,6 @@ pub(crate) fn to_proto(
     }
 }
 
-/// The direct meter of an entry as a controller reads it.
 pub(crate) fn direct_to_proto(
     table: &Table,
     entry: &dataplane::TableEntry,

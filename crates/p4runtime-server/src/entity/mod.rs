@@ -1,7 +1,7 @@
-//! P4 entities: updates become operations on the switch, what the switch has becomes entities.
+//! P4 entities: converts updates to operations on the switch, and the switch's state to entities.
 //!
-//! An update is checked and translated before it is handed over; what depends on the switch's state is
-//! decided there ([`control::Operation`]). Source: P4Runtime 1.5.0, "P4 Entity Messages".
+//! An update is checked and translated before it is submitted; checks that depend on the switch's state happen there
+//! ([`control::Operation`]). Source: P4Runtime 1.5.0, "P4 Entity Messages".
 
 pub(crate) mod action_profile;
 pub(crate) mod counter;
@@ -67,7 +67,7 @@ pub(crate) fn operation(pipeline: &Pipeline, update: &Update) -> EntityResult<Op
     }
 }
 
-/// The names that entries have, of types that controllers write as strings.
+/// The names that entries, default actions, members, value sets and registers use.
 pub(crate) fn names_in_use(pipeline: &Pipeline, switch: &Switch) -> NamesInUse {
     let mut used = NamesInUse::default();
     for table in pipeline.tables().filter(|table| table.has_names()) {
@@ -99,7 +99,7 @@ pub(crate) fn unset(field: &str) -> EntityError {
     EntityError::invalid(format!("expected {field} to be set, found it unset"))
 }
 
-/// Entities that always are there can only be modified.
+/// The entity always exists, so only MODIFY is possible.
 fn expect_modify(kind: Type, what: &str) -> EntityResult {
     if kind == Type::Modify {
         return Ok(());
@@ -110,7 +110,7 @@ fn expect_modify(kind: Type, what: &str) -> EntityResult {
     )))
 }
 
-/// An index into an array of `size` cells; none is every cell.
+/// The cells that an index selects in an array of `size` cells. Without an index: all.
 pub(crate) fn cells(index: Option<Index>, size: u64, what: &str) -> EntityResult<Range<u64>> {
     let Some(Index { index }) = index else {
         return Ok(0..size);
@@ -127,7 +127,6 @@ pub(crate) fn cells(index: Option<Index>, size: u64, what: &str) -> EntityResult
     Ok(index..index + 1)
 }
 
-/// The number of an array cell as P4Runtime has it.
 pub(crate) fn index(cell: u64) -> Option<Index> {
     let index = i64::try_from(cell).expect("arrays are far shorter than 2^63 cells");
     Some(Index { index })

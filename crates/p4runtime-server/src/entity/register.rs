@@ -11,7 +11,7 @@ use super::{cells, expect_modify, index, unset};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{DataType, NamesInUse, Pipeline, Register};
 
-/// Checks and translates an update of a register; without an index, of all its cells.
+/// Without an index, the update applies to all cells.
 pub(super) fn operation(
     pipeline: &Pipeline,
     kind: Type,
@@ -28,7 +28,7 @@ pub(super) fn operation(
     Ok(Operation::SetCells(value, cells))
 }
 
-/// The register's cells can be read and written.
+/// Checks that the register's cells can be read and written.
 pub(crate) fn expect_supported(register: &Register) -> EntityResult {
     match register.cell.bits() {
         Some(_) => Ok(()),
@@ -39,7 +39,6 @@ pub(crate) fn expect_supported(register: &Register) -> EntityResult {
     }
 }
 
-/// A cell as a controller reads it.
 pub(crate) fn to_proto(register: &Register, cell: u64, value: Vec<u8>) -> v1::RegisterEntry {
     v1::RegisterEntry {
         register_id: register.id,
@@ -48,7 +47,6 @@ pub(crate) fn to_proto(register: &Register, cell: u64, value: Vec<u8>) -> v1::Re
     }
 }
 
-/// Notes the names that a register's cells have.
 pub(super) fn note_names(register: &Register, switch: &Switch, used: &mut NamesInUse) {
     let DataType::Translated(_, values) = &register.cell else {
         return;

@@ -1,7 +1,7 @@
 //! `MulticastGroupEntry` and `CloneSessionEntry`.
 //!
-//! Source: P4Runtime 1.5.0, "PacketReplicationEngineEntry". v1model's ports are the data plane's
-//! own numbers; nothing is translated.
+//! Source: P4Runtime 1.5.0, "PacketReplicationEngineEntry". v1model's ports are the data plane's own numbers; nothing
+//! is translated.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,8 @@ use p4runtime_proto::p4::v1::update::Type;
 use crate::bytestring;
 use crate::error::{EntityError, EntityResult};
 
-/// How a controller wrote the ports of replicas, as a note's number; they are read back in the same form.
+/// How a controller wrote the ports of replicas. The entry's record keeps it as a number, so that a Read returns the
+/// same form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PortForm {
     /// `port`, a byte string.
@@ -42,7 +43,6 @@ impl PortForm {
     }
 }
 
-/// Checks and translates an update of a multicast group.
 pub(super) fn group_operation(
     kind: Type,
     entry: &v1::MulticastGroupEntry,
@@ -66,7 +66,6 @@ pub(super) fn group_operation(
     })
 }
 
-/// Checks and translates an update of a clone session.
 pub(super) fn session_operation(
     kind: Type,
     entry: &v1::CloneSessionEntry,
@@ -142,7 +141,7 @@ fn replicas(given: &[v1::Replica], what: &str) -> EntityResult<(Vec<Replica>, Po
     Ok((replicas, form))
 }
 
-/// By the place of their replica; as many as up to the last that has some.
+/// The backups of each replica, by the replica's position. The list ends at the last replica that has some.
 fn backups(given: &[v1::Replica], what: &str) -> EntityResult<Vec<Vec<Replica>>> {
     let backup = |backup: &v1::BackupReplica| {
         Ok(Replica {
@@ -175,7 +174,6 @@ fn port(replica: &v1::Replica, what: &str) -> EntityResult<PortId> {
     }
 }
 
-/// A port's number in bytes.
 pub(super) fn port_number(bytes: &[u8], what: &str) -> EntityResult<PortId> {
     let value = bytestring::parse(bytes, u32::BITS, what);
     let value = value.map_err(|_| no_port(what, &format!("{} bytes", bytes.len())))?;
@@ -191,12 +189,10 @@ fn no_port(what: &str, found: &str) -> EntityError {
     ))
 }
 
-/// A port as a controller reads it.
 pub(super) fn port_to_proto(port: PortId) -> Vec<u8> {
     bytestring::canonical(&port.0.to_be_bytes())
 }
 
-/// A multicast group as a controller reads it.
 pub(crate) fn group_to_proto(
     group: &MulticastGroup,
     notes: &Notes,
@@ -209,7 +205,6 @@ pub(crate) fn group_to_proto(
     }))
 }
 
-/// A clone session as a controller reads it.
 pub(crate) fn session_to_proto(
     session: &CloneSession,
     notes: &Notes,

@@ -16,7 +16,6 @@ use super::{action_profile, meter, table_key, unset};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{NamesInUse, NewNames, Pipeline, Table};
 
-/// Checks and translates an update of a table entry.
 pub(super) fn operation(
     pipeline: &Pipeline,
     kind: Type,
@@ -80,9 +79,9 @@ fn insert(
     })
 }
 
-/// A MODIFY. An unset counter stays unchanged. If the action is unset, action, idle timeout and metadata stay
-/// unchanged. An unset meter config takes the rates away, so the meter is green. Only counter and meter of a constant
-/// entry can be set.
+/// Translates a MODIFY. An unset counter stays unchanged. If the action is unset, action, idle timeout and metadata
+/// stay unchanged. An unset meter config removes the rates, so the meter is green. Of a constant entry, only counter
+/// and meter can be set.
 fn modify(
     pipeline: &Pipeline,
     table: &Table,
@@ -141,7 +140,7 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
             table.name
         )));
     }
-    // P4Runtime has the default entry of an indirect table be a constant NoAction.
+    // P4Runtime prescribes a constant NoAction as the default entry of an indirect table.
     if table.is_default_const || table.profile.is_some() {
         return Err(EntityError::denied(format!(
             "table \"{}\": its default action is constant",
@@ -159,7 +158,7 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
     })
 }
 
-/// What cannot be written to any entry of the table.
+/// Refuses fields that no entry of this table can have.
 fn check_fields(table: &Table, kind: Type, entry: &v1::TableEntry) -> EntityResult {
     if (entry.meter_config.is_some() || entry.meter_counter_data.is_some())
         && table.direct_meter.is_none()
@@ -199,7 +198,6 @@ fn no_idle_timeout(table: &Table) -> EntityError {
     EntityError::invalid(format!("table \"{}\" has no idle timeout", table.name))
 }
 
-/// What identifies the entry.
 pub(super) fn entry_key(
     table: &Table,
     entry: &v1::TableEntry,
@@ -257,7 +255,6 @@ fn meter(table: &Table, entry: &v1::TableEntry) -> EntityResult<Option<MeterConf
     meter::meter_config(kind, config, &what).map(Some)
 }
 
-/// Checks what an entry is to run.
 fn table_action(
     pipeline: &Pipeline,
     table: &Table,
@@ -282,7 +279,7 @@ fn table_action(
     }
 }
 
-/// Checks an action that no action profile has.
+/// Checks an action that is not in an action profile.
 fn direct_call(table: &Table, action: &v1::TableAction, place: Scope) -> EntityResult<ActionCall> {
     match &action.r#type {
         Some(table_action::Type::Action(given)) => call(table, given, place),
@@ -294,7 +291,7 @@ fn direct_call(table: &Table, action: &v1::TableAction, place: Scope) -> EntityR
     }
 }
 
-/// Checks an action and its arguments. `place` is the scope of actions that may only stand there.
+/// Checks an action and its arguments. `place` is the scope that an action must have unless it is allowed everywhere.
 pub(super) fn call(table: &Table, given: &v1::Action, place: Scope) -> EntityResult<ActionCall> {
     let action = table.action(given.action_id).ok_or_else(|| {
         EntityError::invalid(format!(
@@ -338,7 +335,7 @@ pub(super) fn call(table: &Table, given: &v1::Action, place: Scope) -> EntityRes
     })
 }
 
-/// An ordinary entry as a controller reads it.
+/// An ordinary entry. `request` selects the optional fields.
 pub(crate) fn to_proto(
     pipeline: &Pipeline,
     table: &Table,
@@ -369,7 +366,7 @@ pub(crate) fn to_proto(
     }
 }
 
-/// An entry as its idle timeout is told: what the controller knows it by, not what it does.
+/// The entry in an idle timeout notification: key, idle timeout and metadata, but no action.
 pub(crate) fn identified(
     table: &Table,
     entry: &dataplane::TableEntry,
@@ -386,12 +383,11 @@ pub(crate) fn identified(
     }
 }
 
-/// Nanoseconds as the protocol has them: 292 years at most.
+/// Saturates at the protocol's maximum, 292 years.
 fn nanoseconds(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
 
-/// Only what identifies an entry.
 pub(super) fn key_to_proto(table: &Table, entry: &dataplane::TableEntry) -> v1::TableEntry {
     v1::TableEntry {
         table_id: table.id,
@@ -401,7 +397,6 @@ pub(super) fn key_to_proto(table: &Table, entry: &dataplane::TableEntry) -> v1::
     }
 }
 
-/// The default entry as a controller reads it.
 pub(crate) fn default_to_proto(
     pipeline: &Pipeline,
     table: &Table,
@@ -427,8 +422,7 @@ fn with_metadata(entry: v1::TableEntry, note: Note) -> v1::TableEntry {
     }
 }
 
-/// None if the P4Info does not have the action in the table, as for an action that the program
-/// keeps to itself.
+/// `None` if the table has no such action in the P4Info, as for an action that the program hides from controllers.
 fn action_to_proto(
     pipeline: &Pipeline,
     table: &Table,
@@ -461,13 +455,11 @@ pub(super) fn call_to_proto(table: &Table, call: &ActionCall) -> Option<v1::Acti
     })
 }
 
-/// Notes the names that an entry has.
 pub(crate) fn note_names(table: &Table, entry: &dataplane::TableEntry, used: &mut NamesInUse) {
     table_key::note_names(&table.fields, &entry.key, used);
     note_names_of_action(table, &entry.action, used);
 }
 
-/// Notes the names that an action's arguments have.
 pub(crate) fn note_names_of_action(table: &Table, action: &TableAction, used: &mut NamesInUse) {
     match action {
         TableAction::Call(call) => note_names_of_call(table, call, used),
@@ -475,12 +467,11 @@ pub(crate) fn note_names_of_action(table: &Table, action: &TableAction, used: &m
             let calls = calls.iter().map(|weighted| &weighted.call);
             calls.for_each(|call| note_names_of_call(table, call, used));
         }
-        // Members are noted by themselves.
+        // `names_in_use` visits the members itself.
         TableAction::Member(_) | TableAction::Group(_) => {}
     }
 }
 
-/// Notes the names that an action's arguments have.
 pub(crate) fn note_names_of_call(table: &Table, call: &ActionCall, used: &mut NamesInUse) {
     let Some(action) = table.action_of(call.action) else {
         return;
@@ -490,18 +481,17 @@ pub(crate) fn note_names_of_call(table: &Table, call: &ActionCall, used: &mut Na
     }
 }
 
-/// Which entries of a table a read asks for.
+/// Which entries of a table a Read requests.
 pub(crate) struct Filter {
-    /// The whole key, if any of it is given.
+    /// The complete key, if the request has any match field.
     pub(crate) key: Option<Vec<MatchField>>,
-    /// 0 is any.
+    /// 0 means any.
     priority: i32,
     action: Option<dataplane::ActionId>,
     note: Note,
 }
 
 impl Filter {
-    /// Reads the filter that a request's `TableEntry` is.
     pub(crate) fn new(table: &Table, request: &v1::TableEntry) -> EntityResult<Self> {
         let asks_for_time = request.time_since_last_hit.is_some() || request.idle_timeout_ns != 0;
         if asks_for_time && !table.has_idle_timeout {
@@ -553,7 +543,6 @@ impl Filter {
         })
     }
 
-    /// Whether an entry is asked for.
     pub(crate) fn accepts(&self, entry: &dataplane::TableEntry) -> bool {
         self.key.as_ref().is_none_or(|key| *key == entry.key)
             && (self.priority == 0 || self.priority == entry.priority)
@@ -563,7 +552,6 @@ impl Filter {
             })
     }
 
-    /// Whether an entry's opaque values are those asked for.
     #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 ask for it")]
     pub(crate) fn accepts_metadata(&self, entry: &v1::TableEntry) -> bool {
         let wanted = &self.note;
@@ -572,7 +560,7 @@ impl Filter {
     }
 }
 
-/// Reading every table takes no further filter.
+/// A Read of all tables takes no other filter.
 #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 ask for it")]
 pub(crate) fn expect_no_filter(request: &v1::TableEntry) -> EntityResult {
     if request.r#match.is_empty()

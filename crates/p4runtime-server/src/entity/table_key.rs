@@ -10,7 +10,8 @@ use crate::bytestring::{all_ones, is_within, is_zero, low_bits_are_zero, parse};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Field, NamesInUse, NewNames};
 
-/// The data plane's key, canonical, one match a field. `of` is whose fields they are.
+/// Converts matches to the data plane's canonical key, one match for each field. `of` names the table or value set in
+/// messages.
 pub(super) fn key(
     fields: &[Field],
     matches: &[FieldMatch],
@@ -46,7 +47,7 @@ pub(super) fn key(
         .collect()
 }
 
-/// What an omitted field matches; an exact one cannot be omitted.
+/// The match for an omitted field. An exact field cannot be omitted.
 fn dont_care(field: &Field) -> Option<MatchField> {
     let zero = || vec![0];
     match field.kind {
@@ -85,9 +86,9 @@ fn match_field(
     }
 }
 
-/// A match of a part of the values.
+/// An LPM, ternary or range match.
 fn partial(field: &Field, given: &FieldMatchType, what: &str) -> EntityResult<MatchField> {
-    // Bits of a translated value are not the data plane's.
+    // Bits of a translated value have no meaning in the data plane.
     let Some(bits) = field.values.common_bits() else {
         return Err(EntityError::unimplemented(format!(
             "{what}: its values are translated, so a match of kind {:?} can only be left out",
@@ -116,7 +117,7 @@ fn wrong_kind(kind: MatchKind, given: Option<&FieldMatchType>, what: &str) -> En
     ))
 }
 
-/// One value or every value, in the data plane's own words.
+/// An optional match in the kind that the data plane has: one value, or every value if `None`.
 fn optional(field: &Field, value: Option<Vec<u8>>) -> MatchField {
     match (field.key.kind, value) {
         (MatchKind::Ternary, Some(value)) => MatchField::Ternary {
@@ -190,7 +191,7 @@ fn kind_name(given: Option<&FieldMatchType>) -> &'static str {
     }
 }
 
-/// The way back: don't-care fields are left out.
+/// The inverse of `key`: omits don't-care fields.
 pub(super) fn matches(fields: &[Field], key: &[MatchField]) -> Vec<FieldMatch> {
     let fields = fields.iter().zip(key);
     fields
@@ -226,7 +227,6 @@ fn to_proto(field: &Field, given: &MatchField) -> Option<FieldMatchType> {
     })
 }
 
-/// Notes the names that a key has.
 pub(super) fn note_names(fields: &[Field], key: &[MatchField], used: &mut NamesInUse) {
     for (field, given) in fields.iter().zip(key) {
         if let Some(number) = number(given) {
@@ -235,7 +235,7 @@ pub(super) fn note_names(fields: &[Field], key: &[MatchField], used: &mut NamesI
     }
 }
 
-/// The single number that a match has, if it has one: what a name can stand for.
+/// The single number of a match, which may have a name.
 fn number(given: &MatchField) -> Option<&[u8]> {
     match given {
         MatchField::Exact(value)
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(matches(&fields, &found), around_zero);
         let reversed = key_of(&[given(3, 0xfd)]).unwrap_err();
         assert!(reversed.message.contains("low bound above"), "{reversed}");
-        // All values are left out, which is said both ways.
+        // A range of all values must be omitted, and reads as omitted.
         let whole = key_of(&[given(0x80, 0x7f)]).unwrap_err();
         assert!(whole.message.contains("is left out"), "{whole}");
         let left_out = key_of(&[]).unwrap();

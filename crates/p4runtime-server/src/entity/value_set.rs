@@ -14,7 +14,7 @@ use super::{expect_modify, table_key};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{NewNames, Pipeline, ValueSet};
 
-/// Checks and translates an update of a value set: all its members.
+/// The members replace all previous ones.
 pub(super) fn operation(
     pipeline: &Pipeline,
     kind: Type,
@@ -42,7 +42,6 @@ pub(super) fn operation(
     Ok(Operation::SetValueSet(set.set, members))
 }
 
-/// A value set as a controller reads it.
 pub(crate) fn to_proto(set: &ValueSet, members: &[Vec<MatchField>]) -> v1::ValueSetEntry {
     let members = members.iter().map(|member| v1::ValueSetMember {
         r#match: table_key::matches(&set.fields, member),

@@ -1,4 +1,4 @@
-//! Counter, meter and register arrays, bound to the program's.
+//! Binds the P4Info's counter, meter and register arrays to the program's.
 
 use dataplane::{CounterId, MeterId, Program, RegisterId};
 use p4runtime_proto::p4::config::v1 as p4info;
@@ -17,7 +17,6 @@ pub(crate) struct Counter {
     pub(crate) size: u64,
 }
 
-/// A register.
 pub(crate) struct Register {
     pub(crate) id: u32,
     pub(crate) name: String,
@@ -26,7 +25,6 @@ pub(crate) struct Register {
     pub(crate) cell: DataType,
 }
 
-/// A meter array.
 pub(crate) struct Meter {
     pub(crate) id: u32,
     pub(crate) name: String,
@@ -35,7 +33,6 @@ pub(crate) struct Meter {
     pub(crate) kind: MeterType,
 }
 
-/// Every indirect counter of the P4Info, found in the program.
 pub(super) fn counters(
     p4info: &P4Info,
     json: &bmv2_json::Program,
@@ -64,7 +61,6 @@ pub(super) fn counters(
     p4info.counters.iter().map(bind).collect()
 }
 
-/// Every register of the P4Info, found in the program.
 pub(super) fn registers(
     p4info: &P4Info,
     json: &bmv2_json::Program,
@@ -104,7 +100,6 @@ pub(super) fn registers(
     p4info.registers.iter().map(bind).collect()
 }
 
-/// Every meter array of the P4Info, found in the program.
 pub(super) fn meters(
     p4info: &P4Info,
     json: &bmv2_json::Program,
@@ -134,7 +129,7 @@ pub(super) fn meters(
     p4info.meters.iter().map(bind).collect()
 }
 
-/// What a meter's rates mean; two rates and three colours where nothing is said.
+/// The type of a meter. Without a spec: two rates, three colors.
 pub(super) fn meter_type(spec: Option<&p4info::MeterSpec>) -> Result<MeterType, String> {
     let kind = spec.map_or(0, |spec| spec.r#type);
     MeterType::try_from(kind).map_err(|_| format!("meters of type {kind} are not supported"))

@@ -1,17 +1,16 @@
-//! Logs where a P4Info differs from its program: objects that the P4Info leaves out, and tables to which it gives
-//! another size.
+//! Logs where a P4Info differs from its program: objects that the P4Info lacks, and tables with another size.
 //!
-//! Neither is refused: BMv2's simple_switch_grpc compares the two nowhere (PI/src/pi_imp.cpp,
-//! `_pi_update_device_start`), and controllers may load one with less in it on purpose. But a controller can
-//! neither write nor read what is left out, so it is told.
+//! Neither is refused: BMv2's simple_switch_grpc does not compare the two (PI/src/pi_imp.cpp,
+//! `_pi_update_device_start`), and a controller may omit objects on purpose. But it can neither write nor read an
+//! object that the P4Info lacks, hence the warning.
 
 use dataplane::Program;
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
 
-/// Names in one line of the log.
+/// How many names one log line shows.
 const NAMES_SHOWN: usize = 5;
 
-/// Tells the log of both, a line each at most.
+/// Logs at most one line for each of the two differences.
 pub(super) fn tell(p4info: &P4Info, program: &Program) {
     let lacks = left_out(p4info, program);
     if !lacks.is_empty() {
@@ -52,8 +51,8 @@ fn left_out(p4info: &P4Info, program: &Program) -> Vec<String> {
     tables.chain(counters).chain(registers).collect()
 }
 
-/// Tables whose size in the P4Info is another one. 0 promises nothing, and a table that no controller adds
-/// entries to has no size that matters: p4c writes its default for it.
+/// Tables whose size in the P4Info differs from the program's. Ignores size 0, which promises nothing, and tables to
+/// which no controller adds entries: p4c writes its default size for them.
 fn other_sizes(p4info: &P4Info, program: &Program) -> Vec<String> {
     let line = |table: &p4runtime_proto::p4::config::v1::Table| {
         let name = &table.preamble.as_ref()?.name;

@@ -1,4 +1,4 @@
-//! Types of `P4Data`: what a register's cell or a digest is, down to the numbers that the data plane has.
+//! Types of `P4Data`: a register's cell or a digest, down to the data plane's numbers.
 //!
 //! Source: P4Runtime 1.5.0, "Representation of Arbitrary P4 Types" and "Bytestrings".
 
@@ -17,24 +17,18 @@ use crate::bytestring;
 use crate::error::{EntityError, EntityResult};
 use crate::limits::DATA_TYPE_DEPTH_MAX;
 
-/// What a value is.
 #[derive(Clone)]
 pub(crate) enum DataType {
-    /// `bit<W>`.
     Bits(u32),
-    /// `int<W>`.
     Int(u32),
-    /// `bool`.
     Bool,
-    /// A serializable enum of `bit<W>`.
+    /// A serializable enum of type `bit<W>`.
     EnumValue(u32),
-    /// A `type` that is translated.
+    /// A `type` with `@p4runtime_translation`: its name.
     Translated(String, Values),
-    /// `struct`: its members.
     Struct(Vec<DataType>),
-    /// `tuple`: its members.
     Tuple(Vec<DataType>),
-    /// One that P4Runtime cannot read or write here: its name.
+    /// A type that is not supported: its name.
     Other(String),
 }
 
@@ -53,7 +47,7 @@ impl fmt::Display for DataType {
 }
 
 impl DataType {
-    /// Bits of the one number that it is in the data plane; none of those that are several.
+    /// The width in the data plane. `None` if the type has several numbers there or is not supported.
     pub(crate) fn bits(&self) -> Option<u32> {
         match self {
             Self::Bits(bits) | Self::Int(bits) | Self::EnumValue(bits) => Some(*bits),
@@ -63,7 +57,7 @@ impl DataType {
         }
     }
 
-    /// The first part of it that cannot be read or written.
+    /// The name of the first unsupported type within this one.
     pub(crate) fn unsupported(&self) -> Option<&str> {
         match self {
             Self::Other(name) => Some(name),
@@ -74,7 +68,7 @@ impl DataType {
         }
     }
 
-    /// Numbers of the data plane that it consists of.
+    /// How many numbers of the data plane a value has.
     pub(crate) fn n_numbers(&self) -> usize {
         match self {
             Self::Struct(members) | Self::Tuple(members) => {
@@ -84,7 +78,7 @@ impl DataType {
         }
     }
 
-    /// A single number as the data plane has it.
+    /// Converts `P4Data` that is a single number to the data plane's form.
     pub(crate) fn number(&self, data: &v1::P4Data, what: &str) -> EntityResult<Vec<u8>> {
         match (self, data.data.as_ref()) {
             (Self::Bits(bits), Some(Data::Bitstring(given))) => {
@@ -109,7 +103,7 @@ impl DataType {
         }
     }
 
-    /// What a controller reads, of the data plane's numbers in their order; none if there are too few.
+    /// Converts the data plane's numbers, in order, to `P4Data`. `None` if there are too few.
     pub(crate) fn to_proto<'n>(
         &self,
         numbers: &mut impl Iterator<Item = &'n Vec<u8>>,
@@ -136,8 +130,7 @@ fn members_to_proto<'n>(
     Some(v1::P4StructLike { members })
 }
 
-/// What a type of the P4Info is. `data_bits` is the width of a single number in the data plane, where it is
-/// known from there.
+/// Reads a type of the P4Info. `data_bits` is the width of a single number in the data plane, if known.
 pub(super) fn data_type(
     p4info: &P4Info,
     spec: Option<&p4info::P4DataTypeSpec>,

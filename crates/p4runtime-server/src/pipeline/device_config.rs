@@ -1,6 +1,6 @@
-//! The device config's bytes: BMv2 JSON, plain or in the message that BMv2's older controllers send.
+//! The bytes of a device config: BMv2 JSON, either plain or in the message that BMv2's older controllers send.
 //!
-//! Source: `p4/tmp/p4config.proto` of p4lang/PI, which simple_switch_grpc takes in both forms.
+//! Source: `p4/tmp/p4config.proto` of p4lang/PI. simple_switch_grpc accepts both forms.
 
 use std::borrow::Cow;
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::{PipelineError, PipelineResult};
 
-/// How many bytes of what is no device config a message shows.
+/// How many bytes of an invalid device config an error message shows.
 const SHOWN_BYTES: usize = 8;
 
-/// `p4.tmp.P4DeviceConfig`, without the fields that say how PI comes to the process that forwards
-/// (`reassign` = 1, `extras` = 2): there is one process here.
+/// `p4.tmp.P4DeviceConfig`, without the fields that control PI's connection to a separate forwarding process
+/// (`reassign` = 1, `extras` = 2).
 #[derive(Clone, PartialEq, Message)]
 struct P4DeviceConfig {
     /// BMv2 JSON.
@@ -21,7 +21,6 @@ struct P4DeviceConfig {
     device_data: Vec<u8>,
 }
 
-/// The program in a device config.
 pub(super) fn bmv2_json(device_config: &[u8]) -> PipelineResult<bmv2_json::Program> {
     let what = match begins_like_json(device_config) {
         true => "the device config",
@@ -31,7 +30,8 @@ pub(super) fn bmv2_json(device_config: &[u8]) -> PipelineResult<bmv2_json::Progr
         .map_err(|error| PipelineError(format!("{what} is not BMv2 JSON: {error}")))
 }
 
-/// Whether two say the same. Where its source is does not matter: a program that was moved is the same.
+/// Whether two device configs are the same program. Ignores source locations: a program whose source was moved is the
+/// same.
 pub(super) fn are_same(one: &[u8], other: &[u8]) -> bool {
     match (without_source(one), without_source(other)) {
         (Some(one), Some(other)) => one == other,
@@ -58,14 +58,14 @@ fn remove_places(value: &mut Value) {
     }
 }
 
-/// Its text, as a compiler wrote it.
+/// The BMv2 JSON in a device config.
 pub(crate) fn bmv2_json_text(device_config: &[u8]) -> PipelineResult<Cow<'_, [u8]>> {
     if device_config.is_empty() {
         return Err(PipelineError(
             "expected a device config (BMv2 JSON), found none".into(),
         ));
     }
-    // No field of the message has a tag that looks like JSON.
+    // No tag of the message looks like JSON.
     if begins_like_json(device_config) {
         return Ok(Cow::Borrowed(device_config));
     }

@@ -1,4 +1,4 @@
-//! Digests, bound to the program's.
+//! Binds the P4Info's digests to the program's.
 
 use p4runtime_proto::p4::config::v1 as p4info;
 use p4runtime_proto::p4::config::v1::P4Info;
@@ -7,15 +7,13 @@ use super::data::{DataType, data_type};
 use super::translation::Types;
 use super::{PipelineError, PipelineResult};
 
-/// A digest as a controller sees it.
 pub(crate) struct Digest {
     pub(crate) id: u32,
-    /// As the program has it.
+    /// The program's name for the digest.
     pub(crate) name: String,
     pub(crate) data: DataType,
 }
 
-/// Every digest of the P4Info, found in the program.
 pub(super) fn digests(
     p4info: &P4Info,
     json: &bmv2_json::Program,

@@ -1,7 +1,7 @@
 //! A forwarding pipeline: P4Info and BMv2 JSON, checked against each other once.
 //!
-//! Here P4Info ids become the data plane's ids and back. Source: P4Runtime 1.5.0, "The P4Info
-//! Message" and "P4 Forwarding-Pipeline Configuration".
+//! Translates between P4Info ids and the data plane's ids. Source: P4Runtime 1.5.0, "The P4Info Message" and "P4
+//! Forwarding-Pipeline Configuration".
 
 mod array;
 mod coverage;
@@ -37,25 +37,24 @@ use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use crate::error::{EntityError, EntityResult};
 use crate::roles::ANNOTATION;
 
-/// Why a P4Info and a device config are no pipeline.
+/// Why a P4Info and a device config do not make a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PipelineError(pub(crate) String);
 
 pub(crate) type PipelineResult<T> = Result<T, PipelineError>;
 
-/// Whether a switch without externs of its own would take a config, as the action `VERIFY` finds out.
+/// Checks, like the action `VERIFY`, whether a switch without externs would accept a config.
 ///
 /// # Errors
-/// P4Info and device config do not fit each other, or are none.
+/// P4Info or device config is invalid, or they do not fit each other.
 pub fn check_pipeline(config: ForwardingPipelineConfig) -> PipelineResult<()> {
     Pipeline::new(config, &[]).map(drop)
 }
 
-/// A checked pipeline.
 pub(crate) struct Pipeline {
     config: ForwardingPipelineConfig,
-    /// The path of the program's source, if its compiler wrote it.
+    /// The path of the program's source, if the compiler wrote it.
     source: Option<String>,
     program: Program,
     tables: BTreeMap<u32, Table>,
@@ -67,15 +66,15 @@ pub(crate) struct Pipeline {
     registers: BTreeMap<u32, Register>,
     packet_in: Option<PacketHeader>,
     packet_out: Option<PacketHeader>,
-    /// By type, in the P4Info's order.
+    /// One per translated type, in the P4Info's order.
     names: Vec<Arc<Names>>,
-    /// The name of every object, and the role that an annotation gives it to.
+    /// Name and annotated role of every object.
     objects: BTreeMap<u32, Object>,
 }
 
 impl Pipeline {
-    /// Checks a config: the device config is a BMv2 JSON program that has everything the P4Info
-    /// promises, with the same widths and sizes, and calls no other externs than the switch's.
+    /// Checks a config: the device config is a BMv2 JSON program that has every object of the P4Info, with the same
+    /// widths and sizes, and calls only externs that the switch has.
     pub(crate) fn new(
         config: ForwardingPipelineConfig,
         externs: &[PayloadSignature],
@@ -127,7 +126,7 @@ impl Pipeline {
         &self.program
     }
 
-    /// Whether another one is the same program under the same ids, wherever its source is.
+    /// Whether `other` has the same P4Info and the same program, wherever its source is.
     pub(crate) fn is_same_program(&self, other: &Self) -> bool {
         let (ours, others) = (&self.config, &other.config);
         let (our_bytes, others_bytes) = (&ours.p4_device_config, &others.p4_device_config);
@@ -143,7 +142,7 @@ impl Pipeline {
         &self.config
     }
 
-    /// Tells the log that it forwards from now on.
+    /// Logs that the pipeline now forwards.
     pub(crate) fn tell_set(&self) {
         let p4info = self.p4info();
         let package = p4info.and_then(|p4info| p4info.pkg_info.as_ref());
@@ -151,7 +150,7 @@ impl Pipeline {
         let tables = p4info.map_or(0, |p4info| p4info.tables.len());
         let cookie = self.config.cookie.as_ref().map(|cookie| cookie.cookie);
         let source = self.source.as_deref().unwrap_or_default();
-        // Most P4Infos have no name, since few programs are annotated with one.
+        // Most P4Infos have no name, since few programs have the annotation for it.
         let shown = match (name, source) {
             ("", "") => "a pipeline without a name".to_owned(),
             ("", source) => format!("the pipeline of {source}"),
@@ -178,21 +177,19 @@ impl Pipeline {
         self.packet_out.as_ref()
     }
 
-    /// The role that an annotation gives an object to: an action profile's is its first table's, unless it has
-    /// one of its own.
+    /// The role that an annotation gives an object to. An action profile without annotation has the role of its first
+    /// table.
     pub(crate) fn role_of(&self, id: u32) -> Option<&str> {
         let role = |id: &u32| self.objects.get(id)?.role.as_deref();
         let of_table = || role(self.profiles.get(&id)?.tables.first()?);
         role(&id).or_else(of_table)
     }
 
-    /// Whether an annotation gives anything to a role.
     pub(crate) fn has_role(&self, name: &str) -> bool {
         let mut objects = self.objects.values();
         objects.any(|object| object.role.as_deref() == Some(name))
     }
 
-    /// An object, for people.
     pub(crate) fn object_name(&self, id: u32) -> String {
         match self.objects.get(&id) {
             Some(object) => format!("\"{}\"", object.name),
@@ -200,12 +197,12 @@ impl Pipeline {
         }
     }
 
-    /// Every type's names.
+    /// The names of every type that is translated to strings.
     pub(crate) fn names(&self) -> &[Arc<Names>] {
         &self.names
     }
 
-    /// Forgets the names that no entry has.
+    /// Forgets the names that no entry uses.
     pub(crate) fn keep_names(&self, used: &NamesInUse) {
         translation::keep(&self.names, used);
     }
@@ -256,7 +253,7 @@ impl Pipeline {
         self.digests.get(&id).ok_or_else(|| unknown("digest", id))
     }
 
-    /// A table of an action profile, whose actions are the profile's.
+    /// A table that the profile implements. The profile's actions are this table's.
     pub(crate) fn table_of(&self, profile: &Profile) -> EntityResult<&Table> {
         let mut tables = profile.tables.iter();
         let table = tables.find_map(|id| self.tables.get(id));
@@ -268,7 +265,6 @@ impl Pipeline {
         })
     }
 
-    /// The action profile of a table.
     pub(crate) fn profile_of(&self, table: &Table) -> Option<&Profile> {
         self.profiles.get(&table.profile?)
     }
@@ -300,7 +296,6 @@ fn by_id<T>(items: Vec<T>, id: impl Fn(&T) -> u32) -> BTreeMap<u32, T> {
     items.into_iter().map(|item| (id(&item), item)).collect()
 }
 
-/// An object of the P4Info, whatever its kind.
 struct Object {
     name: String,
     role: Option<String>,
@@ -323,7 +318,7 @@ fn objects(p4info: &P4Info) -> BTreeMap<u32, Object> {
     objects
 }
 
-/// `@p4runtime_role("name")`.
+/// Parses `@p4runtime_role("name")`.
 fn annotated_role(preamble: &Preamble) -> Option<String> {
     let mut annotations = preamble.annotations.iter();
     let role = annotations.find_map(|it| it.trim().strip_prefix(ANNOTATION))?;
@@ -331,7 +326,7 @@ fn annotated_role(preamble: &Preamble) -> Option<String> {
     Some(role.trim_matches('"').to_owned())
 }
 
-/// No object has id 0 or the id of another one.
+/// Checks that ids are unique and not 0.
 fn check_ids(p4info: &P4Info) -> PipelineResult<()> {
     let mut seen = HashSet::new();
     macro_rules! check {

@@ -1,4 +1,4 @@
-//! What a pipeline is made of again after a restart: its config, and the names that stand for numbers.
+//! What a store keeps of a pipeline to restore it after a restart: its config, and the names that stand for numbers.
 
 use control::Origin;
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
@@ -6,10 +6,10 @@ use prost::Message;
 
 use super::{Pipeline, PipelineError, PipelineResult};
 
-/// By which a store's pipelines are known.
+/// Marks a store's pipelines that P4Runtime has set.
 pub const ORIGIN_KIND: &str = "p4runtime";
 
-/// Of each type its names and their numbers.
+/// For each type, its names and their numbers.
 type Learned = Vec<(String, Vec<(Vec<u8>, u64)>)>;
 
 impl Origin for Pipeline {
@@ -23,7 +23,7 @@ impl Origin for Pipeline {
 
     fn learned(&self, after: u64) -> Option<(u64, Vec<u8>)> {
         let names = self.names();
-        // One more than before with each change of any type.
+        // The sum grows with each change of any type.
         let number = names.iter().map(|names| names.n_changes()).sum();
         (number > after).then(|| {
             let of_type = names.iter().map(|it| (it.type_name().to_owned(), it.all()));
@@ -38,13 +38,13 @@ impl Origin for Pipeline {
 }
 
 impl Pipeline {
-    /// The config that [`Origin::config`] has given.
+    /// Decodes the result of [`Origin::config`].
     pub(crate) fn read_config(bytes: &[u8]) -> PipelineResult<ForwardingPipelineConfig> {
         ForwardingPipelineConfig::decode(bytes)
             .map_err(|error| PipelineError(format!("the stored pipeline config: {error}")))
     }
 
-    /// Binds the names that [`Origin::learned`] has given.
+    /// Binds the names in the result of [`Origin::learned`].
     pub(crate) fn learn_again(&self, bytes: &[u8]) -> PipelineResult<()> {
         if bytes.is_empty() {
             return Ok(());

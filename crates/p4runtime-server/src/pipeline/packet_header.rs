@@ -1,4 +1,4 @@
-//! The controller headers: how packet metadata lies in front of a packet at the CPU port.
+//! The controller headers: packet metadata in front of a packet at the CPU port.
 //!
 //! Source: P4Runtime 1.5.0, "ControllerPacketMetadata" and "Packet I/O".
 
@@ -12,12 +12,12 @@ use super::{PipelineError, PipelineResult};
 use crate::bytestring;
 use crate::error::{EntityError, EntityResult};
 
-/// A header annotated `@controller_header`.
+/// A header with the annotation `@controller_header`.
 pub(crate) struct PacketHeader {
     fields: Vec<HeaderField>,
     len_bytes: usize,
-    /// False if the program declares the header, does not use it, and a field is translated: then nothing says how wide
-    /// that field is, and no packet has the header.
+    /// False if the program declares the header without using it and a field is translated. Then the field's width is
+    /// unknown, and no packet has the header.
     is_there: bool,
 }
 
@@ -27,7 +27,6 @@ struct HeaderField {
     values: Values,
 }
 
-/// The headers of packet-in and packet-out.
 pub(super) fn packet_headers(
     p4info: &P4Info,
     json: &bmv2_json::Program,
@@ -58,8 +57,8 @@ pub(super) fn packet_headers(
             .iter()
             .map(|field| u64::from(field.values.data_bits()))
             .sum();
-        // p4c has no word against a header that is not whole bytes where the program does not use it.
-        // PI, the server in simple_switch_grpc, fills it up with zeros at its end.
+        // p4c accepts a header of incomplete bytes if the program does not use it. PI, the server in
+        // simple_switch_grpc, pads it with zeros at the end.
         let len_bytes = usize::try_from(bits.div_ceil(8)).map_err(|e| error(e.to_string()))?;
         *place = Some(PacketHeader {
             fields,
@@ -70,8 +69,8 @@ pub(super) fn packet_headers(
     Ok((packet_in, packet_out))
 }
 
-/// The fields as they lie in a packet. Their widths are the program's; those of a header that it does
-/// not use are the P4Info's, and there are none if one of them is translated.
+/// The fields in packet order. Widths come from the program, or from the P4Info if the program does not use the
+/// header. `None` if the program does not use it and a field is translated.
 fn fields(
     header: &ControllerPacketMetadata,
     json: &bmv2_json::Program,
@@ -115,7 +114,7 @@ fn fields(
 }
 
 impl PacketHeader {
-    /// Takes the header off a packet-in; none if the packet has none, or is shorter than it.
+    /// Splits a packet-in into metadata and payload. `None` if no packet has the header, or the packet is too short.
     pub(crate) fn decode<'a>(&self, frame: &'a [u8]) -> Option<(Vec<PacketMetadata>, &'a [u8])> {
         if !self.is_there {
             return None;
@@ -134,7 +133,7 @@ impl PacketHeader {
         Some((metadata.collect(), payload))
     }
 
-    /// The header of a packet-out: exactly one value for each field.
+    /// Encodes the header of a packet-out. Metadata must have exactly one value for each field.
     pub(crate) fn encode(&self, metadata: &[PacketMetadata]) -> EntityResult<Vec<u8>> {
         if !self.is_there {
             return Err(EntityError::new(
@@ -171,7 +170,7 @@ impl PacketHeader {
                         .count()
                 )));
             };
-            // The section on stream errors names INVALID_ARGUMENT for whatever does not match.
+            // The section on stream errors prescribes INVALID_ARGUMENT for any mismatch.
             let value = field
                 .values
                 .to_data(&given.value, NewNames::Refused, &what)
@@ -183,7 +182,7 @@ impl PacketHeader {
     }
 }
 
-/// The canonical value of `width_bits` bits from a bit offset on, most significant first.
+/// Extracts `width_bits` bits from a bit offset on, most significant first, in canonical form.
 fn bits(bytes: &[u8], offset_bits: usize, width_bits: u32) -> Vec<u8> {
     let width_bits = width_bits as usize;
     let mut value = vec![0; width_bits.div_ceil(8)];
@@ -197,7 +196,7 @@ fn bits(bytes: &[u8], offset_bits: usize, width_bits: u32) -> Vec<u8> {
     bytestring::canonical(&value)
 }
 
-/// Sets the bits of a value that fits and ends before bit `end_bits`; they were zero.
+/// Writes a value whose last bit is before bit `end_bits`. The target bits must be zero.
 fn put_bits(bytes: &mut [u8], end_bits: usize, value: &[u8]) {
     for bit in 0..(value.len() * 8).min(end_bits) {
         if value[value.len() - 1 - bit / 8] & (1 << (bit % 8)) != 0 {
@@ -248,7 +247,7 @@ mod tests {
         assert_eq!(header.decode(&[0xff]), None);
     }
 
-    /// As simple_switch_grpc's server lays it: fields from the first bit on, zeros behind the last.
+    /// As in simple_switch_grpc: fields from the first bit on, zeros after the last.
     #[test]
     fn a_header_that_is_not_whole_bytes_is_filled_up_at_its_end() {
         let header = header(&[32, 1, 6]);

@@ -1,4 +1,4 @@
-//! Action profiles and selectors, bound to the program's.
+//! Binds the P4Info's action profiles and selectors to the program's.
 
 use dataplane::{ActionProfileId, Program};
 use p4runtime_proto::p4::config::v1 as p4info;
@@ -7,31 +7,27 @@ use p4runtime_proto::p4::config::v1::action_profile::SelectorSizeSemantics;
 
 use super::{PipelineError, PipelineResult};
 
-/// An action profile as a controller sees it.
 pub(crate) struct Profile {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) profile: ActionProfileId,
-    /// Its tables, whose actions are the same.
+    /// The tables that the profile implements. They have the same actions.
     pub(crate) tables: Vec<u32>,
     pub(crate) has_groups: bool,
-    /// A group's size at most; 0 is any.
+    /// The largest size of a group; 0 means any.
     pub(crate) max_group_size: u32,
-    /// Members of a group have no weights.
     pub(crate) weights_disallowed: bool,
     pub(crate) size: GroupSize,
 }
 
-/// What a group's size is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupSize {
     /// The sum of the weights.
     Weights,
-    /// The number of members, each of a weight at most; 0 is any.
+    /// The number of members. The value is the largest weight of a member; 0 means any.
     Members(u32),
 }
 
-/// Every action profile of the P4Info, found in the program.
 pub(super) fn profiles(p4info: &P4Info, program: &Program) -> PipelineResult<Vec<Profile>> {
     let profiles = p4info.action_profiles.iter();
     profiles.map(|profile| bind(profile, program)).collect()

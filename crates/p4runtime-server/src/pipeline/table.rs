@@ -1,4 +1,4 @@
-//! Tables and their actions, bound to the program's.
+//! Binds the P4Info's tables and actions to the program's.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,6 @@ use super::array::meter_type;
 use super::translation::{Types, Values};
 use super::{PipelineError, PipelineResult};
 
-/// A table as a controller sees it.
 pub(crate) struct Table {
     pub(crate) id: u32,
     pub(crate) name: String,
@@ -25,29 +24,26 @@ pub(crate) struct Table {
     pub(crate) actions: Vec<Action>,
     pub(crate) is_const: bool,
     pub(crate) is_default_const: bool,
-    /// Entries need a priority.
     pub(crate) has_priority: bool,
     pub(crate) has_direct_counter: bool,
-    /// What the rates of its direct meter mean, if it has one.
+    /// The type of its direct meter, if it has one.
     pub(crate) direct_meter: Option<MeterType>,
     pub(crate) has_idle_timeout: bool,
-    /// Where its actions are; none where the entries have them.
+    /// The action profile that implements the table. `None` for a direct table.
     pub(crate) profile: Option<u32>,
 }
 
-/// A field of a table's key.
 pub(crate) struct Field {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) kind: MatchKind,
-    /// What the data plane matches. Its kind is another one where BMv2 JSON has no `optional`: p4c writes `ternary`.
+    /// The data plane's field. Its kind can differ: BMv2 JSON has no `optional`, so p4c writes `ternary`.
     pub(crate) key: KeyField,
     pub(crate) values: Values,
-    /// No reader is given what entries have in it.
+    /// Readers do not get the values of this field.
     pub(crate) is_secret: bool,
 }
 
-/// An action of a table.
 pub(crate) struct Action {
     pub(crate) id: u32,
     pub(crate) name: String,
@@ -57,7 +53,6 @@ pub(crate) struct Action {
     pub(crate) params: Vec<Param>,
 }
 
-/// A parameter of an action.
 pub(crate) struct Param {
     pub(crate) id: u32,
     pub(crate) name: String,
@@ -65,7 +60,7 @@ pub(crate) struct Param {
 }
 
 impl Table {
-    /// Whether controllers write any of its values as strings.
+    /// Whether controllers write some values of this table as strings.
     pub(crate) fn has_names(&self) -> bool {
         let fields = self.fields.iter().map(|field| &field.values);
         let params = self.actions.iter().flat_map(|action| &action.params);
@@ -82,7 +77,6 @@ impl Table {
     }
 }
 
-/// Every table of the P4Info, found in the program.
 pub(super) fn tables(
     p4info: &P4Info,
     program: &Program,
@@ -297,7 +291,6 @@ fn bind_action(
     })
 }
 
-/// Parameters, for a person.
 fn listed<'a, W: fmt::Display>(params: impl Iterator<Item = (&'a str, W)>) -> String {
     let params: Vec<String> = params
         .map(|(name, bits)| format!("\"{name}\" ({bits} bits)"))
@@ -339,7 +332,7 @@ fn params(
     params.collect()
 }
 
-/// Ids of fields and parameters are not 0 and differ.
+/// Checks that ids of fields or parameters are unique and not 0.
 pub(super) fn check_member_ids(kind: &str, ids: impl Iterator<Item = u32>) -> Result<(), String> {
     let mut seen = std::collections::HashSet::new();
     for id in ids {

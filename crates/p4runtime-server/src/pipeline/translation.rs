@@ -1,8 +1,8 @@
 //! `@p4runtime_translation`: values as controllers write them and as the data plane holds them.
 //!
-//! A number stays the same number, whatever the two widths. A string is a name, which stands for a
-//! number of the data plane as [`Names`] says. Source: P4Runtime 1.5.0, "User-defined Types" and
-//! "PSA Metadata Translation"; the annotation `@p4runtime_translation_mappings` is PINS'.
+//! A number stays the same number, whatever the two widths. A string is a name, which [`Names`] maps to a number of
+//! the data plane. Source: P4Runtime 1.5.0, "User-defined Types" and "PSA Metadata Translation"; PINS defines the
+//! annotation `@p4runtime_translation_mappings`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -18,29 +18,28 @@ use crate::device::lock;
 use crate::error::{EntityError, EntityResult};
 use crate::limits::NAME_BYTES_MAX;
 
-/// How the values of a match field, a parameter or a packet's metadata are written.
+/// How controllers write the values of a match field, a parameter or a packet's metadata.
 #[derive(Clone)]
 pub(crate) enum Values {
-    /// Numbers, of as many bits on either side.
+    /// Numbers, with their width on either side.
     Numbers {
         controller_bits: u32,
         data_bits: u32,
     },
-    /// Strings on the controller's side.
+    /// Strings.
     Names(Arc<Names>),
 }
 
-/// What becomes of a name that stands for no number yet.
+/// What to do with a name that has no number yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NewNames {
-    /// A free number becomes its.
+    /// Give it a free number.
     Bound,
-    /// It is refused as not found: nothing that is there has it.
+    /// Refuse it as not found: no entry has this name.
     Refused,
 }
 
 impl Values {
-    /// The data plane's number for what a controller has written.
     pub(crate) fn to_data(
         &self,
         given: &[u8],
@@ -63,8 +62,8 @@ impl Values {
         }
     }
 
-    /// What a controller reads of the data plane's number. One that its width has no room for is
-    /// given whole.
+    /// Converts the data plane's number to the controller's value. A number that is too wide for the controller is
+    /// not truncated.
     pub(crate) fn to_controller(&self, number: &[u8]) -> Vec<u8> {
         match self {
             Self::Numbers { .. } => number.to_vec(),
@@ -79,7 +78,7 @@ impl Values {
         }
     }
 
-    /// The width of both sides, where nothing is translated: parts of a value mean the same.
+    /// The width of both sides if nothing is translated: only then may a match use parts of a value.
     pub(crate) fn common_bits(&self) -> Option<u32> {
         match self {
             Self::Numbers {
@@ -98,12 +97,12 @@ impl Values {
     }
 }
 
-/// The names of one type and the data plane's numbers that they stand for.
+/// The names of one type and their numbers in the data plane.
 ///
-/// A name of the annotation `@p4runtime_translation_mappings` stands for the number given there. A
-/// decimal number stands for itself, so that ports can be told by their numbers. Any other name gets
-/// the highest number that no name stands for; it keeps it for as long as an entry has it, and until
-/// another name needs it. A number without a name is read as itself in decimal.
+/// A name of the annotation `@p4runtime_translation_mappings` has the number given there. A decimal number is its own
+/// number, so that controllers can write ports as numbers. Any other name gets the highest number without a name. It
+/// keeps the number as long as an entry uses the name, and then until another name needs the number. A number without
+/// a name reads as decimal.
 pub(crate) struct Names {
     type_name: String,
     data_bits: u32,
@@ -114,9 +113,9 @@ pub(crate) struct Names {
 struct Bound {
     numbers: HashMap<Vec<u8>, u64>,
     names: BTreeMap<u64, Vec<u8>>,
-    /// Numbers that the program gives names.
+    /// Numbers to which the program gives names.
     fixed: BTreeSet<u64>,
-    /// How often something has become of them.
+    /// Counts bound and forgotten names.
     n_changes: u64,
 }
 
@@ -202,7 +201,7 @@ impl Names {
         Ok(bytes(number))
     }
 
-    /// What a decimal number stands for: itself, unless another name has it.
+    /// The value of a decimal number, unless another name has that number.
     fn decimal(&self, digits: &str, bound: &Bound, what: &str) -> EntityResult<u64> {
         let number = digits.parse().ok();
         let number = number.filter(|number| *number <= highest(self.data_bits));
@@ -243,12 +242,10 @@ impl Names {
         &self.type_name
     }
 
-    /// How often a name was bound or forgotten.
     pub(crate) fn n_changes(&self) -> u64 {
         lock(&self.bound).n_changes
     }
 
-    /// Every name and its number.
     pub(crate) fn all(&self) -> Vec<(Vec<u8>, u64)> {
         let bound = lock(&self.bound);
         let names = bound.names.iter();
@@ -257,7 +254,7 @@ impl Names {
             .collect()
     }
 
-    /// Binds names as they were bound before.
+    /// Binds names to the numbers they had before a restart.
     pub(crate) fn bind_again(&self, names: &[(Vec<u8>, u64)]) {
         let mut bound = lock(&self.bound);
         for (name, number) in names {
@@ -265,7 +262,7 @@ impl Names {
         }
     }
 
-    /// Forgets every name but those of the program and of `used` numbers.
+    /// Forgets every name except those that the program defines and those of `used` numbers.
     fn keep(&self, used: &BTreeSet<Vec<u8>>) {
         let bound = &mut *lock(&self.bound);
         let Bound {
@@ -296,7 +293,7 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// A decimal number as it is read back: no leading zeros.
+/// Accepts a decimal number only without leading zeros, as it is read back.
 fn decimal(name: &[u8]) -> Option<&str> {
     let is_decimal = match name {
         [] => false,
@@ -306,7 +303,7 @@ fn decimal(name: &[u8]) -> Option<&str> {
     is_decimal.then(|| std::str::from_utf8(name).ok())?
 }
 
-/// The translated types of a P4Info, as they are met.
+/// Collects the translated types of a P4Info while its objects are bound.
 pub(super) struct Types<'a> {
     p4info: &'a P4Info,
     names: BTreeMap<String, Arc<Names>>,
@@ -320,7 +317,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// Every name that controllers can write; known when everything is bound.
+    /// The names of all types met so far.
     pub(super) fn into_names(self) -> Vec<Arc<Names>> {
         self.names.into_values().collect()
     }
@@ -346,7 +343,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// How values of a translated type are written of which the data plane has `data_bits`.
+    /// How controllers write values of a translated type that has `data_bits` in the data plane.
     pub(super) fn values_of(
         &mut self,
         named: &P4NamedType,
@@ -359,8 +356,8 @@ impl<'a> Types<'a> {
         self.values(Some(named), controller_bits, data_bits)
     }
 
-    /// How controllers write values that have `controller_bits` in the P4Info and `data_bits` in the data plane; an
-    /// error if the two do not fit.
+    /// How controllers write values that have `controller_bits` in the P4Info and `data_bits` in the data plane.
+    /// Fails if the two do not fit.
     pub(super) fn values(
         &mut self,
         named: Option<&P4NamedType>,
@@ -373,7 +370,7 @@ impl<'a> Types<'a> {
             Some((_, _, SdnType::SdnBitwidth(bits))) => (u32::try_from(bits).unwrap_or(0), None),
             Some((name, spec, SdnType::SdnString(_))) => (0, Some((name, spec))),
         };
-        // The width of an enum or error without one of its own is left unset.
+        // Enums and errors without an underlying type have no width in the P4Info.
         let is_unset = found == 0 && self.translation(named).is_none();
         if found != expected && !is_unset {
             return Err(format!("has {found} bits, expected {expected}"));
@@ -411,7 +408,7 @@ impl<'a> Types<'a> {
     }
 }
 
-/// The names of `@p4runtime_translation_mappings({{"name", number}, ...})`.
+/// Parses `@p4runtime_translation_mappings({{"name", number}, ...})`.
 fn mappings(spec: &P4NewTypeSpec) -> Result<Vec<(Vec<u8>, u64)>, String> {
     const ANNOTATION: &str = "@p4runtime_translation_mappings";
     let Some(text) = spec
@@ -449,7 +446,7 @@ fn mappings(spec: &P4NewTypeSpec) -> Result<Vec<(Vec<u8>, u64)>, String> {
     }
 }
 
-/// An annotation's text is the source's, comments and all.
+/// Removes comments: an annotation's text is copied from the source, comments included.
 fn without_comments(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
@@ -465,7 +462,7 @@ fn without_comments(text: &str) -> String {
                 let len = inside.find(end).map_or(inside.len(), |at| at + end.len());
                 (0, 2 + len)
             }
-            // A string is kept whole, whatever is in it.
+            // A comment's start within a string does not count.
             None if first == '"' => {
                 let len = rest[1..].find('"').map_or(rest.len(), |at| at + 2);
                 (len, len)
@@ -485,7 +482,7 @@ fn integer(text: &str) -> Option<u64> {
     }
 }
 
-/// The numbers with names that are found in use, by type.
+/// For each type, the numbers with names that entries use.
 #[derive(Default)]
 pub(crate) struct NamesInUse(BTreeMap<String, BTreeSet<Vec<u8>>>);
 
@@ -498,7 +495,6 @@ impl NamesInUse {
     }
 }
 
-/// Forgets every name that is not in use.
 pub(super) fn keep(names: &[Arc<Names>], used: &NamesInUse) {
     let none = BTreeSet::new();
     for names in names {
@@ -506,13 +502,12 @@ pub(super) fn keep(names: &[Arc<Names>], used: &NamesInUse) {
     }
 }
 
-/// The widths that a controller header's fields have in the data plane: those of the header type with
-/// the same fields in the same order, none if the program has no such header. Of a field that is not
-/// translated the P4Info says how wide it is.
+/// The data plane's widths of a controller header's fields. They come from the header type that has the same fields
+/// in the same order; `None` if the program has no such header type. `fields` has the width of each
+/// field that is not translated.
 ///
 /// # Errors
-///
-/// Only header types of other widths have these fields: packets would be read wrong.
+/// Every header type with these fields has other widths: packets would be decoded wrongly.
 pub(super) fn header_bits(
     json: &bmv2_json::Program,
     fields: &[(&str, Option<u32>)],
@@ -582,13 +577,13 @@ mod tests {
         assert_eq!(number(&names, "a"), Ok(vec![7]));
         let read = |number: u8| String::from_utf8(names.name(&[number])).unwrap();
         assert_eq!([0, 1, 5, 7].map(read), ["", "1", "5", "a"]);
-        // Whose number another name has, that does not fit, that nobody has written.
+        // The number has another name; the number is too wide; the name is unknown.
         assert_eq!(number(&names, "7"), Err(Code::InvalidArgument));
         assert_eq!(number(&names, "0"), Err(Code::InvalidArgument));
         assert_eq!(number(&names, "8"), Err(Code::OutOfRange));
         let unknown = names.number(b"x", NewNames::Refused, "f").unwrap_err();
         assert_eq!(unknown.code, Code::NotFound);
-        // Not a decimal as it is read back, so a name.
+        // A leading zero makes it a name.
         assert_eq!(number(&names, "03"), Ok(vec![3]));
     }
 

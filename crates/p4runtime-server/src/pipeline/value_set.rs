@@ -1,4 +1,4 @@
-//! Parser value sets, bound to the program's.
+//! Binds the P4Info's parser value sets to the program's.
 
 use dataplane::{KeyField, Program, ValueSetId};
 use p4runtime_proto::p4::config::v1 as p4info;
@@ -8,16 +8,14 @@ use super::table::{Field, check_member_ids, match_kind};
 use super::translation::Types;
 use super::{PipelineError, PipelineResult};
 
-/// A value set as a controller sees it.
 pub(crate) struct ValueSet {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) set: ValueSetId,
-    /// Parts of a member, in the key's order.
+    /// The match fields, in the key's order.
     pub(crate) fields: Vec<Field>,
 }
 
-/// Every value set of the P4Info, found in the program.
 pub(super) fn value_sets(
     p4info: &P4Info,
     program: &Program,

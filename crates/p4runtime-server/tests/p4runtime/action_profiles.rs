@@ -68,7 +68,7 @@ fn table(of: TableEntry) -> Kind {
     Kind::TableEntry(of)
 }
 
-/// How often each mark was chosen for frames of as many sources.
+/// How many of the frames, from different sources, chose each mark.
 fn chosen(harness: &Harness, n_frames: u64) -> Vec<(u8, usize)> {
     let mut counts = std::collections::BTreeMap::new();
     for src in 0..n_frames {
@@ -318,7 +318,7 @@ async fn wrong_groups_are_refused() {
             group_of("bounded", 2, 4, vec![weighted(1, 1), weighted(1, 1)]),
             Code::InvalidArgument,
         ),
-        // The switch has the ports 0 to 3.
+        // The switch has only the ports 0 to 3.
         (
             Type::Insert,
             group_of("bounded", 2, 4, vec![watching(1, 1, 9)]),
@@ -367,7 +367,7 @@ async fn a_member_takes_no_part_while_the_port_that_it_watches_is_down() {
     set(2, false);
     assert_eq!(chosen(&harness, 40), [(2, 40)]);
     set(3, false);
-    // None is left: no action runs, and the table's miss is none either.
+    // No member is left: no action runs. The table's miss action does nothing either.
     assert_eq!(chosen(&harness, 4), [(0, 4)]);
     set(2, true);
     assert_eq!(chosen(&harness, 40), [(1, 40)]);

@@ -92,7 +92,7 @@ async fn an_election_id_in_use_ends_the_stream_of_the_second() {
     assert_eq!(second.ended().await.code(), Code::InvalidArgument);
     primary.write(vec![]).await.unwrap();
 
-    // Of a live controller, too; its leaving is then told.
+    // The same for a live controller. The others are then notified that it left.
     let (mut backup, _) = harness.controller(5).await;
     backup.arbitrate(Some(9));
     assert_eq!(backup.ended().await.code(), Code::InvalidArgument);
@@ -162,7 +162,7 @@ async fn device_id_and_role_are_checked() {
     stranger.send(request(DEVICE_ID + 1, None));
     assert_eq!(stranger.ended().await.code(), Code::NotFound);
 
-    // Another role has a primary of its own, whether it goes by a name or a number.
+    // Another role, named or numbered, has its own primary.
     #[expect(deprecated, reason = "older controllers write it")]
     let numbered = Role {
         id: 3,
@@ -184,7 +184,7 @@ async fn device_id_and_role_are_checked() {
     stranger.send(request(DEVICE_ID, Some(with_config)));
     assert_eq!(stranger.ended().await.code(), Code::InvalidArgument);
 
-    // A live controller cannot move.
+    // A live controller can change neither device nor role.
     for moved in [
         request(DEVICE_ID + 1, None),
         request(DEVICE_ID, named("routing")),
@@ -218,7 +218,7 @@ async fn a_new_primary_is_told_after_the_former_ones_writes() {
 
     let mut next = harness.stranger().await;
     next.arbitrate(Some(2));
-    // The former primary knows at once, and may not write any more; the new one must wait.
+    // The former primary is notified at once and cannot write any more; the new one must wait.
     assert_eq!(status_of(&former.arbitration().await), ALREADY_EXISTS);
     let denied = former.write(vec![]).await.unwrap_err();
     assert_eq!(denied.code(), Code::PermissionDenied);
@@ -270,7 +270,7 @@ async fn more_controllers_than_there_may_be_are_told_so() {
     };
     let n_max = u64::try_from(p4runtime_server::limits::STREAMS_MAX).unwrap();
     let mut live = Vec::new();
-    // The highest first, so that nobody is told of the others.
+    // The highest first, so that later controllers cause no notifications.
     for election_id in (1..=n_max).rev() {
         let joined = join(election_id).await;
         joined.0.as_ref().unwrap();
@@ -278,7 +278,7 @@ async fn more_controllers_than_there_may_be_are_told_so() {
     }
     let refused = join(0).await.0.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
-    // The place of one that has gone is free at once.
+    // The place of a controller that has gone is free at once.
     let gone = live.pop().unwrap();
     drop(gone);
     while join(0).await.0.is_err() {

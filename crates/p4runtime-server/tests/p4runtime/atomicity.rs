@@ -1,4 +1,4 @@
-//! "Batch Atomicity": batches that are done whole or not at all, and what is read after one is taken back.
+//! "Batch Atomicity": batches that are applied completely or not at all, and the state after a rollback.
 
 use dataplane::SwitchConfig;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -35,7 +35,6 @@ async fn write(
     patiently(controller.client.write(request)).await.map(drop)
 }
 
-/// The codes of a batch's updates.
 fn codes(status: &Status) -> Vec<Code> {
     let errors = details(status);
     errors
@@ -53,7 +52,7 @@ fn ordered(priority: i32, mark: u8) -> Kind {
     })
 }
 
-/// One of `ordered`, by a key, so that entries of one priority differ.
+/// An entry of `ordered` with a key, so that entries of one priority differ.
 fn masked(key: u8, priority: i32, mark: u8) -> Kind {
     use p4runtime_proto::p4::v1::field_match::{FieldMatchType, Ternary};
     let Kind::TableEntry(mut entry) = ordered(priority, mark) else {
@@ -206,7 +205,7 @@ fn default_of_ordered(mark: u8) -> Kind {
     })
 }
 
-/// One of everything, in the order in which it can be made.
+/// One entity of each kind, in an order in which they can be inserted.
 pub fn everything() -> Vec<Update> {
     let inserted = [
         masked(1, 5, 1),
@@ -236,7 +235,7 @@ pub fn everything() -> Vec<Update> {
     inserted.into_iter().chain(modified).collect()
 }
 
-/// Changes to all of it, entries and members away and there again among them.
+/// Changes to all of these entities; some entries and members are deleted and inserted again.
 fn changes() -> Vec<Update> {
     let changes = [
         (Type::Delete, masked(1, 5, 1)),
@@ -266,7 +265,7 @@ fn changes() -> Vec<Update> {
     changes.map(|(kind, entity)| update(kind, entity)).into()
 }
 
-/// Everything that can be read, with counts and times; `time_since_last_hit` among them.
+/// Everything that can be read, including counts and `time_since_last_hit`.
 pub async fn state(controller: &mut Controller) -> Vec<Kind> {
     let table = |alias: &str, is_default_action| {
         let is_limited = alias == "limited";
@@ -308,7 +307,7 @@ pub async fn state(controller: &mut Controller) -> Vec<Kind> {
     found
 }
 
-/// What packets leave behind, and where they go.
+/// Sends frames, and returns the marks and ports of those that leave.
 fn traffic(harness: &Harness) -> Vec<crate::every_entity::Marks> {
     let mut sent = Vec::new();
     for dst in [1, 2, 3, 7, 8, 15] {
@@ -332,7 +331,7 @@ async fn what_is_taken_back_is_as_if_it_had_never_been() {
     harness.switch.advance(1_000_000);
     let before = state(&mut primary).await;
     let n_changes = changes().len();
-    // Refused at every place of the batch, by the switch.
+    // The switch refuses an update at each of these positions.
     for place in [1, 5, 10, 15, n_changes] {
         let mut updates = changes();
         updates.insert(place, update(Type::Delete, limited(0x77, 1)));
@@ -342,14 +341,14 @@ async fn what_is_taken_back_is_as_if_it_had_never_been() {
         assert_eq!(codes(&status.unwrap_err()), expected);
         assert_eq!(state(&mut primary).await, before, "refused at {place}");
     }
-    // Where packets go, and what is in buckets: another switch that never saw a change says the same.
+    // Output ports and meter buckets equal those of a switch that never saw a change.
     let twin = start().await;
     let mut of_twin = twin.primary().await;
     of_twin.write(everything()).await.unwrap();
     traffic(&twin);
     twin.switch.advance(1_000_000);
     assert_eq!(traffic(&harness), traffic(&twin));
-    // The profile still knows who uses what, and gives free places as before.
+    // The profile still knows which entries use which member, and assigns free positions as before.
     let used = primary.write_one(Type::Delete, member(1, 11)).await;
     assert_eq!(used.unwrap_err().0, Code::FailedPrecondition);
     let done = write(&mut primary, Atomicity::RollbackOnError, changes()).await;
@@ -410,7 +409,7 @@ async fn no_packet_sees_a_part_of_an_atomic_batch() {
     write(&mut primary, Atomicity::DataplaneAtomic, inserts.collect())
         .await
         .unwrap();
-    // The three entries always agree, whatever comes meanwhile: frames pass between two pieces of work.
+    // The three entries agree at any time: frames pass only between two pieces of work.
     let before = harness.switch.n_pieces();
     write(&mut primary, Atomicity::DataplaneAtomic, entries(5))
         .await
@@ -454,7 +453,7 @@ async fn what_frames_cannot_wait_for_is_refused_whole() {
     );
 }
 
-/// A packet that waits between ingress and egress would have one pass before and one after.
+/// A packet between ingress and egress would see the state before the batch in one and after it in the other.
 #[tokio::test]
 async fn while_packets_are_held_between_passes_no_batch_is_atomic_to_them() {
     let limits = SwitchConfig {
@@ -482,7 +481,7 @@ async fn while_packets_are_held_between_passes_no_batch_is_atomic_to_them() {
         .unwrap();
 }
 
-/// A saved pipeline has the same promises, and its commit writes again what was not taken back.
+/// A saved pipeline has the same guarantees. Its commit replays the writes that were not rolled back.
 #[tokio::test]
 async fn a_saved_pipeline_takes_batches_back_too() {
     let harness = start().await;
@@ -509,7 +508,7 @@ async fn a_saved_pipeline_takes_batches_back_too() {
     assert_eq!(entries.count(), 1);
 }
 
-/// All workers come to the same, whoever of them is later.
+/// All workers reach the same state, in whatever order they run.
 #[tokio::test]
 async fn several_workers_take_a_batch_back_alike() {
     let harness = Harness::with_workers(3).await;
@@ -547,7 +546,7 @@ async fn several_workers_take_a_batch_back_alike() {
     .unwrap();
 }
 
-/// Given up by its caller, a batch is done whole all the same.
+/// If the caller cancels a batch, the batch is still applied completely.
 #[tokio::test]
 async fn a_caller_that_gives_up_leaves_a_whole_batch() {
     let harness = start().await;

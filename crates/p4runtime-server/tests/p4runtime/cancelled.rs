@@ -1,4 +1,4 @@
-//! Callers that give up between two steps of a call, and pipelines that are replaced there.
+//! Callers that cancel between two steps of a call, and pipelines that are replaced at such a moment.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::registers::{cell, every_cell, read_cell};
 use crate::replication::{group, replica};
 use crate::table_entries::{all, forward_entry};
 
-/// So often somebody else is served while it is watched that a call does not go on.
+/// How often others are served while a test checks that a call does not proceed.
 const N_ROUND_TRIPS: usize = 50;
 
 /// The fixture's program with another id for its table `forward`.
@@ -38,7 +38,7 @@ fn other_config() -> ForwardingPipelineConfig {
 
 const OTHER_FORWARD: u32 = 0x0200_00ff;
 
-/// Waits until so many pieces of work wait for the switch.
+/// Waits until `n_held` pieces of work wait for the switch.
 async fn held(harness: &Harness, n_held: usize) {
     patiently(async {
         while harness.switch.n_held() != n_held {
@@ -48,7 +48,7 @@ async fn held(harness: &Harness, n_held: usize) {
     .await;
 }
 
-/// Others are served, and no more work comes to the switch.
+/// Checks that others are served, and that no more work reaches the switch.
 async fn stays_held(harness: &Harness, n_held: usize) {
     let mut client = harness.client().await;
     for _ in 0..N_ROUND_TRIPS {
@@ -152,7 +152,7 @@ async fn a_call_that_gave_up_while_it_waited_for_its_turn_changes_nothing() {
 async fn work_for_a_pipeline_that_was_replaced_is_refused() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    // As if a commit had come between the check of a call and its work.
+    // Simulates a commit between a call's check and its work.
     let program = Program::from_json_str(JSON).unwrap();
     let replace = |context: &mut control::SwitchContext<'_>| {
         context.switch.set_program_as(program, 1_000);
@@ -168,7 +168,7 @@ async fn work_for_a_pipeline_that_was_replaced_is_refused() {
     let error = stream_error(&mut primary).await;
     assert_eq!(Code::from(error.canonical_code), Code::Aborted);
     harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
-    // By the default action, not by the entry.
+    // The default action forwarded the frame, not the entry.
     let sent = harness.switch.transmitted();
     assert!(sent.iter().all(|sent| sent.port.0 != 2), "{sent:?}");
 }
@@ -208,7 +208,7 @@ async fn a_large_write_comes_in_pieces_and_its_answer_in_order() {
     let harness = Harness::start().await;
     let primary = harness.primary().await;
     let mut writer = again(&harness, &primary).await;
-    // Each needs the one before it.
+    // Each update depends on the one before it.
     let mut updates: Vec<_> = [Type::Insert, Type::Delete]
         .into_iter()
         .cycle()
@@ -226,7 +226,7 @@ async fn a_large_write_comes_in_pieces_and_its_answer_in_order() {
     );
     assert!(refused.message().starts_with(&expected), "{refused}");
 
-    // A group counts for its replicas.
+    // A group counts as many updates as it has replicas.
     let replicas = (0..70).map(|instance| replica(&[1], instance));
     let updates = vec![
         update(Type::Insert, group(1, replicas.collect())),

@@ -1,4 +1,4 @@
-//! "DigestEntry": how digests are told, lists and acknowledgements.
+//! "DigestEntry": configuration, lists and acknowledgements of digests.
 
 use p4runtime_proto::p4::v1::digest_entry::Config;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -14,7 +14,7 @@ use tonic::Code;
 use crate::every_entity::{config, frame, id, kinds, start};
 use crate::harness::{Controller, Harness, patiently};
 
-/// An hour, of which no test waits the end.
+/// An hour: no test waits for it.
 const LONG_NS: i64 = 3_600_000_000_000;
 
 fn digest(name: &str, config: Option<Config>) -> Kind {
@@ -52,7 +52,7 @@ fn bits(value: &[u8]) -> P4Data {
     }
 }
 
-/// A digest `seen_t` of the source, from port 2.
+/// A digest `seen_t` for a source address, from port 2.
 fn seen_data(src: u8) -> P4Data {
     let members = vec![bits(&[src]), bits(&[2]), bits(&[kinds::SEEN])];
     P4Data {
@@ -65,7 +65,7 @@ fn dropped(harness: &Harness, reason: &str) -> u64 {
     drops.iter().find(|(name, _)| *name == reason).unwrap().1
 }
 
-/// Waits until so many were.
+/// Waits until `n` were dropped.
 async fn dropped_in_the_end(harness: &Harness, reason: &str, n: u64) {
     patiently(async {
         while dropped(harness, reason) < n {
@@ -104,12 +104,12 @@ async fn digests_come_in_lists_of_distinct_ones_as_it_was_asked() {
     assert_eq!(second.data, [seen_data(3), seen_data(4)]);
     assert!(second.list_id > first.list_id);
 
-    // One waits no longer than its time.
+    // A digest waits no longer than the timeout.
     let soon = digest("seen_t", telling(1_000_000, 100, 0));
     primary.write_one(Type::Modify, soon).await.unwrap();
     seen(&harness, 5);
     assert_eq!(list(&mut primary).await.data, [seen_data(5)]);
-    // Another digest of the program is another one's.
+    // The program's other digest has its own lists.
     let noted = digest("noted_t", telling(0, 0, 0));
     primary.write_one(Type::Insert, noted).await.unwrap();
     harness.switch.receive(2, &frame(7, 1, 0x800, kinds::NOTED));
@@ -131,7 +131,7 @@ async fn what_is_not_acknowledged_is_not_told_again() {
     assert_eq!(list(&mut primary).await.data, [seen_data(2)]);
     let ack = |digest_id, list_id| RequestUpdate::DigestAck(DigestListAck { digest_id, list_id });
     primary.send(ack(id("seen_t"), first.list_id));
-    // An error behind it on the stream says that it was read.
+    // An error for a later message shows that the acknowledgement was read.
     primary.send(ack(12, first.list_id));
     match primary.next().await {
         Ok(Some(ResponseUpdate::Error(error))) => {
@@ -143,7 +143,7 @@ async fn what_is_not_acknowledged_is_not_told_again() {
     seen(&harness, 1);
     assert_eq!(list(&mut primary).await.data, [seen_data(1)]);
 
-    // Another primary knows nothing of what was told before it, and only it may acknowledge.
+    // A new primary does not know earlier digests, and only it may acknowledge.
     let (mut second, _) = harness.controller(9).await;
     assert_eq!(
         primary.arbitration().await.status.unwrap().code,
@@ -232,7 +232,7 @@ async fn of_what_nobody_wants_to_be_told_nothing_is_told() {
     assert_eq!(dropped(&harness, "digest_not_wanted"), 2);
 }
 
-/// Configuration and digests that wait belong to the pipeline.
+/// Configuration and waiting digests belong to the pipeline.
 #[tokio::test]
 async fn another_pipeline_begins_without_digests() {
     let harness = start().await;
@@ -255,7 +255,7 @@ async fn another_pipeline_begins_without_digests() {
     assert_eq!(list(&mut primary).await.data, [seen_data(2), seen_data(3)]);
 }
 
-/// It is counted, and the next primary is told of what comes after it.
+/// The digest is counted as dropped. The next primary receives later ones.
 #[tokio::test]
 async fn without_a_primary_a_digest_is_lost() {
     let harness = start().await;
@@ -267,7 +267,7 @@ async fn without_a_primary_a_digest_is_lost() {
     next.arbitrate(None);
     while next.arbitration().await.status.unwrap().code != Code::NotFound as i32 {}
     seen(&harness, 1);
-    // It is on another thread's way: a primary that comes before it is counted would be told of it.
+    // The digest is still in the queue: a primary that arrives before it is counted would receive it.
     dropped_in_the_end(&harness, "digest_no_primary", 1).await;
     next.arbitrate(Some(1));
     assert_eq!(
@@ -279,7 +279,7 @@ async fn without_a_primary_a_digest_is_lost() {
     assert_eq!(dropped(&harness, "digest_no_primary"), 1);
 }
 
-/// One whose values are all 0 may be left out, as finsy does.
+/// A configuration whose values are all 0 may be omitted, as finsy does.
 #[tokio::test]
 async fn a_configuration_may_be_left_out() {
     let harness = start().await;

@@ -136,7 +136,7 @@ async fn only_the_primary_writes_and_everybody_reads() {
         .await
         .unwrap();
     assert_eq!(read_cell(&mut backup, 1).await, [2]);
-    // Without a stream, too.
+    // The same without a stream.
     let found = read(&mut harness.client().await, vec![all(ids::VERDICTS)]).await;
     assert_eq!(found.unwrap().len(), 2);
 }
@@ -160,7 +160,7 @@ async fn externs_of_programs_are_refused_by_name() {
     assert_eq!(primary.read_error(entry).await, Code::NotFound);
 }
 
-/// Clients that clear a switch ask for every kind; the fixture has none of these.
+/// Clients that clear a switch request every kind of entity; the fixture lacks these.
 // spec: read.wildcards-of-nothing
 #[tokio::test]
 async fn a_wildcard_over_what_the_program_does_not_have_finds_none() {
@@ -239,7 +239,7 @@ async fn the_whole_state_is_read_by_naming_every_kind_that_is_served() {
         Kind::RegisterEntry(RegisterEntry::default()),
     ];
     let found = read(&mut client, everything).await.unwrap();
-    // Constant entries, the same with their counters, counter cells, register cells.
+    // Constant entries, their direct counters, counter cells, register cells.
     assert_eq!(found.len(), 2 + 2 + 16 + 131_072 + 8);
 }
 
@@ -316,7 +316,7 @@ async fn the_switch_itself_writes_without_an_election() {
     );
 }
 
-/// Clients in C++, Python and Go take 8 KiB of headers, and say RESOURCE_EXHAUSTED to more.
+/// Clients in C++, Python and Go accept 8 KiB of headers, and report RESOURCE_EXHAUSTED for more.
 // spec: errors.metadata-size
 #[tokio::test]
 async fn the_errors_of_a_large_batch_are_never_more_than_a_client_takes() {

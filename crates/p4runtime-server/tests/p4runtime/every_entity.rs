@@ -14,7 +14,7 @@ use crate::harness::Harness;
 pub const JSON: &str = include_str!("../../../../testdata/compiler/ok/every_entity.json");
 const P4INFO: &str = include_str!("../../../../testdata/compiler/ok/every_entity.p4info.txtpb");
 
-/// What the ingress does beside its tables, by the frame's `kind`.
+/// What the ingress does beside its tables depends on the frame's `kind`.
 pub mod kinds {
     pub const PLAIN: u8 = 0;
     pub const SEEN: u8 = 1;
@@ -68,14 +68,14 @@ pub fn id(alias: &str) -> u32 {
     found.unwrap_or_else(|| panic!("no \"{alias}\" in the P4Info"))
 }
 
-/// A frame with addresses and what the program looks at.
+/// A frame with addresses and the program's two fields.
 pub fn frame(dst: u64, src: u64, ether_type: u16, kind: u8) -> Vec<u8> {
     let mut frame = crate::harness::frame(dst, src, ether_type);
     frame[14..18].copy_from_slice(&[0, 0, 0, kind]);
     frame
 }
 
-/// What the program has marked in a frame that left.
+/// The marks that the program has put into an output frame.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Marks {
     pub port: u16,
@@ -93,7 +93,7 @@ pub fn marks(sent: &OwnedTransmit) -> Marks {
     }
 }
 
-/// The only frame that has left.
+/// The only output frame.
 pub fn only(harness: &Harness) -> Marks {
     let sent = harness.switch.transmitted();
     let [sent] = &sent[..] else {
@@ -102,7 +102,7 @@ pub fn only(harness: &Harness) -> Marks {
     marks(sent)
 }
 
-/// Sends a frame in at a port; the one that leaves.
+/// Sends a frame into a port and returns the only output frame.
 pub fn pass(harness: &Harness, port: u16, frame: &[u8]) -> Marks {
     harness.switch.receive(port, frame);
     only(harness)

@@ -1,4 +1,4 @@
-//! "ExternEntry": the switch's packet generators, as any client writes and reads them.
+//! "ExternEntry": the switch's packet generators, as clients write and read them.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ fn frames() -> Value {
     ])
 }
 
-/// Every 100 ns, three of them, by port 2.
+/// A frame every 100 ns into port 2, three in all.
 fn whole() -> Vec<(&'static str, Value)> {
     vec![
         ("port", number(2)),
@@ -80,8 +80,7 @@ fn whole() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What is read of all generators: one.
-/// One that can be inserted.
+/// A complete generator, which can be inserted.
 pub fn a_generator() -> Kind {
     generator(&whole())
 }
@@ -152,7 +151,7 @@ async fn a_generator_is_inserted_started_read_stopped_and_deleted() {
         (&text("stopped"), &number(2))
     );
 
-    // Faster, for ever, under another name, all at once.
+    // Faster, without end, under another name, all in one update.
     let other = generator(&[
         ("rate_pps", text("1000000000")),
         ("count", Value::NullValue(0)),

@@ -35,7 +35,7 @@ pub const DEVICE_ID: u64 = 7;
 pub const CPU_PORT: PortId = PortId(510);
 pub const JSON: &str = include_str!("../fixture/bridge.json");
 
-/// Longer than anything here takes; a test that waits so long has failed.
+/// Longer than any step takes: a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Ids of the fixture's P4Info.
@@ -90,7 +90,7 @@ impl Harness {
         Self::with_loop(MemoryLoop::start(config, 4)).await
     }
 
-    /// With the fixture's pipeline, which has registers that packets write: each worker its own.
+    /// With the fixture's pipeline. Packets write its registers, so each worker has its own.
     pub async fn with_workers(n_workers: usize) -> Self {
         let switch = MemoryLoop::start_workers(SwitchConfig::default(), 4, n_workers);
         let harness = Self::with_loop(switch).await;
@@ -154,7 +154,7 @@ impl Harness {
         }
     }
 
-    /// Stops the server; everything it serves must end.
+    /// Stops the server and waits until all it serves has ended.
     pub async fn stop(self) {
         self.shutdown.send(()).unwrap();
         patiently(self.served).await.unwrap();
@@ -171,12 +171,12 @@ impl Harness {
         SwitchClient::connect(url).await.unwrap()
     }
 
-    /// A controller that has opened a stream and said nothing yet.
+    /// A controller that has opened a stream and sent nothing.
     pub async fn stranger(&self) -> Controller {
         Controller::over(self.client().await).await.unwrap()
     }
 
-    /// The one primary controller, over a connection of the test's.
+    /// The primary controller, over the given connection.
     pub async fn primary_over(channel: &Channel) -> Controller {
         let client = P4RuntimeClient::new(channel.clone());
         let mut controller = Controller::over(client).await.unwrap();
@@ -186,7 +186,7 @@ impl Harness {
         controller
     }
 
-    /// A controller that has sent its election id and read the answer's code.
+    /// A controller that has sent its election id, and the code of the answer.
     pub async fn controller(&self, election_id: u64) -> (Controller, i32) {
         let mut controller = self.stranger().await;
         controller.arbitrate(Some(election_id));
@@ -194,7 +194,7 @@ impl Harness {
         (controller, code)
     }
 
-    /// The one primary controller.
+    /// The primary controller.
     pub async fn primary(&self) -> Controller {
         let (controller, code) = self.controller(1).await;
         assert_eq!(code, Code::Ok as i32);
@@ -202,7 +202,7 @@ impl Harness {
     }
 }
 
-/// Waits, but not for ever.
+/// Waits with a timeout.
 pub async fn patiently<F: Future>(future: F) -> F::Output {
     let waited = tokio::time::timeout(PATIENCE, future).await;
     waited.expect("the server should have answered by now")
@@ -217,7 +217,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// One that has opened a stream.
+    /// Opens a stream.
     pub async fn over(mut client: P4RuntimeClient<Channel>) -> Result<Self, Status> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let requests = UnboundedReceiverStream::new(receiver);
@@ -289,7 +289,7 @@ impl Controller {
         patiently(self.client.write(request)).await.map(drop)
     }
 
-    /// One update, and the code of its own error.
+    /// Writes one update. Returns the code and message of its error.
     pub async fn write_one(&mut self, kind: Type, entity: Kind) -> Result<(), (Code, String)> {
         let Err(status) = self.write(vec![update(kind, entity)]).await else {
             return Ok(());
@@ -304,7 +304,7 @@ impl Controller {
         read(&mut self.client, vec![entity]).await
     }
 
-    /// One request, and the code of its own error.
+    /// Reads one request. Returns the code of its error.
     pub async fn read_error(&mut self, entity: Kind) -> Code {
         let status = self.read(entity).await.unwrap_err();
         let [error] = &details(&status)[..] else {
@@ -341,7 +341,7 @@ pub fn update(kind: Type, entity: Kind) -> Update {
     }
 }
 
-/// The errors of a batch: code and message are repeated in the details, as they must be.
+/// The errors of a batch. Checks that the details repeat code and message, as required.
 pub fn details(status: &Status) -> Vec<Error> {
     assert_eq!(status.code(), Code::Unknown, "{status:?}");
     let details = rpc::Status::decode(status.details()).unwrap();

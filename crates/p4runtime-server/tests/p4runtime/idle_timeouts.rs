@@ -14,7 +14,7 @@ use crate::table_entries::forward_entry;
 
 const SECOND: i64 = 1_000_000_000;
 
-/// The fixture with a table `forward` whose entries may have an idle timeout.
+/// The fixture with idle timeouts in the table `forward`.
 fn timing() -> (P4Info, Vec<u8>) {
     let mut p4info = p4info();
     let is_forward = |id: u32| id == ids::FORWARD;
@@ -83,14 +83,14 @@ async fn the_primary_is_told_of_an_idle_entry_once_and_again_after_a_hit() {
         }
     );
     assert!(told.timestamp > 0);
-    // Nothing more until it was hit: the next one is for the second time.
+    // No further notification before a hit: the next one is for the second timeout.
     harness.switch.advance(20_000_000_000);
     harness.switch.receive(1, &frame(0xa, 0xc, 0x0800));
     harness.switch.advance(5_000_000_000);
     let again = notification(&mut primary).await;
     assert_eq!(again.table_entry, told.table_entry);
     assert_eq!(harness.switch.transmitted().len(), 2);
-    // A modification takes the timeout away: only the other entry's comes.
+    // A modification removes the timeout: only the other entry's notification arrives.
     primary
         .write_one(Type::Modify, timed(0xa, 0))
         .await

@@ -1,5 +1,5 @@
-//! Clients that ask and do not read, or begin to send and do not end: what is held for them is bounded,
-//! and others are served.
+//! Clients that request and do not read, or start to send and do not end: the server holds a bounded amount for them
+//! and serves others.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -41,7 +41,7 @@ fn bounds(of_connection: usize, of_all: usize, stall: Duration) -> ServerLimits 
     }
 }
 
-/// A connection whose client takes little that nobody reads.
+/// A connection with small flow-control windows: the client buffers little unread data.
 async fn channel(harness: &Harness) -> Channel {
     let endpoint = Endpoint::from_shared(format!("http://{}", harness.address)).unwrap();
     let endpoint = endpoint
@@ -50,7 +50,7 @@ async fn channel(harness: &Harness) -> Channel {
     endpoint.connect().await.unwrap()
 }
 
-/// Asks for the 131,072 cells of the register `slots`, 2.4 MiB, and reads nothing yet.
+/// Requests the 131,072 cells of the register `slots`, 2.4 MiB, and reads nothing yet.
 async fn ask(channel: &Channel) -> Result<Streaming<ReadResponse>, Status> {
     let entity = Some(every_register_cell());
     let request = ReadRequest {
@@ -63,7 +63,7 @@ async fn ask(channel: &Channel) -> Result<Streaming<ReadResponse>, Status> {
     Ok(answers.into_inner())
 }
 
-/// How many entities come, and how it ends.
+/// The number of entities, and how the answer ends.
 async fn take(mut answers: Streaming<ReadResponse>) -> (usize, Result<(), Status>) {
     let mut n_entities = 0;
     loop {
@@ -90,7 +90,8 @@ async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
     let harness = Harness::with_limits(bounds(3 * MIB, OF_ALL, LONG)).await;
     let mut primary = harness.primary().await;
     let (one, other) = (channel(&harness).await, channel(&harness).await);
-    // Each is asked by a task of its own: one that the others leave no room for is answered when they read.
+    // Each request runs in its own task: a request for which the others leave no room is answered only when they
+    // read.
     let (go, _) = watch::channel(false);
     let readers = [&one, &one, &one, &other].map(|channel| {
         let (channel, mut may_read) = (channel.clone(), go.subscribe());
@@ -100,7 +101,7 @@ async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
             take(answers).await
         })
     });
-    // The answers' first parts wait; the rest is not made.
+    // The first parts of the answers wait; the rest is not made yet.
     until(|| harness.server.bytes_held().1 > OF_ALL - MIB / 4).await;
     assert!(harness.switch.n_pieces() < readers.len() * 128);
     for value in 1..=20 {
@@ -109,7 +110,7 @@ async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
         let (_, n_bytes) = harness.server.bytes_held();
         assert!(n_bytes <= OF_ALL, "{n_bytes}");
     }
-    // Whoever reads after all gets all of it, however little fits at once.
+    // A client that reads in the end gets everything, however little fits at once.
     go.send(true).unwrap();
     for reader in readers {
         let (n_cells, end) = reader.await.unwrap();
@@ -145,7 +146,7 @@ async fn where_those_who_do_not_read_have_all_the_room_others_are_told_and_then_
     until(|| harness.server.bytes_held().1 > 2 * MIB - MIB / 4).await;
     let status = ask(&other).await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
-    // In the end it is cut, and what it held is free.
+    // In the end the connection is closed, and what it held is free.
     until(|| harness.server.bytes_held().1 == 0).await;
     let (n_cells, end) = take(ask(&other).await.unwrap()).await;
     end.unwrap();
@@ -153,7 +154,7 @@ async fn where_those_who_do_not_read_have_all_the_room_others_are_told_and_then_
     drop(unread);
 }
 
-/// A message's beginning, and then nothing.
+/// The start of a message, and then nothing.
 struct HalfSent(Option<Bytes>);
 
 impl HalfSent {
@@ -180,7 +181,7 @@ impl http_body::Body for HalfSent {
     }
 }
 
-/// Calls with a request whose end never comes; how the call ends.
+/// Makes a call whose request never ends. Returns how the call ends.
 fn begin(channel: &Channel, method: &str, n_bytes: usize) -> tokio::task::JoinHandle<Code> {
     let mut channel = channel.clone();
     let request = http::Request::post(format!("http://switch/p4.v1.P4Runtime/{method}"))
@@ -210,14 +211,14 @@ async fn requests_that_do_not_end_hold_so_much_and_end() {
     );
     let first = begin(&one, "Write", REQUEST);
     until(|| harness.server.bytes_held().0 == REQUEST).await;
-    // Of one connection, then of all.
+    // First the limit of one connection, then that of all.
     let refused = patiently(begin(&one, "Write", REQUEST)).await.unwrap();
     assert_eq!(refused, Code::ResourceExhausted);
     let second = begin(&other, "SetForwardingPipelineConfig", REQUEST);
     until(|| harness.server.bytes_held().0 == 2 * REQUEST).await;
     let refused = patiently(begin(&third, "Write", REQUEST)).await.unwrap();
     assert_eq!(refused, Code::ResourceExhausted);
-    // What is small goes on.
+    // Small requests are still served.
     let mut primary = harness.primary().await;
     let write = primary.write_one(Type::Modify, cell(3, &[7]));
     write.await.unwrap();
@@ -233,7 +234,7 @@ async fn a_stream_says_something_soon_and_nothing_too_large() {
     let mut primary = harness.primary().await;
     let mut silent = harness.stranger().await;
     assert_eq!(silent.ended().await.code(), Code::DeadlineExceeded);
-    // One that has said something may be silent.
+    // A stream that has sent a message may be silent.
     let write = primary.write_one(Type::Modify, cell(3, &[7]));
     write.await.unwrap();
     primary.send(RequestUpdate::Packet(PacketOut {
@@ -258,7 +259,7 @@ async fn messages_that_come_too_fast_wait_and_another_connection_does_not() {
         let mut client = P4RuntimeClient::new(channel.clone());
         async move { client.capabilities(CapabilitiesRequest::default()).await }
     };
-    // A second's worth at once, then one after the other, whether they are called together or not.
+    // A second's worth at once, then one after the other, whether the calls are simultaneous or not.
     let began = Instant::now();
     let calls: Vec<_> = (0..3 * RATE).map(|_| tokio::spawn(ask(&one))).collect();
     patiently(ask(&other)).await.unwrap();
@@ -269,7 +270,7 @@ async fn messages_that_come_too_fast_wait_and_another_connection_does_not() {
     let of_one = began.elapsed();
     assert!(of_one >= Duration::from_millis(1_900), "{of_one:?}");
     assert!(of_other < of_one / 2, "{of_other:?} of {of_one:?}");
-    // Messages of a stream too; it is another connection, with a second's worth of its own.
+    // The limit also applies to messages of a stream. This is another connection, with its own burst.
     let began = Instant::now();
     let mut controller = harness.stranger().await;
     for election_id in 0..3 * RATE {
@@ -299,7 +300,7 @@ async fn a_controller_that_is_gone_is_primary_no_more_though_messages_of_it_wait
     assert_eq!(status_of(&primary.arbitration().await), Code::Ok as i32);
     backup.arbitrate(Some(1));
     assert_ne!(status_of(&backup.arbitration().await), Code::Ok as i32);
-    // A minute's worth, of which some have had their turn.
+    // A minute's worth of messages, of which some were processed.
     for _ in 0..600 {
         primary.arbitrate(Some(9));
     }

@@ -1,4 +1,4 @@
-//! Requests that are no messages, by hand: a client with protobuf cannot send them.
+//! Malformed requests, which a protobuf client cannot send.
 
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -8,7 +8,7 @@ use tonic::{Code, Request, Status};
 
 use crate::harness::{Harness, patiently};
 
-/// Sends bytes as they are, and reads nothing.
+/// Sends bytes unchanged, and reads nothing.
 #[derive(Default)]
 struct Bytes;
 
@@ -78,7 +78,7 @@ async fn what_is_no_message_is_an_invalid_argument_in_every_call() {
         "/reprise.v1.Switch/Drain",
         "/reprise.v1.Switch/GetCounters",
     ] {
-        // A field number of 0, a length beyond the end.
+        // A field number of 0; a length beyond the end.
         for bytes in [&[0x00][..], &[0x0a, 0x7f, 0x01]] {
             let status = call(&channel, path, bytes).await;
             assert_eq!(status.code(), Code::InvalidArgument, "{path}: {status:?}");
@@ -86,6 +86,6 @@ async fn what_is_no_message_is_an_invalid_argument_in_every_call() {
             assert!(message.contains("malformed"), "{path}: {message}");
         }
     }
-    // The server goes on.
+    // The server still works.
     harness.primary().await;
 }

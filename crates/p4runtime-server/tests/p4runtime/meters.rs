@@ -1,4 +1,4 @@
-//! "MeterEntry & DirectMeterEntry": rates of every type, what was counted by colour, in entries too.
+//! "MeterEntry & DirectMeterEntry": rates of every type, counts by color, also in table entries.
 
 use p4runtime_proto::p4::config::v1::meter_spec::Type as MeterType;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -16,7 +16,7 @@ const GREEN: u8 = 0;
 const YELLOW: u8 = 1;
 const RED: u8 = 2;
 
-/// Two packets green, two more yellow; no more for a long time.
+/// Two packets are green, two more yellow; then none for a long time.
 const RATES: MeterConfig = MeterConfig {
     cir: 1,
     cburst: 2,
@@ -45,7 +45,7 @@ fn count(packets: i64, byte_count: i64) -> Option<CounterData> {
     })
 }
 
-/// The colours of frames that come in at a port, whose cell of `rates` measures them.
+/// The colors of frames that enter a port. The port's cell of `rates` meters them.
 fn colors(harness: &Harness, port: u16, n_frames: usize) -> Vec<u8> {
     let metered = frame(7, 0, 0x800, kinds::METERED);
     let colors = (0..n_frames).map(|_| pass(harness, port, &metered).color);
@@ -72,7 +72,7 @@ fn direct(of: TableEntry, config: Option<MeterConfig>) -> DirectMeterEntry {
     }
 }
 
-/// The colour of a frame that hits the entry of `limited`.
+/// The color of a frame that hits the entry of `limited`.
 fn direct_color(harness: &Harness) -> u8 {
     pass(harness, 0, &frame(7, 9, 0x800, kinds::PLAIN)).color
 }
@@ -96,7 +96,7 @@ async fn a_meter_s_cell_is_written_read_and_marks_packets() {
     let every = primary.read(of(MeterEntry::default())).await.unwrap();
     assert_eq!(every, all);
 
-    // Without rates it is green again; without an index, all of them.
+    // Without rates the cell is green again; without an index the update sets all cells.
     let green = of(meter(Some(2), None));
     primary.write_one(Type::Modify, green).await.unwrap();
     assert_eq!(colors(&harness, 2, 6), [GREEN; 6]);
@@ -181,7 +181,7 @@ async fn wrong_meters_are_refused() {
     );
 }
 
-/// The program with all its meters of a type.
+/// The program with all meters of one type.
 async fn start_with_meters_of(kind: MeterType) -> Harness {
     let mut p4info = p4info();
     for meter in &mut p4info.meters {
@@ -258,7 +258,7 @@ async fn what_a_meter_has_marked_is_counted_by_colour_and_reset() {
     };
     let read = primary.read(of(asked)).await.unwrap();
     assert_eq!(read, [of(counted)]);
-    // Rates alone leave the counts, zeros reset them.
+    // A write of rates alone keeps the counts; zeros reset them.
     primary.write_one(Type::Modify, of(cell)).await.unwrap();
     colors(&harness, 1, 1);
     let reset = MeterEntry {
@@ -297,7 +297,7 @@ async fn a_direct_meter_is_written_and_read_by_itself() {
         .await
         .unwrap();
     assert_eq!(direct_color(&harness), GREEN);
-    // It measures bytes, and a frame has more than four of them.
+    // The meter measures bytes, and a frame has more than four.
     let written = direct(entry.clone(), Some(RATES));
     let written_of = Kind::DirectMeterEntry(written.clone());
     primary
@@ -372,7 +372,7 @@ async fn an_entry_has_its_meter_and_what_it_has_counted() {
     };
     let read = primary.read(request(false, true)).await.unwrap();
     assert_eq!(read, [counts(1, 64)]);
-    // A Modify without rates makes it green, one with zeros resets the counts.
+    // A Modify without rates makes the meter green; one with zeros resets the counts.
     let reset = TableEntry {
         meter_counter_data: Some(MeterCounterData::default()),
         ..limited(Some(RATES))

@@ -1,4 +1,4 @@
-//! TLS: who is let in, who is not, and that nobody is held up by those who are not.
+//! TLS: which clients are accepted, which are refused, and that refused clients delay nobody.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,12 +23,12 @@ use crate::certificates::{Authority, Files, Good, write};
 use crate::harness::{Controller, DEVICE_ID, Harness, patiently, update};
 use crate::registers::cell;
 
-/// As long as a handshake may take here: longer than one takes on a busy machine.
+/// The server's timeout for a handshake: longer than a handshake takes on a busy machine.
 const HANDSHAKE: Duration = Duration::from_secs(4);
 
 const HERE: &[&str] = &["localhost", "127.0.0.1"];
 
-/// A server with a certificate, its authority, and clients of it.
+/// A server with a certificate, its authority, and clients.
 struct Secured {
     harness: Harness,
     folder: TempDir,
@@ -37,7 +37,7 @@ struct Secured {
 }
 
 impl Secured {
-    /// One that asks for certificates.
+    /// A server that requires client certificates.
     async fn start() -> Secured {
         let folder = tempfile::tempdir().unwrap();
         let authority = Authority::new("the one");
@@ -60,7 +60,7 @@ impl Secured {
         self.folder.path().join("ca.pem")
     }
 
-    /// The certificate of a client, that `authority` gives it.
+    /// A client certificate of `authority`.
     fn identity(&self, authority: &Authority, good: Good) -> Files {
         let issued = authority.issue(&[], good);
         issued.write(self.folder.path(), "client")
@@ -76,7 +76,6 @@ impl Secured {
         .unwrap()
     }
 
-    /// A controller's connection.
     async fn channel(&self, identity: Option<&Files>) -> Channel {
         channel(self.harness.address, self.client(identity)).await
     }
@@ -87,7 +86,7 @@ impl Secured {
     }
 }
 
-/// A connection over TLS, made when it is used.
+/// A TLS connection that is made on first use.
 async fn channel(address: SocketAddr, client: tls::Client) -> Channel {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
     endpoint.connect_with_connector_lazy(Connector { address, client })
@@ -138,7 +137,7 @@ async fn only_those_with_a_certificate_of_the_authority_are_let_in() {
     expect_no_connection(&refused.unwrap_err());
     let refused = capabilities(&secured.channel(None).await).await;
     expect_no_connection(&refused.unwrap_err());
-    // It was good when it was made; the client does not look, and the server does.
+    // The certificate was valid once. The client does not check it, the server does.
     let expired = secured.authority.issue(&[], Good::UntilLongAgo);
     let expired = raw_client(&secured, &expired);
     let refused = speak(secured.harness.address, expired).await;
@@ -146,14 +145,14 @@ async fn only_those_with_a_certificate_of_the_authority_are_let_in() {
     secured.harness.stop().await;
 }
 
-/// The client's own words for a connection that failed: a server's status has nothing behind it.
+/// Checks that the client itself reports a failed connection: a server's status would have no source.
 fn expect_no_connection(status: &Status) {
     let codes = [Code::Unavailable, Code::Unknown];
     assert!(codes.contains(&status.code()), "{status:?}");
     assert!(std::error::Error::source(status).is_some(), "{status:?}");
 }
 
-/// A client that shows a certificate whatever it is.
+/// A client that shows any certificate.
 fn raw_client(
     secured: &Secured,
     shown: &crate::certificates::Issued,
@@ -201,7 +200,7 @@ async fn whoever_speaks_plain_http_is_told_so_and_let_in_nowhere() {
         .unwrap();
     let mut answer = Vec::new();
     patiently(stream.read_to_end(&mut answer)).await.unwrap();
-    // An alert of TLS (RFC 8446, section 6), and the end.
+    // A TLS alert (RFC 8446, section 6), and the end.
     assert_eq!(answer[..2], [21, 3], "{answer:?}");
     capabilities(&secured.good_channel().await).await.unwrap();
     secured.harness.stop().await;
@@ -257,7 +256,7 @@ async fn handshakes_that_stop_anywhere_hold_up_nobody() {
     for n in 0..CONNECTIONS_MAX * 2 {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let n_bytes = n % (hello.len() + 1);
-        // Those that were there longest are closed to make room.
+        // Fails for connections that were closed to make room.
         let _ = stream.write_all(&hello[..n_bytes]).await;
         if n % 3 == 0 {
             let _ = stream.shutdown().await;
@@ -272,7 +271,7 @@ async fn handshakes_that_stop_anywhere_hold_up_nobody() {
             capabilities(&secured.good_channel().await).await.unwrap();
         }
     }
-    // And they are closed, however long they hold on.
+    // The rest is closed too, however long they wait.
     let began = Instant::now();
     for mut stranger in strangers {
         let mut rest = Vec::new();
@@ -285,7 +284,7 @@ async fn handshakes_that_stop_anywhere_hold_up_nobody() {
     secured.harness.stop().await;
 }
 
-/// The first bytes of a client, whole.
+/// A complete ClientHello.
 async fn client_hello(secured: &Secured) -> Vec<u8> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -335,7 +334,7 @@ async fn a_certificate_is_renewed_without_a_call_that_is_lost() {
     };
     let former = leaf(&secured).await;
     let before = n_calls.load(Ordering::Relaxed);
-    // One file and then the other, as whoever renews them does.
+    // One file and then the other, as renewal tools do.
     let next = secured.authority.issue(HERE, Good::Now);
     write(secured.server.certificate.clone(), &next.certificate);
     write(secured.server.key.clone(), &next.key);

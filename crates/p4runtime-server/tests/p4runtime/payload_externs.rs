@@ -1,4 +1,4 @@
-//! Programs that call externs of the switch's own (docs/payload-externs.md), set as any other.
+//! Programs that call externs of the switch (docs/payload-externs.md).
 
 #[path = "../../../dataplane/tests/switch/support/mask.rs"]
 mod mask;
@@ -56,7 +56,7 @@ async fn a_switch_refuses_a_program_by_the_name_of_an_extern_that_it_lacks() {
             assert!(refused.message().contains(part), "{refused}");
         }
     }
-    // The one that it has goes on.
+    // The current pipeline still works.
     let entry = forward_entry(1, 2);
     primary.write_one(Type::Insert, entry).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What is large is written and read in pieces, so that the switch's thread has frames between them, or beside it.
+//! Large writes and reads happen in pieces, so that frames pass between the pieces or beside them.
 
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -51,7 +51,7 @@ async fn a_commit_costs_the_switch_s_thread_the_same_however_much_was_saved() {
     assert_eq!(harness.switch.n_pieces(), before);
     let commit = primary.set_pipeline(Action::Commit, None);
     commit.await.unwrap();
-    // One gives what makes programs ready, one exchanges them.
+    // One piece provides what the preparation of a program needs, the other swaps the program.
     assert_eq!(harness.switch.n_pieces() - before, 2);
     for (index, value) in [(2, [7]), (3, [8]), (131_071, [7])] {
         assert_eq!(read_cell(&mut primary, index).await, value);
@@ -82,13 +82,13 @@ async fn large_tables_and_many_groups_are_read_in_pieces_and_whole() {
 
     let before = harness.switch.n_pieces();
     let read = read_all(&mut primary, group(0, Vec::new())).await;
-    // 64 groups and their replicas each, and a look behind the last.
+    // Pieces of 64 groups with their replicas, and a last empty one.
     assert_eq!(harness.switch.n_pieces() - before, 11);
     let written = groups(600).map(|update| update.entity.unwrap().entity.unwrap());
     assert!(read.into_iter().eq(written));
 }
 
-/// As it is read back.
+/// The key as it is read back.
 fn key(dst: u16) -> Vec<p4runtime_proto::p4::v1::FieldMatch> {
     let dst = dst.to_be_bytes();
     let canonical = if dst[0] == 0 { &dst[1..] } else { &dst[..] };

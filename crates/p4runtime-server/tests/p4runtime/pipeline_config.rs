@@ -91,7 +91,7 @@ async fn of_a_program_whose_p4info_nobody_sent_there_is_the_device_config_alone(
     expect_refused(primary.write(vec![]).await.unwrap_err());
     expect_refused(primary.read(all(0)).await.unwrap_err());
 
-    // So its controller sends one, as it would to a switch without a program.
+    // Then the controller sets a pipeline, as on a switch without a program.
     let set = primary.set_pipeline(Action::VerifyAndCommit, Some(config()));
     set.await.unwrap();
     assert_eq!(get(&mut primary, ResponseType::All).await, Some(config()));
@@ -155,7 +155,7 @@ async fn verify_changes_nothing_and_commit_clears_everything() {
     assert_eq!(primary.read(all(0)).await.unwrap().len(), 3);
     let set = primary.set_pipeline(Action::VerifyAndCommit, Some(config()));
     set.await.unwrap();
-    // What is left are the constant entries.
+    // Only the constant entries are left.
     assert_eq!(primary.read(all(0)).await.unwrap().len(), 2);
 }
 
@@ -243,7 +243,7 @@ async fn only_the_primary_of_the_right_device_sets_a_pipeline() {
     assert_eq!(get.unwrap_err().code(), Code::NotFound);
 }
 
-/// A change to a good config and a part of what the refusal says.
+/// A change to a good config, and a part of the error message.
 type Spoiled = (fn(&mut P4Info, &mut String), &'static str);
 
 // spec: pipeline.checked, pipeline.ids
@@ -359,12 +359,12 @@ async fn a_program_may_come_in_the_message_that_older_controllers_send() {
     set_device_config(&mut primary, wrapped.clone())
         .await
         .unwrap();
-    // It is read back as it was sent, and it runs.
+    // The config is read back as sent, and the program runs.
     let whole = get(&mut primary, ResponseType::All).await.unwrap();
     assert_eq!(whole.p4_device_config, wrapped);
     let insert = primary.write_one(Type::Insert, forward_entry(0xa, 2));
     insert.await.unwrap();
-    // White space before the JSON is the JSON's.
+    // White space may precede the JSON.
     set_device_config(&mut primary, format!("\n {JSON}").into())
         .await
         .unwrap();

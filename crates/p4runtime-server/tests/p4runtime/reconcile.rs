@@ -18,7 +18,7 @@ async fn the_state_goes_over_to_another_pipeline() {
     primary.write(everything()).await.unwrap();
     pass(&harness, 0, &frame(9, 1, 0x800, kinds::PLAIN));
     let mut before = state(&mut primary).await;
-    // The same program under another cookie, with the same ids.
+    // The same program and ids with another cookie.
     let next = ForwardingPipelineConfig {
         cookie: Some(Cookie { cookie: 7 }),
         ..config()
@@ -28,7 +28,7 @@ async fn the_state_goes_over_to_another_pipeline() {
         .await
         .unwrap();
     let mut after = state(&mut primary).await;
-    // Counters of meters and times of hits begin anew.
+    // Meter counts and times of hits start anew.
     for entity in before.iter_mut().chain(&mut after) {
         match entity {
             Kind::TableEntry(entry) => {
@@ -78,7 +78,7 @@ async fn a_pipeline_that_cannot_have_the_state_changes_nothing() {
     assert_eq!(other.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(state(&mut primary).await, before);
 
-    // Without entries in what is gone, it can.
+    // It works once the missing objects have no entries.
     for key in [1, 2] {
         let entry = crate::atomicity::limited(key, 10);
         primary.write_one(Type::Delete, entry).await.unwrap();
@@ -93,7 +93,7 @@ async fn a_pipeline_that_cannot_have_the_state_changes_nothing() {
     );
 }
 
-/// Without a pipeline there is nothing to preserve; who is not primary changes nothing.
+/// Without a pipeline there is nothing to preserve. Only the primary may reconcile.
 #[tokio::test]
 async fn it_begins_where_there_is_none_and_only_for_the_primary() {
     let harness = harness::Harness::without_pipeline(Default::default()).await;
@@ -109,7 +109,7 @@ async fn it_begins_where_there_is_none_and_only_for_the_primary() {
     assert_eq!(set.unwrap_err().code(), Code::PermissionDenied);
 }
 
-/// The bridge with secret arguments of `send` and secret cells.
+/// The bridge with secret arguments of `send` and a secret register.
 fn secret_json() -> String {
     let secret = |json: &str, before: &str| {
         assert!(json.contains(before));
@@ -128,7 +128,7 @@ fn config_with(json: &str) -> ForwardingPipelineConfig {
     }
 }
 
-/// The cell 7 and the arguments of every entry, as they are in the switch.
+/// Cell 7 and the arguments of every entry, as the switch holds them.
 fn kept(harness: &harness::Harness) -> (Vec<u8>, Vec<Vec<Vec<u8>>>) {
     harness.switch.in_switch(0, |switch| {
         let program = switch.program().unwrap();
@@ -143,7 +143,7 @@ fn kept(harness: &harness::Harness) -> (Vec<u8>, Vec<Vec<Vec<u8>>>) {
     })
 }
 
-/// What nobody reads goes over as it is, not as the zeros that a reader finds.
+/// Secrets are carried over unchanged, not as the zeros that readers see.
 #[tokio::test]
 async fn secrets_go_over_to_the_same_program_though_nobody_reads_them() {
     let json = secret_json();
@@ -158,7 +158,7 @@ async fn secrets_go_over_to_the_same_program_though_nobody_reads_them() {
     assert_eq!(crate::registers::read_cell(&mut primary, 7).await, [0]);
     let before = kept(&harness);
     assert_eq!(before, (vec![9], vec![vec![vec![2]]]));
-    // It is the same from another folder, and printed in another way.
+    // The program is the same if its source was moved or its JSON is formatted differently.
     let mut moved: serde_json::Value = serde_json::from_str(&json).unwrap();
     moved["program"] = "elsewhere/bridge.p4".into();
     moved["pipelines"][0]["tables"][0]["source_info"] = serde_json::json!({"filename": "elsewhere/bridge.p4", "line": 7, "column": 1, "source_fragment": "forward"});
@@ -169,7 +169,8 @@ async fn secrets_go_over_to_the_same_program_though_nobody_reads_them() {
     }
 }
 
-/// Another program could show them, whether it calls them secret or not; so could the same one under other ids.
+/// Another program could reveal secrets, whether it marks them secret or not; so could the same program with other
+/// ids.
 #[tokio::test]
 async fn secrets_go_over_to_no_other_program() {
     let json = secret_json();
@@ -222,7 +223,7 @@ async fn secrets_go_over_to_no_other_program() {
         let unmake = if is_entry { Type::Delete } else { Type::Modify };
         primary.write_one(unmake, entity(false)).await.unwrap();
     }
-    // Where none is there, any program will do.
+    // Without secrets, any program works.
     let set = primary.set_pipeline(Action::ReconcileAndCommit, Some(config_with(harness::JSON)));
     set.await.unwrap();
 }

@@ -13,7 +13,7 @@ use crate::harness::{Controller, Harness, JSON, config, ids, read, update};
 async fn a_program_with_a_shared_register_is_refused_with_several_workers_that_have_their_own() {
     let harness = Harness::with_workers(2).await;
     let mut primary = harness.primary().await;
-    // Packets write and read the register.
+    // Here packets write and read the register.
     let action = r#""runtime_data": [{"name": "port", "bitwidth": 9}],
       "primitives": ["#;
     let array = r#"{"type": "register_array", "value": "ingress.slots"}, {"type": "hexstr", "value": "0x0"}"#;
@@ -107,7 +107,7 @@ async fn a_cell_is_read_as_it_was_written() {
     assert_eq!(read.unwrap(), [written]);
     assert_eq!(read_cell(&mut primary, 0).await, [0]);
 
-    // Not the shortest form, but the value fits: read back in the shortest.
+    // A longer form whose value fits is read back in the shortest form.
     primary
         .write_one(Type::Modify, cell(1, &[0, 0, 0, 0, 0, 0, 0, 5]))
         .await
@@ -123,7 +123,7 @@ async fn without_an_index_all_cells_are_written_and_read_quickly() {
     let before = harness.switch.n_pieces();
     let write = primary.write_one(Type::Modify, every_cell(0xab));
     write.await.unwrap();
-    // 4,096 cells each, with packets in between.
+    // 4,096 cells per piece, with packets in between.
     assert_eq!(harness.switch.n_pieces() - before, 32);
     primary
         .write_one(Type::Modify, cell(70_000, &[1]))

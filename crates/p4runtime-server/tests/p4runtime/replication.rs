@@ -277,7 +277,7 @@ async fn a_backup_stands_in_while_the_port_of_its_replica_is_down() {
     assert_eq!(copies(), [(2, 20), (0, 40)]);
     set(2, false);
     assert_eq!(copies(), [(3, 30), (0, 40)]);
-    // Where all are down, the copy goes to the replica's own port.
+    // If all ports are down, the copy goes to the replica's own port.
     set(3, false);
     assert_eq!(copies(), [(1, 10), (0, 40)]);
     set(2, true);
@@ -286,7 +286,7 @@ async fn a_backup_stands_in_while_the_port_of_its_replica_is_down() {
     assert_eq!(copies(), [(1, 10), (0, 40)]);
     assert_eq!(primary.read(group.clone()).await.unwrap(), from_ref(&group));
     primary.write_one(Type::Modify, group).await.unwrap();
-    // Another pipeline knows of ports that were down before it.
+    // A new pipeline knows ports that were down before.
     set(1, false);
     use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
     let config = crate::every_entity::config();

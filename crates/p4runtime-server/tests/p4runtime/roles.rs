@@ -53,14 +53,13 @@ fn role(name: &str, config: Option<&RoleConfig>) -> Role {
     }
 }
 
-/// A controller of a role.
 struct Member {
     controller: Controller,
     role: String,
 }
 
 impl Member {
-    /// One that has sent its role and election id; what it was told.
+    /// Joins with a role and election id. Also returns the answer.
     async fn join(
         harness: &Harness,
         of: Role,
@@ -75,7 +74,7 @@ impl Member {
         (Self { controller, role }, told)
     }
 
-    /// One that is primary.
+    /// Joins as primary.
     async fn primary(harness: &Harness, of: Role) -> Self {
         let (member, told) = Self::join(harness, of, low(1)).await;
         assert_eq!(status_of(&told), Code::Ok as i32);
@@ -186,7 +185,7 @@ async fn each_role_has_a_primary_of_its_own_with_election_ids_of_its_own() {
     let denied = meters.write(vec![update(Type::Insert, limited(1))]).await;
     assert_eq!(denied.unwrap_err().code(), Code::PermissionDenied);
     second.write_one(Type::Insert, limited(1)).await.unwrap();
-    // The role of a stream stays, and an election id is one controller's of a role.
+    // A stream cannot change its role, and an election id is unique within a role.
     second
         .controller
         .send(arbitration(role("routing", None), high));
@@ -239,14 +238,14 @@ async fn without_a_config_a_role_has_what_no_annotation_gives_to_another() {
         member_id: 1,
         action: Some(call("mark", &[1])),
     });
-    // The profile is its table's.
+    // The profile belongs to its table's role.
     assert_eq!(
         meters.write_one(Type::Insert, member.clone()).await,
         Err(Code::PermissionDenied)
     );
     routing.write_one(Type::Insert, member).await.unwrap();
 
-    // A Read with a role finds what it has; one without, everything.
+    // A Read with a role finds the role's objects; one without a role finds everything.
     assert_eq!(meters.read(every_entry()).await.unwrap().len(), 3);
     assert_eq!(
         routing.read(every_entry()).await.unwrap(),
@@ -255,7 +254,7 @@ async fn without_a_config_a_role_has_what_no_annotation_gives_to_another() {
     assert_eq!(routing.read(limited(1)).await.unwrap(), []);
     meters.role.clear();
     assert_eq!(meters.read(every_entry()).await.unwrap().len(), 5);
-    // One that never came and that the program names has its part too.
+    // The default role may write every object.
     let mut primary = Member {
         controller: harness.primary().await,
         role: String::new(),
@@ -283,7 +282,7 @@ async fn a_config_lists_what_a_role_has() {
         ..RegisterEntry::default()
     });
     assert_eq!(mine.read(slots).await.unwrap(), []);
-    // What has no id is for all.
+    // Objects without an id belong to all roles.
     let group = Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
         r#type: Some(packet_replication_engine_entry::Type::MulticastGroupEntry(
             MulticastGroupEntry {
@@ -306,7 +305,7 @@ async fn a_config_lists_what_a_role_has() {
     );
     other.set_pipeline().await.unwrap();
 
-    // A backup is told the primary's config, and of another one by whoever takes its place.
+    // A backup is notified of the primary's config, and again when a new primary has another one.
     let (mut backup, told) = Member::join(&harness, role("mine", None), low(0)).await;
     assert_eq!(told.role.unwrap().config, role("mine", Some(&ours)).config);
     let wider = RoleConfig {
@@ -411,7 +410,7 @@ async fn packets_go_to_the_roles_that_take_them_and_come_from_them() {
     }
     assert_eq!(harness.switch.transmitted().len(), 0);
     filtered.controller.send(RequestUpdate::Packet(packet));
-    // A Read comes after it, since work is in order.
+    // Work runs in order, so the following Read comes after the packet.
     filtered
         .controller
         .send(RequestUpdate::Packet(PacketOut::default()));
@@ -461,7 +460,7 @@ async fn digests_go_to_the_roles_that_have_them() {
     }
 }
 
-/// A write that waits for its turn is not carried out when its role has lost what it writes.
+/// A waiting write is refused if its role loses the object meanwhile.
 #[tokio::test]
 async fn a_role_that_loses_an_object_meanwhile_does_not_write_it() {
     let harness = start().await;
@@ -477,7 +476,7 @@ async fn a_role_that_loses_an_object_meanwhile_does_not_write_it() {
         Err(Code::PermissionDenied)
     );
     mine.write_one(Type::Delete, ordered(1)).await.unwrap();
-    // With the config gone, the role's exclusive objects are everybody's.
+    // Without the config, the role's exclusive objects belong to all roles.
     mine.controller
         .send(arbitration(role("mine", None), low(1)));
     mine.controller.arbitration().await;

@@ -55,7 +55,7 @@ async fn the_parser_follows_a_value_set_and_it_is_read_as_it_was_written() {
         .await;
     assert_eq!(all.unwrap(), [set("port_trunks", &[]), trunks]);
 
-    // A member of two parts, one of them under a mask; what matches everything is left out.
+    // A member of two parts, one with a mask. A part that matches everything is omitted.
     let pairs = set(
         "port_trunks",
         &[

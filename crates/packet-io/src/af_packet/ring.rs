@@ -20,10 +20,10 @@ use super::socket;
 use crate::limits::{RX_RING_BLOCK_BYTES, RX_SLOT_ALIGN_BYTES, RX_SLOT_OVERHEAD_BYTES};
 use crate::offload::VLAN_TAG_BYTES;
 
-/// Bytes of `struct virtio_net_hdr`, which stands in front of every frame.
+/// Bytes of `struct virtio_net_hdr`, which precedes every frame.
 pub(super) const VIRTIO_HEADER_BYTES: usize = 10;
 
-/// A mapped receive ring. The socket it belongs to may be closed before it.
+/// A mapped receive ring. Its socket may be closed before it.
 pub(super) struct RxRing {
     memory: NonNull<u8>,
     memory_bytes: usize,
@@ -41,15 +41,14 @@ unsafe impl Send for RxRing {}
 pub(super) struct Slot<'a> {
     /// `TP_STATUS_*`.
     pub(super) status: u32,
-    /// Bytes of the frame as it came, which can be more than fit the slot.
+    /// Length of the frame as it came, which can be more than fits the slot.
     pub(super) frame_bytes: usize,
-    /// When it came, in nanoseconds since 1970.
+    /// Time of arrival, in nanoseconds since 1970.
     pub(super) came_ns: u64,
     pub(super) vlan_tci: u16,
     pub(super) vlan_tpid: u16,
-    /// Whether the host sent it out by the interface, so that it did not come from the other end.
+    /// Whether this host sent the frame out by the interface, so that it did not arrive.
     pub(super) is_outgoing: bool,
-    /// The virtio header as the kernel wrote it.
     pub(super) virtio_header: [u8; VIRTIO_HEADER_BYTES],
     /// [`VLAN_TAG_BYTES`] of room, then as much of the frame as fitted.
     pub(super) buffer: &'a mut [u8],
@@ -103,7 +102,7 @@ impl RxRing {
         })
     }
 
-    /// Bytes of a frame that fit a slot at least.
+    /// A frame length, in bytes, that fits every slot.
     pub(super) fn frame_bytes_max(&self) -> usize {
         self.slot_bytes - RX_SLOT_OVERHEAD_BYTES
     }
@@ -122,8 +121,8 @@ impl RxRing {
         let address_start = header_bytes.next_multiple_of(libc::TPACKET_ALIGNMENT);
         // SAFETY: as above; the sender's address follows the header, aligned, and the smallest slot has room for it.
         let address = unsafe { base.add(address_start).cast::<libc::sockaddr_ll>().read() };
-        // The kernel puts the frame behind its header, the sender's address and the virtio header.
-        // It is bounded here all the same, so that no number from outside can lead out of the slot.
+        // The kernel puts the frame after its header, the sender's address and the virtio header. The start is bounded
+        // here all the same, so that no number from outside can lead out of the slot.
         let frame_start = usize::from(header.tp_mac).clamp(
             header_bytes + VIRTIO_HEADER_BYTES + VLAN_TAG_BYTES,
             self.slot_bytes,

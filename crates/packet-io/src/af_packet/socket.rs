@@ -49,13 +49,13 @@ pub(crate) fn set_promiscuous(fd: BorrowedFd<'_>, index: i32) -> io::Result<()> 
     set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &promiscuous)
 }
 
-/// Lets no frame come to the socket.
+/// Filters out every frame.
 pub(super) fn take_nothing(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_filter(fd, &mut [instruction(RETURN, 0, 0, DROP)])
 }
 
-/// Lets no frame come to the socket that the host sends out by the interface. Unlike `PACKET_IGNORE_OUTGOING` it
-/// serves a socket of a group too.
+/// Filters out the frames that the host sends out by the interface. Unlike `PACKET_IGNORE_OUTGOING` this works for a
+/// socket of a group, too.
 pub(super) fn ignore_outgoing(fd: BorrowedFd<'_>) -> io::Result<()> {
     let mut not_outgoing = [
         instruction(LOAD_BYTE, 0, 0, PACKET_TYPE),
@@ -66,8 +66,7 @@ pub(super) fn ignore_outgoing(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_filter(fd, &mut not_outgoing)
 }
 
-/// Makes bound sockets of one interface share its frames: the frames of one flow come to one of
-/// them.
+/// Makes bound sockets of one interface share its frames: those of one flow come to one socket.
 pub(super) fn share_flows(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut id = 0;
     for (place, fd) in fds.iter().enumerate() {
@@ -108,7 +107,7 @@ fn instruction(code: u32, jump_true: u8, jump_false: u8, operand: u32) -> libc::
     }
 }
 
-/// Sets, or replaces, the filter that decides for each frame whether it comes to the socket.
+/// Sets, or replaces, the filter that decides which frames come to the socket.
 fn set_filter(fd: BorrowedFd<'_>, program: &mut [libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
         // A few instructions.
@@ -133,8 +132,7 @@ pub(super) fn take_kernel_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from(statistics.tp_drops))
 }
 
-/// Takes a message from the socket's queue; returns its full length, which can be more than the
-/// buffer's.
+/// Takes a message from the socket's queue. Returns its full length, which can be more than the buffer's.
 pub(super) fn receive_message(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     // SAFETY: pointer and length describe `buffer`, which lives through the call.

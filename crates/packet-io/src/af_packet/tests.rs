@@ -22,7 +22,7 @@ fn an_interface_that_goes_while_it_is_opened_is_said_to_be_missing() {
     });
 }
 
-/// The frame that a buffer with room for a tag at its beginning becomes.
+/// Takes a frame with this virtio header and tag; returns the frames and counters that result.
 fn taken(
     frame: &[u8],
     header: [u8; VIRTIO_HEADER_BYTES],

@@ -1,5 +1,5 @@
-//! An interface with the XDP program that runs there: the port's own, or that of somebody who forwards in
-//! the kernel and gives the port the frames that it leaves.
+//! An interface with the XDP program that runs there: the port's own, or another that forwards in the kernel and gives
+//! the port the frames that it leaves.
 
 use std::fs;
 use std::io;
@@ -26,11 +26,11 @@ pub(super) struct Attached {
     // Detached first: fields drop in order.
     link: Link,
     sockets: Map,
-    /// By queue: the socket once more, for maps of others.
+    /// By queue: a duplicate of its socket, for the maps of other programs.
     opened: Mutex<Vec<(u32, OwnedFd)>>,
     own: Program,
     pub(super) mode: AttachMode,
-    /// Why the driver does not run it, where it does not.
+    /// Why the driver does not run the program, in generic mode.
     why_generic: Option<String>,
     has_fragments: bool,
     name: String,
@@ -39,7 +39,7 @@ pub(super) struct Attached {
     frame_bytes_max: usize,
     is_virtual: bool,
     destinations: Vec<Destination>,
-    /// Where the link has a name while it is kept.
+    /// The link's name in the BPF file system while it is kept.
     kept: Option<PathBuf>,
     /// Whether it has that name, unless somebody has removed it.
     is_kept: AtomicBool,
@@ -48,8 +48,7 @@ pub(super) struct Attached {
     _lock: InterfaceLock,
 }
 
-/// The interface of an AF_XDP port, for who has a program of his own run there. The port need not live
-/// as long.
+/// The interface of an AF_XDP port, for a caller that runs an XDP program of its own there. It may outlive the port.
 #[derive(Clone)]
 pub struct XdpInterface {
     attached: Weak<Attached>,
@@ -65,8 +64,8 @@ pub struct XdpInterface {
 }
 
 impl Attached {
-    /// Reserves the interface and attaches the program: in the driver where that takes it, with frames
-    /// in several pieces where it does not take it otherwise (an MTU above a page), else generic.
+    /// Reserves the interface and attaches the program. Tries the driver, the driver with frames in several pieces
+    /// (which some drivers demand for an MTU above a page), then generic mode.
     pub(super) fn new(
         interface: &Interface,
         config: &AfXdpConfig,
@@ -102,7 +101,7 @@ impl Attached {
             match link {
                 Ok(link) => break (link, own, mode, has_fragments),
                 Err(error) if is_occupied(&error) => {
-                    // What an earlier switch has left there forwards on until this one's program runs.
+                    // A program that an earlier switch has kept there forwards until this switch's program runs.
                     if let Some(link) = kept.as_deref().and_then(|path| kept_at(path, index)) {
                         break (link, own, mode, has_fragments);
                     }
@@ -112,7 +111,7 @@ impl Attached {
                         None => PortError::XdpInUse { interface },
                     });
                 }
-                // The last attempt's error is the one to tell: generic XDP has no driver to blame.
+                // Reports the last attempt's error: generic XDP does not depend on a driver.
                 Err(error) if attempts.len() == 0 => {
                     return Err(fail("attach the XDP program")(error));
                 }
@@ -145,7 +144,7 @@ impl Attached {
         })
     }
 
-    /// The queue's frames go to this socket from now on.
+    /// Directs the queue's frames to this socket from now on.
     pub(super) fn set_socket(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.sockets.set_socket(queue, socket)?;
         let once_more = socket.try_clone_to_owned()?;
@@ -154,11 +153,11 @@ impl Attached {
         Ok(())
     }
 
-    /// Nothing is kept of an interface that is gone.
+    /// Removes what is kept of an interface that is gone.
     pub(super) fn forget_kept(&self) {
         self.is_kept.store(false, Ordering::Relaxed);
         if let Some(path) = &self.kept {
-            // What stays there runs nowhere.
+            // If it stays there, it runs nowhere.
             let _ = remove(path);
         }
     }
@@ -180,54 +179,51 @@ impl Attached {
 }
 
 impl XdpInterface {
-    /// The interface's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its number.
     pub fn index(&self) -> u32 {
         self.index
     }
 
-    /// Where programs run.
     pub fn mode(&self) -> AttachMode {
         self.mode
     }
 
-    /// Why the driver runs no program, where programs run in generic mode.
+    /// Why the driver runs no program, if programs run in generic mode.
     pub fn why_generic(&self) -> Option<&str> {
         self.why_generic.as_deref()
     }
 
-    /// A program must know of frames in several pieces.
+    /// Whether a program must handle frames in several pieces.
     pub fn has_fragments(&self) -> bool {
         self.has_fragments
     }
 
-    /// Receive queues, a socket each.
+    /// Receive queues; each has a socket.
     pub fn n_queues(&self) -> u32 {
         self.n_queues
     }
 
-    /// Bytes of a frame at most that another interface's program may send by this one: the kernel has room for a VLAN
+    /// Maximum bytes of a frame that another interface's program may send by this one: the kernel has room for a VLAN
     /// tag, whether there is one or not.
     pub fn redirected_bytes_max(&self) -> u32 {
         (self.frame_bytes_max + VLAN_TAG_BYTES) as u32
     }
 
-    /// Only software: a sender on this machine may leave checksums unfinished.
+    /// Whether it is only software: a sender on this machine may leave checksums unfinished.
     pub fn is_virtual(&self) -> bool {
         self.is_virtual
     }
 
-    /// The beginning of a program that runs here: frames that are not the switch's go on to the kernel,
-    /// with the others it falls through, R1 as it was. Registers R6 to R9 are written.
+    /// The beginning of a program that runs here. It passes frames that are not the switch's to the kernel, and falls
+    /// through for the others with R1 unchanged. It writes registers R6 to R9.
     pub fn filter(&self) -> Vec<Instruction> {
         program::filter(&self.destinations)
     }
 
-    /// Puts the sockets of the port's queues into a map, that of queue 0 at `first`.
+    /// Puts the sockets of the port's queues into a map; that of queue 0 goes to `first`.
     ///
     /// # Errors
     /// The port is closed; the kernel's error.
@@ -239,7 +235,7 @@ impl XdpInterface {
         opened.try_for_each(|(queue, socket)| map.set_socket(first + queue, socket.as_fd()))
     }
 
-    /// Whether it is the same port, not opened anew.
+    /// Whether both are of the same port, which was not opened anew.
     pub fn is_same(&self, other: &XdpInterface) -> bool {
         Weak::ptr_eq(&self.attached, &other.attached)
     }
@@ -250,13 +246,13 @@ impl XdpInterface {
         attached.is_none_or(|it| matches!(it.link.interface_index(), Ok(None)))
     }
 
-    /// Whether somebody else has detached the port's program, or has removed the interface: frames go past the port.
+    /// Whether somebody else has detached the port's program or removed the interface: frames bypass the port.
     pub fn is_detached(&self) -> bool {
         let attached = self.attached.upgrade();
         attached.is_some_and(|it| matches!(it.link.interface_index(), Ok(None)))
     }
 
-    /// Has a program run in place of the one that runs. Every frame meets one of them.
+    /// Replaces the running program. Every frame meets one of the two.
     ///
     /// # Errors
     /// The port is closed, or its interface is gone; the kernel's error.
@@ -264,18 +260,18 @@ impl XdpInterface {
         self.attached()?.link.replace(program)
     }
 
-    /// Has the port's own program run again, which ends with this process: all of its frames come to the port. A
-    /// port that is closed, or whose interface is gone, has none.
+    /// Makes the port's own program run again, which ends with this process: all frames come to the port. Does nothing
+    /// if the port is closed or its interface is gone.
     ///
     /// # Errors
-    /// The kernel's error; what was there runs on.
+    /// The kernel's error; the program that was there runs on.
     pub fn run_own(&self) -> io::Result<()> {
         let Some(attached) = self.attached.upgrade() else {
             return Ok(());
         };
         attached.is_kept.store(false, Ordering::Relaxed);
         if let Some(path) = &attached.kept {
-            // Where the name stays, what is kept by it is the port's own program.
+            // If removing fails, the name keeps the port's own program.
             let _ = remove(path);
         }
         let replaced = attached.link.replace(&attached.own);
@@ -285,7 +281,7 @@ impl XdpInterface {
         })
     }
 
-    /// Has the program run on when this process ends, however it does, if there is a folder for that
+    /// Makes the running program outlive this process, however the process ends, if there is a folder for that
     /// ([`AfXdpConfig::kept`]).
     ///
     /// # Errors
@@ -295,14 +291,15 @@ impl XdpInterface {
         let Some(path) = &attached.kept else {
             return Ok(());
         };
-        // One that is there is this link's, or that of an interface that is gone.
+        // A link that has this name is this one, or that of an interface that is gone.
         remove(path)?;
         attached.link.pin(path)?;
         attached.is_kept.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Where the program was kept, if somebody has removed that: it ends with this process. Says so once.
+    /// The path at which the program was kept, if somebody has removed it: the program now ends with this process.
+    /// Returned only once.
     pub fn take_removed_name(&self) -> Option<PathBuf> {
         let attached = self.attached.upgrade()?;
         let path = attached.kept.as_ref()?;
@@ -311,9 +308,8 @@ impl XdpInterface {
         (is_removed && attached.is_kept.swap(false, Ordering::Relaxed)).then(|| path.clone())
     }
 
-    /// Whether frames that other interfaces' programs send by this one arrive: by the kernel's word
-    /// (Linux 6.3), none where it does not say so. On veth they are lost as long as the peer has neither an XDP
-    /// program nor GRO.
+    /// Whether frames arrive that other interfaces' programs send by this one, as the kernel reports it (Linux 6.3);
+    /// `None` if it does not. On veth they are lost as long as the peer has neither an XDP program nor GRO.
     pub fn takes_redirected(&self) -> Option<bool> {
         let bits = crate::netlink::xdp_features(self.index.cast_signed()).ok()?;
         Some(bits & crate::probe::XDP_TRANSMIT != 0)
@@ -349,7 +345,7 @@ pub fn make_kept_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Every frame is compared with them.
+/// The program compares every frame with all destinations, so they must be few.
 fn expect_few(interface: &str, destinations: &[Destination]) -> Result<(), PortError> {
     match destinations.len() {
         0..=XDP_DESTINATIONS => Ok(()),
@@ -360,22 +356,22 @@ fn expect_few(interface: &str, destinations: &[Destination]) -> Result<(), PortE
     }
 }
 
-/// Where a port's program is kept: by its network namespace and its interface's number there, so that no other
+/// Where a port's program is kept: named by its network namespace and its interface's index there, so that no other
 /// switch with the same folder means another interface by it.
 ///
 /// # Errors
-/// The kernel does not say which namespace it is.
+/// The kernel does not report the namespace.
 pub fn kept_path(folder: &Path, interface_index: i32) -> io::Result<PathBuf> {
     let namespace = socket::namespace_cookie()?;
     Ok(folder.join(format!("ns{namespace}-if{interface_index}")))
 }
 
-/// Why the driver does not run a program, in words.
+/// Why the driver does not run a program, as a message.
 fn why_not_native(interface: &Interface, error: &io::Error) -> String {
     let (n_rx, _) = interface.n_queues();
     match error.raw_os_error() {
         Some(libc::EOPNOTSUPP) => "the driver has no XDP".to_owned(),
-        // As veth's driver says it.
+        // The error of veth's driver.
         Some(libc::ENOSPC) => format!(
             "it has {n_rx} receive queues, fewer than its other end has transmit queues: make the pair with as many (\"ip \
              link add ... numrxqueues N\"), or take some away there (\"ethtool -L PEER tx {n_rx}\")"
@@ -384,8 +380,8 @@ fn why_not_native(interface: &Interface, error: &io::Error) -> String {
     }
 }
 
-/// The link that is kept there, if it is this interface's: where an interface is gone its link has none, and the
-/// program of another one of that name may be anybody's.
+/// The link that is kept there, if it is this interface's. The link of a removed interface has none, and a program on
+/// another interface of that name may be anybody's.
 fn kept_at(path: &Path, interface_index: u32) -> Option<Link> {
     let link = Link::pinned(path).ok()?;
     (link.interface_index().ok()? == Some(interface_index)).then_some(link)

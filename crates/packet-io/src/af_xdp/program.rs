@@ -1,8 +1,7 @@
-//! The XDP program: the switch's frames go to its sockets, the others on to the kernel.
+//! The XDP program: sends the switch's frames to its sockets, and passes the others to the kernel.
 //!
-//! It is written here instruction by instruction, some tens of them. So building the switch needs
-//! no compiler for BPF and no unreadable object file. The kernel's verifier checks every load. In
-//! words:
+//! It is written here instruction by instruction, some tens of them. So building the switch needs no BPF compiler and
+//! no unreadable object file. The kernel's verifier checks every load. In words:
 //!
 //! 1. Without destinations every frame is the switch's. With destinations, an IPv4 or IPv6 packet
 //!    is the switch's if its destination address is one of them and, if that destination has a
@@ -48,7 +47,7 @@ const AND_IMMEDIATE: u8 = 0x57;
 const SHIFT_LEFT_IMMEDIATE: u8 = 0x67;
 const JUMP: u8 = 0x05;
 const JUMP_IF_GREATER: u8 = 0x2d;
-/// Of 32 bits, so that the immediate is not sign-extended to a number no field has.
+/// A comparison of 32 bits, so that the immediate is not sign-extended to a number no field has.
 const JUMP_IF_NOT_EQUAL_IMMEDIATE: u8 = 0x56;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
@@ -61,19 +60,19 @@ const IPV6_HEADER_BYTES: i16 = 40;
 const UDP_DESTINATION: i16 = 2;
 const UDP: i32 = 17;
 
-/// Where a jump goes.
+/// The target of a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Label {
     Ipv4Addresses,
     Ipv6,
     Ipv6Addresses,
-    /// Behind the destination of that place.
+    /// After the destination with this index.
     NotDestination(usize),
     Pass,
     Redirect,
 }
 
-/// The port's own program for these destinations; none are all.
+/// The port's own program for these destinations; without any, it takes all frames.
 pub(super) fn assemble(destinations: &[Destination], sockets: &Map) -> Vec<Instruction> {
     let mut program = filter(destinations);
     let mut code = Assembler::default();
@@ -91,7 +90,7 @@ pub(super) fn assemble(destinations: &[Destination], sockets: &Map) -> Vec<Instr
     program
 }
 
-/// Returns [`XDP_PASS`] for a frame to none of the destinations, and falls through for others, R1 as it was.
+/// Returns [`XDP_PASS`] for a frame to none of the destinations, and falls through for others with R1 unchanged.
 pub(super) fn filter(destinations: &[Destination]) -> Vec<Instruction> {
     let mut code = Assembler::default();
     if !destinations.is_empty() {
@@ -158,7 +157,7 @@ impl Assembler {
         self.add(JUMP_IF_GREATER, R2, FRAME_END, 0, 0);
     }
 
-    /// Goes to [`Label::Redirect`] for a frame to one of the destinations, falls through for others.
+    /// Jumps to [`Label::Redirect`] for a frame to one of the destinations, falls through for others.
     fn find_destination(&mut self, destinations: &[Destination]) {
         self.load(LOAD_U32, FRAME, CONTEXT, XDP_MD_DATA);
         self.load(LOAD_U32, FRAME_END, CONTEXT, XDP_MD_DATA_END);
@@ -176,7 +175,7 @@ impl Assembler {
         self.compare(destinations, IP + 24);
     }
 
-    /// The UDP destination port into R5, or -1, which no port is.
+    /// Loads the UDP destination port into R5, or -1, which is no port.
     fn ipv4_port(&mut self) {
         self.add(MOVE_IMMEDIATE, R5, 0, 0, -1);
         self.load(LOAD_U8, R2, FRAME, IP + 9);
@@ -230,7 +229,7 @@ impl Assembler {
         }
     }
 
-    /// Writes the jumps' distances, which count from the instruction behind the jump.
+    /// Writes the jumps' distances, which count from the instruction after the jump.
     fn link(mut self) -> Vec<Instruction> {
         for (from, label) in self.jumps {
             let place = self.labels.iter().find(|(marked, _)| *marked == label);

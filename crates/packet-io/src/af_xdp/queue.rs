@@ -1,9 +1,8 @@
 //! One AF_XDP socket on one queue of an interface: its memory (umem), its four rings, its calls.
 //!
-//! The memory is cut into chunks. The first ones go round the fill and receive rings. The others are for
-//! sending and are used last in, first out, so that the next written chunk is still in the cache. If the
-//! kernel copies transmitted frames, places for payloads that many frames share are behind them
-//! ([`shared`](super::shared)).
+//! The memory is cut into chunks. The first ones circulate through the fill and receive rings. The others are for
+//! sending and are used last in, first out, so that the next chunk to be written is still in the cache. If the kernel
+//! copies transmitted frames, places for payloads that many frames share follow the chunks ([`shared`](super::shared)).
 
 #![expect(
     unsafe_code,
@@ -24,22 +23,20 @@ use crate::limits::{
 };
 use crate::socket::{self, check, get_option, set_option};
 
-/// `linux/if_xdp.h`, for memory whose frames may lie anywhere: the upper bits of a received frame's address
-/// have its offset in the chunk.
+/// `linux/if_xdp.h`: if chunks may be unaligned, the upper bits of a received frame's address have its offset in the
+/// chunk.
 const UNALIGNED_OFFSET_SHIFT: u32 = 48;
 
 /// `linux/if_xdp.h` since Linux 6.17: frames that the kernel sends in one system call.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
-/// The settings of a new queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueConfig {
     pub(super) interface_index: u32,
     pub(super) queue: u32,
-    /// The longest frame that the interface is to send or receive.
+    /// The longest frame that the interface sends or receives, in bytes.
     pub(super) frame_bytes_max: usize,
     pub(super) n_rx_chunks: u32,
-    /// Whether frames will be sent.
     pub(super) sends: bool,
 }
 
@@ -47,7 +44,7 @@ impl QueueConfig {
     fn n_tx_chunks(&self) -> u32 {
         match self.sends {
             true => XDP_TX_CHUNKS as u32,
-            // A socket has both rings.
+            // A socket always has both rings.
             false => 1,
         }
     }
@@ -65,14 +62,13 @@ pub(super) struct Queue {
     is_scattered: bool,
     is_zero_copy: bool,
     free_tx: Vec<u64>,
-    /// Where chunks end.
+    /// Offset of the end of the chunks.
     chunks_end: u64,
-    /// In copy mode.
+    /// Only in copy mode.
     shared: Option<SharedPayloads>,
     socket: OwnedFd,
 }
 
-/// A piece of a frame that has arrived.
 pub(super) struct Piece<'a> {
     pub(super) bytes: &'a mut [u8],
     /// Whether the frame continues in the next piece.
@@ -80,7 +76,7 @@ pub(super) struct Piece<'a> {
 }
 
 impl Queue {
-    /// Zero copy where the driver has it, else by copying.
+    /// Uses zero copy if the driver has it, else copying.
     pub(super) fn open(config: &QueueConfig) -> io::Result<Queue> {
         match Queue::open_as(config, true) {
             Err(error) if error.raw_os_error() != Some(libc::EBUSY) => {
@@ -119,7 +115,7 @@ impl Queue {
             set_option(fd, libc::SOL_XDP, option, &n_entries)?;
         }
         socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
-        // Older kernels send 32 a call, and have to be called more often.
+        // Older kernels send 32 frames per call, and must be called more often.
         let _ = set_option(
             fd,
             libc::SOL_XDP,
@@ -146,7 +142,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// The first chunks to the fill ring, the others to sending.
+    /// Gives the first chunks to the fill ring, the others to sending.
     fn share_out(&mut self, config: &QueueConfig) {
         let address = |chunk: u32| u64::from(chunk) * self.chunk_bytes as u64;
         for chunk in 0..config.n_rx_chunks {
@@ -191,7 +187,7 @@ impl Queue {
         self.is_zero_copy
     }
 
-    /// Hands up to `max_frames` frames to `take`, piece by piece; returns how many.
+    /// Hands up to `max_frames` frames to `take`, piece by piece. Returns their number.
     pub(super) fn receive(&mut self, max_frames: usize, take: &mut dyn FnMut(Piece<'_>)) -> usize {
         let (mut n_frames, mut n_pieces) = (0, 0);
         while n_frames < max_frames
@@ -207,7 +203,7 @@ impl Queue {
                 bytes,
                 is_continued,
             });
-            // There is always room: it has as many entries as there are chunks that go round.
+            // There is always room: the ring has an entry for each chunk that circulates.
             self.fill.push(self.chunk_of(chunk));
         }
         if n_pieces > 0 {
@@ -220,7 +216,7 @@ impl Queue {
         n_frames
     }
 
-    /// Where the chunk begins that has this address.
+    /// The beginning of the chunk that has this address.
     fn chunk_of(&self, address: u64) -> u64 {
         address & !(self.chunk_bytes as u64 - 1)
     }
@@ -254,7 +250,7 @@ impl Queue {
         self.free_tx.len().min(self.tx.n_free_at_least() as usize)
     }
 
-    /// Queues a frame, copying its pieces, but not a payload that it shares with others. The caller knows
+    /// Queues a frame. Copies its pieces, but not a payload that it shares with others. The caller must have checked
     /// that there are chunks for it.
     #[inline]
     pub(super) fn push(&mut self, frame: Frame<'_>) {
@@ -294,7 +290,7 @@ impl Queue {
         self.push_descriptor(address, n_bytes, options);
     }
 
-    /// There is room: [`Queue::n_free`] says so.
+    /// There is room: the caller has checked [`Queue::n_free`].
     fn push_descriptor(&mut self, address: u64, n_bytes: usize, options: u32) {
         self.tx.push(libc::xdp_desc {
             addr: address,
@@ -303,17 +299,17 @@ impl Queue {
         });
     }
 
-    /// Shows pushed entries to the kernel.
+    /// Publishes pushed entries to the kernel.
     pub(super) fn publish(&mut self) {
         self.tx.publish();
     }
 
-    /// Pieces shown to the kernel that it has not taken.
+    /// Published pieces that the kernel has not taken.
     pub(super) fn n_untaken(&mut self) -> u32 {
         self.tx.n_untaken()
     }
 
-    /// Frames pushed that the kernel has not taken, and their bytes.
+    /// Pushed frames that the kernel has not taken, and their bytes.
     pub(super) fn untaken(&mut self) -> (u64, u64) {
         let pieces = self.tx.untaken();
         pieces.fold((0, 0), |(n_frames, n_bytes), piece| {
@@ -325,7 +321,7 @@ impl Queue {
         })
     }
 
-    /// Bytes of the piece that the kernel has taken last.
+    /// Bytes of the piece that the kernel took last.
     pub(super) fn last_taken_bytes(&mut self) -> u64 {
         u64::from(self.tx.last_taken().len)
     }
@@ -352,7 +348,7 @@ impl Queue {
         unsafe { libc::recvfrom(fd, none, 0, flags, no_address, std::ptr::null_mut()) };
     }
 
-    /// Takes back the chunks whose frames have left; returns their number.
+    /// Takes back the chunks whose frames have left. Returns their number.
     pub(super) fn reap(&mut self) -> usize {
         let mut n_done = 0;
         while let Some(address) = self.completion.pop() {
@@ -366,7 +362,6 @@ impl Queue {
         n_done
     }
 
-    /// The kernel's counters of this socket.
     pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
         let mut statistics = libc::xdp_statistics {
             rx_dropped: 0,
@@ -386,7 +381,7 @@ impl Queue {
     }
 }
 
-/// Runs `attempt` until it fails for another reason than that something is still held.
+/// Repeats `attempt` while it fails because something is still held.
 pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..XDP_BIND_RETRIES {
         match attempt() {

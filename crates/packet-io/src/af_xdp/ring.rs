@@ -96,7 +96,7 @@ impl Drop for Mapping {
     }
 }
 
-/// One ring. We are its producer or its consumer, by the methods that are used.
+/// One ring. The methods that are used decide whether we are its producer or its consumer.
 pub(super) struct Ring<T> {
     _mapping: Mapping,
     producer: NonNull<AtomicU32>,
@@ -104,9 +104,9 @@ pub(super) struct Ring<T> {
     flags: NonNull<AtomicU32>,
     entries: NonNull<T>,
     n_entries: u32,
-    /// Our own index, not yet shown to the kernel; both indices count on for ever and wrap.
+    /// Our own index, not yet published; both indices count on for ever and wrap.
     ours: u32,
-    /// The kernel's index when we last looked.
+    /// The kernel's index when we last read it.
     theirs: u32,
 }
 
@@ -159,7 +159,7 @@ impl<T: Copy> Ring<T> {
         self.n_entries - self.ours.wrapping_sub(self.theirs)
     }
 
-    /// The same, without asking the kernel anew while there is some.
+    /// The same, but reads the kernel's index only if there seems to be no room.
     pub(super) fn n_free_at_least(&mut self) -> u32 {
         match self.n_entries - self.ours.wrapping_sub(self.theirs) {
             0 => self.n_free(),
@@ -175,17 +175,17 @@ impl<T: Copy> Ring<T> {
         self.ours = self.ours.wrapping_add(1);
     }
 
-    /// As producer: shows pushed entries to the kernel.
+    /// As producer: publishes pushed entries to the kernel.
     pub(super) fn publish(&mut self) {
         store(self.producer, self.ours);
     }
 
-    /// As producer: entries pushed that the kernel has not taken.
+    /// As producer: pushed entries that the kernel has not taken.
     pub(super) fn n_untaken(&mut self) -> u32 {
         self.n_entries - self.n_free()
     }
 
-    /// As producer: the entry that the kernel has taken last, as we wrote it.
+    /// As producer: the entry that the kernel took last, as we wrote it.
     pub(super) fn last_taken(&mut self) -> T {
         self.theirs = load(self.consumer);
         // SAFETY: within the ring, whose places are all mapped; as producer we alone write them, and
@@ -203,8 +203,7 @@ impl<T: Copy> Ring<T> {
         })
     }
 
-    /// As consumer: the oldest entry, if there is one. The kernel has its place back with
-    /// [`Ring::release`].
+    /// As consumer: takes the oldest entry, if there is one. [`Ring::release`] returns its place to the kernel.
     pub(super) fn pop(&mut self) -> Option<T> {
         if self.ours == self.theirs {
             self.theirs = load(self.producer);

@@ -1,8 +1,8 @@
 //! Payloads that many frames share, written once.
 //!
-//! A frame is handed to the kernel as one range of memory, so each copy of a packet needs the payload behind
-//! its header. Here no payload is copied: the page with the payload is mapped many times, each time behind a
-//! page of one frame, which has the frame's head at its end.
+//! The kernel takes a frame as one range of memory, so each copy of a packet needs the payload after its header. Here
+//! no payload is copied: the page with the payload is mapped many times, each time after a page of one frame, which has
+//! the frame's head at its end.
 //!
 //! ```text
 //! memory of the queue:   … | head 0 | payload | head 1 | payload | head 2 | payload | …
@@ -31,46 +31,46 @@ use frame::{Frame, PayloadIdentity};
 use super::ring::Mapping;
 use crate::limits::{XDP_MAPPINGS_DIVISOR, XDP_SHARED_PAYLOADS, XDP_SHARERS};
 
-/// Bytes of a page; with larger ones nothing is shared.
+/// Bytes of a page; on a machine with larger pages nothing is shared.
 const PAGE_BYTES: usize = 4096;
 
-/// A page for the head, and the payload's.
+/// A page for the head, and a page for the payload.
 const PLACE_BYTES: usize = 2 * PAGE_BYTES;
 
-/// Mappings of one queue: a place has two, and around them the queue's own memory is cut in two.
+/// Mappings of one queue: two for each place, and one because the places split the queue's own memory.
 const QUEUE_MAPPINGS: usize = 2 * XDP_SHARED_PAYLOADS * XDP_SHARERS + 1;
 
-/// Mappings that the kernel grants where it does not say so.
+/// Mappings that the kernel grants if it does not report the number.
 const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
 
-/// Mappings of this process' queues.
+/// Mappings that the queues of this process use.
 static MAPPINGS: AtomicUsize = AtomicUsize::new(0);
 
-/// The right to a queue's mappings, given back when it is dropped.
+/// The right to a queue's mappings, returned when it is dropped.
 struct Reservation;
 
 /// The places of frames that share payloads.
 pub(super) struct SharedPayloads {
     _reservation: Reservation,
     payloads: [Shared; XDP_SHARED_PAYLOADS],
-    /// Where they begin.
+    /// Offset of the places in the queue's memory.
     address: u64,
-    /// Which of them was used last.
+    /// The payload that was used last.
     current: usize,
-    /// The payload that came last. The first frame with it does not need it here.
+    /// The payload that came last. The first frame with it uses no shared place.
     seen: Option<PayloadIdentity>,
 }
 
 /// A payload and the places of the frames that share it.
 struct Shared {
     identity: Option<PayloadIdentity>,
-    /// Where the kernel finds the first place's payload; the head ends there.
+    /// The kernel's address of the first place's payload; the head ends there.
     address: u64,
-    /// The same for us.
+    /// The process's address of the same payload.
     start: NonNull<u8>,
-    /// Places that were given out since all were free, the first ones.
+    /// Places that were given out since all were free; they are the first ones.
     n_used: usize,
-    /// Frames in them that the kernel has not done with.
+    /// Frames in them that the kernel still holds.
     n_out: usize,
 }
 
@@ -78,12 +78,11 @@ struct Shared {
 unsafe impl Send for SharedPayloads {}
 
 impl SharedPayloads {
-    /// Of the queue's memory.
+    /// Bytes of the places in the queue's memory.
     const N_BYTES: usize = XDP_SHARED_PAYLOADS * XDP_SHARERS * PLACE_BYTES;
 
-    /// Maps the places behind the first `at` bytes of a queue's memory, which end with a page;
-    /// `None` where this machine's pages are of another size, or the process has as many mappings as
-    /// queues may take.
+    /// Maps the places after the first `at` bytes of a queue's memory, which end with a page. `None` if this machine
+    /// has pages of another size, or if the queues of this process use as many mappings as they may.
     ///
     /// # Errors
     /// The kernel's error.
@@ -145,8 +144,8 @@ impl SharedPayloads {
         })
     }
 
-    /// Where to write the head of a frame so that its payload follows; `None` if nothing is known of
-    /// the payload, if it is the first frame that has it, or if every place is in use.
+    /// Where to write the head of a frame so that its payload follows. `None` if the payload has no identity, if this
+    /// is the first frame with it, or if every place is in use.
     #[inline]
     pub(super) fn place(&mut self, frame: Frame<'_>) -> Option<u64> {
         let identity = frame.payload_identity()?;
@@ -168,7 +167,7 @@ impl SharedPayloads {
         Some(payload_at - frame.head.len() as u64)
     }
 
-    /// The frame at this address has left.
+    /// Frees the place of the frame at this address, which has left.
     pub(super) fn has_left(&mut self, address: u64) {
         let place = address.wrapping_sub(self.address) as usize / PLACE_BYTES;
         if let Some(shared) = self.payloads.get_mut(place / XDP_SHARERS) {
@@ -176,9 +175,9 @@ impl SharedPayloads {
         }
     }
 
-    /// Writes a payload, no longer than a page, to where none is in use.
+    /// Writes a payload, no longer than a page, to a page that no frame uses.
     fn write(&mut self, payload: &[u8], identity: PayloadIdentity) -> Option<usize> {
-        // The first of them, for its pages are the most likely ones to be in the cache.
+        // The first such page is the most likely to be in the cache.
         let number = self.payloads.iter().position(|shared| shared.n_out == 0)?;
         let shared = &mut self.payloads[number];
         shared.identity = Some(identity);
@@ -191,7 +190,7 @@ impl SharedPayloads {
 }
 
 impl Reservation {
-    /// `None` if as many are taken as there may be.
+    /// `None` if the queues use as many mappings as they may.
     fn take() -> Option<Reservation> {
         let most = max_map_count() / XDP_MAPPINGS_DIVISOR;
         let add = |n_mappings| Some(n_mappings + QUEUE_MAPPINGS).filter(|sum| *sum <= most);
@@ -226,7 +225,7 @@ mod tests {
         }
     }
 
-    /// The bytes that the kernel finds behind a head.
+    /// The byte that the kernel finds after a head.
     fn payload_at(memory: &Mapping, address: u64) -> u8 {
         // SAFETY: inside the memory, by the test's own frames; nothing writes to it now.
         unsafe { memory.start().add(address as usize + 42).read() }

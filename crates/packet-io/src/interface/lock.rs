@@ -1,4 +1,4 @@
-//! A lock: one switch an interface.
+//! A lock: one switch per interface.
 //!
 //! Packet sockets do not exclude one another: two switches on one interface would both forward every frame,
 //! and an XDP program would take them all from a packet socket. The lock is a Unix socket bound to a name in

@@ -1,15 +1,16 @@
-//! Recognises a checksum that was begun and not finished, without a flag that says so.
+//! Recognises a partial checksum, which the sender's kernel left to a card, without a flag that
+//! says so.
 
 use super::{ETHER_TYPE_VLAN_OUTER, complete_checksum, internet_checksum};
 
-/// Finishes the UDP or TCP checksum of a frame straight over IPv4 or IPv6 if it was only begun, and
-/// says whether it was.
+/// Finishes the UDP or TCP checksum of a frame straight over IPv4 or IPv6 if it is partial. Returns
+/// whether it was.
 ///
 /// A sender's kernel that leaves the checksum to a card writes the pseudo-header's sum into the
-/// field. A finished field holds that number only where it is the right checksum anyhow (then this
-/// writes the same again), or where a wrong one happens to: 1 in 65,536 frames that were damaged on
-/// their way would be taken for unfinished. So this is for frames that cannot be damaged, from a
-/// sender on the same machine.
+/// field. A finished field holds that number only if it is the right checksum anyhow (then this
+/// writes the same number again), or if a wrong one happens to: 1 in 65,536 frames that were
+/// damaged on their way would be taken for partial. So this is for frames that cannot be damaged,
+/// from a sender on the same machine.
 pub fn complete_begun_checksum(frame: &mut [u8]) -> bool {
     let Some(transport) = Transport::find(frame) else {
         return false;
@@ -28,9 +29,9 @@ pub fn complete_begun_checksum(frame: &mut [u8]) -> bool {
 struct Transport {
     start: usize,
     end: usize,
-    /// Where the checksum is, from `start`; inside the segment.
+    /// Offset of the checksum from `start`; inside the segment.
     field: usize,
-    /// The checksum that is begun with, of addresses, length and protocol.
+    /// The partial checksum: over addresses, length and protocol.
     pseudo_header_sum: u16,
 }
 
@@ -70,7 +71,7 @@ impl Transport {
         if start + n_bytes > frame.len() || n_bytes < field + 2 {
             return None;
         }
-        // 16 bits hold the length, as it came from a field of that width.
+        // The length fits 16 bits, because it came from a field of that width.
         let length_and_protocol = u32::from(protocol) + n_bytes as u32;
         Some(Transport {
             start,
@@ -112,7 +113,7 @@ mod tests {
         [build(v4, 40), build(tagged, 44), build(v6, 60), (tcp, 50)]
     }
 
-    /// The sum over the pseudo-header, written plainly.
+    /// The sum over the pseudo-header, computed the simple way.
     fn begun(frame: &[u8], field: usize) -> [u8; 2] {
         let network = if frame[12] == 0x81 { 18 } else { 14 };
         let (addresses, start) = match frame[network] >> 4 {

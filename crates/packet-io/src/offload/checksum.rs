@@ -1,4 +1,4 @@
-//! The Internet checksum (RFC 1071) and finishing one that was begun.
+//! The Internet checksum (RFC 1071), and finishing a partial one.
 
 /// The Internet checksum of `data` added to `initial`, which may be any partial sum. Odd lengths are
 /// padded with a zero byte.
@@ -17,14 +17,13 @@ pub fn internet_checksum(initial: u32, data: &[u8]) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);
     }
-    // The loop leaves 16 bits, so nothing is cut here.
+    // The loop leaves 16 bits, so nothing is cut off.
     !(sum as u16)
 }
 
-/// Finishes a checksum that the sender's kernel began: the field at `start + offset` holds the sum
-/// of the pseudo-header, and the sum from `start` to the end of the frame is missing. A result of 0
-/// is written as 0xffff, as UDP demands (RFC 768: 0 means "none") and the kernel does. False, and
-/// nothing changed, if the field is not inside the frame.
+/// Finishes a partial checksum: the field at `start + offset` holds the sum of the pseudo-header, and the sum from
+/// `start` to the end of the frame is missing. A result of 0 is written as 0xffff, as UDP demands (RFC 768: 0 means
+/// "none") and the kernel does. Returns false and changes nothing if the field is not inside the frame.
 pub fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) -> bool {
     let Some(field) = start.checked_add(offset) else {
         return false;
@@ -68,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_begun_checksum_is_finished_over_the_rest_of_the_frame() {
-        // Two bytes before the transport header, the begun sum 0x1234 at offset 2 within it.
+        // Two bytes before the transport header, the partial sum 0x1234 at offset 2 within it.
         let mut frame = vec![0xaa, 0xbb, 0x00, 0x01, 0x12, 0x34, 0x00, 0x02];
         assert!(complete_checksum(&mut frame, 2, 2));
         assert_eq!(frame[4..6], (!0x1237_u16).to_be_bytes());

@@ -2,7 +2,6 @@
 
 use super::internet_checksum;
 
-/// Which transport a super-frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// RFC 9293.
@@ -11,14 +10,12 @@ pub enum Transport {
     Udp,
 }
 
-/// How a super-frame is to be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segmentation {
-    /// The transport, which decides how the payload is cut.
     pub transport: Transport,
     /// Bytes of payload in each segment but the last.
     pub payload_bytes: usize,
-    /// Where the transport header begins in the frame.
+    /// Offset of the transport header in the frame.
     pub transport_start: usize,
 }
 
@@ -26,11 +23,11 @@ const FLAGS: usize = 13;
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 
-/// Cuts `frame` and hands every segment to `take`, in order: lengths, IPv4 identification and
-/// header checksum, TCP sequence numbers and flags, and transport checksums are each segment's own.
-/// Returns how many, or `None` (and nothing is taken) if the frame is not the transport it should
-/// be, straight over IPv4 or IPv6. One buffer for all segments; `take` sees `headroom` bytes in
-/// front of each frame, for a VLAN tag.
+/// Cuts `frame` and hands every segment to `take`, in order. Each segment has its own lengths, IPv4
+/// identification and header checksum, TCP sequence number and flags, and transport checksum.
+/// Returns the number of segments, or `None`, with nothing taken, if the frame is not the announced
+/// transport, straight over IPv4 or IPv6. All segments use one buffer; `take` sees `headroom` bytes
+/// before each frame, for a VLAN tag.
 pub fn segment(
     frame: &[u8],
     how: &Segmentation,
@@ -68,7 +65,7 @@ pub fn segment(
     Some(n_segments)
 }
 
-/// Where the headers of a super-frame are.
+/// Offsets of a super-frame's headers.
 struct Layout {
     network_start: usize,
     is_ipv4: bool,
@@ -118,7 +115,7 @@ impl Layout {
         if self.is_ipv4 {
             put(segment, network + 2, (segment.len() - network) as u16);
             let id = u16::from_be_bytes([segment[network + 4], segment[network + 5]]);
-            // The identification wraps by its nature.
+            // The identification wraps by design.
             put(segment, network + 4, id.wrapping_add(segment_idx as u16));
             put(segment, network + 10, 0);
             let sum = internet_checksum(0, &segment[network..self.transport_start]);

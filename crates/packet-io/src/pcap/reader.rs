@@ -1,4 +1,4 @@
-//! Frames out of a capture file of either format.
+//! Reads frames from a capture file of either format.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -18,10 +18,9 @@ const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// A frame and when it was captured.
 pub(super) struct CapturedFrame {
     pub(super) timestamp_ns: u64,
-    /// The capture has only its beginning.
+    /// Whether the capture has only the frame's beginning.
     pub(super) is_truncated: bool,
     pub(super) bytes: Vec<u8>,
 }
@@ -143,7 +142,7 @@ fn classic_frame(packet: RawPcapPacket<'_>, resolution: TsResolution) -> Capture
     }
 }
 
-/// The next packet block and its interface's link type; other blocks are passed over.
+/// The next packet block and its interface's link type; skips other blocks.
 fn next_generation_frame(
     reader: &mut PcapNgReader<File>,
 ) -> Option<Result<(CapturedFrame, Option<DataLink>), PcapError>> {
@@ -162,7 +161,7 @@ fn next_generation_frame(
                 packet.original_len,
                 packet.data.into_owned(),
             ),
-            // Has no timestamp: it counts as captured with the frame before it.
+            // It has no timestamp: it counts as captured with the frame before it.
             Ok(Block::SimplePacket(packet)) => {
                 (0, 0, packet.original_len, packet.data.into_owned())
             }

@@ -1,4 +1,4 @@
-//! What a port received and sent, as two captures.
+//! Records what a port received and sent, as two captures.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,18 +10,18 @@ use super::Output;
 use crate::limits::PCAP_SNAPLEN_BYTES;
 use crate::{Nanos, Observer, PortError};
 
-/// Writes the frames of a port into two capture files with microseconds, which every reader knows. One that cannot
+/// Writes the frames of a port into two capture files with microseconds, which every reader knows. A file that cannot
 /// be written further ends after its last whole frame; the other goes on.
 pub struct Recorder {
     received: Option<Output>,
     sent: Option<Output>,
     epoch_ns: u64,
-    /// Why files ended, until somebody asks.
+    /// The errors that ended files, until the caller takes them.
     ends: VecDeque<PortError>,
 }
 
 impl Recorder {
-    /// Makes both files. The time 0 of the port's clock is `epoch_ns` after 1970.
+    /// Creates both files. Time 0 of the port's clock is `epoch_ns` after 1970.
     ///
     /// # Errors
     /// [`PortError::CaptureFile`].
@@ -33,7 +33,7 @@ impl Recorder {
             epoch_ns,
             ends: VecDeque::new(),
         };
-        // Whoever looks before the first frame finds captures without frames.
+        // A reader that opens them before the first frame finds empty captures.
         recorder.flush();
         match recorder.take_end() {
             Some(error) => Err(error),
@@ -41,13 +41,13 @@ impl Recorder {
         }
     }
 
-    /// Why a file has ended, once for each.
+    /// The error that ended a file, once for each file.
     pub fn take_end(&mut self) -> Option<PortError> {
         self.ends.pop_front()
     }
 }
 
-/// Does something with a file, unless it has ended; why it ends here, if it does.
+/// Runs a step on a file, unless the file has ended. Returns the error if the step ends it.
 fn go_on(
     file: &mut Option<Output>,
     step: impl FnOnce(&mut Output) -> io::Result<()>,
@@ -66,9 +66,9 @@ impl Output {
     /// Cuts the file after its last whole frame.
     fn end(self, source: io::Error) -> PortError {
         let (path, buffered, tail) = self.into_parts();
-        // A drop would write its remaining bytes behind half a frame.
+        // A drop would write the remaining bytes after half a frame.
         let (file, _) = buffered.into_parts();
-        // Nobody counts the frames that are not in it.
+        // A recorder does not count the frames that the file lacks.
         let _ = tail.cut_off(&file);
         PortError::CaptureFile {
             path,
@@ -77,7 +77,7 @@ impl Output {
         }
     }
 
-    /// A frame that is too long for any capture is cut there, not on its way.
+    /// Writes a frame. One that is too long for any capture is cut in the file only.
     fn record(&mut self, timestamp_ns: u64, frame: &[u8]) -> io::Result<()> {
         let kept = frame.len().min(PCAP_SNAPLEN_BYTES as usize);
         self.write(timestamp_ns, &frame[..kept])

@@ -1,14 +1,14 @@
-//! The order of frames of several captures.
+//! The order of frames from several captures.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Captures that are replayed together: the frame with the earliest timestamp is the next, among equals that of
+/// Captures that are replayed together. The frame with the earliest timestamp is the next; among equal ones, that of
 /// the capture that joined first.
 #[derive(Clone, Default)]
 pub struct Turns(Arc<Mutex<Vec<Option<u64>>>>);
 
 impl Turns {
-    /// One more capture, with the timestamp of its first frame.
+    /// Adds a capture, with the timestamp of its first frame.
     pub(super) fn join(&self, timestamp_ns: Option<u64>) -> Turn {
         let mut next = self.next();
         next.push(timestamp_ns);
@@ -23,7 +23,7 @@ impl Turns {
     }
 }
 
-/// One of the captures.
+/// One capture's place among those replayed together.
 pub(super) struct Turn {
     turns: Turns,
     place: usize,
@@ -37,7 +37,7 @@ impl Turn {
         waiting.min().is_some_and(|(_, place)| place == self.place)
     }
 
-    /// The timestamp of the frame that comes; none after the last.
+    /// Sets the timestamp of the capture's next frame; `None` after the last.
     pub(super) fn set(&self, timestamp_ns: Option<u64>) {
         self.turns.next()[self.place] = timestamp_ns;
     }

@@ -1,4 +1,4 @@
-//! Headers made for a datagram, and a datagram found in a frame. Pure.
+//! Makes headers for a datagram, and finds a datagram in a frame. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,7 +16,7 @@ const TIME_TO_LIVE: u8 = 64;
 /// Bytes of the longest headers that [`write_headers`] makes.
 pub(super) const HEADROOM_BYTES: usize = ETHERNET_BYTES + IPV6_BYTES + UDP_BYTES;
 
-/// Bytes in which a frame's headers end, two VLAN tags and IPv4 options among them.
+/// Longest headers of a frame, in bytes, with two VLAN tags and IPv4 options.
 const HEADERS_BYTES_MAX: usize = ETHERNET_BYTES + 2 * TAG_BYTES + IPV4_BYTES_MAX + UDP_BYTES;
 
 /// The MAC address that stands for an IP address behind a UDP port: locally administered (02:00),
@@ -32,9 +32,9 @@ pub fn mac_of(address: IpAddr) -> [u8; 6] {
     [2, 0, last[0], last[1], last[2], last[3]]
 }
 
-/// Writes headers in front of the payload that begins [`HEADROOM_BYTES`] into `buffer`, and returns
-/// the frame. `None` if it is longer than its length fields can say, or if one address is IPv4 and
-/// the other IPv6.
+/// Writes headers in front of the payload that begins [`HEADROOM_BYTES`] into `buffer`. Returns the
+/// frame, or `None` if it is too long for its length fields, or if one address is IPv4 and the
+/// other IPv6.
 pub(super) fn write_headers(
     buffer: &mut [u8],
     source: SocketAddr,
@@ -62,7 +62,7 @@ pub(super) fn write_headers(
     let pseudo = u32::from(UDP) + u32::from(udp_bytes);
     let pseudo = u32::from(!internet_checksum(pseudo, &buffer[addresses]));
     let sum = match internet_checksum(pseudo, &buffer[udp_start..]) {
-        // 0 would say that there is none (RFC 768).
+        // 0 would mean that there is no checksum (RFC 768).
         0 => 0xffff,
         sum => sum,
     };
@@ -74,7 +74,7 @@ pub(super) fn write_headers(
     Some(frame)
 }
 
-/// RFC 791: no options, "don't fragment", so that the identification is of no use (RFC 6864).
+/// RFC 791: no options, "don't fragment", so that the identification does not matter (RFC 6864).
 fn write_ipv4(header: &mut [u8], udp_bytes: u16, from: Ipv4Addr, to: Ipv4Addr) -> Option<()> {
     let total_bytes = udp_bytes.checked_add(IPV4_BYTES as u16)?;
     put(header, 0, &[0x45, 0]);
@@ -96,7 +96,6 @@ fn write_ipv6(header: &mut [u8], udp_bytes: u16, from: Ipv6Addr, to: Ipv6Addr) {
     put(header, 24, &to.octets());
 }
 
-/// A UDP datagram in a frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Datagram<'a> {
     pub(super) source: IpAddr,
@@ -143,7 +142,7 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// Source, destination, and where the UDP header begins.
+/// Source, destination, and offset of the UDP header.
 fn find_ipv4(headers: &[u8], start: usize) -> Option<(IpAddr, IpAddr, usize)> {
     let header_bytes = usize::from(headers.get(start)? & 0x0f) * 4;
     let is_fragment = word(headers, start + 6)? & 0x3fff != 0;

@@ -15,25 +15,24 @@ use super::headers::HEADROOM_BYTES;
 use crate::limits::{SOCKET_BUFFER_BYTES, TX_BATCH_FRAMES, UDP_SLOT_BYTES};
 use crate::socket::{self, check, get_option, set_option};
 
-/// `linux/sock_diag.h`: words of `SO_MEMINFO`'s answer, and which of them counts drops.
+/// `linux/sock_diag.h`: words of `SO_MEMINFO`'s answer, and the index of the drop counter.
 const MEMINFO_WORDS: usize = 9;
 const MEMINFO_DROPS: usize = 8;
 
-/// Room for one control message with an IPv6 address and an interface, aligned as one must be.
+/// Room for one control message with an IPv6 address and an interface, aligned as the kernel expects it.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; 64]);
 
-/// Whether a socket lets others have its address.
+/// Whether other sockets may have the same address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sharing {
     No,
     Yes,
 }
 
-/// A socket bound to `address`. If it is bound to no address in particular, it reports the
-/// destination address of each datagram. Several sharing sockets of one user may have the same
-/// address; each flow then comes to one of them.
+/// A socket bound to `address`. If that is the unspecified address, the socket reports the destination address of each
+/// datagram. Several sharing sockets of one user may have the same address; each flow then comes to one of them.
 pub(super) fn open(address: SocketAddr, sharing: Sharing) -> io::Result<OwnedFd> {
     let domain = match address {
         SocketAddr::V4(_) => libc::AF_INET,
@@ -62,7 +61,6 @@ pub(super) fn open(address: SocketAddr, sharing: Sharing) -> io::Result<OwnedFd>
     Ok(socket)
 }
 
-/// The address that the socket is bound to.
 pub(super) fn local_address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     let mut name = no_name();
     let mut len = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
@@ -71,24 +69,23 @@ pub(super) fn local_address(fd: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     address_of(&name).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Datagrams for which the socket had no room, modulo 2^32.
+/// Datagrams that the kernel dropped because the socket had no room, modulo 2^32.
 pub(super) fn n_overflows(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let mut words = [0_u32; MEMINFO_WORDS];
     get_option(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut words)?;
     Ok(words[MEMINFO_DROPS])
 }
 
-/// A datagram that was received.
 pub(super) struct Received<'a> {
     pub(super) source: SocketAddr,
-    /// The address it came to, if the socket was asked to say.
+    /// The address that it came to, if the socket reports it.
     pub(super) local_address: Option<IpAddr>,
     /// [`HEADROOM_BYTES`] of room, then the payload.
     pub(super) buffer: &'a mut [u8],
     pub(super) is_truncated: bool,
 }
 
-/// Buffers for a batch of datagrams and the kernel's list of them, made once.
+/// Buffers for a batch of datagrams, and the kernel's list of them; made once.
 pub(super) struct RxBatch {
     messages: Vec<libc::mmsghdr>,
     _pieces: Vec<libc::iovec>,
@@ -102,7 +99,7 @@ pub(super) struct RxBatch {
 unsafe impl Send for RxBatch {}
 
 impl RxBatch {
-    /// Datagrams taken with one system call.
+    /// Maximum datagrams of one system call.
     pub(super) const LEN: usize = TX_BATCH_FRAMES;
 
     pub(super) fn new() -> RxBatch {
@@ -135,7 +132,7 @@ impl RxBatch {
         }
     }
 
-    /// Takes up to `max` datagrams, [`RxBatch::LEN`] at most, without waiting; returns how many.
+    /// Takes up to `max` datagrams, [`RxBatch::LEN`] at most, without waiting. Returns their number.
     pub(super) fn receive(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -158,7 +155,7 @@ impl RxBatch {
                 std::ptr::null_mut(),
             )
         };
-        // Nothing there, or an error that the next call meets again if it matters.
+        // There is none, or an error that the next call meets again if it matters.
         let n_received = usize::try_from(n_received).unwrap_or(0);
         for place in 0..n_received {
             let header = &self.messages[place].msg_hdr;
@@ -181,10 +178,10 @@ impl RxBatch {
     }
 }
 
-/// The address in a control message `IP_PKTINFO` or `IPV6_PKTINFO`, which is the only one asked for.
+/// The address in a control message `IP_PKTINFO` or `IPV6_PKTINFO`; no other is enabled.
 fn local_of(control: &Control, n_bytes: usize) -> Option<IpAddr> {
-    // `struct cmsghdr`: length (with itself), level, type; then the data. As 64-bit Linux aligns it,
-    // and 32-bit Linux too for these structures.
+    // `struct cmsghdr`: length (header included), level, type; then the data. As 64-bit Linux aligns it, and 32-bit
+    // Linux too for these structures.
     const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     let bytes = control.0.get(..n_bytes)?;
     let header_word = |at: usize| -> Option<libc::c_int> {
@@ -215,7 +212,7 @@ fn local_of(control: &Control, n_bytes: usize) -> Option<IpAddr> {
     }
 }
 
-/// Where a datagram goes to, in the kernel's form.
+/// A datagram's destination in the kernel's form.
 pub(super) struct Target {
     name: libc::sockaddr_in6,
     name_bytes: libc::socklen_t,
@@ -223,7 +220,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// `source`: the address to send from, if it is not the socket's.
+    /// `source` is the address to send from, if it is not the socket's.
     pub(super) fn new(destination: SocketAddr, source: Option<IpAddr>) -> Target {
         let (name, name_bytes) = name_of(destination);
         Target {
@@ -234,7 +231,7 @@ impl Target {
     }
 }
 
-/// A control message that says which address to send from, and its length.
+/// A control message that sets the source address, and its length.
 fn control_of(source: IpAddr) -> (Control, usize) {
     const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     let (level, kind, data_bytes) = match source {
@@ -248,7 +245,7 @@ fn control_of(source: IpAddr) -> (Control, usize) {
     put(HEADER_BYTES - 8, &level.to_ne_bytes());
     put(HEADER_BYTES - 4, &kind.to_ne_bytes());
     match source {
-        // The interface stays 0, which leaves it to the kernel.
+        // The interface stays 0: the kernel chooses it.
         IpAddr::V4(address) => put(HEADER_BYTES + 4, &address.octets()),
         IpAddr::V6(address) => put(HEADER_BYTES, &address.octets()),
     }
@@ -290,11 +287,11 @@ pub(super) fn send_batch<'batch>(
             libc::MSG_DONTWAIT,
         )
     })?;
-    // `check` has let no negative number through.
+    // `check` has refused negative numbers.
     Ok(sent as usize)
 }
 
-/// An address in the kernel's form: `sockaddr_in6`; `sockaddr_in` is its beginning.
+/// An address in the kernel's form: `sockaddr_in6`, of which `sockaddr_in` is the beginning.
 fn name_of(address: SocketAddr) -> (libc::sockaddr_in6, libc::socklen_t) {
     let mut name = no_name();
     match address {

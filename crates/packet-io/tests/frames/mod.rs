@@ -13,7 +13,7 @@ use crate::namespace::ip;
 /// How long a test waits for frames that it expects.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Receives until `n_frames` have come or nothing comes any more.
+/// Receives until `n_frames` have come, or no more come in time.
 pub fn receive(port: &mut dyn Port, n_frames: usize) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut waiter = Waiter::default();
@@ -40,14 +40,14 @@ pub fn numbered(number: u32, len: usize) -> Vec<u8> {
 /// Sends frames and flushes.
 pub fn send(port: &mut dyn Port, frames: impl IntoIterator<Item = Vec<u8>>) {
     for frame in frames {
-        // In two pieces of which each may be empty.
+        // In two pieces, either of which may be empty.
         let (head, payload) = frame.split_at(frame.len() / 7 * 3);
         port.transmit(0, [head, payload].into()).expect("queueing");
     }
     port.flush().expect("sending");
 }
 
-/// The first of many frames has come before the others are sent, time and again.
+/// Checks several times that the first of many frames arrives before the others are sent.
 pub fn assert_the_first_frame_waits_for_no_other(outside: &mut dyn Port, port: &mut dyn Port) {
     for _ in 0..3 {
         for number in 0..100 {
@@ -64,7 +64,7 @@ pub fn assert_the_first_frame_waits_for_no_other(outside: &mut dyn Port, port: &
     }
 }
 
-/// A socket on an address of `interface`, with a neighbour that does not exist to send to.
+/// A socket on an address of `interface`, connected to a neighbour that does not exist.
 pub fn local_sender(interface: &str) -> UdpSocket {
     ip(&format!("addr add 10.9.0.1/24 dev {interface}"));
     ip(&format!(

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 const INSIDE: &str = "PACKET_IO_TEST_NAMESPACE";
 
-/// Runs `body` inside new user and network namespaces. `test` is the test function's own name.
-/// Where the machine allows no namespaces, says so and returns; with `CI=true` that is a failure.
+/// Runs `body` inside new user and network namespaces. `test` is the test function's own name. If the machine allows no
+/// namespaces, prints that and returns; with `CI=true` that is a failure.
 pub fn in_namespace(test: &str, body: impl FnOnce()) {
     in_namespaces(&["--user", "--map-root-user", "--net"], test, body);
 }
@@ -23,9 +23,9 @@ pub fn in_mount_namespace(test: &str, body: impl FnOnce()) {
     in_namespaces(&kinds, test, body);
 }
 
-/// The same in a network namespace alone, for what the kernel lets only root outside any user
-/// namespace do. For everybody else it says that the test was not run, also with `CI=true`: no
-/// setting of the machine could change that.
+/// The same in a network namespace alone, for operations that the kernel allows only to root outside any user
+/// namespace. For other users it prints that the test was not run, even with `CI=true`: no setting of the machine could
+/// change that.
 pub fn in_root_namespace(test: &str, body: impl FnOnce()) {
     in_root_namespaces(&["--net"], test, body);
 }
@@ -46,7 +46,7 @@ fn in_root_namespaces(kinds: &[&str], test: &str, body: impl FnOnce()) {
     ));
 }
 
-/// Past the test harness, which would swallow it.
+/// Prints past the test harness, which would swallow the message.
 fn tell(message: &str) {
     let _ = std::io::stderr().write_all(format!("{message}\n").as_bytes());
 }
@@ -120,7 +120,7 @@ pub fn tc(arguments: &str) {
     assert!(output.status.success(), "tc {arguments}: {said}");
 }
 
-/// Has the kernel tell of so many changes of an interface's MTU.
+/// Makes the kernel report this many changes of an interface's MTU.
 pub fn change_often(interface: &str, times: usize) {
     let changes = (0..times).map(|n| format!("link set {interface} mtu {}\n", 1400 + n % 2));
     let mut child = Command::new("ip")
@@ -135,8 +135,8 @@ pub fn change_often(interface: &str, times: usize) {
     assert!(child.wait().expect("it ends").success());
 }
 
-/// Takes one end of a veth pair down, and waits until the kernel has done its work for the other's lost carrier: until
-/// then it refuses what comes as if it had no room.
+/// Takes one end of a veth pair down, and waits until the kernel has handled the other end's lost carrier: until then
+/// it refuses frames as if it had no room.
 pub fn take_carrier(of: &str, far: &str) {
     ip(&format!("link set {far} down"));
     let deadline = Instant::now() + Duration::from_secs(120);

@@ -1,10 +1,9 @@
-//! Writing tables by the names that the program gives them.
+//! Writes tables by the names that the program gives them.
 
 use dataplane::{
     ActionCall, ActionId, MatchField, Program, Switch, TableEntry, TableId, TableInfo,
 };
 
-/// One table and one of its actions.
 pub(super) struct Writer<'a> {
     switch: &'a mut Switch,
     table: TableId,
@@ -12,7 +11,7 @@ pub(super) struct Writer<'a> {
     name: &'static str,
 }
 
-/// Loads a program below the repository's root.
+/// Loads a program by its path below the repository's root.
 pub(super) fn load(switch: &mut Switch, path: &str) {
     let program: Program = conformance::compile::program_at(path);
     switch.set_program(program);
@@ -23,7 +22,7 @@ fn is_called(full: &str, name: &str) -> bool {
 }
 
 impl<'a> Writer<'a> {
-    /// Of a table and an action, by the last part of their names.
+    /// For a table and an action, by the last part of their names.
     pub(super) fn new(
         switch: &'a mut Switch,
         name: &'static str,
@@ -50,7 +49,6 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Inserts an entry.
     pub(super) fn insert(
         &mut self,
         key: Vec<MatchField>,

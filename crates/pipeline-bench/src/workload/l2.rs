@@ -1,4 +1,4 @@
-//! The Ethernet switch: stations on two ports, each known at its port; pairs of them talk.
+//! The Ethernet switch: each station is known at one of two ports; pairs of stations talk.
 
 use dataplane::{PortId, Switch};
 
@@ -29,7 +29,7 @@ pub(super) fn set_up(switch: &mut Switch, stations: usize) -> Result<(), String>
     Ok(())
 }
 
-/// Flow by flow the other way.
+/// Flows alternate in direction.
 pub(super) fn frame(flow: usize, stations: usize) -> (PortId, Ipv4Frame) {
     let (side, pair) = (flow % 2, flow / 2);
     let station = pair % stations.div_ceil(2);

@@ -1,9 +1,8 @@
-//! L2L3-ACL as in PISCES' measurement: two networks, each a VLAN at a port of its own, and flows between them
-//! in both directions. The table sizes are PISCES' (SIGCOMM 2016, section 5), and so are the 1,000 rules of
-//! which the last matches. Two things are ours. Routes are of 32 bits: the published rules hold one network
-//! twice, distinguished by the VLAN, which the table's key does not have. And the rules that do not match are
-//! ours: each denies one service between two networks, in one of eight combinations of prefix lengths and
-//! ports, as in most access lists.
+//! L2L3-ACL as in PISCES' measurement: two networks, each a VLAN at a port of its own, and flows between them in both
+//! directions. The table sizes are PISCES' (SIGCOMM 2016, section 5), and so are the 1,000 rules of which the last
+//! matches. Two things are ours. Routes have 32 bits: the published rules hold one network twice, distinguished by the
+//! VLAN, which the table's key does not have. And the rules that do not match are ours: each denies one service between
+//! two networks, in one of eight combinations of prefix lengths and ports, as in most access lists.
 
 use dataplane::{MatchField, PortId, Switch};
 
@@ -24,9 +23,9 @@ const SENDERS: usize = 32;
 const STATIONS: usize = 2_000;
 const VLANS: [[u8; 2]; 2] = [[0, 10], [0, 20]];
 const NETWORKS: [u32; 2] = [0x0a00_0000, 0x0a01_0000];
-/// The router in each VLAN.
+/// The router's MAC address in each VLAN.
 const ROUTERS: [[u8; 6]; 2] = [[2, 0, 9, 0, 0, 1], [2, 0, 9, 0, 0, 2]];
-/// No flow has addresses from here on.
+/// No flow uses addresses from here on.
 const ELSEWHERE: u32 = 0xac10_0000;
 
 pub(super) fn set_up(switch: &mut Switch, rules: usize) -> Result<(), String> {
@@ -120,7 +119,7 @@ fn set_up_rules(switch: &mut Switch, rules: usize) -> Result<(), String> {
             port(has_src_port.then_some(service)),
             port(Some(service)),
         ];
-        // The numerically higher is asked first.
+        // The numerically higher priority is tried first.
         deny.insert(key, last - rule, &[])?;
     }
     let any = vec![
@@ -133,7 +132,7 @@ fn set_up_rules(switch: &mut Switch, rules: usize) -> Result<(), String> {
     Writer::new(switch, "acl", "permit")?.insert(any, 1, &[])
 }
 
-/// Flow by flow the other way, between other hosts; where all have had one, with other ports.
+/// Flows alternate in direction, between changing hosts; once all hosts have had a flow, with other ports.
 pub(super) fn frame(flow: usize) -> (PortId, Ipv4Frame) {
     let (side, pair) = (flow % 2, flow / 2);
     let host = pair % HOSTS;

@@ -1,4 +1,4 @@
-//! The router: routes of 24 bits to some next hops, half of them at each port.
+//! The router: routes with prefixes of 24 bits to some next hops, half of them at each port.
 
 use dataplane::{MatchField, PortId, Switch};
 
@@ -13,9 +13,9 @@ use crate::frames::{Ipv4Frame, TCP};
 pub(super) const ROUTES: usize = 2_000;
 const NEXT_HOPS: usize = 64;
 const PREFIX_BITS: u32 = 24;
-/// The first of the networks.
+/// The first network.
 const NETWORKS: u32 = 0x0a00_0000;
-/// The router, as its neighbours address it.
+/// The router's MAC address.
 const ROUTER: [u8; 6] = [2, 0, 9, 0, 0, 1];
 
 pub(super) fn set_up(switch: &mut Switch, routes: usize) -> Result<(), String> {
@@ -45,9 +45,9 @@ fn next_hop(route: usize) -> [u8; 2] {
     [0, (route % NEXT_HOPS) as u8]
 }
 
-/// Routes in no order that a processor could guess; another host where all have had a flow.
+/// Routes in an order that a processor cannot guess; once every route has had a flow, another host.
 pub(super) fn frame(flow: usize, routes: usize) -> (PortId, Ipv4Frame) {
-    // A prime: every route has its turn.
+    // A prime, so that every route is used.
     let route = flow * 7_919 % routes;
     let host = 1 + (flow / routes) as u32 % 250;
     let frame = Ipv4Frame {

@@ -10,11 +10,11 @@ use dataplane::{PortId, Switch, SwitchConfig, engine::EngineFactory};
 
 use crate::frames::Frames;
 
-/// The two ports of the pipelines that forward between two.
+/// The ports of the pipelines that forward between two.
 const PORTS: [PortId; 2] = [PortId(1), PortId(2)];
 
-/// Packets of one round trip through the frames at least, so that one flow's packets do not all
-/// stand in the same cache lines.
+/// Minimum packets before the frames repeat, so that one flow's packets are not all in the same
+/// cache lines.
 const FRAMES_MIN: usize = 256;
 
 /// A pipeline of the benchmark.
@@ -32,16 +32,15 @@ pub enum Pipeline {
     SfuRecirculation,
 }
 
-/// A pipeline with how much of everything there is.
+/// A pipeline, and the sizes of everything in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Workload {
-    /// The program.
     pub pipeline: Pipeline,
-    /// Flows that the packets belong to, one packet after the other from the next.
+    /// Flows of the packets; each packet is of the next flow.
     pub flows: usize,
     /// Length of a frame, without FCS.
     pub frame_bytes: usize,
-    /// Entries of the table that grows: stations, routes, rules; not the SFU's.
+    /// Entries of the table that grows: stations, routes, rules. Not used by an SFU.
     pub entries: usize,
     /// Groups of an SFU; a flow is a presenter's stream to one of them.
     pub groups: usize,
@@ -50,7 +49,6 @@ pub struct Workload {
 }
 
 impl Pipeline {
-    /// Every one.
     pub const ALL: [Self; 5] = [
         Self::L2,
         Self::L3,
@@ -59,7 +57,7 @@ impl Pipeline {
         Self::SfuRecirculation,
     ];
 
-    /// As the files of results name it.
+    /// The name in result files.
     pub fn name(self) -> &'static str {
         match self {
             Self::L2 => "l2",
@@ -70,12 +68,11 @@ impl Pipeline {
         }
     }
 
-    /// Whether it makes copies for viewers.
     pub fn is_sfu(self) -> bool {
         matches!(self, Self::Sfu | Self::SfuRecirculation)
     }
 
-    /// Entries of the table that grows, unless something else is asked for.
+    /// The usual number of entries of the table that grows.
     pub fn default_entries(self) -> usize {
         match self {
             Self::L2 => l2::STATIONS,
@@ -103,7 +100,7 @@ impl Workload {
         Ok(switch)
     }
 
-    /// The packets, one of each flow and then again.
+    /// The packets: one of each flow, then again.
     pub fn frames(&self) -> Frames {
         let mut frames = Frames::new(self.frame_bytes);
         let flows = self.flows.max(1);
@@ -121,7 +118,7 @@ impl Workload {
     }
 }
 
-/// A station's address, made of its purpose and its number.
+/// A station's address, from its role and its number.
 fn mac(role: u8, number: usize) -> [u8; 6] {
     let [.., a, b, c] = number.to_be_bytes();
     [2, 0, role, a, b, c]

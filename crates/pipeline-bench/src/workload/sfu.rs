@@ -1,5 +1,5 @@
-//! The SFU programs, set up by the controller: groups of as many viewers each, all behind one port,
-//! and one presenter a group.
+//! The SFU programs, set up by the controller: groups of equally many viewers, all behind one port,
+//! and one presenter per group.
 
 use std::net::Ipv4Addr;
 
@@ -63,7 +63,6 @@ fn fill(
     Ok(())
 }
 
-/// A presenter's packet.
 pub(super) fn frame(group: usize) -> (PortId, Ipv4Frame) {
     let frame = Ipv4Frame {
         macs: [SFU_MAC, mac(4, group)],

@@ -1,4 +1,4 @@
-//! Counters, meters and registers.
+//! Commands for counters, meters and registers.
 
 use bmv2_thrift::Call;
 use bmv2_thrift::message::{CounterValue, MeterRate, read_all};
@@ -38,7 +38,8 @@ pub fn counter_read(session: &mut Session, typed: &Typed<'_>) -> Done {
     )?)
 }
 
-/// Counters count without a sign; the protocol's numbers have one.
+/// Parses a counter value: the protocol carries it as i64, but values up to u64's maximum are
+/// valid.
 fn i64_of(text: &str, format_of: &str) -> Result<i64, Error> {
     let number = decimal(text);
     let number = number.ok_or_else(|| Error::input(format!("Bad format for {format_of}")))?;
@@ -97,7 +98,6 @@ fn meter<'a>(program: &'a Program, name: &str) -> Result<&'a Meter, Error> {
     find(&program.meters, "meter", name)
 }
 
-/// As many rates as the meter has.
 fn rates(meter: &Meter, typed: &[&str]) -> Result<Vec<MeterRate>, Error> {
     let (expected, found) = (meter.n_rates, typed.len());
     if found != expected {

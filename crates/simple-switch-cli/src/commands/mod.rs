@@ -1,4 +1,4 @@
-//! The commands, one function each or a few that are alike.
+//! The commands: one function for each, or for a few similar ones.
 
 mod arrays;
 mod multicast;
@@ -16,11 +16,8 @@ use crate::limits::COLUMNS;
 use crate::program::Named;
 use crate::session::{Session, say};
 
-/// What is typed behind a command's name.
 pub struct Typed<'a> {
-    /// As it is.
     pub rest: &'a str,
-    /// Without spaces.
     pub words: Vec<&'a str>,
 }
 
@@ -47,7 +44,6 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// What completion offers behind a command's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
@@ -59,15 +55,13 @@ pub enum Takes {
     Counter,
     Register,
     ValueSet,
-    /// A custom CRC of so many bits.
     Crc(u32),
 }
 
 pub struct Command {
     pub name: &'static str,
-    /// What follows the name.
     usage: &'static str,
-    /// Empty where BMv2's command line has no help on it.
+    /// Help text; empty if BMv2's command line has none for the command.
     about: &'static str,
     pub takes: Takes,
     pub run: fn(&mut Session, &Typed<'_>) -> Done,
@@ -79,7 +73,7 @@ macro_rules! commands {
     };
 }
 
-/// All of them, by their names.
+/// Every command, sorted by name.
 pub const COMMANDS: &[Command] = commands! {
     "act_prof_add_member_to_group", "PROFILE MEMBER GROUP", Takes::Profile, profiles::add_to_group, "Puts a member into a group";
     "act_prof_create_group", "PROFILE", Takes::Profile, profiles::create_group, "Makes an empty group and says its handle";
@@ -167,13 +161,12 @@ pub const COMMANDS: &[Command] = commands! {
     "write_config_to_file", "FILE.json", Takes::Nothing, switch::write_config, "Writes the switch's program into a file, as BMv2 JSON";
 };
 
-/// An object of the program by its name or the end of it; `what` stands in the error.
+/// Looks up an object of the program by name or unique suffix; `what` names its kind in the error.
 fn find<'a, T>(all: &'a Named<T>, what: &str, name: &str) -> Result<&'a T, Error> {
     let none = || Error::input(format!("Invalid {what} name ({name})"));
     all.get(name).ok_or_else(none)
 }
 
-/// Help on one command, or the list of all.
 pub fn help(session: &mut Session, topic: &str) -> Done {
     let of_all = COMMANDS.iter().filter(|command| !command.about.is_empty());
     if topic.is_empty() {
@@ -206,7 +199,7 @@ pub fn help(session: &mut Session, topic: &str) -> Done {
     Ok(())
 }
 
-/// Names in columns under a heading, as Python's command lines have them.
+/// Prints names in columns under a heading, as Python's `cmd` module does.
 fn list(session: &mut Session, heading: &str, names: &[&str]) -> Result<(), Ended> {
     if heading.starts_with("Documented") {
         say!(session, "")?;
@@ -219,7 +212,7 @@ fn list(session: &mut Session, heading: &str, names: &[&str]) -> Result<(), Ende
     say!(session, "")
 }
 
-/// As few rows as a line has room for, filled column after column.
+/// Arranges names in as few rows as the line width allows, column by column.
 fn columns(names: &[&str]) -> Vec<String> {
     let widths_of = |n_rows: usize| -> Vec<usize> {
         let columns = names.chunks(n_rows);
@@ -243,7 +236,7 @@ fn columns(names: &[&str]) -> Vec<String> {
     (0..n_rows).map(row).collect()
 }
 
-/// The commands need the program for as long as they run, and a session to call with.
+/// The session's program. A clone, so that the command can borrow the session for its calls.
 fn program(session: &Session) -> Rc<crate::program::Program> {
     session.program()
 }

@@ -1,4 +1,4 @@
-//! Multicast groups, their nodes, LAGs.
+//! Commands for multicast groups, their nodes and LAGs.
 
 use std::collections::HashMap;
 
@@ -47,7 +47,7 @@ pub fn destroy(session: &mut Session, typed: &Typed<'_>) -> Done {
     Ok(())
 }
 
-/// A 1 for each number, the lowest last.
+/// A bit string with a 1 for each number, the lowest number last.
 fn map(numbers: &[&str], what: &str) -> Result<String, Error> {
     let mut found = Vec::new();
     for text in numbers {
@@ -74,7 +74,7 @@ fn map(numbers: &[&str], what: &str) -> Result<String, Error> {
     Ok((0..length).rev().map(digit).collect())
 }
 
-/// Ports, and LAGs behind a bar, where the engine has some.
+/// Parses ports, then LAGs after a bar if the replication engine has LAGs.
 fn maps(session: &Session, words: &[&str]) -> Result<(String, Option<String>), Error> {
     let bar = words.iter().position(|word| *word == "|");
     let (ports, lags) = words.split_at(bar.unwrap_or(words.len()));

@@ -1,4 +1,4 @@
-//! Members and groups of action profiles, by the profile's name and, as older scripts do it, by a table's.
+//! Commands for members and groups of action profiles, by the profile's name or, as in older scripts, by a table's.
 
 use bmv2_thrift::Call;
 use bmv2_thrift::message::{Group, Member, read_all};
@@ -182,12 +182,12 @@ pub fn dump(session: &mut Session, typed: &Typed<'_>) -> Done {
     dump_profile(session, profile(&program, name)?)
 }
 
-/// A command of a profile's that is called by a table's name.
+/// An action profile's command in its older form, with a table's name.
 struct ByTable {
     instead: &'static str,
     run: fn(&mut Session, &Typed<'_>) -> Done,
     expect: fn(&Table) -> Done,
-    /// It may make trouble where tables share a profile.
+    /// It warns, and is refused if several tables share the profile.
     is_deprecated: bool,
 }
 

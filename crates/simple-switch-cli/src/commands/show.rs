@@ -1,4 +1,4 @@
-//! What the program has.
+//! Commands that show the program's objects.
 
 use super::{Typed, find, program};
 use crate::error::Done;

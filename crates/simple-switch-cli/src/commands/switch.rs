@@ -1,4 +1,4 @@
-//! The switch as a whole: programs, state, ports, hashes; and the shell.
+//! Commands for the switch as a whole: programs, state, ports, hashes. Also `shell`.
 
 use std::io;
 use std::path::Path;
@@ -15,7 +15,8 @@ use crate::session::{Session, say};
 use crate::value::{decimal, integer};
 use bmv2_json::ReadError;
 
-/// Standard input is the commands' own where it is no terminal.
+/// A shell command must not read standard input unless it is a terminal: the input has further
+/// commands.
 pub fn shell(session: &mut Session, typed: &Typed<'_>) -> Done {
     session.out.flush()?;
     let stdin = match io::IsTerminal::is_terminal(&io::stdin()) {
@@ -67,7 +68,7 @@ fn into_file(session: &mut Session, typed: &Typed<'_>, call: &'static str) -> Do
     let [name] = typed.exactly()?;
     let answer = session.standard(Call::new(call), Operation::Table)?;
     let text = answer.result(|args, id| args.bytes(id))?;
-    // An interrupt waits for this lock, a moment, so that nothing is left beside the file.
+    // The SIGINT handler waits a moment for this lock, so that no temporary file is left behind.
     let _whole = session.out.lock();
     let written = whole_file::write(Path::new(name), text);
     written.map_err(|error| Error::input(format!("{name}: {error}")))
@@ -141,7 +142,6 @@ pub fn info(session: &mut Session, typed: &Typed<'_>) -> Done {
     Ok(())
 }
 
-/// The numbers and flags of a custom CRC.
 struct Crc {
     name: String,
     numbers: [i64; 3],

@@ -1,4 +1,4 @@
-//! Entries and default actions of tables.
+//! Commands for entries and default actions of tables.
 
 use bmv2_thrift::Call;
 use bmv2_thrift::message::{ActionEntry, Entry, MatchParam, Structure};
@@ -22,7 +22,7 @@ fn action<'a>(
     found.ok_or_else(|| Error::input(format!("Table {typed} has no action {name}")))
 }
 
-/// As many arguments as the action has parameters.
+/// Converts an action's arguments; their number must match its parameters.
 pub(super) fn arguments(action: &Action, name: &str, args: &[&str]) -> Result<Vec<Vec<u8>>, Error> {
     let expected = action.params.len();
     if args.len() != expected {
@@ -33,7 +33,7 @@ pub(super) fn arguments(action: &Action, name: &str, args: &[&str]) -> Result<Ve
     runtime_data(action, args)
 }
 
-/// Behind a handle the arrow may stand or be left out.
+/// Skips the optional arrow after a handle.
 pub(super) fn behind_arrow<'a>(args: &'a [&'a str]) -> &'a [&'a str] {
     match args {
         ["=>", args @ ..] => args,
@@ -62,7 +62,6 @@ pub fn set_default(session: &mut Session, typed: &Typed<'_>) -> Done {
     Ok(())
 }
 
-/// A call that names a table and nothing else.
 fn of_table(session: &mut Session, typed: &Typed<'_>, call: &'static str) -> Result<Answer, Error> {
     let [name] = typed.exactly()?;
     let program = program(session);
@@ -93,7 +92,7 @@ pub fn clear(session: &mut Session, typed: &Typed<'_>) -> Done {
     Ok(())
 }
 
-/// Takes the priority, the last word, where entries have one.
+/// Takes the priority, the last word, if entries have one.
 fn priority(table: &Table, words: &mut Vec<&str>) -> Result<i32, Error> {
     if !table.has_priorities() {
         return Ok(0);
@@ -104,8 +103,8 @@ fn priority(table: &Table, words: &mut Vec<&str>) -> Result<i32, Error> {
     })
 }
 
-/// The words before the arrow and those behind it. Without an arrow BMv2's command line takes the last word for it. So
-/// does this one, and says so on standard error.
+/// Splits the words at the arrow. Without an arrow BMv2's command line treats the last word as the arrow; so does this
+/// one, with a warning on standard error.
 fn at_arrow<'a>(
     session: &Session,
     words: &'a [&'a str],
@@ -231,7 +230,6 @@ pub fn delete(session: &mut Session, typed: &Typed<'_>) -> Done {
     Ok(())
 }
 
-/// Entries go to an action profile.
 pub(super) fn expect_indirect(table: &Table) -> Done {
     match table.of {
         TableType::Simple => Err(Error::input(
@@ -241,7 +239,7 @@ pub(super) fn expect_indirect(table: &Table) -> Done {
     }
 }
 
-/// Entries go to an action profile with groups.
+/// Fails unless entries refer to an action profile with groups.
 pub(super) fn expect_selector(table: &Table) -> Done {
     match table.of {
         TableType::IndirectWithSelector => Ok(()),
@@ -251,7 +249,7 @@ pub(super) fn expect_selector(table: &Table) -> Done {
     }
 }
 
-/// A member or a group.
+/// Checks a table's type: with an action profile, or with one that has groups.
 type Expect = fn(&Table) -> Done;
 
 fn add_indirect(
@@ -336,7 +334,6 @@ pub fn indirect_set_default_with_group(session: &mut Session, typed: &Typed<'_>)
     default_indirect(session, typed, expect_selector, call)
 }
 
-/// An action and its arguments.
 pub(super) fn dump_call(session: &Session, name: &str, args: &[Vec<u8>]) -> Done {
     let args: Vec<String> = args.iter().map(|arg| hex(arg)).collect();
     Ok(say!(session, "Action entry: {name} - {}", args.join(", "))?)

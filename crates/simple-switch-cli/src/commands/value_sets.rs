@@ -1,4 +1,4 @@
-//! Parser value sets.
+//! Commands for parser value sets.
 
 use bmv2_thrift::Call;
 

@@ -1,34 +1,33 @@
-//! The numbers of the transactions in redb's header, as its design.md lays format 3 out. Where the last transaction of
-//! a file is damaged that was not closed, redb goes back behind it and says nothing.
+//! The transaction numbers in redb's header, as its design.md lays out format 3. If a file was not closed and its last
+//! transaction is damaged, redb silently goes back to the one before.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// What redb's files begin with.
+/// The first bytes of redb's files.
 pub(super) const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
-/// Its lowest bit says which commit slot counts.
+/// The lowest bit of this byte names the commit slot that counts.
 const GOD_BYTE: usize = MAGIC.len();
 const SLOTS: [usize; 2] = [64, 192];
-/// In a slot.
+/// Offset in a slot.
 const TRANSACTION: usize = 104;
 const HEADER_BYTES: usize = 320;
 
-/// Transactions of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Transactions {
-    /// That of the slot that counts.
+    /// The number in the slot that counts.
     counts: u64,
     newest: u64,
 }
 
 impl Transactions {
-    /// `None` where they cannot be read: opening the file says why.
+    /// `None` if they cannot be read: opening the file reports why.
     pub(super) fn of(path: &Path) -> Option<Self> {
         Self::of_file(&File::open(path).ok()?)
     }
 
-    /// The same of a file that is open.
+    /// The same for an open file.
     pub(super) fn of_file(file: &File) -> Option<Self> {
         let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0).ok()?;

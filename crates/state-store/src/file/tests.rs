@@ -11,7 +11,7 @@ use redb::StorageBackend;
 use super::*;
 use control::Origin;
 
-/// A disk that is full after so many steps that change something.
+/// A disk that is full after some number of steps that change something.
 #[derive(Debug)]
 struct Failing(FileBackend, Arc<AtomicI64>);
 
@@ -88,7 +88,7 @@ fn open(path: &Path) -> (StateFile, Contents) {
     StateFile::open(path).expect("a state file")
 }
 
-/// A file with one group, on a disk that fails after so many steps.
+/// A file with one group, on a disk that fails after `n_steps` steps.
 fn failing(path: &Path, n_steps: i64) -> StateFile {
     let (file, _) = open(path);
     file.keep(kept(vec![group(1)], true)).expect("stored");
@@ -123,7 +123,7 @@ fn what_is_not_acknowledged_is_there_wholly_or_not() {
         let path = folder.path().join("state");
         let file = failing(&path, n_steps);
         let stored = file.keep(kept(batch(), false));
-        // Stopped here.
+        // The process stops here.
         drop(file);
         let found = operations(open(&path).1);
         match stored {
@@ -257,7 +257,7 @@ fn a_file_of_another_format_is_refused_and_left() {
     }
 }
 
-/// A file with some groups, closed as a switch does that is stopped, or left as one does that is killed.
+/// The bytes of a file with some groups: closed by a switch that was stopped, or left by one that was killed.
 fn bytes_of_a_file(path: &Path, n_groups: u32, is_killed: bool) -> (Vec<u8>, Vec<Operation>) {
     let (file, _) = open(path);
     let all: Vec<Operation> = (1..=n_groups).map(group).collect();
@@ -268,8 +268,8 @@ fn bytes_of_a_file(path: &Path, n_groups: u32, is_killed: bool) -> (Vec<u8>, Vec
     (if is_killed { killed } else { stopped }, all)
 }
 
-/// What a switch finds in these bytes: operations, or it does not start. Then it has left the file of a switch that was
-/// stopped; redb repairs that of one that was killed, as far as it comes.
+/// What a switch finds in these bytes; `None` if it does not start. It must not have changed the file of a switch that
+/// was stopped; redb repairs that of one that was killed, as far as it gets.
 fn found(bytes: &[u8], is_killed: bool, what: &str) -> Option<(Vec<Operation>, bool)> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("damaged");
@@ -328,7 +328,7 @@ fn of_a_file_of_which_bytes_are_others_no_other_state_is_made() {
             match found(&damaged, is_killed, &what) {
                 None => n_refused += 1,
                 Some((operations, is_rolled_back)) => {
-                    // Where the last commit is damaged and the switch was killed, redb takes the one before.
+                    // If the last commit is damaged and the switch was killed, redb takes the one before.
                     let is_before = is_killed && operations.is_empty();
                     assert!(operations == all || is_before, "{what}: {operations:?}");
                     assert_eq!(is_rolled_back, is_before, "{what}");
@@ -338,7 +338,7 @@ fn of_a_file_of_which_bytes_are_others_no_other_state_is_made() {
             }
         }
         assert_eq!(n_rolled_back > 0, is_killed, "{n_rolled_back}");
-        // Bytes that nothing uses are in either file.
+        // Both files have bytes that nothing uses.
         assert!(n_whole > 0, "{n_whole}, {n_refused}");
         assert!(is_killed || n_refused > 0, "{n_whole}, {n_refused}");
     }

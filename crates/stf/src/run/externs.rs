@@ -1,4 +1,4 @@
-//! Meters, digests, value sets, action profiles and selectors.
+//! Commands for meters, digests, value sets, action profiles and selectors.
 
 use dataplane::{
     ActionProfileId, MatchField, MeterConfig, MeterId, ProfileGroup, ProfileMember, TableAction,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Runner<'_> {
-    /// Runs a command for these externs; none for other commands.
+    /// Executes a command for these externs; `None` for other commands.
     pub(super) fn externs(&mut self, command: &Command) -> Option<Done> {
         Some(match command {
             Command::MeterWrite(name, index, rates) => self.meter_write(name, *index, *rates),
@@ -42,7 +42,7 @@ impl Runner<'_> {
         set.map_err(text)
     }
 
-    /// A cell of a meter array, or the direct meter of an entry with a name.
+    /// Sets a cell of a meter array, or the direct meter of an entry with an ID.
     fn meter_set_rates(&mut self, name: &str, index: &str, rates: [u64; 4]) -> Done {
         let Some((table, key, priority)) = self.entries.get(index) else {
             let index = crate::number::int(index)?;
@@ -79,14 +79,13 @@ impl Runner<'_> {
         found.map(|_| ()).map_err(text)
     }
 
-    /// Whether a table's direct meter has this name.
+    /// Fails if the table has no direct meter of this name.
     fn is_direct_meter(&self, name: &str, table: TableId) -> Done {
         let direct = self.program()?.direct_meter(table);
         let names = direct.into_iter().map(|(name, _)| ((), name));
         find("direct meter", name, names)
     }
 
-    /// The next digest must be the test's.
     pub(super) fn expect_digest(
         &mut self,
         line: usize,
@@ -119,7 +118,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// No digest is left.
+    /// Fails for every digest that no line expects.
     pub(super) fn expect_no_digest(&mut self, line: usize) {
         for found in std::mem::take(&mut self.digests) {
             let found = shown(&found.name, Some(&found.members));
@@ -166,8 +165,8 @@ impl Runner<'_> {
         self.switch.insert_group(profile, group).map_err(text)
     }
 
-    /// The action of an entry, or in a table with an action profile a member, a group, or a group
-    /// of its own.
+    /// The action of an entry. In a table with an action profile it is a member, a group, or a
+    /// one-shot group.
     pub(super) fn entry_action(
         &self,
         table: TableId,
@@ -192,7 +191,7 @@ impl Runner<'_> {
     }
 }
 
-/// Rates a second.
+/// A meter's configuration; rates are per second.
 fn config([rate, burst, peak_rate, peak_burst]: [u64; 4]) -> MeterConfig {
     MeterConfig {
         committed_rate: rate,
@@ -203,14 +202,13 @@ fn config([rate, burst, peak_rate, peak_burst]: [u64; 4]) -> MeterConfig {
     }
 }
 
-/// A digest as a test writes it.
 fn shown(name: &str, values: Option<&[Vec<u8>]>) -> String {
     let values = values.unwrap_or_default();
     let values = values.iter().map(|value| format!(" 0x{}", hex(value)));
     format!("{name}{}", values.collect::<String>())
 }
 
-/// A part of a value set's key: a value, a prefix or a mask.
+/// Converts a part of a value set's key: a value, a prefix or a mask.
 fn value_set_field(part: &Match) -> Done<MatchField> {
     Ok(match part {
         Match::Value(value) => MatchField::Exact(value.clone()),

@@ -1,9 +1,9 @@
 //! BMv2's log: `[HH:MM:SS.mmm] [bmv2] [D] [thread N] ...`, the time in UTC.
 //!
-//! A thread of its own makes lines of what packets and the switch hand it, and writes them: a millisecond later at
-//! most where it has nothing else to do, or with `--log-flush` behind each packet. To wake it for each packet would
-//! cost a third of what the packet costs. A packet waits for it only where it is too far behind, so nothing is left
-//! out, and the log ends whole where the switch stops in order ([`Log::close`]).
+//! A thread of its own formats and writes the entries that packets and the switch queue: at most a millisecond later if
+//! it is idle, or after each packet with `--log-flush`. Waking it for each packet would cost a third of what the packet
+//! costs. A packet waits for it only if the queue is full, so nothing is dropped, and the log is complete if the switch
+//! stops in order ([`Log::close`]).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,48 +19,48 @@ use super::{Bmv2, LogTo};
 use crate::error::SwitchError;
 use crate::{owners_file, say};
 
-/// Entries that wait at most, then packets do; a packet through a small program has 40. An entry has some hundred
-/// bytes, so all of them a few megabytes.
+/// Entries in the queue before packets wait; a packet through a small program has 40. An entry has some hundred bytes,
+/// so a full queue has a few megabytes.
 const ENTRIES_WAITING_MAX: usize = 16_384;
 
-/// How long entries gather when the thread has been woken.
+/// How long the woken thread lets entries gather.
 const GATHERING: Duration = Duration::from_millis(1);
 
-/// Bytes that are written at once, more or less.
+/// Approximate size of a write.
 const WRITTEN_BYTES: usize = 64 * 1024;
 
-/// A log that packets and the switch itself write to. Clones share it.
+/// The log of packets and of the switch itself. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Log(Arc<Shared>);
 
 struct Shared {
     queue: Arc<Queue>,
-    /// None when the log is closed.
+    /// `None` when the log is closed.
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What waits for the thread that writes.
+/// The queue to the writing thread.
 #[derive(Default)]
 struct Queue {
     gathered: Mutex<Gathered>,
-    /// Something has been handed over, or nothing will be any more.
+    /// Entries are ready, or the log is closed.
     is_something: Condvar,
-    /// The thread has taken what there was.
+    /// The thread has taken the entries.
     is_room: Condvar,
-    /// Nothing can be written further, as was said.
+    /// Writing has failed, which was reported; nothing more is written.
     is_broken: AtomicBool,
 }
 
 #[derive(Default)]
 struct Gathered {
     entries: Vec<Entry>,
-    /// How many of them are handed over; behind them is a packet that is not done.
+    /// How many entries are ready to be written; the others belong to an unfinished packet.
     n_ready: usize,
     is_closed: bool,
 }
 
 enum Entry {
-    /// What follows is of this moment, and stays in one file.
+    /// The time of the entries that follow, which stay in one file.
     Moment(SystemTime),
     Event(TraceEvent),
     Line {
@@ -70,7 +70,7 @@ enum Entry {
 }
 
 impl Log {
-    /// The log that a command line asks for, if any; `cpu_port` is that of P4Runtime's packets.
+    /// Opens the log that a command line asks for, if any; `cpu_port` is the port of P4Runtime's packet-ins.
     pub(crate) fn open(
         options: &Bmv2,
         cpu_port: Option<PortId>,
@@ -115,30 +115,30 @@ impl Log {
         }))))
     }
 
-    /// A line of the switch's own, written without waiting for a packet.
+    /// Logs a line of the switch itself, and does not wait for a packet.
     pub(crate) fn tell(&self, severity: Severity, text: &str) {
         self.gather(severity, text);
         self.write();
     }
 
-    /// A line that is written with the packet it is of.
+    /// Queues a line that is written with its packet.
     pub(crate) fn gather(&self, severity: Severity, text: &str) {
         let text = text.to_owned();
         self.add(Entry::Line { severity, text });
     }
 
-    /// Has what was gathered written.
+    /// Makes the queued entries ready to be written.
     pub(crate) fn write(&self) {
         let queue = &self.0.queue;
         queue.hand_over(&mut lock(&queue.gathered));
     }
 
-    /// Takes the events of packets.
+    /// Makes a sink for the events of packets.
     pub(crate) fn sink(&self) -> Box<dyn TraceSink> {
         Box::new(PacketLog { log: self.clone() })
     }
 
-    /// Writes what there is, and ends. What comes later is lost.
+    /// Writes all entries and ends the log. Later entries are lost.
     pub(crate) fn close(&self) {
         self.0.close();
     }
@@ -154,7 +154,7 @@ impl Shared {
     fn close(&self) {
         self.queue.close();
         if let Some(thread) = lock(&self.writer).take() {
-            // A panic there has been told; the switch ends anyhow.
+            // A panic there has been reported; the switch ends anyway.
             let _ = thread.join();
         }
     }
@@ -166,13 +166,13 @@ impl Drop for Shared {
     }
 }
 
-/// What is in there stays whole if another thread panics.
+/// The data stays valid if another thread panics.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Queue {
-    /// Waits for room.
+    /// Queues an entry; waits if the queue is full.
     fn add(&self, entry: Entry) {
         let mut gathered = lock(&self.gathered);
         if gathered.is_closed {
@@ -187,7 +187,7 @@ impl Queue {
         }
         self.hand_over(&mut gathered);
         let is_full = |it: &mut Gathered| it.n_ready >= ENTRIES_WAITING_MAX && !it.is_closed;
-        // Nothing is done with it but to let it go.
+        // The returned guard is not needed.
         drop(self.is_room.wait_while(gathered, is_full));
     }
 
@@ -206,11 +206,11 @@ impl Queue {
         self.is_room.notify_all();
     }
 
-    /// Moves what has been handed over to where nothing is.
+    /// Moves the ready entries to `taken`, which is empty.
     fn take(&self, taken: &mut Vec<Entry>) {
         let mut gathered = lock(&self.gathered);
         let n_ready = std::mem::take(&mut gathered.n_ready);
-        // All but those of the packet that is not done, and the memory of before.
+        // Keeps the entries of the unfinished packet, and reuses the memory of `taken`.
         std::mem::swap(taken, &mut gathered.entries);
         gathered.entries.extend(taken.drain(n_ready..));
         if n_ready >= ENTRIES_WAITING_MAX {
@@ -218,7 +218,7 @@ impl Queue {
         }
     }
 
-    /// Waits until something has been handed over; false if nothing will be any more.
+    /// Waits for ready entries; false if the log is closed and empty.
     fn wait(&self) -> bool {
         let is_nothing = |it: &mut Gathered| it.n_ready == 0 && !it.is_closed;
         let gathered = self
@@ -228,27 +228,26 @@ impl Queue {
     }
 }
 
-/// What the thread has.
 struct Writer {
     out: Out,
     from: Severity,
-    /// Packets are the first thread's, whose number is the process'.
+    /// Packets belong to the main thread, whose number is the process's.
     thread: u32,
     flushes_each: bool,
     renderer: Bmv2Renderer,
-    /// The lines of a moment.
+    /// Lines with the same time.
     text: String,
     queue: Arc<Queue>,
 }
 
 enum Out {
-    /// What is to be written to standard output.
+    /// Bytes to be written to standard output.
     Console(Vec<u8>),
     File(Rotating),
 }
 
 impl Writer {
-    /// Writes until nobody is left who logs.
+    /// Writes until the log is closed.
     fn run(mut self) {
         let mut entries = Vec::new();
         loop {
@@ -308,7 +307,7 @@ impl Writer {
         self.queue.is_broken.load(Ordering::Relaxed)
     }
 
-    /// Packets go on without a log; it is said once.
+    /// Ends the log at its first error, and reports that. Packets go on.
     fn note(&self, result: io::Result<()>) {
         if let Err(error) = result
             && !self.queue.is_broken.swap(true, Ordering::Relaxed)
@@ -318,11 +317,11 @@ impl Writer {
     }
 }
 
-/// What lines of a moment have in common.
+/// The common parts of all lines with the same time.
 struct Shape {
     from: Severity,
     millis: u128,
-    /// In front of the severity's letter, and behind it.
+    /// Text before and after the letter of the severity.
     around: [String; 2],
 }
 
@@ -338,14 +337,14 @@ impl Shape {
         }
     }
 
-    /// Of many packets within a millisecond the time is the same.
+    /// Many packets within a millisecond have the same time.
     fn set_time(&mut self, at: SystemTime, thread: u32) {
         if self.millis != millis_of(at) {
             *self = Shape::of(self.from, at, thread);
         }
     }
 
-    /// Adds a line, if it is severe enough.
+    /// Appends a line if it is severe enough.
     fn push(&self, out: &mut String, severity: Severity, text: &str) {
         if severity >= self.from {
             out.push_str(&self.around[0]);
@@ -398,7 +397,7 @@ fn time_of_day(now: SystemTime) -> String {
     format!("{hours:02}:{minutes:02}:{:02}.{millis:03}", seconds % 60)
 }
 
-/// Gathers the events of a packet, and hands them over when it is done.
+/// Queues the events of a packet, and makes them ready when the packet is done.
 struct PacketLog {
     log: Log,
 }
@@ -408,7 +407,7 @@ impl TraceSink for PacketLog {
         self.take(event.clone());
     }
 
-    /// Lines have headers' names and lengths alone.
+    /// Lines show only the names and lengths of headers.
     fn wants_fields(&self) -> bool {
         false
     }
@@ -435,19 +434,19 @@ fn ends_packet(kind: &TraceKind) -> bool {
     )
 }
 
-/// A file that makes room: `F.txt`, before it `F.1.txt`, and so on.
+/// A log file that is rotated: `F.txt`, the one before it `F.1.txt`, and so on.
 struct Rotating {
     path: PathBuf,
     file: File,
-    /// Lines that are not written yet; they belong to this file.
+    /// Buffered lines of this file.
     waiting: Vec<u8>,
-    /// Bytes of the file with those.
+    /// Bytes of the file, including `waiting`.
     n_bytes: u64,
     bytes_max: u64,
     files_max: usize,
 }
 
-/// The name of the log, or of the n-th before it.
+/// The name of the current file (0) or of the n-th file before it.
 fn file_name(path: &Path, n: usize) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     match n {
@@ -458,7 +457,7 @@ fn file_name(path: &Path, n: usize) -> PathBuf {
 }
 
 impl Rotating {
-    /// Goes on behind what is in the file.
+    /// Appends to an existing file.
     fn open(path: PathBuf, bytes_max: u64, files_max: usize) -> io::Result<Rotating> {
         let file = owners_file::continued(&file_name(&path, 0))?;
         let n_bytes = file.metadata()?.len();
@@ -493,7 +492,7 @@ impl Rotating {
         written
     }
 
-    /// Stopped between two steps, a file is missing in the row, and none is lost but the oldest.
+    /// If it is stopped between two steps, a number is missing in the row; only the oldest file is lost.
     fn rotate(&mut self) -> io::Result<()> {
         for n in (0..self.files_max).rev() {
             let (from, to) = (file_name(&self.path, n), file_name(&self.path, n + 1));
@@ -520,7 +519,7 @@ mod tests {
         assert_eq!(time_of_day(at), "04:25:01.007");
     }
 
-    /// A log in a file of its own, and the file.
+    /// A log to a new file, and the file's path.
     fn log(name: &str, flushes_log: bool) -> (Log, PathBuf) {
         let name = format!("reprise-log-{name}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
@@ -543,14 +542,14 @@ mod tests {
         (log, file_name(&path, 0))
     }
 
-    /// The lines of a file without time and thread.
+    /// A file's lines without time and thread.
     fn lines(file: &Path) -> Vec<String> {
         let text = std::fs::read_to_string(file).expect("a file");
         let behind = |line: &str| line.rsplit("] ").next().unwrap_or_default().to_owned();
         text.lines().map(behind).collect()
     }
 
-    /// Waits until a file has so many lines; the test ends otherwise.
+    /// Waits until a file has this many lines; otherwise the test fails.
     fn wait_for(file: &Path, n_lines: usize) {
         let deadline = Instant::now() + Duration::from_secs(120);
         while lines(file).len() < n_lines {
@@ -561,7 +560,7 @@ mod tests {
 
     #[test]
     fn a_log_that_is_closed_has_every_line_in_its_order() {
-        // More than there is room for, so that who logs waits.
+        // More than the queue holds, so that the logging thread waits.
         const N_LINES: usize = 3 * ENTRIES_WAITING_MAX;
         for flushes in [false, true] {
             let (log, file) = log("closed", flushes);
@@ -586,7 +585,7 @@ mod tests {
             log.write();
             wait_for(&file, number);
         }
-        // A clone that is forgotten keeps nobody from closing it, nor does one that is dropped.
+        // Dropping a clone does not close the log; dropping the last one does.
         drop(log.clone());
         log.tell(Severity::Warn, "of the switch");
         wait_for(&file, 4);

@@ -1,9 +1,8 @@
-//! The switch under the names of BMv2's programs, `simple_switch` and `simple_switch_grpc`, with their command
-//! line. The name by which this binary is started selects it.
+//! The switch under the names of BMv2's programs, `simple_switch` and `simple_switch_grpc`, with their command line.
+//! The name by which this binary is started selects it.
 //!
-//! A command line becomes one of `reprise-switch` ([`translate`]), and what that has no option for ([`Bmv2`]).
-//! An option that cannot be followed is refused where a script would miss its effect, otherwise accepted with a
-//! notice.
+//! A command line becomes one of `reprise-switch` ([`translate`]), plus what that has no option for ([`Bmv2`]). An
+//! unsupported option is refused if a script would miss its effect, and otherwise accepted with a notice.
 
 mod log;
 mod options;
@@ -28,33 +27,32 @@ pub(crate) use ports::{Observers, observe, observed};
 
 use options::{Does, Given, OPTIONS, Place, Spec, Takes};
 
-/// The port at which `simple_switch_CLI` looks for the switch.
+/// The port at which `simple_switch_CLI` expects the switch.
 const DEFAULT_THRIFT_PORT: u16 = 9090;
 
-/// Interfaces at most unless the command line says otherwise.
 const DEFAULT_PORTS_MAX: usize = 512;
 
-/// Bytes of a file of the log, and older files that are kept.
+/// Defaults: bytes of a log file, and number of older files that are kept.
 const DEFAULT_LOG_BYTES_MAX: u64 = 5 << 20;
 const DEFAULT_LOG_FILES_MAX: usize = 3;
 
-/// Packets that wait in a queue of a port at most, unless `set_queue_depth` says otherwise.
+/// Maximum packets in a queue of a port, unless `set_queue_depth` changes it.
 const QUEUE_PACKETS: usize = 64;
 
-/// Queues of each port, one a priority.
+/// Queues of each port, one for each priority.
 const PRIORITIES: usize = 8;
 
-/// A name that stands for another command line than `reprise-switch`.
+/// The name of a BMv2 program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Name {
-    /// Programmed over Thrift.
+    /// Controlled over Thrift.
     SimpleSwitch,
-    /// Over P4Runtime too.
+    /// Controlled over P4Runtime too.
     SimpleSwitchGrpc,
 }
 
 impl Name {
-    /// The name in a path that the binary was started by.
+    /// The program named by the path that started the binary.
     pub(crate) fn of(started_as: &OsStr) -> Option<Name> {
         match Path::new(started_as).file_name()?.to_str()? {
             "simple_switch" => Some(Name::SimpleSwitch),
@@ -78,46 +76,41 @@ impl Name {
     }
 }
 
-/// What a command line of BMv2's asks for that `reprise-switch` has no option for.
+/// What a BMv2 command line asks for that `reprise-switch` has no option for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bmv2 {
-    /// As which program it was started.
     pub(crate) name: Name,
-    /// Where the log of packets goes, if anywhere.
     pub(crate) log: Option<LogTo>,
-    /// The least severe line that is logged; none: no line.
+    /// The least severe level that is logged; `None`: nothing.
     pub(crate) log_from: Option<Severity>,
-    /// Whether the log is written behind each packet, also where others wait.
+    /// Whether the log is written after each packet, even if other packets wait.
     pub(crate) flushes_log: bool,
-    /// Bytes of each frame that are logged.
+    /// Bytes of each frame that are logged; 0: none.
     pub(crate) dumped_bytes: usize,
-    /// The folder of the recordings, if there are any.
     pub(crate) recordings: Option<PathBuf>,
-    /// When the captures that replace interfaces are replayed.
+    /// When the replay of captures in place of interfaces starts.
     pub(crate) replay_at: Duration,
-    /// Whether there is packet-in and packet-out.
+    /// Whether there are packet-ins and packet-outs.
     pub(crate) has_cpu_port: bool,
-    /// Where notifications are published, if they are.
     pub(crate) notifications: Option<NotificationsAt>,
 }
 
-/// Where notifications are published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NotificationsAt {
-    /// In nanomsg's form.
+    /// In nanomsg's syntax.
     pub(crate) address: String,
-    /// The command line names it: it is an error if nothing can be published there.
+    /// The command line names the address, so a failure to publish there is an error.
     pub(crate) is_asked: bool,
 }
 
 impl Bmv2 {
-    /// Whether packets are to be traced for the log; if not, the native engine may run the program.
+    /// Whether packets are traced for the log; if not, the native engine may run the program.
     pub(crate) fn traces(&self) -> bool {
-        // Above info there is nothing of packets but what is wrong with them, which counters tell too.
+        // Levels above info show only packets with errors, which counters show too.
         self.log.is_some() && self.log_from.is_some_and(|from| from <= Severity::Info)
     }
 
-    /// Where the log's files are.
+    /// The log's file name without its ending.
     pub(crate) fn log_path(&self) -> Option<&Path> {
         match &self.log {
             Some(LogTo::File { path, .. }) => Some(path),
@@ -126,12 +119,10 @@ impl Bmv2 {
     }
 }
 
-/// Where the log goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LogTo {
-    /// Standard output.
     Console,
-    /// `PATH.txt`, of so many bytes at most, with so many older files.
+    /// `PATH.txt`, with its maximum size and the number of older files.
     File {
         path: PathBuf,
         bytes_max: u64,
@@ -139,23 +130,21 @@ pub(crate) enum LogTo {
     },
 }
 
-/// A command line that cannot be followed.
+/// Why a command line is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Mistake(String);
 
-/// What a command line comes to.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// Run a switch; the notices are to be told before.
     Run {
         options: Box<Options>,
         notices: Vec<String>,
     },
-    /// Print this and end.
+    /// Print this text and end.
     Print(String),
 }
 
-/// Reads the command line of a switch that was started by that name, without the name.
+/// Reads the command line of a switch that was started under this name; `words` are without the name.
 pub(crate) fn read(name: Name, words: impl Iterator<Item = String>) -> Result<Options, ExitCode> {
     match translate(name, words) {
         Ok(Outcome::Run { options, notices }) => {
@@ -167,13 +156,13 @@ pub(crate) fn read(name: Name, words: impl Iterator<Item = String>) -> Result<Op
         Ok(Outcome::Print(text)) => Err(crate::print(&text)),
         Err(Mistake(message)) => {
             say(&format!("{}: error: {message}", name.as_str()));
-            // As BMv2 ends, where `reprise-switch` has a code of its own.
+            // BMv2's exit code; `reprise-switch` has another.
             Err(ExitCode::FAILURE)
         }
     }
 }
 
-/// Says that servers answer, where scripts look for it.
+/// Prints that the servers are ready, where scripts look for it.
 pub(crate) fn tell_ready(log: Option<&Log>, services: &Services) {
     if let Some(address) = services.grpc_address() {
         crate::print(&format!("Server listening on {address}\n"));
@@ -192,7 +181,7 @@ pub(crate) fn tell_ready(log: Option<&Log>, services: &Services) {
     }
 }
 
-/// A command line of BMv2's as options of this switch.
+/// Translates a BMv2 command line into options of this switch.
 pub(crate) fn translate(
     name: Name,
     words: impl IntoIterator<Item = String>,
@@ -208,14 +197,13 @@ pub(crate) fn translate(
     request.finish()
 }
 
-/// What has been read of a command line.
 struct Request {
     name: Name,
     seen: Vec<&'static str>,
     notices: Vec<String>,
     program: Option<String>,
     is_without_program: bool,
-    /// As they were given.
+    /// As on the command line.
     ports: Vec<String>,
     ports_max: usize,
     uses_files: bool,
@@ -231,7 +219,6 @@ struct Request {
     rest: Bmv2,
 }
 
-/// What is said of TLS.
 #[derive(Debug, Default)]
 struct Tls {
     is_on: bool,
@@ -278,7 +265,7 @@ impl Request {
         }
     }
 
-    /// Takes an option; a text that is to be printed in place of anything else.
+    /// Applies an option; returns a text if that is to be printed instead of running.
     fn take(&mut self, given: &Given) -> Result<Option<String>, Mistake> {
         let Given { spec, value } = given;
         let text = value.as_deref().unwrap_or_default();
@@ -393,7 +380,7 @@ impl Request {
         Ok(())
     }
 
-    /// The options of the switch, after what one option cannot know of another.
+    /// Checks options against each other, and makes the options of the switch.
     fn finish(mut self) -> Result<Outcome, Mistake> {
         self.choose_log()?;
         if self.ports.len() > self.ports_max {
@@ -419,7 +406,8 @@ impl Request {
         })
     }
 
-    /// BMv2's `simple_switch` publishes unasked, `simple_switch_grpc` brings everything by P4Runtime.
+    /// By default `simple_switch` publishes notifications, and `simple_switch_grpc` sends everything over P4Runtime, as
+    /// in BMv2.
     fn choose_notifications(&mut self) {
         if self.name == Name::SimpleSwitch && self.rest.notifications.is_none() {
             let device_id = self.device_id;
@@ -458,7 +446,7 @@ impl Request {
         Ok(())
     }
 
-    /// As BMv2, which ignores certificates without `--grpc-server-ssl`, and wants two with it.
+    /// Like BMv2, ignores certificates without `--grpc-server-ssl`, and requires two files with it.
     fn check_tls(&mut self) -> Result<(), Mistake> {
         let Tls {
             is_on,
@@ -503,7 +491,7 @@ impl Request {
         }
     }
 
-    /// The command line of `reprise-switch` for this.
+    /// The equivalent command line of `reprise-switch`.
     fn words(&self) -> Result<Vec<String>, Mistake> {
         let mut words = vec!["reprise-switch".to_owned()];
         let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
@@ -533,7 +521,7 @@ impl Request {
         if let Some(port) = self.cpu_port {
             option("--cpu-port", port.to_string());
         }
-        // An address of the command line is one that was asked for.
+        // An address on the command line was chosen on purpose.
         if self.seen.contains(&"grpc-server-addr") && !self.tls.is_on {
             words.push("--insecure".to_owned());
         }
@@ -543,7 +531,7 @@ impl Request {
         Ok(words)
     }
 
-    /// A port as `reprise-switch` takes it.
+    /// Translates a port to the syntax of `reprise-switch`.
     fn port(&self, given: &str) -> Result<String, Mistake> {
         let expected = "--interface: expected PORT@INTERFACE, for example 1@veth1";
         let Some((number, interface)) = given.split_once('@') else {
@@ -569,14 +557,13 @@ fn fail<T>(message: String) -> Result<T, Mistake> {
     Err(Mistake(message))
 }
 
-/// What is wrong, without the usage of `reprise-switch`, which nobody has typed.
+/// clap's message without the usage of `reprise-switch`, which nobody has typed.
 fn first_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
     line.trim_start_matches("error: ").to_owned()
 }
 
-/// A decimal number within bounds.
 fn number<T>(spec: &Spec, text: &str, min: T, max: T) -> Result<T, Mistake>
 where
     T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy,
@@ -590,7 +577,7 @@ where
     }
 }
 
-/// The name of a file.
+/// Checks a file name, which must not be empty.
 fn file(spec: &Spec, text: &str) -> Result<Option<String>, Mistake> {
     path(spec, text)?;
     Ok(Some(text.to_owned()))
@@ -603,7 +590,7 @@ fn path(spec: &Spec, text: &str) -> Result<PathBuf, Mistake> {
     }
 }
 
-/// The folder of `--pcap`, which must be there.
+/// The folder of `--pcap`, which must exist.
 fn folder(text: &str) -> Result<PathBuf, Mistake> {
     let folder = PathBuf::from(if text.is_empty() { "." } else { text });
     match folder.is_dir() {
@@ -628,7 +615,7 @@ fn level(text: &str) -> Result<Option<Severity>, Mistake> {
     }))
 }
 
-/// Where P4Runtime is served: an address, or a Unix socket's path behind `unix:`.
+/// Checks P4Runtime's address: HOST:PORT, or a Unix socket's path after `unix:`.
 fn grpc_address(spec: &Spec, text: &str) -> Result<String, Mistake> {
     let Some(path) = unix_path(text) else {
         return Ok(address(spec, text)?.to_string());
@@ -637,7 +624,7 @@ fn grpc_address(spec: &Spec, text: &str) -> Result<String, Mistake> {
     Ok(text.to_owned())
 }
 
-/// An address to serve on, with the host's name looked up.
+/// Parses an address to serve on, and looks up a host name.
 fn address(spec: &Spec, text: &str) -> Result<SocketAddr, Mistake> {
     let found = text.to_socket_addrs().ok();
     let found = found.and_then(|mut addresses| addresses.next());
@@ -658,7 +645,6 @@ fn ip_address(spec: &Spec, text: &str) -> Result<IpAddr, Mistake> {
     })
 }
 
-/// Every option with its meaning.
 fn help(name: Name) -> String {
     let mut out = format!(
         "Usage: {} [options] PROGRAM.json [-- options of the target]\n\nReprise's switch with BMv2's command line; docs/from-bmv2.md has the differences.\n",

@@ -1,10 +1,9 @@
-//! The options of `simple_switch` and `simple_switch_grpc`: their names, their values, their meaning here.
+//! The options of `simple_switch` and `simple_switch_grpc`: their names, values and effects here.
 //!
 //! Names and defaults are those of behavioral-model 1.15; `--thrift-addr` is this switch's.
 
 use super::{Mistake, Name};
 
-/// The effect of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Does {
     Help,
@@ -35,33 +34,32 @@ pub(super) enum Does {
     CpuPort,
     DropPort,
     PriorityQueues,
-    /// A number of which there is enough here.
+    /// A number whose limit is always large enough here.
     Number,
-    /// Nothing: it is so anyhow.
+    /// No effect, since it is always so here.
     NoEffect,
-    /// Accepted; what it asks for is not done, for this reason.
+    /// Accepted without effect, for this reason.
     Notice(&'static str),
-    /// Refused, for this reason.
+    /// Refused for this reason.
     Refused(&'static str),
 }
 
-/// Whether an option has a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     Nothing,
-    /// One word; its name in the help.
+    /// One word, with its name in the help.
     Value(&'static str),
-    /// A word that is no option, or none.
+    /// An optional word.
     Optional(&'static str),
 }
 
-/// Before or behind the `--`.
+/// Whether an option stands before or after the `--`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     General,
-    /// Behind it, of both programs.
+    /// After it, in both programs.
     Target,
-    /// Behind it, of this program only.
+    /// After it, in this program only.
     TargetOf(Name),
 }
 
@@ -70,16 +68,15 @@ impl Place {
         self != Place::General
     }
 
-    /// Whether the program has options of this place.
+    /// Whether the program has options in this place.
     pub(super) fn is_of(self, name: Name) -> bool {
         !matches!(self, Place::TargetOf(other) if other != name)
     }
 }
 
-/// One option.
 #[derive(Debug)]
 pub(super) struct Spec {
-    /// The name without its dashes.
+    /// Without its dashes.
     pub(super) long: &'static str,
     pub(super) short: Option<char>,
     pub(super) takes: Takes,
@@ -123,7 +120,6 @@ const fn of_grpc(spec: Spec) -> Spec {
     behind(Place::TargetOf(Name::SimpleSwitchGrpc), spec)
 }
 
-/// All options of both programs.
 pub(super) const OPTIONS: &[Spec] = &[
     short('h', general("help", Nothing, D::Help, "this list")),
     short(
@@ -386,15 +382,14 @@ pub(super) const OPTIONS: &[Spec] = &[
     )),
 ];
 
-/// An option of a command line.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) spec: &'static Spec,
-    /// Empty where the option has none.
+    /// `None` if the option has no value.
     pub(super) value: Option<String>,
 }
 
-/// Takes a command line apart: options in their order, and the other words.
+/// Splits a command line into its options, in order, and the other words.
 pub(super) fn split(
     name: Name,
     words: impl IntoIterator<Item = String>,
@@ -430,7 +425,7 @@ pub(super) fn split(
     Ok((given, others))
 }
 
-/// Whether the word behind `--pcap` is its folder, and not an option or the program.
+/// Whether the word after `--pcap` is its folder, and not an option or the program.
 fn is_folder(word: &str) -> bool {
     !word.starts_with('-') && !word.ends_with(".json") && !word.ends_with(".p4")
 }
@@ -439,8 +434,7 @@ fn fail<T>(message: String) -> Result<T, Mistake> {
     Err(Mistake(message))
 }
 
-/// The option that a word names, by its whole name or a beginning that no other has, and the value that is
-/// attached to it.
+/// Finds the option that a word names in full or by a unique prefix, and the value attached to it.
 fn recognise(
     name: Name,
     word: &str,
@@ -469,7 +463,7 @@ fn recognise(
     if let Some(spec) = here().find(|spec| spec.long == long) {
         return Ok((spec, attached));
     }
-    // What scripts shorten is BMv2's.
+    // Scripts abbreviate BMv2's options only.
     let shortened = here().filter(|spec| spec.does != Does::ThriftAddr);
     let candidates: Vec<_> = shortened
         .filter(|spec| spec.long.starts_with(long))
@@ -485,7 +479,7 @@ fn recognise(
     }
 }
 
-/// What to say of an option that is not there: where it is, or which is the nearest.
+/// The message for an unknown option: where it belongs, or which is the nearest.
 fn unknown(name: Name, shown: &str, long: &str, is_behind: bool) -> String {
     if let Some(spec) = OPTIONS.iter().find(|spec| spec.long == long) {
         if !spec.place.is_of(name) {
@@ -509,7 +503,7 @@ fn unknown(name: Name, shown: &str, long: &str, is_behind: bool) -> String {
     format!("unknown option {shown}{nearest}; --help lists all")
 }
 
-/// How many letters have to be put in, taken out or changed (Levenshtein).
+/// Number of letters to insert, delete or change (Levenshtein distance).
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

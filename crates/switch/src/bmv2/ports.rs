@@ -1,4 +1,4 @@
-//! What looks at the frames of a port: recordings and the log.
+//! Observers of a port's frames: recordings and the log.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,10 +10,10 @@ use packet_io::{ObservedPort, Observer, Port, PortError, Recorder, SharedObserve
 use super::{Bmv2, Log};
 use crate::options::{PortOption, PortSource};
 
-/// Who looks at the frames of a port, in this order.
+/// Observers of a port's frames, in the order in which they are called.
 pub(crate) type Observers = Vec<SharedObserver>;
 
-/// Makes whoever is to look at the frames of a port; the loop's time 0 is `epoch_ns` after 1970.
+/// Makes the observers of a port; the loop's time 0 is `epoch_ns` after the Unix epoch.
 pub(crate) fn observe(
     options: &Bmv2,
     port: &PortOption,
@@ -34,14 +34,13 @@ pub(crate) fn observe(
     Ok(observers)
 }
 
-/// A port with those that look at it.
 pub(crate) fn observed(port: Box<dyn Port>, observers: &[SharedObserver]) -> Box<dyn Port> {
     observers.iter().fold(port, |port, observer| {
         Box::new(ObservedPort::new(port, Arc::clone(observer)))
     })
 }
 
-/// Records the frames of a port, and tells the log when a file ends.
+/// Records a port's frames, and logs when a recording ends.
 struct Recording {
     port: PortId,
     recorder: Recorder,
@@ -81,7 +80,7 @@ impl Observer for Recording {
         self.recorder.sent(now, frame);
     }
 
-    /// Follows every batch of frames, so that ends are told in time.
+    /// Follows every batch of frames, so that a recording's end is logged in time.
     fn flush(&mut self) {
         self.recorder.flush();
         self.tell_ends();
@@ -99,7 +98,7 @@ impl Dump {
     fn tell(&self, what: &str, frame: &[u8]) {
         let mut bytes = String::new();
         for byte in frame.iter().take(self.n_bytes) {
-            // A string takes whatever is written.
+            // Writing to a string does not fail.
             let _ = write!(bytes, "{byte:02x}");
         }
         let (len, port) = (frame.len(), self.port);

@@ -1,4 +1,4 @@
-//! What BMv2's command lines come to.
+//! The translation of BMv2's command lines.
 
 use clap::Parser;
 
@@ -240,7 +240,7 @@ fn what_is_so_anyhow_is_accepted_in_silence() {
     );
 }
 
-/// Command lines of simple_switch_grpc, and what is said of them.
+/// Command lines of simple_switch_grpc, and their error messages.
 const MISTAKES: &[(&str, &str)] = &[
     ("", "expected a program (prog.json) or --no-p4"),
     ("a.json b.json", "found \"a.json\" and \"b.json\""),
@@ -404,14 +404,14 @@ fn tls_is_asked_for_as_with_bmv2() {
     ));
     assert_eq!(of(&options), (Some([c.clone(), k.clone(), ca]), false));
     assert_eq!(notices, [""; 0]);
-    // An authority alone asks nobody.
+    // Authorities alone do not make the server request certificates.
     let (options, notices) = grpc(&format!("{line} --grpc-server-ssl {files}"));
     assert_eq!(of(&options), (Some([c, k, None]), false));
     assert!(
         notices[0].contains("clients are not asked for certificates"),
         "{notices:?}"
     );
-    // Without --grpc-server-ssl there is none, whatever files are given.
+    // Without --grpc-server-ssl there is no TLS, whatever files are given.
     let (options, notices) = grpc(&format!("{line} --grpc-server-with-client-auth {files}"));
     assert_eq!(of(&options), (None, true));
     assert!(
@@ -458,7 +458,7 @@ fn thrift_is_served_to_other_machines_if_that_is_asked_for() {
     let (options, notices) = grpc("--thrift-addr 0.0.0.0 --thrift-port 9091 prog.json");
     assert_eq!(options.thrift_address(), "0.0.0.0:9091".parse().ok());
     assert_eq!(notices, [""; 0]);
-    // BMv2 has one option that begins so.
+    // BMv2 has only one option with this prefix.
     let (options, _) = grpc("--thrift 9092 prog.json");
     assert_eq!(options.thrift_address(), "127.0.0.1:9092".parse().ok());
     assert_eq!(

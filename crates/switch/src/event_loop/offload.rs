@@ -1,5 +1,5 @@
-//! What forwards beside the engine, as the loop has it: from when frames may come until the ports are
-//! closed. It wakes the loop for digests alone; what else it needs of the loop is asked for in time.
+//! The offload beside the engine, as the event loop drives it, from when frames may come until the ports are closed. It
+//! wakes the loop only for digests; the loop polls it for everything else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,27 +13,26 @@ use super::EventLoop;
 use crate::parts::Offloaded;
 use crate::say;
 
-/// How long until the offload is asked again whether it is drained, in nanoseconds: about what a turn of a driver in
-/// the kernel takes.
+/// How often to ask whether the offload is drained, in nanoseconds: about one NAPI poll of a driver in the kernel.
 const DRAIN_RETRY_NS: Nanos = 200_000;
 
-/// How often the offload is asked at least whether it can go on, in nanoseconds. Where it cannot, the engine does.
+/// How often to check that the offload can go on, in nanoseconds. If it cannot, the engine forwards.
 const CHECK_EVERY_NS: Nanos = 1_000_000_000;
 
-/// Digests of the offload that are taken in a turn: some tens of microseconds.
+/// Digests taken from the offload in an iteration: some tens of microseconds.
 const DIGESTS_PER_TURN: usize = 256;
 
 const NS_PER_MS: Nanos = 1_000_000;
 
-/// The offload in the kernel, as the loop has to do with it.
+/// The loop's part of an offload in the kernel.
 pub(super) struct Kernel {
     pub(super) ports: KernelPorts,
     has_called: Arc<AtomicBool>,
 }
 
 impl EventLoop {
-    /// To be called when all ports are there. It forwards when [`EventLoop::run`] begins: no packet comes
-    /// before all is written that the command line says.
+    /// Sets an offload; all ports must have been added. It forwards when [`EventLoop::run`] begins, so no packet comes
+    /// before everything on the command line is written.
     pub(crate) fn set_offload(&mut self, offloaded: Offloaded) {
         for attached in &mut self.ports {
             attached.is_offloaded = offloaded.ports.contains(&attached.id);
@@ -42,8 +41,8 @@ impl EventLoop {
         self.offload = Some(offloaded.offload);
     }
 
-    /// To be called when all ports are there: the program is to forward in the kernel, on the ports that can have
-    /// it there. One that is replaced is served anew.
+    /// Offloads the program to the kernel, on the ports that can run it there; all ports must have been added. A port
+    /// that is replaced is served again.
     pub(crate) fn serve_in_kernel(&mut self) {
         let served = self.ports.iter().filter_map(|attached| {
             Some(KernelPort {
@@ -71,7 +70,7 @@ impl EventLoop {
         });
     }
 
-    /// Has the offload go on where it has called the loop.
+    /// Continues the offload if it has woken the loop.
     pub(super) fn answer_offload(&mut self) {
         let has_called = |it: &Kernel| it.has_called.swap(false, Ordering::AcqRel);
         if self.kernel.as_ref().is_some_and(has_called) {
@@ -80,8 +79,8 @@ impl EventLoop {
         }
     }
 
-    /// Has somebody called once the offload forwards the program of the start, or it is clear that it does not: until
-    /// then the engine forwards. At once where there is none.
+    /// Calls `tell` once the offload has loaded or refused the first program; until then the engine forwards. Calls it
+    /// at once if there is no offload.
     pub(crate) fn when_ready(&mut self, tell: Box<dyn FnOnce() + Send>) {
         self.when_ready = Some(tell);
         self.tell_ready();
@@ -94,14 +93,14 @@ impl EventLoop {
         }
     }
 
-    /// The programs in the kernel run on when the loop is closed, and until the switch has a program, those of an
-    /// earlier switch do.
+    /// Lets the programs in the kernel run on when the loop is closed. Until the switch has a program, those of an
+    /// earlier switch run.
     pub(crate) fn keep_forwarding(&mut self) {
         self.keeps_forwarding = true;
         self.has_earlier = true;
     }
 
-    /// Programs of an earlier switch end when this one has a program that the offload does not forward.
+    /// Ends the programs of an earlier switch when this switch has a program that the offload does not forward.
     pub(super) fn end_earlier(&mut self) {
         if !self.has_earlier || self.switch.program().is_none() || !self.is_forwarding {
             return;
@@ -128,7 +127,7 @@ impl EventLoop {
         }
     }
 
-    /// The port in a place is another one now. What the others forward goes on.
+    /// Tells the offload that the port in a place was replaced; it goes on forwarding for the others.
     pub(super) fn serve_anew(&mut self, place: usize) {
         let Some(kernel) = &self.kernel else { return };
         let attached = &mut self.ports[place];
@@ -140,13 +139,13 @@ impl EventLoop {
         self.tell_offload();
     }
 
-    /// Whether it says on standard error what the offload takes of each program, and what it leaves.
+    /// Sets whether to print what the offload takes of each program, and what it leaves.
     pub(crate) fn set_explains_offload(&mut self, explains: bool) {
         self.explains_offload = explains;
     }
 
-    /// Gives the offload the program. In the kernel that may take some hundred milliseconds, as the verifier looks at
-    /// every way through it; the engine forwards meanwhile.
+    /// Gives the offload the program. In the kernel that may take some hundred milliseconds, since the verifier checks
+    /// every path through it; the engine forwards meanwhile.
     pub(crate) fn begin_offload(&mut self) {
         if let Some(offload) = self.offload.take() {
             self.switch.set_offload(Some(offload));
@@ -158,13 +157,12 @@ impl EventLoop {
         matches!(status, Some(OffloadStatus::Forwarding(_)))
     }
 
-    /// Nothing wakes the loop when the offload fails.
+    /// When to check the offload, which does not wake the loop when it fails.
     pub(super) fn next_check(&self) -> Option<Nanos> {
         let is_asked = self.is_offload_forwarding() && !self.clock.is_virtual();
         is_asked.then_some(self.next_check)
     }
 
-    /// Asks the offload whether it can go on, if it is time.
     pub(super) fn check_offload(&mut self, now: Nanos) {
         if self.next_check().is_some_and(|at| at <= now) {
             self.switch.check_offload();
@@ -173,8 +171,8 @@ impl EventLoop {
         }
     }
 
-    /// Digests of what the offload has forwarded, to whoever asked for them: also those that it gave when it failed, and
-    /// those in a full queue that nobody had asked for until now, for which nothing wakes the loop.
+    /// Publishes digests of what the offload has forwarded. These include digests that it returned when it failed, and
+    /// those in a queue that was full before anybody subscribed: nothing wakes the loop for either.
     pub(super) fn take_digests(&mut self) {
         if self.switch.offload_status().is_some() {
             self.switch.take_offloaded_digests(DIGESTS_PER_TURN);
@@ -182,13 +180,13 @@ impl EventLoop {
         }
     }
 
-    /// Nothing wakes the loop when the last packet has left the offload.
+    /// When to check for drains: the offload does not wake the loop when its last packet has left.
     pub(super) fn next_look_at_drain(&self) -> Option<Nanos> {
         let is_waited_for = self.is_offload_forwarding() && !self.drain_waiters.is_empty();
         is_waited_for.then(|| self.clock.now() + DRAIN_RETRY_NS)
     }
 
-    /// Tells the log what has happened to the offload, and how it stands, where that has changed.
+    /// Logs the offload's notices, and its status if that has changed.
     pub(super) fn tell_offload(&mut self) {
         while let Some(notice) = self.switch.poll_offload_notice() {
             tell_notice(&notice);
@@ -237,8 +235,8 @@ impl EventLoop {
         self.offload_told = status.cloned();
     }
 
-    /// Logs the places of the program that the offload leaves to the engine from now on, because of what was written
-    /// for the program.
+    /// Logs the places of the program that the offload leaves to the engine from now on, because of what was written to
+    /// the tables.
     fn tell_newly_left(&self, left: &[Interpreted]) {
         let Some((generation, before)) = &self.offload_left else {
             return;
@@ -294,7 +292,6 @@ fn tell_notice(notice: &OffloadNotice) {
     }
 }
 
-/// Says what the offload takes of the program.
 fn explain(status: &OffloadStatus) {
     match status {
         OffloadStatus::Forwarding(left) if left.is_empty() => {
@@ -313,7 +310,7 @@ fn explain(status: &OffloadStatus) {
     }
 }
 
-/// The frames of both sides, as the switch has counted them.
+/// Sets the frames of engine and offload together, as the switch has counted them.
 pub(super) fn count_both(statistics: &mut PortStatistics, counters: PortCounters) {
     statistics.rx_frames = counters.rx_packets;
     statistics.rx_bytes = counters.rx_bytes;

@@ -1,4 +1,4 @@
-//! The loop with ports in memory.
+//! The event loop with ports in memory.
 
 use std::sync::mpsc;
 use std::thread;
@@ -17,7 +17,7 @@ use crate::handle::{LoopHandle, mailboxes};
 const PATIENCE: Duration = Duration::from_secs(120);
 const CPU_PORT: u8 = 254;
 
-/// A loop with ports 1 and 2 whose program forwards as `routes` says; the cables' other ends.
+/// A loop with ports 1 and 2 whose program forwards according to `routes`, and the other ends of the cables.
 fn forwarder(routes: &[(u8, u8)]) -> (EventLoop, LoopHandle, MemoryPort, MemoryPort) {
     let (handle, mut mailboxes) = mailboxes(1).expect("a mailbox");
     let mailbox = mailboxes.remove(0);
@@ -189,7 +189,7 @@ fn work_runs_in_order(wait: Wait) {
                     .handle_frame(context.now, cpu_port, &[number; 60]);
             }),
         );
-        // The frame has gone by the old route when this removes it.
+        // This removes the route after the frame has used it.
         handle.submit(
             0,
             Box::new(|context| {
@@ -265,7 +265,7 @@ fn digests_wait_in_the_switch_until_somebody_subscribes() {
     one.transmit(0, [&[3; 60][..], &[]].into())
         .expect("sending");
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
-    // The program sends by port 0, which is not there; what it tells, it has told.
+    // The program sends to port 0, which does not exist; only its digest is observable.
     let (tell, told) = mpsc::channel();
     let deadline = std::time::Instant::now() + PATIENCE;
     while std::time::Instant::now() < deadline {
@@ -370,7 +370,7 @@ fn generators_begin(wait: Wait) {
 
 #[test]
 fn frames_that_are_inside_when_a_program_is_replaced_leave_by_the_program_before() {
-    // More than a turn's share, so that some are inside when the work of the next turn begins.
+    // More than an iteration's share, so that some are inside when the work of the next iteration begins.
     const N_COPIES: u16 = 4_096;
     let (event_loop, handle, _one, mut two) = forwarder(&[(1, 2)]);
     let device = Arc::new(Device::new(Arc::new(handle.clone()), Registers::default()));
@@ -391,7 +391,7 @@ fn frames_that_are_inside_when_a_program_is_replaced_leave_by_the_program_before
     let runtime = tokio::runtime::Builder::new_multi_thread().build();
     let runtime = runtime.expect("a runtime");
     runtime.block_on(async {
-        // The exchange is the next piece of work behind that which fills the switch.
+        // The exchange is the next piece of work after the piece that fills the switch.
         let filler = handle.clone();
         let call = |turn: Turn| async move {
             let ready = turn.ready(checked).await?;
@@ -423,14 +423,14 @@ fn a_long_control_call_drops_none(wait: Wait) {
     let (mut event_loop, handle, _one, mut two) = forwarder(&[(3, 2)]);
     let port = UdpPort::open("127.0.0.1:0".parse().expect("an address")).expect("a socket");
     let address = port.local_address();
-    // The kernel does not tell how old its frames are.
+    // The kernel does not report the age of this port's frames.
     assert!(!port.knows_ages());
     event_loop.add_port(PortId(3), "three", Box::new(port));
     event_loop.set_wait(wait);
     event_loop.set_age_max(Some(AGE_MAX.as_nanos() as Nanos));
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
     let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    // The frames come while the call is carried out, right before its end.
+    // The frames come during the call, right before its end.
     let call = move |_: &mut SwitchContext<'_>| {
         thread::sleep(2 * AGE_MAX);
         for number in 0..N_FRAMES {
@@ -445,7 +445,7 @@ fn a_long_control_call_drops_none(wait: Wait) {
     running.join().expect("the loop ends").expect("no error");
 }
 
-/// A loop with ports 1 and 2 that sends what comes by port 1, with its time inside in front.
+/// A loop with ports 1 and 2 that sends frames from port 1 with their time in the switch in front.
 fn stamper() -> (EventLoop, LoopHandle, MemoryPort, MemoryPort) {
     let text = include_str!("../../../../p4/latency_stamp.p4");
     let options = p4_compiler::Options::default();

@@ -2,7 +2,7 @@ use std::sync::mpsc::{Sender, channel};
 
 use super::*;
 
-/// Takes lines when it is told to.
+/// Takes a line for each permission.
 struct SlowReader {
     may_take: Receiver<()>,
     taken: Sender<Vec<u8>>,
@@ -10,7 +10,7 @@ struct SlowReader {
 
 impl Write for SlowReader {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // Without permission and without anybody who could give it, it is an output that fails.
+        // Fails when nobody can give permission any more.
         self.may_take.recv().map_err(io::Error::other)?;
         self.taken.send(line.to_vec()).map_err(io::Error::other)?;
         Ok(line.len())
@@ -43,7 +43,7 @@ fn a_flood_of_events_is_bounded_and_nobody_waits_for_a_reader_that_does_not_read
     assert_eq!(n_taken + n_left_out, 100_000);
 }
 
-/// What is written while something is told, a line each.
+/// The lines that are written while `tell` runs.
 fn written(tell: impl FnOnce()) -> Vec<String> {
     let (permit, may_take) = channel();
     let (taken, lines_taken) = channel();
@@ -74,7 +74,7 @@ fn an_event_that_comes_again_and_again_is_told_as_a_count_and_crowds_no_other_ou
     let n_of = |word: &str| lines.iter().filter(|line| line.contains(word)).count();
     assert_eq!(n_of("event=\"port_down\""), 30);
     let n_told = n_of("event=\"primary_changed\"");
-    // A burst, and what a loaded machine adds to it in the time that this takes.
+    // A burst, and what a loaded machine allows in the time that this takes.
     assert!((200..1000).contains(&n_told), "{n_told}");
     let count = lines
         .iter()

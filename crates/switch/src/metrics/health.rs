@@ -1,8 +1,8 @@
-//! Whether the switch lives and whether it is ready, for whoever restarts it and whoever sends to it.
+//! Liveness and readiness, for whoever restarts the switch and whoever sends to it.
 //!
-//! It lives while every event loop turns: each is asked to do nothing, and has to have done it within a
-//! second. A loop that does not turn is asked once, however often somebody wants to know. It is ready
-//! when it has a program and every port its interface.
+//! The switch lives if every event loop finishes an empty piece of work within a second. A stuck loop gets only one
+//! such piece at a time, however often it is asked. The switch is ready if it has a program, and every port has its
+//! interface and serves all its queues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,19 +17,19 @@ use tokio::time::Instant;
 use super::Served;
 use crate::handle::LoopHandle;
 
-/// How long a turn of a loop may take; under the heaviest overload one takes some milliseconds.
+/// Timeout of an event loop's iteration; under the heaviest overload one takes some milliseconds.
 const TURN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Between two looks whether a loop has turned.
+/// Interval of the checks whether a loop has answered.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What is known of the turns of each loop.
+/// The iterations seen of each loop.
 pub(crate) struct Turns(Vec<Arc<Turn>>);
 
 #[derive(Default)]
 struct Turn {
     n_done: AtomicU64,
-    /// A question is on its way.
+    /// A request is in its queue.
     is_asked: AtomicBool,
 }
 
@@ -38,7 +38,7 @@ impl Turns {
         Turns((0..n_workers).map(|_| Arc::default()).collect())
     }
 
-    /// The numbers of the loops that have not turned in time.
+    /// Returns the workers whose loops did not answer in time.
     async fn stuck(&self, handle: &LoopHandle) -> Vec<usize> {
         let before: Vec<u64> = self.0.iter().map(|turn| turn.n_done()).collect();
         for (worker, turn) in self.0.iter().enumerate() {
@@ -66,13 +66,12 @@ impl Turn {
     }
 
     fn done(&self) {
-        // In this order, whoever has seen the count finds that it may ask.
+        // In this order, a thread that has seen the count may submit again.
         self.is_asked.store(false, Ordering::Release);
         self.n_done.fetch_add(1, Ordering::AcqRel);
     }
 }
 
-/// `/healthz`.
 pub(super) async fn healthz(State(served): State<Arc<Served>>) -> (StatusCode, String) {
     answer(
         served
@@ -84,7 +83,6 @@ pub(super) async fn healthz(State(served): State<Arc<Served>>) -> (StatusCode, S
     )
 }
 
-/// `/readyz`.
 pub(super) async fn readyz(State(served): State<Arc<Served>>) -> (StatusCode, String) {
     let stuck_loops = served.turns.stuck(&served.handle).await;
     if !stuck_loops.is_empty() {
@@ -92,12 +90,12 @@ pub(super) async fn readyz(State(served): State<Arc<Served>>) -> (StatusCode, St
     }
     let (sender, lacks) = oneshot::channel();
     let look = |context: &mut SwitchContext<'_>| {
-        // Whoever asked may have gone.
+        // The caller may have gone.
         let _ = sender.send(lacking(context));
     };
     served.handle.submit(0, Box::new(look));
     let lacks = tokio::time::timeout(TURN_TIMEOUT, lacks).await;
-    // Too late, or stopped.
+    // Too late, or the switch has stopped.
     let lacks = lacks.ok().and_then(Result::ok);
     answer(lacks.unwrap_or_else(|| vec![stuck(0)]))
 }
@@ -107,7 +105,7 @@ fn stuck(worker: usize) -> String {
     format!("the event loop of worker {worker} has not turned for {seconds} s")
 }
 
-/// What it lacks to forward, a line each.
+/// What keeps the switch from forwarding, one line each.
 fn lacking(context: &SwitchContext<'_>) -> Vec<String> {
     let mut lacks = Vec::new();
     if context.switch.program().is_none() {
@@ -168,7 +166,7 @@ mod tests {
         (Arc::new(served), mailboxes)
     }
 
-    /// Turns of a loop with a port: runs what waits, which is so much.
+    /// Runs the queued work of a loop with a port; returns how many pieces there were.
     fn turn(mailbox: &Mailbox, link: LinkState) -> usize {
         let mut switch = Switch::new(SwitchConfig::default());
         let port = PortStatus {

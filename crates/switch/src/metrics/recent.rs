@@ -1,5 +1,5 @@
-//! The longest times in the switch and the deepest queues of the last minute: a counter of everything since the start does not
-//! show that something is slow now.
+//! The longest times in the switch and the deepest queues of the last minute. Counters since the start do not show that
+//! something is slow now.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,13 +8,13 @@ use std::time::Duration;
 use control::Device;
 use dataplane::RecentMaxima;
 
-/// A part of the window.
+/// A part of the time window.
 const PART: Duration = Duration::from_secs(10);
 
-/// Parts of it: what is shown is of the last 60 to 70 seconds.
+/// Number of parts. The window covers the last 60 to 70 seconds.
 const N_PARTS: usize = 7;
 
-/// The maxima of each part, the running one last.
+/// The maxima of each part; the current part is the last one.
 #[derive(Clone)]
 pub(crate) struct Recent(Arc<Mutex<VecDeque<RecentMaxima>>>);
 
@@ -28,7 +28,7 @@ impl Recent {
     pub(crate) async fn keep(self, device: Arc<Device>) {
         while self.take(&device).await.is_some() {
             tokio::time::sleep(PART).await;
-            // What was not asked for meanwhile is of the part that ends.
+            // Maxima that were not read meanwhile belong to the part that ends.
             if self.take(&device).await.is_none() {
                 return;
             }
@@ -54,18 +54,17 @@ impl Recent {
         }
     }
 
-    /// Takes what the event loops have seen since the last time into the running part; none if the
-    /// switch has stopped.
+    /// Adds what the event loops have seen since the last call to the current part; `None` if the switch has stopped.
     pub(crate) async fn take(&self, device: &Device) -> Option<()> {
         let recent = self.clone();
-        // In the loop, so that nothing that was taken is lost where the asker has gone.
+        // In the loop, so that nothing is lost if the caller has gone.
         let taken = device.submit(move |_, context| {
             recent.add(&context.switch.take_recent_maxima());
         });
         taken.all().await.ok().map(drop)
     }
 
-    /// Of the whole window.
+    /// The maxima of the whole window.
     pub(crate) fn maxima(&self) -> RecentMaxima {
         let mut all = RecentMaxima::default();
         self.parts().iter().for_each(|part| all.add(part));

@@ -1,9 +1,8 @@
-//! Counters of the program, cell by cell and entry by entry: those that were asked for, and no more
-//! series of them than were allowed.
+//! Counters of the program, cell by cell and entry by entry: only those that were asked for, within a limit of series.
 //!
-//! The switch knows no conference; a program counts by group and viewer in counter arrays and in the
-//! direct counters of its tables. They are read a few cells or entries at a time, so that packets wait
-//! no longer for a large table than for a small one.
+//! The switch does not know conferences; a program counts by group and viewer in counter arrays and in the direct
+//! counters of its tables. They are read a few cells or entries at a time, so that a large table delays packets no more
+//! than a small one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
@@ -15,34 +14,32 @@ use dataplane::{CounterValue, KeyField, MatchField, Switch, TableEntry, TableInf
 
 use super::{Labels, Metrics};
 
-/// Cells or entries that one turn of an event loop reads: some tens of microseconds.
+/// Cells or entries that one event-loop iteration reads: some tens of microseconds.
 const CHUNK: usize = 512;
 
-/// Fields up to this width are shown as decimal numbers: ports, groups, instances. Wider ones are
-/// addresses more often than not.
+/// Wider fields are shown in hexadecimal, since most of them are addresses; narrower ones are ports, groups or
+/// instances.
 const DECIMAL_BITS_MAX: u32 = 16;
 
-/// What was asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Selection {
     /// Counter arrays, by their fully qualified names.
     pub(crate) counters: Vec<String>,
-    /// Tables with direct counters.
+    /// Tables with direct counters, by their fully qualified names.
     pub(crate) tables: Vec<String>,
-    /// Series at most, of all of them together.
+    /// Maximum number of series, of all selected counters and tables together.
     pub(crate) series_max: usize,
-    /// What the log has been told to be cut.
+    /// Names that the log already has as cut or unknown.
     pub(crate) told: Mutex<BTreeSet<String>>,
 }
 
-/// What was read.
 #[derive(Debug, Default)]
 pub(crate) struct Selected {
     cells: Vec<Cell>,
     entries: Vec<Entry>,
-    /// Cells or entries that are not shown, by counter or table.
+    /// Cells or entries beyond the limit, by counter or table.
     left_out: Vec<(String, u64)>,
-    /// What the program does not have, or has no counters.
+    /// Names that the program does not have, or that have no counters.
     unknown: Vec<String>,
 }
 
@@ -60,11 +57,10 @@ struct Entry {
     value: CounterValue,
 }
 
-/// How many more series may be shown; a cell or an entry is two, packets and bytes.
+/// Series that may still be shown; a cell or an entry has two, packets and bytes.
 struct Room(usize);
 
 impl Room {
-    /// Cells or entries that may be shown.
     fn n_pairs(&self) -> usize {
         self.0 / 2
     }
@@ -78,7 +74,7 @@ impl Room {
     }
 }
 
-/// Reads all that was asked for; none if the switch has stopped.
+/// Reads everything selected; `None` if the switch has stopped.
 pub(crate) async fn read(device: &Device, selection: &Selection) -> Option<Selected> {
     let mut selected = Selected::default();
     let mut room = Room(selection.series_max);
@@ -92,7 +88,7 @@ pub(crate) async fn read(device: &Device, selection: &Selection) -> Option<Selec
     Some(selected)
 }
 
-/// Runs something in every worker; their answers, the first one's first.
+/// Runs `question` in every worker; returns the answers in the order of the workers.
 async fn ask<T: Send + 'static>(
     device: &Device,
     question: impl Fn(&Switch) -> T + Send + Sync + 'static,
@@ -104,7 +100,7 @@ async fn ask<T: Send + 'static>(
     answers.all().await.ok()
 }
 
-/// Cells that have counted, and the array's size; none if there is no such array.
+/// Returns the cells that are not zero, and the array's size; `None` if there is no such array.
 fn cells(
     switch: &Switch,
     name: &str,
@@ -144,7 +140,7 @@ async fn counter(
         }
         for (index, value) in values {
             if !room.take() {
-                // Those behind it have not been looked at.
+                // The cells from here on were not looked at.
                 let n_left_out = n_cells as u64 - index;
                 selected.left_out.push((name.to_owned(), n_left_out));
                 return Some(());
@@ -168,7 +164,6 @@ fn add(ours: &mut CounterValue, theirs: CounterValue) {
     ours.bytes = ours.bytes.wrapping_add(theirs.bytes);
 }
 
-/// A part of a table.
 struct Part {
     entries: Vec<TableEntry>,
     info: TableInfo,
@@ -176,7 +171,7 @@ struct Part {
     n_places: usize,
 }
 
-/// The entries in places of a table that has direct counters.
+/// Reads a range of places of a table; `None` if it has no direct counters.
 fn part(switch: &Switch, name: &str, places: Range<usize>) -> Option<Part> {
     let table = switch.program()?.table(name)?;
     let info = switch.program()?.table_info(table)?.clone();
@@ -237,13 +232,13 @@ async fn entries(
     Some(())
 }
 
-/// A label a field of the key, and the priority where there are some. Entries with a secret in the key are told apart
-/// by numbers.
+/// Makes a label for each key field, and one for the priority if the table has priorities. Entries with a secret in the
+/// key are distinguished by numbers.
 fn labels(info: &TableInfo, entry: &TableEntry, number: usize) -> Vec<(String, String)> {
     let mut labels: Vec<(String, String)> = Vec::new();
     for (field, matched) in info.key.iter().zip(&entry.key) {
         let mut name = label_name(&field.name);
-        // Two fields may differ in a character that a label's name cannot have.
+        // Two fields may differ only in a character that is not legal in a label's name.
         while labels.iter().any(|(other, _)| *other == name) {
             name.push('_');
         }
@@ -303,7 +298,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Selection {
-    /// Tells the log once of what is cut or not there, and again when that has ended in between.
+    /// Logs names that are cut or unknown, once, and again if they were neither in between.
     fn tell(&self, selected: &Selected) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *told);
@@ -333,7 +328,6 @@ impl Selection {
     }
 }
 
-/// Packets and bytes of each.
 pub(super) fn render(metrics: &mut Metrics, selected: &Selected) {
     type Part = (&'static str, fn(CounterValue) -> u64);
     let parts: [Part; 2] = [("packets", |it| it.packets), ("bytes", |it| it.bytes)];

@@ -1,4 +1,4 @@
-//! What command lines come to.
+//! Parsing and checking of command lines.
 
 use super::*;
 

@@ -14,7 +14,7 @@ use crate::handle::mailboxes;
 const PATIENCE: Duration = Duration::from_secs(120);
 const N_FRAMES: u8 = 200;
 
-/// A loop a worker, with ports 1 and 2, and the cables' other ends.
+/// One loop for each worker, with ports 1 and 2, and the other ends of the cables.
 fn loops(n_workers: usize) -> (LoopHandle, Vec<EventLoop>, Vec<[MemoryPort; 2]>) {
     let (handle, mailboxes) = mailboxes(n_workers).expect("mailboxes");
     let (mut loops, mut cables) = (Vec::new(), Vec::new());
@@ -70,7 +70,7 @@ fn each_forwards_its_part_in_order_and_the_totals_are_those_of_all() {
         };
         handle.submit(worker, Box::new(set));
     }
-    // They wait: nothing is forwarded before all are told to begin.
+    // The frames wait: nothing is forwarded before all workers begin.
     for [one, _] in &mut cables {
         for number in 0..N_FRAMES {
             one.transmit(0, [&[number; 60][..], &[]].into())

@@ -1,4 +1,4 @@
-//! Strangers who open connections and say nothing: they take neither P4Runtime nor the metrics away.
+//! Clients that open connections and send nothing block neither P4Runtime nor the metrics.
 
 use std::fs;
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use p4runtime_proto::p4::v1::CapabilitiesRequest;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tonic::Code;
 
-/// Descriptors that the switch may have, and connections to each of its ports.
+/// Limit of the switch's descriptors, and number of connections to each of its ports.
 const N_DESCRIPTORS: usize = 160;
 const N_CONNECTIONS: usize = 240;
 
@@ -30,7 +30,7 @@ fn address<'a>(switch: &'a Running, before: &str) -> &'a str {
     rest.split([',', ' ']).next().expect("an address")
 }
 
-/// Clock ticks that the process has run, of which a second has a hundred.
+/// Clock ticks of processor time that the process has used, a hundred a second.
 fn ticks(switch: &Running) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", switch.id())).expect("a process");
     let fields = stat.rsplit_once(')').expect("a name").1.split_whitespace();

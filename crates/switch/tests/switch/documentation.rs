@@ -1,6 +1,5 @@
-//! What the documentation says of the switch is what the switch does: the stories of docs/trace.md,
-//! the drop reasons of docs/switch.md, and its options. `UPDATE_EXPECT=1` writes the stories, and the
-//! capture that they begin with, anew.
+//! The documentation agrees with the switch: the stories of docs/trace.md, the drop reasons of docs/switch.md, and its
+//! options. `UPDATE_EXPECT=1` rewrites the stories and the capture that they begin with.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -53,7 +52,7 @@ fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// The families of the metrics, in their order: what stands in the page behind its table's head.
+/// The families of the metrics in order, as rows of the page's table.
 fn metrics_table() -> String {
     let program = crate::support::program("counted.p4").display().to_string();
     let ports = ["-i", "1@pcap:,/dev/null", "--grpc", "127.0.0.1:0"];
@@ -104,7 +103,7 @@ fn the_capture_of_the_stories_is_current() {
     assert_eq!(fs::read(path).expect(CAPTURE), expected);
 }
 
-/// Every block of a document that begins with a command, replaced by that command's output.
+/// Replaces every block of a document that begins with a command by that command's output.
 fn with_outputs(document: &str) -> String {
     let mut out = String::new();
     let mut lines = document.lines();
@@ -128,7 +127,11 @@ fn with_outputs(document: &str) -> String {
 
 #[test]
 fn the_documents_show_what_the_switch_prints() {
-    for path in ["docs/trace.md", "docs/switch.md"] {
+    for path in [
+        "docs/trace.md",
+        "docs/switch.md",
+        "testdata/trace/README.md",
+    ] {
         let document = read(path);
         assert!(document.contains("\n$ reprise-switch "), "{path}");
         let current = with_outputs(&document);
@@ -140,7 +143,7 @@ fn the_documents_show_what_the_switch_prints() {
     }
 }
 
-/// The names in backticks that begin the rows of the tables below a heading.
+/// The names in backticks at the start of the rows of the tables below a heading.
 fn rows(document: &str, heading: &str) -> BTreeSet<String> {
     let mut lines = document.lines().skip_while(|line| *line != heading);
     assert_eq!(lines.next(), Some(heading));

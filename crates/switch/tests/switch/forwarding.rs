@@ -1,4 +1,4 @@
-//! The switch forwards: captures in their own time, and between interfaces.
+//! The switch forwards: captures in virtual time, and between interfaces.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,6 @@ use crate::support::{Running, TemporaryFolder, program, run};
 use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port, Waiter};
 use serde_json::Value;
 
-/// How long a test waits for frames that it expects.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn frame(number: u8, len: usize) -> Vec<u8> {
@@ -28,7 +27,7 @@ fn write_capture(path: &Path, frames: &[(u64, Vec<u8>)]) {
     port.close().expect("closing");
 }
 
-/// Reads a capture: nanoseconds since 1,000 s, and frames.
+/// Reads a capture; returns nanoseconds since 1,000 s, and the frames.
 fn read_capture(path: &Path) -> Vec<(u64, Vec<u8>)> {
     let mut port = PcapPort::open(Some(path), None).expect("a capture to read");
     port.start(1_000_000_000_000);
@@ -59,7 +58,6 @@ fn arguments<'a>(own: &[&'a str], forward: &'a [String]) -> Vec<&'a str> {
         .collect()
 }
 
-/// The totals that `--json` prints.
 fn totals(stdout: &str) -> Value {
     let line = stdout.lines().last().expect("a line");
     serde_json::from_str(line).expect("JSON")
@@ -73,7 +71,7 @@ fn captures_are_forwarded_in_their_own_time() {
         folder.path("2.pcap"),
         folder.path("out.pcap"),
     );
-    // An hour, which must not take one.
+    // An hour of virtual time.
     let hour_ns = 3_600_000_000_000;
     write_capture(&one, &[(7, frame(1, 60)), (hour_ns, frame(3, 1514))]);
     write_capture(&two, &[(0, frame(9, 60)), (5_000, frame(9, 60))]);
@@ -136,7 +134,7 @@ fn the_sfu_programs_start() {
         let output = run(&["-i", "1@pcap:,/dev/null", &path.display().to_string()]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{said}");
-        // Neither a warning nor anything else before it.
+        // No line before it.
         assert!(said.starts_with("ready: "), "{said}");
     }
 }
@@ -167,7 +165,7 @@ fn a_queues_rate_passes_in_the_captures_time() {
             .collect::<Vec<_>>(),
         [1, 2, 3, 4]
     );
-    // At 10 packets a second; BMv2 lets the first one go at once.
+    // At 10 packets a second; BMv2 sends the first one at once.
     let gaps: Vec<u64> = frames
         .windows(2)
         .map(|pair| pair[1].0 - pair[0].0)
@@ -265,7 +263,7 @@ fn a_trace_that_is_not_whole_is_in_the_exit_code() {
     let last = said.lines().last().expect("a line");
     let expected = "error: cannot write the trace to /dev/full: No space left on device";
     assert!(last.starts_with(expected), "{said}");
-    // The packets went their way all the same.
+    // The packets were forwarded all the same.
     let printed = String::from_utf8_lossy(&output.stdout);
     assert_eq!(totals(&printed)["packets"]["received"], 1);
 }
@@ -363,7 +361,7 @@ fn frames_are_forwarded_between_afxdp_ports_until_a_signal() {
     );
 }
 
-/// `ports` are on interfaces sw1 and sw2; `mode` is what the ready line says of each.
+/// `ports` are on interfaces sw1 and sw2; the ready line shows `mode` for each.
 fn frames_are_forwarded(ports: [&str; 2], wait: &str, mode: &str) {
     veth_pair("host1", "sw1");
     veth_pair("host2", "sw2");
@@ -405,7 +403,7 @@ fn frames_are_forwarded(ports: [&str; 2], wait: &str, mode: &str) {
         two.transmit(0, frame(1, 60).as_slice().into())
             .expect("queueing");
         two.flush().expect("sending");
-        // The refused frame leaves no trace outside; another one behind it does.
+        // The refused frame is not visible outside; the frame behind it shows that it was processed.
         one.transmit(0, frame(77, 60).as_slice().into())
             .expect("queueing");
         one.flush().expect("sending");
@@ -453,9 +451,9 @@ fn json_is_one_document_and_whatever_ends_the_switch_the_last_line() {
         (&["-i", &whole], 0, 1),
         (&["-i", &whole, "--stats"], 0, 1),
         (&["-i", &whole, "--explain-engine"], 0, 1),
-        // It began, and could not go on.
+        // The run starts and then fails.
         (&["-i", &cut], 1, 1),
-        // It did not begin.
+        // The run does not start.
         (&["-i", &whole, &missing], 1, 0),
         (&["-i", &whole, "--nonsense"], 2, 0),
     ];
@@ -499,7 +497,7 @@ fn a_listing_has_the_kernel_s_instructions_beside_the_lines_they_come_from() {
         };
         assert!(said.lines().any(is_there), "{note} {line}");
     }
-    // The page names both numbers, with commas.
+    // The page has both numbers, with commas as separators.
     let page = include_str!("../../../../docs/kernel.md");
     let count = |words: &str| {
         let line = said.lines().find_map(|line| line.strip_prefix(words));

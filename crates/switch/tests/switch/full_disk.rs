@@ -1,4 +1,4 @@
-//! Captures and recordings on a disk that is full.
+//! Captures and recordings on a full disk.
 
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
@@ -17,7 +17,7 @@ struct Disk(PathBuf);
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // The namespace's end takes it too.
+        // The end of the namespace unmounts it too.
         let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
 }
@@ -36,13 +36,13 @@ fn totals(printed: &str) -> Value {
     serde_json::from_str(printed.lines().last().expect("a line")).expect("JSON")
 }
 
-/// The port's frames: received, sent, refused.
+/// Frames that the port has received, sent and refused.
 fn counts(totals: &Value, place: usize) -> [u64; 3] {
     let port = &totals["ports"][place];
     ["rx_frames", "tx_frames", "tx_refused"].map(|name| port[name].as_u64().expect(name))
 }
 
-/// Frames that a reader finds, all of them whole.
+/// Number of frames in a capture; all must be whole.
 fn frames_in(path: &Path) -> u64 {
     let mut port = PcapPort::open(Some(path), None).expect("a capture");
     while port
@@ -73,7 +73,7 @@ fn a_state_file_that_has_no_room_leaves_nothing_behind() {
         let folder = TemporaryFolder::new("full-disk-state");
         let disk = folder.path("disk");
         let _disk = mount(&disk);
-        // It leaves room for the beginning of a state file.
+        // Leaves room for the beginning of a state file.
         std::fs::write(disk.join("other"), [0; 12 << 10]).expect("room");
         let state = disk.join("state").display().to_string();
         let output = run(&[
@@ -134,13 +134,13 @@ fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() 
             error.ends_with("out.pcap: cannot write: No space left on device (os error 28)"),
             "{error}"
         );
-        // It still forwards, and says no more of it.
+        // It still forwards, and logs no more errors.
         send(10);
         let totals = totals(&switch.stop("-TERM"));
         let [received, ..] = counts(&totals, 0);
         let [_, sent, refused] = counts(&totals, 1);
         assert!(received > 100, "{totals}");
-        // It was told to stop while some of the last may have waited.
+        // Some of the last frames may have waited when it was stopped.
         let inside = totals["packets"]["inside"].as_u64().expect("a number");
         assert_eq!(sent + refused + inside, received, "{totals}");
         assert_eq!(sent, (16 * 1024 - 24) / (16 + 542), "as many as fit");
@@ -148,7 +148,7 @@ fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() 
     });
 }
 
-/// What comes by one port leaves by the other.
+/// A program that sends frames of one port out of the other.
 fn crossing(folder: &TemporaryFolder) -> String {
     let flood = std::fs::read_to_string(program("flood.p4")).expect("the program");
     let to_group = "standard.mcast_grp = 1;";

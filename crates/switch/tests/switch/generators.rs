@@ -1,5 +1,5 @@
-//! The packet generator of the whole switch: in the time of captures, on interfaces, started and stopped
-//! by a controller, with another pipeline, and ended.
+//! Packet generators of the whole switch: in virtual time, on interfaces, started and stopped by a controller, with
+//! another pipeline, and at their end.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,10 +22,9 @@ use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 use tonic::transport::Channel;
 
-/// How long a test waits for frames that it expects.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The first generator as P4Runtime has it.
+/// The first generator's id in P4Runtime.
 const GENERATOR_1: u32 = 0x8100_0001;
 
 const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };
@@ -46,7 +45,7 @@ fn write_capture(path: &Path, numbers: &[u8]) -> String {
     path.display().to_string()
 }
 
-/// Times since the first frame, and what tells the frames apart.
+/// Times since the first frame, and the byte that distinguishes the frames.
 fn read_capture(path: &Path) -> Vec<(u64, u8)> {
     let mut port = PcapPort::open(Some(path), None).expect("a capture to read");
     let mut frames = Vec::new();
@@ -57,7 +56,7 @@ fn read_capture(path: &Path) -> Vec<(u64, u8)> {
     frames
 }
 
-/// Options that load the program which forwards from port 1, which need not be there, to port 2.
+/// Options that load the program which forwards from port 1, which need not exist, to port 2.
 fn forward() -> Vec<String> {
     let path = |name: &str| program(name).display().to_string();
     vec![
@@ -74,13 +73,12 @@ fn arguments<'a>(own: &[&'a str], others: &'a [String]) -> Vec<&'a str> {
     own.iter().copied().chain(others).collect()
 }
 
-/// The totals that `--json` prints.
 fn totals(stdout: &str) -> Value {
     let line = stdout.lines().last().expect("a line");
     serde_json::from_str(line).expect("JSON")
 }
 
-/// Nothing vanishes uncounted.
+/// Checks that every packet is counted somewhere.
 fn assert_accounted(totals: &Value) {
     let count = |name: &str| totals["packets"][name].as_u64().expect(name);
     let appeared = count("received") + count("cloned") + count("replicated");
@@ -146,7 +144,7 @@ fn the_time_inside_is_stamped_into_generated_frames() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let stamp = root.join("p4/latency_stamp.p4").display().to_string();
     let entries = folder.file("entries.txtpb", stamp_entries());
-    // A packet a millisecond leaves, and a packet a microsecond comes.
+    // A packet leaves each millisecond, and one comes each microsecond.
     let output = run(&[
         "-i",
         &port,
@@ -174,7 +172,7 @@ fn the_time_inside_is_stamped_into_generated_frames() {
     assert_eq!(stamps, [0, 999_000, 1_998_000]);
 }
 
-/// From port 1 to port 2, by the names of `p4/latency_stamp.p4`.
+/// Entries from port 1 to port 2, for `p4/latency_stamp.p4`.
 fn stamp_entries() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let path = root.join("p4/latency_stamp.p4");
@@ -216,7 +214,6 @@ fn what_cannot_be_generated_keeps_the_switch_from_starting() {
     }
 }
 
-/// Frames that come by a port, until there are so many.
 fn receive(port: &mut AfPacketPort, n_frames: usize) -> Vec<u8> {
     let (mut numbers, mut waiter) = (Vec::new(), Waiter::default());
     while numbers.len() < n_frames {
@@ -239,7 +236,7 @@ fn all_generated_frames_leave_by_an_interface_with_their_bytes_and_are_counted()
     in_namespace(
         "all_generated_frames_leave_by_an_interface_with_their_bytes_and_are_counted",
         || {
-            // For the metrics.
+            // For the metrics' address.
             crate::namespace::ip("link set lo up");
             for wait in ["sleep", "spin"] {
                 generated_frames_leave(wait);
@@ -337,10 +334,9 @@ fn a_switch_that_is_stopped_while_it_generates_accounts_for_every_frame() {
     );
 }
 
-/// The primary controller.
 struct Controller {
     client: P4RuntimeClient<Channel>,
-    /// Open as long as it is primary.
+    /// This client stays primary while the stream is open.
     _requests: Sender<StreamMessageRequest>,
 }
 
@@ -384,7 +380,7 @@ impl Controller {
         self.client.write(request).await.expect("it is written");
     }
 
-    /// Members of the only generator that are numbers.
+    /// A numeric field of the only generator.
     async fn generator(&mut self, name: &str) -> f64 {
         let entity = Some(generator(&[]));
         let request = ReadRequest {
@@ -458,9 +454,9 @@ fn a_controller_starts_and_stops_a_generator_and_sets_another_pipeline_meanwhile
     );
 }
 
-/// Frames of the interface are read between awaits: the kernel keeps more of them than come.
+/// Reads the interface's frames between awaits; the kernel's ring has room for all of them.
 async fn start_and_stop() {
-    // For P4Runtime.
+    // For P4Runtime's address.
     crate::namespace::ip("link set lo up");
     veth_pair("v0", "v1");
     let config = AfPacketConfig {
@@ -488,7 +484,7 @@ async fn start_and_stop() {
     assert_eq!(receive(&mut there, 6), [1, 2, 3, 1, 2, 3]);
     controller.write(Type::Modify, runs(false)).await;
     let n_sent = controller.generator("sent").await;
-    // Whatever was sent has left, and what comes next is the first frame of the next run, once.
+    // All frames of this run have left; the next run has one frame, the first.
     let n_more = n_sent as usize - 6;
     receive(&mut there, n_more);
     let once = generator(&[
@@ -498,7 +494,7 @@ async fn start_and_stop() {
     controller.write(Type::Modify, once).await;
     assert_eq!(receive(&mut there, 1), [1]);
     assert_eq!(controller.generator("sent").await, n_sent + 1.0);
-    // The new pipeline has no entries, so what is generated from now on is dropped there.
+    // The new pipeline has no entries, so it drops all generated frames.
     let for_ever = generator(&[
         ("count", prost_types::value::Kind::NullValue(0)),
         ("running", prost_types::value::Kind::BoolValue(true)),

@@ -1,4 +1,4 @@
-//! gNMI beside P4Runtime on real interfaces: links that go down, ports that are disabled, frames that are counted.
+//! gNMI beside P4Runtime on real interfaces: links that go down, disabled ports, counted frames.
 
 use std::future::Future;
 use std::time::Duration;
@@ -66,7 +66,7 @@ fn url(switch: &Running) -> String {
     format!("http://{}", address.expect("an address"))
 }
 
-/// What a controller writes: what comes goes to port 2, or to port 3 where that is down.
+/// Writes a multicast group that sends to port 2, or to port 3 while port 2 is down.
 async fn write_group(switch: &Running) {
     let mut client = P4RuntimeClient::connect(url(switch))
         .await
@@ -168,7 +168,7 @@ impl Gnmi {
         self.0.set(request).await.expect("set");
     }
 
-    /// Asks for everything, ten times a second, and takes one answer of it.
+    /// Subscribes to everything, ten times a second, and reads the first answer.
     async fn ask_for_everything(&mut self) -> Streaming<SubscribeResponse> {
         let subscription = Subscription {
             path: Some(Path::default()),
@@ -190,7 +190,7 @@ impl Gnmi {
         answers
     }
 
-    /// Follows changes of a port's state.
+    /// Subscribes to changes of a port's state.
     async fn follow(&mut self, name: &str, leaf: &str) -> Streaming<SubscribeResponse> {
         let subscription = Subscription {
             path: Some(path(name, leaf)),
@@ -214,7 +214,6 @@ impl Gnmi {
     }
 }
 
-/// What is told next.
 async fn told(answers: &mut Streaming<SubscribeResponse>) -> Vec<Value> {
     let answer = answers.message().await.expect("an answer").expect("one");
     let Some(Response::Update(notification)) = answer.response else {
@@ -228,7 +227,7 @@ fn text(text: &str) -> Value {
     Value::StringVal(text.to_owned())
 }
 
-/// Sends a frame into a0; it comes out of another end.
+/// Sends a frame into a0; it must arrive at the other interface.
 fn passes_to(interface: &str, number: u32) {
     let mut receiver = outside(interface);
     send(&mut outside("a0"), [numbered(number, 100)]);
@@ -239,13 +238,13 @@ fn passes_to(interface: &str, number: u32) {
     );
 }
 
-/// The watched port's other end goes down and up, and the port itself is disabled and enabled.
+/// The watched port's other end goes down and up; then the port itself is disabled and enabled.
 fn backups_follow(options: &[&str]) {
     let switch = start(options);
     block_on(write_group(&switch));
     passes_to("b0", 1);
     for number in [2, 4] {
-        // With its other end b1 has lost its carrier.
+        // Without its other end b1 has no carrier.
         ip("link set b0 down");
         switch.wait_for_line(&["port_down", "b1"]);
         passes_to("c0", number);
@@ -292,10 +291,10 @@ fn a_link_that_goes_down_is_told_without_a_frame() {
                 assert_eq!(transitions, Value::UintVal(n_transitions));
             }
             ip("link del b1");
-            // It may go down before it goes.
+            // It may report the link down first.
             while told(&mut answers).await != [text("NOT_PRESENT")] {}
             veth_pair("b0", "b1");
-            // The port is opened before the other end may be up.
+            // The port may be opened before its other end is up.
             while told(&mut answers).await != [text("UP")] {}
             ip("link set c1 mtu 9000");
             let mut answers = gnmi.follow("c1", "state/mtu").await;
@@ -303,14 +302,14 @@ fn a_link_that_goes_down_is_told_without_a_frame() {
             let mtu = 4_000 + ETHERNET_HEADER_BYTES;
             while told(&mut answers).await != [Value::UintVal(mtu)] {}
         });
-        // It has said that the interface went.
+        // The log has the removal of the interface.
         switch.signal("-TERM");
         let (status, _, said) = switch.end();
         assert_eq!(status, Some(0), "{said}");
     });
 }
 
-/// A frame for all, or for a group.
+/// A broadcast or multicast frame.
 fn for_many(first_byte: u8, len: usize) -> Vec<u8> {
     let mut frame = numbered(0, len);
     frame[..6].fill(first_byte);
@@ -418,7 +417,7 @@ fn the_switch_stops_though_subscribers_read_nothing() {
     let ports = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
     let flood = program("flood.p4").display().to_string();
     let switch = Running::start(&[&ports[..], &[&flood]].concat());
-    // One whose connection has no room left, and one that has: its client has stopped reading all the same.
+    // The clients of both streams have stopped reading; the connection of one has room left, that of the other has not.
     let (stopped, clients) = block_on(async {
         let narrow = tonic::transport::Endpoint::from_shared(url(&switch))
             .expect("an address")
@@ -433,7 +432,7 @@ fn the_switch_stops_though_subscribers_read_nothing() {
             narrow.ask_for_everything().await,
             wide.ask_for_everything().await,
         );
-        // Many times what the narrow one's connection has room for was due since.
+        // Wait until many times what fits into the narrow connection was due.
         let mut clock = Gnmi::of(&switch).await;
         let mut samples = clock.ask_for_everything().await;
         for _ in 0..400 {

@@ -1,4 +1,4 @@
-//! What becomes of the ports when their interfaces are removed, return, go down or are given addresses.
+//! Ports whose interfaces are removed, return, go down or get addresses.
 
 use std::io::Read;
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ use crate::support::{PATIENCE, Running, http_get, program};
 use packet_io::{AfPacketConfig, AfPacketPort, Port};
 use serde_json::Value;
 
-/// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; what comes to 1 leaves by 2.
+/// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; frames from port 1 leave through port 2.
 fn start(kind: &str, options: &[&str]) -> Running {
     veth_pair("a0", "a1");
     veth_pair("b0", "b1");
@@ -51,7 +51,6 @@ fn event(line: &str) -> Value {
     event
 }
 
-/// The value of a sample.
 fn metric(switch: &Running, sample: &str) -> u64 {
     let (_, text) = http_get(switch, "/metrics");
     let line = text.lines().find_map(|line| line.strip_prefix(sample));
@@ -59,7 +58,7 @@ fn metric(switch: &Running, sample: &str) -> u64 {
     value.expect("a number")
 }
 
-/// Waits until a sample has a value that will do.
+/// Waits until a sample has an acceptable value.
 fn wait_for_metric(switch: &Running, sample: &str, will_do: impl Fn(u64) -> bool) {
     let began = Instant::now();
     while !will_do(metric(switch, sample)) {
@@ -72,7 +71,7 @@ fn wait_for_metric(switch: &Running, sample: &str, will_do: impl Fn(u64) -> bool
     }
 }
 
-/// Sends into an interface until it is stopped; how many frames it was.
+/// Sends into an interface until it is stopped, and counts the frames.
 struct Traffic {
     is_stopped: Arc<AtomicBool>,
     thread: JoinHandle<u64>,
@@ -102,7 +101,7 @@ impl Traffic {
     }
 }
 
-/// The totals of a switch that is stopped.
+/// Stops a switch and returns its totals.
 fn totals(switch: Running) -> Value {
     serde_json::from_str(&switch.stop("-TERM")).expect("JSON")
 }
@@ -122,7 +121,7 @@ fn sum(port: &Value, prefix: &str) -> u64 {
 
 const LOST: &str = "reprise_port_link{port=\"2\",name=\"NAME\",state=\"lost\"}";
 
-/// Frames that a veth's ring, 256 long with XDP, had no place for: a loaded machine's burst.
+/// Frames that did not fit into a veth's ring, 256 long with XDP, because of a burst on a loaded machine.
 fn lost_at_sender(interface: &str) -> u64 {
     let output = Command::new("ip")
         .args(["-json", "-statistics", "link", "show", interface])
@@ -132,7 +131,7 @@ fn lost_at_sender(interface: &str) -> u64 {
     dropped.as_u64().expect("a count")
 }
 
-/// Removes port 2's interface while frames go there, makes it anew, twice, and accounts for every frame.
+/// Twice removes port 2's interface under traffic and creates it again, and accounts for every frame.
 fn removed_and_made_anew(kind: &str, options: &[&str]) {
     let switch = start(kind, options);
     let name = format!("{kind}b1");
@@ -247,13 +246,12 @@ impl OtherNamespace {
         let child = command.stdout(Stdio::piped()).spawn();
         let mut child = child.expect("unshare starts");
         let mut byte = [0];
-        // It is in its namespace when it writes.
+        // The child has entered its namespace when it writes.
         let stdout = child.stdout.as_mut().expect("a pipe");
         stdout.read_exact(&mut byte).expect("a line");
         OtherNamespace(child)
     }
 
-    /// Runs `ip` there.
     fn ip(&self, arguments: &str) {
         let process = self.0.id().to_string();
         let status = Command::new("nsenter")
@@ -288,7 +286,7 @@ fn an_interface_that_moves_to_another_namespace_and_back_has_its_port_again() {
                 "reprise_port_transmit_drops_total{port=\"2\",name=\"b1\",reason=\"tx_link_down\"}",
                 |n| n == 5,
             );
-            // It keeps its number, by which a switch takes it.
+            // It keeps its index, by which the switch recognises it.
             other.ip(&format!("link set b1 netns {}", std::process::id()));
             ip("link set b1 up");
             switch.wait_for_line(&["port_rebound"]);
@@ -354,7 +352,7 @@ fn links_that_go_down_and_up_are_told_of_and_counted() {
             expected
         };
         let down = "reprise_port_link{port=\"2\",name=\"b1\",state=\"down\"}";
-        // Administratively, and because the other end is.
+        // Down administratively, and because the other end is down.
         for (times, interface) in [(1, "b1"), (2, "b0")] {
             ip(&format!("link set {interface} down"));
             let told = event(&switch.wait_for_line(&["port_down"]));
@@ -436,7 +434,7 @@ fn whoever_sends_at_the_switchs_end_of_a_cable_is_told_the_other_once() {
             });
             assert_eq!(told, expected);
             host.send(b"by the host").expect("sending");
-            // The switch forwards what comes by the other end as before.
+            // The switch forwards between the other ends as before.
             let (mut one, mut two) = (outside("a0"), outside("b0"));
             send(&mut one, [numbered(1, 60)]);
             assert_eq!(receive(&mut two, 1), [numbered(1, 60)]);
@@ -461,11 +459,11 @@ fn wait_until_up(interface: &str) {
     }
 }
 
-/// The signal stops one thread, which stops the others when it runs; until then they go on.
+/// Waits until every thread is stopped: the signal stops one thread, which stops the others only when it runs.
 fn wait_until_stopped(switch: &Running) {
     let tasks = format!("/proc/{}/task", switch.id());
     let is_stopped = |task: &std::path::Path| {
-        // A thread that has ended has no such file.
+        // The file of a thread that has ended is gone.
         std::fs::read_to_string(task.join("stat")).map_or(true, |stat| {
             stat.rsplit_once(") ")
                 .is_some_and(|(_, state)| state.starts_with('T'))
@@ -482,7 +480,7 @@ fn wait_until_stopped(switch: &Running) {
     }
 }
 
-/// Has more happen than the kernel keeps for the switch, which stands still meanwhile.
+/// Stops the switch while more happens than the kernel's socket buffer holds.
 fn overrun(switch: &Running, and: impl FnOnce()) {
     switch.signal("-STOP");
     wait_until_stopped(switch);
@@ -498,11 +496,11 @@ fn news_that_the_kernel_could_not_keep_are_made_good_by_a_look_at_all() {
             let switch = start("", &[]);
             veth_pair("c0", "c1");
             overrun(&switch, || {
-                // The kernel keeps the first of these, and not the last.
+                // The buffer holds the first event, but not the last.
                 ip("link set b1 down");
                 change_often("c0", 2_000);
                 ip("link set b1 up");
-                // The kernel says so a little later, when it has had so much else to say.
+                // After so many events the kernel reports this one with delay.
                 wait_until_up("b1");
             });
             ip("link set a1 down");
@@ -528,7 +526,6 @@ fn news_that_the_kernel_could_not_keep_are_made_good_by_a_look_at_all() {
     );
 }
 
-/// Says how many files a running switch may have open.
 fn limit_descriptors(switch: &Running, limit: &str) {
     let process = switch.id().to_string();
     let status = Command::new("prlimit")
@@ -584,7 +581,7 @@ fn a_port_stays_on_an_interface_that_is_renamed() {
             (&told["port"], &told["interface"]),
             (&2.into(), &"c1".into())
         );
-        // Another one of the name that the port was given is not its.
+        // Another interface gets the port's original name, but the port keeps its own.
         veth_pair("d0", "b1");
         ip("address add 10.0.2.7/24 dev c1");
         let told = event(&switch.wait_for_line(&["interface_has_address"]));
@@ -595,7 +592,7 @@ fn a_port_stays_on_an_interface_that_is_renamed() {
         let mut receiver = outside("b0");
         send(&mut outside("a0"), [numbered(1, 100)]);
         assert_eq!(receive(&mut receiver, 1), [numbered(1, 100)]);
-        // It is, once the port has lost its own.
+        // It becomes the port's when the port has lost its own.
         ip("link del c1");
         switch.wait_for_line(&["port_lost"]);
         switch.wait_for_line(&["port_rebound"]);

@@ -21,7 +21,7 @@ use crate::namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair
 use crate::p4runtime::{become_primary, endpoint};
 use crate::support::{PATIENCE, Running, TemporaryFolder, error, http_get, program};
 
-/// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; what comes to 1 leaves by 2.
+/// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; frames from port 1 leave through port 2.
 fn arguments(options: &[&str]) -> Vec<String> {
     let files = [
         "forward.p4info.txtpb",
@@ -50,7 +50,7 @@ fn start(options: &[&str]) -> Running {
     Running::start_that_logs(&arguments)
 }
 
-/// The pairs; redirected frames arrive where GRO is on.
+/// Makes the pairs; redirected frames arrive only where GRO is on.
 pub fn cables() {
     ip("link set lo up");
     veth_pair("a0", "a1");
@@ -162,7 +162,7 @@ fn a_trace_has_every_packet_as_with_another_engine() {
         assert_eq!(status, Some(0), "{said}");
         assert_eq!(totals(&printed)["packets"]["transmitted"], 3);
         let story = std::fs::read_to_string(file).expect("a trace");
-        // The table of each packet.
+        // One table for each packet.
         assert!(story.matches("forward").count() >= 3, "{story}");
     });
 }
@@ -212,8 +212,8 @@ fn a_killed_switch_leaves_no_program_behind() {
     });
 }
 
-/// Sends one frame after the other and takes it at the other end, until told to end; how many there were. Each is
-/// expected.
+/// Repeatedly sends a frame and receives it at the other end, until `is_over`; returns the number of frames. None may
+/// be lost.
 fn forwarded_all_the_time(is_over: Arc<AtomicBool>) -> JoinHandle<u32> {
     let (mut a, mut b) = (outside("a0"), outside("b0"));
     std::thread::spawn(move || {
@@ -253,7 +253,7 @@ fn what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_
                 for interface in ["a1", "b1"] {
                     assert!(has_program(interface), "{interface}");
                 }
-                // One that is not told of it may not have the ports.
+                // A switch without `--keep-forwarding` cannot have the ports.
                 let said = error(1, &["-i", "1@afxdp:a1"]);
                 assert!(said.contains("\"a1\""), "{said}");
                 switch = start(&options);
@@ -262,7 +262,7 @@ fn what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_
             }
             is_over.store(true, Ordering::Relaxed);
             assert!(forwarding.join().expect("each frame arrives") > 0);
-            // A trace has all packets: nothing forwards beside it.
+            // A trace must have all packets, so nothing is offloaded.
             switch.signal("-KILL");
             switch.end();
             let traces = TemporaryFolder::new("kept-trace");
@@ -296,7 +296,7 @@ fn what_is_to_be_kept_needs_a_folder_where_it_can_be() {
     let keep = ["--keep-forwarding", path, &program];
     let said = error(1, &[&kernel[..], &keep].concat());
     assert!(said.contains("is in no BPF file system"), "{said}");
-    // As where nobody has mounted one.
+    // As on a machine without a mounted BPF file system.
     let nowhere = "/proc/nowhere/reprise";
     let keep_nowhere = ["--keep-forwarding", nowhere, &program];
     let said = error(1, &[&kernel[..], &keep_nowhere].concat());
@@ -322,7 +322,7 @@ fn a_port_that_comes_back_is_served_again() {
         gro("b0", "on");
         switch.wait_for_line(&["\"b1\" is there again"]);
         let mut b = outside("b0");
-        // It is served from a moment on; until then the engine forwards.
+        // The offload begins at some moment; until then the engine forwards.
         for number in 0..100 {
             send(&mut a, [numbered(number, 100)]);
             assert_eq!(receive(&mut b, 1), [numbered(number, 100)]);
@@ -334,10 +334,10 @@ fn a_port_that_comes_back_is_served_again() {
     });
 }
 
-/// Frames of [`Stream`] a second, in this many milliseconds each time.
+/// Frames of [`Stream`] in each millisecond.
 const STREAM_FRAMES_PER_MS: u32 = 20;
 
-/// A sender who sends 20,000 numbered frames a second to a0, and a receiver who takes what comes to b0.
+/// Sends 20,000 numbered frames a second to a0, and receives from b0.
 struct Stream {
     is_over: Arc<AtomicBool>,
     sender: JoinHandle<u32>,
@@ -348,7 +348,7 @@ impl Stream {
     fn start() -> Stream {
         let is_over = Arc::new(AtomicBool::new(false));
         let mut a = outside("a0");
-        // A receiver that is not scheduled for some seconds loses nothing.
+        // With this ring, a receiver that is not scheduled for some seconds loses nothing.
         let config = AfPacketConfig {
             rx_ring_slots: 1 << 17,
             ..AfPacketConfig::default()
@@ -363,7 +363,7 @@ impl Stream {
                     (0..STREAM_FRAMES_PER_MS).map(|n| numbered(n_frames + n, 100)),
                 );
                 n_frames += STREAM_FRAMES_PER_MS;
-                // Late ones are not made up for at once: a burst could be longer than the cable.
+                // Late frames are not sent in one burst, which could exceed the cable's queue.
                 let due = Duration::from_millis((n_frames / STREAM_FRAMES_PER_MS).into());
                 let early = due.saturating_sub(start.elapsed());
                 std::thread::sleep(early.max(Duration::from_micros(300)));
@@ -394,7 +394,7 @@ impl Stream {
         }
     }
 
-    /// The numbers that came, sorted, of so many that were sent.
+    /// Returns how many frames were sent, and the sorted numbers that arrived.
     fn end(self) -> (u32, Vec<u32>) {
         self.is_over.store(true, Ordering::Relaxed);
         let n_sent = self.sender.join().expect("a sender");
@@ -404,7 +404,7 @@ impl Stream {
     }
 }
 
-/// Says which of those that were sent did not come, if some did not.
+/// Fails with the missing numbers if some frames did not arrive.
 fn assert_all_came((n_sent, came): (u32, Vec<u32>)) {
     let n_lost = n_sent as usize - came.len();
     let first = (0..n_sent).zip(&came).find(|(n, came)| n != *came);
@@ -414,7 +414,7 @@ fn assert_all_came((n_sent, came): (u32, Vec<u32>)) {
     );
 }
 
-/// How often another port's interface goes and comes; `REPRISE_CYCLES` says more.
+/// How often another port's interface is removed and created; `REPRISE_CYCLES` sets more.
 fn n_cycles() -> usize {
     let cycles = std::env::var("REPRISE_CYCLES");
     cycles.map_or(4, |cycles| cycles.parse().expect("a number"))
@@ -453,8 +453,8 @@ fn a_bystander_loses_nothing_while_another_port_s_interface_goes_and_comes() {
     );
 }
 
-/// A program that sends what comes by port 1 to port 2 without any entry, and takes the verifier long: so many tables lie
-/// on the way.
+/// A program that sends frames from port 1 to port 2 without any entry, and that the verifier checks for long because
+/// of `n_tables` tables on the path.
 fn long_program(n_tables: usize) -> (P4Info, Vec<u8>) {
     let numbers = 0..n_tables;
     let tables: String = numbers
@@ -505,7 +505,7 @@ fn long_program(n_tables: usize) -> (P4Info, Vec<u8>) {
     (p4info, json.expect("JSON").into_bytes())
 }
 
-/// Sets a program so many times, and each time waits until it forwards in the kernel.
+/// Sets a program `times` times, and each time waits until it forwards in the kernel.
 fn set_pipeline(switch: &Running, (p4info, json): &(P4Info, Vec<u8>), times: usize) {
     let address = endpoint(&switch.ready);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -560,14 +560,14 @@ fn a_bystander_loses_nothing_while_a_program_is_made_ready_for_the_kernel() {
     );
 }
 
-/// A number in a file of `/proc`, behind its name.
+/// A number in a file of `/proc`, after its name.
 fn number_in(text: &str, name: &str) -> Option<u32> {
     let mut lines = text.lines();
     let value = lines.find_map(|line| line.strip_prefix(name))?;
     value.trim().parse().ok()
 }
 
-/// Detaches the XDP program that a switch has on the interface of this number, as `bpftool link detach` does.
+/// Detaches a switch's XDP program from the interface with this index, like `bpftool link detach`.
 #[expect(unsafe_code, reason = "bpf(2) and pidfd_getfd(2) have no safe form")]
 fn detach(switch: &Running, interface_index: u32) {
     let process = format!("/proc/{}", switch.id());
@@ -608,7 +608,7 @@ fn a_frame_that_is_too_long_for_a_port_is_counted_as_that() {
             switch.wait_for_line(&["offload: the whole program"]);
             send(&mut a, [numbered(1, 1200), numbered(2, 1014)]);
             assert_eq!(receive(&mut b, 1), [numbered(2, 1014)]);
-            // The kernel punts the first, which the switch may take after the second has left.
+            // The kernel punts the first frame, so the switch may process it after the second has left.
             let of_second = "reprise_port_transmit_drops_total{port=\"2\"";
             let is_counted = |line: &str| {
                 line.starts_with(of_second)
@@ -781,7 +781,7 @@ fn a_second_switch_on_a_port_is_told_so_and_the_first_goes_on() {
     );
 }
 
-/// The ports can be had, but not the kernel engine: who forwards, and what is said why.
+/// The ports work, but not the kernel engine: checks who forwards, and the logged reason.
 fn refused(switch: Running, reason: &[&str]) {
     let (mut a, mut b) = (outside("a0"), outside("b0"));
     let words = [&["offload: nothing of the program"], reason].concat();
@@ -825,8 +825,8 @@ fn where_a_driver_runs_no_programs_the_engine_forwards_and_the_log_says_why() {
     );
 }
 
-/// Runs a command whose `membarrier(2)` the kernel refuses, as one does of which processors are kept free of the
-/// scheduler (`nohz_full`).
+/// Runs a command for which the kernel refuses `membarrier(2)`, as it does on a machine whose processors are kept free
+/// of the scheduler (`nohz_full`).
 const WITHOUT_MEMBARRIER: &str = r#"
 import ctypes, os, platform, struct, sys
 number = {"x86_64": 324, "aarch64": 283}[platform.machine()]

@@ -1,4 +1,4 @@
-//! A learning switch in the kernel, and the controller that it tells of stations.
+//! A learning switch in the kernel, and its controller, which learns stations from digests.
 
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::digest_entry::Config;
@@ -33,10 +33,10 @@ use crate::namespace::in_root_namespace;
 use crate::p4runtime::{become_primary, endpoint};
 use crate::support::{PATIENCE, Running};
 
-/// An hour, of which no test waits the end.
+/// An hour, longer than any test.
 const LONG_NS: i64 = 3_600_000_000_000;
 
-/// Every port of p4/bench/l2.p4 is in it.
+/// A group with every port of p4/bench/l2.p4.
 const FLOOD_GROUP: u32 = 1;
 
 fn l2() -> String {
@@ -54,14 +54,12 @@ fn start() -> Running {
     switch
 }
 
-/// A frame between two stations.
 fn frame(to: u8, from: u8) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 0x88, 0xb5];
     frame.resize(60, 7);
     frame
 }
 
-/// The controller, which is primary.
 struct Controller {
     runtime: Runtime,
     client: P4RuntimeClient<Channel>,
@@ -121,7 +119,7 @@ impl Controller {
         digest.expect("a name").id
     }
 
-    /// Asks for each station by itself, and for none again that is not acknowledged.
+    /// Asks for one station in each list, and for no repetition before the list is acknowledged.
     fn ask_for_stations(&mut self) {
         let config = Config {
             max_timeout_ns: 0,
@@ -148,7 +146,7 @@ impl Controller {
         self.insert(Kind::PacketReplicationEngineEntry(entry));
     }
 
-    /// The station was seen at the port.
+    /// Writes that the station is at the port.
     fn learn(&mut self, station: u8, port: u8) {
         let mut tables = self.info.tables.iter();
         let table = tables.find(|table| {
@@ -187,7 +185,6 @@ impl Controller {
         answer.expect("no error").and_then(|it| it.update)
     }
 
-    /// The next list of digests.
     fn list(&mut self) -> DigestList {
         match self.next() {
             Some(ResponseUpdate::Digest(list)) => list,
@@ -200,7 +197,7 @@ impl Controller {
             digest_id: list.digest_id,
             list_id: list.list_id,
         };
-        // An error behind it on the stream says that it was read.
+        // The error that follows on the stream shows that the acknowledgement was read.
         let wrong = DigestListAck {
             digest_id: 12,
             ..ack
@@ -216,7 +213,7 @@ impl Controller {
         }
     }
 
-    /// Until packets see what was written.
+    /// Waits until packets see what was written.
     fn drain(&mut self) {
         let request = DrainRequest { device_id: 1 };
         let drained = self.runtime.block_on(self.control.drain(request));
@@ -224,7 +221,6 @@ impl Controller {
     }
 }
 
-/// Stations and ports of a list.
 fn stations(list: &DigestList) -> Vec<(u8, u8)> {
     let member = |data: &Data| match data {
         Data::Bitstring(bytes) => bytes.last().copied(),
@@ -243,7 +239,7 @@ fn stations(list: &DigestList) -> Vec<(u8, u8)> {
         .collect()
 }
 
-/// Sends a frame from a station to one that nobody knows, which the other port gets.
+/// Sends a frame from a station to an unknown one; the other port must get it.
 fn flood(from: &mut AfPacketPort, to: &mut AfPacketPort, station: u8) {
     send(from, [frame(9, station)]);
     assert_eq!(receive(to, 1), [frame(9, station)]);
@@ -263,16 +259,16 @@ fn a_learning_switch_in_the_kernel_tells_of_each_station_until_it_is_learnt() {
             let first = controller.list();
             assert_eq!(first.digest_id, controller.digest_id());
             assert_eq!(stations(&first), [(5, 1)]);
-            // What is not acknowledged is not told again: the next is the other station's.
+            // The unacknowledged station is not reported again, so the next digest is the other station's.
             flood(&mut a, &mut b, 5);
             flood(&mut b, &mut a, 6);
             let second = controller.list();
             assert_eq!(stations(&second), [(6, 2)]);
-            // One that has moved is another one.
+            // A station that has moved is a new one.
             flood(&mut b, &mut a, 5);
             let moved = controller.list();
             assert_eq!(stations(&moved), [(5, 2)]);
-            // Acknowledged, it is told again until the table has it.
+            // After its acknowledgement it is reported again, until the table has it.
             controller.acknowledge(&first);
             controller.learn(6, 2);
             flood(&mut a, &mut b, 5);

@@ -1,4 +1,4 @@
-//! What the switch logs: every event of docs/switch.md, as text and as JSON.
+//! The switch's log: every event of docs/switch.md, as text and as JSON.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -10,7 +10,7 @@ use p4runtime_proto::p4::v1::stream_message_request::Update;
 use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, StreamMessageRequest, Uint128};
 use serde_json::Value;
 
-/// A switch with a program, its entries (port 1 to port 2, which is not there) and a UDP port.
+/// A switch with a program, its entries (port 1 to port 2, which does not exist) and a UDP port.
 fn start(options: &[&str]) -> Running {
     let files = [
         "forward.p4info.txtpb",
@@ -23,7 +23,7 @@ fn start(options: &[&str]) -> Running {
     Running::start_that_logs(&[&arguments[..], &program, options].concat())
 }
 
-/// A line of JSON without its time, which is checked to be one.
+/// Parses a JSON line and removes its time, which must be valid.
 fn event(line: &str) -> Value {
     let mut event: Value = serde_json::from_str(line).expect(line);
     let members = event.as_object_mut().expect("an object");
@@ -98,7 +98,7 @@ fn a_program_that_the_switch_compiles_is_not_warned_of() {
     let program = program.display().to_string();
     let ports = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
     let switch = Running::start_that_logs(&[&ports[..], &[&program]].concat());
-    // The compiler has its own words for an entry of it.
+    // The compiler's own diagnostics are no events.
     let events = switch.before.iter().filter(|it| it.contains("event="));
     assert_eq!(events.collect::<Vec<_>>(), [""; 0]);
     switch.stop("-TERM");
@@ -151,7 +151,7 @@ async fn another_primary_controller_is_told_and_that_there_is_none() {
     };
     let update = Some(Update::Arbitration(arbitration));
     let request = StreamMessageRequest { update };
-    // The same update again is no change.
+    // Repeating the same update changes nothing.
     let requests = tokio_stream::iter([request.clone(), request]);
     let mut answers = client
         .stream_channel(requests)
@@ -247,7 +247,7 @@ async fn what_a_flood_leaves_out_of_the_log_is_told() {
     let mut client = P4RuntimeClient::connect(format!("http://{address}"))
         .await
         .expect("a server");
-    // Another primary a thousand times.
+    // Changes the primary a thousand times.
     let requests = (1..=1000).map(|low| {
         let arbitration = MasterArbitrationUpdate {
             device_id: 1,
@@ -269,7 +269,7 @@ async fn what_a_flood_leaves_out_of_the_log_is_told() {
     });
     let told = event(&line.await.expect("a line"));
     let lines = told["lines"].as_u64().expect("a number");
-    // A burst of 200 and some that a loaded machine has time for.
+    // A burst of 200 of each event, and some more on a loaded machine.
     assert!((300..=850).contains(&lines), "{told}");
     assert_eq!(told["level"], "WARN");
 }

@@ -1,4 +1,5 @@
-//! The switch as a process: started with options, on ports, under signals. One program, since each links the whole switch.
+//! The switch as a process: with options, on ports, under signals. One test program, since each would link the whole
+//! switch.
 #![allow(clippy::panic, reason = "a test stops at what it did not expect")]
 
 #[path = "../../../tls/tests/support/certificates.rs"]

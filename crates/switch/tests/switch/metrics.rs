@@ -1,4 +1,4 @@
-//! What the switch answers over HTTP: the program's own counters, maxima, health.
+//! The switch's answers over HTTP: the program's own counters, maxima, health.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::namespace::{in_namespace, ip, veth_pair};
 use crate::support::{PATIENCE, Running, TemporaryFolder, http_get, program};
 
-/// A switch that counts what comes to its UDP port, and the port's address.
+/// A switch that counts frames to its UDP port, and the port's address.
 fn start(options: &[&str]) -> (Running, String) {
     let entries = program("counted.entries.txtpb").display().to_string();
     let source = program("counted.p4").display().to_string();
@@ -39,7 +39,6 @@ fn metrics(switch: &Running) -> String {
     text
 }
 
-/// Waits until the metrics have a line.
 fn wait_for_line(switch: &Running, line: &str) -> String {
     let began = Instant::now();
     loop {
@@ -149,7 +148,7 @@ fn what_is_beyond_the_bound_or_not_there_is_said() {
     let (switch, address) = start(&names);
     send(&address, 30, 1);
     send(&address, 40, 1);
-    // One cell of 2,000 has room; those from 1,999 on are left out.
+    // There is room for one of 2,000 cells; the cells from 1,999 on are left out.
     let text = wait_for_line(
         &switch,
         "reprise_metrics_left_out{of=\"ingress.verdicts\"} 1",
@@ -163,7 +162,7 @@ fn what_is_beyond_the_bound_or_not_there_is_said() {
     }
     assert!(!text.contains("reprise_entry_packets_total{"), "{text}");
     expect_exposition(&text);
-    // Told at the first scrapes, of which there were several, and told once.
+    // The cut was logged only once in several scrapes.
     switch.signal("-TERM");
     let (_, _, said) = switch.end();
     for (event, of) in [
@@ -178,7 +177,7 @@ fn what_is_beyond_the_bound_or_not_there_is_said() {
     }
 }
 
-/// Forwards what comes to a UDP port into a capture that nobody keeps.
+/// Forwards from a UDP port into a discarded capture.
 fn start_forwarding(options: &[&str]) -> Running {
     let forward = program("forward.json").display().to_string();
     let p4info = program("forward.p4info.txtpb").display().to_string();
@@ -196,7 +195,7 @@ fn forwarding_address(switch: &Running) -> &str {
 
 #[test]
 fn the_most_that_waited_for_a_port_is_there() {
-    // One packet a second leaves.
+    // One packet leaves each second.
     let switch = start_forwarding(&["--egress-queue", "5", "--egress-rate", "1"]);
     let address = forwarding_address(&switch);
     let name = "reprise_port_queue_recent_max_packets{port=\"2\"}";
@@ -250,7 +249,7 @@ fn the_build_the_start_and_the_longest_times_are_there() {
         "reprise_port_latency_recent_max_seconds{port=\"2\"}",
         "reprise_stream_latency_recent_max_seconds{stream=\"unicast\",id=\"\"}",
     ] {
-        // Histograms are right to two digits.
+        // Histograms have two exact digits.
         assert!(
             value(name) > 0.0 && value(name) <= longest * 1.02,
             "{name}: {} {longest}",
@@ -261,7 +260,6 @@ fn the_build_the_start_and_the_longest_times_are_there() {
     switch.stop("-TERM");
 }
 
-/// Sends every packet to the CPU port.
 const TO_CPU: &str = "\
 #include <v1model.p4>
 struct headers_t {}
@@ -296,7 +294,7 @@ fn what_reached_no_controller_is_counted_and_told_of() {
     assert!(told.contains("\"level\":\"INFO\""), "{told}");
 }
 
-/// That is checked out, as the build found it; "unknown" where the sources are in no repository.
+/// The checked-out commit as the build found it; "unknown" outside a repository.
 fn commit() -> String {
     let git = |words: &[&str]| {
         let output = Command::new("git").args(words).output().ok();

@@ -1,4 +1,4 @@
-//! A switch that was stopped for a while: what waited for it is too old.
+//! A switch that was stopped for a while: the frames that waited for it are too old.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use crate::frames::{numbered, receive, send};
 use crate::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 use crate::support::{PATIENCE, Running, program};
 
-/// The option's value, and a time after which every frame is too old.
+/// The option's value in milliseconds, and an absence after which every frame is too old.
 const AGE_MAX: &str = "300";
 const AWAY: Duration = Duration::from_millis(900);
 
 const N_OLD: u32 = 100;
 
-/// The numbers of frames from here on come after the switch goes on.
+/// Frames from this number on are sent after the switch goes on.
 const FIRST_NEW: u32 = 1000;
 
-/// Frames that come by a1, which is port 1, leave by b1, which is port 2.
+/// Frames from a1, which is port 1, leave through b1, which is port 2.
 fn start(kind: &str, age_max: &str) -> Running {
     let files = [
         "forward.p4info.txtpb",
@@ -50,7 +50,6 @@ fn outside(interface: &str) -> AfPacketPort {
     AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
 }
 
-/// Until the process is stopped.
 fn await_stopped(switch: &Running) {
     let start = Instant::now();
     let path = format!("/proc/{}/stat", switch.id());
@@ -65,8 +64,8 @@ fn number(frame: &[u8]) -> u32 {
     u32::from_be_bytes(number.expect("a number"))
 }
 
-/// Stops the switch, sends it frames, and has it go on after a while: the first numbers that leave, and how many frames
-/// were too old of all that were sent.
+/// Stops the switch, sends it frames, and continues it after a while. Returns the first numbers that leave, how many
+/// frames were too old, and how many were sent.
 fn stop_and_go_on(kind: &str, age_max: &str) -> (Vec<u32>, u64, u64) {
     ip("link set lo up");
     veth_pair("a0", "a1");

@@ -1,4 +1,4 @@
-//! P4Runtime over TLS, as a process serves it: who is let in, what is said of the others, renewed certificates, and
+//! P4Runtime over TLS, as a process serves it: accepted clients, log lines for the others, renewed certificates, and
 //! metrics and Thrift beside it.
 
 use std::io::{Read, Write};
@@ -112,7 +112,7 @@ async fn handshakes_by_the_hundred_hold_up_neither_p4runtime_nor_metrics_nor_thr
     let mut strangers = Vec::new();
     for n in 0..N_STRANGERS {
         let mut stranger = TcpStream::connect(grpc(&switch)).expect("a connection");
-        // The beginning of a handshake, and no more.
+        // Only the beginning of a handshake.
         if n % 2 == 0 {
             stranger.write_all(&[22, 3, 1, 2]).expect("some bytes");
         }
@@ -156,7 +156,7 @@ async fn the_log_says_who_was_not_let_in_and_what_became_of_a_renewal() {
         "{refused}"
     );
     switch.wait_for_line(&["a client at 127.0.0.1 was not let in: it does not speak TLS"]);
-    // Half of a renewal, and then the whole.
+    // First half of a renewal, then all of it.
     let next = here.authority.issue(HERE, Good::Now);
     write(here.server.certificate.clone(), &next.certificate);
     switch.wait_for_line(&[
@@ -167,7 +167,7 @@ async fn the_log_says_who_was_not_let_in_and_what_became_of_a_renewal() {
     write(here.server.key.clone(), &next.key);
     switch.wait_for_line(&["new connections have the renewed certificate"]);
     called(&good).await.expect("let in with the new one");
-    // Clients of an authority that was replaced are let in no more, and those of the new one are.
+    // Clients of the replaced authority are refused, those of the new one accepted.
     let other = Authority::new("another");
     write(here.ca.clone(), other.pem());
     switch.wait_for_line(&["new connections have the renewed certificate"]);

@@ -1,4 +1,4 @@
-//! The switch as a controller finds it. What P4Runtime does in detail is tested with the server.
+//! The switch as a controller sees it. P4Runtime itself is tested with the server.
 
 use std::time::{Duration, Instant};
 
@@ -96,7 +96,7 @@ async fn the_device_id_0_is_one_like_any_other() {
         .expect("it stops");
 }
 
-/// Makes this client the primary controller; it is that while the stream is open.
+/// Makes this client the primary controller while the stream is open.
 pub async fn become_primary(
     client: &mut P4RuntimeClient<Channel>,
 ) -> (
@@ -211,7 +211,7 @@ async fn an_open_stream_does_not_keep_the_switch_from_stopping() {
     drop(stream);
 }
 
-/// The body of what is served at an address under a path, and the first line before it.
+/// Gets a page from an address; returns the body and the status line.
 fn get(address: &str, path: &str) -> (String, String) {
     let mut stream = std::net::TcpStream::connect(address).expect("a server");
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

@@ -1,5 +1,4 @@
-//! A switch that is built with parts that the stock one has not: externs that change payloads, and an
-//! offload.
+//! A switch built with parts that the stock one lacks: externs that change payloads, and an offload.
 
 use std::fs;
 use std::sync::Arc;
@@ -34,7 +33,6 @@ fn masked_json(folder: &TemporaryFolder) -> String {
     folder.file("masked.json", json.expect("JSON of strings and numbers"))
 }
 
-/// Ports of a switch, with their numbers.
 type Ports = Vec<(u16, Box<dyn Port>)>;
 
 /// Ports 1 and 2, and the cables' other ends.
@@ -129,7 +127,7 @@ fn each_worker_has_an_offload_and_the_totals_are_those_of_all_and_both_sides() {
                 let mut core = core.lock().expect("no panic");
                 core.receive(0, PortId(1), &[1, 2, 3, 4])
             };
-            // It begins with the loop, which is another thread's.
+            // The offload starts with the loop, on another thread.
             let deadline = std::time::Instant::now() + PATIENCE;
             while !is_taken() {
                 assert!(std::time::Instant::now() < deadline, "it does not begin");

@@ -1,18 +1,19 @@
-//! What every thread of a switch that is up may do: what its ports need, and nothing that it executes gains more.
+//! Privileges of every thread of a running switch: only those that its ports need, and nothing that it executes gains
+//! more.
 
 use std::fs;
 
 use crate::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 use crate::support::{Running, TemporaryFolder, program};
 
-/// Of Linux' capability.h.
+/// From Linux's capability.h.
 const NET_ADMIN: u32 = 12;
 const NET_RAW: u32 = 13;
 const IPC_LOCK: u32 = 14;
 const PERFMON: u32 = 38;
 const BPF: u32 = 39;
 
-/// Sets of capabilities as bits, for each thread of the process but those that have none, and whether there are any.
+/// Effective capabilities of each thread of the process, as bits.
 fn threads(switch: &Running) -> Vec<u64> {
     let tasks = fs::read_dir(format!("/proc/{}/task", switch.id())).expect("a process");
     let mut all = Vec::new();
@@ -26,7 +27,7 @@ fn threads(switch: &Running) -> Vec<u64> {
         };
         assert_eq!(field("NoNewPrivs"), "1", "{status}");
         let bits = |name| u64::from_str_radix(&field(name), 16).expect("bits");
-        // What is permitted could be taken again.
+        // A permitted capability could be made effective again.
         assert_eq!(bits("CapPrm"), bits("CapEff"), "{status}");
         assert_eq!(bits("CapInh") | bits("CapAmb"), 0, "{status}");
         all.push(bits("CapEff"));
@@ -37,7 +38,7 @@ fn threads(switch: &Running) -> Vec<u64> {
 fn expect(switch: &Running, needed: &[u32]) {
     let needed = needed.iter().fold(0, |bits, number| bits | 1 << number);
     let found = threads(switch);
-    // The log's needs none.
+    // The log's thread needs none.
     assert!(found.len() >= 4, "{found:x?}");
     assert!(found.contains(&needed), "{found:x?}, expected {needed:x}");
     assert!(

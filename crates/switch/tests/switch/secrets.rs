@@ -1,4 +1,5 @@
-//! What a program calls `@secret` is written and never read back; files that have it are their owner's.
+//! `@secret` values of a program can be written but never read back; files that contain them are readable only by their
+//! owner.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -33,7 +34,6 @@ fn start(arguments: &[&str]) -> Running {
     Running::start(&[&own[..], arguments].concat())
 }
 
-/// Everything that a controller can read.
 async fn read(switch: &Running) -> Vec<Kind> {
     let address = switch.ready.split("P4Runtime on ").nth(1).expect("it");
     let address = address.split(',').next().expect("an address");
@@ -121,8 +121,8 @@ async fn a_secret_is_read_as_zeros_and_everything_else_as_it_was_written() {
     switch.stop("-TERM");
 }
 
-/// The trace of one packet of 0x11 bytes through a program that has these entries, and these ports beside 1; and the
-/// mode of its file.
+/// Traces one packet of 0x11 bytes through a program with these entries, and with these ports beside port 1; returns
+/// the trace and its file's mode.
 fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     let folder = TemporaryFolder::new("secret-trace");
     let (capture, trace) = (folder.path("1.pcap"), folder.path("trace"));
@@ -151,7 +151,7 @@ fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     (traced, mode(&trace))
 }
 
-/// Neither in decimal nor in hexadecimal.
+/// The numbers appear neither in decimal nor in hexadecimal.
 fn expect_untold(numbers: impl IntoIterator<Item = u32>, traced: &str) {
     for number in numbers {
         for text in [number.to_string(), format!("{number:x}")] {
@@ -160,7 +160,7 @@ fn expect_untold(numbers: impl IntoIterator<Item = u32>, traced: &str) {
     }
 }
 
-/// A register's cell, arguments, what is computed of them, and a message that names one.
+/// Covers a register's cell, arguments, values computed from them, and a message that names one.
 #[test]
 fn traces_and_messages_of_the_program_hide_secrets_and_what_is_computed_of_them() {
     let (traced, mode) = trace_of("secrets", &[]);
@@ -174,13 +174,13 @@ fn traces_and_messages_of_the_program_hide_secrets_and_what_is_computed_of_them(
     ] {
         assert_eq!(traced.matches(shown).count(), n, "{shown}: {traced}");
     }
-    // 0x5ec1e701 to 0x5ec1e704 in decimal, and those that the program makes of them.
+    // 0x5ec1e701 to 0x5ec1e704 in decimal, and the values that the program computes from them.
     let numbers = 0x5ec1_e701_u32..=0x5ec1_e704;
     expect_untold(numbers.flat_map(|key| [key, key ^ 0x0101_0101]), &traced);
     assert_eq!(mode, 0o600);
 }
 
-/// What a secret chooses, and what is computed over one.
+/// Covers what a secret selects, and what is computed over one.
 #[test]
 fn traces_hide_indices_colors_checksums_groups_sessions_and_queues_that_come_of_a_secret() {
     let (traced, _) = trace_of("secret_ways", &[2, 3]);
@@ -200,7 +200,7 @@ fn traces_hide_indices_colors_checksums_groups_sessions_and_queues_that_come_of_
     ] {
         assert_eq!(traced.matches(shown).count(), n, "{shown}: {traced}");
     }
-    // The key, as a session, their checksum, and the one over what came in.
+    // The key, the same as a session, their checksum, and the checksum over the received frame.
     expect_untold([0xbeef, 0x3eef, 0x4110, 0xeeee], &traced);
 }
 
@@ -222,7 +222,7 @@ async fn a_state_file_is_its_owners_and_so_becomes_an_old_one_which_is_said() {
     assert!(said.contains("state_file_closed"), "{said}");
     assert!(said.contains("had mode 644 and now has 600"), "{said}");
     assert_eq!(mode(&state), 0o600);
-    // It has the secrets, for the switch alone.
+    // The switch itself has the secrets.
     let found = read(&running).await;
     assert!(
         found

@@ -1,5 +1,4 @@
-//! What keeps the switch from starting is said in one message, with exit code 1, or 2 where the
-//! command line is wrong.
+//! What keeps the switch from starting is reported in one message, with exit code 1, or 2 for a wrong command line.
 
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
@@ -285,7 +284,6 @@ fn an_interface_that_cannot_be_used_is_said() {
     });
 }
 
-/// The switch under one of BMv2's names.
 fn named(name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reprise-switch"));
     command.arg0(name).args(arguments).stdin(Stdio::null());
@@ -430,7 +428,6 @@ fn too_few_descriptors_are_said_whoever_would_have_found_none() {
     }
 }
 
-/// Neither a file's name nor a program's makes a line of its own.
 #[test]
 fn a_name_with_a_lines_end_forges_no_line() {
     let folder = TemporaryFolder::new("forged");

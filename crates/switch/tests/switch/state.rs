@@ -1,6 +1,6 @@
-//! `--state`: a switch that is killed comes up with everything that it has answered.
+//! `--state`: a killed switch starts again with everything that it has answered.
 //!
-//! `REPRISE_KILLS=200` kills it that often instead of 20 times; `REPRISE_KILLS_SEED=N` begins with another seed.
+//! `REPRISE_KILLS=200` kills it 200 times instead of 20; `REPRISE_KILLS_SEED=N` sets the first seed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -42,7 +42,7 @@ fn number_of(variable: &str, otherwise: u64) -> u64 {
     text.map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// Numbers that look random: SplitMix64.
+/// Pseudo-random numbers: SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -125,7 +125,6 @@ impl Controller {
         self.client.write(request).await.map(drop)
     }
 
-    /// The value of a register's cell.
     async fn cell(&mut self, register: u32, index: i64) -> Vec<u8> {
         let wanted = RegisterEntry {
             register_id: register,
@@ -191,7 +190,6 @@ impl Controller {
     }
 }
 
-/// An update of a register's cell.
 fn cell(register: u32, index: i64, value: u8) -> Update {
     let entry = RegisterEntry {
         register_id: register,
@@ -273,7 +271,7 @@ fn replication(of: Replication) -> Kind {
     Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(of) })
 }
 
-/// An entity as the model has it; none of one that is as the program begins.
+/// An entity in the model's form; `None` if it has its initial value.
 fn shown(kind: Kind) -> Option<((&'static str, u32), Vec<u8>)> {
     Some(match kind {
         Kind::TableEntry(entry) => {
@@ -387,7 +385,7 @@ fn entity(ids: Ids, (kind, number): (&'static str, u32), value: u8) -> Kind {
     }
 }
 
-/// A batch of up to 12 updates, and what it makes of the state.
+/// A batch of up to 12 updates, and the state after it.
 fn batch(random: &mut Random, ids: Ids, before: &State) -> (Vec<Update>, State) {
     let mut after = before.clone();
     let updates = (0..=random.below(12)).map(|_| {
@@ -421,7 +419,7 @@ fn batch(random: &mut Random, ids: Ids, before: &State) -> (Vec<Update>, State) 
     (updates.collect(), after)
 }
 
-/// Writes until the switch is gone: what was answered, and what was not.
+/// Writes until the switch is gone; returns what was answered, and what was not.
 async fn write_until_killed(
     controller: &mut Controller,
     random: &mut Random,
@@ -468,7 +466,7 @@ async fn a_switch_that_is_killed_at_any_moment_has_what_it_answered() {
         let mut random = Random(seed);
         let moment = Duration::from_micros(random.below(60_000));
         let killed = tokio::spawn(async move {
-            // The moment is what is random here: nothing waits for it.
+            // The random part is the moment of the kill, so nothing else can be waited for.
             tokio::time::sleep(moment).await;
             switch.signal("-KILL");
             tokio::task::spawn_blocking(move || switch.end()).await
@@ -496,13 +494,12 @@ fn mount(disk: &Path) {
     assert!(mount.expect("mount starts").success());
 }
 
-/// Takes all the room that a file system has left.
 fn fill(with: &Path) {
     let mut file = File::create(with).expect("a file");
     while file.write_all(&[1; 4096]).is_ok() {}
 }
 
-/// Writes batches until one is refused: the state with it, and how it was refused.
+/// Writes batches until one is refused; returns the state with that batch, and the error.
 async fn write_until_refused(
     controller: &mut Controller,
     random: &mut Random,
@@ -533,7 +530,7 @@ async fn a_switch_on_a_disk(disk: &Path) {
         said.iter().all(|it| refused.message().contains(it)),
         "{refused:?}"
     );
-    // The data plane has it, and nothing that comes behind it.
+    // The data plane has the refused change, and none after it.
     assert_eq!(controller.state().await, there);
     let (updates, _) = batch(&mut random, controller.ids, &there);
     let refused = controller
@@ -592,7 +589,7 @@ async fn a_file_that_somebody_cuts_short_is_told_before_the_next_call_and_takes_
     let mut random = Random(7);
     let (updates, there) = batch(&mut random, controller.ids, &State::new());
     controller.write(updates).await.expect("written");
-    // As `: > state` does it: it is the same file.
+    // Like `: > state`: the same file.
     File::create(&path).expect("cut short");
     let told = switch.wait_for_line(&["state_not_written"]);
     assert!(
@@ -630,7 +627,7 @@ fn a_file_that_cannot_be_made_or_opened_is_told_with_its_name() {
     let missing = folder.path("missing/state");
     let a_folder = folder.path("a-folder");
     fs::create_dir(&a_folder).expect("a folder");
-    // Nobody may make files there, not even root.
+    // Not even root can make files there.
     let read_only = Path::new("/proc/state").to_owned();
     for path in [missing, a_folder.clone(), read_only] {
         let path = path.display().to_string();
@@ -640,7 +637,7 @@ fn a_file_that_cannot_be_made_or_opened_is_told_with_its_name() {
     assert_eq!(fs::read_dir(&a_folder).expect("a folder").count(), 0);
 }
 
-/// As when a disk gives back something else than was written.
+/// As if a disk returned other data than was written.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_file_is_refused_and_left() {
     let folder = TemporaryFolder::new("damaged");
@@ -662,7 +659,7 @@ async fn a_damaged_file_is_refused_and_left() {
     let whole = fs::read(&path).expect("there");
     let mut damaged = whole.clone();
     let used = whole.iter().rposition(|byte| *byte != 0).expect("bytes");
-    // All behind the file's own head: some pages are not used.
+    // Everything behind the file's header, since some pages are unused.
     damaged[4_096..=used]
         .iter_mut()
         .for_each(|byte| *byte ^= 0x55);
@@ -678,7 +675,7 @@ async fn a_damaged_file_is_refused_and_left() {
     assert_eq!(Controller::of(&switch).await.state().await, there);
 }
 
-/// As when the machine loses its power before the disk has the last bytes.
+/// As after a power failure before the last bytes were on the disk.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_told() {
     let folder = TemporaryFolder::new("taken-back");
@@ -700,8 +697,8 @@ async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_to
     switch.signal("-KILL");
     switch.end();
     let mut bytes = fs::read(&path).expect("there");
-    // redb's header (its design.md): of two commit slots the one counts that the lowest bit of byte 9 names; its
-    // checksum stands at its end.
+    // redb's header (its design.md): of two commit slots the lowest bit of byte 9 names the valid one; its checksum is
+    // at its end.
     let slot = 64 + 128 * usize::from(bytes[9] & 1);
     bytes[slot + 120] ^= 1;
     fs::write(&path, bytes).expect("written");
@@ -720,7 +717,7 @@ async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_to
     assert_eq!(Controller::of(&switch).await.state().await, before);
     switch.signal("-TERM");
     assert_eq!(switch.end().0, Some(0));
-    // What stands there now is whole.
+    // The file is whole again.
     let switch = Running::start(&arguments);
     assert_eq!(Controller::of(&switch).await.state().await, before);
     switch.stop("-TERM");
@@ -755,7 +752,7 @@ fn a_foreign_file_is_refused_and_left() {
     }
 }
 
-/// Whoever sets a program gives it a name.
+/// The program's name comes from the client that sets it.
 #[test]
 fn a_restored_programs_name_forges_no_ready_line() {
     let folder = TemporaryFolder::new("forged-ready");

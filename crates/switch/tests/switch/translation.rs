@@ -1,6 +1,5 @@
-//! `@p4runtime_translation`: a controller writes and reads its own values, whatever the data plane has.
-//! The program sends every packet-out back as a packet-in, with what its table found. And headers that
-//! are not whole bytes.
+//! `@p4runtime_translation`: a controller writes and reads its own values, whatever the data plane uses. The program
+//! sends every packet-out back as a packet-in, with the result of its table. Also headers that are not whole bytes.
 
 use std::path::Path;
 
@@ -29,7 +28,6 @@ use tonic::{Code, Status, Streaming};
 
 const ELECTION_ID: Option<Uint128> = Some(Uint128 { high: 0, low: 1 });
 
-/// The primary controller of a switch with the program.
 struct Controller {
     client: P4RuntimeClient<Channel>,
     requests: UnboundedSender<StreamMessageRequest>,
@@ -43,7 +41,7 @@ impl Controller {
         Controller::of(&program("translated.p4")).await
     }
 
-    /// Of a switch that runs the program and answers every packet-out with a packet-in.
+    /// Starts a switch that runs the program, and becomes its primary controller.
     async fn of(path: &Path) -> Controller {
         let path = path.display().to_string();
         let switch = Running::start(&["--grpc", "127.0.0.1:0", &path]);
@@ -93,7 +91,7 @@ impl Controller {
             .expect("a message")
     }
 
-    /// An entry: the port, the wide port unless it matches all, the routing instance.
+    /// An entry with the port, the wide port (or a wildcard) and the routing instance.
     fn entry(&self, port: &str, wide_port: Option<&[u8]>, vrf: &str) -> TableEntry {
         let table = &self.p4info().tables[0];
         let exact = FieldMatch {
@@ -140,7 +138,7 @@ impl Controller {
         self.client.write(request).await.map(drop)
     }
 
-    /// The code of the one update's own error.
+    /// The error code and message of a single update.
     async fn refused(&mut self, kind: Type, entry: TableEntry) -> (Code, String) {
         let status = self.write(kind, vec![entry]).await.expect_err("refused");
         let details = rpc::Status::decode(status.details()).expect("details");
@@ -193,7 +191,7 @@ impl Controller {
         }));
     }
 
-    /// What comes back of a packet-out: port, routing instance, wide port.
+    /// Sends a packet-out; returns port, routing instance and wide port of the packet-in.
     async fn back(&mut self, port: &str, wide_port: &[u8]) -> Vec<PacketMetadata> {
         self.send_packet(port, wide_port);
         self.packet_in().await
@@ -296,7 +294,7 @@ async fn a_value_without_a_place_in_the_data_plane_is_refused() {
 #[tokio::test]
 async fn names_come_and_go_for_ever_and_fill_up_in_the_end() {
     let mut controller = Controller::start().await;
-    // More names than the 10 bits have numbers, few of them at a time.
+    // More names in all than 10 bits can number, but only 64 at a time.
     for round in 0..40 {
         let names = (0..64).map(|position| format!("vrf {round}.{position}"));
         let names = names.zip(0_u8..);
@@ -321,7 +319,7 @@ async fn names_come_and_go_for_ever_and_fill_up_in_the_end() {
         };
         controller.entry(port, Some(&wide_port), &format!("full {number}"))
     };
-    // "default" has one of the 1,024.
+    // "default" takes one of the 1,024 numbers.
     let all: Vec<_> = (0..1023).map(|number| entry(&controller, number)).collect();
     controller.write(Type::Insert, all).await.expect("written");
     let one_more = controller.entry("5", None, "one more");
@@ -353,8 +351,8 @@ async fn names_written_to_a_saved_program_are_its_names_when_it_is_committed() {
     assert_eq!(named, came_back("uplink", "red", &[5]));
 }
 
-/// What PINS' programs have: p4c has no word against a controller header of 39 bits that no packet has,
-/// and the server in simple_switch_grpc fills it up with zeros at its end.
+/// As in the programs of PINS: p4c accepts a controller header of 39 bits that is in no packet, and the server in
+/// simple_switch_grpc pads it with zeros at its end.
 #[tokio::test]
 async fn controller_headers_need_not_be_whole_bytes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,5 +1,4 @@
-//! The SFU programs on a UDP port: ordinary sockets are the presenter and the viewers, and nobody
-//! needs a privilege.
+//! The SFU programs on a UDP port: ordinary sockets are the presenter and the viewers, without privileges.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -9,7 +8,6 @@ use crate::namespace::{in_namespace, ip};
 use crate::support::{Running, TemporaryFolder};
 use serde_json::Value;
 
-/// How long a test waits for datagrams that it expects.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const N_PACKETS: u8 = 50;
@@ -20,8 +18,8 @@ fn socket(address: &str) -> UdpSocket {
     socket
 }
 
-/// A conference of the trace's documentation, one presenter and three viewers, with the MAC addresses
-/// that a UDP port gives to theirs: 10.0.1.4 is 02:00:0a:00:01:04.
+/// A conference of the trace's documentation, one presenter and three viewers, with the MAC addresses that a UDP port
+/// derives from theirs: 10.0.1.4 is 02:00:0a:00:01:04.
 fn entries(folder: &TemporaryFolder, program: &str) -> String {
     let path = format!("testdata/trace/{program}.txtpb");
     let text = std::fs::read_to_string(root().join(path)).expect("the entries");
@@ -34,7 +32,7 @@ fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs the conference; the copies come from `source`.
+/// Runs the conference; the copies must come from `source`.
 fn serve(program: &str, port: &str, wait: &str, viewers: [&str; 3], source: &str) {
     for address in [4, 5, 6, 7, 100] {
         ip(&format!("addr replace 10.0.1.{address}/32 dev lo"));
@@ -69,7 +67,7 @@ fn serve(program: &str, port: &str, wait: &str, viewers: [&str; 3], source: &str
             assert_eq!(from.to_string(), source);
         }
     }
-    // Not a presenter's: counted, and served to nobody.
+    // Not from a presenter: counted, but not copied.
     viewers[0]
         .send_to(b"who?", "10.0.1.100:5004")
         .expect("sending");
@@ -125,7 +123,7 @@ fn the_ready_line_says_the_port_that_was_chosen() {
     let rest = switch.ready.strip_prefix("ready: ports 1@udp:127.0.0.1:");
     let (port, _) = rest.and_then(|rest| rest.split_once(',')).expect("a port");
     assert!(port.parse::<u16>().is_ok_and(|port| port > 0), "{port}");
-    // The port is taken, which the second switch says.
+    // The port is in use, which the second switch must report.
     let port = format!("1@udp:127.0.0.1:{port}");
     let said = crate::support::error(1, &["-i", &port, "--grpc", "off"]);
     assert!(said.contains("cannot bind a UDP socket"), "{said}");
@@ -135,21 +133,21 @@ fn the_ready_line_says_the_port_that_was_chosen() {
 #[test]
 fn a_hangup_ends_the_switch_in_order_unless_it_was_to_be_ignored() {
     let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", "off"];
-    // This may itself run under nohup.
+    // This test may itself run under nohup.
     let mut command = std::process::Command::new("env");
     command
         .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_reprise-switch")])
         .args(arguments);
     let switch = Running::of(command);
     assert!(switch.stop("-HUP").starts_with("totals after"));
-    // As nohup does it.
+    // Like nohup.
     let script = "trap '' HUP; exec \"$0\" \"$@\"";
     let mut command = std::process::Command::new("sh");
     command
         .args(["-c", script, env!("CARGO_BIN_EXE_reprise-switch")])
         .args(arguments);
     let switch = Running::of(command);
-    // Still as it was told: neither caught nor left to end the process.
+    // Still ignored: neither caught nor at its default, which ends the process.
     let status = std::fs::read_to_string(format!("/proc/{}/status", switch.id()));
     let status = status.expect("proc(5)");
     let has_hangup = |mask: &str| {

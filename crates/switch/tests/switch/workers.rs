@@ -1,5 +1,5 @@
-//! Several workers are one switch: the same copies, counters that add up, writes that all of them
-//! see; and what cannot be one is refused, or said.
+//! Several workers are one switch: the same copies, summed counters, writes that reach all of them; and refusals or
+//! warnings where that is impossible.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -18,10 +18,9 @@ use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
 use serde_json::Value;
 
-/// How long a test waits for datagrams that it expects.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Each a flow: senders that differ in their ports.
+/// One flow each: the senders have different ports.
 const N_SENDERS: u8 = 16;
 const N_PACKETS: u8 = 20;
 
@@ -35,9 +34,9 @@ fn socket(address: &str) -> UdpSocket {
     socket
 }
 
-/// What a switch with so many workers made of the conference's traffic.
+/// The result of a conference's traffic with a number of workers.
 struct Outcome {
-    /// Its totals without times and without what depends on them.
+    /// The totals without times and what depends on them.
     totals: Value,
     counters: Vec<Entity>,
     metrics: String,
@@ -48,7 +47,7 @@ fn conference(n_workers: &str) -> Outcome {
     let folder = TemporaryFolder::new(&format!("workers-{n_workers}"));
     let text = std::fs::read_to_string(root().join("testdata/trace/sfu.txtpb"));
     let text = text.expect("the entries");
-    // The MAC addresses that a UDP port gives to its peers.
+    // The MAC addresses that a UDP port derives for its peers.
     let text = text.replace(r"\002\000\000\000\001", r"\002\000\n\000\001");
     let entries = folder.file("entries.txtpb", text);
     let program = root().join("p4/sfu.p4").display().to_string();
@@ -113,7 +112,7 @@ fn every_direct_counter() -> Kind {
     })
 }
 
-/// A copy of every sender's packet of this number, which are in order then.
+/// Expects one copy from every sender, all with this number, so each flow is in order.
 fn expect_copies(viewer: &UdpSocket, number: u8) {
     let mut seen: BTreeMap<u8, u8> = BTreeMap::new();
     for _ in 0..N_SENDERS {
@@ -142,7 +141,6 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// What a read of everything of a kind gives, or what it fails with.
 fn read(grpc: &str, kind: Kind) -> Result<Vec<Entity>, String> {
     let request = ReadRequest {
         device_id: 1,
@@ -164,7 +162,7 @@ fn read(grpc: &str, kind: Kind) -> Result<Vec<Entity>, String> {
     })
 }
 
-/// A drain ends, and the switch's own counters say how many workers they are of.
+/// A drain ends, and the switch's counters have the number of workers.
 fn controlled(grpc: &str, n_workers: u32) {
     block_on(async {
         let client = SwitchClient::connect(grpc.to_owned()).await;
@@ -217,7 +215,7 @@ fn two_workers_do_and_count_what_one_does() {
     });
 }
 
-/// The program writes a register when a packet comes.
+/// The program writes a register for each packet.
 fn program_with_register() -> String {
     let path = root().join("testdata/stf/register_control_plane.p4");
     path.display().to_string()
@@ -266,7 +264,7 @@ fn a_register_that_the_workers_do_not_agree_about_is_not_read() {
     sender
         .send_to(b"once", address.expect("an address"))
         .expect("sending");
-    // The destination's address 02:00:7f:.. is cell 2 and the value 0x007f, for the cell behind it.
+    // From the destination address 02:00:7f:.. the program writes 0x007f to the cell behind cell 2.
     let began = Instant::now();
     let refused = loop {
         match registers() {

@@ -1,8 +1,8 @@
-//! Digests become messages as BMv2's learn lists make them: so many samples, or those of so long a time, and each sample
-//! once until its buffer is acknowledged. A pure state machine.
+//! Collects digests into messages like BMv2's learn lists: a message is sent after a number of samples or a timeout.
+//! A sample that was sent is not sent again until it is acknowledged. A pure state machine.
 //!
-//! Source: behavioral-model, `bm_sim/learning.cpp`. Other than there a sample that nobody was told of may be told again, and
-//! what nobody acknowledges is forgotten when it is much.
+//! Source: behavioral-model, `bm_sim/learning.cpp`. Differences: a sample that reached no subscriber may be sent
+//! again, and the oldest samples without acknowledgement are forgotten if there are too many.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -14,15 +14,14 @@ use tokio::time::Instant;
 use super::message;
 use crate::limits::{LEARN_MESSAGE_BYTES_MAX, SAMPLES_UNACKNOWLEDGED_MAX};
 
-/// As BMv2's, unless a call says otherwise.
+/// BMv2's defaults, until a call changes them.
 const SAMPLES: usize = 16;
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// There is no list of that number.
+/// No list has this id.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoSuchList;
 
-/// The learn lists of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     device_id: u64,
@@ -34,23 +33,22 @@ pub(crate) struct Lists {
 struct List {
     id: i32,
     name: String,
-    /// Bytes of each member, as BMv2 writes a field.
+    /// BMv2's size of each member, in bytes.
     widths: Vec<usize>,
     samples_max: usize,
-    /// None waits for as long as it takes.
+    /// `None` waits without a timeout.
     timeout: Option<Duration>,
-    /// Samples that wait, and since when.
+    /// The waiting samples, and when the oldest arrived.
     waiting: Vec<Arc<[u8]>>,
     since: Option<Instant>,
-    /// The number of their buffer.
+    /// The id of the buffer with the waiting samples.
     buffer: u64,
-    /// Those that wait, and those that were told and not acknowledged.
+    /// The samples that wait or were sent without acknowledgement. Duplicates of them are dropped.
     known: HashSet<Arc<[u8]>>,
-    /// What was told, by buffer: its samples, less those that were acknowledged one by one.
+    /// The samples of each sent buffer. Samples that were acknowledged individually are `None`.
     told: BTreeMap<u64, Vec<Option<Arc<[u8]>>>>,
 }
 
-/// A message that is to be published.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Learned {
     list: i32,
@@ -70,14 +68,14 @@ impl Lists {
         self.generation
     }
 
-    /// The lists of a program by its BMv2 JSON, in place of those of another.
+    /// Replaces all lists by those of a program in BMv2 JSON.
     pub(crate) fn begin(&mut self, generation: u64, json: &Value) {
         self.generation = generation;
         let all = json["learn_lists"].as_array().into_iter().flatten();
         self.lists = all.filter_map(|list| List::read(list, json)).collect();
     }
 
-    /// A digest has come; the message that it completes.
+    /// Adds a digest. Returns a message if the digest completes one.
     pub(crate) fn push(
         &mut self,
         name: &str,
@@ -89,12 +87,12 @@ impl Lists {
         list.push(members, now).then(|| list.take(device_id))
     }
 
-    /// When to ask for messages that have waited long enough.
+    /// When to call `Lists::due` next.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.lists.iter().filter_map(List::due).min()
     }
 
-    /// Messages that have waited long enough.
+    /// Takes the messages that are due or full.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<Learned> {
         let device_id = self.device_id;
         let due = self.lists.iter_mut();
@@ -103,13 +101,13 @@ impl Lists {
             .collect()
     }
 
-    /// Nobody was there to be told: the samples may come again.
+    /// Nobody received the message: its samples may be sent again.
     pub(crate) fn forget(&mut self, learned: &Learned) {
-        // A list that is gone has forgotten already.
+        // Fails only if a new program has replaced the list.
         let _ = self.acknowledge(learned.list, learned.buffer, None);
     }
 
-    /// Samples of a buffer may be told again: these, or all.
+    /// Acknowledges samples of a buffer, or all of them: they may be sent again.
     pub(crate) fn acknowledge(
         &mut self,
         list: i32,
@@ -124,7 +122,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Waits no longer than this for other samples; none waits until there are enough.
+    /// Sets how long samples wait for others. `None` waits until the buffer is full.
     pub(crate) fn set_timeout(
         &mut self,
         list: i32,
@@ -134,7 +132,7 @@ impl Lists {
         Ok(())
     }
 
-    /// Tells as soon as there are so many samples.
+    /// Sets how many samples fill the buffer.
     pub(crate) fn set_samples_max(
         &mut self,
         list: i32,
@@ -151,7 +149,7 @@ impl Lists {
 }
 
 impl List {
-    /// None of a list that no program has.
+    /// `None` if the JSON is malformed.
     fn read(list: &Value, json: &Value) -> Option<Self> {
         let elements = list["elements"].as_array()?.iter();
         Some(Self {
@@ -180,11 +178,11 @@ impl List {
         Some(self.since? + self.timeout?)
     }
 
-    /// Whether there are enough now.
+    /// Adds a sample. True if the buffer is full now.
     fn push(&mut self, members: &[Vec<u8>], now: Instant) -> bool {
         let mut sample = Vec::with_capacity(self.widths.iter().sum());
         for (width, member) in self.widths.iter().zip(members) {
-            // A member comes without leading zeros.
+            // A member arrives without leading zeros.
             sample.resize(sample.len() + width.saturating_sub(member.len()), 0);
             sample.extend_from_slice(member);
         }
@@ -197,7 +195,7 @@ impl List {
         self.is_full()
     }
 
-    /// The samples that wait as a message.
+    /// Takes the waiting samples as a message.
     fn take(&mut self, device_id: u64) -> Learned {
         let samples = std::mem::take(&mut self.waiting);
         self.since = None;
@@ -225,7 +223,7 @@ impl List {
         }
     }
 
-    /// A number that the buffer does not have means nothing.
+    /// Ignores numbers that the buffer does not have.
     fn acknowledge_some(&mut self, buffer: u64, samples: &[i32]) {
         let Some(told) = self.told.get_mut(&buffer) else {
             return;
@@ -242,7 +240,6 @@ impl List {
     }
 }
 
-/// Bytes of a field that a learn list names.
 fn n_bytes(element: &Value, json: &Value) -> Option<usize> {
     let named = |list: &str, name: &Value| {
         let mut all = json[list].as_array()?.iter();
@@ -283,7 +280,6 @@ mod tests {
         learned.map(|learned| learned.message)
     }
 
-    /// The ports of a message's samples.
     fn ports(message: &[u8]) -> Vec<u8> {
         message[32..].chunks(8).map(|sample| sample[7]).collect()
     }

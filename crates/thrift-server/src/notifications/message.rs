@@ -1,14 +1,12 @@
-//! The messages, byte for byte as BMv2 on x86 publishes its packed structures: a header of 32 bytes, then what there is.
+//! The messages: BMv2's packed structures as x86 lays them out, a header of 32 bytes and then the data.
 //!
 //! Sources: behavioral-model, `bm_sim/learning.h`, `ageing.h`, `port_monitor.h`, `context.cpp`.
 
-/// The only context.
 const CONTEXT: u32 = 0;
 
-/// Bytes of a header.
 const HEADER_BYTES: usize = 32;
 
-/// What becomes of the program.
+/// The steps of a program swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Swap {
     Loaded = 0,
@@ -20,18 +18,16 @@ fn header(topic: [u8; 4], device_id: u64) -> Vec<u8> {
     [&topic[..], &device_id.to_le_bytes()].concat()
 }
 
-/// Fills the header with zeros.
 fn padded(mut header: Vec<u8>) -> Vec<u8> {
     header.resize(HEADER_BYTES, 0);
     header
 }
 
-/// A number of things that fit a message.
+/// Never truncates: a message has far fewer elements.
 fn count(n: usize) -> [u8; 4] {
     (n as u32).to_le_bytes()
 }
 
-/// Samples of a learn list.
 pub(crate) fn learn(
     device_id: u64,
     list: i32,
@@ -49,7 +45,7 @@ pub(crate) fn learn(
     message
 }
 
-/// Entries of a table that were not hit for as long as their timeouts, by handle.
+/// Handles of a table's entries that were idle for their timeouts.
 pub(crate) fn ageing(device_id: u64, buffer: u64, table: i32, handles: &[u32]) -> Vec<u8> {
     let mut message = header(*b"AGE|", device_id);
     message.extend(CONTEXT.to_le_bytes());
@@ -62,7 +58,7 @@ pub(crate) fn ageing(device_id: u64, buffer: u64, table: i32, handles: &[u32]) -
     message
 }
 
-/// Ports that have come up, or gone down.
+/// Ports whose link went up or down.
 pub(crate) fn ports(device_id: u64, ports: &[(u16, bool)]) -> Vec<u8> {
     let mut message = header(*b"PRT|", device_id);
     message.extend(count(ports.len()));
@@ -74,7 +70,6 @@ pub(crate) fn ports(device_id: u64, ports: &[(u16, bool)]) -> Vec<u8> {
     message
 }
 
-/// What has become of the program.
 pub(crate) fn swap(device_id: u64, swap: Swap) -> Vec<u8> {
     let mut message = header(*b"SWP|", device_id);
     message.extend(CONTEXT.to_le_bytes());

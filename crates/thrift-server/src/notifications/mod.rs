@@ -1,7 +1,7 @@
-//! What BMv2 publishes by nanomsg: digests, entries that age, ports that come up or go down, programs that are replaced.
+//! The notifications that BMv2 publishes by nanomsg: digests, aged entries, link changes, program swaps.
 //!
-//! One task listens to the switch and makes messages; each subscriber has a task of its own, which takes them from a
-//! channel of bounded length. So a slow subscriber misses messages, and holds up nobody.
+//! One task receives the switch's events and makes messages. Each subscriber has its own task and a bounded channel,
+//! so a slow subscriber misses messages and blocks nobody.
 
 mod lists;
 mod message;
@@ -29,11 +29,10 @@ pub(crate) use message::Swap;
 pub use socket::NotificationSocket;
 use socket::Shared;
 
-/// What calls and the publishing task share.
 pub(crate) struct Notifications {
     device_id: u64,
     lists: Mutex<Lists>,
-    /// A call may have changed when a list is due.
+    /// Notified when a call may have changed when a list is due.
     changed: Notify,
     messages: Sender<Shared>,
 }
@@ -49,7 +48,6 @@ impl Notifications {
         }
     }
 
-    /// Does something to the learn lists of a program.
     pub(crate) fn with_lists<R>(
         &self,
         pipeline: &Pipeline,
@@ -60,7 +58,6 @@ impl Notifications {
         done
     }
 
-    /// Tells what becomes of the program.
     pub(crate) fn swap(&self, swap: Swap) {
         self.publish(message::swap(self.device_id, swap));
     }
@@ -77,7 +74,7 @@ impl Notifications {
         lists
     }
 
-    /// Whether anybody was there.
+    /// False if there was no subscriber.
     fn publish(&self, message: Vec<u8>) -> bool {
         self.messages.send(message.into()).is_ok()
     }
@@ -90,11 +87,10 @@ impl Notifications {
 }
 
 fn json_of(pipeline: &Pipeline) -> Value {
-    // Where it was read, it is JSON.
+    // A pipeline's config was parsed before, so it is JSON.
     serde_json::from_slice(pipeline.config()).unwrap_or_default()
 }
 
-/// What the publishing task listens to.
 pub(crate) struct Events {
     digests: Receiver<DigestNotice>,
     idle_timeouts: Receiver<IdleTimeoutNotice>,
@@ -102,7 +98,6 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Everything that happens from now on.
     pub(crate) fn of(site: &Site) -> Self {
         let (sender, digests) = DigestSender::channel(NOTICES_WAITING_MAX);
         site.device.subscribe(Subscriber::Digests(sender));
@@ -117,11 +112,10 @@ impl Events {
     }
 }
 
-/// Publishes what happens until the switch stops.
 pub(crate) async fn publish(site: Arc<Site>, mut events: Events, socket: NotificationSocket) {
     let serving = tokio::spawn(socket.serve(site.notifications.messages.clone()));
     let (mut aged, mut up) = (Aged::default(), BTreeMap::new());
-    // As BMv2, which tells of every port that is up when it begins to look.
+    // Like BMv2, first reports every port that is up.
     events.ports.mark_changed();
     loop {
         let due = site.notifications.lock().next_due();
@@ -156,7 +150,7 @@ pub(crate) async fn publish(site: Arc<Site>, mut events: Events, socket: Notific
 }
 
 fn learn(site: &Site, notice: &DigestNotice) {
-    // One of a program that was replaced meanwhile has no list.
+    // The program of the digest may have been replaced.
     let Some(pipeline) = site.device.committed() else {
         return;
     };
@@ -170,17 +164,16 @@ fn learn(site: &Site, notice: &DigestNotice) {
     }
 }
 
-/// What is told of entries that age.
 #[derive(Default)]
 struct Aged {
     n_messages: u64,
     generation: u64,
-    /// The numbers of tables in BMv2's JSON, by name.
+    /// The ids of tables in BMv2 JSON, by name.
     tables: HashMap<String, i32>,
 }
 
 impl Aged {
-    /// Tells of an entry, and of those that wait behind it, a message a table.
+    /// Publishes an aged entry together with those that wait behind it, one message per table.
     async fn tell(
         &mut self,
         site: &Site,
@@ -214,7 +207,7 @@ impl Aged {
                 let handles = idle.iter().filter_map(handle).map(|handle| handle.0);
                 Some((name, handles.collect::<Vec<u32>>()))
             });
-            // An entry that is gone has no handle.
+            // An entry that was deleted has no handle.
             let Ok(Some((name, handles))) = named.await else {
                 continue;
             };
@@ -249,7 +242,7 @@ impl Aged {
     }
 }
 
-/// Tells of the ports that have come up or gone down since the last call; a port begins as one that is down.
+/// Publishes the ports whose link has changed since the last call. Ports start as down.
 async fn tell_ports(site: &Site, up: &mut BTreeMap<u16, bool>) {
     let Ok(ports) = site.device.ports().await else {
         return;
@@ -257,7 +250,7 @@ async fn tell_ports(site: &Site, up: &mut BTreeMap<u16, bool>) {
     let mut changed = Vec::new();
     for port in ports {
         let status = port.status;
-        // What has no interface has no link either.
+        // A port without a network interface has no link.
         if status.link == LinkState::None {
             continue;
         }

@@ -1,6 +1,6 @@
-//! The publishing side of nanomsg's PUB/SUB over TCP and Unix sockets (the mappings `sp-tcp-mapping-01` and
-//! `sp-ipc-mapping-01` of its RFCs): both ends say in 8 bytes what they are, then messages go to the subscriber, each with
-//! its length in front. A subscriber says nothing; what it is not interested in it leaves out itself.
+//! The publisher of nanomsg's PUB/SUB over TCP and Unix sockets (the mappings `sp-tcp-mapping-01` and
+//! `sp-ipc-mapping-01` of its RFCs). After a handshake of 8 bytes in each direction, the publisher sends messages,
+//! each with its length in front. A subscriber sends nothing more, and filters messages itself.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, Permissions};
@@ -24,25 +24,24 @@ use crate::limits::{
     ACCEPT_RETRY_MS, HANDSHAKE_S, HANDSHAKES_MAX, STALL_S, SUBSCRIBERS_MAX, TURNED_AWAY_TOLD_S,
 };
 
-/// Who publishes, who subscribes.
+/// The handshakes of both sides.
 const PUBLISHER: [u8; 8] = *b"\0SP\0\0\x20\0\0";
 const SUBSCRIBER: [u8; 8] = *b"\0SP\0\0\x21\0\0";
 
-/// In front of each message over a Unix socket: it is one, and no memory that both share.
+/// Precedes each message over a Unix socket: the message is in the stream, not in shared memory.
 const IN_BAND: u8 = 1;
 
-/// Connections that wait to be accepted.
 const BACKLOG: i32 = 16;
 
-/// A message as all subscribers share it.
+/// A message that all subscribers share.
 pub(crate) type Shared = Arc<[u8]>;
 
-/// Where notifications are published, before they are.
+/// The bound socket for notifications.
 #[derive(Debug)]
 pub struct NotificationSocket {
     listener: Listener,
     address: String,
-    /// Removed at the end.
+    /// Removes the socket's file when dropped.
     _file: Option<SocketFile>,
 }
 
@@ -52,18 +51,18 @@ enum Listener {
     Unix(UnixListener),
 }
 
-/// The name of a Unix socket, which outlives it unless somebody removes it.
+/// The file of a Unix socket, which remains unless somebody removes it.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
-    /// Of this very socket: another may have taken its name.
+    /// Device and inode: another socket may have replaced the file.
     inode: (u64, u64),
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if inode(&self.path).is_ok_and(|found| found == self.inode) {
-            // It is in nobody's way: the next switch takes the name of a socket that nobody listens on.
+            // A remaining file does no harm: the next switch replaces a socket on which nobody listens.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -75,11 +74,11 @@ fn inode(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 impl NotificationSocket {
-    /// Listens on an address in nanomsg's form, `ipc://PATH` or `tcp://HOST:PORT`; `*` stands for every address. The
-    /// file of a path is for the switch's own user; one that a switch left behind is taken.
+    /// Listens on an address in nanomsg's form, `ipc://PATH` or `tcp://HOST:PORT`; `*` stands for every address. Only
+    /// the switch's user may connect to a path. A stale socket file is replaced.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for another address; else what the system says.
+    /// [`io::ErrorKind::InvalidInput`] if the address has another form; otherwise the system's error.
     pub fn listen(address: &str) -> io::Result<Self> {
         if let Some(path) = address.strip_prefix("ipc://").filter(|it| !it.is_empty()) {
             let path = PathBuf::from(path);
@@ -116,12 +115,11 @@ impl NotificationSocket {
         })
     }
 
-    /// Where subscribers find it.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The address beneath, of a socket that others than this machine may reach.
+    /// The bound TCP address, which other machines may reach. `None` for a Unix socket.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match &self.listener {
             Listener::Tcp(listener) => listener.local_addr().ok(),
@@ -129,7 +127,7 @@ impl NotificationSocket {
         }
     }
 
-    /// Sends each message to everybody who is there, until nobody publishes any more.
+    /// Sends each message to all subscribers, until the publisher ends.
     pub(super) async fn serve(self, messages: Sender<Shared>) -> io::Result<()> {
         let Self {
             listener, _file, ..
@@ -147,11 +145,10 @@ impl NotificationSocket {
     }
 }
 
-/// What subscribers connect to.
 trait Accept {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Whether each message has [`IN_BAND`] in front.
+    /// Whether [`IN_BAND`] precedes each message.
     const IS_IPC: bool;
 
     fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
@@ -164,7 +161,7 @@ impl Accept for tokio::net::TcpListener {
 
     async fn accept(&self) -> io::Result<Self::Stream> {
         let (stream, _) = self.accept().await?;
-        // Messages are short; without it they only wait a little longer.
+        // Without it, short messages are only delayed.
         let _ = stream.set_nodelay(true);
         crate::connections::keep_alive(&stream);
         Ok(stream)
@@ -181,7 +178,7 @@ impl Accept for tokio::net::UnixListener {
     }
 }
 
-/// Only its own user may connect, from the first moment on.
+/// Restricts the socket to its user before it exists as a file.
 fn listen_unix(path: &Path) -> io::Result<UnixListener> {
     stream_socket::expect_short(path).map_err(io::Error::other)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -194,7 +191,7 @@ fn listen_unix(path: &Path) -> io::Result<UnixListener> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Whether a path is that of a socket on which nobody listens. Others may have made it: it must not be waited for.
+/// Whether the path is a socket on which nobody listens. Does not wait: another process may have made it.
 fn is_left(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     is_socket && stream_socket::is_listened_on(path).is_ok_and(|is_listened_on| !is_listened_on)
@@ -207,26 +204,27 @@ async fn accept_all<L: Accept>(listener: L, messages: Sender<Shared>) -> io::Res
         tokio::select! {
             Some(_) = subscribers.serving.join_next() => {}
             Some(done) = handshakes.waiting.join_next() => {
-                // Who said something else, or nothing in time, is gone.
+                // Others sent something wrong, or nothing in time, and are closed.
                 if let Ok(Ok((stream, messages))) = done {
                     subscribers.serve(stream, L::IS_IPC, messages);
                 }
             }
             accepted = Accept::accept(&listener) => match accepted {
-                // It has what is published from now on, though it may not know yet that it is connected.
+                // Subscribes before the handshake: the client gets messages even if it does not know yet that it is
+                // connected.
                 Ok(stream) => handshakes.begin(stream, messages.subscribe()),
-                // Without a descriptor left the kernel would refuse at once, again and again.
+                // Without a free descriptor accept would fail again at once, over and over.
                 Err(_) => tokio::time::sleep(Duration::from_millis(ACCEPT_RETRY_MS)).await,
             },
         }
     }
 }
 
-/// Connections that have not said yet what they are. They take no subscriber's place, and of too many the oldest ends: a
-/// subscriber says it at once.
+/// Connections without a handshake. They do not count as subscribers. If there are too many, the oldest is closed,
+/// since a subscriber sends its handshake at once.
 struct Handshakes<S> {
     waiting: JoinSet<io::Result<(S, Receiver<Shared>)>>,
-    /// Their tasks, the oldest first, with some that have ended.
+    /// The tasks, the oldest first. Some may have ended.
     order: VecDeque<AbortHandle>,
 }
 
@@ -265,12 +263,12 @@ async fn shake_hands(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::
     }
 }
 
-/// Those that have said that they are subscribers.
+/// Connections after the handshake.
 #[derive(Default)]
 struct Subscribers {
     serving: JoinSet<()>,
     turned_away: u64,
-    /// When the log had the last of them, and how many it has not had.
+    /// The time of the last log line, and the refused subscribers since.
     told_at: Option<Instant>,
     untold: u64,
 }
@@ -286,12 +284,12 @@ impl Subscribers {
             return self.turn_away();
         }
         self.serving.spawn(async move {
-            // What breaks a connection is the subscriber's end of it.
+            // An error means that the subscriber's connection broke.
             let _ = serve(stream, is_ipc, messages).await;
         });
     }
 
-    /// Says so from time to time: whoever connects again and again does not fill the log.
+    /// Logs at most one line per interval, so that repeated attempts do not fill the log.
     fn turn_away(&mut self) {
         self.turned_away += 1;
         self.untold += 1;
@@ -310,7 +308,7 @@ impl Subscribers {
     }
 }
 
-/// One subscriber, until it leaves, or takes nothing for long. One that is slow misses the oldest messages.
+/// Serves a subscriber until it leaves or takes nothing for too long. A slow subscriber misses the oldest messages.
 async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     is_ipc: bool,
@@ -320,7 +318,7 @@ async fn serve(
     loop {
         let message = tokio::select! {
             message = messages.recv() => message,
-            // It leaves, or is no subscriber.
+            // The subscriber leaves, or violates the protocol.
             _ = stream.read(&mut nothing) => return Ok(()),
         };
         let message = match message {
@@ -404,7 +402,7 @@ mod tests {
         for n_silent in [HANDSHAKES_MAX + SUBSCRIBERS_MAX, 1] {
             for _ in 0..n_silent {
                 let mut stream = tokio::net::UnixStream::connect(&path).await.unwrap();
-                // Accepted, and not just in the kernel's queue.
+                // The server has accepted the connection: it is not just in the kernel's queue.
                 let mut hello = [0; 8];
                 stream.read_exact(&mut hello).await.unwrap();
                 assert_eq!(hello, PUBLISHER);
@@ -416,7 +414,7 @@ mod tests {
             subscriber.read_exact(&mut hello).await.unwrap();
             subscribers.push(subscriber);
         }
-        // The oldest that has said nothing is gone, the newest is not.
+        // The oldest silent connection is closed, the newest is not.
         assert_eq!(silent[0].read(&mut [0; 1]).await.unwrap(), 0);
         let last = silent.last_mut().unwrap();
         let nothing = timeout(Duration::from_millis(20), last.read_u8()).await;

@@ -9,15 +9,14 @@ use dataplane::{ControlErrorKind, CounterId, CounterValue, RegisterId};
 use super::expect_context;
 use super::tables::{counter_answer, counter_value};
 use crate::call::{Answer, Answered, Refusal, declared, expect_room};
-use bmv2_thrift::Args;
-// Registers' codes have the same numbers.
 use crate::site::Site;
 use crate::values::{of_i64, to_i64};
+use bmv2_thrift::Args;
+// The codes of counters and registers have the same numbers.
 use bmv2_thrift::exception::{CounterCode as ArrayCode, Exception};
 use bmv2_thrift::wire::Type;
 use bmv2_thrift::wire::write::Writer;
 
-/// None where there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_counter_read" => read_counter(site, args).await,
@@ -32,7 +31,7 @@ pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Opti
     })
 }
 
-/// An index as a call has it; one below 0 is told as what it is.
+/// Checks an index. The message shows a negative number as it is.
 pub(super) fn index(found: i32) -> Result<u64, String> {
     u64::try_from(found).map_err(|_| format!("expected an index from 0, found {found}"))
 }
@@ -48,7 +47,7 @@ fn code(kind: ControlErrorKind) -> ArrayCode {
     }
 }
 
-/// What reading says is the device's error, or an array's.
+/// Distinguishes errors of the array from errors of the device.
 fn of_reading(error: control::Error) -> Refusal {
     match error {
         control::Error::Refused(error) => declared(code)(error),
@@ -80,7 +79,7 @@ async fn read_counter(site: &Site, args: Args<'_>) -> Answered {
     Ok(counter_answer(value.unwrap_or_default()))
 }
 
-/// An index has 31 bits.
+/// Cannot overflow: an index has 31 bits.
 fn one(index: u64) -> Range<u64> {
     index..index + 1
 }
@@ -112,7 +111,7 @@ async fn set(
     Ok(Answer::Void)
 }
 
-/// A register array, how many cells it has, and of how many bits.
+/// A register array with its number of cells and their width.
 struct Register {
     pipeline: Arc<Pipeline>,
     id: RegisterId,
@@ -180,7 +179,7 @@ async fn write_register(site: &Site, args: Args<'_>) -> Answered {
         .await
 }
 
-/// From the first index to the one before the last.
+/// Writes the cells from `start` up to, but not including, `end`.
 async fn write_registers(site: &Site, args: Args<'_>) -> Answered {
     let register = Register::of(site, args).await?;
     let (start, end) = (array_index(args.i32(3)?)?, array_index(args.i32(4)?)?);

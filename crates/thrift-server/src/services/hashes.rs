@@ -1,4 +1,4 @@
-//! Parameters of custom CRCs. There are no Toeplitz hashes in v1model programs.
+//! Parameters of custom CRCs. v1model programs have no Toeplitz hashes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,6 @@ use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, HashCode};
 use bmv2_thrift::message::{Crc16, Crc32, Structure};
 
-/// None where there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_set_crc16_custom_parameters" => set(site, args, 16).await,
@@ -30,7 +29,7 @@ fn code(kind: ControlErrorKind) -> HashCode {
     }
 }
 
-/// Thrift has no unsigned numbers: the bits are what counts.
+/// Thrift has no unsigned numbers: reinterprets the bits.
 fn parameters(args: Args<'_>, bits: u32) -> Result<CrcParameters, Refusal> {
     let ([polynomial, initial, xor_out], [reflect_in, reflect_out]) = match bits {
         16 => {

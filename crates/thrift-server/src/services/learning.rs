@@ -1,4 +1,4 @@
-//! Digests: how they are told, and that they have been heard. They are told by nanomsg (`notifications`).
+//! Configuration and acknowledgement of digests, which `notifications` publishes by nanomsg.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use crate::site::Site;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, LearnCode};
 
-/// None where there is no such call.
 pub(crate) fn answer(site: &Site, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_learning_ack" => acknowledge(site, args),
@@ -43,7 +42,7 @@ fn acknowledge_buffer(site: &Site, args: Args<'_>) -> Answered {
         .map_err(|error| no_list(&error, list))
 }
 
-/// 0 waits until there are enough samples.
+/// A timeout of 0 waits until the buffer is full.
 fn set_timeout(site: &Site, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (list, timeout_ms) = (args.i32(2)?, args.i32(3)?);

@@ -1,4 +1,4 @@
-//! Meter arrays: BMv2's rates are units a microsecond, the lower one first.
+//! Meter arrays. BMv2's rates are units per microsecond, the lower rate first.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use bmv2_thrift::message::{MeterRate, Structure};
 
 const PER_SECOND: f64 = 1_000_000.0;
 
-/// Rates of BMv2's, of which v1model's meters have two; within, why they are none.
+/// Converts BMv2's rates; v1model's meters have two. The inner error says why the rates are invalid.
 pub(super) fn rates(
     rates: Vec<Args<'_>>,
 ) -> Result<Result<MeterConfig, (MeterCode, String)>, Refusal> {
@@ -44,7 +44,7 @@ pub(super) fn rates(
     }))
 }
 
-/// A list of rates; none is an empty one.
+/// A list of rates, empty without a config.
 pub(super) fn rates_answer(config: Option<MeterConfig>) -> Answer {
     let rates = config.map(|config| {
         [
@@ -59,7 +59,6 @@ pub(super) fn rates_answer(config: Option<MeterConfig>) -> Answer {
     Answer::structures(&rates.collect::<Vec<_>>())
 }
 
-/// None where there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_meter_array_set_rates" => set(site, args, None).await,
@@ -77,7 +76,7 @@ fn code(kind: ControlErrorKind) -> MeterCode {
     }
 }
 
-/// What has the name that a client says.
+/// What a meter's name refers to: an array, or the direct meter of a table.
 enum Named {
     Array(dataplane::MeterId),
     Entries(EntryMeters),
@@ -94,7 +93,7 @@ fn find(site: &Site, args: Args<'_>) -> Result<(Arc<control::Pipeline>, Named), 
     Ok((pipeline, named))
 }
 
-/// Of the cell whose index is in a field, or of all.
+/// Sets the cell whose index is in `index_field`, or all cells.
 async fn set(site: &Site, args: Args<'_>, index_field: Option<i16>) -> Answered {
     let (pipeline, named) = find(site, args)?;
     let rates = rates(args.all_fields(index_field.unwrap_or(2) + 1)?)?;

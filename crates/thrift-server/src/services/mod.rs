@@ -1,4 +1,4 @@
-//! The calls of each service, one function a call or a few that are alike.
+//! The calls of each service. A function implements one call, or a few similar ones.
 
 pub(crate) mod arrays;
 pub(crate) mod hashes;
@@ -20,11 +20,11 @@ use crate::site::Site;
 use bmv2_thrift::Args;
 use bmv2_thrift::wire::{Failure, FailureKind};
 
-/// A service of BMv2's, by the name under which it is multiplexed.
+/// A service of BMv2, by its name in multiplexed calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Service {
     Standard,
-    /// With and without LAGs, which the arguments tell.
+    /// With and without LAGs. The arguments of both are compatible.
     Multicast,
     SimpleSwitch,
 }
@@ -45,7 +45,7 @@ fn unknown(message: String) -> Refusal {
     Refusal::Failed(Failure { kind, message })
 }
 
-/// Carries out a call. `name` has the service in front, as multiplexing does it.
+/// Carries out a call. `name` is `SERVICE:CALL`.
 pub(crate) async fn answer(site: &Arc<Site>, name: &str, args: Args<'_>) -> Answered {
     let Some((service, call)) = name.split_once(':') else {
         return Err(unknown(format!(
@@ -69,7 +69,7 @@ pub(crate) async fn answer(site: &Arc<Site>, name: &str, args: Args<'_>) -> Answ
     })
 }
 
-/// None where there is no such call.
+/// `None` if there is no such call.
 async fn standard(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     if let Some(answered) = tables::answer(site, call, args).await {
         return Some(answered);
@@ -101,7 +101,7 @@ async fn standard(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answer
     }
 }
 
-/// BMv2 knows one context; its clients name it in front of everything else.
+/// Checks the first argument, BMv2's context. There is only context 0.
 pub(crate) fn expect_context(args: Args<'_>) -> Result<(), Refusal> {
     match args.i32(1)? {
         0 => Ok(()),

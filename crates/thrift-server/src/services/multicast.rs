@@ -1,12 +1,11 @@
-//! The service SimplePreLAG: multicast groups by way of nodes.
+//! The service SimplePreLAG: multicast groups made of nodes.
 //!
-//! BMv2's replication engine has groups, which are lists of nodes; a node has a replication id, ports and LAGs. The
-//! data plane has groups of replicas only, which P4Runtime writes too. So nodes are kept here, and a change of one
-//! becomes a change of the groups that it is in. What stands in the data plane is what counts: a group that another
-//! client has changed since is taken apart into nodes anew, and its old nodes are in no group any more.
+//! BMv2's replication engine has groups, which are lists of nodes. A node has a replication id, ports and LAGs. The
+//! data plane has only groups of replicas, which P4Runtime writes too. So this module keeps the nodes, and translates
+//! a change of a node to changes of its groups. The data plane decides: if another client has changed a group since,
+//! the group is split into new nodes, and its old nodes belong to no group.
 //!
-//! A LAG stands for one of its ports. BMv2 chooses it by a hash that is always 255, so it is known before a packet
-//! comes.
+//! A LAG stands for one of its ports. BMv2 chooses it by a hash that is always 255, so the port is known in advance.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -29,16 +28,15 @@ const LAG_HASH: usize = 0xff;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Node {
     rid: u16,
-    /// In ascending order, as LAGs are.
+    /// In ascending order, like `lags`.
     ports: Vec<u16>,
     lags: Vec<u16>,
     group: Option<u32>,
 }
 
-/// Nodes, LAGs and the groups' lists of nodes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Multicast {
-    /// The pipeline that they are of.
+    /// The pipeline of these nodes and groups.
     generation: u64,
     nodes: BTreeMap<i32, Node>,
     groups: BTreeMap<u32, Vec<i32>>,
@@ -50,7 +48,7 @@ fn refuse<T>(code: MulticastCode, message: impl Into<String>) -> Result<T, Refus
 }
 
 impl Multicast {
-    /// Begins anew with another pipeline, whose groups are none of these.
+    /// Starts empty if the pipeline is another one, which has none of these groups.
     fn be_of(&mut self, generation: u64) {
         if self.generation != generation {
             *self = Self {
@@ -81,7 +79,7 @@ impl Multicast {
         }
     }
 
-    /// Nodes of a group are in none.
+    /// Removes a group. Its nodes remain, without a group.
     fn forget_group(&mut self, id: u32) {
         for handle in self.groups.remove(&id).unwrap_or_default() {
             if let Some(node) = self.nodes.get_mut(&handle) {
@@ -90,7 +88,7 @@ impl Multicast {
         }
     }
 
-    /// Knows a group as it stands in the data plane.
+    /// Adopts a group's state in the data plane.
     fn know(&mut self, group: &MulticastGroup) {
         if self.groups.contains_key(&group.id) && self.replicas(group.id) == group.replicas {
             return;
@@ -101,7 +99,7 @@ impl Multicast {
         self.groups.insert(group.id, nodes);
     }
 
-    /// What a group copies to, in BMv2's order: node by node, its ports, then its LAGs.
+    /// A group's copies in BMv2's order: node by node, its ports, then its LAGs.
     fn replicas(&self, group: u32) -> Vec<Replica> {
         let nodes = self.groups.get(&group).into_iter().flatten();
         let nodes = nodes.filter_map(|handle| self.nodes.get(handle));
@@ -116,14 +114,13 @@ impl Multicast {
         replicas.collect()
     }
 
-    /// None of a LAG without members.
+    /// `None` for a LAG without members.
     fn port_of(&self, lag: u16) -> Option<u16> {
         let ports = self.lags.get(&lag)?;
         let chosen = LAG_HASH.checked_rem(ports.len())?;
         ports.get(chosen).copied()
     }
 
-    /// Groups that have a node with this LAG.
     fn groups_with(&self, lag: u16) -> Vec<u32> {
         let nodes = self.nodes.values().filter(|node| node.lags.contains(&lag));
         let mut groups: Vec<u32> = nodes.filter_map(|node| node.group).collect();
@@ -132,7 +129,6 @@ impl Multicast {
         groups
     }
 
-    /// As BMv2 says it.
     fn to_json(&self) -> String {
         let groups = self
             .groups
@@ -159,7 +155,7 @@ impl Multicast {
     }
 }
 
-/// The fewest nodes that copy as a group does: one for each run of replicas with one instance and rising ports.
+/// The fewest nodes with the same copies: one for each run of replicas with one instance and ascending ports.
 fn nodes_of(group: &MulticastGroup) -> Vec<Node> {
     let follows =
         |one: &Replica, next: &Replica| one.instance == next.instance && one.port.0 < next.port.0;
@@ -173,15 +169,15 @@ fn nodes_of(group: &MulticastGroup) -> Vec<Node> {
     nodes.collect()
 }
 
-/// A call that has its turn.
+/// A call within the device's critical section.
 struct Call {
     turn: Turn,
     pipeline: Arc<Pipeline>,
-    /// As it is to be when the call is done.
+    /// The state after the call.
     multicast: Multicast,
 }
 
-/// Carries something out in a turn; what it changes of the nodes counts if it succeeds.
+/// Runs a call in the device's critical section. Keeps the changes of nodes only if it succeeds.
 async fn in_turn<R, F>(
     site: &Arc<Site>,
     call: impl FnOnce(Call) -> F + Send + 'static,
@@ -209,7 +205,7 @@ where
 }
 
 impl Call {
-    /// Knows a group as it stands in the data plane; whether it is there.
+    /// Adopts a group's state in the data plane. False if the group does not exist there.
     async fn know(&mut self, id: u32) -> Result<bool, Refusal> {
         let group = group(self.turn.device(), &self.pipeline, id).await?;
         match &group {
@@ -219,13 +215,13 @@ impl Call {
         Ok(group.is_some())
     }
 
-    /// The group that a node is in, if it is in one still.
+    /// The group that the node is in now.
     async fn group_of(&mut self, handle: i32) -> Result<Option<u32>, Refusal> {
         let Some(id) = self.multicast.node(handle)?.group else {
             return Ok(None);
         };
         self.know(id).await?;
-        // Another client may have changed the group, and the node with it.
+        // Another client may have changed the group and so dropped the node from it.
         Ok(self.multicast.node(handle)?.group)
     }
 
@@ -240,7 +236,7 @@ impl Call {
         }
     }
 
-    /// Writes groups as their nodes say.
+    /// Writes groups to the data plane as their nodes define them.
     async fn write(self, groups: &[u32]) -> Result<(Multicast, ()), Refusal> {
         let Self {
             turn,
@@ -266,7 +262,7 @@ impl Call {
     }
 }
 
-/// BMv2 has no backups: replicas that stay keep what P4Runtime has written for them.
+/// BMv2 has no backups: unchanged replicas keep the backups that P4Runtime has written.
 fn backups(there: Option<&MulticastGroup>, replicas: &[Replica]) -> Vec<Vec<Replica>> {
     let there = there.filter(|group| !group.backups.is_empty());
     let of = |group: &MulticastGroup, replica: &Replica| {
@@ -281,7 +277,7 @@ fn backups(there: Option<&MulticastGroup>, replicas: &[Replica]) -> Vec<Vec<Repl
     there.map_or_else(Vec::new, |group| of_all(group).collect())
 }
 
-/// The data plane makes a copy for a port and an instance once.
+/// The data plane accepts only one copy for each port and instance.
 fn expect_each_once(group: u32, replicas: &[Replica]) -> Result<(), Refusal> {
     let mut seen = HashSet::new();
     match replicas.iter().find(|replica| !seen.insert(**replica)) {
@@ -303,7 +299,6 @@ async fn group(
     Ok(found.into_iter().find(|group| group.id == id))
 }
 
-/// None where there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_mc_mgrp_create" => create_group(site, args).await,
@@ -319,7 +314,7 @@ pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Opti
     })
 }
 
-/// One that is there already stays as it is, as in BMv2.
+/// Like BMv2, leaves an existing group unchanged.
 async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
@@ -343,7 +338,7 @@ async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
     Ok(Answer::I32(handle))
 }
 
-/// One that is not there is no mistake, as in BMv2.
+/// Like BMv2, accepts a missing group.
 async fn destroy_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let id = args.i32(2)?.cast_unsigned();
@@ -360,7 +355,7 @@ async fn destroy_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-/// The places of the ones in a map, of which the last character is the lowest.
+/// The positions of the ones in a map, counted from its last character.
 fn ones(map: &[u8]) -> Result<Vec<u16>, Refusal> {
     if map.len() > MAP_BITS_MAX || map.iter().any(|bit| !matches!(bit, b'0' | b'1')) {
         let message = format!("expected a map of {MAP_BITS_MAX} characters 0 and 1 at most");
@@ -458,7 +453,7 @@ impl Multicast {
     }
 }
 
-/// One that is in a group leaves it.
+/// Removes the node from its group first.
 async fn destroy_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
@@ -494,7 +489,7 @@ async fn set_lag(site: &Arc<Site>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-/// Every group, those of other clients too.
+/// Lists all groups, also those of other clients.
 async fn entries(site: &Arc<Site>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let _long = site.long_calls.acquire().await;

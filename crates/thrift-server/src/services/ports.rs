@@ -1,4 +1,4 @@
-//! Ports: which there are. They are opened when the switch is started.
+//! Lists the ports. Only the command line opens ports.
 
 use crate::call::{Answer, Answered};
 use crate::site::Site;
@@ -13,7 +13,7 @@ fn refuse(what: &str, instead: &str) -> Answered {
     Err(Exception::new(PortCode::Error, message).into())
 }
 
-/// Refused.
+/// Always refused.
 pub(crate) fn add(args: Args<'_>) -> Answered {
     refuse(
         &format!("port {}@{}", args.i32(2)?, args.text(1)?),
@@ -21,7 +21,7 @@ pub(crate) fn add(args: Args<'_>) -> Answered {
     )
 }
 
-/// Refused.
+/// Always refused.
 pub(crate) fn remove(args: Args<'_>) -> Answered {
     refuse(
         &format!("port {}", args.i32(1)?),
@@ -29,7 +29,6 @@ pub(crate) fn remove(args: Args<'_>) -> Answered {
     )
 }
 
-/// Every port, its interface, and whether frames can come and leave.
 pub(crate) async fn show(site: &Site) -> Answered {
     let answers = site.device.submit(|_, context| context.ports.to_vec());
     let ports = answers.all().await?.into_iter().next().unwrap_or_default();

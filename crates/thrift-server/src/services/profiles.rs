@@ -1,5 +1,5 @@
-//! Action profiles: members and groups. A handle is the id that P4Runtime knows; one that is made here is the lowest
-//! that is free, as in BMv2.
+//! Action profiles: members and groups. A handle is P4Runtime's id. New members and groups get the lowest free id, as
+//! in BMv2.
 
 use std::sync::Arc;
 
@@ -18,14 +18,12 @@ use bmv2_thrift::message::{Group, Member, Structure};
 use bmv2_thrift::wire::Type;
 use bmv2_thrift::wire::write::Writer;
 
-/// An action profile of the pipeline.
 #[derive(Clone)]
 struct Target {
     pipeline: Arc<Pipeline>,
     id: ActionProfileId,
 }
 
-/// What ids are of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Members,
@@ -37,7 +35,7 @@ fn refuse<T>(code: TableCode, message: impl Into<String>) -> Result<T, Refusal> 
 }
 
 impl Target {
-    /// The one that field 2 names.
+    /// The action profile that field 2 names.
     fn of(site: &Site, args: Args<'_>) -> Result<Self, Refusal> {
         expect_context(args)?;
         let (pipeline, name) = (site.pipeline()?, args.text(2)?);
@@ -50,7 +48,7 @@ impl Target {
         }
     }
 
-    /// The same, if it has groups.
+    /// The action profile that field 2 names. Fails if it has no groups.
     fn with_groups(site: &Site, args: Args<'_>) -> Result<Self, Refusal> {
         let target = Self::of(site, args)?;
         let info = target.pipeline.program().action_profile_info(target.id);
@@ -71,7 +69,6 @@ impl Target {
         )
     }
 
-    /// An action of one of its tables.
     fn call(&self, name: &str, args: &[&[u8]]) -> Result<ActionCall, Refusal> {
         match self.action(name) {
             Some(action) => action_call(&self.pipeline, action, args),
@@ -100,7 +97,6 @@ impl Target {
         read_first(device, &self.pipeline, move |switch| switch.groups(id)).await
     }
 
-    /// The group of an id.
     async fn group(&self, device: &control::Device, id: i32) -> Result<ProfileGroup, Refusal> {
         let mut groups = self.groups(device).await?.into_iter();
         match groups.find(|group| group.id == id.cast_unsigned()) {
@@ -110,7 +106,6 @@ impl Target {
     }
 }
 
-/// None where there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_mt_act_prof_add_member" => add_member(site, args).await,
@@ -147,8 +142,8 @@ fn group_code(kind: ControlErrorKind) -> TableCode {
     }
 }
 
-/// Adds a member or a group under the lowest free id. A guess of this id is remembered, since reading all ids for each
-/// addition would take longer the more there are. If the guess was wrong, the ids are read.
+/// Adds a member or a group under the lowest free id. Tries a remembered guess first, since reading all ids takes
+/// longer the more there are. If the guess was wrong, reads the ids.
 async fn add(
     site: &Site,
     target: Target,
@@ -289,7 +284,7 @@ async fn remove_from_group(site: &Site, args: Args<'_>) -> Answered {
     .await
 }
 
-/// What becomes of a group's members, with their weights, for a member.
+/// Changes a group's members, as (member, weight), for one member.
 type ChangeMembers = fn(&mut Vec<(u32, u32)>, u32) -> Result<(), Refusal>;
 
 /// The member is in field 3, the group in field 4.

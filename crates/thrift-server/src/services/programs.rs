@@ -1,5 +1,5 @@
-//! The program: its text, another one in its place, a fresh start. A program that is loaded is P4Runtime's saved
-//! pipeline: calls are about it from then on, and packets find it when it is exchanged for the one that forwards.
+//! Reads, swaps and resets the program. A loaded program is P4Runtime's saved pipeline: from then on calls refer to
+//! it, and after the swap packets use it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,6 @@ use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, IdCode, SwapCode};
 use bmv2_thrift::message::SwitchInfo;
 
-/// None where there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_load_new_config" => load(site, args).await,
@@ -71,7 +70,7 @@ async fn swap(site: &Site) -> Answered {
     Ok(Answer::Void)
 }
 
-/// The same program once more, as it was when it was set.
+/// Sets the same program again, in its initial state.
 async fn reset(site: &Site) -> Answered {
     let call = |turn: Turn| async move {
         if let Some(pipeline) = turn.device().committed() {
@@ -84,7 +83,7 @@ async fn reset(site: &Site) -> Answered {
     Ok(Answer::Void)
 }
 
-/// The program's text; empty where there is no program.
+/// The program's BMv2 JSON. Empty without a program.
 fn text(site: &Site) -> Arc<[u8]> {
     let config = |pipeline: Arc<Pipeline>| Arc::clone(pipeline.config());
     site.device.pipeline().map(config).unwrap_or_default()
@@ -98,7 +97,7 @@ fn config_md5(site: &Site) -> Answered {
     Ok(Answer::Bytes(Md5::digest(text(site)).to_vec()))
 }
 
-/// What a resource type is called in BMv2 JSON, and whether it is a pipeline's.
+/// The list of a resource type in BMv2 JSON, and whether each pipeline has such a list.
 fn place(resource: i32) -> Option<(&'static str, bool)> {
     Some(match resource {
         0 => ("tables", true),
@@ -111,7 +110,7 @@ fn place(resource: i32) -> Option<(&'static str, bool)> {
     })
 }
 
-/// The ids of BMv2 JSON, which nothing else here uses.
+/// Ids are those of BMv2 JSON, which no other call uses.
 fn id_from_name(site: &Site, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (resource, name) = (args.i32(2)?, args.text(3)?);
@@ -142,7 +141,8 @@ fn id_in(list: &Value, name: &str) -> Option<i32> {
     i32::try_from(found["id"].as_i64()?).ok()
 }
 
-/// The device's number, this port, and where notifications are published; there are no sockets for events or a debugger.
+/// Reports the device id, the Thrift port and the notification address. There are no sockets for events or a
+/// debugger.
 fn info(site: &Site) -> Answer {
     Answer::structure(&SwitchInfo {
         device_id: i64::try_from(site.config.device_id).unwrap_or(i64::MAX),

@@ -12,12 +12,11 @@ use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, MirrorCode};
 use bmv2_thrift::message::{MirroringSession, Structure};
 
-/// What BMv2's calls give back that know no exceptions.
+/// The result of BMv2's calls that declare no exceptions.
 const SUCCESS: i32 = 0;
 
 const NS_PER_US: u64 = 1_000;
 
-/// None where there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "mirroring_mapping_add" => mapping_add(site, args).await,
@@ -42,12 +41,12 @@ fn code(_: ControlErrorKind) -> MirrorCode {
     MirrorCode::SessionNotFound
 }
 
-/// The session's id, in field 1.
+/// The session's id is in field 1.
 fn session(args: Args<'_>) -> Result<u32, Refusal> {
     Ok(args.i32(1)?.cast_unsigned())
 }
 
-/// A port's number. One that does not fit 16 bits becomes the highest, a port that does not exist, so it is refused.
+/// A number of more than 16 bits becomes the highest, which is no valid port, so it is refused.
 fn port(found: i32) -> PortId {
     PortId(u16::try_from(found).unwrap_or(u16::MAX))
 }
@@ -59,7 +58,7 @@ async fn mirror(site: &Site, session: u32, mirror: Mirror) -> Answered {
     Ok(Answer::Void)
 }
 
-/// 1 where it is done and 0 where it is not, as BMv2 gives back.
+/// 1 for success and 0 for an exception, as BMv2 returns.
 fn as_number(answered: Answered) -> Answered {
     match answered {
         Ok(_) => Ok(Answer::I32(1)),
@@ -122,7 +121,7 @@ async fn session_get(site: &Site, args: Args<'_>) -> Answered {
     }))
 }
 
-/// The queues that a call names by a port and a priority, in those fields.
+/// The queues that a call selects. The arguments are the fields with the port and the priority.
 fn queues(args: Args<'_>, port_field: Option<i16>, queue: Option<i16>) -> Result<Queues, Refusal> {
     let field = |id: Option<i16>| id.map(|id| args.i32(id)).transpose();
     let queue = field(queue)?.map(|queue| usize::try_from(queue).unwrap_or(usize::MAX));
@@ -147,7 +146,8 @@ async fn depth(
     .await
 }
 
-/// A rate of 0 is none. Each worker has queues of its own, so with several there would be several rates.
+/// A rate of 0 means none. Several workers, each with its own queues, would exceed a rate together, so rates need a
+/// switch with one worker.
 async fn rate(
     site: &Site,
     args: Args<'_>,
@@ -181,7 +181,7 @@ async fn set_queues(
     }
 }
 
-/// By the clock that packets are stamped by.
+/// The time of the packets' timestamps.
 async fn elapsed(site: &Site) -> Answered {
     let answers = site.device.submit(|_, context| context.now);
     let now = answers.all().await?.into_iter().max().unwrap_or_default();

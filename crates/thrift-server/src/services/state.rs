@@ -1,5 +1,5 @@
-//! `bm_serialize_state`: what a client has written, as JSON to be read. BMv2's text is for BMv2 alone, which takes it
-//! back when it is started; a switch that is to come up as it was is started with a state of its own.
+//! `bm_serialize_state`: the written state as JSON for people. BMv2's text is for BMv2 only, which loads it when it
+//! starts; this switch restores its state from its own state file instead.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::key::hidden;
 use crate::site::Site;
 use bmv2_thrift::limits::ANSWER_BYTES_MAX;
 
-/// Tables with their entries, action profiles, registers, multicast groups, mirroring sessions.
+/// Serializes tables with their entries, action profiles, registers, multicast groups and mirroring sessions.
 pub(crate) async fn serialize(site: &Arc<Site>) -> Answered {
     let _long = site.long_calls.acquire().await;
     let reading = site.device.reading().await?;
@@ -74,7 +74,7 @@ fn hex(bytes: &[u8]) -> String {
     format!("0x{digits}")
 }
 
-/// As command files have it.
+/// The notation of command files.
 fn match_text(field: &MatchField) -> String {
     match field {
         MatchField::Exact(value) | MatchField::Optional(Some(value)) => hex(value),

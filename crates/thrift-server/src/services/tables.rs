@@ -1,7 +1,7 @@
 //! Tables: entries by BMv2's handles, default actions, direct counters and meters.
 //!
-//! A handle names an entry's place in its table, so entries that P4Runtime writes have some too. What is done to an
-//! entry by its handle is looked up and done in one turn: nobody takes it away in between.
+//! A handle names an entry's position in its table, so entries that P4Runtime writes have handles too. An operation
+//! on a handle looks the entry up and changes it in one critical section: nobody can remove the entry in between.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -25,17 +25,16 @@ use bmv2_thrift::wire::write::Writer;
 
 const NS_PER_MS: u64 = 1_000_000;
 
-/// Where entries have their actions.
+/// Where a table's entries have their actions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Direct,
-    /// In an action profile.
+    /// In an action profile without groups.
     Indirect,
     /// In an action profile with groups.
     WithSelector,
 }
 
-/// A table of the pipeline.
 #[derive(Clone)]
 struct Target {
     pipeline: Arc<Pipeline>,
@@ -43,7 +42,7 @@ struct Target {
 }
 
 impl Target {
-    /// The one that field 2 names.
+    /// The table that field 2 names.
     fn of(site: &Site, args: Args<'_>) -> Result<Self, Refusal> {
         expect_context(args)?;
         let pipeline = site.pipeline()?;
@@ -67,7 +66,7 @@ impl Target {
         }
     }
 
-    /// The same, of one of these kinds.
+    /// Refuses tables of other kinds.
     fn expect(self, kinds: &[Kind]) -> Result<Self, Refusal> {
         let found = self.kind();
         if kinds.contains(&found) {
@@ -78,7 +77,6 @@ impl Target {
         refuse(TableCode::WrongTableType, message)
     }
 
-    /// An action with its arguments.
     fn call(&self, name: &str, args: &[&[u8]]) -> Result<ActionCall, Refusal> {
         let program = self.pipeline.program();
         let Some(action) = program.action_of(self.id, name) else {
@@ -89,7 +87,7 @@ impl Target {
         action_call(&self.pipeline, action, args)
     }
 
-    /// None of a key without fields.
+    /// Fails if the table's key has no fields.
     fn entry_key(
         &self,
         params: &[Args<'_>],
@@ -114,7 +112,7 @@ fn refuse<T>(code: TableCode, message: String) -> Result<T, Refusal> {
     Err(Exception::new(code, message).into())
 }
 
-/// An action with arguments, each cut to its width.
+/// An action call. Each argument is cut to the parameter's width.
 pub(super) fn action_call(
     pipeline: &Pipeline,
     action: dataplane::ActionId,
@@ -137,7 +135,6 @@ pub(super) fn action_call(
     Ok(ActionCall { action, args })
 }
 
-/// The code of what a table refused.
 fn code(kind: ControlErrorKind) -> TableCode {
     match kind {
         ControlErrorKind::AlreadyExists => TableCode::DuplicateEntry,
@@ -148,7 +145,7 @@ fn code(kind: ControlErrorKind) -> TableCode {
     }
 }
 
-/// Where a member or group may be what is missing.
+/// The code for a missing member or group depends on the action.
 fn code_of_action(action: &TableAction) -> impl Fn(ControlErrorKind) -> TableCode + use<> {
     let missing = match action {
         TableAction::Member(_) => TableCode::InvalidMemberHandle,
@@ -161,7 +158,6 @@ fn code_of_action(action: &TableAction) -> impl Fn(ControlErrorKind) -> TableCod
     }
 }
 
-/// None where there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_mt_get_num_entries" => num_entries(site, args).await,
@@ -204,7 +200,7 @@ async fn num_entries(site: &Site, args: Args<'_>) -> Answered {
     Ok(Answer::I64(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
-/// Takes every entry away that a client has written; then handles begin anew.
+/// Deletes every entry that is not constant, and starts handles anew.
 async fn clear(site: &Site, args: Args<'_>) -> Answered {
     let target = Target::of(site, args)?;
     let resets_default = args.bool(3)?;
@@ -236,8 +232,8 @@ fn key_of(target: &Target, entry: &TableEntry) -> EntryKey {
     }
 }
 
-/// In the calls of tables without action profile the action is in fields 4 and 5, in those of others the handle of
-/// a member or group is in field 4, and the options stand behind.
+/// In calls for direct tables, fields 4 and 5 have the action. In the others, field 4 has the handle of a member or
+/// group. The options follow.
 async fn add(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
     let target = Target::of(site, args)?.expect(kinds)?;
     let (action, options) = match kinds {
@@ -276,7 +272,7 @@ async fn add(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
     }
 }
 
-/// BMv2 has no entry go to an empty group.
+/// Like BMv2, refuses an empty group as an action.
 async fn expect_members(site: &Site, target: &Target, action: &TableAction) -> Result<(), Refusal> {
     let (TableAction::Group(id), Some(profile)) = (action, target.info().action_profile) else {
         return Ok(());
@@ -344,15 +340,15 @@ async fn reset_default(site: &Site, args: Args<'_>) -> Answered {
     write_default(site, target, None).await
 }
 
-/// What a handle means. For an entry's counter, meter or timeout BMv2 uses only the place in the handle, whichever
-/// entry is there now.
+/// What a handle refers to. For an entry's counter, meter or timeout, BMv2 uses only the position in the handle,
+/// whichever entry is there now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Means {
     TheEntry,
     ThePlace,
 }
 
-/// The entry of a handle, with what all workers have counted at it.
+/// The entry of a handle, with the counts of all workers.
 async fn find(
     device: &control::Device,
     target: &Target,
@@ -378,7 +374,7 @@ async fn find(
     refuse(code, message)
 }
 
-/// The workers' same entries; what they have counted adds up.
+/// Merges the workers' copies of the same entries, and sums their counts.
 fn together(all: Vec<Vec<(EntryHandle, TableEntry)>>) -> Vec<(EntryHandle, TableEntry)> {
     let mut all = all.into_iter();
     let mut entries = all.next().unwrap_or_default();
@@ -392,7 +388,7 @@ fn together(all: Vec<Vec<(EntryHandle, TableEntry)>>) -> Vec<(EntryHandle, Table
     entries
 }
 
-/// Looks at all of a table's entries by their places, for whoever has a turn or keeps writes out.
+/// Visits all entries of a table by position. The caller must hold the critical section or block writes.
 async fn each_part(
     device: &control::Device,
     target: &Target,
@@ -420,7 +416,6 @@ async fn each_part(
     Ok(())
 }
 
-/// Does something to the entry of a handle.
 async fn at_handle(
     site: &Site,
     target: Target,
@@ -468,7 +463,7 @@ async fn write_action(site: &Site, target: Target, handle: i32, action: TableAct
     at_handle(site, target, (handle, Means::TheEntry), code, modify).await
 }
 
-/// What the client of another protocol stores with the entry stays.
+/// Keeps the record that another protocol's client stores with the entry.
 fn changed_action(
     target: &Target,
     entry: TableEntry,
@@ -552,7 +547,7 @@ async fn entry_from_key(site: &Site, args: Args<'_>) -> Answered {
     }
 }
 
-/// As BMv2 answers for an empty key: an entry of zeros that runs the default action.
+/// BMv2's answer for an empty key: an entry of zeros with the default action.
 async fn only_default(site: &Site, target: &Target) -> Answered {
     let action = default_action(site, target).await?;
     Ok(Answer::structure(&Entry {
@@ -597,7 +592,7 @@ fn millis(ns: u64) -> i32 {
     i32::try_from(ns / NS_PER_MS).unwrap_or(i32::MAX)
 }
 
-/// What an entry runs. A group that belongs to one entry alone, which only P4Runtime makes, has no handle: -1.
+/// The action of an entry. A one-shot group, which only P4Runtime makes, has no handle: -1.
 fn action_entry(pipeline: &Pipeline, action: Option<&TableAction>) -> ActionEntry {
     const ONE_SHOT: i32 = -1;
     match action {
@@ -612,7 +607,7 @@ fn action_entry(pipeline: &Pipeline, action: Option<&TableAction>) -> ActionEntr
     }
 }
 
-/// An action's name and its arguments, zeros in the place of those that are secret.
+/// An action's name and arguments. Secret arguments become zeros.
 pub(super) fn name_and_args(pipeline: &Pipeline, call: &ActionCall) -> (String, Vec<Vec<u8>>) {
     let info = pipeline.program().action_info(call.action);
     let name = info.map_or_else(String::new, |info| info.name.clone());
@@ -710,12 +705,11 @@ async fn set_meter_rates(site: &Site, args: Args<'_>) -> Answered {
     at_handle(site, target, (args.i32(3)?, Means::ThePlace), code, set).await
 }
 
-/// The meters of a table's entries, which BMv2 lets clients write and read as an array too: each under the
-/// place of its entry.
+/// The direct meters of a table as an array, which BMv2 offers as well. The index is the entry's position.
 pub(super) struct EntryMeters(Target);
 
 impl EntryMeters {
-    /// Those of the table whose direct meter has a name.
+    /// The meters of the table whose direct meter has this name.
     pub(super) fn named(pipeline: &Arc<Pipeline>, name: &str) -> Option<Self> {
         let program = pipeline.program();
         let is_it = |id: &TableId| {
@@ -728,7 +722,8 @@ impl EntryMeters {
         Some(Self(Target { pipeline, id }))
     }
 
-    /// Sets those of some entries, or of all. What has no entry has nothing to set: a new entry has no rates.
+    /// Sets the meters at some positions, or all. A position without an entry has nothing to set: a new entry has no
+    /// rates.
     pub(super) async fn set(
         self,
         site: &Site,
@@ -754,7 +749,6 @@ impl EntryMeters {
         Ok(Answer::Void)
     }
 
-    /// The rates of the entry in a place.
     pub(super) async fn get(
         &self,
         site: &Site,
@@ -771,7 +765,6 @@ impl EntryMeters {
         Ok(found)
     }
 
-    /// How many entries the table may have.
     pub(super) fn size(&self) -> u64 {
         self.0.info().size as u64
     }

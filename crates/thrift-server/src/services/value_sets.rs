@@ -1,4 +1,4 @@
-//! Parser value sets: BMv2 knows values only, and takes the parts of a key as one number.
+//! Parser value sets. BMv2 has only values, and treats the parts of a key as one number.
 
 use std::sync::Arc;
 
@@ -15,10 +15,9 @@ use bmv2_thrift::wire::Type;
 
 type Members = Vec<Vec<MatchField>>;
 
-/// What becomes of the members with a value, which is a number of such parts.
+/// Changes the members for one value. The last argument has the widths of the value's parts.
 type Change = fn(&mut Members, &[u8], &[u32]);
 
-/// None where there is no such call.
 pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
         "bm_parse_vset_add" => change(site, args, add).await,
@@ -42,7 +41,7 @@ fn find(site: &Site, args: Args<'_>) -> Result<(Arc<Pipeline>, ValueSetId), Refu
     Ok((pipeline, set))
 }
 
-/// One that is there already is no mistake, as in BMv2.
+/// Like BMv2, accepts an existing value.
 fn add(members: &mut Members, value: &[u8], parts: &[u32]) {
     if members.iter().all(|member| number(member, parts) != value) {
         let fields = split(value, parts).into_iter().map(canonical);
@@ -70,7 +69,7 @@ async fn change(site: &Site, args: Args<'_>, change: Change) -> Answered {
     Ok(Answer::Void)
 }
 
-/// The value alone of a member that P4Runtime has written with a mask.
+/// The value without its mask, which only P4Runtime writes.
 fn value_of(field: &MatchField) -> &[u8] {
     match field {
         MatchField::Exact(value)
@@ -82,7 +81,6 @@ fn value_of(field: &MatchField) -> &[u8] {
     }
 }
 
-/// A member as one number.
 fn number(member: &[MatchField], parts: &[u32]) -> Vec<u8> {
     let values: Vec<&[u8]> = member.iter().map(value_of).collect();
     join(&values, parts)

@@ -1,4 +1,4 @@
-//! What is no call, and who does not behave.
+//! Malformed calls and misbehaving clients.
 
 use bmv2_thrift::limits::{CALL_BYTES_MAX, DEPTH_MAX, VALUES_MAX};
 use bmv2_thrift::wire::write::Writer;
@@ -55,7 +55,7 @@ async fn what_there_is_not_is_told_and_the_connection_goes_on() {
     assert_eq!(n_entries(&mut client).await, 0);
 }
 
-/// A call whose arguments are these bytes.
+/// A call with these bytes as arguments.
 fn with_arguments(bytes: &[u8]) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.head("standard:bm_reset_state", Kind::Call, 5);
@@ -122,7 +122,7 @@ async fn a_call_that_says_it_is_too_long_is_not_waited_for() {
     client.send(&with_arguments(&writer.into_bytes())).await;
     assert_eq!(result(&client.answer().await.unwrap()), Err(PROTOCOL));
     assert!(client.answer().await.is_none());
-    // Nor is one whose parts are too long together.
+    // A call is also refused if only its parts together are too long.
     let mut client = harness.client().await;
     let mut writer = Writer::default();
     writer.field(1, Type::Bytes).i32(half);
@@ -146,7 +146,7 @@ async fn a_call_that_is_cut_off_anywhere_is_done_wholly_or_not() {
     }
     let mut client = harness.client().await;
     assert_eq!(n_entries(&mut client).await, 0);
-    // Whole, though nobody waits for the answer.
+    // The call is carried out completely, though nobody waits for the answer.
     let mut gone = harness.client().await;
     gone.send(&whole).await;
     drop(gone);
@@ -180,13 +180,13 @@ async fn a_thousand_silent_connections_keep_nobody_out() {
     }
     let mut new = harness.client().await;
     assert_eq!(n_entries(&mut new).await, 0);
-    // The oldest made room for the newest.
+    // The oldest connections were closed to make room for the newest.
     for client in &mut silent[..1_000 - CONNECTIONS_MAX] {
         assert!(client.answer().await.is_none());
     }
 }
 
-/// Random bytes, and calls of which some bytes are others: the server goes on, and nobody else notices.
+/// Random bytes, and calls with mutated bytes: the server still works, and no other client is affected.
 #[tokio::test]
 async fn mutated_calls_hurt_nobody_else() {
     let harness = Harness::start().await;

@@ -96,7 +96,7 @@ async fn registers_have_the_lowest_bits_of_a_number() {
             .await,
         -7
     );
-    // From the first to before the last.
+    // The range excludes its end.
     let cells = [of(LAST, 2), vec![4.into(), Arg::I64(9)]].concat();
     client.call("standard:bm_register_write_range", cells).await;
     let all = client

@@ -1,4 +1,4 @@
-//! A client: arguments as values, answers as values.
+//! A client: converts values to arguments and answers to values.
 
 use std::time::Duration;
 
@@ -9,10 +9,9 @@ use bmv2_thrift::wire::{Kind, Type};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longer than anything here takes; a test that waits so long has failed.
+/// Longer than any step takes: a test that waits so long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// An argument.
 #[derive(Debug, Clone)]
 pub enum Arg {
     Bool(bool),
@@ -75,7 +74,7 @@ fn write_fields(writer: &mut Writer, fields: &[(i16, Arg)]) {
     writer.stop();
 }
 
-/// Strings.
+/// A list of strings.
 pub fn all_bytes(values: &[&[u8]]) -> Arg {
     let values = values.iter().map(|value| Arg::Bytes(value.to_vec()));
     Arg::List(Type::Bytes, values.collect())
@@ -113,7 +112,7 @@ pub fn priority(priority: i32) -> Arg {
     Arg::Struct(vec![(1, priority.into())])
 }
 
-/// A whole call.
+/// The bytes of a call.
 pub fn call(name: &str, number: i32, args: &[(i16, Arg)]) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.head(name, Kind::Call, number);
@@ -121,7 +120,7 @@ pub fn call(name: &str, number: i32, args: &[(i16, Arg)]) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// What a call came to that was not carried out: the code of its exception, or the kind of a failure.
+/// Why a call was not carried out: an exception's code or a failure's kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
     Code(i32),
@@ -147,7 +146,7 @@ impl Client {
         self.stream.write_all(bytes).await.unwrap();
     }
 
-    /// The next answer; none where the connection was closed.
+    /// The next answer. `None` if the connection was closed.
     pub async fn answer(&mut self) -> Option<Message> {
         let receive = async {
             let mut scan = Scan::default();
@@ -170,7 +169,7 @@ impl Client {
             .expect("it is answered")
     }
 
-    /// Calls, with the arguments by their places from 1; what it gives back, if that is something.
+    /// Makes a call with arguments numbered from 1. Returns its value, if any.
     pub async fn try_call(&mut self, name: &str, args: Vec<Arg>) -> Result<Option<Value>, Refused> {
         self.number += 1;
         let args: Vec<(i16, Arg)> = (1..).zip(args).collect();
@@ -184,13 +183,13 @@ impl Client {
         result(&answer)
     }
 
-    /// Calls what is to be without a mistake.
+    /// Makes a call that must succeed.
     pub async fn call(&mut self, name: &str, args: Vec<Arg>) -> Option<Value> {
         let result = self.try_call(name, args).await;
         result.unwrap_or_else(|refused| panic!("{name}: {refused:?}"))
     }
 
-    /// The number that a call gives back.
+    /// Makes a call that returns a number.
     pub async fn number(&mut self, name: &str, args: Vec<Arg>) -> i64 {
         match self.call(name, args).await {
             Some(Value::I32(number)) => number.into(),
@@ -221,7 +220,7 @@ impl Client {
     }
 }
 
-/// Every exception has its reason beside its code.
+/// Checks that every exception has a reason beside its code.
 pub fn result(answer: &Message) -> Result<Option<Value>, Refused> {
     if answer.kind == Some(Kind::Exception) {
         return Err(Refused::Failure(i32_of(&answer.fields, 2)));

@@ -1,4 +1,4 @@
-//! A device in memory with a program that has one of everything, and a server of it.
+//! A device in memory with a program that has an object of every kind, and its server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ const SOURCE: &str = include_str!("../fixture/entities.p4");
 pub struct Harness {
     pub switch: Arc<MemoryLoop>,
     pub device: Arc<Device>,
-    /// The program's text.
+    /// BMv2 JSON.
     pub json: String,
     pub address: SocketAddr,
 }
 
-/// The program, as BMv2 JSON.
+/// Compiles the program to BMv2 JSON.
 pub fn json() -> String {
     let options = p4_compiler::Options::default();
     let output = p4_compiler::compile("entities.p4", SOURCE, &|_: &str| None, &options);
@@ -40,7 +40,7 @@ impl Harness {
         Self::serving(n_workers, None).await
     }
 
-    /// One that publishes notifications; where it does.
+    /// With a notification socket. Also returns its address.
     pub async fn publishing(address: &str) -> (Self, String) {
         let socket = NotificationSocket::listen(address).unwrap();
         let address = socket.address().to_owned();
@@ -90,7 +90,7 @@ impl Harness {
         self.device.pipeline().unwrap()
     }
 
-    /// What another protocol writes, without a mistake.
+    /// Writes operations that must succeed, as another protocol would.
     pub async fn write(&self, operations: Vec<Operation>) {
         let results = self
             .device
@@ -100,7 +100,7 @@ impl Harness {
         assert!(results.iter().all(Result::is_ok), "{results:?}");
     }
 
-    /// The ports that a frame leaves by which comes in by port 0.
+    /// The ports at which a frame leaves that enters at port 0.
     pub fn ports_of(&self, frame: &[u8]) -> Vec<u16> {
         self.switch.transmitted();
         self.switch.receive(0, frame);
@@ -109,7 +109,7 @@ impl Harness {
     }
 }
 
-/// A frame for a host, which has only Ethernet's header.
+/// A frame with only an Ethernet header, for a host whose address ends with `dst`.
 pub fn frame(dst: u8) -> Vec<u8> {
     let mut frame = vec![0; 64];
     frame[5] = dst;
@@ -117,10 +117,9 @@ pub fn frame(dst: u8) -> Vec<u8> {
     frame
 }
 
-/// An address that ends so.
+/// An address that ends with `last`.
 pub fn mac(last: u8) -> [u8; 6] {
     [0, 0, 0, 0, 0, last]
 }
 
-/// No port.
 pub const NOWHERE: [u16; 0] = [];

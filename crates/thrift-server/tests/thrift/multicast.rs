@@ -1,4 +1,4 @@
-//! Multicast groups by way of nodes.
+//! Multicast groups made of nodes.
 
 use control::{Note, Operation};
 use dataplane::{MulticastGroup, PortId, Replica};
@@ -20,7 +20,7 @@ fn node(id: i32, ports: &str, lags: &str) -> Vec<Arg> {
     vec![0.into(), id.into(), ports.into(), lags.into()]
 }
 
-/// Frames for host 1 go to group 7.
+/// Sends frames for host 1 to group 7.
 async fn to_group_7(client: &mut Client) {
     let args = vec![
         0.into(),
@@ -92,11 +92,11 @@ async fn a_packet_goes_to_the_ports_of_a_group_s_nodes_in_their_order() {
     );
     call(&mut client, "bm_mc_node_dissociate", ids(&[7, 1])).await;
     assert_eq!(harness.ports_of(&frame(1)), [6]);
-    // A node that is destroyed leaves its group; its handle is free.
+    // A destroyed node leaves its group, and its handle is free.
     call(&mut client, "bm_mc_node_destroy", ids(&[0])).await;
     assert_eq!(harness.ports_of(&frame(1)), NOWHERE);
     assert_eq!(create(&mut client, 9, "1", "").await, 0);
-    // A group that is there stays as it is.
+    // Creating an existing group does not change it.
     call(&mut client, "bm_mc_node_associate", ids(&[7, 1])).await;
     call(&mut client, "bm_mc_mgrp_create", ids(&[7])).await;
     assert_eq!(harness.ports_of(&frame(1)), [1]);
@@ -116,7 +116,7 @@ async fn a_lag_stands_for_the_port_that_bmv2_would_choose() {
     create(&mut client, 1, "10", "1001").await;
     call(&mut client, "bm_mc_node_associate", ids(&[7, 0])).await;
     assert_eq!(harness.ports_of(&frame(1)), [1]);
-    // 255 modulo four ports is the last one, modulo two as well.
+    // 255 modulo four selects the last port, 255 modulo two as well.
     let lag = |lag, ports: &str| vec![0.into(), Arg::I16(lag), ports.into()];
     call(&mut client, "bm_mc_set_lag_membership", lag(3, "1111000")).await;
     assert_eq!(harness.ports_of(&frame(1)), [1, 6]);
@@ -130,7 +130,7 @@ async fn a_lag_stands_for_the_port_that_bmv2_would_choose() {
         json!([{"id": 0, "ports": [2, 4]}, {"id": 3, "ports": [7]}])
     );
     assert_eq!(found["l2_handles"][0]["lags"], json!([0, 3]));
-    // The same copy twice cannot be had, and nothing is changed.
+    // A duplicate copy is refused, and nothing changes.
     let twice = refused(&mut client, "bm_mc_set_lag_membership", lag(3, "10")).await;
     assert_eq!(twice, ERROR);
     assert_eq!(harness.ports_of(&frame(1)), [1, 4, 7]);
@@ -170,7 +170,7 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
     call(&mut client, "bm_mc_node_destroy", ids(&[1])).await;
     assert_eq!(harness.ports_of(&frame(1)), [1, 3, 4]);
     assert_eq!(harness.pipeline().notes().group(7), note);
-    // They write again: the old nodes are in no group.
+    // The other protocol writes again: the old nodes belong to no group.
     harness
         .write(vec![Operation::ModifyMulticastGroup(
             group(&[(6, 1)]),
@@ -189,7 +189,7 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
     assert_eq!(associate, INVALID_GROUP_HANDLE);
 }
 
-/// Thrift has no backups, and takes none away but with the replica that they are of.
+/// Thrift has no backups. It removes backups only together with their replica.
 #[tokio::test]
 async fn replicas_keep_the_backups_that_p4runtime_has_written() {
     let harness = Harness::start().await;

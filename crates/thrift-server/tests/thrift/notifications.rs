@@ -1,4 +1,4 @@
-//! Notifications, as a subscriber of nanomsg's reads them, and how they are acknowledged.
+//! Notifications as a nanomsg subscriber reads them, and their acknowledgement.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::harness::{Harness, frame, mac};
 const PATIENCE: Duration = Duration::from_secs(120);
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What connects as nanomsg's SUB does.
+/// A connection like that of nanomsg's SUB.
 struct Subscriber<S> {
     stream: S,
     is_ipc: bool,
@@ -49,7 +49,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Subscriber<S> {
         tokio::time::timeout(PATIENCE, read).await.unwrap()
     }
 
-    /// The next message of a topic, whatever comes before.
+    /// Skips messages up to the next one of a topic.
     async fn of(&mut self, topic: &[u8; 4]) -> Vec<u8> {
         loop {
             let message = self.message().await;
@@ -60,7 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Subscriber<S> {
     }
 }
 
-/// A frame of a host that was not seen before.
+/// A frame from a new host.
 fn from(source: u8) -> Vec<u8> {
     let mut frame = frame(1);
     frame[11] = source;
@@ -112,7 +112,7 @@ async fn digests_come_in_buffers_and_again_when_those_are_acknowledged() {
         [0, 0, 0, 0, 0, 7, 0, 3, 0, 0, 0, 0, 0, 8, 0, 3]
     );
 
-    // One sample, then the rest of the buffer.
+    // Acknowledges one sample, then the rest of the buffer.
     let one = Arg::List(bmv2_thrift::wire::Type::I32, vec![0.into()]);
     let ack = vec![list.into(), Arg::I64(0), one];
     learning(&mut client, "ack", ack).await.unwrap();
@@ -122,7 +122,7 @@ async fn digests_come_in_buffers_and_again_when_those_are_acknowledged() {
     assert_eq!(sources(&subscriber.of(b"LEA|").await), [7, 9]);
     let ack = vec![list.into(), Arg::I64(0)];
     learning(&mut client, "ack_buffer", ack).await.unwrap();
-    // Less than a buffer waits for as long as a client wants.
+    // A partial buffer waits for the timeout that a client sets.
     let soon = vec![list.into(), 1.into()];
     learning(&mut client, "set_timeout", soon).await.unwrap();
     harness.switch.receive(3, &from(8));
@@ -145,7 +145,7 @@ async fn a_digest_that_nobody_heard_is_told_to_whoever_comes() {
         .await
         .unwrap();
     harness.switch.receive(3, &from(7));
-    // By the time that calls are answered it was taken up.
+    // Once these calls are answered, the digest has been processed.
     for _ in 0..3 {
         let timeout = vec![list.into(), 1_000.into()];
         learning(&mut client, "set_timeout", timeout).await.unwrap();
@@ -219,17 +219,17 @@ async fn whoever_says_something_else_or_nothing_gets_no_message_and_holds_up_nob
     let mut other = TcpStream::connect(to).await.unwrap();
     other.write_all(b"\0SP\0\0\x10\0\0").await.unwrap();
     let _silent = TcpStream::connect(to).await.unwrap();
-    // It takes nothing of what it is sent.
+    // This subscriber reads nothing.
     let _slow = Subscriber::tcp(&address).await;
     let mut subscriber = Subscriber::tcp(&address).await;
     for source in 0..=255 {
         harness.switch.receive(3, &from(source));
         assert_eq!(sources(&subscriber.of(b"LEA|").await), [source]);
     }
-    // The publisher's greeting, then the end.
+    // Expects the publisher's handshake, then the end.
     let mut received = Vec::new();
     let end = tokio::time::timeout(PATIENCE, other.read_to_end(&mut received));
-    // Closed with or without a reset.
+    // The connection may end with or without a reset.
     let _ = end.await.unwrap();
     assert_eq!(received, b"\0SP\0\0\x20\0\0");
 }

@@ -38,7 +38,7 @@ async fn a_call_in_many_pieces_is_one() {
     assert_eq!(client.answer().await.unwrap().number, 7);
 }
 
-/// The form of a message's head before there was a version in it.
+/// Old message heads have no version.
 #[tokio::test]
 async fn the_old_form_of_a_call_is_taken() {
     let harness = Harness::start().await;

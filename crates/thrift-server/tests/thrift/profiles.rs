@@ -80,7 +80,7 @@ async fn members_and_groups_have_the_lowest_free_handles() {
         .number("standard:bm_mt_act_prof_create_group", of(ECMP, &[]))
         .await;
     assert_eq!(group, 1);
-    // Handles of another profile are others.
+    // Each profile has its own handles.
     let other = client
         .number("standard:bm_mt_act_prof_add_member", member(TUNNELS, 1))
         .await;
@@ -236,7 +236,7 @@ async fn entries_go_to_members_and_groups() {
         .await;
     assert_eq!(group.get(2), Some(&Value::List(vec![Value::I32(0)])));
     let modify = [of(ECMP, &[]), vec![2.into()], member(ECMP, 8)[2..].to_vec()];
-    // The handle stands between the action profile and the action.
+    // The handle is between the action profile and the action.
     let modify = modify.concat();
     client
         .call("standard:bm_mt_act_prof_modify_member", modify)

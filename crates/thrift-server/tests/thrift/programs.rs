@@ -1,4 +1,4 @@
-//! The program, ids, hashes, ports, and what is refused.
+//! Programs, ids, hashes, ports, and refused calls.
 
 use bmv2_thrift::wire::read::Value;
 
@@ -134,7 +134,7 @@ async fn ids_are_those_of_the_program_s_text() {
     }
 }
 
-/// What the program's custom CRCs made of the last packet.
+/// The program's custom CRCs for the last packet.
 async fn hashes(client: &mut Client) -> (i64, i64) {
     let cell = |cell: i32| vec![0.into(), "EntitiesIngress.wide".into(), cell.into()];
     let narrow = client.number("standard:bm_register_read", cell(2)).await;

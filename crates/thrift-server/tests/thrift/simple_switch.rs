@@ -9,7 +9,7 @@ use crate::harness::{Harness, NOWHERE, frame, mac};
 
 const SESSION_NOT_FOUND: Refused = Refused::Code(1);
 
-/// Frames for host 1 leave by port 1, and a clone goes to session 5.
+/// Frames for host 1 leave at port 1, and session 5 clones them.
 async fn mirrored(client: &mut Client) {
     let args = vec![
         0.into(),
@@ -88,7 +88,7 @@ async fn a_clone_goes_to_a_session_s_port_and_to_its_group_as_that_is() {
         (found.get(1), found.get(2)),
         (Some(&Value::I32(2)), Some(&Value::I32(7)))
     );
-    // What P4Runtime reads has the group's replicas in it.
+    // P4Runtime reads the group's replicas as part of the session.
     let reading = harness.device.reading().await.unwrap();
     let sessions = reading.clone_sessions(0).await.unwrap();
     drop(reading);
@@ -156,7 +156,7 @@ async fn sessions_that_are_none_are_told() {
         -1
     );
     assert_eq!(client.number(&name("delete"), vec![5.into()]).await, 0);
-    // 0 is a session as well, as programs for BMv2 have it.
+    // 0 is a valid session in programs for BMv2.
     assert_eq!(
         client.number(&name("add"), vec![0.into(), 2.into()]).await,
         1
@@ -195,7 +195,7 @@ async fn a_queue_has_a_rate_and_a_depth() {
     harness.switch.transmitted();
     harness.switch.advance(10_000_000);
     assert_eq!(harness.switch.transmitted().len(), 3);
-    // 0 is none.
+    // A rate of 0 means none.
     let none = vec![Arg::I64(0)];
     client
         .number("simple_switch:set_all_egress_queue_rates", none)
@@ -245,7 +245,7 @@ async fn clocks_go_on() {
         .number("simple_switch:get_time_elapsed_us", vec![])
         .await;
     assert_eq!(after - before, 5_000);
-    // The year 2020 is over.
+    // The clock is later than September 2020.
     let epoch = client
         .number("simple_switch:get_time_since_epoch_us", vec![])
         .await;

@@ -30,7 +30,7 @@ const DEFAULT_ENTRY_IS_CONST: Refused = Refused::Code(21);
 const IMMUTABLE_TABLE_ENTRIES: Refused = Refused::Code(25);
 const BAD_ACTION_DATA: Refused = Refused::Code(26);
 
-/// Frames for this host leave by this port.
+/// Sends frames for host `dst` to `port`.
 fn to_port(dst: u8, port: u8) -> Vec<Arg> {
     vec![
         0.into(),
@@ -62,7 +62,7 @@ async fn handles(client: &mut Client) -> Vec<i32> {
         .collect()
 }
 
-/// What an entry runs, and with which arguments.
+/// The name and arguments of an entry's action.
 fn runs(entry: &Fields) -> (String, Vec<Vec<u8>>) {
     let action = struct_of(entry, 4);
     let Some(Value::Bytes(name)) = action.get(2) else {
@@ -90,7 +90,7 @@ async fn handles_are_bmv2_s() {
             .call("standard:bm_mt_delete_entry", at(FORWARD, gone))
             .await;
     }
-    // The lowest place first, and one more than before in the eight bits above it.
+    // The lowest position is used first, and its generation in the eight bits above it grows by one.
     assert_eq!(add(&mut client, 8, 1).await, 0x0100_0000);
     assert_eq!(add(&mut client, 9, 1).await, 0x0100_0002);
     assert_eq!(add(&mut client, 10, 1).await, 4);
@@ -223,7 +223,7 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
         .unwrap();
     let of = |entry: &TableEntry| (entry.key.clone(), entry.action.call().unwrap().args.clone());
     let found: Vec<_> = entries.iter().map(of).collect();
-    // As P4Runtime has it, without leading zeros.
+    // As in P4Runtime, without leading zeros.
     assert_eq!(
         found,
         [(key_of(1), vec![vec![6]]), (key_of(2), vec![vec![4]])]
@@ -370,7 +370,7 @@ async fn the_lowest_priority_wins_here_and_is_the_highest_of_p4runtime() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     client.call("standard:bm_mt_add_entry", acl(10, 5)).await;
-    // Another priority makes another entry; the bits outside of the mask do not.
+    // Another priority makes another entry; bits outside the mask do not.
     client.call("standard:bm_mt_add_entry", acl(10, 0)).await;
     let again = client
         .try_call("standard:bm_mt_add_entry", acl(10, 5))
@@ -434,7 +434,7 @@ async fn counters_meters_and_timeouts_of_entries_go_by_the_place() {
         .call("standard:bm_mt_delete_entry", at(FORWARD, 0))
         .await;
     add(&mut client, 1, 2).await;
-    // The handle is 0x01000000 by now, and scripts say 0.
+    // The handle is 0x01000000 now, but scripts use 0.
     let value = Arg::Struct(vec![(1, Arg::I64(900)), (2, Arg::I64(3))]);
     let write = [at(FORWARD, 0), vec![value]].concat();
     client.call("standard:bm_mt_write_counter", write).await;
@@ -523,7 +523,7 @@ async fn direct_meters_are_an_array_too_by_the_places_of_their_entries() {
             assert_eq!(first, Some(Value::Double(expected)), "{call} {place}");
         }
     }
-    // A place without an entry has nothing to set, one behind the table is none.
+    // A position without an entry has nothing to set; a position beyond the table is refused.
     let free = [cell(2), vec![rates(0.5)]].concat();
     client.call("standard:bm_meter_set_rates", free).await;
     assert_eq!(
@@ -576,7 +576,7 @@ async fn clients_that_write_at_once_get_handles_of_their_own() {
     assert_eq!(all, (0..160).collect::<Vec<i64>>());
 }
 
-/// Notes and stores know an entry by its bytes: two forms of a key would be two entries to them.
+/// Records and stores identify an entry by its bytes: two forms of a key would be two entries.
 #[tokio::test]
 async fn keys_are_as_short_as_those_of_other_protocols() {
     let harness = Harness::start().await;

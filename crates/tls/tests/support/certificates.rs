@@ -1,4 +1,4 @@
-//! Authorities, and certificates of theirs in files, made by whoever tests with them.
+//! Makes authorities, and files with certificates that they issue, for tests.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,7 @@ use rcgen::{
     date_time_ymd,
 };
 
-/// A certificate of X.509 version 1, as `openssl x509 -req -signkey` of OpenSSL 3.0 made it, until 2109.
+/// An X.509 version 1 certificate, made by `openssl x509 -req -signkey` of OpenSSL 3.0, valid until 2109.
 pub const VERSION_1: &str = "\
 -----BEGIN CERTIFICATE-----
 MIIBJDCBywIURdpBWFivE60hkXKnLHKBOW6bLiswCgYIKoZIzj0EAwIwFDESMBAG
@@ -20,7 +20,6 @@ hb87nZjUPIzg5CQOW/3lJ5nxtHYXAiEA2RoVBH9VOGU3BzwwM3ko7Jy64NLwqRlu
 LGmL6M6P/Lw=
 -----END CERTIFICATE-----
 ";
-/// An authority.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -34,22 +33,20 @@ pub struct Issued {
     pub key: String,
 }
 
-/// The files of a certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     pub certificate: PathBuf,
     pub key: PathBuf,
 }
 
-/// When a certificate is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Good {
     Now,
     UntilLongAgo,
     FromFarAhead,
-    /// Its end lies before its begin, as `openssl x509 -days -1` makes it.
+    /// It ends before it begins, as with `openssl x509 -days -1`.
     Never,
-    /// From two or three seconds ahead.
+    /// From two or three seconds in the future.
     Soon,
 }
 
@@ -69,7 +66,6 @@ impl Authority {
         }
     }
 
-    /// Its private key, in PEM.
     pub fn key(&self) -> String {
         self.key.clone()
     }
@@ -78,7 +74,7 @@ impl Authority {
         &self.pem
     }
 
-    /// A certificate of these names, host names or IP addresses.
+    /// Issues a certificate for these names, host names or IP addresses.
     pub fn issue(&self, names: &[&str], good: Good) -> Issued {
         let key = KeyPair::generate().expect("a key");
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
@@ -103,14 +99,13 @@ impl Authority {
         }
     }
 
-    /// Its own certificate, as a file.
     pub fn write(&self, folder: &Path, name: &str) -> PathBuf {
         write(folder.join(name), &self.pem)
     }
 }
 
 impl Issued {
-    /// `NAME.pem` and `NAME.key`.
+    /// Writes `NAME.pem` and `NAME.key`.
     pub fn write(&self, folder: &Path, name: &str) -> Files {
         Files {
             certificate: write(folder.join(format!("{name}.pem")), &self.certificate),
@@ -119,7 +114,7 @@ impl Issued {
     }
 }
 
-/// Writes a file in one step, as whoever renews certificates does.
+/// Replaces a file in one step, as tools for renewal do.
 pub fn write(path: PathBuf, text: &str) -> PathBuf {
     let new = path.with_extension("new");
     std::fs::write(&new, text).expect("a file");

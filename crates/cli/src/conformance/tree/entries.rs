@@ -1,7 +1,7 @@
-//! Entries for every table, made like a controller's: from the P4Info alone.
+//! Generates entries for every table from the P4Info alone, as a controller would.
 //!
-//! The first entry of a table gives a value to every field. The second leaves out every field that
-//! may be left out. Further entries take other values, until every action has had its turn.
+//! The first entry of a table gives every field a value. The second omits every optional field.
+//! Further entries use other values, until every action has occurred.
 
 use p4_compiler::P4Info;
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
@@ -15,20 +15,19 @@ use p4runtime_proto::p4::v1::{
     update,
 };
 
-/// Entries of a table where its actions do not need more.
+/// Entries per table, unless its actions need more or its size allows fewer.
 const ENTRIES: usize = 4;
 
-/// Whether packets find a table's entries by a key.
 pub fn has_key(table: &Table) -> bool {
     !table.match_fields.is_empty()
 }
 
-/// Whether a controller can give a table entries. Action profiles are not served over P4Runtime.
+/// Whether a controller can insert entries. This leaves out tables with an action profile.
 pub fn is_writable(table: &Table) -> bool {
     has_key(table) && !table.is_const_table && table.implementation_id == 0
 }
 
-/// Entries for a table, no two of them with the same key, and a default action.
+/// Entries for a table, with distinct keys, and a default action.
 pub fn of_table(p4info: &P4Info, table: &Table) -> Vec<Update> {
     let entries = match is_writable(table) {
         true => entries(p4info, table),
@@ -67,7 +66,7 @@ fn entries(p4info: &P4Info, table: &Table) -> Vec<TableEntry> {
     entries
 }
 
-/// Another default action, where the program leaves one open.
+/// Another default action, unless the program fixes it.
 fn default_of(p4info: &P4Info, table: &Table) -> Option<Update> {
     let is_open = table.const_default_action_id == 0 && table.implementation_id == 0;
     let action = *actions(table, Scope::TableOnly)
@@ -95,7 +94,6 @@ fn id_of(table: &Table) -> u32 {
     table.preamble.as_ref().map_or(0, |preamble| preamble.id)
 }
 
-/// Actions but those of a scope.
 fn actions(table: &Table, but: Scope) -> Vec<u32> {
     let refs = table.action_refs.iter();
     let refs = refs.filter(|action| action.scope() != but);
@@ -122,14 +120,14 @@ fn priority(table: &Table, number: usize) -> i32 {
     }
 }
 
-/// The key of the entry of this number; none in place of a field of a kind of its own.
+/// The key of entry `number`; `None` for a field whose match kind is unknown.
 fn keys(p4info: &P4Info, table: &Table, number: usize) -> Vec<Option<FieldMatch>> {
     let fields = table.match_fields.iter().map(|field| {
         let form = Form::of(p4info, field.type_name.as_ref(), field.bitwidth);
         (field, form)
     });
-    // A field without bits can only be left out, if its kind allows that; so can a translated field
-    // that is no single value.
+    // A field without bits must be omitted, if its match kind allows that. So must a translated
+    // field with more than a single value.
     let is_left_out = |(field, form): &(&MatchField, Form)| match kind(field) {
         Some(MatchType::Exact) => false,
         Some(MatchType::Optional) => number == 1 || *form == Form::Bits(0),
@@ -189,12 +187,10 @@ fn call(p4info: &P4Info, action: u32, number: usize) -> TableAction {
     }
 }
 
-/// How a controller writes a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// As a number of this many bits.
     Bits(u32),
-    /// As a string that stands for a number (`@p4runtime_translation`).
+    /// A string that stands for a number (`@p4runtime_translation`).
     String,
 }
 
@@ -206,7 +202,7 @@ impl Form {
         }
     }
 
-    /// A small number, as the fields of random packets often have.
+    /// A small number, as random packets' fields often have.
     fn value(self, number: usize) -> Vec<u8> {
         let Self::Bits(bits) = self else {
             return format!("name-{number}").into_bytes();
@@ -216,7 +212,7 @@ impl Form {
     }
 }
 
-/// A type's form for controllers, if it differs from the program's.
+/// The translation of a type for controllers, if it has one.
 fn translation<'a>(
     p4info: &'a P4Info,
     name: Option<&P4NamedType>,
@@ -237,7 +233,7 @@ fn ones(bitwidth: i32) -> Vec<u8> {
     bytes
 }
 
-/// Without leading zero bytes, as P4Runtime writes numbers.
+/// Removes leading zero bytes, as P4Runtime requires.
 fn canonical(bytes: Vec<u8>) -> Vec<u8> {
     match bytes.iter().position(|byte| *byte != 0) {
         Some(first) => bytes[first..].to_vec(),

@@ -1,4 +1,4 @@
-//! The files of a tree.
+//! Lists the files of a tree.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,9 @@ use super::below;
 use crate::failure::Failure;
 use crate::files;
 
-/// Extensions of P4_16 source.
 const EXTENSIONS: [&str; 3] = ["p4", "p4_16", "p416"];
 
-/// Paths of all P4 files below a folder, sorted, as seen from it.
+/// All P4 files below a folder, as sorted paths relative to it.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -20,14 +19,13 @@ pub fn programs(root: &Path) -> Result<Vec<String>, Failure> {
     Ok(programs.map(|path| below(root, path)).collect())
 }
 
-/// Whether a file is P4_16 source by its name.
 pub fn is_p4(path: &Path) -> bool {
     let extension = path.extension().and_then(|it| it.to_str());
     extension.is_some_and(|it| EXTENSIONS.contains(&it))
 }
 
-/// All files below a folder, sorted. Links to folders are not followed, so a loop of them does not
-/// matter; `.git` is left out.
+/// All files below a folder, sorted, except those in `.git`. Does not follow links to folders, so
+/// loops of links are harmless.
 pub fn files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -44,7 +42,7 @@ pub fn files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
             if entry.file_type()?.is_dir() {
                 folders.push(path);
             } else if path.is_file() {
-                // A link to a file that is there, too.
+                // Also a link to an existing file.
                 found.push(path);
             }
         }

@@ -1,9 +1,9 @@
-//! Strangers' programs: every P4_16 program below a folder, through the compiler, over P4Runtime into
-//! a switch, and random packets through both engines.
+//! Runs third-party programs: every P4_16 program below a folder goes through the compiler and over P4Runtime into a
+//! switch, and random packets go through both engines.
 //!
-//! `find` lists the files that may be programs, `settings` how the tree itself compiles them, `source`
-//! classifies a file and compiles it, `entries` fills its tables over P4Runtime, `run` runs one program from
-//! end to end in a worker process, `report` counts.
+//! `find` lists the files that may be programs, `settings` finds how the tree itself compiles them, `source` classifies
+//! and compiles a file, `entries` fills its tables over P4Runtime, `run` runs one program from end to end in a worker
+//! process, `report` counts.
 
 mod entries;
 mod find;
@@ -22,27 +22,21 @@ pub use find::programs;
 pub use report::Report;
 pub use run::Trees;
 
-/// The settings for every program of a tree.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Plan {
-    /// The folder.
     pub root: PathBuf,
-    /// Folders for `#include` before those that the tree names.
+    /// Folders for `#include`, searched before those that the tree names.
     pub include_dirs: Vec<PathBuf>,
-    /// Macros besides those that the tree names.
+    /// Macros in addition to those that the tree defines.
     pub defines: Vec<(String, String)>,
-    /// Compiled with `-O 1`.
     pub optimise: bool,
-    /// Random packets.
     pub packets: usize,
-    /// Where the random numbers begin.
     pub seed: u64,
 }
 
-/// A file that may be a program, as a worker is given it.
+/// A file that may be a program; a worker's job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Subject {
-    /// Its path below the root.
     pub name: String,
     pub plan: Plan,
 }
@@ -53,55 +47,61 @@ impl Subject {
     }
 }
 
-/// The result of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum Verdict {
-    /// Not a program: it has no `main`, or another file includes it and it does not compile alone.
+    /// The file is not a program: it has no `main`, or another file includes it and it does not compile alone.
     Part,
-    /// P4_14.
     P4_14,
-    /// A program for another architecture than v1model: its file or its package.
-    OtherArchitecture { architecture: String },
-    /// An included file is nowhere in the tree.
-    MissingInclude { message: String },
-    /// The compiler refuses it; the reader must judge why.
-    Refused { code: String, message: String },
-    /// It calls an extern that simple_switch has not.
-    OwnExtern { message: String },
-    /// Loaded, filled and run, and nothing is wrong.
+    /// The program is for another architecture than v1model, named by its include or its package.
+    OtherArchitecture {
+        architecture: String,
+    },
+    MissingInclude {
+        message: String,
+    },
+    /// The compiler refuses the program; a reader must judge why.
+    Refused {
+        code: String,
+        message: String,
+    },
+    OwnExtern {
+        message: String,
+    },
+    /// The program was loaded, filled and run without a fault.
     Passed(Ran),
-    /// The switch refuses the compiler's output.
-    PairRefused { message: String },
-    /// The switch refuses an entry that its P4Info allows.
-    EntryRefused { message: String },
-    /// Engines differ.
-    Differs { message: String },
-    /// The worker panicked, ended or ran out of memory.
-    Crashed { message: String },
-    /// Not done in time.
-    Late { message: String },
+    PairRefused {
+        message: String,
+    },
+    EntryRefused {
+        message: String,
+    },
+    Differs {
+        message: String,
+    },
+    Crashed {
+        message: String,
+    },
+    Late {
+        message: String,
+    },
 }
 
-/// The input of a program that runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
-    /// Tables with a key, and those that were given entries over P4Runtime.
+    /// Tables with a key, and those filled over P4Runtime.
     pub tables: usize,
     pub filled: usize,
-    /// Entries that were written over P4Runtime.
     pub entries: usize,
-    /// Random packets, and the frames that left.
     pub packets: u64,
     pub transmitted: u64,
-    /// The parts that the native engine leaves to the interpreter, if that is the whole program.
+    /// Why the native engine leaves the whole program to the interpreter, if it does.
     pub interpreted: Option<String>,
-    /// Folders that were searched for included files, since nothing named them.
+    /// Folders searched for included files because the tree does not name them.
     pub searched: Vec<String>,
 }
 
 impl Verdict {
-    /// The word in a line and in the totals.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Part => "part",
@@ -119,7 +119,7 @@ impl Verdict {
         }
     }
 
-    /// Whether it is a fault of ours beyond doubt.
+    /// Whether the verdict is certainly our fault.
     pub fn is_fault(&self) -> bool {
         matches!(
             self,
@@ -141,7 +141,6 @@ impl Answer for Verdict {
     }
 }
 
-/// A path below the root, with `/` between its parts.
 fn below(root: &Path, path: &Path) -> String {
     let below = path.strip_prefix(root).unwrap_or(path);
     below.to_string_lossy().into_owned()

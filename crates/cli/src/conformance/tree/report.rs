@@ -1,4 +1,4 @@
-//! A line a program, totals by reason.
+//! Reports one line per program, and totals by reason.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,15 +7,13 @@ use serde_json::{Map, Value, json};
 
 use super::{Ran, Subject, Verdict};
 
-/// Messages shown for one code of refusal.
+/// Maximum characters of the message shown for a code of refusal.
 const MESSAGE_CHARS: usize = 70;
 
-/// The results of all files.
 #[derive(Default)]
 pub struct Report {
     by_word: BTreeMap<&'static str, usize>,
     architectures: BTreeMap<String, usize>,
-    /// By code: the number, and the first message.
     refusals: BTreeMap<String, (usize, String)>,
     ran: Ran,
     n_faults: usize,
@@ -23,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Counts a file and gives its line; none for one that is no program.
+    /// Counts a file and returns its line; `None` if it is not a program.
     pub fn add(&mut self, subject: &Subject, verdict: &Verdict, took: Duration) -> Option<String> {
         *self.by_word.entry(verdict.word()).or_default() += 1;
         self.n_faults += usize::from(verdict.is_fault());
@@ -84,19 +82,16 @@ impl Report {
         self.by_word.get(word).copied().unwrap_or(0)
     }
 
-    /// Programs for v1model.
     fn n_v1model(&self) -> usize {
         let not = ["part", "P4_14", "other"];
         let counts = self.by_word.iter().filter(|(word, _)| !not.contains(word));
         counts.map(|(_, n)| n).sum()
     }
 
-    /// Faults of ours beyond doubt.
     pub fn n_faults(&self) -> usize {
         self.n_faults
     }
 
-    /// The totals as lines.
     pub fn totals(&self) -> Vec<String> {
         let n = |word| self.n(word);
         let n_files: usize = self.by_word.values().sum();
@@ -130,7 +125,6 @@ impl Report {
         lines
     }
 
-    /// Everything as one document.
     pub fn json(&self) -> Value {
         let refusals = self.refusals.iter();
         let refusals: Map<_, _> = refusals
@@ -167,7 +161,6 @@ fn passed(ran: &Ran) -> String {
     line
 }
 
-/// The command that runs one program in the same way.
 fn again(subject: &Subject) -> String {
     let plan = &subject.plan;
     let mut command = format!(

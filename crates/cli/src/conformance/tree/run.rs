@@ -1,4 +1,5 @@
-//! One program from end to end: compiled, loaded, filled over P4Runtime, run on every engine.
+//! Runs one program from end to end: compiles, loads, fills over P4Runtime, and runs it on every
+//! engine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,10 +22,10 @@ use crate::failure::Failure;
 const DEVICE_ID: u64 = 1;
 /// Packets that share a configuration and a set of random entries.
 const CASE_PACKETS: usize = 1_000;
-/// The choices of optimisations that are compared with the interpreter.
+/// The optimisations of the native engines to compare with the interpreter.
 const CHOICES: [NativeOptions; 2] = [NativeOptions::NAIVE, NativeOptions::ALL];
 
-/// A worker's state between programs: the tree that it has read, a runtime for its servers.
+/// What a worker keeps between programs: the settings of the tree, and a runtime for servers.
 pub struct Trees {
     read: Option<(PathBuf, Settings)>,
     runtime: Runtime,
@@ -32,7 +33,7 @@ pub struct Trees {
 
 impl Trees {
     /// # Errors
-    /// The system gives no runtime.
+    /// The system provides no runtime.
     pub fn new() -> Result<Self, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         Ok(Self {
@@ -85,16 +86,15 @@ fn pair_refused(error: impl ToString) -> Verdict {
     }
 }
 
-/// The writes of the control plane.
 #[derive(Default)]
 struct Filled {
     tables: usize,
     entries: usize,
-    /// The calls that bring another switch there.
+    /// The calls that give another switch the same state.
     writes: Vec<Write>,
 }
 
-/// Loads the pair as a controller does, and writes the entries.
+/// Loads the pair and writes the entries, as a controller does.
 fn fill(p4info: &P4Info, json: &str, runtime: &Runtime) -> Result<Filled, Verdict> {
     let lent = Lent::new(Switch::new(SwitchConfig::default()));
     let config = ServerConfig {
@@ -116,7 +116,7 @@ fn fill(p4info: &P4Info, json: &str, runtime: &Runtime) -> Result<Filled, Verdic
             };
             match runtime.block_on(server.write(&request)) {
                 Ok(()) => filled.entries += 1,
-                // The program's own entries may be in the way.
+                // The program's initial entries may have the same key, or fill the table.
                 Err(error) if table.has_initial_entries && is_taken(&error) => {}
                 Err(error) => {
                     return Err(Verdict::EntryRefused {
@@ -132,7 +132,7 @@ fn fill(p4info: &P4Info, json: &str, runtime: &Runtime) -> Result<Filled, Verdic
     Ok(filled)
 }
 
-/// Whether an entry is there already, or there is no room for it.
+/// Whether the entry exists already, or the table is full.
 fn is_taken(error: &WriteError) -> bool {
     let WriteError::Updates(results) = error else {
         return false;
@@ -141,7 +141,7 @@ fn is_taken(error: &WriteError) -> bool {
     errors.all(|error| matches!(error.code, Code::AlreadyExists | Code::ResourceExhausted))
 }
 
-/// Random packets and control calls behind the entries, on every engine.
+/// Compares every engine on random packets and control calls, after the entries are written.
 fn compare(plan: &Plan, program: &Program, writes: &[Write]) -> Result<Activity, Verdict> {
     let makes = CHOICES.map(native);
     let engines: Vec<Make<'_>> = makes.iter().map(|make| make as Make<'_>).collect();

@@ -1,5 +1,5 @@
-//! How a tree compiles its own programs (`-I` and `-D` in its Makefiles, CMake lists and scripts), and where
-//! in the tree an included file is.
+//! Finds how a tree compiles its own programs (`-I` and `-D` in its Makefiles, CMake lists and scripts), and where an
+//! included file is in the tree.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,13 +9,12 @@ use std::path::{Component, Path, PathBuf};
 use super::find;
 use crate::failure::Failure;
 
-/// Larger files are no Makefiles.
+/// Larger files are not build scripts.
 const SCRIPT_BYTES_MAX: u64 = 1 << 20;
-/// Variables in one word.
 const EXPANSIONS_MAX: usize = 16;
-/// Words of commands that compile for BMv2.
+/// Words that mark commands which compile for BMv2.
 const BMV2: [&str; 5] = ["bmv2", "bm2", "BMV2", "v1model", "V1MODEL"];
-/// Sets of macros that are tried for one program.
+/// Maximum number of macro sets to try for a program.
 const DEFINES_MAX: usize = 6;
 
 /// The compiler options in one command of a Makefile or script.
@@ -23,22 +22,19 @@ const DEFINES_MAX: usize = 6;
 struct Flags {
     include_dirs: Vec<PathBuf>,
     defines: Vec<(String, String)>,
-    /// The line speaks of BMv2, so its macros are tried first.
+    /// Whether the command mentions BMv2; its macros are then tried first.
     is_bmv2: bool,
 }
 
-/// A tree, read once.
 pub struct Settings {
     root: PathBuf,
-    /// Commands with flags, by the folder of the file that has them.
+    /// Commands with flags, by the folder of their file.
     flags: BTreeMap<PathBuf, Vec<Flags>>,
-    /// Every folder.
     folders: BTreeSet<PathBuf>,
-    /// Files that others include, beside them or below.
+    /// Files that others include by a relative path.
     included: BTreeSet<PathBuf>,
 }
 
-/// A set of macros.
 pub type Defines = Vec<(String, String)>;
 
 impl Settings {
@@ -73,12 +69,11 @@ impl Settings {
         &self.root
     }
 
-    /// Whether another file of the tree includes this one.
     pub fn is_included(&self, path: &Path) -> bool {
         self.included.contains(path)
     }
 
-    /// Commands beside a program and above it, the nearest first.
+    /// Commands in the folder of a program and in those above, nearest first.
     fn near(&self, program: &Path) -> impl Iterator<Item = &Flags> {
         let root = self.root.clone();
         let above = program.ancestors().skip(1).map(Path::to_owned);
@@ -90,7 +85,7 @@ impl Settings {
             .flatten()
     }
 
-    /// The folders that Makefiles and scripts beside and above a program name, the nearest first.
+    /// The include folders of Makefiles and scripts near a program, nearest first.
     pub fn include_dirs(&self, program: &Path) -> Vec<PathBuf> {
         let mut dirs: Vec<PathBuf> = Vec::new();
         for dir in self.near(program).flat_map(|flags| &flags.include_dirs) {
@@ -101,8 +96,7 @@ impl Settings {
         dirs
     }
 
-    /// The sets of macros that commands beside and above a program give, those for BMv2 first, and
-    /// at the end none.
+    /// The macro sets of commands near a program: those for BMv2 first, and an empty set last.
     pub fn defines(&self, program: &Path) -> Vec<Defines> {
         let mut sets: Vec<(bool, Defines)> = Vec::new();
         for flags in self.near(program).filter(|it| !it.defines.is_empty()) {
@@ -116,8 +110,8 @@ impl Settings {
         sets.chain([Vec::new()]).collect()
     }
 
-    /// The folder of the tree in which a missing file would be found. Of several it is the one that has most
-    /// folders in common with the program, then the one nearest to the root.
+    /// The folder in which a missing include would be found. Of several, it is the one with the longest common path
+    /// with the program, then the one nearest to the root.
     pub fn folder_with(&self, program: &Path, include: &str) -> Option<PathBuf> {
         let common = |folder: &Path| {
             let pairs = folder.components().zip(program.components());
@@ -135,7 +129,7 @@ impl Settings {
     }
 }
 
-/// Whether a file may say how programs are compiled.
+/// Whether a file may contain commands that compile programs.
 fn is_script(path: &Path) -> bool {
     let name = path.file_name().and_then(|it| it.to_str()).unwrap_or("");
     let extension = path.extension().and_then(|it| it.to_str()).unwrap_or("");
@@ -147,7 +141,7 @@ fn is_script(path: &Path) -> bool {
         || matches!(extension, "mk" | "sh" | "cmake" | "py" | "bzl")
 }
 
-/// The files that a file includes by a path from its own folder.
+/// The files that a file includes by a relative path.
 fn includes(path: &Path) -> Vec<PathBuf> {
     let (Ok(bytes), Some(folder)) = (fs::read(path), path.parent()) else {
         return Vec::new();
@@ -161,7 +155,7 @@ fn includes(path: &Path) -> Vec<PathBuf> {
     named.filter(|included| included != path).collect()
 }
 
-/// A path below a folder, without `.` and `..`.
+/// Joins a path to a folder and resolves `.` and `..`.
 fn joined(folder: &Path, path: &Path) -> PathBuf {
     let mut joined = folder.to_owned();
     for part in path.components() {
@@ -174,7 +168,7 @@ fn joined(folder: &Path, path: &Path) -> PathBuf {
     joined
 }
 
-/// Lines, those that end in a backslash joined with the next.
+/// Lines of a text; a line that ends in a backslash is joined with the next.
 fn commands(text: &str) -> impl Iterator<Item = String> {
     let mut lines = text.lines();
     std::iter::from_fn(move || {
@@ -186,7 +180,7 @@ fn commands(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The assignments of a Makefile or script, the last value of each name.
+/// The assignments of a Makefile or script, with the last value of each name.
 struct Variables(BTreeMap<String, String>);
 
 impl Variables {
@@ -207,7 +201,7 @@ impl Variables {
         Self(variables)
     }
 
-    /// A word with `$NAME`, `${NAME}` and `$(NAME)` replaced; none where the value is not known.
+    /// Replaces `$NAME`, `${NAME}` and `$(NAME)`; `None` if a value is unknown.
     fn expand(&self, word: &str) -> Option<String> {
         let mut word = word.to_owned();
         for _ in 0..EXPANSIONS_MAX {
@@ -231,8 +225,8 @@ impl Variables {
     }
 }
 
-/// The `-I` and `-D` of a command; none if it has none. Values that only make or the shell knows are left
-/// out, and so are folders that do not exist.
+/// The `-I` and `-D` of a command; `None` if it has none. Leaves out values that only make or the shell knows, and
+/// folders that do not exist.
 fn flags_of(folder: &Path, line: &str, variables: &Variables) -> Option<Flags> {
     let is_between = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '[' | ']' | '=');
     let mut flags = Flags {
@@ -255,7 +249,7 @@ fn flags_of(folder: &Path, line: &str, variables: &Variables) -> Option<Flags> {
     (!is_empty).then_some(flags)
 }
 
-/// The word behind an option, in the same word or the next.
+/// The word after an option, attached or next.
 fn word(rest: &str) -> &str {
     let is_between = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ']' | ';');
     let rest = rest.trim_start_matches(is_between);

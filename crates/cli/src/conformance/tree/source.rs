@@ -1,5 +1,4 @@
-//! One file: its language, its architecture and the compiler's result, with the tree's own folders and
-//! macros.
+//! Classifies and compiles one file, with the tree's own include folders and macros.
 
 use std::path::Path;
 
@@ -11,17 +10,15 @@ use crate::compiler::{self, Files};
 use crate::conformance::worker::{errors_of, first_error};
 use crate::files;
 
-/// Included files that are searched for one program.
+/// Maximum number of included files to search for one program.
 const SEARCHES_MAX: usize = 64;
-/// An included file is not there.
+/// Error code: an included file was not found.
 const NOT_FOUND: &str = "E0118";
-/// A `V1Switch` with other standard metadata than v1model's.
+/// Error code: a `V1Switch` with other standard metadata than v1model's.
 const OWN_METADATA: &str = "E0602";
-/// An extern that simple_switch has not.
+/// Error code: an extern that simple_switch lacks.
 const OWN_EXTERN: &str = "E0610";
-/// v1model's package.
 const V1MODEL: &str = "V1Switch";
-/// The files that declare other architectures, without their extension.
 const ARCHITECTURES: [&str; 16] = [
     "psa",
     "pna",
@@ -41,21 +38,17 @@ const ARCHITECTURES: [&str; 16] = [
     "simple_sume_switch",
 ];
 
-/// A program that compiles.
 pub struct Source {
     pub json: p4_compiler::bmv2_json::Program,
     pub p4info: p4_compiler::P4Info,
-    /// Folders that were searched for included files.
     pub searched: Vec<String>,
 }
 
-/// The kind of a file.
 pub type Found = Result<Box<Source>, Verdict>;
 
-/// Reads and compiles a file.
 pub fn compile(path: &Path, plan: &Plan, settings: &Settings) -> Found {
     let Ok(text) = files::read_text(path) else {
-        // Neither a compiler nor a person can read it.
+        // Not UTF-8: neither a compiler nor a person can read it.
         return Err(Verdict::Part);
     };
     let file = File {
@@ -75,7 +68,7 @@ pub fn compile(path: &Path, plan: &Plan, settings: &Settings) -> Found {
         }
     }
     match first_refusal {
-        // It is refused alone, as a part of another file may be.
+        // A file that others include may be refused on its own.
         Some(Verdict::Refused { .. }) if settings.is_included(path) => Err(Verdict::Part),
         refusal => Err(refusal.unwrap_or(Verdict::Part)),
     }
@@ -120,8 +113,8 @@ impl File<'_> {
         }
     }
 
-    /// Adds folders until every included file is found. Returns the folders, or the kind of the file if it is
-    /// no program for v1model.
+    /// Adds include folders until every included file is found. Returns the added folders, or a verdict if the file is
+    /// not a program for v1model.
     fn search(&self, name: &str, options: &mut Options) -> Result<Vec<String>, Verdict> {
         let mut searched = Vec::new();
         loop {
@@ -180,14 +173,13 @@ fn other_architecture(name: &str) -> Verdict {
     }
 }
 
-/// The architecture that an included file declares.
 fn architecture(include: &str) -> Option<&str> {
     let file = include.rsplit('/').next()?;
     let name = file.strip_suffix(".p4")?;
     ARCHITECTURES.contains(&name).then_some(name)
 }
 
-/// Words and single characters of preprocessed text; strings are left out.
+/// Splits preprocessed text into words and single characters, without strings.
 fn tokens(text: &str) -> Vec<&str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut tokens = Vec::new();
@@ -208,7 +200,6 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// Whether a program has a declaration at its top level that only P4_14 has.
 fn is_p4_14(tokens: &[&str]) -> bool {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {
@@ -226,7 +217,7 @@ fn is_p4_14(tokens: &[&str]) -> bool {
     false
 }
 
-/// The package of which `main` is an instance.
+/// The package that `main` instantiates.
 fn package<'a>(tokens: &[&'a str]) -> Option<&'a str> {
     let ends = tokens.windows(3).rposition(|it| it == [")", "main", ";"])?;
     let opens = opening(&tokens[..ends], (")", "("))?;
@@ -237,7 +228,7 @@ fn package<'a>(tokens: &[&'a str]) -> Option<&'a str> {
     tokens[..before].last().copied()
 }
 
-/// Where the bracket opens that closes behind these tokens.
+/// Index of the bracket that matches the closing one after these tokens.
 fn opening(tokens: &[&str], (close, open): (&str, &str)) -> Option<usize> {
     let mut depth = 1;
     tokens.iter().rposition(|token| {

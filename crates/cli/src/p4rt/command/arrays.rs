@@ -1,4 +1,4 @@
-//! Commands of counters, meters and registers: cells of an array, or a table's entries.
+//! Commands for counters, meters and registers: cells of an array, or entries of a table.
 
 use p4runtime_proto::p4::config::v1::p4_data_type_spec::TypeSpec;
 use p4runtime_proto::p4::config::v1::{self as config};
@@ -13,14 +13,14 @@ use crate::p4rt::schema::{Object, Parsed, Schema, alias, number};
 use crate::p4rt::typed::{self, Items, KeyUse, counts, rates, table_entry};
 use crate::p4rt::words::Item;
 
-/// What a counter's or meter's name is.
+/// What the name of a counter or meter refers to.
 enum Found<'s> {
     Array(u32, i64),
-    /// With the table.
+    /// A direct one, of this table.
     Direct(&'s config::Table),
 }
 
-/// An array, or the direct resource of a table, by its own name or by the table's.
+/// Finds an array, or the direct counter or meter of a table, by its own name or by the table's.
 fn counted<'s>(schema: &'s Schema, kind: &str, name: &str) -> Parsed<Found<'s>> {
     let (array, direct) = match kind {
         "counter" => (
@@ -75,7 +75,7 @@ fn counted<'s>(schema: &'s Schema, kind: &str, name: &str) -> Parsed<Found<'s>> 
     }
 }
 
-/// The index of a cell; `None`: all of them.
+/// Parses the index of a cell; `None`: all cells.
 fn index(items: &mut Items, size: i64, is_read: bool) -> Parsed<Option<Index>> {
     let word = match items.peek() {
         None if is_read => return Ok(None),
@@ -92,7 +92,7 @@ fn index(items: &mut Items, size: i64, is_read: bool) -> Parsed<Option<Index>> {
     })
 }
 
-/// The key of an entry before `packets=` or `cir=`, which stay.
+/// Splits off the key of an entry; items from `packets=` or `cir=` on stay.
 fn entry_key(
     schema: &Schema,
     table: &config::Table,
@@ -120,7 +120,7 @@ fn entry_key(
 const COUNT_WORDS: &[&str] = &["packets", "bytes"];
 const RATE_WORDS: &[&str] = &["cir", "cburst", "pir", "pburst", "eburst"];
 
-/// A filter with a whole key is a read of one entry.
+/// A filter for entries. With a whole key it reads one entry.
 fn filtered(entity: impl Fn(TableEntry) -> entity::Entity, filter: TableEntry) -> Command {
     let all = TableEntry {
         table_id: filter.table_id,

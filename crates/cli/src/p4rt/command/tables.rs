@@ -1,4 +1,4 @@
-//! Commands of tables and action profiles.
+//! Commands for tables and action profiles.
 
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::table_entry::IdleTimeout;
@@ -80,7 +80,7 @@ pub(super) fn table(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Co
     }
 }
 
-/// Everything of each table, the default entry after the others.
+/// Reads all entries of each table, the default entry last.
 pub(super) fn all_tables(schema: &Schema) -> Parsed<Vec<entity::Entity>> {
     schema.expect_names()?;
     let mut all = Vec::new();
@@ -101,7 +101,7 @@ fn entries_of(schema: &Schema, table: &config::Table) -> entity::Entity {
     with_resources(schema, table, all)
 }
 
-/// What a read gives only if it is asked for.
+/// Asks for the parts of an entry that a read returns only on request.
 fn with_resources(schema: &Schema, table: &config::Table, entry: TableEntry) -> entity::Entity {
     use config::table::IdleTimeoutBehavior;
     let id = id_of(table.preamble.as_ref());
@@ -125,7 +125,7 @@ fn default_of(table_id: u32) -> entity::Entity {
     })
 }
 
-/// A profile's id and an object's in it, both 0 for any.
+/// Ids of a profile and of an object in it; 0 means any.
 fn of_profile(schema: &Schema, items: &mut Items, what: &str) -> Parsed<(u32, u32)> {
     let Some(name) = items.word() else {
         return Ok((0, 0));

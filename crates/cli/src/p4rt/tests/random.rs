@@ -1,4 +1,4 @@
-//! Seeded numbers, and entries and values made of them.
+//! Seeded random numbers, and entries and values made from them.
 
 use p4runtime_proto::p4::config::v1::match_field::MatchType;
 use p4runtime_proto::p4::config::v1::{self as config};
@@ -15,7 +15,6 @@ use crate::entries::value::{and, canonical, ones};
 use crate::p4rt::schema::Schema;
 use crate::p4rt::typed::has_order;
 
-/// Seeded numbers (SplitMix64).
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -31,7 +30,7 @@ impl Random {
         self.next() % n
     }
 
-    /// Of so many bits; 0 is text.
+    /// A value of `bits` bits; 0 means text.
     pub(super) fn value(&mut self, bits: u32) -> Vec<u8> {
         if bits == 0 {
             const TEXTS: &[&str] = &[
@@ -57,7 +56,7 @@ impl Random {
         and(&bytes, &ones(bits, bits))
     }
 
-    /// `None`: anything.
+    /// A field's match; `None`: anything.
     pub(super) fn field(&mut self, field: &config::MatchField) -> Option<FieldMatch> {
         let bits = u32::try_from(field.bitwidth).expect("a width");
         let value = self.value(bits);

@@ -1,4 +1,4 @@
-//! Random entities: their lines, typed in again, write the same.
+//! Random entities: each printed line, parsed again, gives the same entity.
 
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
@@ -169,7 +169,7 @@ fn value_set(random: &mut Random) -> Entity {
             .filter_map(|it| random.field(it))
             .collect(),
     });
-    // A member that matches anything has nothing to be written.
+    // A member that matches anything has no text.
     let members = members.filter(|it| !it.r#match.is_empty()).collect();
     entity_of(entity::Entity::ValueSetEntry(ValueSetEntry {
         value_set_id: id_of(set.preamble.as_ref()),

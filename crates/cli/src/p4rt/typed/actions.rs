@@ -1,4 +1,4 @@
-//! What follows an arrow: actions with their parameters, members and groups of action profiles.
+//! Parses what follows an arrow: actions with parameters, members and groups of action profiles.
 
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::{
@@ -13,7 +13,6 @@ use crate::p4rt::print::{MODES, SIZES};
 use crate::p4rt::schema::{Parsed, Schema, alias, find_of};
 use crate::p4rt::words::{Item, Value};
 
-/// What follows the arrow of a table entry.
 pub(super) fn table_action(
     schema: &Schema,
     table: &config::Table,
@@ -108,7 +107,7 @@ fn one_shot(
     Ok(set)
 }
 
-/// `forward(dst=08:00:00:00:01:11, port=2)`, or the values in the order of the parameters.
+/// Parses `forward(dst=08:00:00:00:01:11, port=2)`; parameters may also be in order without names.
 pub fn call(
     schema: &Schema,
     kind: &str,
@@ -201,7 +200,7 @@ fn find_action<'p>(
     )
 }
 
-/// `spread 1 -> send(port=1)`
+/// Parses `spread 1 -> send(port=1)`.
 pub fn member(schema: &Schema, items: &mut Items, has_action: bool) -> Parsed<ActionProfileMember> {
     let profile = schema.profile(&items.expect_word("an action profile's name")?)?;
     let member_id = number_u32(items, "a member's id")?;
@@ -226,7 +225,7 @@ pub fn member(schema: &Schema, items: &mut Items, has_action: bool) -> Parsed<Ac
     })
 }
 
-/// `spread 5 {1, 2 weight=3 watch=1} max_size=4`
+/// Parses `spread 5 {1, 2 weight=3 watch=1} max_size=4`.
 pub fn group(schema: &Schema, items: &mut Items, has_members: bool) -> Parsed<ActionProfileGroup> {
     let profile = schema.profile(&items.expect_word("an action profile's name")?)?;
     let mut group = ActionProfileGroup {

@@ -1,4 +1,4 @@
-//! The items of a line, read one after the other, and numbers, times and bytes of attributes.
+//! Reads the items of a line in order, and parses numbers, times and bytes of attributes.
 
 use std::collections::VecDeque;
 
@@ -6,11 +6,10 @@ use crate::p4rt::print::UNITS;
 use crate::p4rt::schema::{Parsed, number};
 use crate::p4rt::words::{Item, Value};
 
-/// The items of a line that are not read yet.
 #[derive(Clone, Debug)]
 pub struct Items {
     left: VecDeque<Item>,
-    /// About what was read: it is not as it was typed.
+    /// Remarks about values that the shell changed.
     notes: Vec<String>,
 }
 
@@ -22,7 +21,7 @@ impl Items {
         }
     }
 
-    /// Adds notes about what was read.
+    /// Adds remarks, and empties `notes`.
     pub fn note(&mut self, notes: &mut Vec<String>) {
         self.notes.append(notes);
     }
@@ -43,7 +42,7 @@ impl Items {
         self.left.is_empty()
     }
 
-    /// The next item if it is a word by itself.
+    /// Takes the next item if it is a single word.
     pub fn word(&mut self) -> Option<String> {
         let Some(Item::Value(Value::Atom(atom))) = self.left.front() else {
             return None;
@@ -53,7 +52,7 @@ impl Items {
         Some(text)
     }
 
-    /// A word that has to be there.
+    /// Takes a word that must be there.
     pub fn expect_word(&mut self, what: &str) -> Parsed<String> {
         match self.word() {
             Some(word) => Ok(word),
@@ -70,7 +69,6 @@ impl Items {
         found.ok_or_else(|| format!("expected {what}, a number up to {max}, got \"{word}\""))
     }
 
-    /// Nothing may be left.
     pub fn end(&mut self) -> Parsed<()> {
         match self.left.front() {
             None => Ok(()),
@@ -79,7 +77,6 @@ impl Items {
     }
 }
 
-/// A number of an attribute.
 pub fn attribute(name: &str, value: &Value, max: u128) -> Parsed<u128> {
     let found = match value {
         Value::Atom(atom) if !atom.is_quoted => number(&atom.text).filter(|it| *it <= max),
@@ -88,7 +85,7 @@ pub fn attribute(name: &str, value: &Value, max: u128) -> Parsed<u128> {
     found.ok_or_else(|| format!("{name}: expected a number up to {max}, got \"{value}\""))
 }
 
-/// A signed number of P4Runtime's, which is never negative.
+/// Parses a number that P4Runtime carries as signed, but that is never negative.
 pub fn count_of(name: &str, value: &Value) -> Parsed<i64> {
     attribute(name, value, i64::MAX as u128).map(|it| i64::try_from(it).unwrap_or(i64::MAX))
 }
@@ -101,7 +98,7 @@ pub(super) fn i32_of(name: &str, value: &Value) -> Parsed<i32> {
     attribute(name, value, i32::MAX as u128).map(|it| i32::try_from(it).unwrap_or(i32::MAX))
 }
 
-/// `5s`, `1.5ms`, `100ns`.
+/// Parses `5s`, `1.5ms`, `100ns`.
 pub fn duration_of(name: &str, value: &Value) -> Parsed<i64> {
     let wrong =
         || format!("{name}: expected a time like 5s, 500ms, 10us or 100ns, got \"{value}\"");
@@ -141,7 +138,6 @@ pub fn duration_of(name: &str, value: &Value) -> Parsed<i64> {
     Ok(ns)
 }
 
-/// Bytes in hexadecimal, of any length.
 pub fn hex_of(name: &str, value: &Value) -> Parsed<Vec<u8>> {
     let wrong = || format!("{name}: expected bytes in hexadecimal like 0x0102, got \"{value}\"");
     let Value::Atom(atom) = value else {
@@ -150,7 +146,6 @@ pub fn hex_of(name: &str, value: &Value) -> Parsed<Vec<u8>> {
     hex_bytes(atom.text.strip_prefix("0x").unwrap_or(&atom.text)).ok_or_else(wrong)
 }
 
-/// Pairs of hexadecimal digits.
 pub fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = digits.bytes().collect();
     let digit = |byte: u8| char::from(byte).to_digit(16);
@@ -161,7 +156,7 @@ pub fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
     digits.chunks(2).map(pair).collect()
 }
 
-/// What is between `{` and `}`.
+/// Takes the members of a `{...}` set.
 pub fn set(items: &mut Items, what: &str) -> Parsed<Vec<Vec<Item>>> {
     match items.next() {
         Some(Item::Value(Value::Set(members))) => Ok(members),

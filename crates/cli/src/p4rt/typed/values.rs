@@ -1,4 +1,4 @@
-//! Values of registers and value sets, of any type, and the headers in front of a controller's packets.
+//! Parses values of any type for registers and value sets, and finds the headers of packet-in and packet-out.
 
 use p4runtime_proto::p4::config::v1::{self as config, p4_data_type_spec::TypeSpec};
 use p4runtime_proto::p4::v1::{P4Data, P4StructLike, ValueSetMember, p4_data};
@@ -7,7 +7,7 @@ use super::{Items, Key, set};
 use crate::p4rt::schema::{Object, Parsed, Schema, alias};
 use crate::p4rt::words::{Item, Value};
 
-/// `{0x800, 0x86dd}`; a set of several fields `{ether_type=0x800&&&0xff00 port=3, ...}`.
+/// Parses `{0x800, 0x86dd}`; with several fields `{ether_type=0x800&&&0xff00 port=3, ...}`.
 pub fn value_set_members(
     schema: &Schema,
     set: &config::ValueSet,
@@ -29,7 +29,7 @@ pub fn value_set_members(
     Ok(members)
 }
 
-/// A value as a program begins with it.
+/// Whether the value is a program's initial one.
 pub fn is_zero(value: &P4Data) -> bool {
     use p4_data::Data;
     let is_zero_bits = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
@@ -43,12 +43,12 @@ pub fn is_zero(value: &P4Data) -> bool {
         Some(Data::HeaderUnion(it)) => it.valid_header.is_none(),
         Some(Data::HeaderStack(it)) => it.entries.iter().all(|it| !it.is_valid),
         Some(Data::HeaderUnionStack(it)) => it.entries.iter().all(|it| it.valid_header.is_none()),
-        // Members of an enum without values have names, and the first has no mark.
+        // The members of an enum without values have only names; none is marked as the initial one.
         Some(Data::Enum(_) | Data::Error(_)) => false,
     }
 }
 
-/// A value of a register or of a part of it.
+/// Parses a value of a register or a part of it.
 pub fn data(schema: &Schema, value: &Value, spec: Option<&TypeSpec>, name: &str) -> Parsed<P4Data> {
     use p4_data::Data;
     let is_word = |value: &Value, words: &[&str]| words.contains(&value.to_string().as_str());
@@ -107,7 +107,7 @@ fn struct_like(schema: &Schema, value: &Value, spec: Option<&TypeSpec>) -> Parse
     Ok(P4StructLike { members })
 }
 
-/// The header in front of packets of a controller.
+/// The header of packet-in or packet-out.
 pub fn packet_header<'s>(
     schema: &'s Schema,
     name: &str,

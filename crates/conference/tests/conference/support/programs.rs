@@ -193,7 +193,7 @@ fn add_table(
     });
 }
 
-/// The last table counts.
+/// Adds a direct counter to the last table.
 fn add_direct_counter(p4info: &mut P4Info, name: &str) {
     let id = DIRECT_COUNTER + 1 + p4info.direct_counters.len() as u32;
     let Some(table) = p4info.tables.last_mut() else {

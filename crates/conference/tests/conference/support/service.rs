@@ -45,13 +45,13 @@ pub struct Server {
 #[derive(Default)]
 struct Arbitration {
     highest: Option<u128>,
-    /// Election id of every live stream that bid, and how to tell it.
+    /// Election id and reply channel of every live stream that bid.
     live: BTreeMap<usize, (Option<u128>, Reply)>,
     primary: Option<usize>,
     n_streams: usize,
 }
 
-/// The stream of a controller that a test only speaks of.
+/// The stream of a controller that a test only simulates.
 const ELSEWHERE: usize = usize::MAX;
 
 type Reply = UnboundedSender<Result<StreamMessageResponse, Status>>;
@@ -70,7 +70,7 @@ impl Server {
         Server::start_at((Ipv4Addr::LOCALHOST, 0).into(), switch)
     }
 
-    /// Ends every connection; nobody answers there until another one is started.
+    /// Ends every connection; nothing answers at the address until another server starts there.
     pub fn stop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -78,7 +78,7 @@ impl Server {
         }
     }
 
-    /// The same on an address that another one had.
+    /// Starts a server at the address of a stopped one.
     pub fn start_at(address: SocketAddr, switch: FakeSwitch) -> Server {
         let arbitration = Mutex::new(Arbitration::default());
         let shared = Arc::new(Shared {
@@ -102,7 +102,7 @@ impl Server {
                     .serve_with_incoming(TcpListenerStream::new(listener));
                 tokio::select! {
                     served = served => served.expect("served"),
-                    // Nobody sends there: it ends when the sender is gone.
+                    // Nothing is ever sent: it ends when the sender is dropped.
                     _ = stopped => {}
                 }
             });
@@ -119,7 +119,7 @@ impl Server {
         self.shared.switch.lock().expect("no test panicked")
     }
 
-    /// Makes everybody else a backup, as a controller with that id would that stays connected.
+    /// Makes every stream a backup, as a connected controller with this election id would.
     pub fn take_over(&self, election_id: u128) {
         let mut arbitration = self.shared.arbitration.lock().expect("no test panicked");
         let (reply, _) = unbounded_channel();
@@ -130,7 +130,7 @@ impl Server {
             .insert(ELSEWHERE, (Some(election_id), reply));
     }
 
-    /// The controller that took over ends.
+    /// Ends the controller that took over.
     pub fn let_go(&self) {
         let mut arbitration = self.shared.arbitration.lock().expect("no test panicked");
         arbitration.remove(ELSEWHERE);
@@ -160,7 +160,7 @@ impl Service {
         Err(Status::permission_denied("not the primary"))
     }
 
-    /// Answers an ARP request as every host would that hears it and has the address.
+    /// Replies to an ARP request from every host that would receive it and has the address.
     fn packet_out(&self, reply: &Reply, packet: &p4::PacketOut) {
         assert_eq!(packet.metadata.len(), 2, "every field of the header");
         let mut switch = self.switch();
@@ -392,7 +392,7 @@ impl Switch for Service {
         Ok(Response::new(DrainResponse {}))
     }
 
-    /// A second of the switch's clock passes between two readings, and ten frames arrive.
+    /// Between two readings the switch's clock advances by a second and ten frames arrive.
     async fn get_counters(
         &self,
         _: Request<GetCountersRequest>,

@@ -1,4 +1,4 @@
-//! Expressions of a wanted type.
+//! Generates expressions of a given type.
 
 use super::{Scope, Ty, Writer};
 
@@ -27,7 +27,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Something of this type that has it already.
+    /// A name of this type, sometimes of another.
     fn leaf(&mut self, scope: &Scope, ty: Ty) -> String {
         let fitting: Vec<&String> = scope
             .values

@@ -1,4 +1,4 @@
-//! Programs from a grammar: mostly well typed, so that the later passes see them.
+//! Generates programs from a grammar: mostly well typed, so that they reach the later passes.
 
 mod expression;
 
@@ -6,13 +6,12 @@ use std::fmt::Write as _;
 
 use fastrand::Rng;
 
-/// Expressions inside expressions.
+/// Maximum nesting of expressions.
 const DEPTH: u32 = 4;
-/// Statements of a block.
+/// Maximum number of statements in a block.
 const STATEMENTS: usize = 6;
 const WIDTHS: &[u32] = &[1, 3, 7, 8, 9, 16, 31, 32, 33, 48, 64, 128, 200];
 
-/// A type that a value can have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ty {
     Bits(u32),
@@ -30,7 +29,6 @@ impl Ty {
     }
 }
 
-/// The names that a statement can use.
 #[derive(Clone, Default)]
 struct Scope {
     /// Readable names.
@@ -38,10 +36,9 @@ struct Scope {
     /// Writable names.
     places: Vec<(String, Ty)>,
     headers: Vec<String>,
-    /// Names and parameter types.
     actions: Vec<(String, Vec<Ty>)>,
     functions: Vec<(String, Vec<Ty>, Ty)>,
-    /// In an apply block, where tables can be applied.
+    /// Whether the statement is in an apply block, where tables can be applied.
     in_apply: bool,
     in_function: Option<Ty>,
 }
@@ -57,11 +54,10 @@ struct Writer<'r> {
     rng: &'r mut Rng,
     out: String,
     names: u32,
-    /// Tables that are not applied yet: the back end wants one way on from a table.
+    /// Tables that are not yet applied: the back end requires a single successor of a table.
     unapplied: Vec<String>,
 }
 
-/// A program for v1model.
 pub fn program(rng: &mut Rng) -> String {
     let mut writer = Writer {
         rng,
@@ -127,7 +123,7 @@ impl Writer<'_> {
         self.line("V1Switch(P(), Check(), In(), Eg(), Check(), Dep()) main;");
     }
 
-    /// Header and struct types; the names of the headers.
+    /// Declares header and struct types; returns the names of the headers.
     fn headers(&mut self, scope: &mut Scope) -> Vec<String> {
         let mut members = String::new();
         let mut names = Vec::new();
@@ -381,7 +377,7 @@ impl Writer<'_> {
     }
 
     fn target(&mut self, at: usize, states: usize) -> String {
-        // Mostly forward; a loop now and then.
+        // Mostly forward, sometimes a loop.
         let to = if self.chance(12) {
             self.below(states)
         } else {

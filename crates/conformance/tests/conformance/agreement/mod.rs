@@ -1,4 +1,5 @@
-//! Two programs that should do the same, on two switches with the same entries and packets.
+//! Compares two programs that should behave the same, on two switches with the same entries and
+//! packets.
 
 use std::fmt::Write as _;
 
@@ -12,7 +13,7 @@ use fastrand::Rng;
 
 const PORTS: u16 = 8;
 const ENTRIES_PER_TABLE: usize = 6;
-/// Cells of an array that are compared; indexes in the corpus are small.
+/// Number of cells to compare in each array; indexes in the corpus are small.
 const CELLS: u64 = 64;
 
 /// A program and the names of its arrays.
@@ -22,17 +23,16 @@ pub struct Subject {
     counters: Vec<String>,
 }
 
-/// An entry by names, so that both programs can be given it.
+/// An entry by names, so that both programs accept it.
 #[derive(Debug, Clone)]
 struct Entry {
     table: String,
     action: String,
     args: Vec<Vec<u8>>,
-    /// None: it is the default action.
+    /// `None` for the default action.
     key: Option<(Vec<MatchField>, i32)>,
 }
 
-/// What both switches are given.
 #[derive(Debug, Clone)]
 pub struct Case {
     entries: Vec<Entry>,
@@ -41,7 +41,7 @@ pub struct Case {
 
 impl Subject {
     pub fn new(json: &Json) -> Result<Self, String> {
-        // As text, since that is how it goes to a switch.
+        // As text, because a switch gets text.
         let text = serde_json::to_string(json).map_err(|error| error.to_string())?;
         let program = Program::from_json_str(&text).map_err(|error| error.to_string())?;
         let counters = json.counter_arrays.iter().filter(|it| !it.is_direct);
@@ -56,7 +56,7 @@ impl Subject {
         })
     }
 
-    /// Everything that can be seen, as text.
+    /// Everything observable, as text.
     fn outcome(&self, case: &Case) -> Vec<String> {
         let mut switch = Switch::new(SwitchConfig::default());
         switch.set_program(self.program.clone());
@@ -119,7 +119,7 @@ impl Subject {
         }
     }
 
-    /// Adds an entry; what the switch said.
+    /// Adds an entry and returns the switch's result.
     fn add(&self, switch: &mut Switch, entry: &Entry) -> String {
         let Some(table) = self.program.table(&entry.table) else {
             return "no such table".to_owned();
@@ -144,7 +144,7 @@ impl Subject {
                 (key.1, TableAction::OneShot(vec![weighted]))
             }
             (Some(key), Some(profile)) => {
-                // The entries' arguments make the id: the same on both switches.
+                // The id is derived from the entry's arguments, so it is the same on both switches.
                 let id = entry
                     .args
                     .iter()
@@ -152,7 +152,7 @@ impl Subject {
                     .map(|byte| u32::from(*byte))
                     .sum();
                 let member = ProfileMember { id, action: call };
-                // A second one of this id stands for the first.
+                // If a member with this id exists, the entry uses it.
                 let _ = switch.insert_member(profile, member);
                 (key.1, TableAction::Member(id))
             }
@@ -165,12 +165,12 @@ impl Subject {
     }
 }
 
-/// What the switch said to a call.
+/// The result of a call as text.
 fn said(done: Result<(), dataplane::ControlError>) -> String {
     format!("{:?}", done.map_err(|error| error.kind))
 }
 
-/// Sessions and groups that programs may name.
+/// Creates sessions and groups that programs may refer to.
 fn copies(switch: &mut Switch) {
     for id in (1..=8).chain([100]) {
         let replica = |at: u32| Replica {
@@ -195,7 +195,7 @@ fn copies(switch: &mut Switch) {
 }
 
 impl Case {
-    /// Entries for every table, packets with the values that the parser looks for.
+    /// Entries for every table, and packets with the values that the parser looks for.
     pub fn random(seed: u64, json: &Json, subject: &Subject, n_packets: usize) -> Self {
         let mut rng = Rng::with_seed(seed);
         let mut entries = Vec::new();
@@ -221,7 +221,7 @@ impl Case {
         Self { entries, packets }
     }
 
-    /// The difference, with the fewest packets and entries; none where there is none.
+    /// The difference with the fewest packets and entries; `None` if there is none.
     pub fn shrunk(&self, plain: &Subject, other: &Subject) -> Option<String> {
         self.difference(plain, other)?;
         let mut least = self.clone();
@@ -251,7 +251,6 @@ impl Case {
         Some(text)
     }
 
-    /// The first thing that is not the same.
     fn difference(&self, plain: &Subject, other: &Subject) -> Option<(String, String)> {
         let (wanted, found) = (plain.outcome(self), other.outcome(self));
         let length = wanted.len().max(found.len());
@@ -267,7 +266,7 @@ impl Case {
     }
 }
 
-/// Bits as bytes: often few or all of them, so that keys and values meet.
+/// Random bytes of a width, often from few values, so that keys and fields match.
 fn random_value(rng: &mut Rng, bits: u32) -> Vec<u8> {
     let length = bits.div_ceil(8) as usize;
     let mut bytes = vec![0; length];
@@ -395,7 +394,7 @@ fn random_frame(rng: &mut Rng, known: &[Vec<u8>]) -> Vec<u8> {
             break;
         }
         let value = &known[rng.usize(..known.len())];
-        // Where headers begin and types stand, mostly.
+        // Mostly where headers begin and type fields are.
         let at = rng.usize(..40.min(length.max(1)));
         if at + value.len() <= length {
             frame[at..at + value.len()].copy_from_slice(value);

@@ -1,4 +1,4 @@
-//! A thousand connections: silent, slow, with half of a frame, with noise; closed, reset, or left alone.
+//! A thousand connections: silent, slow, with half a frame, with noise; then closed, reset, or abandoned.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use tokio::task::JoinSet;
 
 use crate::{PLACE, Shared};
 
-/// What an HTTP/2 client says first, with an empty SETTINGS frame behind it (RFC 9113, 3.4).
+/// The start of an HTTP/2 connection, with an empty SETTINGS frame (RFC 9113, 3.4).
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-/// The head of a HEADERS frame that does not come.
+/// The head of a HEADERS frame without its payload.
 const HALF: &[u8] = b"\0\x01\0\x01\x04\0\0\0\x01";
-/// The head of a Thrift call, strict, whose name does not come.
+/// The head of a strict Thrift call, with only a part of its name.
 const CALL: &[u8] = b"\x80\x01\0\x01\0\0\0\x40stand";
 const STAY_MAX_MS: u64 = 3_000;
 
-/// Keeps so many open until the end.
+/// Keeps `n_connections` open until the end.
 pub(crate) async fn open(shared: Arc<Shared>, n_connections: usize, mut rng: Rng) {
     let mut all = JoinSet::new();
     while !shared.is_over() {
@@ -57,7 +57,7 @@ async fn one(shared: Arc<Shared>, mut rng: Rng) {
             (0..rng.usize(1..500)).map(|_| rng.u8(..)).collect(),
         ),
     };
-    // Whether the switch has closed it meanwhile does not matter.
+    // Errors do not matter: the switch may have closed the connection.
     match what {
         "slow" => {
             let slowly = async {

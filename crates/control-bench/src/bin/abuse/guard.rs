@@ -1,4 +1,4 @@
-//! A good client: it is answered all the time, and finds only what is allowed to be there.
+//! A good client: checks that the switch always answers it, and that the state never contains forbidden values.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,14 +21,13 @@ use tonic::{Code, Status};
 use crate::racers::CELLS;
 use crate::{PLACE, Shared};
 
-/// How long an answer may take, connecting again included: thousands of calls are there at once, on a machine that
-/// may have other work.
+/// How long an answer may take, reconnecting included. Thousands of calls compete, and the machine may have other
+/// work.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(20);
-/// How long frames may not go in.
+/// The longest time in which the switch receives no frame.
 const FRAMES_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What a good client has found.
 #[derive(Default)]
 struct Watched {
     n_answers: u64,
@@ -37,7 +36,7 @@ struct Watched {
     longest: Duration,
 }
 
-/// Calls until the end; what it says of it.
+/// Calls until the end. Returns a summary.
 pub(crate) async fn watch(shared: Arc<Shared>) -> String {
     let mut watched = Watched::default();
     let untouched = untouched(&shared.programs[1].p4info);
@@ -46,7 +45,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) -> String {
         let began = Instant::now();
         let looked = async {
             while let Err(status) = look(&shared, &untouched, &mut watched, &mut frames).await {
-                // Its connection was cut for another's, or there was no room for its call.
+                // The connection was closed to make room, or there was no room for the call.
                 shared.count(format!("good client, {:?}", status.code()));
                 tokio::time::sleep(PAUSE).await;
             }
@@ -72,7 +71,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) -> String {
     )
 }
 
-/// Ids of what nobody writes.
+/// Ids of objects to which nobody writes.
 fn untouched(p4info: &P4Info) -> HashSet<u32> {
     let id = |preamble: &Option<Preamble>| preamble.as_ref().map_or(0, |it| it.id);
     let tables = p4info.tables.iter().map(|it| id(&it.preamble));
@@ -81,7 +80,7 @@ fn untouched(p4info: &P4Info) -> HashSet<u32> {
     tables.chain(profiles).chain(sets).collect()
 }
 
-/// One of each, on a connection of their own.
+/// Some rounds of calls on a new connection.
 async fn look(
     shared: &Shared,
     untouched: &HashSet<u32>,
@@ -92,7 +91,7 @@ async fn look(
     let channel = channel.map_err(|error| Status::unavailable(error.to_string()))?;
     watched.n_connections += 1;
     let mut client = raw::client(&channel);
-    // So many that the connection is worth its while.
+    // Several rounds, so that connecting takes only a small part of the time.
     for _ in 0..10 {
         client.capabilities(CapabilitiesRequest::default()).await?;
         tokens(shared, &mut client, watched).await?;
@@ -116,7 +115,7 @@ async fn look(
     Ok(())
 }
 
-/// Reads both cells at once.
+/// Reads both cells in one request.
 async fn tokens(
     shared: &Shared,
     client: &mut Client,
@@ -124,7 +123,7 @@ async fn tokens(
 ) -> std::result::Result<(), Status> {
     let wanted = CELLS.map(|cell| shared.race.cell(cell, None));
     let found = match found(client, wanted.to_vec()).await {
-        // Programs that are set over Thrift have no P4Info, mutated ones may not have the register.
+        // A program set over Thrift has no P4Info; a mutated one may lack the register.
         Err(status) if is_without(&status) => return Ok(()),
         found => found?,
     };
@@ -167,7 +166,7 @@ fn is_without(status: &Status) -> bool {
     without.contains(&status.code()) || status.code() == Unknown && !status.details().is_empty()
 }
 
-/// Nothing was ever written to the second program's own tables.
+/// Checks that no entry is in the second program's own tables: nobody writes to them.
 async fn strangers(
     shared: &Shared,
     client: &mut Client,
@@ -216,10 +215,9 @@ async fn found(
     Ok(found)
 }
 
-/// Waits until every frame that is inside has left.
 pub(crate) async fn drain() -> Result<()> {
     let place: Place = PLACE;
-    // Somebody answers at once, too.
+    // The switch must also answer a new client.
     let mut client = controller::connect(place).await?;
     client.capabilities(CapabilitiesRequest::default()).await?;
     let mut switch = SwitchClient::new(raw::connect(place).await?);

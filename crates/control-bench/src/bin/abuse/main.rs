@@ -1,5 +1,5 @@
-//! `reprise-control-abuse`: everything that a switch's control plane may meet from clients that are wrong, mean harm,
-//! or give up, all at once, while frames pass. What must hold meanwhile is in [`guard`] and [`racers`].
+//! `reprise-control-abuse`: loads a switch's control plane with faulty, malicious and impatient clients, all at once,
+//! while frames pass. [`guard`] and [`racers`] check what must hold meanwhile.
 
 mod cancelled;
 mod connections;
@@ -27,25 +27,25 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use racers::Race;
 
-/// Where the switch is.
 const PLACE: Place = Place::FIRST;
-/// Controllers that race for being primary.
+/// Controllers that compete for being primary.
 const N_RACERS: u64 = 20;
-/// Who sends random and mutated messages, over P4Runtime and over Thrift.
+/// Senders of random and mutated messages, over P4Runtime and over Thrift.
 const N_MUTATORS: u64 = 4;
 const N_THRIFT: u64 = 2;
 const FRAMES_PER_S: u64 = 1_000;
 const N_FLOWS: u16 = 4;
-/// The programs that take each other's place.
+/// The programs that replace each other.
 const PROGRAMS: [&str; 2] = [
     "testdata/compiler/ok/every_entity.p4",
     "crates/control-bench/programs/other.p4",
 ];
-/// Descriptors that may be open in the end beyond those at the beginning.
+/// How many more descriptors may be open at the end than at the beginning.
 const DESCRIPTORS_MORE_MAX: usize = 16;
-/// How long the switch may take to forget those who have left.
+/// How long the switch may take to close the connections of clients that have left.
 const FORGET_MAX: Duration = Duration::from_secs(60);
-/// Memory of the last quarter beyond that of the second: what a heap breathes, and what programs differ by.
+/// How much more memory the last quarter may use than the second (factor, bytes): heap fluctuation and the programs'
+/// different sizes.
 const MEMORY_MORE_MAX: (f64, u64) = (1.25, 64 << 20);
 
 /// Abuses a switch's control plane while frames pass, in a network namespace of its own.
@@ -72,14 +72,13 @@ struct Options {
     connections: usize,
 }
 
-/// What all who abuse share.
 struct Shared {
     programs: Vec<Program>,
     grammars: Vec<Grammar>,
     race: Race,
     ends: AtomicBool,
     counts: Mutex<BTreeMap<String, u64>>,
-    /// The first thing that does not hold.
+    /// The first violation.
     broken: Mutex<Option<String>>,
 }
 
@@ -107,7 +106,7 @@ impl Shared {
         *counts.entry(what.into()).or_default() += 1;
     }
 
-    /// Something does not hold: all end.
+    /// Records a violation and ends the run.
     fn broken(&self, what: String) {
         let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         broken.get_or_insert(what);
@@ -120,7 +119,7 @@ impl Shared {
     }
 }
 
-/// A generator of one's own.
+/// A generator for one task.
 fn rng(seed: u64, of: &str, n: u64) -> Rng {
     let of = of.bytes().fold(0, |sum: u64, byte| {
         sum.wrapping_mul(31).wrapping_add(byte.into())
@@ -132,11 +131,10 @@ fn rng(seed: u64, of: &str, n: u64) -> Rng {
     )
 }
 
-/// Memory over time.
 struct Memory(Vec<u64>);
 
 impl Memory {
-    /// The median of a quarter, from 0.
+    /// The median of a quarter, counted from 0.
     fn of_quarter(&self, quarter: usize) -> u64 {
         let quarter = self.0.chunks(self.0.len().div_ceil(4).max(1)).nth(quarter);
         let mut values = quarter.unwrap_or_default().to_vec();
@@ -154,7 +152,7 @@ impl Memory {
     }
 }
 
-/// A switch that is abused, and what is looked at of it.
+/// A switch under abuse, and its measurements.
 struct Abused {
     process: Process,
     looked: Looked,
@@ -216,7 +214,7 @@ async fn run(options: &Options) -> Result<String> {
     Ok(format!("{told}\n{accounts}"))
 }
 
-/// All who abuse, and a good client of each switch.
+/// Starts all abusers, and a good client for each switch.
 fn start_all(
     shared: &Arc<Shared>,
     party: &Arc<tls::Party>,
@@ -286,7 +284,7 @@ async fn abuse(
     Ok((told, passed))
 }
 
-/// Waits until the time is over, or something does not hold.
+/// Waits until the time is over or a violation is found.
 async fn wait(shared: &Shared, switches: &mut [Abused], time: Duration) {
     let began = Instant::now();
     while began.elapsed() < time && !shared.is_over() {
@@ -301,7 +299,7 @@ async fn wait(shared: &Shared, switches: &mut [Abused], time: Duration) {
     shared.ends.store(true, Ordering::Relaxed);
 }
 
-/// Waits until the switch has forgotten those who have left.
+/// Waits until the switch has closed the descriptors of clients that have left.
 async fn forgotten(looked: Looked, n_descriptors: usize) -> Result<()> {
     let (began, at_most) = (Instant::now(), n_descriptors + DESCRIPTORS_MORE_MAX);
     while looked.n_descriptors() > at_most {
@@ -316,7 +314,7 @@ async fn forgotten(looked: Looked, n_descriptors: usize) -> Result<()> {
     Ok(())
 }
 
-/// Every frame went somewhere.
+/// Checks that every frame is counted somewhere.
 fn expect_accounted(totals: &Value, passed: &control_bench::traffic::Passed) -> Result<String> {
     let count = |name: &str| totals["packets"][name].as_u64();
     let sum = |names: &[&str]| names.iter().map(|name| count(name)).sum::<Option<u64>>();

@@ -1,5 +1,5 @@
-//! Messages that make sense, are changed, or are noise, for every call of P4Runtime; and streams that are half closed,
-//! never read, or full of such messages.
+//! Valid, mutated and random messages for every call of P4Runtime, and streams that are half closed, never read, or
+//! full of such messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,22 +23,21 @@ use tonic::transport::Channel;
 
 use crate::{PLACE, Shared};
 
-/// The role whose primary writes what makes sense and what does not: all of the first program but the cells with
-/// the tokens.
+/// The role of the mutators. It has every object of the first program except the cells with the tokens.
 const ROLE: &str = "abuse";
 const ROLE_ID: Uint128 = Uint128 { high: 0, low: 77 };
 const ROLE_CONFIG: &str = "type.googleapis.com/stratum.P4RoleConfig";
-/// Calls of a connection.
+/// Calls on one connection.
 const CALLS_MAX: usize = 50;
-/// More than a message of a stream, and than any request, may have.
+/// Sizes above the limit of a stream message or of a request.
 const OVERSIZE: [(Rpc, usize); 3] = [
     (Rpc::StreamChannel, 2 << 20),
     (Rpc::Capabilities, 5 << 20),
     (Rpc::Write, 129 << 20),
 ];
 
-/// What a role has, as Stratum's controllers say it: field 2 are ids that others write too, fields 4 and 5
-/// say that packets go to it, and that it sets pipelines.
+/// Stratum's role config: field 2 has ids that other roles may write too, fields 4 and 5 allow packet I/O and setting
+/// pipelines.
 #[derive(Clone, PartialEq, Message)]
 struct RoleConfig {
     #[prost(uint32, repeated, tag = "2")]
@@ -94,7 +93,7 @@ fn arbitration(role: Option<Role>, election_id: Option<Uint128>) -> StreamMessag
     }
 }
 
-/// Keeps the role's primary there until the end.
+/// Keeps the role's primary connected until the end.
 pub(crate) async fn keep_role(shared: Arc<Shared>) {
     while !shared.is_over() {
         let kept = async {
@@ -109,7 +108,7 @@ pub(crate) async fn keep_role(shared: Arc<Shared>) {
             let mut answers = stream?.into_inner();
             while !shared.is_over() {
                 let answer = tokio::time::timeout(Duration::from_millis(100), answers.message());
-                // Where nothing is told it looks whether the time is over.
+                // The timeout only serves to check for the end.
                 if let Ok(answer) = answer.await {
                     answer?.ok_or("the stream has ended")?;
                 }
@@ -159,7 +158,7 @@ async fn one(shared: &Shared, channel: &Channel, rng: &mut Rng) {
         Rpc::SetForwardingPipelineConfig => !sets_pipeline(message),
         _ => true,
     });
-    // Streams stay until somebody ends them.
+    // A stream stays open until somebody ends it, hence the timeout.
     let patience = match rng.u8(..3) {
         0 => Duration::from_micros(rng.u64(..3_000)),
         _ => Duration::from_millis(500),
@@ -174,7 +173,8 @@ async fn one(shared: &Shared, channel: &Channel, rng: &mut Rng) {
     shared.count(format!("messages {rpc:?} {came}"));
 }
 
-/// An election id above racers' would be the highest for ever: the protocol has no way to refuse it.
+/// Recognizes election ids above the racers'. The switch could not refuse such an id, and it would remain the highest
+/// forever.
 fn keeps_racers_out(message: &[u8]) -> bool {
     let decoded = StreamMessageRequest::decode(message).ok();
     let Some(Request::Arbitration(update)) = decoded.and_then(|it| it.update) else {
@@ -184,15 +184,15 @@ fn keeps_racers_out(message: &[u8]) -> bool {
     is_default && update.election_id.is_some_and(|id| id.high > 0)
 }
 
-/// Whether a message would set a pipeline. A changed program is only verified, since nobody can foresee what it does
-/// with frames and writes.
+/// Recognizes requests that set a pipeline. Mutated programs are only verified, since their effect on frames and
+/// writes is unpredictable.
 fn sets_pipeline(message: &[u8]) -> bool {
     let decoded = SetForwardingPipelineConfigRequest::decode(message);
     let verify: i32 = Action::Verify.into();
     decoded.is_ok_and(|request| request.action > 0 && request.action != verify)
 }
 
-/// One that makes sense.
+/// A valid message.
 fn message(shared: &Shared, rpc: Rpc, rng: &mut Rng) -> Vec<u8> {
     let grammar = &shared.grammars[0];
     let (device_id, role) = (DEVICE_ID, ROLE.to_owned());
@@ -282,7 +282,7 @@ fn stream_message(rng: &mut Rng) -> StreamMessageRequest {
     }
 }
 
-/// Messages that are too large, now and then.
+/// Sends oversized messages now and then.
 pub(crate) async fn oversize(shared: Arc<Shared>, mut rng: Rng) {
     while !shared.is_over() {
         let (rpc, n_bytes) = rng.choice(OVERSIZE).unwrap_or(OVERSIZE[0]);

@@ -1,7 +1,8 @@
-//! Controllers that come, race for being primary, write, set pipelines, and leave without a word.
+//! Controllers that connect, compete for being primary, write, set pipelines, and leave without notice.
 //!
-//! What must hold: a controller's write is never carried out while one with a higher election id is there. Each write
-//! has a token of its own, in two cells of a register: one that was refused is never seen, and the two are the same.
+//! What must hold: no controller's write is carried out while a controller with a higher election id is connected.
+//! Each write puts a unique token into two cells of a register. Nobody ever reads the token of a refused write, and
+//! the two cells are always equal.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,21 +27,21 @@ use tonic::{Code, Status};
 
 use crate::{PLACE, Shared};
 
-/// The cells that tokens are written to.
+/// The cells with the tokens.
 pub(crate) const CELLS: [i64; 2] = [5, 6];
-/// The upper half of racers' election ids, which no message hits by chance: of other ids the highest would keep
-/// all racers out.
+/// The upper half of the racers' election ids. Random messages do not hit it by chance: a higher id would keep all
+/// racers out.
 const SECRET: u64 = 0x5bd1_e995_9d1b_899f;
-/// Bits of a token behind the racer's number.
+/// The bits of a token below the racer's number.
 const TOKEN_BITS: u32 = 40;
 
-/// Who is there, and what was refused.
+/// Who is connected, and which tokens were refused.
 pub(crate) struct Race {
     register: u32,
-    /// Rises with everybody who comes.
+    /// The highest election id so far. Each new controller raises it.
     last: AtomicU64,
     tokens: AtomicU64,
-    /// By election id, with the number of the stay.
+    /// The connected controllers: election id to number of the stay.
     there: Mutex<BTreeMap<u64, u64>>,
     stays: AtomicU64,
     refused: Mutex<HashSet<u64>>,
@@ -77,7 +78,7 @@ impl Race {
         })
     }
 
-    /// Mostly the highest so far, now and then a lower one.
+    /// Usually the highest id so far, sometimes a lower one.
     fn election_id(&self, rng: &mut Rng) -> Uint128 {
         let highest = self.last.fetch_add(rng.u64(1..4), Ordering::Relaxed) + 4;
         let low = match rng.u8(..3) {
@@ -87,18 +88,18 @@ impl Race {
         Uint128 { high: SECRET, low }
     }
 
-    /// From when on it is known to be there.
+    /// Call after the controller has connected.
     fn comes(&self, id: Uint128) {
         let stay = self.stays.fetch_add(1, Ordering::Relaxed);
         lock(&self.there).insert(id.low, stay);
     }
 
-    /// Before it leaves.
+    /// Call before the controller leaves.
     fn leaves(&self, id: Uint128) {
         lock(&self.there).remove(&id.low);
     }
 
-    /// Those above an id, each with its stay.
+    /// The connected controllers with higher ids, each with its stay.
     fn above(&self, id: Uint128) -> Vec<(u64, u64)> {
         let there = lock(&self.there);
         there
@@ -107,7 +108,7 @@ impl Race {
             .collect()
     }
 
-    /// Whether one of them was there all the time.
+    /// Whether one of these was connected without interruption.
     fn any_stays(&self, above: &[(u64, u64)]) -> bool {
         let there = lock(&self.there);
         above.iter().any(|(id, stay)| there.get(id) == Some(stay))
@@ -118,7 +119,7 @@ impl Race {
         racer << TOKEN_BITS | n & ((1 << TOKEN_BITS) - 1)
     }
 
-    /// What reads a cell.
+    /// A register entry: to read without a value, to write with one.
     pub(crate) fn cell(&self, index: i64, value: Option<u64>) -> Entity {
         let data = value.map(|value| P4Data {
             data: Some(Data::Bitstring(bytes(value))),
@@ -132,7 +133,7 @@ impl Race {
         }
     }
 
-    /// Both cells, at once.
+    /// A Write of both cells, all or nothing.
     fn write(&self, election_id: Uint128, token: u64) -> WriteRequest {
         let updates = CELLS.map(|cell| Update {
             r#type: Type::Modify.into(),
@@ -147,7 +148,7 @@ impl Race {
         }
     }
 
-    /// A token was read; whether it should not be there.
+    /// Records that a token was read. True if it was refused.
     pub(crate) fn sees(&self, token: u64) -> bool {
         lock(&self.seen).insert(token);
         lock(&self.refused).contains(&token)
@@ -159,7 +160,7 @@ impl Race {
     }
 }
 
-/// The first program, by somebody who leaves at once.
+/// Sets the first program and disconnects.
 pub(crate) async fn set_first_pipeline(shared: &Shared) -> Result<()> {
     let id = Uint128 {
         high: SECRET,
@@ -171,7 +172,6 @@ pub(crate) async fn set_first_pipeline(shared: &Shared) -> Result<()> {
         .await?)
 }
 
-/// Races until the end.
 pub(crate) async fn race(shared: Arc<Shared>, racer: u64, mut rng: Rng) {
     while !shared.is_over() {
         let id = shared.race.election_id(&mut rng);
@@ -182,23 +182,22 @@ pub(crate) async fn race(shared: Arc<Shared>, racer: u64, mut rng: Rng) {
                 shared.race.leaves(id);
                 leave(controller, &mut rng).await;
             }
-            // Its id is in use, or there is no room: it comes again.
+            // Its id is in use, or there is no room: it tries again.
             Err(_) => shared.count("racers turned away"),
         }
         tokio::time::sleep(Duration::from_millis(rng.u64(..50))).await;
     }
 }
 
-/// Leaves in one of the ways that there are.
 async fn leave(mut controller: Controller, rng: &mut Rng) {
     match rng.u8(..3) {
-        // It goes on to read, but says no more.
+        // Half-closes the stream: reads on, but sends nothing more.
         0 => {
             drop(controller.requests);
             let end = controller.answers.message();
             let _ = tokio::time::timeout(Duration::from_millis(20), end).await;
         }
-        // It steps down first.
+        // Steps down first.
         1 => {
             let down = arbitration(Some(Uint128 { high: 0, low: 1 }));
             let _ = controller.requests.send(down).await;
@@ -224,7 +223,7 @@ async fn stay(shared: &Shared, racer: u64, controller: &mut Controller, rng: &mu
     }
 }
 
-/// Reads what it is told, as long as there is something.
+/// Reads the stream's messages until an error or the end.
 async fn told(controller: &mut Controller) {
     while let Ok(Some(answer)) = controller.answers.message().await {
         if let Some(Response::Error(_)) = answer.update {
@@ -233,7 +232,7 @@ async fn told(controller: &mut Controller) {
     }
 }
 
-/// Gives up after a random time, mostly.
+/// Usually cancels the call after a random time.
 async fn impatiently<T>(
     rng: &mut Rng,
     call: impl Future<Output = std::result::Result<T, Status>>,
@@ -269,12 +268,12 @@ async fn write_token(shared: &Shared, racer: u64, controller: &mut Controller, r
     }
 }
 
-/// Entries of the first program's tables, whatever program there is.
+/// Writes entries of the first program's tables, whatever program is committed.
 async fn write_entries(shared: &Shared, controller: &mut Controller, rng: &mut Rng) {
     let updates = (0..rng.usize(1..40)).filter_map(|_| {
         let update = shared.grammars[0].update(rng);
         let kind = update.entity.as_ref().and_then(|it| it.entity.as_ref());
-        // Cells have the tokens; groups and sessions belong to every program.
+        // Register cells have the tokens; groups and sessions belong to every program.
         let is_its_own = !matches!(
             kind,
             Some(Kind::RegisterEntry(_) | Kind::PacketReplicationEngineEntry(_))

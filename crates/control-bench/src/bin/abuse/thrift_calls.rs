@@ -1,5 +1,5 @@
-//! Thrift calls that make sense, are changed, or are noise. Thrift knows no primary: what they write is allowed, so
-//! they name nothing of what is watched.
+//! Valid, mutated and random Thrift calls. Thrift has no primary, so their writes are allowed: they avoid the objects
+//! that the guard checks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use crate::{PLACE, Shared};
 
 const CALLS_MAX: usize = 20;
-/// A string of 2 GiB.
+/// Announces a string of 2 GiB.
 const LONG: i32 = i32::MAX;
 
 /// Sends calls until the end.
@@ -44,7 +44,7 @@ pub(crate) async fn send(shared: Arc<Shared>, mut rng: Rng) {
                     shared.count("Thrift connections ended");
                     break;
                 }
-                // It may wait for more.
+                // The switch may wait for more bytes.
                 Err(_) => {
                     shared.count("Thrift calls given up");
                     break;

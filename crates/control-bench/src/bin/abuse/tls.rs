@@ -1,6 +1,6 @@
-//! A second switch, with mutual TLS, and who abuses it: certificates that it does not let in, authorities that the
-//! client does not trust, plaintext, noise, handshakes that stop half done. Good clients' calls go on, each on a
-//! connection whose handshake is its own.
+//! A second switch, with mutual TLS, and its abusers: certificates that it refuses, clients that do not trust its
+//! authority, plaintext, noise, unfinished handshakes. Good clients must be served meanwhile, each call on a new
+//! connection with a full handshake.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,21 +20,19 @@ use crate::Shared;
 use crate::connections::PREFACE;
 use crate::guard::ANSWER_MAX;
 
-/// Where this switch is.
 pub(crate) const PLACE: Place = Place(1);
-/// Who abuses it at once.
+/// Concurrent abusers.
 const N_ABUSERS: usize = 60;
 /// Longer than the switch waits for a handshake.
 const STAY_MAX_MS: u64 = 15_000;
-/// How long who was refused waits for what else the switch says.
+/// How long a refused client waits for the switch's alert.
 const REFUSAL_MAX: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The switch's files, and clients.
 pub(crate) struct Party {
     secure: Secure,
     good: Vec<Client>,
-    /// Those that it does not let in, of each version of TLS.
+    /// The refused clients, for each version of TLS.
     wrong: Vec<(Shows, Client)>,
     distrusting: Vec<Client>,
 }
@@ -66,7 +64,7 @@ impl Party {
     }
 }
 
-/// Keeps so many at it until the end.
+/// Keeps `N_ABUSERS` running until the end.
 pub(crate) async fn abuse(shared: Arc<Shared>, party: Arc<Party>, mut rng: Rng) {
     let mut all = JoinSet::new();
     while !shared.is_over() {
@@ -88,7 +86,7 @@ async fn one(shared: Arc<Shared>, party: Arc<Party>, mut rng: Rng) {
     }
 }
 
-/// A certificate that is wrong, or none: nothing of HTTP/2 may come.
+/// Shows a wrong certificate or none. The switch must not answer with HTTP/2.
 async fn refused(shared: &Shared, party: &Party, rng: &mut Rng) {
     let Some((shows, client)) = rng.choice(&party.wrong) else {
         return;
@@ -108,7 +106,7 @@ async fn refused(shared: &Shared, party: &Party, rng: &mut Rng) {
     }
 }
 
-/// The switch's certificate is not believed.
+/// The client does not trust the switch's certificate.
 async fn distrusting(shared: &Shared, party: &Party, rng: &mut Rng) {
     let Some(client) = rng.choice(&party.distrusting) else {
         return;
@@ -121,7 +119,7 @@ async fn distrusting(shared: &Shared, party: &Party, rng: &mut Rng) {
     }
 }
 
-/// HTTP/2 without TLS: a few bytes of an alert may come, and the end.
+/// Sends HTTP/2 without TLS. The switch may only send an alert and close.
 async fn plaintext(shared: &Shared, rng: &mut Rng) {
     let Ok(mut stream) = TcpStream::connect(PLACE.grpc()).await else {
         shared.count("TLS connections refused");
@@ -136,16 +134,16 @@ async fn plaintext(shared: &Shared, rng: &mut Rng) {
         stream.write_all(&said).await?;
         stream.read_to_end(&mut answer).await
     };
-    // Noise may be the head of a long record, whose rest the switch waits for.
+    // Noise may look like the head of a long record, for the rest of which the switch waits.
     let _ = timeout(Duration::from_millis(rng.u64(..STAY_MAX_MS)), told).await;
-    // SETTINGS of HTTP/2: three bytes of length, and its type.
+    // The header of an HTTP/2 SETTINGS frame: three bytes of length, then the type.
     match answer.get(3) == Some(&4) && answer.first() == Some(&0) {
         true => shared.broken("plaintext was answered".to_owned()),
         false => shared.count("TLS plaintext"),
     }
 }
 
-/// A part of what a client says first, or all and a part of what the switch says; then it stays, or goes.
+/// Sends a truncated, mutated or complete ClientHello, and reads a part of the answer. Then stays or leaves.
 async fn half_done(shared: &Shared, party: &Party, rng: &mut Rng) {
     let hello = rng.choice(&party.good).and_then(|it| it.hello(PLACE).ok());
     let (Some(mut hello), Ok(mut stream)) = (hello, TcpStream::connect(PLACE.grpc()).await) else {
@@ -169,7 +167,7 @@ async fn half_done(shared: &Shared, party: &Party, rng: &mut Rng) {
         stream.write_all(&hello).await?;
         stream.read(&mut vec![0; rng.usize(1..4096)]).await
     };
-    // Whether the switch has closed it meanwhile does not matter.
+    // Errors do not matter: the switch may have closed the connection.
     let _ = timeout(stay, begun).await;
     if rng.bool() {
         tokio::time::sleep(stay).await;
@@ -180,7 +178,7 @@ async fn half_done(shared: &Shared, party: &Party, rng: &mut Rng) {
     shared.count(format!("TLS {what}"));
 }
 
-/// Good clients: each is answered in time.
+/// Good clients: checks that each is served in time.
 pub(crate) async fn watch(shared: Arc<Shared>, party: Arc<Party>) -> String {
     let (mut n_answers, mut longest) = (0_u64, Duration::ZERO);
     let mut versions = party.good.iter().cycle();
@@ -188,7 +186,7 @@ pub(crate) async fn watch(shared: Arc<Shared>, party: Arc<Party>) -> String {
         let began = Instant::now();
         let answered = async {
             while let Err(error) = call(client).await {
-                // Its connection was cut for another's.
+                // The connection was closed to make room.
                 shared.count(format!("TLS good client, {error}"));
                 tokio::time::sleep(PAUSE).await;
             }

@@ -1,5 +1,5 @@
-//! Extraction: the bytes of a header into the packet's block. Packed fields are copied with all
-//! that is around them, eight bytes at a time; the others become words.
+//! Extraction: moves a header's bytes into the packet's block. Packed fields are copied with
+//! everything around them, eight bytes at a time; the others become words.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Switch;
@@ -29,7 +29,7 @@ impl Writer<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// The fields of a header that is there, in one piece.
+    /// The fields of a header whose bytes are present and contiguous.
     fn fields(&mut self, state: &State, header: HeaderId) {
         if let Some(standing) = self.standing {
             return self.keep(&standing, header);
@@ -45,7 +45,7 @@ impl Writer<'_, '_, '_, '_> {
         }
         let mut offset = 0;
         for (at, to) in (0..).step_by(8).zip(self.words_of(header)) {
-            // As it stands in memory: nothing is turned around.
+            // In memory order: no byte swap.
             let word = bits::load_word(&mut self.e.b, bytes, at);
             self.e.store_vector(word, to);
         }
@@ -57,7 +57,8 @@ impl Writer<'_, '_, '_, '_> {
                 self.e.put_field(field, words, &Range::field(n_bits, false));
             } else if is_packed {
                 self.forget_field(field);
-                // What decides where to go on needs no way through memory.
+                // A field that the state selects by stays in a register: the transition need not
+                // wait for memory.
                 if selects_by(state, field) && !ir.fields[field.index()].signed {
                     let words = bits::load(&mut self.e.b, bytes, offset, n_bits);
                     for (word, value) in words.into_iter().enumerate() {
@@ -69,7 +70,7 @@ impl Writer<'_, '_, '_, '_> {
         }
     }
 
-    /// Where the words of a header's copy are that hold a packed field.
+    /// The offsets of the words of a header's wire copy.
     fn words_of(&self, header: HeaderId) -> Vec<u32> {
         self.e.layout().packed(header).step_by(8).collect()
     }
@@ -80,7 +81,7 @@ impl Writer<'_, '_, '_, '_> {
         }
     }
 
-    /// An element of a stack: which one is found at run time, by a jump to it.
+    /// Extracts an element of a stack, chosen at run time by a jump.
     fn extract_element(&mut self, state: &State, stack: StackId) {
         let ir = self.e.ir();
         let elements = &ir.stacks[stack.index()].elements;
@@ -119,7 +120,7 @@ impl Writer<'_, '_, '_, '_> {
         self.advance(bytes);
     }
 
-    /// An extraction that the runtime does: `position` is where it is told.
+    /// Has the runtime extract; `bits` is the width of a varbit field.
     pub(super) fn extract_at_run_time(&mut self, target: &ExtractTarget, bits: Option<Value>) {
         let (kind, of, member) = match target {
             ExtractTarget::Header(header) => (0, header.0, 0),
@@ -138,7 +139,6 @@ impl Writer<'_, '_, '_, '_> {
     }
 }
 
-/// Whether a field is part of what a state goes on by.
 fn selects_by(state: &State, field: FieldId) -> bool {
     state.key.iter().any(|part| match part {
         KeyPart::Value {

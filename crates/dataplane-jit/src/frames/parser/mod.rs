@@ -1,10 +1,9 @@
-//! The parser as code: a block a state.
+//! The parser as code: one block per state.
 //!
-//! What a header needs is looked at once, before its fields are loaded: that the frame has so many
-//! bytes, and that they stand in one piece (a recirculated frame's head may end among them; then
-//! the runtime makes them so). The same code, with other extractions, is written a second time for
-//! headers that never were bytes (`reparse.rs`). Not here: what an error means, which is the engine's
-//! to write down.
+//! Before a header's fields are loaded, one check makes sure that the frame has its bytes and that they are contiguous
+//! (a recirculated frame's head may end among them; then the runtime joins them). The same code, with other
+//! extractions, is written a second time for headers that never were bytes (`reparse.rs`). What an error means is
+//! decided elsewhere, by the engine.
 
 mod extract;
 mod reparse;
@@ -29,27 +28,25 @@ use crate::{
     graph::topological,
 };
 
-/// The function that is being written.
+/// The parser function that is being written.
 struct Writer<'e, 'f, 'u, 'p> {
     e: &'e mut Emit<'f, 'u, 'p>,
     states: Vec<Block>,
-    /// Bytes taken; always set where a state begins, and where the parser ends.
+    /// Bytes consumed; always set where a state begins, and where the parser ends.
     at: Variable,
     /// The beginning of the frame.
     front: Variable,
-    /// Bytes that stand in one piece there.
+    /// Contiguous bytes there.
     front_len: Variable,
-    /// Length of the frame.
     len: Value,
     steps: Option<Variable>,
     error: Variable,
     exit: Block,
-    /// Where the headers are if there are no bytes.
+    /// Where the headers are if they are not bytes.
     standing: Option<Standing>,
 }
 
-/// Writes the parser's body; the code goes on behind it with `consumed` and `parser_error` of the
-/// context set.
+/// Writes the parser's body. The code after it finds `consumed` and `parser_error` of the context set.
 pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
     let writer = states(e, None);
     let (at, error, exit) = (writer.at, writer.error, writer.exit);
@@ -61,7 +58,7 @@ pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
     e.store_context(code, offset_of!(PassContext, parser_error));
 }
 
-/// Writes every state; the code goes on at the writer's exit.
+/// Writes every state; the code continues at the writer's exit.
 fn states<'e, 'f, 'u, 'p>(
     e: &'e mut Emit<'f, 'u, 'p>,
     standing: Option<Standing>,
@@ -118,8 +115,8 @@ fn next_states(state: &State) -> impl Iterator<Item = StateId> {
     arrows.chain([state.default]).flatten()
 }
 
-/// Whether more states than [`limits::PARSER_STEPS_MAX`] can be entered: only where some state
-/// leads back to itself.
+/// Whether a packet can enter more states than [`limits::PARSER_STEPS_MAX`]: there is a cycle, or there are that many
+/// states.
 pub(super) fn has_cycle(parser: &Parser) -> bool {
     let next = |id: StateId| next_states(&parser.states[id.index()]).collect();
     let order = topological(parser.start, next);
@@ -152,12 +149,11 @@ impl Writer<'_, '_, '_, '_> {
         self.transitions(number, state);
     }
 
-    /// Bytes taken so far.
     fn taken(&mut self) -> Value {
         self.e.b.use_var(self.at)
     }
 
-    /// Ends the parser with an error where a condition holds, and goes on where it does not.
+    /// Ends the parser with an error if a condition holds.
     fn fail_if(&mut self, condition: Value, code: u32) {
         let code = iconst(&mut self.e.b, code.into());
         self.fail_with(condition, code);
@@ -179,11 +175,11 @@ impl Writer<'_, '_, '_, '_> {
         b.def_var(at, taken);
         b.ins().jump(exit, &[]);
         b.switch_to_block(next);
-        // What was defined on the way out does not hold here.
+        // The definitions on the error path do not hold here.
         b.def_var(at, taken);
     }
 
-    /// Makes sure that the frame has `bytes` more bytes, in one piece with what is before them.
+    /// Makes sure that the frame has `bytes` more bytes, contiguous with those before them.
     fn need(&mut self, bytes: u64) {
         if self.standing.is_some() {
             return;
@@ -207,7 +203,7 @@ impl Writer<'_, '_, '_, '_> {
         self.e.begin_inner(next);
     }
 
-    /// The frame's first piece may have become another.
+    /// Reloads the frame's first piece, which may have changed.
     fn find_front(&mut self) {
         let [head, head_len, payload, payload_len] = frame(self.e);
         let b = &mut self.e.b;
@@ -217,20 +213,18 @@ impl Writer<'_, '_, '_, '_> {
         b.def_var(self.front_len, length);
     }
 
-    /// Where the next byte is.
     fn cursor(&mut self) -> Bytes {
         let (front, taken) = (self.e.b.use_var(self.front), self.taken());
         Bytes::foreign(self.e.b.ins().iadd(front, taken))
     }
 
-    /// So many bytes were taken.
     fn advance(&mut self, bytes: u64) {
         let taken = self.taken();
         let after = bits::add_const(&mut self.e.b, taken, bytes);
         self.e.b.def_var(self.at, after);
     }
 
-    /// One operation; an error where it has no native code, before anything was done.
+    /// Writes one operation. An error if it has no native code; nothing was written then.
     fn operation(&mut self, state: &State, op: &ParserOp) -> Native {
         match op {
             ParserOp::Extract(target) => self.extract(state, target)?,
@@ -258,7 +252,7 @@ impl Writer<'_, '_, '_, '_> {
                 let bits = self.length(bits)?;
                 self.skip(bits);
             }
-            // Where it would go on afterwards is a control's affair; here it has no effect.
+            // Only a control can jump or end; here that has no effect.
             ParserOp::Primitive(primitive) => {
                 self.e.primitive(primitive);
             }
@@ -283,10 +277,9 @@ impl Writer<'_, '_, '_, '_> {
         self.e.primitive(&primitive);
     }
 
-    /// A number of bits as a signed word. A negative number, or one of more than 64 bits, becomes
-    /// negative. A number of 64 bits whose highest bit is set becomes another one that is longer
-    /// than every frame; its lowest three bits stay, so it is a whole number of bytes if it was
-    /// one.
+    /// A number of bits as a signed word. A negative number, or one of more than 64 bits, becomes negative. A number of
+    /// 64 bits whose highest bit is set becomes another one that is longer than every frame; its lowest three bits
+    /// stay, so it is a whole number of bytes if it was one.
     fn length(&mut self, bits: &Expr) -> Native<Value> {
         let (words, signed) = self.e.exact(bits)?;
         let range = self.e.names().range(bits);
@@ -311,7 +304,8 @@ impl Writer<'_, '_, '_, '_> {
         Ok(word)
     }
 
-    /// A runtime function gave the new position, or the complement of an error.
+    /// Continues at the position that a runtime function returned, or fails with the error whose complement it
+    /// returned.
     fn continue_at(&mut self, result: Value) {
         let b = &mut self.e.b;
         let is_error = b.ins().icmp_imm_s(IntCC::SignedLessThan, result, 0);
@@ -339,7 +333,6 @@ impl Writer<'_, '_, '_, '_> {
         self.e.b.def_var(self.at, after);
     }
 
-    /// Leaves an operation to the interpreter.
     fn interpret(&mut self, op: &ParserOp, reason: String) {
         let number = self.e.leave(Interpretable::Operation(op.clone()), reason);
         let at = self.taken();

@@ -1,11 +1,9 @@
-//! Re-parse: the parser of a packet that recirculates, over the headers in its old block instead of
-//! bytes.
+//! Re-parse: runs the parser of a recirculating packet over the headers in its old block instead of bytes.
 //!
-//! The deparser would write the valid headers in its order, and the parser would take them from there.
-//! An extraction of the header that comes next in that order would give it the fields that it has:
-//! they are copied to the new block. Anything else (another header, more or fewer of them, a parser
-//! error, bytes that are looked at in any other way) is given up; nothing outside of the new block
-//! has changed then, and the frame goes through the parser as bytes.
+//! The deparser would write the valid headers in its order, and the parser would extract them from there. An extraction
+//! of the header that comes next in that order would give it the fields that it has, so they are copied to the new
+//! block. In every other case (another header, more or fewer headers, a parser error, any other look at bytes) this
+//! parser gives up. Only the new block has changed then, and the frame goes through the parser as bytes.
 
 use std::mem::offset_of;
 
@@ -22,18 +20,17 @@ use crate::{
     frames::UNROLLED_WORDS_MAX,
 };
 
-/// Headers that are not bytes.
+/// Headers that are in a block and not bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Standing {
-    /// The block that they are in.
     old: Value,
-    /// Those that were not taken yet: a bit each in the deparser's order.
+    /// The headers that were not extracted yet: a bit each in the deparser's order.
     left: Variable,
-    /// Where to go to give up.
+    /// The block to jump to when the parser gives up.
     otherwise: Block,
 }
 
-/// Bits of the deparser's order where a header is; 0 where it is not written.
+/// The places of a header in the deparser's order, as bits; 0 if the deparser does not write it.
 fn places(order: &[HeaderId], header: HeaderId) -> u64 {
     let places = order.iter().enumerate();
     let places = places.filter(|(_, written)| **written == header);
@@ -47,8 +44,8 @@ pub(in crate::frames) fn is_possible(ir: &Ir) -> bool {
     order.len() <= 64 && order.iter().all(is_whole)
 }
 
-/// Writes the body: from the block `old` to the function's own, which has what the metadata are
-/// before the parser. Gives 1, or 0 where the frame has to be parsed as bytes.
+/// Writes the body: from the block `old` to the function's own, which already has the metadata that it has before the
+/// parser. Returns 1, or 0 if the frame must be parsed as bytes.
 pub(in crate::frames) fn emit(e: &mut Emit<'_, '_, '_>, old: Value) -> Value {
     let ir = e.ir();
     let mut all = iconst(&mut e.b, 0);
@@ -85,7 +82,7 @@ pub(in crate::frames) fn emit(e: &mut Emit<'_, '_, '_>, old: Value) -> Value {
 }
 
 impl Writer<'_, '_, '_, '_> {
-    /// Whether a state can be run: always if there are bytes.
+    /// Whether a state can run without bytes; always true if there are bytes.
     pub(super) fn is_possible(&self, state: &State) -> bool {
         self.standing.is_none()
             || (state.ops.iter().all(|op| self.is_operation_possible(op))
@@ -105,7 +102,7 @@ impl Writer<'_, '_, '_, '_> {
                 let elements = &self.e.ir().stacks[stack.index()].elements;
                 elements.iter().all(|header| self.may_stand(*header))
             }
-            // Giving up later must leave no trace.
+            // A register would keep the write after the parser gives up.
             ParserOp::Set { to, .. } => !matches!(to, Place::RegisterCell { .. }),
             ParserOp::Verify { .. } => true,
             ParserOp::Extract(_)
@@ -116,7 +113,7 @@ impl Writer<'_, '_, '_, '_> {
         }
     }
 
-    /// Whether a header may be one of those that the deparser writes, and is copied in a few steps.
+    /// Whether the deparser may write a header, and its fields can be copied in a few steps.
     fn may_stand(&self, header: HeaderId) -> bool {
         let ir = self.e.ir();
         let area = self.e.layout().header(header);
@@ -125,7 +122,7 @@ impl Writer<'_, '_, '_, '_> {
             && places(&ir.deparser.order, header) != 0
     }
 
-    /// Ends a state that cannot be run.
+    /// Gives up in a state that cannot run without bytes.
     pub(super) fn give_up(&mut self) {
         if let Some(standing) = self.standing {
             self.e.jump(standing.otherwise);
@@ -141,7 +138,7 @@ impl Writer<'_, '_, '_, '_> {
         self.e.begin_inner(next);
     }
 
-    /// Takes a header, if it is the next one.
+    /// Extracts a header if it is the next one, else gives up.
     pub(super) fn keep(&mut self, standing: &Standing, header: HeaderId) {
         let ir = self.e.ir();
         let wanted = places(&ir.deparser.order, header);

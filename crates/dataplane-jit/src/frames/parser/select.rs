@@ -1,4 +1,4 @@
-//! Where a state goes on: its key against the arrows, in their order.
+//! The transitions of a state: its key is compared with the cases in their order.
 
 use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Switch;
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{fallback::Interpretable, vector::words_of};
 
-/// Arrows of one value each from which on a search beats comparing one after the other.
+/// From this many single-value transitions on, a search beats comparing one after the other.
 const SWITCH_ARROWS: usize = 4;
 
 /// A part of a key: its words, and its width.
@@ -52,7 +52,7 @@ impl Writer<'_, '_, '_, '_> {
         self.e.jump(default);
     }
 
-    /// The low bits of a number in words, zeros above.
+    /// The low bits of a number in words, with zeros above.
     fn value(&mut self, expr: &Expr, bits: u32) -> Vec<Value> {
         let n_words = bits.div_ceil(64).max(1);
         match self.e.low(expr, n_words as usize) {
@@ -82,7 +82,7 @@ impl Writer<'_, '_, '_, '_> {
         state.map_or(self.exit, |state| self.states[state.index()])
     }
 
-    /// Arrows of one value each, by a search.
+    /// Takes one of several single-value transitions by a search.
     fn search(&mut self, key: &[Part], arrows: &[Transition]) {
         let mut switch = Switch::new();
         let mut seen = std::collections::HashSet::new();
@@ -100,7 +100,6 @@ impl Writer<'_, '_, '_, '_> {
         self.e.begin_inner(next);
     }
 
-    /// Goes along one arrow if its case holds.
     fn arrow(&mut self, state: usize, number: usize, arrow: &Transition, key: &[Part]) {
         let target = self.target(arrow.next);
         let holds = match &arrow.case {
@@ -163,7 +162,7 @@ impl Writer<'_, '_, '_, '_> {
     }
 }
 
-/// The value of an arrow that compares one word with one value.
+/// The value of a transition that compares one word with one value.
 fn plain_value(arrow: &Transition, key: &[Part]) -> Option<u64> {
     let TransitionCase::Values(cases) = &arrow.case else {
         return None;

@@ -1,33 +1,30 @@
-//! The entries that no hash finds: blocks of up to 64, in their order, filtered by bitmaps.
+//! The entries that no hash finds, in blocks of up to 64 by rank, filtered by bitmaps.
 //!
-//! A block has, for each group of four key bits and each of its 16 values, one word that says which of
-//! the block's entries allow it. The words of a key's groups, anded, are the entries that may
-//! match, and the first that does is the block's answer: about two instructions a group for 64
-//! entries, whatever their masks (the bit vectors of Lakshman and Stiliadis, 1998, on groups of
-//! bits in place of fields).
+//! For each group of four key bits and each of its 16 values, a block has one word that says which of its entries allow
+//! the value. The words of a key's groups, anded, are the entries that may match, and the first that does match is the
+//! block's answer. This takes about two instructions per group for 64 entries, whatever their masks (the bit vectors of
+//! Lakshman and Stiliadis, 1998, on groups of bits in place of fields).
 
 use super::store::{Rank, Store};
 
 /// Entries of a block: the bits of a word.
 const BLOCK_ENTRIES: usize = 64;
 
-/// Two neighbours with so few entries together become one block.
+/// Two neighbours with at most this many entries together are merged.
 const MERGE_AT: usize = BLOCK_ENTRIES / 2;
 
-/// With so few entries it costs less to look at each: one takes about as long as the bitmaps of
-/// three groups, and keys have twenty and more.
+/// Up to this many entries it costs less to compare each: a comparison takes about as long as the bitmaps of three
+/// groups, and keys have twenty groups and more.
 const SCAN_ENTRIES_MAX: usize = 12;
 
-/// Groups that a block filters by at most; an entry is compared whole in the end anyway.
+/// Maximum groups that a block filters by. Leaving groups out is safe: an entry is compared whole in the end.
 const GROUPS_MAX: usize = 64;
 
-/// Values of a group of four bits.
 const GROUP_VALUES: usize = 16;
 
 type Bitmaps = [u64; GROUP_VALUES];
 
-/// Every other group of four bits of a word, up to eight: one shift and one mask read them all,
-/// each into a byte.
+/// Every other group of four bits of a word, up to eight. One shift and one mask read them all, each into a byte.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     word: usize,
@@ -38,14 +35,13 @@ struct Run {
 
 #[derive(Debug, Clone)]
 struct Block {
-    /// Entries in their order.
+    /// By rank.
     entries: Vec<u32>,
     first: Rank,
-    /// For each group, for each value, the entries that allow it, by their position.
+    /// For each group and each value, the entries that allow it, as bits at their positions.
     bitmaps: Vec<Bitmaps>,
 }
 
-/// Entries in their order.
 #[derive(Debug, Clone)]
 pub(super) struct Blocks {
     runs: Vec<Run>,
@@ -85,7 +81,7 @@ impl Blocks {
         self.blocks.iter().map(bytes).sum()
     }
 
-    /// The first entry that matches and stands before `bound`.
+    /// The first entry that matches and ranks before `bound`.
     #[inline(always)]
     pub(super) fn lookup(
         &self,
@@ -94,8 +90,7 @@ impl Blocks {
         key: &[u64],
         bound: Rank,
     ) -> Option<u32> {
-        // The key's groups; a run writes eight bytes, of which the next one overwrites what is
-        // not a group.
+        // The key's groups. A run writes eight bytes; the next run overwrites those that are not groups.
         let mut values = [0u8; GROUPS_MAX + 8];
         if self.len > SCAN_ENTRIES_MAX {
             let mut at = 0;
@@ -123,7 +118,7 @@ impl Blocks {
         None
     }
 
-    /// The block in which an entry of this rank stands, or would.
+    /// The block that contains this rank, or would.
     fn block_of(&self, rank: Rank) -> usize {
         let after = self.blocks.partition_point(|block| block.first <= rank);
         after.saturating_sub(1)
@@ -173,7 +168,7 @@ impl Blocks {
 }
 
 impl Block {
-    /// A block of entries in their order; there is at least one.
+    /// A block of entries in the order of their ranks; there is at least one.
     fn new(store: &Store, groups: &[(usize, u32)], entries: &[u32]) -> Self {
         let mut block = Self {
             entries: entries.to_vec(),
@@ -188,7 +183,7 @@ impl Block {
         block
     }
 
-    /// Sets an entry's bits, which are zero.
+    /// Sets an entry's bits, which must be zero.
     fn mark(&mut self, store: &Store, groups: &[(usize, u32)], position: usize, entry: u32) {
         for (maps, (word, bit)) in self.bitmaps.iter_mut().zip(groups) {
             let allowed = store.nibbles(entry, *word, *bit);

@@ -1,15 +1,14 @@
-//! Ternary, range and optional fields with priorities: tuple space search where many entries share a
-//! mask, bitmaps for the others.
+//! Lookup by ternary, range and optional fields with priorities: tuple space search where many entries share a mask,
+//! bitmaps for the others.
 //!
-//! Entries with the same mask (a *tuple*) are found by one hash of the key's bits under it. The
-//! tuples are searched in the order of their best entries, and the search ends when none of the
-//! rest can be better than what was found. A tuple costs one hash however many entries it has, so
-//! it is only worth it from some number on; the entries of smaller ones stand in [`block`]s, which
-//! cost about as much for 64 entries of any masks as a tuple does. So a set in which every entry has
-//! a mask of its own costs no more than a linear search with one instruction or two an entry.
+//! One hash of the key's masked bits finds the entries of one mask (a *tuple*). Tuples are searched in the order of
+//! their best entries, until no remaining tuple can beat the entry found. A tuple costs one hash however many entries
+//! it has, so it pays only above some number; the entries of smaller groups are in [`block`]s, which cost about as much
+//! for 64 entries of any masks as a tuple does. So a set in which every entry has its own mask costs no more than a
+//! linear search with one or two instructions per entry.
 //!
-//! A range has no part in a mask: it is compared for the entries that the rest of their key finds, and
-//! filters those in blocks.
+//! Ranges are not part of a mask. They are compared for the entries that the rest of the key finds, and they filter the
+//! entries in blocks.
 
 mod block;
 mod store;
@@ -24,28 +23,26 @@ use tuple::Tuple;
 
 use super::{MISS, shape::FieldPlace};
 
-/// Entries of one mask from which on a hash finds them. Measured, see docs/performance.md.
+/// Entries of one mask from which on they form a tuple. Measured, see docs/performance.md.
 const TUPLE_ENTRIES_MIN: usize = 16;
 
-/// A tuple that has shrunk to so few entries ends; fewer than it began with, so that one entry that
-/// comes and goes moves nothing.
+/// A tuple that shrinks to this many entries is dissolved. Fewer than it began with, so that one entry that comes and
+/// goes moves nothing.
 const TUPLE_ENTRIES_KEPT: usize = 6;
 
-/// The entries of one mask.
 #[derive(Debug, Clone, Default)]
 struct Group {
     tuple: Option<u32>,
-    /// Those in blocks, as long as there is no tuple.
+    /// The entries in blocks, as long as there is no tuple.
     loose: Vec<u32>,
 }
 
-/// Entries with masks and priorities.
 #[derive(Debug, Clone)]
 pub struct TernaryIndex {
     store: Store,
     blocks: Blocks,
     tuples: Vec<Tuple>,
-    /// The tuples by their best entries, the best first.
+    /// The tuples by their best entry, the best first.
     order: Vec<(Rank, u32)>,
     free_tuples: Vec<u32>,
     groups: HashMap<Box<[u64]>, Group>,
@@ -55,8 +52,8 @@ pub struct TernaryIndex {
 }
 
 impl TernaryIndex {
-    /// An empty index for keys of so many words. `fields` are all fields of the key,
-    /// `range_fields` those matched by ranges.
+    /// An empty index for keys of `words` words. `fields` are all fields of the key, `range_fields` those matched by
+    /// ranges.
     pub fn new(words: usize, fields: &[FieldPlace], range_fields: &[FieldPlace]) -> Self {
         let mut used = vec![0; words];
         for field in fields {
@@ -75,29 +72,26 @@ impl TernaryIndex {
         }
     }
 
-    /// Makes tuples from so many entries on, to measure; before the first entry.
+    /// Forms tuples from this many entries on, for measurements. Call it before the first insert.
     #[must_use]
     pub fn with_tuple_entries_min(mut self, entries: usize) -> Self {
         self.tuple_entries_min = entries;
         self
     }
 
-    /// Entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Tuples that a hash finds.
     pub fn n_tuples(&self) -> usize {
         self.order.len()
     }
 
-    /// Bytes that it holds, about.
+    /// About how many bytes it holds.
     pub fn memory_bytes(&self) -> usize {
         let tuples = self.tuples.iter().map(Tuple::memory_bytes);
         self.store.memory_bytes() + self.blocks.memory_bytes() + tuples.sum::<usize>()
@@ -135,9 +129,9 @@ impl TernaryIndex {
         loose.unwrap_or(found)
     }
 
-    /// Adds an entry. `entry` is a small number that no other entry has; the value has no bits
-    /// outside of the mask, and neither has bits of range fields, whose ranges are given in the
-    /// order of those fields. Of two entries of one priority, that which was added first is found.
+    /// Adds an entry. `entry` is a small number that no other entry has. The value has no bits outside the mask, the
+    /// mask has none of range fields, and `ranges` are in the order of those fields. Among matching entries of one
+    /// priority, the one added first is found.
     pub fn insert(
         &mut self,
         (value, mask): (&[u64], &[u64]),
@@ -171,7 +165,6 @@ impl TernaryIndex {
         }
     }
 
-    /// Takes an entry away.
     pub fn remove(&mut self, entry: u32) {
         let mask: Box<[u64]> = self.store.mask(entry).into();
         self.len -= 1;
@@ -184,7 +177,7 @@ impl TernaryIndex {
             }
             return;
         }
-        // In a block: its mask has no tuple, or its value has too many entries.
+        // It is in a block: its mask has no tuple, or its value has too many entries.
         if let Some(group) = self.groups.get_mut(&mask) {
             group.loose.retain(|other| *other != entry);
             if group.loose.is_empty() && group.tuple.is_none() {
@@ -198,7 +191,7 @@ impl TernaryIndex {
         TUPLE_ENTRIES_KEPT.min(self.tuple_entries_min / 2)
     }
 
-    /// Moves the entries with the mask of this one from the blocks to a tuple.
+    /// Moves the entries with this one's mask from the blocks to a new tuple.
     fn make_tuple(&mut self, entry: u32) {
         let mask: Box<[u64]> = self.store.mask(entry).into();
         let Some(group) = self.groups.get_mut(&mask) else {
@@ -224,14 +217,14 @@ impl TernaryIndex {
                 self.blocks.insert(&self.store, entry);
             }
         }
-        // If nearly all entries have the same value, only a few are in the tuple and the others
-        // went back to the blocks: then the tuple ends.
+        // If nearly all entries have the same value, only a few fit the tuple and the others went back to the blocks:
+        // then the tuple is dissolved.
         if self.tuples[tuple as usize].len() <= self.tuple_entries_kept() {
             self.end_tuple(tuple, &mask);
         }
     }
 
-    /// Moves what a tuple still has to the blocks.
+    /// Moves the remaining entries of a tuple to the blocks.
     fn end_tuple(&mut self, tuple: u32, mask: &[u64]) {
         self.order.retain(|(_, other)| *other != tuple);
         self.free_tuples.push(tuple);
@@ -250,21 +243,21 @@ impl TernaryIndex {
         }
     }
 
-    /// Adds an entry to its tuple; false where too many have its value.
+    /// Adds an entry to its tuple; false if too many entries have its value.
     fn chain(&mut self, tuple: u32, entry: u32) -> bool {
         let is_in = self.tuples[tuple as usize].insert(&mut self.store, entry);
         self.reorder(tuple);
         is_in
     }
 
-    /// Takes an entry out of its tuple; false where it is not in it.
+    /// Removes an entry from its tuple; false if it is not there.
     fn unchain(&mut self, tuple: u32, entry: u32) -> bool {
         let was_in = self.tuples[tuple as usize].remove(&mut self.store, entry);
         self.reorder(tuple);
         was_in
     }
 
-    /// Moves a tuple to where its best entry puts it.
+    /// Moves a tuple to the place of its best entry.
     fn reorder(&mut self, tuple: u32) {
         let best = self.tuples[tuple as usize].best();
         let Some(old) = self.order.iter().position(|(_, other)| *other == tuple) else {

@@ -1,9 +1,9 @@
-//! What is known of each entry: value, mask, ranges, and where it stands in the order.
+//! The data of each entry: value, mask, ranges and rank.
 
 use crate::lookup::{MISS, shape::FieldPlace};
 
-/// Where an entry stands: the smaller, the earlier it is looked at. Higher priorities come first,
-/// of equal ones the older entry.
+/// The order in which entries are tried, smaller ranks first. Higher priorities come first, and
+/// older entries among equal ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(u128);
 
@@ -20,18 +20,15 @@ impl Rank {
 /// A range of one field: the lowest and the highest value, each its least significant word first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldRange {
-    /// The lowest value inside.
     pub low: Vec<u64>,
-    /// The highest value inside.
     pub high: Vec<u64>,
 }
 
-/// The entries by their numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Store {
     pub(super) words: usize,
     pub(super) range_fields: Vec<FieldPlace>,
-    /// Cells of an entry: value, mask, then the ends of each range.
+    /// Words of an entry in `cells`: value, mask, then the ends of each range.
     stride: usize,
     cells: Vec<u64>,
     ranks: Vec<Rank>,
@@ -58,7 +55,7 @@ impl Store {
             + self.next.capacity() * size_of::<u32>()
     }
 
-    /// Keeps an entry. Value and mask have no bits of range fields.
+    /// Stores an entry. Value and mask have no bits of range fields.
     pub(super) fn put(
         &mut self,
         entry: u32,
@@ -101,7 +98,6 @@ impl Store {
         &self.cells(entry)[self.words..2 * self.words]
     }
 
-    /// Whether an entry matches a key.
     #[inline(always)]
     pub(super) fn matches(&self, words: usize, entry: u32, key: &[u64]) -> bool {
         let cells = self.cells(entry);
@@ -113,7 +109,7 @@ impl Store {
         differs == 0 && self.in_ranges(entry, key)
     }
 
-    /// Whether the ranges of an entry, if it has any, hold the key's fields.
+    /// Whether the key's fields are in the ranges of an entry, if it has any.
     #[inline(always)]
     pub(super) fn in_ranges(&self, entry: u32, key: &[u64]) -> bool {
         if self.range_fields.is_empty() {
@@ -134,8 +130,8 @@ impl Store {
         })
     }
 
-    /// Bit n is set where the entry may match a key of which the four bits at `shift` of a word are
-    /// n. True of more than the entries that do match, never of fewer.
+    /// Bit n is set if the entry may match a key whose four bits at `shift` of a word are n. It may
+    /// be set although the entry does not match, but is never clear although it does.
     pub(super) fn nibbles(&self, entry: u32, word: usize, shift: u32) -> u16 {
         let (value, mask) = (self.value(entry)[word], self.mask(entry)[word]);
         let (value, mask) = (value >> shift & 15, mask >> shift & 15);
@@ -168,7 +164,7 @@ impl Store {
     }
 }
 
-/// The words of a field; what is missing is zero.
+/// The words of a field; missing ones are zero.
 fn resized(value: &[u64], field: &FieldPlace) -> Vec<u64> {
     let mut value = value.to_vec();
     value.resize(field.words(), 0);

@@ -1,4 +1,4 @@
-//! Random writes and keys, against entries that are looked at one after the other.
+//! Random writes and lookups, checked against a linear search.
 
 use super::*;
 use crate::lookup::shape::KeyShape;
@@ -26,7 +26,7 @@ struct Check {
     shape: KeyShape,
     ranges: Vec<usize>,
     index: TernaryIndex,
-    /// In the order of their age.
+    /// The oldest first.
     model: Vec<Entry>,
     masks: Vec<Vec<u64>>,
     random: fastrand::Rng,
@@ -51,7 +51,7 @@ impl Check {
         check
     }
 
-    /// Random words in the fields; for a mask without those of range fields.
+    /// Random words in the fields; a mask leaves out range fields.
     fn random_words(&mut self, is_mask: bool) -> Vec<u64> {
         let mut words = vec![0; self.shape.words()];
         for (at, field) in self.shape.fields().to_vec().iter().enumerate() {

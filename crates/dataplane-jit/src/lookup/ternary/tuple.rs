@@ -1,29 +1,28 @@
-//! The entries of one mask: a hash of the key's bits under it finds them.
+//! The entries of one mask: a hash of the key's masked bits finds them.
 
 use std::collections::BTreeSet;
 
 use super::store::{Rank, Store};
 use crate::lookup::{MISS, exact::ExactMap, hash::hash_words};
 
-/// Entries of one value (of different priorities or ranges); more stand in blocks, which filter
-/// them.
+/// Maximum entries of one value (with different priorities or ranges). Further ones are in blocks,
+/// which filter them.
 const CHAIN_ENTRIES_MAX: usize = 8;
 
-/// Bits of the filter for each value, at least: one in sixteen values that are not there passes.
+/// Minimum bits of the filter for each value: one absent value in sixteen passes.
 const FILTER_BITS_PER_VALUE: usize = 16;
 
-/// Entries of one mask.
 #[derive(Debug, Clone)]
 pub(super) struct Tuple {
     mask: Box<[u64]>,
-    /// A bit for the hash of each value. Most tuples do not have a key's value, and one bit says so
-    /// without a walk through slots whose length nobody can predict.
+    /// A bit for the hash of each value. Most tuples lack a key's value, and one bit tells that
+    /// without a walk through slots of unpredictable length.
     filter: Vec<u64>,
-    /// Values put into the filter since it was made.
+    /// Values added to the filter since it was built.
     in_filter: usize,
-    /// By value, the first entry of it; the others hang on it, in their order.
+    /// By value, its first entry; the others are linked to it by rank.
     heads: ExactMap,
-    /// Every entry by its rank; the first is the tuple's best.
+    /// Every entry by rank; the first is the tuple's best.
     ranks: BTreeSet<(Rank, u32)>,
 }
 
@@ -46,7 +45,6 @@ impl Tuple {
         self.ranks.first().map_or(Rank::LAST, |(rank, _)| *rank)
     }
 
-    /// The entries in their order.
     pub(super) fn entries(&self) -> impl Iterator<Item = u32> {
         self.ranks.iter().map(|(_, entry)| *entry)
     }
@@ -88,7 +86,7 @@ impl Tuple {
         self.in_filter += 1;
     }
 
-    /// Adds a value to the filter; made anew where it is full, of values that have gone too.
+    /// Adds a value to the filter. A full filter is rebuilt, without the values of removed entries.
     fn filter(&mut self, store: &Store, entry: u32) {
         if (self.in_filter + 1) * FILTER_BITS_PER_VALUE > self.filter.len() * 64 {
             let bits = (self.ranks.len() + 1) * 2 * FILTER_BITS_PER_VALUE;
@@ -102,7 +100,7 @@ impl Tuple {
         self.mark(store.value(entry));
     }
 
-    /// Adds an entry; false where too many have its value.
+    /// Adds an entry; false if too many have its value.
     pub(super) fn insert(&mut self, store: &mut Store, entry: u32) -> bool {
         let rank = store.rank(entry);
         let head = self.heads.lookup(store.value(entry));
@@ -129,7 +127,7 @@ impl Tuple {
         true
     }
 
-    /// Takes an entry out; false where it is not in.
+    /// Removes an entry; false if it is not here.
     pub(super) fn remove(&mut self, store: &mut Store, entry: u32) -> bool {
         if !self.ranks.remove(&(store.rank(entry), entry)) {
             return false;

@@ -1,4 +1,4 @@
-//! Tests of grace periods that turns of drivers end, with real turns.
+//! Tests of grace periods that end with NAPI polls, with real polls.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -30,14 +30,14 @@ use namespace::{in_root_namespace, ip, veth_pair};
 const LOOPBACK: u32 = 1;
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A frame to the address that the tests' entry has.
+/// A frame to the address in the tests' table entry.
 fn frame() -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5];
     frame.resize(100, 0xab);
     frame
 }
 
-/// The ports' program alone, which frames come to by `BPF_PROG_TEST_RUN`.
+/// Loads the ports' program without ports; `BPF_PROG_TEST_RUN` sends it frames.
 fn program(image: &Image, maps: &Maps) -> Program {
     let interface = Interface {
         port: Some(PortId(0)),
@@ -60,7 +60,7 @@ fn read(image: &Image, maps: &Arc<Maps>) -> ReadTurns {
     Box::new(move || heap.turns().map(&load).collect())
 }
 
-/// Has polls end on all processors until this holds.
+/// Keeps all processors polling until `is_so` holds.
 fn poll_until(is_so: impl Fn() -> bool + Sync) {
     let start = Instant::now();
     let n_threads = n_possible_processors().expect("processors");
@@ -90,7 +90,7 @@ fn a_processor_is_within_a_turn_from_its_first_packet_until_a_poll_has_ended() {
         assert!(read_words().iter().all(|word| *word == 0));
         let run = || program.test_run(&frame(), 50).expect("it runs");
         run();
-        // A run is outside of any poll, and nobody is told when one has ended.
+        // A test run is outside of any poll, and no tracepoint program reports the end of polls yet.
         let words = read_words();
         assert!(words.iter().all(|word| *word < 2), "{words:?}");
         assert!(words.contains(&1), "{words:?}");
@@ -123,16 +123,16 @@ fn send(port: &mut AfPacketPort, n_frames: usize) {
     port.flush().expect("sent");
 }
 
-/// The instances of copies that have come.
+/// Receives copies, and adds their instances.
 fn take(port: &mut AfPacketPort, instances: &mut Vec<u16>) {
     let mut take = |copy: &[u8]| instances.push(u16::from_be_bytes([copy[18], copy[19]]));
     port.receive(0, 64, &mut take).expect("received");
 }
 
-/// Waits for RCU no longer.
+/// Ends `until_over`.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-/// RCU, as if some program went on until the test is over, or longer than any takes.
+/// A wait for RCU that lasts until the test is over, as if some program kept running, or until a timeout.
 fn until_over() -> io::Result<()> {
     let start = Instant::now();
     while !IS_OVER.load(Ordering::SeqCst) && start.elapsed() < 6 * PATIENCE {
@@ -141,7 +141,7 @@ fn until_over() -> io::Result<()> {
     Ok(())
 }
 
-/// A switch with one port, whose grace periods RCU does not end.
+/// A switch with one port, whose grace periods only NAPI polls end.
 struct WithoutRcu {
     switch: Switch,
     table: TableId,
@@ -152,7 +152,7 @@ struct WithoutRcu {
 impl WithoutRcu {
     fn new() -> WithoutRcu {
         veth_pair("in0", "out0");
-        // Its other end takes what is redirected to it, without a program of its own.
+        // With GRO the other end accepts redirected frames without an XDP program.
         let gro = std::process::Command::new("ethtool")
             .args(["-K", "out0", "gro", "on"])
             .status();
@@ -179,7 +179,7 @@ impl WithoutRcu {
         }
     }
 
-    /// The entry of the address of [`frame`].
+    /// An entry for the address of [`frame`].
     fn entry(&self, action: &str, args: &[u16]) -> TableEntry {
         let program = self.switch.program().expect("a program");
         let action = program.action_of(self.table, &format!("ExchangeIngress.{action}"));
@@ -201,7 +201,7 @@ impl WithoutRcu {
         }
     }
 
-    /// The instances of a frame's copies.
+    /// Sends a frame and returns the instances of its copies.
     fn instances(&mut self, n_copies: usize) -> Vec<u16> {
         send(&mut self.outside, 1);
         let mut instances = Vec::new();
@@ -275,10 +275,10 @@ fn changes_behind_each_other_are_seen_within_turns_whatever_rcu_waits_for() {
     });
 }
 
-/// Frames that are sent at once, so that a turn has several.
+/// Frames sent at once, so that one poll handles several.
 const BURST: usize = 32;
 
-/// The instances of copies, two for each frame, as frames come until this holds.
+/// Sends frames until `is_over`, and returns the instances of all copies, two for each frame.
 fn copies_until(outside: &mut AfPacketPort, is_over: &AtomicBool) -> Vec<u16> {
     let (mut instances, mut n_sent) = (Vec::new(), 0);
     while !is_over.load(Ordering::SeqCst) {
@@ -332,7 +332,7 @@ fn no_packet_sees_a_mix_of_versions_that_change_all_the_time() {
             versions.len(),
             copies.len()
         );
-        // If turns ended no period it would be the first few.
+        // If polls ended no period, only the first few versions would be seen.
         assert!(versions.len() > 20, "{} of {n_changes}", versions.len());
         IS_OVER.store(true, Ordering::SeqCst);
         beside.switch.set_offload(None);

@@ -4,7 +4,7 @@ use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Processors' words, as a test has them.
+/// The words of processors, set by a test.
 #[derive(Clone)]
 struct Words(Arc<Vec<AtomicU64>>);
 
@@ -25,20 +25,20 @@ impl Words {
         Some(Box::new(move || words.iter().map(load).collect()))
     }
 
-    /// Periods that these and nobody else end.
+    /// Grace periods that only these words end.
     fn graces(&self) -> Graces {
         Graces::new(never, self.read())
     }
 }
 
-/// RCU, where some program never ends.
+/// A wait for RCU that never returns, as if a program kept running.
 fn never() -> io::Result<()> {
     loop {
         thread::park();
     }
 }
 
-/// Waits in another thread.
+/// Waits on another thread.
 fn waiter(graces: &Arc<Graces>) -> JoinHandle<io::Result<()>> {
     let graces = Arc::clone(graces);
     let moment = graces.now();
@@ -90,15 +90,15 @@ fn turns_that_were_there_end_a_period_and_no_others_do() {
     graces.ask(moment);
     assert!(!graces.is_past(moment));
     let later = graces.now();
-    // One that begins now sees what is new.
+    // A poll that begins now sees the new data.
     words.set(0, 1);
     words.set(1, 8);
     assert!(!graces.look().has_ended, "the last processor's goes on");
-    // Behind its turn another has begun.
+    // That poll has ended, and another has begun.
     words.set(3, 11);
     assert!(graces.look().has_ended && graces.is_past(moment));
     assert!(!graces.look().has_ended, "that was said");
-    // The period had begun before that moment.
+    // The period began before the moment `later`.
     assert!(!graces.is_past(later));
     graces.ask(later);
     words.set(3, 12);
@@ -115,7 +115,7 @@ fn where_no_processor_is_within_a_turn_a_period_is_over_at_once() {
         assert!(!graces.is_past(moment));
         graces.ask(moment);
         assert!(graces.is_past(moment));
-        // Whoever was not asking is told of it.
+        // A caller that did not ask sees that the period has ended.
         let (has_ended, again) = (true, None);
         assert_eq!(graces.look(), Looked { has_ended, again });
         graces.wait_past(graces.now()).expect("no other period");
@@ -131,11 +131,11 @@ fn rcu_ends_what_a_processor_would_hold_up_that_stays_within_a_turn() {
     for _ in 0..3 {
         waiter(&graces).join().expect("no panic").expect("it ends");
     }
-    // What has ended so is no reason to look.
+    // There is no reason to look again.
     let looked = graces.look();
     assert_eq!((looked.has_ended, looked.again), (true, None));
     assert!(!graces.look().has_ended);
-    // Turns end periods again when that processor's ends.
+    // Polls end periods again once the first processor's poll ends.
     words.set(0, 2);
     let moment = graces.now();
     graces.ask(moment);
@@ -157,7 +157,7 @@ fn a_look_is_worth_it_for_a_short_time_alone() {
         thread::yield_now();
     }
     assert!(!graces.is_past(moment));
-    // It counts all the same when somebody looks.
+    // A later look still counts the period.
     words.set(0, 2);
     assert!(graces.look().has_ended && graces.is_past(moment));
 }
@@ -193,7 +193,7 @@ fn rcu_is_not_asked_for_what_turns_end_soon() {
     for _ in 0..100 {
         graces.wait_past(graces.now()).expect("at once");
     }
-    // What takes a period of RCU by itself is done beside.
+    // A job that takes a period of RCU runs on the thread.
     let (done, is_done) = std::sync::mpsc::channel();
     graces.do_within(Box::new(move || done.send(()).map_err(io::Error::other)));
     is_done.recv_timeout(PATIENCE).expect("the thread has time");

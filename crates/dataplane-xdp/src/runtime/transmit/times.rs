@@ -1,18 +1,18 @@
-//! How long frames were inside, as the program at the tracepoint counts it: in buckets, 32 for each power of two.
+//! Residence times, as counted by the tracepoint's program: a histogram with 32 buckets for each power of two.
 
 use super::note::{self, frame};
 use super::{QUEUE_FRAMES, TIMES};
 use crate::asm::reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use crate::asm::{Alu, Assembler, Helper, Jump, Label, Reg, Size, Symbol};
 
-/// Buckets of a power of two, as a power of two.
+/// Log2 of the number of buckets in each power of two.
 const SHIFT: u32 = 5;
 
-/// Times of ports and streams at most, each in a bucket of its own; what there is no room for is not recorded. A
-/// stream has some 100 on a port.
+/// Entries of the histogram, one for each interface, stream and bucket. Times without an entry are not recorded. A
+/// stream uses about 100 on one port.
 pub(super) const KEYS_MAX: u32 = 1 << 14;
 
-// On the stack.
+// Stack offsets.
 const NOW: i16 = -24;
 const ARRIVAL: i16 = -32;
 const STREAM: i16 = -40;
@@ -20,14 +20,13 @@ const STREAM: i16 = -40;
 const KEY: i16 = -56;
 const VALUE: i16 = -64;
 
-/// The place of a frame in the note.
+/// Position of a frame in the record.
 const PLACE: Reg = R6;
-/// [`note::N_EQUAL`] when they are counted.
+/// [`note::N_EQUAL`], when the frames are counted.
 const N_EQUAL: Reg = R8;
-/// How many frames were taken.
+/// How many frames the driver took.
 const N_TAKEN: Reg = R9;
 
-/// The time in the middle of a bucket.
 pub(super) fn middle_ns(bucket: u32) -> u64 {
     let (power, rest) = (bucket >> SHIFT, u64::from(bucket & ((1 << SHIFT) - 1)));
     match power.checked_sub(1) {
@@ -39,8 +38,8 @@ pub(super) fn middle_ns(bucket: u32) -> u64 {
     }
 }
 
-/// Records the times of the frames that were taken. The note is in R7, how many the driver took in R8, the number of
-/// frames in R9, and the interface at `R10 - 4`. It writes all registers.
+/// Records the times of the frames that the driver took. R7 is the record, R8 how many the driver took, R9 the number
+/// of frames, `R10 - 4` the interface. Overwrites all registers.
 pub(super) fn add(asm: &mut Assembler) {
     let [all, first, same, next, record, done] = [(); 6].map(|()| asm.label());
     asm.jump_if(Jump::Le, R9, R8, all);
@@ -79,8 +78,8 @@ pub(super) fn add(asm: &mut Assembler) {
     asm.place(done);
 }
 
-/// Goes elsewhere with all frames where the first and the last one have the same origin: a packet's copies are behind
-/// each other, and no two packets come at the same time.
+/// Jumps to `record` with all frames if the first and the last have the same origin. Comparing these two suffices: a
+/// packet's copies are consecutive, and no two packets have the same arrival time.
 fn take_all(asm: &mut Assembler, record: Label) {
     let differ = asm.label();
     asm.mov(R1, N_TAKEN);
@@ -102,7 +101,7 @@ fn take_all(asm: &mut Assembler, record: Label) {
     asm.place(differ);
 }
 
-/// The origin of the frame at its place, when it came into R2 and its stream into R3. It writes R1.
+/// Loads the origin of the frame at `PLACE`: arrival into R2, stream into R3. Overwrites R1.
 fn load(asm: &mut Assembler) {
     asm.mov(R1, PLACE);
     asm.alu_imm(Alu::Lsh, R1, frame::SHIFT);
@@ -111,7 +110,7 @@ fn load(asm: &mut Assembler) {
     asm.load(Size::B4, R3, R1, note::FRAMES + frame::STREAM);
 }
 
-/// Counts the frames that have one origin, where that is known.
+/// Counts the frames of one origin, if their arrival time is known.
 fn count(asm: &mut Assembler) {
     let (end, new) = (asm.label(), asm.label());
     asm.load(Size::B8, R2, R10, ARRIVAL);
@@ -145,11 +144,11 @@ fn count(asm: &mut Assembler) {
     asm.place(end);
 }
 
-/// From a time in R1 to its bucket there. The note is in R7.
+/// Converts the time in R1 to its bucket, in R1. R7 is the record.
 fn bucket(asm: &mut Assembler) {
     let small = asm.label();
     asm.jump_if_imm(Jump::Lt, R1, 1 << SHIFT, small);
-    // How often it is to be halved until its highest bit is above a bucket's number: by bytes, then by the table.
+    // How many bits to shift until the time has the bits of a bucket number: first whole bytes, then by table.
     asm.mov(R2, R1);
     asm.alu_imm(Alu::Rsh, R2, SHIFT as i32 + 1);
     asm.mov_imm(R3, 0);
@@ -174,7 +173,7 @@ fn bucket(asm: &mut Assembler) {
     asm.place(small);
 }
 
-/// How many bits each byte has up to its highest one.
+/// For each byte, the position of its highest set bit, from 1; 0 for 0.
 pub(super) fn bits() -> impl Iterator<Item = u8> {
     (0..=u8::MAX).map(|byte| (u8::BITS - byte.leading_zeros()) as u8)
 }
@@ -188,7 +187,7 @@ mod tests {
         for bucket in 0..32 {
             assert_eq!(middle_ns(bucket), u64::from(bucket));
         }
-        // 32 and 33, then 64 and 65, of which the middle is 65.
+        // Buckets 32 and 33 hold one value each; the first bucket of pairs holds 64 and 65, and its middle is 65.
         let first_of_pairs = 2 << SHIFT;
         assert_eq!([32, 33].map(middle_ns), [32, 33]);
         assert_eq!(middle_ns(first_of_pairs), 65);

@@ -1,5 +1,5 @@
-//! Turns of drivers: when one has ended, as the programs of the ports ([`Turns`]) and the grace periods of their writer
-//! ([`Heap::turns`]) want to know it, and which port has refused copies in it.
+//! Ends of NAPI polls: reported to the programs of the ports ([`Turns`]) and to the writer's grace periods
+//! ([`Heap::turns`]), with the ports that refused copies during the poll.
 
 use std::io;
 
@@ -10,18 +10,18 @@ use crate::asm::reg::{R0, R1, R2, R3, R6, R10};
 use crate::asm::{Alu, Assembler, Helper, Jump, Label, Size, Symbol};
 use crate::image::{Heap, Turns};
 
-/// Where the tracepoint `napi_poll` has how many packets the poll might take: its third argument.
+/// Offset of the third argument of tracepoint `napi_poll`: the poll's budget in packets.
 const TRACEPOINT_BUDGET: i16 = 16;
 
-/// The maps, as the program at the end of a turn names them.
+/// The numbers of the maps in the program at the end of a poll.
 const HEAP: MapRef = MapRef(0);
 const OF_PORTS: MapRef = MapRef(1);
 
-// On the stack, below what is kept there beside.
+// Stack offsets, below those of the surrounding program.
 const PORT: i16 = -8;
 const KEY: i16 = -12;
 
-/// Says when turns end, as long as it lives.
+/// Reports ends of polls while it lives.
 #[derive(Debug)]
 pub(in crate::runtime) struct TurnEnds {
     _link: Link,
@@ -29,10 +29,10 @@ pub(in crate::runtime) struct TurnEnds {
 }
 
 impl TurnEnds {
-    /// Says so in the heap, and in the map of [`Turns`] where there is one.
+    /// Reports them in the heap, and in the map of [`Turns`] if there is one.
     ///
     /// # Errors
-    /// The kernel's error; it has no tracepoint `napi_poll`.
+    /// The kernel's error, or the kernel has no tracepoint `napi_poll`.
     pub(in crate::runtime) fn new(
         heap: &Map,
         layout: Heap,
@@ -54,11 +54,10 @@ impl TurnEnds {
     }
 }
 
-/// The program at the tracepoint `napi_poll`.
 fn at_end(layout: Heap, has_turns: bool) -> Assembler {
     let mut asm = Assembler::default();
     let [unknown, end] = [(); 2].map(|()| asm.label());
-    // A poll of no packets ends no turn: who writes to a network console from within a driver polls so.
+    // A poll with budget 0 does not count: netconsole polls like this from within a driver.
     asm.load(Size::B4, R2, R1, TRACEPOINT_BUDGET);
     asm.jump_if_imm(Jump::Eq, R2, 0, end);
     if has_turns {
@@ -82,7 +81,7 @@ fn at_end(layout: Heap, has_turns: bool) -> Assembler {
     asm
 }
 
-/// This processor's value into R0.
+/// Loads the address of this processor's value into R0.
 fn find(asm: &mut Assembler, turns: MapRef, missing: Label) {
     asm.store_imm(Size::B4, R10, KEY, 0);
     asm.symbol(R1, Symbol::Map(turns));
@@ -92,8 +91,8 @@ fn find(asm: &mut Assembler, turns: MapRef, missing: Label) {
     asm.jump_if_imm(Jump::Eq, R0, 0, missing);
 }
 
-/// Frames were refused: limits how many copies a turn makes for the port to those of the packets before, and has no
-/// more made in this one. The port's count is in R0. It writes R0 to R6.
+/// A port refused frames: limits the copies of later polls to those of the packets before, and stops copies for the
+/// port in this poll. R0 is the port's count. Overwrites R0 to R6.
 pub(super) fn limit(asm: &mut Assembler) {
     let end = asm.label();
     asm.load(Size::B8, R1, R0, count::PORT);
@@ -104,7 +103,7 @@ pub(super) fn limit(asm: &mut Assembler) {
     asm.jump_if_imm(Jump::Gt, R6, Heap::N_PORTS as i32, end);
     asm.alu_imm(Alu::Lsh, R6, Turns::SHIFT as i32);
     asm.alu(Alu::Add, R6, R0);
-    // Frames that were no copies of a group of this port alone: nothing is known of how many fit.
+    // The last frames were not copies for this port alone, so nothing is known about its room.
     asm.load(Size::B4, R1, R0, Turns::NUMBER);
     asm.load(Size::B4, R2, R6, Turns::TURN);
     asm.jump_if(Jump::Ne, R1, R2, end);
@@ -126,21 +125,21 @@ pub(super) fn limit(asm: &mut Assembler) {
     asm.place(end);
 }
 
-/// How many copies the next turns may make, into R3, of how many this one has made, R3, and its last packet, R1. R2 is the
-/// limit so far, or 0.
+/// Sets R3 to the limit of copies for the next polls. On entry R3 is how many copies this poll made, R1 how many of
+/// these are the last packet's, R2 the previous limit or 0.
 fn learn(asm: &mut Assembler) {
     let [first, unknown, any, learned] = [(); 4].map(|()| asm.label());
     asm.jump_if(Jump::Eq, R3, R1, first);
-    // The refused copies are of the last packet, or of the one before, which still waited in the device's queue. The
-    // limit counts neither.
+    // The refused copies belong to the last packet, or to the one before, which was still in the device's queue. The
+    // limit excludes both.
     asm.alu(Alu::Sub, R3, R1);
     asm.alu_imm(Alu::Sub, R3, QUEUE_FRAMES as i32);
     asm.jump_if_imm(Jump::Sgt, R3, 0, learned);
-    // A packet of many copies behind one of a few.
+    // A packet with many copies followed one with few.
     asm.mov(R3, R2);
     asm.jump(unknown);
-    // The turn's first packet was refused, so the ring is full of copies from turns before. If they had a limit, it was
-    // too high; else nothing is known.
+    // The poll's first packet was refused, so the ring is full of copies from earlier polls. A limit that they had
+    // was too high; without one nothing is known.
     asm.place(first);
     asm.jump_if_imm(Jump::Eq, R2, 0, any);
     asm.mov(R3, R2);

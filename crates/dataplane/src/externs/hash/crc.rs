@@ -1,17 +1,16 @@
-//! Cyclic redundancy checks, and those whose parameters a control plane has chosen.
+//! Cyclic redundancy checks, including those with parameters from the control plane.
 //!
-//! Eight bytes at a time: the remainder has a word of 64 bits whatever the CRC's width, so eight
-//! bytes shift all of it out, and a table for each of the eight says what that leaves behind.
+//! Processes eight bytes at a time. The remainder has 64 bits whatever the CRC's width, so eight
+//! bytes replace all of it; one table for each of the eight bytes gives its contribution.
 
 use crate::{
     CrcParameters,
     program::ir::{Calculation, CalculationId},
 };
 
-/// What a byte with so many zeros behind it leaves.
+/// Table `n` has the contribution of a byte followed by `n` zero bytes.
 type Tables = [[u64; 256]; 8];
 
-/// A CRC of a width.
 #[derive(Debug, Clone)]
 pub(crate) struct Crc {
     pub(super) bits: u32,
@@ -19,7 +18,7 @@ pub(crate) struct Crc {
     tables: Box<Tables>,
 }
 
-/// The remainder, highest term first, stands at the top of a word: one byte further.
+/// Advances the remainder by one zero byte; its highest term is the top bit of the word.
 fn one_byte(mut remainder: u64, polynomial: u64) -> u64 {
     for _ in 0..8 {
         let carry = remainder >> 63 == 1;
@@ -36,7 +35,7 @@ impl Crc {
         let polynomial = parameters.polynomial << (64 - bits);
         let mut tables = Box::new([[0; 256]; 8]);
         for byte in 0..=u8::MAX {
-            // Bytes whose lowest bit goes in first are kept so: nothing is turned around then.
+            // With `reflect_in`, tables are stored reflected, so that input bytes need no reversal.
             let mut remainder = match parameters.reflect_in {
                 true => u64::from(byte.reverse_bits()) << 56,
                 false => u64::from(byte) << 56,
@@ -63,7 +62,7 @@ impl Crc {
             true => self.divide_reflected(initial.reverse_bits(), bytes),
             false => self.divide(initial, bytes),
         };
-        // Its lowest bit is the CRC's lowest one where the two reflections agree.
+        // If both reflections agree, the lowest bit is already the CRC's lowest.
         remainder = match (parameters.reflect_in, parameters.reflect_out) {
             (false, false) => remainder >> (64 - self.bits),
             (false, true) => remainder.reverse_bits(),
@@ -74,7 +73,7 @@ impl Crc {
         (remainder ^ parameters.xor_out) & mask
     }
 
-    /// The remainder's highest term is its word's highest bit.
+    /// Division with the remainder's highest term in the word's highest bit.
     fn divide(&self, mut remainder: u64, bytes: &[u8]) -> u64 {
         let (chunks, rest) = bytes.as_chunks::<8>();
         for chunk in chunks {
@@ -89,7 +88,7 @@ impl Crc {
         remainder
     }
 
-    /// The remainder's highest term is its word's lowest bit.
+    /// Division with the remainder's highest term in the word's lowest bit.
     fn divide_reflected(&self, mut remainder: u64, bytes: &[u8]) -> u64 {
         let (chunks, rest) = bytes.as_chunks::<8>();
         for chunk in chunks {
@@ -104,7 +103,7 @@ impl Crc {
         remainder
     }
 
-    /// What eight bytes leave, of which the first has seven behind it.
+    /// The contribution of eight bytes; the first byte is followed by seven others.
     fn look_up(&self, bytes: [u8; 8]) -> u64 {
         let tables = self.tables.iter().rev();
         let parts = tables
@@ -114,7 +113,7 @@ impl Crc {
     }
 }
 
-/// The CRCs that the control plane has changed, a calculation each.
+/// CRCs with parameters from the control plane, by calculation.
 #[derive(Debug)]
 pub(crate) struct CustomCrcs {
     chosen: Vec<Option<Crc>>,
@@ -143,7 +142,7 @@ mod tests {
     use super::*;
     use crate::externs::random::Random;
 
-    /// The division, a bit at a time.
+    /// Bitwise division.
     fn slowly(bits: u32, parameters: &CrcParameters, bytes: &[u8]) -> u64 {
         let mask = u64::MAX >> (64 - bits);
         let mut remainder = parameters.initial & mask;

@@ -1,7 +1,7 @@
-//! Hash and checksum algorithms of v1model's `HashAlgorithm`, and their input.
+//! The hash and checksum algorithms of v1model's `HashAlgorithm`.
 //!
-//! Parameters of the CRCs: crc16 is CRC-16/ARC, crc32 is CRC-32/ISO-HDLC; the `_custom` ones have
-//! the same parameters until a control plane chooses others.
+//! CRC parameters: crc16 is CRC-16/ARC, crc32 is CRC-32/ISO-HDLC. The `_custom` algorithms use the
+//! same until the control plane sets others.
 
 mod crc;
 
@@ -14,7 +14,7 @@ use super::random::Random;
 use crate::{CrcParameters, program::ir::Algorithm};
 
 impl Algorithm {
-    /// The result over some bytes; that of [`Algorithm::Random`] is drawn.
+    /// Computes the result over bytes; [`Algorithm::Random`] draws it from `random`.
     pub(crate) fn compute(self, bytes: &[u8], random: &mut Random) -> u64 {
         if let Some(crc) = self.crc() {
             return crc.compute(bytes);
@@ -30,7 +30,6 @@ impl Algorithm {
         }
     }
 
-    /// The CRC that it is, if it is one.
     fn crc(self) -> Option<&'static Crc> {
         static CRC_8: LazyLock<Crc> = LazyLock::new(|| plain_crc(8, 0x07, 0, false));
         static CRC_16: LazyLock<Crc> = LazyLock::new(|| plain_crc(16, 0x8005, 0, true));
@@ -48,7 +47,7 @@ impl Algorithm {
         })
     }
 
-    /// Width of a CRC whose parameters a control plane may choose.
+    /// The width of a custom CRC, whose parameters the control plane may set; `None` for others.
     pub fn custom_crc_bits(self) -> Option<u32> {
         match self {
             Self::Crc8Custom | Self::Crc16Custom | Self::Crc32Custom | Self::Crc64Custom => {
@@ -59,8 +58,8 @@ impl Algorithm {
     }
 }
 
-/// A CRC whose result is inverted where its remainder begins with ones and its bits are turned
-/// around: of v1model's, that is CRC-32 alone.
+/// A CRC whose final XOR equals the initial value if it is reflected. Of v1model's CRCs that
+/// matters for CRC-32 alone.
 fn plain_crc(bits: u32, polynomial: u64, initial: u64, reflected: bool) -> Crc {
     let parameters = CrcParameters {
         polynomial,
@@ -74,7 +73,7 @@ fn plain_crc(bits: u32, polynomial: u64, initial: u64, reflected: bool) -> Crc {
 
 /// RFC 1071: the one's complement of the one's complement sum.
 fn internet_checksum(bytes: &[u8]) -> u16 {
-    // Two 16-bit words at a time; their sums come together when folded.
+    // Adds two 16-bit words at a time; folding joins their sums.
     let (words, rest) = bytes.as_chunks::<4>();
     let words = words
         .iter()
@@ -88,13 +87,12 @@ fn internet_checksum(bytes: &[u8]) -> u16 {
     !u16::try_from(sum).expect("folded to 16 bits")
 }
 
-/// The number that up to eight bytes are.
 fn big_endian(bytes: &[u8]) -> u64 {
     let bytes = bytes.iter();
     bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))
 }
 
-/// The words of so many bytes, the last padded with zeros behind, under exclusive or.
+/// XOR of the words of `word_bytes`, the last padded with trailing zeros.
 fn xor_words(bytes: &[u8], word_bytes: usize) -> u64 {
     bytes.chunks(word_bytes).fold(0, |result, word| {
         result ^ (big_endian(word) << (8 * (word_bytes - word.len())))
@@ -166,7 +164,7 @@ fn xxh64(bytes: &[u8]) -> u64 {
     hash ^ (hash >> 32)
 }
 
-/// `hash_ex` of BMv2, whose bytes are signed.
+/// BMv2's `hash_ex`, which treats bytes as signed.
 fn hash_ex(bytes: &[u8]) -> u32 {
     let mut hash = bytes.iter().fold(0x811c_9dc5, |hash: u32, byte| {
         let byte = i32::from(byte.cast_signed()).cast_unsigned();

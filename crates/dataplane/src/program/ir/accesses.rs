@@ -1,5 +1,5 @@
-//! What pieces of a program read and write, whatever way a packet takes. A place that is found at run
-//! time counts for every field that it may be.
+//! The fields and headers that constructs of a program may read and write, on any path of a packet. A header selected
+//! at run time counts as every header that it may be.
 
 use super::{
     AnyStack, BoolExpr, CalculationId, Expr, FieldId, HeaderExpr, HeaderId, Ir, ParserOp, Place,
@@ -7,49 +7,49 @@ use super::{
 };
 use crate::RegisterId;
 
-/// Takes what is accessed.
+/// Receives the accesses.
 pub trait Accesses {
-    /// An expression reads a field, its header valid or not.
+    /// An expression reads a field, valid or not.
     fn read(&mut self, field: FieldId);
 
-    /// A header is compared with another one.
+    /// A header is compared with another.
     fn compare(&mut self, header: HeaderId);
 
     /// A header is copied as a whole.
     fn copy(&mut self, header: HeaderId);
 
-    /// A field is written alone.
+    /// A single field is written.
     fn write(&mut self, field: FieldId);
 
-    /// A header is written as a whole, or becomes valid or invalid.
+    /// A header is written as a whole, or its validity changes.
     fn turn(&mut self, header: HeaderId);
 
     /// An argument of the action is read.
     fn argument(&mut self, _place: usize) {}
 
-    /// A register's cell is read.
+    /// A register cell is read.
     fn read_register(&mut self, _register: RegisterId) {}
 
-    /// A register's cell is written.
+    /// A register cell is written.
     fn write_register(&mut self, _register: RegisterId) {}
 
-    /// A hash is computed. What it is over is not told.
+    /// A hash is computed; its input is not reported.
     fn calculate(&mut self, _calculation: CalculationId) {}
 
-    /// The packet is marked to be dropped.
+    /// The packet is marked to drop.
     fn mark_to_drop(&mut self) {}
 }
 
-/// Goes through pieces of a program.
+/// Walks constructs and reports their accesses.
 pub struct Walk<'p, 'a, A: ?Sized> {
-    /// The program.
+    /// The program of the constructs.
     pub ir: &'p Ir,
-    /// Who takes it.
+    /// The receiver of the accesses.
     pub to: &'a mut A,
 }
 
 impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
-    /// The headers that an expression may give; what it finds them by is read.
+    /// The headers that an expression may select; reports the reads of its index.
     fn headers(&mut self, header: &HeaderExpr) -> Vec<HeaderId> {
         match header {
             HeaderExpr::Element { index, .. } => self.number(index),
@@ -65,7 +65,7 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
         }
     }
 
-    /// The members of the unions that an expression may give.
+    /// The members of all unions that an expression may select.
     fn members(&mut self, union: &UnionExpr) -> Vec<HeaderId> {
         self.found_by(union);
         instances::members(self.ir, instances::unions(self.ir, union))
@@ -80,7 +80,7 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
         self.ir.headers[header.index()].field_at(offset)
     }
 
-    /// A number is read.
+    /// Walks a numeric expression.
     pub fn number(&mut self, expr: &Expr) {
         match expr {
             Expr::Param(place) => self.to.argument(*place),
@@ -110,7 +110,7 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
         }
     }
 
-    /// A condition is read.
+    /// Walks a condition.
     pub fn truth(&mut self, expr: &BoolExpr) {
         match expr {
             BoolExpr::Const(_) => {}
@@ -166,7 +166,7 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
         }
     }
 
-    /// A statement of the parser.
+    /// Walks a parser statement.
     pub fn operation(&mut self, op: &ParserOp) {
         match op {
             ParserOp::Extract(_) => {}
@@ -186,7 +186,7 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
         }
     }
 
-    /// A statement.
+    /// Walks a statement.
     pub fn primitive(&mut self, primitive: &Primitive) {
         match primitive {
             Primitive::MarkToDrop => self.to.mark_to_drop(),
@@ -258,7 +258,7 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
         }
     }
 
-    /// A statement that moves whole headers.
+    /// Walks a statement that copies headers or changes their validity.
     fn header_primitive(&mut self, primitive: &Primitive) {
         match primitive {
             Primitive::AssignHeader { to, from } => {
@@ -292,7 +292,6 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
         args.iter().for_each(|(arg, _)| self.number(arg));
     }
 
-    /// What moves whole headers.
     fn move_whole(&mut self, to: &[HeaderId], from: &[HeaderId]) {
         from.iter().for_each(|header| self.to.copy(*header));
         to.iter().for_each(|header| self.to.turn(*header));

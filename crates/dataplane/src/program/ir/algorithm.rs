@@ -1,40 +1,39 @@
-//! Hash and checksum algorithms of v1model's `HashAlgorithm`, by name.
+//! The hash and checksum algorithms of v1model's `HashAlgorithm`.
 
-/// An algorithm over bytes.
+/// An algorithm over a byte string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
     /// The Internet checksum (RFC 1071).
     Csum16,
-    /// Exclusive or of the words of 2 bytes.
+    /// XOR of 2-byte words.
     Xor16,
-    /// Exclusive or of the words of 4 bytes.
+    /// XOR of 4-byte words.
     Xor32,
-    /// CRC-8, with parameters that may be chosen.
+    /// CRC-8 with configurable parameters.
     Crc8Custom,
     /// CRC-16/ARC.
     Crc16,
-    /// CRC-16, with parameters that may be chosen.
+    /// CRC-16 with configurable parameters.
     Crc16Custom,
     /// CRC-16/CCITT.
     CrcCcitt,
     /// CRC-32/ISO-HDLC.
     Crc32,
-    /// CRC-32, with parameters that may be chosen.
+    /// CRC-32 with configurable parameters.
     Crc32Custom,
-    /// CRC-64, with parameters that may be chosen.
+    /// CRC-64 with configurable parameters.
     Crc64Custom,
-    /// The first 8 bytes as a number.
+    /// The first 8 bytes as a big-endian number.
     Identity,
-    /// XXH64.
+    /// XXH64 with seed 0.
     Xxh64,
     /// FNV-1a with a final mix, as BMv2's tests use it.
     HashEx,
-    /// A number that has nothing to do with the bytes.
+    /// A random number; ignores the bytes.
     Random,
 }
 
 impl Algorithm {
-    /// The algorithm of a name as BMv2 JSON writes it.
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "csum16" | "cksum16" => Self::Csum16,

@@ -1,9 +1,9 @@
-//! An architecture as data: which metadata it and its programs say to each other, by which name and
-//! width, who writes them when, in which order its blocks run, and what a control's end comes to.
-//! [`V1MODEL`] is the one that there is; `docs/architectures.md` says what others would add.
+//! An architecture as data: the metadata that it shares with programs (name, width, when each is written), the order of
+//! its blocks, and the verdicts after each control. [`V1MODEL`] is the only instance; `docs/architectures.md` describes
+//! what others need.
 //!
-//! What a field is for has one name here, whatever a program calls it: a [`Meaning`]. The loader finds
-//! the fields, an engine gives or reads the meanings.
+//! Each purpose of a field has one name here, whatever a program calls the field: a [`Meaning`]. The loader finds the
+//! fields; engines read and write by meaning.
 
 use super::metadata::{
     Meaning::{
@@ -15,91 +15,91 @@ use super::metadata::{
 };
 use crate::limits;
 
-/// A part of the pipeline.
+/// A block of the pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Block {
-    /// Headers out of the frame.
+    /// Extracts headers from the frame.
     Parser,
-    /// Whether the checksums are right.
+    /// Verifies checksums.
     VerifyChecksum,
     /// The first control.
     Ingress,
-    /// Queues and copies. The same for every architecture.
+    /// Queues and copies; the same for every architecture.
     TrafficManager,
     /// The second control.
     Egress,
-    /// Checksums anew.
+    /// Updates checksums.
     ComputeChecksum,
-    /// Headers into the frame.
+    /// Writes headers to the frame.
     Deparser,
 }
 
-/// A field that architecture and program share.
+/// A metadata field that architecture and program share.
 #[derive(Debug, Clone, Copy)]
 pub struct Intrinsic {
-    /// What it is for.
+    /// The purpose of the field.
     pub meaning: Meaning,
-    /// `header.field` or an alias; the first that a program has.
+    /// Candidates, as `header.field` or an alias; the first that the program has is used.
     pub names: &'static [&'static str],
-    /// Bits at least.
+    /// Minimum width.
     pub bits_min: u32,
-    /// A program without it is not loaded; else it is not written.
+    /// Whether a program without the field is refused; otherwise the target does not write it.
     pub is_required: bool,
-    /// When the target writes it. Without a moment, the target only reads it.
+    /// When the target writes the field; empty if it only reads the field.
     pub written: &'static [Moment],
-    /// Fields without which this one is not there.
+    /// Other fields that the program must have, or this one is ignored.
     pub needs: &'static [Meaning],
 }
 
-/// What decides how a control ends.
+/// The condition of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// A primitive has asked for it.
+    /// A primitive asked for it.
     Asked,
     /// A field has this value.
     Is(Meaning, u64),
-    /// A field is there and not 0.
+    /// A field exists and is not 0.
     IsNot0(Meaning),
-    /// What is left.
+    /// Always.
     Otherwise,
 }
 
-/// How a control may end.
+/// What happens to a packet after a control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// To the port in [`Meaning::EgressSpec`], or out of the port that it goes to.
+    /// After ingress, goes to the port in [`Meaning::EgressSpec`]; after egress, leaves.
     Send,
-    /// To the replicas of the group in [`Meaning::MulticastGroup`].
+    /// Is replicated to the group in [`Meaning::MulticastGroup`].
     Multicast,
-    /// To the first control again: as it came, or as it would have left.
+    /// Returns to the first control: unchanged after ingress, deparsed after egress.
     Again,
-    /// Nowhere.
+    /// Is dropped.
     Drop,
 }
 
 /// An architecture.
 #[derive(Debug)]
 pub struct Architecture {
-    /// As its P4 file is called.
+    /// Named after its P4 file.
     pub name: &'static str,
-    /// In the order in which a packet meets them.
+    /// In the order of the pipeline.
     pub blocks: &'static [Block],
     /// In the order in which they are written at a moment.
     pub metadata: &'static [Intrinsic],
-    /// How the first control ends: the first rule that holds.
+    /// Verdicts after the first control; the first rule that holds applies.
     pub ingress_verdicts: &'static [(When, Verdict)],
-    /// How the second one ends.
+    /// Verdicts after the second control; the first rule that holds applies.
     pub egress_verdicts: &'static [(When, Verdict)],
     /// The output port that `mark_to_drop` writes.
     pub drop_port: u16,
-    /// Nanoseconds of a unit of its timestamps.
+    /// Nanoseconds per unit of its timestamps.
     pub timestamp_ns: u64,
 }
 
 const QUEUEING: &[Meaning] = &[EnqTimestamp, EnqDepth, DeqTimedelta, DeqDepth];
 
 impl Intrinsic {
-    /// A field that the target reads, if it is there.
+    /// An optional field that the target only reads.
     pub const fn read(meaning: Meaning, names: &'static [&'static str]) -> Self {
         Self {
             meaning,
@@ -111,12 +111,12 @@ impl Intrinsic {
         }
     }
 
-    /// Written at these moments.
+    /// Adds the moments at which the target writes the field.
     pub const fn at(self, written: &'static [Moment]) -> Self {
         Self { written, ..self }
     }
 
-    /// Required, with so many bits at least.
+    /// Makes the field required, with a minimum width.
     pub const fn required(self, bits_min: u32) -> Self {
         Self {
             bits_min,
@@ -130,7 +130,7 @@ impl Intrinsic {
     }
 }
 
-/// A field that simple_switch finds in a header of its own, and v1model.p4 in `standard_metadata`.
+/// A field that simple_switch expects in a header of its own, and v1model.p4 has in `standard_metadata`.
 macro_rules! field {
     ($meaning:ident, $header:literal, $name:literal) => {
         Intrinsic::read(
@@ -143,14 +143,13 @@ macro_rules! field {
     };
 }
 
-/// A field of the intrinsic metadata.
 macro_rules! intrinsic {
     ($meaning:ident, $name:literal) => {
         field!($meaning, "intrinsic_metadata", $name)
     };
 }
 
-/// A field of the queues; all or none of them.
+/// A queueing field; a program has all of them or none.
 macro_rules! queueing {
     ($meaning:ident, $name:literal) => {
         field!($meaning, "queueing_metadata", $name)
@@ -159,8 +158,8 @@ macro_rules! queueing {
     };
 }
 
-/// v1model as BMv2's `simple_switch` has it. Its names are those that `simple_switch` looks for, which
-/// v1model.p4 gives as aliases.
+/// v1model as BMv2's `simple_switch` implements it. The names are those that `simple_switch` looks for, which
+/// v1model.p4 declares as aliases.
 pub static V1MODEL: Architecture = Architecture {
     name: "v1model",
     blocks: &[

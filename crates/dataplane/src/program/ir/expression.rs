@@ -1,9 +1,9 @@
-//! Expressions and places. Numbers have infinite precision, cut where they are stored.
+//! Expressions and places. Numbers have infinite precision and are truncated where they are stored.
 
 use super::{FieldId, HeaderId, StackId, UnionId, UnionStackId};
 use crate::{RegisterId, value::Int};
 
-/// Operators that give a number; with infinite precision.
+/// Operators on numbers, with infinite precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arithmetic {
     /// `+`
@@ -12,13 +12,13 @@ pub enum Arithmetic {
     Sub,
     /// `*`
     Mul,
-    /// `/`; by zero it gives zero.
+    /// `/`; division by zero gives zero.
     Div,
-    /// `%`; by zero it gives zero.
+    /// `%`; modulo zero gives zero.
     Mod,
-    /// `<<`; by more than `limits::FIELD_BITS_MAX` it gives zero.
+    /// `<<`; a shift by more than `limits::FIELD_BITS_MAX` gives zero.
     ShiftLeft,
-    /// `>>` of a signed number; by more than `limits::FIELD_BITS_MAX` it gives 0 or -1.
+    /// Arithmetic `>>`; a shift by more than `limits::FIELD_BITS_MAX` gives 0 or -1.
     ShiftRight,
     /// `&`
     And,
@@ -26,15 +26,15 @@ pub enum Arithmetic {
     Or,
     /// `^`
     Xor,
-    /// Two's complement of the right operand's width.
+    /// Truncates to a signed number; the right operand is the width.
     TwoCompMod,
-    /// The nearest number that an unsigned field of the right operand's width holds.
+    /// Saturates to an unsigned number; the right operand is the width.
     SaturateUnsigned,
-    /// The nearest number that a signed field of the right operand's width holds.
+    /// Saturates to a signed number; the right operand is the width.
     SaturateSigned,
 }
 
-/// Operators that compare two numbers.
+/// Comparisons of two numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comparison {
     /// `==`
@@ -51,149 +51,149 @@ pub enum Comparison {
     GreaterEqual,
 }
 
-/// An expression that gives a number.
+/// A numeric expression.
 #[derive(Debug, Clone)]
 pub enum Expr {
-    /// A number.
+    /// A constant.
     Const(Int),
-    /// A field's value, whether its header is valid or not.
+    /// A field's value, whether or not its header is valid.
     Field(FieldId),
-    /// The validity as a number: the hidden field `$valid$`.
+    /// A header's validity as 0 or 1: the hidden field `$valid$`.
     ValidBit(HeaderId),
-    /// A parameter of the action.
+    /// A parameter of the action, by position.
     Param(usize),
-    /// A field of a header that is found at run time.
+    /// A field of a header selected at run time.
     Access {
-        /// The header; none beyond the end of a stack, which reads as zero.
+        /// The header; beyond the end of a stack the field reads as zero.
         header: Box<HeaderExpr>,
         /// The field's position in the header.
         offset: u32,
     },
-    /// A cell of a register; zero beyond its end.
+    /// A register cell; zero beyond the end.
     Register {
-        /// The register.
+        /// The register array.
         register: RegisterId,
-        /// The cell.
+        /// The cell's index.
         index: Box<Expr>,
     },
     /// An operator and its operands.
     Arithmetic(Arithmetic, Box<Expr>, Box<Expr>),
-    /// `~`, of an integer without a width: `-1 - x`.
+    /// `~` on an integer without a width: `-1 - x`.
     Complement(Box<Expr>),
     /// `?:`
     Choose {
-        /// What decides.
+        /// Selects the value.
         condition: Box<BoolExpr>,
-        /// The value where it holds.
+        /// The value if the condition holds.
         yes: Box<Expr>,
-        /// The value where it does not.
+        /// The value otherwise.
         no: Box<Expr>,
     },
-    /// 1 or 0.
+    /// 1 if the condition holds, otherwise 0.
     FromBool(Box<BoolExpr>),
-    /// `nextIndex` less 1.
+    /// `lastIndex`: `nextIndex` - 1.
     LastStackIndex(AnyStack),
     /// `nextIndex`.
     StackSize(AnyStack),
 }
 
-/// A stack of headers or of unions.
+/// A stack of headers or of header unions.
 #[derive(Debug, Clone, Copy)]
 pub enum AnyStack {
-    /// Of headers.
+    /// A header stack.
     Headers(StackId),
-    /// Of unions.
+    /// A stack of header unions.
     Unions(UnionStackId),
 }
 
-/// An expression that gives a truth value.
+/// A Boolean expression.
 #[derive(Debug, Clone)]
 pub enum BoolExpr {
-    /// A truth value.
+    /// A constant.
     Const(bool),
-    /// Two numbers compared.
+    /// Compares two numbers.
     Compare(Comparison, Expr, Expr),
-    /// Both valid, of one type and of the same values.
+    /// Both valid, of one type and equal in all fields.
     SameHeader(HeaderExpr, HeaderExpr),
-    /// The same member is valid and has the same values, or none is.
+    /// The same member is valid and equal in both, or no member is valid in either.
     SameUnion(UnionExpr, UnionExpr),
-    /// Equivalence.
+    /// Logical equality.
     SameBool(Box<BoolExpr>, Box<BoolExpr>),
-    /// Both; the right one is not looked at where the left one does not hold.
+    /// `&&`, with short-circuit evaluation.
     And(Box<BoolExpr>, Box<BoolExpr>),
-    /// At least one; the right one is not looked at where the left one holds.
+    /// `||`, with short-circuit evaluation.
     Or(Box<BoolExpr>, Box<BoolExpr>),
-    /// The opposite.
+    /// `!`
     Not(Box<BoolExpr>),
-    /// `isValid()`; not beyond the end of a stack.
+    /// `isValid()`; false beyond the end of a stack.
     Valid(HeaderExpr),
-    /// Whether a member is valid.
+    /// Whether any member is valid.
     ValidUnion(UnionExpr),
-    /// Whether it is not zero.
+    /// Whether a number is not zero.
     FromNumber(Expr),
     /// `?:`
     Choose {
-        /// What decides.
+        /// Selects the value.
         condition: Box<BoolExpr>,
-        /// The value where it holds.
+        /// The value if the condition holds.
         yes: Box<BoolExpr>,
-        /// The value where it does not.
+        /// The value otherwise.
         no: Box<BoolExpr>,
     },
 }
 
-/// An expression that gives a header instance.
+/// An expression that selects a header instance.
 #[derive(Debug, Clone)]
 pub enum HeaderExpr {
-    /// An instance.
+    /// A fixed instance.
     Header(HeaderId),
-    /// An element of a stack; none beyond its end.
+    /// An element of a stack; no header beyond its end.
     Element {
-        /// The stack.
+        /// The header stack.
         stack: StackId,
-        /// Which element.
+        /// The element's index.
         index: Box<Expr>,
     },
-    /// A member of a union.
+    /// A member of a header union.
     Member {
-        /// The union.
+        /// The header union.
         union: UnionExpr,
         /// The member's position.
         offset: u32,
     },
 }
 
-/// An expression that gives a header union.
+/// An expression that selects a header union.
 #[derive(Debug, Clone)]
 pub enum UnionExpr {
-    /// An instance.
+    /// A fixed instance.
     Union(UnionId),
-    /// An element of a stack; none beyond its end.
+    /// An element of a stack; no union beyond its end.
     Element {
-        /// The stack.
+        /// The stack of unions.
         stack: UnionStackId,
-        /// Which element.
+        /// The element's index.
         index: Box<Expr>,
     },
 }
 
-/// What can be assigned to.
+/// A destination of assignments.
 #[derive(Debug, Clone)]
 pub enum Place {
-    /// A field.
+    /// A fixed field.
     Field(FieldId),
-    /// A field of a header that is found at run time.
+    /// A field of a header selected at run time.
     Access {
-        /// The header.
+        /// The header; beyond the end of a stack nothing is written.
         header: HeaderExpr,
-        /// The field's position in it.
+        /// The field's position in the header.
         offset: u32,
     },
-    /// A cell of a register.
+    /// A register cell; beyond the end nothing is written.
     RegisterCell {
-        /// The register.
+        /// The register array.
         register: RegisterId,
-        /// The cell.
+        /// The cell's index.
         index: Expr,
     },
 }

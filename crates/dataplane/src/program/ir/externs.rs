@@ -1,4 +1,4 @@
-//! What a program declares beside its controls: calculations, arrays, value sets, profiles.
+//! Declarations beside the controls: calculations, arrays, value sets, action profiles.
 
 use super::{BoolExpr, CalculationId, Expr, FieldId, HeaderId};
 use crate::{
@@ -6,63 +6,63 @@ use crate::{
     value::Int,
 };
 
-/// A part of what a calculation is over.
+/// A part of a calculation's input.
 #[derive(Debug, Clone)]
 pub enum CalculationInput {
-    /// A field, its header valid or not.
+    /// A field; left out if its header is invalid.
     Field(FieldId),
-    /// A header's fields, if it is valid.
+    /// All fields of a header; left out if it is invalid.
     Header(HeaderId),
-    /// A number.
+    /// A constant.
     Constant {
-        /// The number.
+        /// Its value.
         value: Int,
         /// Its width.
         bits: u32,
     },
-    /// What follows the parsed headers.
+    /// The bytes after the parsed headers.
     Payload,
 }
 
 /// An algorithm and its input.
 #[derive(Debug, Clone)]
 pub struct Calculation {
-    /// Empty where a selector's.
+    /// Empty for a selector.
     pub name: String,
-    /// The algorithm.
+    /// How the bytes are reduced to a number.
     pub algorithm: Algorithm,
-    /// The parts, packed bit by bit, one after the other.
+    /// The parts, concatenated bit by bit.
     pub input: Vec<CalculationInput>,
 }
 
 /// A checksum of the program.
 #[derive(Debug, Clone)]
 pub struct Checksum {
-    /// The field that holds it.
+    /// The field that holds the checksum.
     pub target: FieldId,
-    /// What it is.
+    /// How it is computed.
     pub calculation: CalculationId,
-    /// When it counts; none is always.
+    /// Whether it applies to a packet; `None` is always.
     pub condition: Option<BoolExpr>,
-    /// It is verified after parsing, if the field's header is valid.
+    /// Whether it is verified after parsing, if the field's header is valid.
     pub verify: bool,
-    /// It is written before deparsing.
+    /// Whether it is written before deparsing.
     pub update: bool,
 }
 
-/// Metadata that a copy, or a packet that goes back to ingress, keeps.
+/// Metadata that a clone, or a packet on its return to ingress, preserves.
 #[derive(Debug, Clone)]
 pub struct FieldList {
-    /// The fields.
+    /// The metadata fields.
     pub fields: Vec<FieldId>,
 }
 
-/// A digest's members.
+/// The members of a digest.
 #[derive(Debug, Clone)]
 pub struct DigestList {
-    /// As in the BMv2 JSON.
+    /// The name in BMv2 JSON.
     pub name: String,
-    /// Value and width of each.
+    /// Value and width of each member.
     pub fields: Vec<(Expr, u32)>,
 }
 
@@ -71,15 +71,15 @@ pub struct DigestList {
 pub struct RegisterArray {
     /// Fully qualified name.
     pub name: String,
-    /// How many.
+    /// Number of cells.
     pub cells: usize,
-    /// Width of each, unsigned.
+    /// Width of a cell; cells are unsigned.
     pub bits: u32,
-    /// The program is wrong where each worker has its own.
+    /// Whether all workers must share it (`@shared`).
     pub is_shared: bool,
-    /// A cell stands somewhere as an operand, not only in `register_read` and `register_write`.
+    /// Whether a cell is used as an operand, not only by `register_read` and `register_write`.
     pub is_operand: bool,
-    /// No reader is given its cells.
+    /// Whether its cells are hidden from readers.
     pub is_secret: bool,
 }
 
@@ -88,16 +88,16 @@ pub struct RegisterArray {
 pub struct CounterArray {
     /// Fully qualified name.
     pub name: String,
-    /// How many.
+    /// Number of cells.
     pub cells: usize,
 }
 
-/// What every meter of an array, or of a table, has.
+/// Unit and number of rates of meters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MeterKind {
-    /// What it measures.
+    /// The unit of rates and bursts.
     pub unit: MeterUnit,
-    /// 2 in v1model; 1 leaves out the peak rate.
+    /// 2 in v1model; 1 has no peak rate.
     pub rates: usize,
 }
 
@@ -106,20 +106,20 @@ pub struct MeterKind {
 pub struct MeterArray {
     /// Fully qualified name.
     pub name: String,
-    /// How many.
+    /// Number of cells.
     pub cells: usize,
-    /// What each has.
+    /// Unit and number of rates.
     pub kind: MeterKind,
 }
 
-/// The meter that each entry of a table has.
+/// The direct meter of a table.
 #[derive(Debug, Clone)]
 pub struct DirectMeter {
     /// Fully qualified name.
     pub name: String,
-    /// What each has.
+    /// Unit and number of rates.
     pub kind: MeterKind,
-    /// Where the colour goes, before the action runs.
+    /// The field that receives the colour before the action runs.
     pub result: FieldId,
 }
 
@@ -128,9 +128,9 @@ pub struct DirectMeter {
 pub struct ValueSet {
     /// Fully qualified name.
     pub name: String,
-    /// Bits of each part of a value.
+    /// The width of each key part.
     pub parts: Vec<u32>,
-    /// Members at most.
+    /// Maximum number of members.
     pub max_size: usize,
 }
 
@@ -139,8 +139,8 @@ pub struct ValueSet {
 pub struct ActionProfile {
     /// Fully qualified name.
     pub name: String,
-    /// Members at most.
+    /// Maximum number of members.
     pub max_size: usize,
-    /// What chooses a member of a group; none where there are no groups.
+    /// Selects a member of a group; `None` if the profile has no groups.
     pub selector: Option<Calculation>,
 }

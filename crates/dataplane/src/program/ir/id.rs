@@ -1,4 +1,4 @@
-//! What the parts of a program are called, and where they are in its source.
+//! Ids of a program's parts, and positions in its source.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ macro_rules! inner_ids {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The position among its kind, from 0 without gaps.
+            /// The position among the program's parts of this kind, from 0 without gaps.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -18,7 +18,7 @@ macro_rules! inner_ids {
 }
 
 inner_ids! {
-    /// A field of a header instance, among all fields.
+    /// A field of a header instance; ids count through all instances.
     FieldId;
     /// A header or metadata instance.
     HeaderId;
@@ -30,23 +30,23 @@ inner_ids! {
     UnionStackId;
     /// A parser state.
     StateId;
-    /// A calculation.
+    /// A calculation of a checksum or hash.
     CalculationId;
-    /// A field list.
+    /// A field list of a clone, resubmission or recirculation.
     FieldListId;
-    /// A digest.
+    /// A digest's list of members.
     DigestId;
-    /// An extern that changes payloads.
+    /// A payload extern that the program calls.
     PayloadExternId;
-    /// A node of a control.
+    /// A node of a control: table, condition or action call.
     NodeId;
 }
 
 /// A line of the P4 source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceLine {
-    /// The file, as it was named to the compiler.
+    /// The file name given to the compiler.
     pub file: Arc<str>,
-    /// Its line, from 1.
+    /// The line number, from 1.
     pub line: u32,
 }

@@ -1,8 +1,8 @@
-//! Which instances a construct may mean that finds its header when a packet is there.
+//! The instances that a header expression may select at run time.
 
 use super::{AnyStack, FieldId, HeaderExpr, HeaderId, Ir, UnionExpr, UnionId};
 
-/// The unions that an expression may give.
+/// The unions that an expression may select.
 pub fn unions<'p>(ir: &'p Ir, union: &'p UnionExpr) -> &'p [UnionId] {
     match union {
         UnionExpr::Union(union) => std::slice::from_ref(union),
@@ -10,20 +10,20 @@ pub fn unions<'p>(ir: &'p Ir, union: &'p UnionExpr) -> &'p [UnionId] {
     }
 }
 
-/// Every member of some unions.
+/// All members of these unions.
 pub fn members(ir: &Ir, unions: &[UnionId]) -> Vec<HeaderId> {
     let members = unions.iter().map(|union| &ir.unions[union.index()].members);
     members.flatten().copied().collect()
 }
 
-/// One member of each.
+/// One member of each union.
 fn members_at(ir: &Ir, unions: &[UnionId], offset: u32) -> Vec<HeaderId> {
     let members = unions.iter().map(|union| &ir.unions[union.index()].members);
     let members = members.filter_map(|members| members.get(offset as usize));
     members.copied().collect()
 }
 
-/// The headers that an expression may give, in the order of the index that chooses.
+/// The headers that an expression may select, by index.
 pub fn headers(ir: &Ir, header: &HeaderExpr) -> Vec<HeaderId> {
     match header {
         HeaderExpr::Header(header) => vec![*header],
@@ -32,14 +32,14 @@ pub fn headers(ir: &Ir, header: &HeaderExpr) -> Vec<HeaderId> {
     }
 }
 
-/// The fields at a position of the headers that an expression may give.
+/// One field of each header that an expression may select.
 pub fn fields(ir: &Ir, header: &HeaderExpr, offset: u32) -> Vec<FieldId> {
     let headers = headers(ir, header).into_iter();
     let fields = headers.map(|header| ir.headers[header.index()].field_at(offset));
     fields.collect()
 }
 
-/// The headers that an element of a stack may be, of a stack of unions by the member.
+/// The headers that a stack element may be; of a stack of unions, the member `member` of each.
 pub fn elements(ir: &Ir, stack: AnyStack, member: u32) -> Vec<HeaderId> {
     match stack {
         AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.clone(),
@@ -47,7 +47,7 @@ pub fn elements(ir: &Ir, stack: AnyStack, member: u32) -> Vec<HeaderId> {
     }
 }
 
-/// Every header of a stack.
+/// Every header of a stack, with all members of unions.
 pub fn within(ir: &Ir, stack: AnyStack) -> Vec<HeaderId> {
     match stack {
         AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.clone(),

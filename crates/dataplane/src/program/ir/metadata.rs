@@ -1,13 +1,13 @@
-//! What the fields that an architecture and its programs share are for, and where a program has them.
+//! The purposes of the fields that an architecture shares with its programs, and the fields of a program.
 
 use super::id::FieldId;
 
-/// When the target writes a field. The same field may be written several times in a pass.
+/// When the target writes a field. It may write the same field several times in a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Before the parser, of a frame that came in; not when it comes again.
+    /// Before the parser, for a new frame only.
     Arrival,
-    /// Before the parser.
+    /// Before the parser, in every pass.
     Parser,
     /// After parser and checksum verification.
     Parsed,
@@ -16,32 +16,31 @@ pub enum Moment {
 }
 
 impl Moment {
-    /// Every one.
+    /// Every moment.
     pub const ALL: [Self; 4] = [Self::Arrival, Self::Parser, Self::Parsed, Self::Egress];
 }
 
 macro_rules! meanings {
     (required { $($(#[$doc:meta])* $meaning:ident $field:ident,)* }
      optional { $($(#[$doc_o:meta])* $meaning_o:ident $field_o:ident,)* }) => {
-        /// What a field that architecture and program share is for.
+        /// The purpose of a shared field.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Meaning {
             $($(#[$doc])* $meaning,)*
             $($(#[$doc_o])* $meaning_o,)*
         }
 
-        /// Where these fields are in a program; those that it leaves out are not written.
+        /// The program's fields by purpose; the target skips those that the program lacks.
         #[derive(Debug, Clone, Default)]
         pub struct StandardMetadata {
             $($(#[$doc])* pub $field: FieldId,)*
             $($(#[$doc_o])* pub $field_o: Option<FieldId>,)*
-            /// By [`Moment`].
+            /// Indexed by [`Moment`].
             written: [Vec<(Meaning, FieldId)>; Moment::ALL.len()],
         }
 
         impl StandardMetadata {
-            /// The fields of all meanings; of those without which no program is loaded, whatever stands
-            /// in place of a missing one.
+            /// Looks up all fields. A missing required field gets a default; the loader refuses such a program.
             pub(crate) fn of(find: impl Fn(Meaning) -> Option<FieldId>) -> Self {
                 Self {
                     $($field: find(Meaning::$meaning).unwrap_or_default(),)*
@@ -50,7 +49,7 @@ macro_rules! meanings {
                 }
             }
 
-            /// The field of a meaning, where the program has one.
+            /// The field with this purpose, if the program has one.
             pub fn get(&self, meaning: Meaning) -> Option<FieldId> {
                 match meaning {
                     $(Meaning::$meaning => Some(self.$field),)*
@@ -63,75 +62,74 @@ macro_rules! meanings {
 
 meanings! {
     required {
-        /// Where the root frame came in.
+        /// The port that received the root frame.
         IngressPort ingress_port,
-        /// Where the first control sends the packet.
+        /// The output port chosen in the first control.
         EgressSpec egress_spec,
-        /// Where it goes, in the second control.
+        /// The output port, in the second control.
         EgressPort egress_port,
-        /// How it came to be.
+        /// How the packet came to be.
         InstanceType instance_type,
-        /// Bytes.
+        /// The packet's length in bytes.
         PacketLength packet_length,
     }
     optional {
-        /// When the frame came.
+        /// When the frame arrived.
         IngressTimestamp ingress_global_timestamp,
-        /// When the second control began.
+        /// When the second control started.
         EgressTimestamp egress_global_timestamp,
-        /// How long the packet has been inside when the second control begins, in nanoseconds: its root
-        /// frame's arrival and now. A field of this switch's own, that a program asks for.
+        /// Nanoseconds from the arrival of the root frame to the start of the second control. An extension of this
+        /// switch, for programs that declare it.
         TimeInside nanoseconds_inside,
         /// The multicast group; 0 is none.
         MulticastGroup mcast_grp,
-        /// The instance of a copy.
+        /// The `egress_rid` of a copy.
         Instance egress_rid,
-        /// The number of the parser's error.
+        /// The number of the parser error.
         ParserError parser_error,
-        /// 1 where a checksum was wrong.
+        /// 1 if a checksum was wrong.
         ChecksumError checksum_error,
-        /// The queue that the packet goes to.
+        /// The queue to use.
         Priority priority,
-        /// The queue that it came through.
+        /// The queue that held the packet.
         Queue qid,
         /// When the packet was queued.
         EnqTimestamp enq_timestamp,
-        /// Packets that were in the queue before it.
+        /// Packets in the queue when this one was queued.
         EnqDepth enq_qdepth,
         /// The time in the queue.
         DeqTimedelta deq_timedelta,
-        /// Packets left in the queue when its turn came.
+        /// Packets in the queue after this one left.
         DeqDepth deq_qdepth,
     }
 }
 
-/// The fields of the queues; all or none of them.
+/// The queueing fields; a program has all of them or none.
 #[derive(Debug, Clone, Copy)]
 pub struct Queueing {
     /// When the packet was queued.
     pub enq_timestamp: FieldId,
-    /// Packets that were there before it.
+    /// Packets in the queue when this one was queued.
     pub enq_qdepth: FieldId,
     /// The time in the queue.
     pub deq_timedelta: FieldId,
-    /// Packets left there when its turn came.
+    /// Packets in the queue after this one left.
     pub deq_qdepth: FieldId,
 }
 
 impl StandardMetadata {
-    /// A field is written at a moment, after those that were said before.
     pub(crate) fn write_at(&mut self, moment: Moment, meaning: Meaning) {
         if let Some(field) = self.get(meaning) {
             self.written[moment as usize].push((meaning, field));
         }
     }
 
-    /// What the target writes at a moment, in this order.
+    /// The fields that the target writes at a moment, in this order.
     pub fn written_at(&self, moment: Moment) -> &[(Meaning, FieldId)] {
         &self.written[moment as usize]
     }
 
-    /// The fields of the queues.
+    /// The queueing fields, if the program has them.
     pub fn queueing(&self) -> Option<Queueing> {
         Some(Queueing {
             enq_timestamp: self.enq_timestamp?,

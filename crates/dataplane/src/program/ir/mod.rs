@@ -1,5 +1,5 @@
-//! The verified program as engines read it: typed ids instead of names, every reference
-//! resolved, every expression typed. Built by `load`, never changed afterwards.
+//! The verified program as engines read it: typed ids instead of names, all references resolved, all expressions typed.
+//! `load` builds it; it never changes afterwards.
 
 pub mod accesses;
 mod algorithm;
@@ -35,9 +35,9 @@ use crate::{
 pub struct Field {
     /// `header.field`, as in P4.
     pub name: String,
-    /// The instance it is in.
+    /// The instance that has the field.
     pub header: HeaderId,
-    /// Bits; 0 for a varbit field, whose width the packet decides.
+    /// Width; 0 for a varbit field, whose width depends on the packet.
     pub bits: u32,
     /// Whether values are in two's complement.
     pub signed: bool,
@@ -48,26 +48,26 @@ pub struct Field {
 /// A header or metadata instance.
 #[derive(Debug, Clone)]
 pub struct Header {
-    /// As in P4.
+    /// The name in P4.
     pub name: String,
-    /// Which header type; equal for headers that may be assigned to each other.
+    /// The header type; equal for headers that can be assigned to each other.
     pub type_index: usize,
-    /// Its fields, in the order of the wire.
+    /// Ids of its fields, in wire order.
     pub fields: Range<u32>,
-    /// Always valid, in no frame; cleared in a clone.
+    /// Whether it is metadata: always valid, never in a frame, cleared in a clone.
     pub metadata: bool,
-    /// Bits without the varbit field.
+    /// Width without the varbit field.
     pub fixed_bits: u32,
-    /// The varbit field, if there is one.
+    /// The varbit field, if any.
     pub variable_field: Option<FieldId>,
-    /// Bytes at most where there is a varbit field; 0 if the program does not say.
+    /// Maximum length with the varbit field; 0 if the program does not give one.
     pub max_bytes: u32,
-    /// The union it is a member of.
+    /// The header union that it belongs to.
     pub union: Option<UnionId>,
 }
 
 impl Header {
-    /// Its fields, in the order of the wire.
+    /// Its fields, in wire order.
     pub fn field_ids(&self) -> impl DoubleEndedIterator<Item = FieldId> + use<> {
         self.fields.clone().map(FieldId)
     }
@@ -88,7 +88,7 @@ pub struct Stack {
 /// A header union.
 #[derive(Debug, Clone)]
 pub struct Union {
-    /// The instances, of which one at most is valid.
+    /// The instances; at most one is valid.
     pub members: Vec<HeaderId>,
 }
 
@@ -102,51 +102,51 @@ pub struct UnionStack {
 /// An action.
 #[derive(Debug, Clone)]
 pub struct Action {
-    /// What it does, one after the other.
+    /// The statements, in order.
     pub primitives: Vec<Primitive>,
-    /// Where each primitive is in the source.
+    /// The source line of each primitive.
     pub lines: Vec<Option<SourceLine>>,
-    /// Where the action is.
+    /// The source line of the action.
     pub line: Option<SourceLine>,
 }
 
-/// A key field as the lookup reads it.
+/// A key field as a lookup reads it.
 #[derive(Debug, Clone)]
 pub struct KeySource {
-    /// The value; a field of an invalid header counts as zero.
+    /// The value; a field of an invalid header reads as zero.
     pub value: Expr,
-    /// The bits that count.
+    /// The bits to match; `None` is all.
     pub mask: Option<Int>,
 }
 
-/// Where a table goes on.
+/// The successor of a table.
 #[derive(Debug, Clone)]
 pub enum NextNode {
-    /// By hit and miss.
+    /// Depends on hit or miss.
     HitMiss {
-        /// After a hit.
+        /// The node after a hit.
         hit: Option<NodeId>,
-        /// After a miss.
+        /// The node after a miss.
         miss: Option<NodeId>,
     },
-    /// In the order of the table's actions.
+    /// Depends on the action, in the order of the table's actions.
     PerAction(Vec<Option<NodeId>>),
 }
 
 /// A table as a control applies it; the rest is in [`crate::TableInfo`].
 #[derive(Debug, Clone)]
 pub struct TableNode {
-    /// Where the key's fields come from.
+    /// The source of each key field.
     pub key: Vec<KeySource>,
-    /// Where the control goes on.
+    /// The successor.
     pub next: NextNode,
-    /// Where it goes on, by action, if no action ran.
+    /// The successor if it depends on the action and none ran.
     pub default_next: Option<NodeId>,
-    /// Where it is in the source.
+    /// The source line.
     pub line: Option<SourceLine>,
-    /// Where its actions are; none where the entries have them.
+    /// The action profile, if actions are indirect.
     pub profile: Option<ActionProfileId>,
-    /// The meter of each entry.
+    /// The direct meter, if any.
     pub meter: Option<DirectMeter>,
 }
 
@@ -155,112 +155,111 @@ pub struct TableNode {
 pub enum Node {
     /// Applies a table.
     Table(TableId),
-    /// Branches.
+    /// Branches on a condition.
     If {
-        /// Its text in the source, or the node's name.
+        /// The condition's source text, or the node's name.
         name: String,
-        /// Where it is in the source.
+        /// The source line.
         line: Option<SourceLine>,
-        /// What decides.
+        /// The condition to test.
         condition: BoolExpr,
-        /// Where to go on if it holds; none ends the control.
+        /// The node if it holds; `None` ends the control.
         yes: Option<NodeId>,
-        /// Where to go on if not; none ends the control.
+        /// The node otherwise; `None` ends the control.
         no: Option<NodeId>,
     },
     /// Runs an action without arguments.
     Call {
-        /// The action.
+        /// The action to run.
         action: ActionId,
-        /// Where to go on; none ends the control.
+        /// The next node; `None` ends the control.
         next: Option<NodeId>,
     },
 }
 
-/// A default action that the program gives, with its arguments.
+/// An action with arguments that the program fixes.
 #[derive(Debug, Clone)]
 pub struct BoundAction {
-    /// The action.
+    /// The action to run.
     pub action: ActionId,
-    /// One a parameter.
+    /// One argument per parameter.
     pub args: Vec<Int>,
 }
 
-/// What a key field of an entry matches. Numbers are bits: those of a negative number are its two's complement.
+/// What a key field of an entry matches. Numbers are bit patterns, in two's complement for signed fields.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Matcher {
-    /// This value.
+    /// Equals this value.
     Exact(Int),
-    /// The leading bits.
+    /// Has the same leading `prefix_len` bits.
     Lpm {
         /// The prefix; bits after it are zero.
         value: Int,
-        /// How many bits count.
+        /// Number of bits that are compared.
         prefix_len: u32,
     },
-    /// A value under a mask.
+    /// Equals `value` in the bits of `mask`.
     Ternary {
-        /// The value; zero where the mask is.
+        /// Zero in every bit where the mask is zero.
         value: Int,
-        /// The bits that count.
+        /// The bits that are compared.
         mask: Int,
     },
-    /// A closed interval in the order of [`crate::KeyField::order`].
+    /// Lies in a closed interval, in the order of [`crate::KeyField::order`].
     Range {
-        /// The first value.
+        /// The lowest match.
         low: Int,
-        /// The last value.
+        /// The highest match.
         high: Int,
     },
-    /// This value, or anything.
+    /// Equals this value; `None` matches everything.
     Optional(Option<Int>),
 }
 
-/// An entry that the program gives.
+/// An entry that the program declares.
 #[derive(Debug, Clone)]
 pub struct InitialEntry {
-    /// One matcher a key field.
+    /// One matcher per key field.
     pub key: Vec<Matcher>,
-    /// The numerically higher wins; 0 where the table has no priorities.
+    /// The numerically higher priority wins; 0 if the table has no priorities.
     pub priority: i32,
-    /// What a hit runs.
+    /// The action that a hit runs.
     pub action: BoundAction,
-    /// A control plane may not take it away.
+    /// Whether the control plane may not remove it.
     pub is_const: bool,
 }
 
-/// What a table starts with.
+/// The initial contents of a table.
 #[derive(Debug, Clone, Default)]
 pub struct TableInit {
-    /// What a miss runs.
+    /// The action that a miss runs.
     pub default: Option<BoundAction>,
-    /// The program's entries.
+    /// The entries that the program declares.
     pub entries: Vec<InitialEntry>,
 }
 
 /// The deparser.
 #[derive(Debug, Clone, Default)]
 pub struct Deparser {
-    /// What runs before the headers are written.
+    /// Statements that run before the headers are written.
     pub primitives: Vec<Primitive>,
-    /// The headers that are written if they are valid, in this order.
+    /// The headers to write if valid, in this order.
     pub order: Vec<HeaderId>,
 }
 
 impl Ir {
-    /// Whether the program is told how long a packet has been inside, so that it matters when each pass
-    /// begins.
+    /// Whether the program reads how long a packet has been inside, so that the start time of each pass matters.
     pub fn tells_time_inside(&self) -> bool {
         self.metadata.nanoseconds_inside.is_some()
     }
 
-    /// What chooses a member of a profile's group.
+    /// The selector of an action profile, if it has groups.
     pub fn selector(&self, profile: ActionProfileId) -> Option<&Calculation> {
         let declared = self.action_profiles.get(profile.index())?;
         declared.selector.as_ref()
     }
 
-    /// A header of a stack; none beyond its end.
+    /// A header of a stack (of a stack of unions, the given member); `None` beyond its end.
     pub fn element(&self, stack: AnyStack, member: u32, index: usize) -> Option<HeaderId> {
         match stack {
             AnyStack::Headers(stack) => self.stacks[stack.index()].elements.get(index).copied(),
@@ -268,7 +267,7 @@ impl Ir {
         }
     }
 
-    /// Elements of a stack.
+    /// Number of elements of a stack.
     pub fn stack_size(&self, stack: AnyStack) -> usize {
         match stack {
             AnyStack::Headers(stack) => self.stacks[stack.index()].elements.len(),
@@ -276,18 +275,16 @@ impl Ir {
         }
     }
 
-    /// A union of a stack; none beyond its end.
     pub(crate) fn union_element(&self, stack: UnionStackId, index: usize) -> Option<UnionId> {
         let elements = &self.union_stacks[stack.index()].elements;
         elements.get(index).copied()
     }
 
-    /// A member of a union.
     pub(crate) fn member(&self, union: UnionId, offset: u32) -> HeaderId {
         self.unions[union.index()].members[offset as usize]
     }
 
-    /// A header of the type that an expression gives.
+    /// Some header of the type that an expression selects.
     pub(crate) fn example_of(&self, header: &HeaderExpr) -> HeaderId {
         match header {
             HeaderExpr::Header(id) => *id,
@@ -296,7 +293,7 @@ impl Ir {
         }
     }
 
-    /// The members of a union of the type that an expression gives.
+    /// The members of some union of the type that an expression selects.
     pub(crate) fn members_of(&self, union: &UnionExpr) -> &[HeaderId] {
         let example = match union {
             UnionExpr::Union(id) => *id,
@@ -305,17 +302,16 @@ impl Ir {
         &self.unions[example.index()].members
     }
 
-    /// Whether a field, if the architecture has it, holds a secret.
     pub(crate) fn has_secret(&self, field: Option<FieldId>) -> bool {
         field.is_some_and(|field| self.secrets.has_field(field))
     }
 
-    /// The direct meter of a table.
+    /// The direct meter of a table, if any.
     pub fn direct_meter(&self, table: TableId) -> Option<&DirectMeter> {
         self.table_nodes.get(table.index())?.meter.as_ref()
     }
 
-    /// Whether some action writes `priority`, so that packets go to different queues.
+    /// Whether an action writes `priority`, so that packets use different queues.
     pub fn gives_priorities(&self) -> bool {
         let Some(priority) = self.metadata.priority else {
             return false;
@@ -326,19 +322,18 @@ impl Ir {
     }
 }
 
-/// Fields, registers and externs' arguments with something secret in them.
+/// The fields, registers and extern arguments that may hold a secret.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets {
     fields: BTreeSet<FieldId>,
     registers: BTreeSet<RegisterId>,
     payload_arguments: BTreeSet<(PayloadExternId, usize)>,
-    /// Arrays in which a secret chooses a cell.
+    /// Arrays in which a secret selects the cell.
     indexed: BTreeSet<Array>,
-    /// A secret chooses a session.
     are_in_sessions: bool,
 }
 
-/// What has cells, one of which an expression chooses.
+/// An array with cells selected by an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Array {
     Register(RegisterId),
@@ -359,29 +354,29 @@ pub struct Ir {
     pub unions: Vec<Union>,
     /// By [`UnionStackId`].
     pub union_stacks: Vec<UnionStack>,
-    /// The architecture that the program is for.
+    /// The architecture that the program is written for.
     pub architecture: &'static Architecture,
-    /// The fields that both share.
+    /// The fields shared with the architecture.
     pub metadata: StandardMetadata,
     /// Names and numbers of the program's errors.
     pub errors: Vec<(String, u32)>,
     /// Numbers of the errors that the target raises.
     pub core_errors: CoreErrors,
-    /// The parser.
+    /// The states of the parser.
     pub parser: Parser,
-    /// The deparser.
+    /// The headers to write.
     pub deparser: Deparser,
     /// By [`ActionId`].
     pub actions: Vec<Action>,
-    /// One a table, in the order of the ids.
+    /// By table id.
     pub table_nodes: Vec<TableNode>,
-    /// What each table starts with.
+    /// Initial contents, by table.
     pub table_inits: Vec<TableInit>,
-    /// By [`NodeId`], of both controls.
+    /// By [`NodeId`]; both controls share the ids.
     pub nodes: Vec<Node>,
-    /// Where ingress begins; none does nothing.
+    /// The first node of ingress; `None` does nothing.
     pub ingress: Option<NodeId>,
-    /// Where egress begins; none does nothing.
+    /// The first node of egress; `None` does nothing.
     pub egress: Option<NodeId>,
     /// By [`CalculationId`].
     pub calculations: Vec<Calculation>,
@@ -401,8 +396,8 @@ pub struct Ir {
     pub value_sets: Vec<ValueSet>,
     /// By [`ActionProfileId`].
     pub action_profiles: Vec<ActionProfile>,
-    /// By [`PayloadExternId`]: those that the program calls.
+    /// By [`PayloadExternId`]; only those that the program calls.
     pub payload_externs: Vec<PayloadSignature>,
-    /// What traces and logs do not show.
+    /// What traces and logs must hide.
     pub(crate) secrets: Secrets,
 }

@@ -1,18 +1,18 @@
-//! The parser: states, what they extract, where they go on.
+//! The parser: states, extractions, transitions.
 
 use super::{AnyStack, BoolExpr, Expr, HeaderId, Place, Primitive, StateId};
 use crate::{ValueSetId, value::Int};
 
-/// Where the parser extracts to.
+/// The destination of an extraction.
 #[derive(Debug, Clone)]
 pub enum ExtractTarget {
-    /// An instance.
+    /// A fixed instance.
     Header(HeaderId),
-    /// The next element of a stack; full is an error.
+    /// The next element of a stack; a full stack is a parser error.
     Next {
-        /// The stack.
+        /// The stack to append to.
         stack: AnyStack,
-        /// Of a stack of unions, the member's position in the union.
+        /// For a stack of unions, the member's position in the union.
         member: u32,
     },
 }
@@ -20,70 +20,70 @@ pub enum ExtractTarget {
 /// A statement of a parser state.
 #[derive(Debug, Clone)]
 pub enum ParserOp {
-    /// A header of a fixed length.
+    /// Extracts a header of fixed length.
     Extract(ExtractTarget),
-    /// A header with a varbit field.
+    /// Extracts a header with a varbit field.
     ExtractVariable {
-        /// Where to.
+        /// The destination.
         target: ExtractTarget,
         /// Width of the varbit field, a multiple of 8.
         bits: Expr,
     },
-    /// A number into a place.
+    /// Assigns a number.
     Set {
-        /// Where to.
+        /// The destination.
         to: Place,
         /// The value.
         from: Expr,
     },
-    /// Bits that follow, without taking them.
+    /// Assigns bits after the position, without consuming them.
     SetLookahead {
-        /// Where to.
+        /// The destination.
         to: Place,
-        /// Bits from the position on.
+        /// First bit, counted from the position.
         offset: u32,
-        /// How many.
+        /// Number of bits.
         bits: u32,
     },
-    /// Ends the parser with an error where a condition does not hold.
+    /// Ends the parser with an error unless a condition holds.
     Verify {
-        /// The condition.
+        /// The condition that must hold.
         condition: BoolExpr,
-        /// The number of the error.
+        /// The program's number of the error.
         error: Expr,
     },
     /// Skips bits, a multiple of 8.
     Advance {
-        /// How many.
+        /// Number of bits.
         bits: Expr,
     },
     /// Any other statement.
     Primitive(Primitive),
 }
 
-/// A part of a state's `select`.
+/// A part of a `select` key.
 #[derive(Debug, Clone)]
 pub enum KeyPart {
-    /// A value.
+    /// The value of an expression.
     Value {
-        /// As in P4.
+        /// The text in P4.
         name: String,
-        /// The value.
+        /// The expression.
         value: Expr,
-        /// It is cut to so many.
+        /// Width to truncate the value to.
         bits: u32,
     },
-    /// Bits that follow, without taking them.
+    /// Bits after the position, not consumed.
     Lookahead {
-        /// Bits from the position on.
+        /// First bit, counted from the position.
         offset: u32,
-        /// How many.
+        /// Number of bits.
         bits: u32,
     },
 }
 
 impl KeyPart {
-    /// Its width.
+    /// Width of the part.
     pub fn bits(&self) -> u32 {
         match self {
             KeyPart::Value { bits, .. } | KeyPart::Lookahead { bits, .. } => *bits,
@@ -91,25 +91,25 @@ impl KeyPart {
     }
 }
 
-/// An arrow to another state.
+/// A transition to another state.
 #[derive(Debug, Clone)]
 pub struct Transition {
-    /// When it is taken.
+    /// What the key must match.
     pub case: TransitionCase,
-    /// The state; none ends the parser.
+    /// The next state; `None` ends the parser.
     pub next: Option<StateId>,
 }
 
-/// When an arrow is taken.
+/// The condition of a transition.
 #[derive(Debug, Clone)]
 pub enum TransitionCase {
-    /// One value and mask a key part.
+    /// One value and optional mask per key part.
     Values(Vec<(Int, Option<Int>)>),
-    /// A member of a parser value set; the mask is over the key's parts, one after the other.
+    /// Membership in a parser value set; the mask covers the concatenated key parts.
     ValueSet {
-        /// The value set.
+        /// The value set to search.
         set: ValueSetId,
-        /// The bits that count, beside those of the member.
+        /// Bits to compare, in addition to the member's own mask.
         mask: Option<Int>,
     },
 }
@@ -117,28 +117,28 @@ pub enum TransitionCase {
 /// A parser state.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// As in P4.
+    /// The name in P4.
     pub name: String,
-    /// What it does first.
+    /// Statements to run first.
     pub ops: Vec<ParserOp>,
-    /// What decides where to go on.
+    /// The parts of the `select` key.
     pub key: Vec<KeyPart>,
-    /// The arrows; the first that matches counts.
+    /// The first match is taken.
     pub transitions: Vec<Transition>,
-    /// Where to go on if none does; none ends the parser.
+    /// The next state if none matches; `None` ends the parser.
     pub default: Option<StateId>,
 }
 
 /// The parser.
 #[derive(Debug, Clone, Default)]
 pub struct Parser {
-    /// Its states.
+    /// By state id.
     pub states: Vec<State>,
-    /// The first; none extracts nothing.
+    /// The first state; `None` extracts nothing.
     pub start: Option<StateId>,
 }
 
-/// Numbers of the core library's errors in this program.
+/// The program's numbers of the core library's errors.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CoreErrors {
     /// `NoError`

@@ -1,4 +1,4 @@
-//! Statements.
+//! Statements of actions, parser and deparser.
 
 use super::{
     AnyStack, BoolExpr, CalculationId, DigestId, Expr, FieldId, FieldListId, HeaderExpr,
@@ -9,44 +9,44 @@ use crate::{CounterId, DropReason, MeterId, RegisterId};
 /// A statement of an action, of the parser or of the deparser.
 #[derive(Debug, Clone)]
 pub enum Primitive {
-    /// Nothing.
+    /// Does nothing.
     NoOp,
-    /// A number into a place, cut to its width.
+    /// Assigns a number, truncated to the destination's width.
     Assign {
-        /// Where to.
+        /// The destination.
         to: Place,
         /// The value.
         from: Expr,
     },
-    /// A varbit field with its width.
+    /// Copies a varbit field with its width.
     AssignVariable {
-        /// Where to.
+        /// The destination.
         to: FieldId,
-        /// Where from.
+        /// The source.
         from: FieldId,
     },
-    /// A header's fields and validity; one that is not there counts as invalid.
+    /// Copies a header's fields and validity; a source beyond the end of a stack counts as invalid.
     AssignHeader {
-        /// Where to.
+        /// The destination.
         to: HeaderExpr,
-        /// Where from.
+        /// The source.
         from: HeaderExpr,
     },
-    /// A union's members.
+    /// Copies all members of a header union.
     AssignUnion {
-        /// Where to.
+        /// The destination.
         to: UnionExpr,
-        /// Where from.
+        /// The source.
         from: UnionExpr,
     },
-    /// A stack's elements and `nextIndex`.
+    /// Copies a stack's elements and `nextIndex`.
     AssignStack {
-        /// Where to.
+        /// The destination.
         to: AnyStack,
-        /// Where from: a stack of the same kind and size.
+        /// The source, of the same type and size.
         from: AnyStack,
     },
-    /// `setValid()`: an invalid header's fields become zero.
+    /// `setValid()`; zeroes the fields of an invalid header.
     AddHeader(HeaderExpr),
     /// `setInvalid()`
     RemoveHeader(HeaderExpr),
@@ -54,103 +54,104 @@ pub enum Primitive {
     Push(AnyStack, Expr),
     /// `pop_front`
     Pop(AnyStack, Expr),
-    /// Continues at that primitive, a later or an earlier one.
+    /// Continues at this primitive, earlier or later.
     Jump(usize),
-    /// Continues at that primitive if the value is zero.
+    /// Continues at this primitive if the value is zero.
     JumpIfZero(Expr, usize),
     /// Ends the control after this action.
     Exit,
-    /// `egress_spec` becomes the drop port, `mcast_grp` zero.
+    /// Sets `egress_spec` to the drop port and `mcast_grp` to zero.
     MarkToDrop,
-    /// Reads a cell; beyond the end nothing is written.
+    /// Reads a register cell; beyond the end nothing is written.
     RegisterRead {
-        /// Where to.
+        /// The destination.
         to: Place,
-        /// The register.
+        /// The register array.
         register: RegisterId,
-        /// The cell.
+        /// The cell's index.
         index: Expr,
     },
-    /// Writes a cell, cut to its width; beyond the end nothing.
+    /// Writes a register cell, truncated to its width; ignored beyond the end.
     RegisterWrite {
-        /// The register.
+        /// The register array.
         register: RegisterId,
-        /// The cell.
+        /// The cell's index.
         index: Expr,
         /// The value.
         value: Expr,
     },
-    /// Counts the packet; beyond the end nothing.
+    /// Counts the packet; ignored beyond the end.
     Count {
         /// The counter array.
         counter: CounterId,
-        /// The cell.
+        /// The cell's index.
         index: Expr,
     },
-    /// Marks the packet; beyond the end nothing is written.
+    /// Runs a meter; beyond the end nothing is written.
     ExecuteMeter {
-        /// Where the colour goes.
+        /// The destination of the colour.
         to: Place,
         /// The meter array.
         meter: MeterId,
-        /// The cell.
+        /// The cell's index.
         index: Expr,
     },
-    /// `base` plus the calculation modulo `size`, the low 64 bits of both; a size of 0 counts as 1.
+    /// Writes `base` + (result mod `size`), each taken as its low 64 bits; a `size` of 0 counts as
+    /// 1.
     Hash {
-        /// Where to.
+        /// The destination.
         to: Place,
-        /// The least result.
+        /// The smallest value.
         base: Expr,
-        /// What is computed over what.
+        /// Algorithm and input.
         calculation: CalculationId,
-        /// How many results there are.
+        /// The number of possible values.
         size: Expr,
     },
-    /// A number of `low..=high`; where that is empty nothing is written.
+    /// Writes a random number in `low..=high`; nothing if that range is empty.
     Random {
-        /// Where to.
+        /// The destination.
         to: Place,
-        /// The least.
+        /// The smallest value.
         low: Expr,
-        /// The greatest.
+        /// The largest value.
         high: Expr,
     },
     /// Asks for a digest, made at the end of ingress.
     Digest(DigestId),
-    /// Asks to cut the packet to so many bytes; the shortest length counts.
+    /// Asks to truncate the packet; the shortest length counts.
     Truncate(Expr),
-    /// Ends the packet where it does not hold, for the reason that it names: `assert` or `assume`.
+    /// `assert` or `assume`: drops the packet for this reason unless the condition holds.
     Check(BoolExpr, DropReason),
-    /// Seen in traces only.
+    /// `log_msg`; visible only in traces.
     Log {
         /// The text, with `{}` for arguments.
         format: String,
-        /// The arguments; none in the place of a secret.
+        /// The arguments; `None` replaces a secret.
         args: Vec<Option<Expr>>,
     },
     /// Asks for a clone, made at the end of the control.
     Clone {
-        /// The clone session; its low bits up to `limits::CLONE_SESSION_ID_MAX` count.
+        /// The session; only the low bits up to `limits::CLONE_SESSION_ID_MAX` count.
         session: Expr,
-        /// What the clone keeps of the metadata.
+        /// The metadata that the clone preserves.
         list: Option<FieldListId>,
     },
-    /// None takes the request back.
+    /// Asks for a resubmission with this field list; `None` cancels.
     Resubmit(Option<FieldListId>),
-    /// None takes the request back.
+    /// Asks for a recirculation with this field list; `None` cancels.
     Recirculate(Option<FieldListId>),
-    /// Asks an extern to change the payload, after the deparser. In egress only.
+    /// Asks an extern to change the payload after the deparser. Only in egress.
     ChangePayload {
-        /// The extern.
+        /// The extern to call.
         function: PayloadExternId,
-        /// Value and width of each argument, which is cut to it.
+        /// Each argument and the width to truncate it to.
         args: Vec<(Expr, u32)>,
     },
 }
 
 impl Primitive {
-    /// Where a number is written, if it is one place.
+    /// The destination of the number that the statement writes, if it has one.
     pub fn written_place(&self) -> Option<&Place> {
         match self {
             Primitive::Assign { to, .. }

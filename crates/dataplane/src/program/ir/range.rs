@@ -1,28 +1,28 @@
-//! What values an expression can take: those of a number of so many bits, by the widths of what it
-//! reads.
+//! The ranges of expressions: the numbers of so many bits, computed from the widths of the
+//! operands.
 //!
-//! Expressions have infinite precision. The width decides how many words hold a value exactly, and
-//! whether they are to be read as signed.
+//! Expressions have infinite precision. The range decides how many words hold a value exactly, and
+//! whether they are signed.
 
 use dashu_int::ops::BitTest;
 
 use super::{Arithmetic, Expr, FieldId, Ir, instances};
 use crate::{limits, program::ActionInfo, value::Int};
 
-/// Wider values are not kept track of: nothing that is stored is so wide.
+/// Wider ranges are not tracked; no stored value is this wide.
 const BITS_MAX: u32 = 1 << 20;
 
-/// Every value of a number of so many bits.
+/// All numbers of a given width and signedness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
-    /// How many.
+    /// Width, including the sign bit.
     pub bits: u32,
-    /// In two's complement.
+    /// Whether numbers are in two's complement.
     pub signed: bool,
 }
 
 impl Range {
-    /// Beyond the width of every field.
+    /// Wider than every field.
     pub const ANY: Self = Self {
         bits: u32::MAX,
         signed: true,
@@ -32,7 +32,7 @@ impl Range {
         (bits <= BITS_MAX).then_some(Self { bits, signed })
     }
 
-    /// The values of the fewest bits that have this one.
+    /// The narrowest range that contains this value.
     fn constant(value: &Int) -> Option<Self> {
         let (magnitude, signed) = match *value < Int::ZERO {
             true => (!value.clone(), true),
@@ -42,7 +42,7 @@ impl Range {
         Self::of(bits + u32::from(signed), signed)
     }
 
-    /// What a field of so many bits holds.
+    /// The range of a field.
     pub fn field(bits: u32, signed: bool) -> Self {
         Self {
             bits,
@@ -50,37 +50,37 @@ impl Range {
         }
     }
 
-    /// Whether values are in two's complement.
+    /// Whether numbers are in two's complement.
     pub fn is_signed(&self) -> bool {
         self.signed
     }
 
-    /// Whether it is a signed one of so many bits: its lowest value has no opposite.
+    /// Whether this is the signed range of `bits` bits, whose lowest value has no negation.
     pub fn is_signed_of(&self, bits: u32) -> bool {
         self.signed && self.bits == bits
     }
 
-    /// Words that hold every value; signed or not as [`Range::is_signed`] says.
+    /// Number of 64-bit words that hold every value, signed or not as in [`Range::is_signed`].
     pub fn words(&self) -> u32 {
         self.bits.div_ceil(64).max(1)
     }
 
-    /// Bits beside the sign.
+    /// Width without the sign bit.
     fn magnitude(&self) -> u32 {
         self.bits - u32::from(self.signed)
     }
 
-    /// Whether some value is below every one of another range.
+    /// Whether some value is below all values of another range.
     pub fn goes_below(&self, other: &Self) -> bool {
         self.signed && !(other.signed && self.bits <= other.bits)
     }
 
-    /// Whether some value is above every one of another range.
+    /// Whether some value is above all values of another range.
     pub fn goes_above(&self, other: &Self) -> bool {
         self.magnitude() > other.magnitude()
     }
 
-    /// Whether every value is one of another range.
+    /// Whether another range contains all values.
     pub fn is_within(&self, outer: &Self) -> bool {
         !self.goes_below(outer) && !self.goes_above(outer)
     }
@@ -94,7 +94,7 @@ impl Range {
         }
     }
 
-    /// The smallest range with the values of both.
+    /// The smallest range that contains both.
     pub fn join(&self, other: &Self) -> Self {
         let signed = self.signed || other.signed;
         Self {
@@ -104,9 +104,9 @@ impl Range {
     }
 }
 
-/// Says how wide fields are.
+/// Supplies the ranges of fields.
 pub trait Widths {
-    /// The values that a field takes.
+    /// The range of a field's values.
     fn range_of(&self, field: FieldId) -> Range;
 }
 
@@ -117,18 +117,19 @@ impl Widths for Ir {
     }
 }
 
-/// What expressions may name.
+/// The context of expressions.
 #[derive(Debug)]
 pub struct Names<'a, W> {
-    /// The program.
+    /// The program of the expressions.
     pub ir: &'a Ir,
-    /// Its fields' widths.
+    /// The ranges of its fields.
     pub widths: &'a W,
-    /// The action that the expression is in.
+    /// The action that contains the expression, if any.
     pub action: Option<&'a ActionInfo>,
 }
 
-/// A shift or a width that is constant, where it is one that the interpreter takes.
+/// A constant shift amount or width: `Some(None)` if the constant is out of range, `None` if the
+/// expression is not constant.
 pub fn constant_amount(expr: &Expr) -> Option<Option<u32>> {
     let Expr::Const(value) = expr else {
         return None;
@@ -150,7 +151,7 @@ impl<W: Widths> Names<'_, W> {
         self.widths.range_of(field)
     }
 
-    /// The interval of an expression; none where no bound is known.
+    /// The range of an expression; `None` if there is no bound.
     pub fn range(&self, expr: &Expr) -> Option<Range> {
         Some(match expr {
             Expr::Const(value) => Range::constant(value)?,
@@ -190,7 +191,7 @@ impl<W: Widths> Names<'_, W> {
                 let inner = self.range(left);
                 return Some(inner.filter(|it| it.is_within(&target)).unwrap_or(target));
             }
-            // One operand that is not negative bounds the result.
+            // One non-negative operand bounds the result.
             Arithmetic::And => {
                 let (left, right) = (self.range(left), self.range(right));
                 let bounds = [left, right].into_iter().flatten();
@@ -217,7 +218,7 @@ impl<W: Widths> Names<'_, W> {
             Arithmetic::Add => Range::of(both.bits + 1, both.signed),
             Arithmetic::Sub => Range::of(both.magnitude() + 2, true),
             Arithmetic::Mul => Range::of(left.bits + right.bits, both.signed),
-            // Neither makes the magnitude larger, but the lowest value's may turn.
+            // Neither increases the magnitude, except that the lowest value may be negated.
             Arithmetic::Div | Arithmetic::Mod => {
                 let signed = left.signed || op == Arithmetic::Div && right.signed;
                 Range::of(left.bits + u32::from(signed), signed)
@@ -229,7 +230,7 @@ impl<W: Widths> Names<'_, W> {
                 };
                 Range::of(left.bits.checked_add(most)?, left.signed)
             }
-            // It brings a value nearer to 0 or to -1.
+            // The result is nearer to 0 or -1 than the value.
             Arithmetic::ShiftRight => {
                 let least = match amount {
                     Expr::Const(amount) => u32::try_from(amount).unwrap_or_default(),

@@ -1,9 +1,8 @@
-//! What a program keeps of, or computes from, what controllers write to `@secret` parameters and registers. Traces and
-//! logs do not show it.
+//! The values that derive from `@secret` parameters and registers written by controllers. Traces and logs hide them.
 //!
-//! Whatever way a packet takes, and in whatever order: a field is secret if a secret is anywhere copied or computed
-//! into it, and an array's index is if a secret is in it anywhere. Which way a packet took is no secret, nor is what
-//! leaves in a frame or in a digest, by which port, and how long it is.
+//! The analysis ignores paths and order: a field is secret if a secret is copied or computed into it anywhere, and an
+//! array's index is secret if a secret is used in it anywhere. Not secret: which path a packet took, what leaves in a
+//! frame or digest, the port, and the length.
 
 use super::{
     Array, CalculationId, CalculationInput, Checksum, Expr, FieldId, HeaderId, Ir, ParserOp,
@@ -13,7 +12,6 @@ use super::{
 use crate::{RegisterId, program::ParamInfo};
 
 impl Secrets {
-    /// Of a program whose actions have these parameters.
     pub(crate) fn of(ir: &Ir, params: &[&[ParamInfo]]) -> Secrets {
         let registers = (0..).map(RegisterId).zip(&ir.registers);
         let registers = registers.filter(|(_, register)| register.is_secret);
@@ -27,7 +25,7 @@ impl Secrets {
         if secrets.registers.is_empty() && !has_parameter {
             return secrets;
         }
-        // It ends, since nothing leaves the sets.
+        // Terminates, because the sets only grow.
         loop {
             let before = secrets.size();
             for (action, params) in ir.actions.iter().zip(params) {
@@ -66,29 +64,28 @@ impl Secrets {
         self.registers.contains(&register)
     }
 
-    /// Whether any call gives a secret there.
+    /// Whether some call passes a secret in this argument.
     pub(crate) fn has_payload_argument(&self, of: PayloadExternId, place: usize) -> bool {
         self.payload_arguments.contains(&(of, place))
     }
 
-    /// Whether an expression, in an action with these parameters, has a secret in it.
+    /// Whether an expression, in an action with these parameters, contains a secret.
     pub(crate) fn are_in(&self, ir: &Ir, params: &[ParamInfo], expr: &Expr) -> bool {
         let mut flow = Flow::new(self, ir, params);
         Walk { ir, to: &mut flow }.number(expr);
         flow.is_secret
     }
 
-    /// Whether a secret chooses a cell of an array.
+    /// Whether a secret selects a cell of an array.
     pub(crate) fn choose_in(&self, array: Array) -> bool {
         self.indexed.contains(&array)
     }
 
-    /// Whether a secret chooses the session of a clone.
     pub(crate) fn choose_sessions(&self) -> bool {
         self.are_in_sessions
     }
 
-    /// Whether a checksum holds a secret, or is over one.
+    /// Whether a checksum holds a secret or covers one.
     pub(crate) fn are_in_checksum(&self, ir: &Ir, checksum: &Checksum) -> bool {
         let mut flow = Flow::new(self, ir, &[]);
         flow.read(checksum.target);
@@ -101,7 +98,7 @@ impl Secrets {
         self.fields.len() + self.registers.len() + self.payload_arguments.len() + n_chosen
     }
 
-    /// What a statement carries further.
+    /// Marks the destinations of a statement that reads a secret.
     fn follow(
         &mut self,
         ir: &Ir,
@@ -115,7 +112,7 @@ impl Secrets {
         self.registers.extend(registers);
     }
 
-    /// What a statement gives to an extern, or chooses in it.
+    /// Marks extern arguments, array indices and clone sessions that contain a secret.
     fn follow_choices(&mut self, ir: &Ir, params: &[ParamInfo], primitive: &Primitive) {
         let (array, index) = match primitive {
             Primitive::ChangePayload { function, args } => {
@@ -144,12 +141,10 @@ impl Secrets {
     }
 }
 
-/// What one statement reads and writes.
 struct Flow<'a> {
     secrets: &'a Secrets,
     ir: &'a Ir,
     params: &'a [ParamInfo],
-    /// Something that it reads is secret.
     is_secret: bool,
     copied: Vec<HeaderId>,
     turned: Vec<HeaderId>,
@@ -171,7 +166,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// What is secret behind it.
+    /// The fields and registers that become secret.
     fn reached(self) -> (Vec<FieldId>, Vec<RegisterId>) {
         let mut fields = self.fields_of_headers();
         if !self.is_secret {
@@ -181,7 +176,7 @@ impl<'a> Flow<'a> {
         (fields, self.registers)
     }
 
-    /// Headers are copied to others of their type, field by field.
+    /// Headers are copied field by field to headers of the same type.
     fn fields_of_headers(&self) -> Vec<FieldId> {
         let mut reached = Vec::new();
         for from in self.copied.iter().map(|id| &self.ir.headers[id.index()]) {

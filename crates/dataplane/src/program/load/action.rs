@@ -17,11 +17,9 @@ use crate::{
     value::{self, Int},
 };
 
-/// A primitive call and where it stands.
 struct Call<'l, 'a> {
     at: At<'l, 'a>,
     json: &'l JsonPrimitive,
-    /// How many primitives the action has.
     primitives: usize,
 }
 
@@ -84,7 +82,7 @@ impl At<'_, '_> {
         loaded.collect()
     }
 
-    /// A field list by its JSON id. p4c gives the number 0 where nothing is kept.
+    /// A field list by its JSON id. p4c writes the id 0 for "no fields".
     fn field_list(&self, value: &Value) -> Load<Option<FieldListId>> {
         let id = self.constant_u32(value)?;
         match self.loader.names.field_lists.get(&id) {
@@ -127,7 +125,7 @@ impl Call<'_, '_> {
         self.at.stack(self.param(index)?)
     }
 
-    /// The text that a parameter of a kind has.
+    /// The text of a parameter that must be of this kind.
     fn text(&self, index: usize, kind: &str) -> Load<&str> {
         let value = self.param(index)?;
         match (kind, value) {
@@ -237,7 +235,7 @@ impl Call<'_, '_> {
             .fail(format!("\"{to}\" and \"{from}\" have different types"))
     }
 
-    /// The primitives of P4_14 that compute.
+    /// P4_14's arithmetic primitives.
     fn arithmetic_primitive(&self) -> Load<Option<Primitive>> {
         let op = match self.json.op.as_str() {
             "add" | "add_to_field" => Arithmetic::Add,
@@ -324,8 +322,8 @@ impl Call<'_, '_> {
         }
     }
 
-    /// The list of a resubmission or recirculation. The id is simple_switch's flag as well: 0 asks
-    /// for nothing, whether or not a list has it.
+    /// The field list of a resubmission or recirculation. simple_switch also uses the id as a flag:
+    /// 0 means no request, even if a list has that id.
     fn request(&self, index: usize) -> Load<Option<FieldListId>> {
         match self.at.constant_u32(self.param(index)?)? {
             0 => Ok(None),
@@ -370,7 +368,8 @@ impl Call<'_, '_> {
         })
     }
 
-    /// Within the action or to its end; a jump back is a loop, whose rounds are counted.
+    /// A jump target: a primitive of the action, or its end. A jump backwards makes a loop, whose
+    /// rounds are limited at run time.
     fn jump_target(&self, index: usize) -> Load<usize> {
         let target = self.at.constant_u32(self.param(index)?)? as usize;
         let last = self.primitives;
@@ -383,7 +382,6 @@ impl Call<'_, '_> {
 }
 
 impl At<'_, '_> {
-    /// Arguments of an action as a file gives them.
     pub(super) fn arguments(&self, action: &ActionInfo, data: &[String]) -> Load<Vec<Int>> {
         let ActionInfo { name, params } = action;
         let (expected, found) = (params.len(), data.len());
@@ -407,7 +405,6 @@ impl At<'_, '_> {
     }
 }
 
-/// Whether names of actions are used twice in one list.
 pub(super) fn has_duplicates(ids: &[ActionId]) -> bool {
     let mut seen = HashSet::new();
     !ids.iter().all(|id| seen.insert(*id))

@@ -1,11 +1,10 @@
-//! The architecture's primitives and how many parameters each may have.
+//! The architecture's primitives, and how many parameters each may have.
 
-/// Whether the architecture has a primitive of this name.
 pub(crate) fn is_primitive(op: &str) -> bool {
     arities(op).is_some()
 }
 
-/// How many parameters a primitive may have; none if there is no such primitive.
+/// The allowed parameter counts of a primitive; `None` if it does not exist.
 pub(super) fn arities(op: &str) -> Option<&'static [usize]> {
     Some(match op {
         "no_op" | "exit" | "drop" => &[0],

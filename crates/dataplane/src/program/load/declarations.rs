@@ -161,7 +161,7 @@ impl<'a> Loader<'a> {
                     json::Value::Field((header, field)) => {
                         fields.push(self.at(&context).field(header, field)?);
                     }
-                    // A constant keeps nothing.
+                    // A constant preserves nothing.
                     json::Value::Hexstr(_) => {}
                     other => return context.fail(format!("expected a field, found {other:?}")),
                 }
@@ -192,7 +192,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    /// The width of what an expression reads, where it is a field.
+    /// The width of what an expression reads, if it is a field, validity bit or register cell.
     pub(super) fn bits_of(&self, expr: &Expr) -> Option<u32> {
         let ir = &self.ir;
         let field_bits = |field: FieldId| ir.fields[field.index()].bits;
@@ -208,7 +208,7 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// Whether what an expression reads is a signed field.
+    /// Whether an expression reads a signed field.
     pub(super) fn is_signed(&self, expr: &Expr) -> bool {
         let ir = &self.ir;
         match expr {
@@ -223,7 +223,6 @@ impl<'a> Loader<'a> {
 }
 
 impl At<'_, '_> {
-    /// A field by name.
     pub(super) fn field(&self, header: &str, field: &str) -> Load<FieldId> {
         let fields = self.loader.names.fields.get(header);
         let fields = fields.ok_or_else(|| self.error(format!("unknown header \"{header}\"")))?;
@@ -233,7 +232,6 @@ impl At<'_, '_> {
     }
 }
 
-/// What ids mean.
 fn by_ids<T: Copy>(
     context: &Context,
     names: &HashMap<u32, T>,
@@ -273,7 +271,7 @@ fn check_header_type(context: &Context, header_type: &json::HeaderType) -> Load 
 }
 
 impl Context {
-    /// Refuses a width of no bits or too many.
+    /// Refuses a width of 0 or above the limit.
     pub(super) fn check_width(&self, what: &str, bits: u32) -> Load {
         if bits == 0 {
             let max = limits::FIELD_BITS_MAX;
@@ -282,7 +280,7 @@ impl Context {
         self.check_field_width(what, bits)
     }
 
-    /// As [`Context::check_width`], where 0 bits are allowed: P4 has `bit<0>`.
+    /// As [`Context::check_width`], but allows `bit<0>`, as P4 does.
     pub(super) fn check_field_width(&self, what: &str, bits: u32) -> Load {
         let max = limits::FIELD_BITS_MAX;
         if bits > max {

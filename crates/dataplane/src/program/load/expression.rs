@@ -12,10 +12,9 @@ use crate::{
     value::{self, Int},
 };
 
-/// The header field that BMv2 adds to every header: its validity.
+/// BMv2's hidden validity field of every header.
 const VALID_FIELD: &str = "$valid$";
 
-/// An expression of whatever type.
 #[derive(Debug)]
 pub(super) enum Typed {
     Number(Expr),
@@ -58,7 +57,6 @@ impl At<'_, '_> {
         self.as_stack(self.typed(value, 0)?)
     }
 
-    /// Something that can be assigned to.
     pub(super) fn place(&self, value: &Value) -> Load<Place> {
         match self.number(value)? {
             Expr::Field(field) => Ok(Place::Field(field)),
@@ -158,7 +156,7 @@ impl At<'_, '_> {
         Ok(id.0 - header.fields.start)
     }
 
-    /// Position of a member in the unions of a union stack.
+    /// Position of a member in a header union.
     pub(super) fn member_offset(&self, union: UnionId, member: &str) -> Load<u32> {
         let members = &self.loader.names.union_members[&union];
         let position = members.iter().position(|name| *name == member);

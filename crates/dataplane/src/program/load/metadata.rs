@@ -1,4 +1,4 @@
-//! The fields that the architecture and the program share, found by the architecture's names.
+//! Finds the fields that the architecture shares with the program, by the architecture's names.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,6 @@ use crate::program::ir::{
     Architecture, Field, FieldId, Intrinsic, Meaning, Moment, StandardMetadata,
 };
 
-/// Finds them among a program's fields and aliases.
 pub(super) fn resolve(
     architecture: &Architecture,
     names: &HashMap<String, FieldId>,

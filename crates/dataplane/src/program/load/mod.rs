@@ -1,5 +1,5 @@
-//! BMv2 JSON to verified program: names become ids, and a name without an object is an error that says
-//! where it is. A program that was loaded cannot fail later.
+//! Converts BMv2 JSON to a verified program. Names become ids; an unknown name is an error with its position. A loaded
+//! program cannot fail later.
 
 mod action;
 mod arity;
@@ -36,7 +36,7 @@ use super::{
 
 type Load<T = ()> = Result<T, LoadError>;
 
-/// Where the loader is, for messages, and the widths of the parameters that may be named there.
+/// A position for error messages, and the widths of the action parameters visible there.
 #[derive(Default)]
 struct Context {
     place: String,
@@ -62,7 +62,6 @@ impl Context {
         Err(self.error(message))
     }
 
-    /// A place inside of this one.
     fn within(&self, part: &str) -> Self {
         Self {
             place: format!("{}: {part}", self.place),
@@ -75,7 +74,7 @@ impl Context {
         meaning.ok_or_else(|| self.error(format!("unknown {kind} id {id}")))
     }
 
-    /// Gives a name or an id its meaning; it has none before.
+    /// Binds a new name or id; refuses one already bound.
     fn declare<K: Hash + Eq, V>(&self, names: &mut HashMap<K, V>, name: K, meaning: V) -> Load {
         match names.insert(name, meaning) {
             Some(_) => self.fail("declared twice"),
@@ -83,7 +82,7 @@ impl Context {
         }
     }
 
-    /// A name's meaning, or a message that says what kind of thing is missing.
+    /// Looks up a name; the error names the kind of object that is missing.
     fn find<K, V>(&self, map: &HashMap<K, V>, kind: &str, name: &str) -> Load<V>
     where
         K: Borrow<str> + Hash + Eq,
@@ -94,7 +93,6 @@ impl Context {
     }
 }
 
-/// What names and JSON ids mean.
 #[derive(Default)]
 struct Names<'a> {
     headers: HashMap<&'a str, HeaderId>,
@@ -124,13 +122,13 @@ pub(super) struct Loader<'a> {
     ir: Ir,
     tables: Vec<TableInfo>,
     actions: Vec<ActionInfo>,
-    /// Registers of which a cell stands as an operand.
+    /// Registers with a cell used as an operand.
     operands: RefCell<BTreeSet<RegisterId>>,
-    /// What the program may call, and what it does call.
+    /// The payload externs that the program may call, and those that it calls.
     payload_externs: (&'a [PayloadSignature], RefCell<Vec<PayloadSignature>>),
 }
 
-/// The loader at a place: what reads values there.
+/// The loader with a position; parses values.
 #[derive(Clone, Copy)]
 struct At<'l, 'a> {
     loader: &'l Loader<'a>,
@@ -160,12 +158,11 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// The position as an id; a file with more than 2^32 objects of a kind cannot be.
+/// Converts a position to an id.
 fn index_u32(index: usize) -> u32 {
     u32::try_from(index).expect("a program in memory has fewer than 2^32 of anything")
 }
 
-/// Where an object is in the source, if the JSON says so.
 fn source_line(info: &Option<json::SourceInfo>) -> Option<SourceLine> {
     info.as_ref().map(|info| SourceLine {
         file: info.filename.as_str().into(),
@@ -173,7 +170,6 @@ fn source_line(info: &Option<json::SourceInfo>) -> Option<SourceLine> {
     })
 }
 
-/// Loads a program.
 pub(super) fn load(
     json: &json::Program,
     architecture: &'static Architecture,
@@ -230,7 +226,7 @@ pub(super) fn load(
     Ok((loader.ir, loader.tables, loader.actions))
 }
 
-/// Finds what is secret. No message of the program, wherever it stands, names it any more.
+/// Finds the secret fields, and removes secret arguments from all log messages.
 fn keep_secrets(ir: &mut Ir, actions: &[ActionInfo]) {
     let params: Vec<&[ParamInfo]> = actions.iter().map(|action| &*action.params).collect();
     let secrets = Secrets::of(ir, &params);
@@ -256,7 +252,6 @@ fn keep_secrets(ir: &mut Ir, actions: &[ActionInfo]) {
     ir.secrets = secrets;
 }
 
-/// Takes secret arguments out of a message.
 fn hide_arguments(primitive: &mut Primitive, is_secret: impl Fn(&Expr) -> bool) {
     if let Primitive::Log { args, .. } = primitive {
         let secret = args.iter_mut();
@@ -265,7 +260,7 @@ fn hide_arguments(primitive: &mut Primitive, is_secret: impl Fn(&Expr) -> bool) 
     }
 }
 
-/// The numbers of the errors of core.p4.
+/// The program's numbers of core.p4's errors, or their defaults.
 fn core_errors(errors: &[(String, u32)]) -> CoreErrors {
     let code = |name: &str, otherwise: u32| {
         let declared = errors.iter().find(|(other, _)| other == name);

@@ -14,7 +14,7 @@ use crate::{
     value::{self, Int},
 };
 
-/// The object that the target uses: the one of this name, or the only one.
+/// The object with this name, or the only one.
 fn pick<'j, T>(list: &'j [T], name: impl Fn(&T) -> &str, wanted: &str) -> Option<&'j T> {
     let named = list.iter().find(|object| name(object) == wanted);
     named.or(match list {
@@ -61,7 +61,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// A set's values are one number in the JSON; the keys that are matched with it say of what parts.
+    /// JSON gives the value of a set as one number; the width of its parts comes from the keys matched with it.
     fn split_value_sets(&mut self) {
         for state in &self.ir.parser.states {
             for transition in &state.transitions {
@@ -199,7 +199,6 @@ impl At<'_, '_> {
         })
     }
 
-    /// Whether the extracted header has a varbit field.
     fn is_variable(&self, target: &ExtractTarget) -> bool {
         let ir = &self.loader.ir;
         let header = match target {
@@ -258,7 +257,7 @@ impl At<'_, '_> {
         Ok(TransitionCase::ValueSet { set, mask })
     }
 
-    /// The case of an arrow; none for the default.
+    /// The case of a transition; `None` for the default.
     fn transition_case(
         &self,
         transition: &json::Transition,
@@ -271,7 +270,7 @@ impl At<'_, '_> {
             ("hexstr", Some(text)) => {
                 let values = self.split_key(text, key)?;
                 let masks = mask.map(|text| self.split_key(text, key)).transpose()?;
-                // A value is compared under its mask, so bits outside of it do not count.
+                // Only bits under the mask are compared, so others are cleared.
                 Some(TransitionCase::Values(match masks {
                     Some(masks) => {
                         let pairs = values.into_iter().zip(masks);
@@ -295,7 +294,7 @@ impl At<'_, '_> {
         Ok(())
     }
 
-    /// Cuts a transition's value into the key's parts, each of which is padded to whole bytes.
+    /// Splits a transition's value into key parts, each padded to whole bytes.
     fn split_key(&self, text: &str, key: &[KeyPart]) -> Load<Vec<Int>> {
         let mut rest = self.hex(text)?;
         let padded = |part: &KeyPart| part.bits().div_ceil(8) * 8;

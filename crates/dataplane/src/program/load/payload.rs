@@ -1,4 +1,4 @@
-//! Externs that change payloads: their calls, and where these may stand.
+//! Payload externs: their calls, and where calls are allowed.
 
 use bmv2_json::{Primitive as JsonPrimitive, Value};
 
@@ -13,7 +13,6 @@ use crate::{
 };
 
 impl At<'_, '_> {
-    /// A call of an extern that is not the architecture's.
     pub(super) fn payload_call(&self, json: &JsonPrimitive) -> Load<Primitive> {
         let (given, _) = &self.loader.payload_externs;
         let Some(signature) = given.iter().find(|it| it.name == json.op) else {
@@ -33,7 +32,8 @@ impl At<'_, '_> {
         })
     }
 
-    /// An argument and its width. What has a width has the parameter's; what an expression gives is cut.
+    /// An argument and its width. A field, constant or parameter must have the extern's width; other expressions are
+    /// truncated.
     fn payload_arg(
         &self,
         signature: &PayloadSignature,
@@ -74,7 +74,7 @@ impl At<'_, '_> {
 }
 
 impl Loader<'_> {
-    /// Notes which are called, and that all calls are in egress: elsewhere nobody would take them up.
+    /// Records the externs that the program calls. Refuses calls outside of egress, which would have no effect.
     pub(super) fn payload_externs(&mut self) -> Load {
         self.ir.payload_externs = self.payload_externs.1.take();
         if self.ir.payload_externs.is_empty() {
@@ -95,7 +95,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Refuses a call outside of egress.
+    /// Refuses calls in these primitives.
     fn expect_none_in<'p>(
         &self,
         context: &Context,
@@ -113,7 +113,7 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// The actions that may run from a node on.
+    /// The actions reachable from a node.
     fn actions_from(&self, start: Option<NodeId>) -> Vec<ActionId> {
         let mut actions = Vec::new();
         let mut is_seen = vec![false; self.ir.nodes.len()];

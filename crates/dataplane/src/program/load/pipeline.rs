@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use super::{Context, Load, Loader, index_u32, source_line};
 use crate::program::ir::{NextNode, Node, NodeId};
 
-/// Nodes of one control, by name.
 pub(super) type NodeNames<'a> = HashMap<&'a str, NodeId>;
 
 impl Loader<'_> {
@@ -60,7 +59,7 @@ impl Loader<'_> {
         next(context, &names, pipeline.init_table.as_deref())
     }
 
-    /// A control that comes back to a node would never end.
+    /// Refuses a control with a cycle, which would never end.
     fn check_acyclic(&self) -> Load {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {

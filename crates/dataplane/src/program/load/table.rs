@@ -197,7 +197,7 @@ impl At<'_, '_> {
     ) -> Load<TableInit> {
         let default = default.map(|it| self.bound_action(info, it.action_id, &it.action_data));
         let default = default.transpose()?;
-        // BMv2 looks at the lowest priority first, P4Runtime says the highest wins.
+        // In BMv2 the lowest priority number wins, in P4Runtime the highest.
         let mut priorities: Vec<u32> = entries.iter().map(|entry| entry.priority).collect();
         priorities.sort_unstable();
         priorities.dedup();
@@ -254,7 +254,7 @@ impl At<'_, '_> {
         let (name, bits) = (&field.name, field.width_bits);
         let number = |text: &str| {
             let given = self.hex(text)?;
-            // A signed field's values may be written with their sign.
+            // Negative values of a signed field are allowed.
             let number = match field.is_signed && given < Int::ZERO {
                 true if value::wrap(given.clone(), bits, true) == given => {
                     value::wrap(given, bits, false)

@@ -1,4 +1,4 @@
-//! Counter and register arrays, and the parameters of hashes.
+//! Counter arrays, register arrays, and the parameters of hashes.
 
 use std::ops::Range;
 
@@ -12,9 +12,8 @@ use crate::{
     value,
 };
 
-/// Each call is atomic and takes effect between two passes.
 impl Switch {
-    /// A cell of a counter array.
+    /// Reads a cell of a counter array.
     ///
     /// # Errors
     /// `NotFound` for the array, `OutOfRange` for the index.
@@ -29,22 +28,22 @@ impl Switch {
     /// Writes a cell of a counter array.
     ///
     /// # Errors
-    /// As [`Switch::counter_cell`].
+    /// As for [`Switch::counter_cell`].
     pub fn set_counter_cell(
         &mut self,
         counter: CounterId,
         index: u64,
         value: CounterValue,
     ) -> Controlled {
-        // The last number has none behind it, so it would be an empty range.
+        // Checked first: for `u64::MAX`, `index + 1` would overflow.
         self.counter_cell(counter, index)?;
         self.set_counter_cells(counter, index..index + 1, value)
     }
 
-    /// Writes one value to cells of a counter array.
+    /// Writes one value to a range of cells; on an error writes none.
     ///
     /// # Errors
-    /// As [`Switch::counter_cell`], and nothing is written.
+    /// As for [`Switch::counter_cell`].
     pub fn set_counter_cells(
         &mut self,
         counter: CounterId,
@@ -60,13 +59,13 @@ impl Switch {
         Ok(())
     }
 
-    /// Cells of a counter array; 0 where there is none.
+    /// Number of cells of a counter array; 0 if it does not exist.
     pub fn counter_size(&self, counter: CounterId) -> u64 {
         let cells = self.model.state.externs.counters.cells(counter);
         cells.map_or(0, |cells| cells.len() as u64)
     }
 
-    /// A cell of a register array.
+    /// Reads a cell of a register array.
     ///
     /// # Errors
     /// `NotFound` for the array, `OutOfRange` for the index.
@@ -82,22 +81,22 @@ impl Switch {
     /// Writes a cell of a register array.
     ///
     /// # Errors
-    /// As [`Switch::register_cell`], and `InvalidArgument` where the value does not fit.
+    /// As for [`Switch::register_cell`], and `InvalidArgument` if the value does not fit.
     pub fn set_register_cell(
         &mut self,
         register: RegisterId,
         index: u64,
         value: &[u8],
     ) -> Controlled {
-        // As of counters.
+        // Checked first, as for counters.
         self.register_cell(register, index)?;
         self.set_register_cells(register, index..index + 1, value)
     }
 
-    /// Writes one value to cells of a register array.
+    /// Writes one value to a range of cells; on an error writes none.
     ///
     /// # Errors
-    /// As [`Switch::set_register_cell`], and nothing is written.
+    /// As for [`Switch::set_register_cell`].
     pub fn set_register_cells(
         &mut self,
         register: RegisterId,
@@ -116,13 +115,13 @@ impl Switch {
         Ok(())
     }
 
-    /// Cells of a register array; 0 where there is none.
+    /// Number of cells of a register array; 0 if it does not exist.
     pub fn register_size(&self, register: RegisterId) -> u64 {
         let register = self.declared_register(register);
         register.map_or(0, |register| register.cells as u64)
     }
 
-    /// Bits of a cell of a register array; 0 where there is none.
+    /// Width of a register's cells in bits; 0 if it does not exist.
     pub fn register_width_bits(&self, register: RegisterId) -> u32 {
         let register = self.declared_register(register);
         register.map_or(0, |register| register.bits)
@@ -133,11 +132,11 @@ impl Switch {
         declared.get(register.index())
     }
 
-    /// Chooses the parameters of a hash whose algorithm is a custom CRC.
+    /// Sets the parameters of a hash whose algorithm is a custom CRC.
     ///
     /// # Errors
-    /// `NotFound` for the calculation, `FailedPrecondition` where it is no custom CRC,
-    /// `InvalidArgument` where a parameter does not fit its width.
+    /// `NotFound` for the calculation, `FailedPrecondition` if it is not a custom CRC,
+    /// `InvalidArgument` if a parameter does not fit its width.
     pub fn set_crc_parameters(
         &mut self,
         calculation: &str,
@@ -170,7 +169,7 @@ fn last(cells: &Range<u64>) -> Option<u64> {
     cells.clone().next_back()
 }
 
-/// Where cells that are there are in memory.
+/// Converts indices that were checked against an array.
 fn places(cells: Range<u64>) -> Range<usize> {
     let place = |cell| usize::try_from(cell).expect("an array is in memory");
     place(cells.start)..place(cells.end)

@@ -6,9 +6,8 @@ use crate::{
     switch::{Switch, generator::Generator},
 };
 
-/// Each call is atomic.
 impl Switch {
-    /// Adds a generator of a number from 1, which begins at once if it is to run.
+    /// Adds a generator with an id from 1, and starts it if `runs`.
     ///
     /// # Errors
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`.
@@ -28,8 +27,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Changes, starts or stops a generator. One that runs and gets another port, pace, count or other
-    /// frames begins its run again; its counters go on.
+    /// Changes, starts or stops a generator. A new port, pace, count or set of frames restarts a running one; its
+    /// counters continue.
     ///
     /// # Errors
     /// `InvalidArgument`, `NotFound`.
@@ -45,7 +44,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Takes a generator away, and its counters. What it has made goes its way.
+    /// Removes a generator and its counters. The frames that it made are processed.
     ///
     /// # Errors
     /// `NotFound`.
@@ -58,7 +57,7 @@ impl Switch {
         }
     }
 
-    /// Every generator, by number.
+    /// Every generator, sorted by id.
     pub fn generators(&self) -> Vec<GeneratorStatus> {
         self.generators.iter().map(Generator::status).collect()
     }
@@ -69,7 +68,6 @@ fn not_found<T>(id: u32) -> Controlled<T> {
     refuse(ControlErrorKind::NotFound, message)
 }
 
-/// What a generator can be.
 fn expect_possible(id: u32, config: &GeneratorConfig) -> Controlled {
     let wrong = |message: String| invalid(format!("generator {id}: {message}"));
     let GeneratorConfig {

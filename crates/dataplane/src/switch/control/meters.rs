@@ -11,7 +11,6 @@ use crate::{
     },
 };
 
-/// Each call is atomic and takes effect between two passes.
 impl Switch {
     fn declared_meter(&self, meter: MeterId) -> Controlled<&MeterArray> {
         let meters = &self.loaded()?.program.ir.meters;
@@ -24,7 +23,7 @@ impl Switch {
         place(("meter", &declared.name), index, declared.cells)
     }
 
-    /// The rates of a cell of a meter array; none is green.
+    /// The rates of a meter cell; `None` if it has no rates and so gives green.
     ///
     /// # Errors
     /// `NotFound` for the array, `OutOfRange` for the index.
@@ -34,20 +33,20 @@ impl Switch {
         Ok(cell.and_then(|cell| cell.config()))
     }
 
-    /// What a cell of a meter array has counted, since the program was loaded or it was reset.
+    /// What a meter cell has counted since the program was loaded or the counts were reset.
     ///
     /// # Errors
-    /// As [`Switch::meter_cell`].
+    /// As for [`Switch::meter_cell`].
     pub fn meter_counts(&self, meter: MeterId, index: u64) -> Controlled<MeterCounts> {
         let index = self.place_in_meter(meter, index)?;
         let cell = self.loaded()?.externs.meters.get(meter, index);
         Ok(cell.map(|cell| cell.counts).unwrap_or_default())
     }
 
-    /// Has a cell of a meter array count from zero; its rates and buckets stay.
+    /// Resets the counts of a meter cell; keeps its rates and buckets.
     ///
     /// # Errors
-    /// As [`Switch::meter_cell`].
+    /// As for [`Switch::meter_cell`].
     pub fn reset_meter_counts(&mut self, meter: MeterId, index: u64) -> Controlled {
         let index = self.place_in_meter(meter, index)?;
         if let Some(cell) = self.loaded_mut()?.externs.meters.get_mut(meter, index) {
@@ -56,10 +55,10 @@ impl Switch {
         Ok(())
     }
 
-    /// Has the meter of an entry count from zero; its rates and buckets stay.
+    /// Resets the counts of an entry's meter; keeps its rates and buckets.
     ///
     /// # Errors
-    /// As [`Switch::direct_meter`].
+    /// As for [`Switch::direct_meter`].
     pub fn reset_direct_meter_counts(
         &mut self,
         table: TableId,
@@ -75,11 +74,11 @@ impl Switch {
         Ok(())
     }
 
-    /// Sets the rates of a cell of a meter array, with full buckets; none makes it green.
+    /// Sets the rates of a meter cell and fills its buckets; `None` colours every packet green.
     ///
     /// # Errors
-    /// As [`Switch::meter_cell`], and `InvalidArgument` where the peak rate is below the committed
-    /// one.
+    /// As for [`Switch::meter_cell`], and `InvalidArgument` if the peak rate is below the committed
+    /// rate.
     pub fn set_meter_cell(
         &mut self,
         meter: MeterId,
@@ -98,16 +97,16 @@ impl Switch {
         self.done(&Change::Meter(meter, index))
     }
 
-    /// Cells of a meter array; 0 where there is none.
+    /// Number of cells of a meter array; 0 if it does not exist.
     pub fn meter_size(&self, meter: MeterId) -> u64 {
         let declared = self.declared_meter(meter);
         declared.map_or(0, |meter| meter.cells as u64)
     }
 
-    /// The rates of an entry's meter; none is green.
+    /// The rates of an entry's meter; `None` if it has no rates and so gives green.
     ///
     /// # Errors
-    /// `InvalidArgument`, `NotFound`, `FailedPrecondition` where the table has no meters.
+    /// `InvalidArgument`, `NotFound`, `FailedPrecondition` if the table has no meters.
     pub fn direct_meter(
         &mut self,
         table: TableId,
@@ -120,11 +119,11 @@ impl Switch {
         Ok(target.table.meter(entry))
     }
 
-    /// Sets the rates of an entry's meter, with full buckets; none makes it green.
+    /// Sets the rates of an entry's meter and fills its buckets; `None` colours every packet green.
     ///
     /// # Errors
-    /// As [`Switch::direct_meter`], and `InvalidArgument` where the peak rate is below the
-    /// committed one.
+    /// As for [`Switch::direct_meter`], and `InvalidArgument` if the peak rate is below the
+    /// committed rate.
     pub fn set_direct_meter(
         &mut self,
         table: TableId,

@@ -1,4 +1,4 @@
-//! The control calls of the switch, a file a kind of entity.
+//! The control calls of the switch, one file per kind of entity.
 
 mod arrays;
 mod generators;
@@ -30,7 +30,7 @@ impl Switch {
         Ok(&mut self.model.state)
     }
 
-    /// Tells whoever has derived something from it what a control call has changed.
+    /// Reports a change to the engine and the offload, which derive data from the state.
     pub(super) fn tell(&mut self, change: &Change<'_>) {
         if let Some(engine) = &mut self.engine {
             engine.changed(&mut self.model.state, change);
@@ -38,14 +38,14 @@ impl Switch {
         self.tell_offload(change);
     }
 
-    /// Tells of a change, the last of what a call does.
+    /// Reports a change, as the last step of a control call.
     fn done(&mut self, change: &Change<'_>) -> Controlled {
         self.tell(change);
         Ok(())
     }
 }
 
-/// The place of an index in an array of that kind and name.
+/// Checks an index into an array, whose kind and name are for the error.
 fn place((kind, name): (&str, &str), index: u64, cells: usize) -> Controlled<usize> {
     match usize::try_from(index) {
         Ok(place) if place < cells => Ok(place),

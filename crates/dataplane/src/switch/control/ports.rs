@@ -1,4 +1,4 @@
-//! Ports that are down or disabled: whoever watches them is told.
+//! Ports that are down or disabled, and the reports to what watches them.
 
 use crate::{
     ActionProfileId, ControlErrorKind, Controlled, DropReason, PortId, engine::Change,
@@ -6,18 +6,18 @@ use crate::{
 };
 
 impl Switch {
-    /// Says whether a port's link is up, as every port's is at first. What watches it follows between two
-    /// passes: members of action profiles, and replicas with backups. Frames to it are given out all the same.
+    /// Sets whether a port's link is up; initially every link is. Between two passes, members of action profiles and
+    /// replicas with backups that watch the port follow. Frames still go to the port.
     pub fn set_port_up(&mut self, port: PortId, is_up: bool) {
         let before = self.model.state.ports_down();
         self.model.state.links_down.set(port, !is_up);
         self.tell_ports_down(before);
     }
 
-    /// Enables a port, as every port is at first, or disables it: frames that come by it or are to leave
-    /// by it are dropped then ([`DropReason::PortDisabled`]), those too that wait in a queue, and whoever
-    /// watches it takes it for down. Generators' frames are not the port's and come all the same. It stays so
-    /// whatever the program, and as long as a port is disabled an offload punts all.
+    /// Enables or disables a port; initially every port is enabled. Frames that arrive or leave by a disabled port are
+    /// dropped ([`DropReason::PortDisabled`]), including those already queued, and watchers treat it as down. Frames of
+    /// generators still arrive. The setting survives a change of program. While a port is disabled, an offload punts
+    /// everything.
     pub fn set_port_enabled(&mut self, port: PortId, is_enabled: bool) {
         let before = self.model.state.ports_down();
         if !self.model.state.ports_disabled.set(port, !is_enabled) {
@@ -30,7 +30,7 @@ impl Switch {
         self.load_offload();
     }
 
-    /// Whether a port is enabled.
+    /// Whether a port is enabled, as every port is initially.
     pub fn is_port_enabled(&self, port: PortId) -> bool {
         !self.model.state.ports_disabled.contains(port)
     }
@@ -52,8 +52,8 @@ impl Switch {
         }
     }
 
-    /// Refuses to watch a port that the switch does not have. The switch of a pipeline that waits
-    /// for its commit has no ports; it leaves the check to the switch that has them.
+    /// Refuses to watch a port that the switch does not have. The switch of a pipeline that waits for its commit has no
+    /// ports, and leaves this check to the switch that has them.
     pub(super) fn check_watched(&self, ports: impl Iterator<Item = PortId>) -> Controlled {
         let counters = &self.model.state.counters;
         if counters.ports().next().is_none() {

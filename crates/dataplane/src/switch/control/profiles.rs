@@ -9,7 +9,6 @@ use crate::{
     switch::Switch,
 };
 
-/// Each call is atomic and takes effect between two passes.
 impl Switch {
     fn profile_mut(&mut self, id: ActionProfileId) -> Controlled<&mut Profile> {
         let profile = self.loaded_mut()?.tables.profiles.get_mut(id.index());
@@ -25,7 +24,7 @@ impl Switch {
         self.profile_mut(id)
     }
 
-    /// An action that some table of the profile has.
+    /// The call of an action that some table of the profile has.
     fn profile_call(&self, id: ActionProfileId, call: &ActionCall) -> Controlled<Call> {
         let program = &self.loaded()?.program;
         let tables = program.tables.iter();
@@ -44,15 +43,15 @@ impl Switch {
     /// Adds a member.
     ///
     /// # Errors
-    /// `InvalidArgument` where the action is in no table of the profile or its arguments do not
-    /// fit, `AlreadyExists`, `ResourceExhausted`, `NotFound` for the profile.
+    /// `InvalidArgument` if the action is in no table of the profile or its arguments do not fit,
+    /// `AlreadyExists`, `ResourceExhausted`, `NotFound` for the profile.
     pub fn insert_member(&mut self, profile: ActionProfileId, member: ProfileMember) -> Controlled {
         let call = self.profile_call(profile, &member.action)?;
         self.profile_mut(profile)?.insert_member(member.id, call)?;
         self.done(&Change::Profile(profile))
     }
 
-    /// Replaces the action of a member, for every entry and group that names it.
+    /// Replaces the action of a member, for every entry and group that refers to it.
     ///
     /// # Errors
     /// `InvalidArgument`, `NotFound`.
@@ -62,10 +61,10 @@ impl Switch {
         self.done(&Change::Profile(profile))
     }
 
-    /// Takes a member away.
+    /// Removes a member.
     ///
     /// # Errors
-    /// `NotFound`, `FailedPrecondition` where an entry or a group names it.
+    /// `NotFound`, `FailedPrecondition` if an entry or a group refers to it.
     pub fn delete_member(&mut self, profile: ActionProfileId, id: u32) -> Controlled {
         self.profile_mut(profile)?.delete_member(id)?;
         self.done(&Change::Profile(profile))
@@ -77,13 +76,13 @@ impl Switch {
         profile.is_some_and(Profile::has_members)
     }
 
-    /// Entries of a profile's tables that have a group of their own.
+    /// Number of entries, in the profile's tables, with a one-shot group.
     pub fn n_one_shots(&self, profile: ActionProfileId) -> usize {
         let profile = self.model.state.tables.profile(profile);
         profile.map_or(0, Profile::n_one_shots)
     }
 
-    /// Every member; none of a profile that is not there.
+    /// Every member; empty if the profile does not exist.
     pub fn members(&self, profile: ActionProfileId) -> Vec<ProfileMember> {
         let Some(profile) = self.model.state.tables.profile(profile) else {
             return Vec::new();
@@ -100,33 +99,33 @@ impl Switch {
     ///
     /// # Errors
     /// `InvalidArgument`, `AlreadyExists`, `ResourceExhausted`, `NotFound` for the profile or a
-    /// member, `FailedPrecondition` where the profile is no selector.
+    /// member, `FailedPrecondition` if the profile has no selector.
     pub fn insert_group(&mut self, profile: ActionProfileId, group: ProfileGroup) -> Controlled {
         self.check_watched(group.watched.iter().map(|(_, port)| *port))?;
         self.profile_with_groups(profile)?.insert_group(&group)?;
         self.done(&Change::Profile(profile))
     }
 
-    /// Replaces the members of a group; its size stays.
+    /// Replaces the members of a group; its maximum size is fixed.
     ///
     /// # Errors
-    /// As [`Switch::insert_group`], `NotFound` for the group, and `InvalidArgument` for another size.
+    /// As for [`Switch::insert_group`], `NotFound` for the group, `InvalidArgument` for another size.
     pub fn modify_group(&mut self, profile: ActionProfileId, group: ProfileGroup) -> Controlled {
         self.check_watched(group.watched.iter().map(|(_, port)| *port))?;
         self.profile_with_groups(profile)?.modify_group(&group)?;
         self.done(&Change::Profile(profile))
     }
 
-    /// Takes a group away; its members stay.
+    /// Removes a group; its members stay.
     ///
     /// # Errors
-    /// `NotFound`, `FailedPrecondition` where an entry names it.
+    /// `NotFound`, `FailedPrecondition` if an entry refers to it.
     pub fn delete_group(&mut self, profile: ActionProfileId, id: u32) -> Controlled {
         self.profile_mut(profile)?.delete_group(id)?;
         self.done(&Change::Profile(profile))
     }
 
-    /// Every group, by id; none of a profile that is not there.
+    /// Every group, by id; empty if the profile does not exist.
     pub fn groups(&self, profile: ActionProfileId) -> Vec<ProfileGroup> {
         let profile = self.model.state.tables.profile(profile);
         profile.map_or_else(Vec::new, |profile| profile.groups().collect())

@@ -1,8 +1,6 @@
-//! Snapshots, to take control calls back. A snapshot restores the exact state if no packet came
-//! meanwhile.
+//! Snapshots, to undo control calls. Restoring gives exactly the old state if no packet was processed in between.
 //!
-//! Calls are taken back in the reverse order, so that each snapshot finds the state that its call
-//! has left.
+//! Calls must be undone in reverse order, so that each snapshot finds the state that its call left.
 
 use std::ops::Range;
 
@@ -16,10 +14,10 @@ use crate::{
 };
 
 impl Switch {
-    /// The entry of a key, with its counter, its meter and its place among others.
+    /// Saves the entry of a key, or its absence, with counter, meter and position among entries of its priority.
     ///
     /// # Errors
-    /// The key is none of the table's.
+    /// The key does not fit the table.
     pub fn entry_snapshot(
         &mut self,
         table: TableId,
@@ -36,10 +34,10 @@ impl Switch {
         })
     }
 
-    /// Puts it back. What action profiles know of its action is put back with them.
+    /// Restores the entry. Uses of action profiles are not updated; restore the profile's snapshot, too.
     ///
     /// # Errors
-    /// The table is gone.
+    /// The table no longer exists.
     pub fn restore_entry(&mut self, snapshot: &EntrySnapshot) -> Controlled {
         let EntrySnapshot {
             table,
@@ -68,8 +66,8 @@ impl Switch {
         }
     }
 
-    /// Moves the younger entries of the same priority behind an entry that was put back: lookups
-    /// try them after it again.
+    /// Moves the younger entries of the same priority behind a restored entry, so that lookups try the restored one
+    /// first again.
     fn put_younger_last(&mut self, table: TableId, was: &SlotSnapshot) -> Controlled {
         for entry in &was.younger {
             let moved = self.target(table)?.table.put_last(*entry);
@@ -90,13 +88,13 @@ impl Switch {
         self.tell(&Change::Table(table, removed));
     }
 
-    /// The members and groups of a profile, and who uses them.
+    /// Saves the members and groups of a profile, and their use counts.
     pub fn profile_snapshot(&self, profile: ActionProfileId) -> Option<ProfileSnapshot> {
         let found = self.model.state.tables.profile(profile)?;
         Some(ProfileSnapshot(profile, found.clone()))
     }
 
-    /// Puts them back.
+    /// Restores a profile.
     pub fn restore_profile(&mut self, snapshot: ProfileSnapshot) {
         let ProfileSnapshot(id, was) = snapshot;
         if let Some(profile) = self.model.state.tables.profiles.get_mut(id.index()) {
@@ -105,7 +103,7 @@ impl Switch {
         }
     }
 
-    /// Cells of a meter array with their buckets and counts; fewer where the array ends.
+    /// Saves cells of a meter array with buckets and counts, up to the end of the array.
     pub fn meter_snapshot(&self, meter: MeterId, cells: Range<u64>) -> MeterSnapshot {
         let meters = &self.model.state.externs.meters;
         let first = cells.start;
@@ -113,7 +111,7 @@ impl Switch {
         MeterSnapshot(meter, first, cells.map_while(cell).collect())
     }
 
-    /// Puts them back.
+    /// Restores the cells.
     pub fn restore_meter(&mut self, snapshot: MeterSnapshot) {
         let MeterSnapshot(id, first, cells) = snapshot;
         for (place, was) in (first..).zip(cells) {
@@ -127,8 +125,7 @@ impl Switch {
         }
     }
 
-    /// Whether no packet has had a pass and waits for another: whoever changes something now changes it for
-    /// whole packets.
+    /// Whether no packet is between two passes. Then a change applies to whole packets.
     pub fn is_between_packets(&self) -> bool {
         let traffic = &self.model.traffic;
         traffic.egress.is_empty() && traffic.recirculation.is_empty()

@@ -19,7 +19,6 @@ use crate::{
     switch::Switch,
 };
 
-/// A table with what is known of it.
 pub(super) struct Target<'a> {
     pub info: &'a TableInfo,
     pub table: &'a mut Table,
@@ -33,7 +32,6 @@ impl Target<'_> {
         format!("table \"{}\"", self.info.name)
     }
 
-    /// An entry's key and priority, checked.
     pub(super) fn key(&self, key: &[MatchField], priority: i32) -> Controlled<Vec<Matcher>> {
         let what = self.what();
         if self.info.has_priority() && priority <= 0 {
@@ -62,7 +60,6 @@ impl Target<'_> {
         self.meter.ok_or_else(|| no_direct("meter", self.info))
     }
 
-    /// A meter that fits the table.
     fn meter(&self, config: Option<MeterConfig>) -> Controlled<Option<Box<Meter>>> {
         if let Some(config) = &config {
             check_meter(&self.what(), self.metered()?, config)?;
@@ -78,7 +75,6 @@ impl Target<'_> {
         invalid(format!("{} has no idle timeouts", self.what()))
     }
 
-    /// What an entry, or the default action, is to run.
     fn action(&self, action: &TableAction, is_default: bool) -> Controlled<EntryAction> {
         let what = self.what();
         let to_call = |call| match_action::to_call(self.info, self.actions, call);
@@ -112,7 +108,7 @@ impl Target<'_> {
         }
     }
 
-    /// Entries no longer run one thing, but another.
+    /// Updates the profile's use counts when an entry's action changes.
     fn count_uses(&mut self, old: Option<&EntryAction>, new: Option<&EntryAction>) {
         if let Some(profile) = &mut self.profile {
             new.into_iter().for_each(|new| profile.count_use(new, 1));
@@ -136,7 +132,7 @@ fn counted(info: &TableInfo) -> Controlled {
     counted.ok_or_else(|| no_direct("counter", info))
 }
 
-/// The ports that an action's parts watch.
+/// The ports that a one-shot group watches.
 fn watched_by(action: &TableAction) -> impl Iterator<Item = PortId> {
     let calls = match action {
         TableAction::OneShot(calls) => calls.as_slice(),
@@ -145,7 +141,7 @@ fn watched_by(action: &TableAction) -> impl Iterator<Item = PortId> {
     calls.iter().filter_map(|call| call.watch)
 }
 
-/// Whether rates are those of a two-rate marker.
+/// Refuses a peak rate below the committed rate, for a two-rate marker.
 pub(super) fn check_meter(what: &str, kind: MeterKind, config: &MeterConfig) -> Controlled {
     if kind.rates > 1 && config.excess_burst == 0 && config.peak_rate < config.committed_rate {
         let (peak, committed) = (config.peak_rate, config.committed_rate);
@@ -155,7 +151,6 @@ pub(super) fn check_meter(what: &str, kind: MeterKind, config: &MeterConfig) -> 
     Ok(())
 }
 
-/// What P4Runtime calls. Each call is atomic and takes effect between two passes.
 impl Switch {
     pub(super) fn target(&mut self, id: TableId) -> Controlled<Target<'_>> {
         let State {
@@ -187,14 +182,12 @@ impl Switch {
         })
     }
 
-    /// Adds an entry. Its direct counter starts with the value given, its meter with full
-    /// buckets; the idle timeout begins now.
+    /// Adds an entry. Its direct counter starts at the given value, its meter with full buckets, its idle timeout now.
     ///
     /// # Errors
-    /// `InvalidArgument` where key, priority, action or arguments do not fit the table,
-    /// `AlreadyExists`, `ResourceExhausted`, `PermissionDenied` where the program fixes the
-    /// entries, `NotFound` for the table, or for a member or group,
-    /// `FailedPrecondition` for a meter where the table has none.
+    /// `InvalidArgument` if key, priority, action or arguments do not fit the table, `AlreadyExists`,
+    /// `ResourceExhausted`, `PermissionDenied` if the program fixes the entries, `NotFound` for the table, a member or
+    /// a group, `FailedPrecondition` for a meter if the table has none.
     pub fn insert_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
         let now = self.model.state.now;
         self.check_watched(watched_by(&entry.action))?;
@@ -220,11 +213,11 @@ impl Switch {
         self.done(&Change::Table(table, TableChange::Inserted(index)))
     }
 
-    /// Replaces the action, the idle timeout and, where one is given, the meter of an entry; its
-    /// direct counter goes on, the idle timeout begins anew.
+    /// Replaces an entry's action, idle timeout and, if given, meter. Its direct counter continues; the idle timeout
+    /// restarts.
     ///
     /// # Errors
-    /// As [`Switch::insert_entry`], and `NotFound` for the entry.
+    /// As for [`Switch::insert_entry`], and `NotFound` for the entry.
     pub fn modify_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
         let now = self.model.state.now;
         self.check_watched(watched_by(&entry.action))?;
@@ -245,10 +238,10 @@ impl Switch {
         self.done(&Change::Table(table, TableChange::Modified(index)))
     }
 
-    /// Takes an entry away.
+    /// Removes an entry.
     ///
     /// # Errors
-    /// `InvalidArgument`, `NotFound`, `PermissionDenied` where the program fixes the entry.
+    /// `InvalidArgument`, `NotFound`, `PermissionDenied` if the program fixes the entry.
     pub fn delete_entry(
         &mut self,
         table: TableId,
@@ -268,38 +261,38 @@ impl Switch {
         self.done(&Change::Table(table, removed))
     }
 
-    /// Every entry, those that the program gives too; none of a table that is not there.
+    /// Every entry, including those that the program declares; empty if the table does not exist.
     pub fn entries(&self, table: TableId) -> Vec<TableEntry> {
         self.entries_in(table, 0..usize::MAX)
     }
 
-    /// Those in some of the table's places, of which there are [`Switch::entry_places`]; an entry keeps
-    /// its place. For whoever reads a large table piece by piece.
+    /// Entries in a range of the table's slots, of which there are [`Switch::entry_places`]. An entry keeps its slot,
+    /// so a large table can be read in pieces.
     pub fn entries_in(&self, table: TableId, places: Range<usize>) -> Vec<TableEntry> {
         let view = self.table_view(table);
         view.map_or_else(Vec::new, |view| view.entries_in(places))
     }
 
-    /// Places for entries, taken and free ones.
+    /// Number of slots, occupied and free.
     pub fn entry_places(&self, table: TableId) -> usize {
         let view = self.table_view(table);
         view.map_or(0, |view| view.table.n_places())
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn entry_count(&self, table: TableId) -> usize {
         let view = self.table_view(table);
         view.map_or(0, |view| view.table.len())
     }
 
-    /// One entry.
+    /// The entry of a key and priority, if there is one.
     pub fn entry(&self, table: TableId, key: &[MatchField], priority: i32) -> Option<TableEntry> {
         let view = self.table_view(table)?;
         let key = match_action::to_key(view.info, key).ok()?;
         view.entry(view.table.find(&key, priority)?)
     }
 
-    /// BMv2's number of an entry.
+    /// BMv2's handle of an entry.
     pub fn entry_handle(
         &self,
         table: TableId,
@@ -326,7 +319,7 @@ impl Switch {
         })
     }
 
-    /// Handles of a table without entries begin anew, as after BMv2's clearing of a table.
+    /// Restarts the handles of an empty table, as BMv2 does when it clears a table.
     ///
     /// # Errors
     /// `NotFound` for the table.
@@ -335,10 +328,10 @@ impl Switch {
         Ok(())
     }
 
-    /// Sets what a miss runs; none goes back to the program's default action.
+    /// Sets the default action; `None` restores the program's.
     ///
     /// # Errors
-    /// `InvalidArgument`, `NotFound`, `PermissionDenied` where the program fixes it.
+    /// `InvalidArgument`, `NotFound`, `PermissionDenied` if the program fixes it.
     pub fn set_default_action(
         &mut self,
         table: TableId,
@@ -356,16 +349,16 @@ impl Switch {
         self.done(&Change::Table(table, TableChange::Default))
     }
 
-    /// What a miss runs.
+    /// The current default action.
     pub fn default_action(&self, table: TableId) -> Option<TableAction> {
         let view = self.table_view(table)?;
         view.action(view.table.default_action()?)
     }
 
-    /// The direct counter of an entry.
+    /// Reads the direct counter of an entry.
     ///
     /// # Errors
-    /// `InvalidArgument`, `NotFound`, `FailedPrecondition` where the table has no counters.
+    /// `InvalidArgument`, `NotFound`, `FailedPrecondition` if the table has no counters.
     pub fn direct_counter(
         &self,
         table: TableId,
@@ -384,7 +377,7 @@ impl Switch {
     /// Writes the direct counter of an entry.
     ///
     /// # Errors
-    /// As [`Switch::direct_counter`].
+    /// As for [`Switch::direct_counter`].
     pub fn set_direct_counter(
         &mut self,
         table: TableId,
@@ -402,8 +395,8 @@ impl Switch {
         Ok(())
     }
 
-    /// An entry that has become idle; [`Switch::handle_timeout`] finds them. Told once, and again
-    /// after a further hit.
+    /// The next entry that [`Switch::handle_timeout`] found idle. Each is reported once, and again only after another
+    /// hit.
     pub fn poll_idle_timeout(&mut self) -> Option<IdleTimeout> {
         self.idle_timeouts.pop_front()
     }

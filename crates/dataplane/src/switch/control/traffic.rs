@@ -8,7 +8,6 @@ use crate::{
     traffic_manager::{TrafficManager, replication::Written},
 };
 
-/// Each call is atomic and takes effect between two passes.
 impl Switch {
     fn write_traffic(
         &mut self,
@@ -20,8 +19,7 @@ impl Switch {
         self.done(change)
     }
 
-    /// Writes a multicast group. The clone sessions that go to the group make other copies then, so
-    /// they are told as changed, too.
+    /// Writes a multicast group. Clone sessions that go to the group change with it, so they are reported, too.
     fn write_group(
         &mut self,
         id: u32,
@@ -35,7 +33,7 @@ impl Switch {
         Ok(())
     }
 
-    /// How many packets may wait in output queues, with whatever program.
+    /// Sets the capacity of output queues; survives a change of program.
     ///
     /// # Errors
     /// `InvalidArgument`.
@@ -45,8 +43,7 @@ impl Switch {
         Ok(())
     }
 
-    /// How many packets a second leave output queues, each by itself, with whatever program; none is as fast as
-    /// it goes.
+    /// Sets the packet rate of each of these output queues; `None` is unlimited. Survives a change of program.
     ///
     /// # Errors
     /// `InvalidArgument`.
@@ -56,8 +53,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Holds what is for a port in its queues, or lets it go again: its interface takes no more just now. What is
-    /// held counts in the queues' depths, and is dropped where it finds them full.
+    /// Holds a port's packets in its queues while its interface is full, or releases them. Held packets count in the
+    /// queue depths; packets that find a queue full are dropped.
     pub fn hold_port(&mut self, port: PortId, is_held: bool) {
         self.model.traffic.egress.hold(port, is_held);
     }
@@ -80,7 +77,7 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.modify(session))
     }
 
-    /// Makes a clone session what BMv2 calls a mirroring session, whether there is one or not.
+    /// Adds or replaces a clone session by what BMv2 calls a mirroring session.
     ///
     /// # Errors
     /// `InvalidArgument`, `FailedPrecondition`.
@@ -89,7 +86,7 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.mirror(session, mirror))
     }
 
-    /// A clone session as BMv2 would say it: of several replicas the first one's port.
+    /// A clone session as a mirroring session; of several replicas only the first is shown.
     pub fn mirrored(&self, session: u32) -> Option<Mirror> {
         let session = self.model.traffic.sessions.get(session)?;
         let first = session.copies.replicas.first();
@@ -99,7 +96,7 @@ impl Switch {
         })
     }
 
-    /// Takes a clone session away.
+    /// Removes a clone session.
     ///
     /// # Errors
     /// `NotFound`, `FailedPrecondition`.
@@ -108,9 +105,8 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.delete(id))
     }
 
-    /// Clone sessions by id, from id `first` on, until they have `n_replicas` replicas together;
-    /// each session counts as one more. At least one session, unless there are no more. For whoever
-    /// reads many piece by piece.
+    /// Reads clone sessions in pieces: by id from `first` on, until their replicas, plus one per session, reach
+    /// `n_replicas`. Returns at least one session unless there are no more.
     pub fn clone_sessions_from(&self, first: u32, n_replicas: usize) -> Vec<CloneSession> {
         let traffic = &self.model.traffic;
         let sessions = some(
@@ -143,7 +139,7 @@ impl Switch {
         self.write_group(group.id, |traffic| traffic.groups.modify(group))
     }
 
-    /// Takes a multicast group away.
+    /// Removes a multicast group.
     ///
     /// # Errors
     /// `NotFound`, `FailedPrecondition`.
@@ -151,7 +147,7 @@ impl Switch {
         self.write_group(id, |traffic| traffic.groups.delete(id))
     }
 
-    /// Multicast groups, as [`Switch::clone_sessions_from`].
+    /// Reads multicast groups in pieces, as [`Switch::clone_sessions_from`].
     pub fn multicast_groups_from(&self, first: u32, n_replicas: usize) -> Vec<MulticastGroup> {
         let groups = some(self.model.traffic.groups.from(first), n_replicas);
         groups.into_iter().map(Written::into_group).collect()
@@ -164,7 +160,6 @@ impl Switch {
     }
 }
 
-/// Queues that there are.
 fn check_queues(queues: Queues) -> Controlled {
     let (max_port, n_queues) = (limits::PORT_ID_MAX, limits::EGRESS_QUEUES_PER_PORT);
     match queues {
@@ -183,7 +178,7 @@ fn check_queues(queues: Queues) -> Controlled {
     }
 }
 
-/// The first ones, until they have so many replicas; one counts for itself too.
+/// Takes entries until their replicas, plus one per entry, reach `n_left`.
 fn some(all: impl Iterator<Item = Written>, mut n_left: usize) -> Vec<Written> {
     let mut found = Vec::new();
     for one in all {

@@ -11,13 +11,12 @@ use crate::{
     value::{self, Int},
 };
 
-/// Each call is atomic and takes effect between two passes.
 impl Switch {
-    /// Replaces the members of a value set: one match a part of its key each. Ranges cannot be
-    /// had, as in BMv2.
+    /// Replaces the members of a value set; each has one match per part of its key. Ranges are not
+    /// supported, as in BMv2.
     ///
     /// # Errors
-    /// `NotFound` for the set, `InvalidArgument` where a member does not fit its key,
+    /// `NotFound` for the set, `InvalidArgument` if a member does not fit its key,
     /// `ResourceExhausted`.
     pub fn set_value_set(&mut self, set: ValueSetId, members: Vec<Vec<MatchField>>) -> Controlled {
         let loaded = self.loaded_mut()?;
@@ -36,7 +35,7 @@ impl Switch {
         self.done(&Change::ValueSet(set))
     }
 
-    /// The members of a value set, as they were written.
+    /// The members of a value set, as written.
     pub fn value_set(&self, set: ValueSetId) -> Vec<Vec<MatchField>> {
         let members = self.model.state.externs.value_sets.members(set).iter();
         members.map(|member| member.fields.clone()).collect()
@@ -63,7 +62,6 @@ fn member(what: &str, parts: &[u32], fields: Vec<MatchField>) -> Controlled<Memb
     })
 }
 
-/// A part's value and the bits of it that count.
 fn masked(what: &str, bits: u32, field: &MatchField) -> Controlled<(Int, Int)> {
     Ok(match field {
         MatchField::Exact(value) | MatchField::Optional(Some(value)) => {

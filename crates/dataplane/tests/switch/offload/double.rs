@@ -1,6 +1,6 @@
-//! An offload in memory for one program, [`program`]: a table of exact keys whose entries forward,
-//! flood or drop, two registers, a counter. It forwards by what it was told of alone. Tests of other
-//! crates use it too.
+//! An in-memory offload for one program, [`program`]: a table with an exact key whose entries
+//! forward, flood or drop, two registers, a counter. It uses only the changes reported to it. Tests
+//! of other crates use it, too.
 #![allow(dead_code, reason = "not all who use it use all of it")]
 #![allow(
     clippy::unwrap_used,
@@ -30,12 +30,12 @@ use support::*;
 
 pub const CELLS: u64 = 16;
 
-/// Digests at once, where there is no end of them.
+/// Digests delivered at once by an endless supply.
 const FLOOD: usize = 1000;
 
-/// Ingress: `l2` over `pkt.kind`; `forward` counts in `seen`, and writes `stamp[0]` to the frame's value.
-/// Egress writes the instance of a copy to `pkt.left`. With `last`, `forward` keeps the value that the
-/// frame came with in the register `last`, by output port.
+/// Ingress: table `l2` on `pkt.kind`; action `forward` counts in `seen` and writes `stamp[0]` to
+/// `pkt.value`. Egress writes the copy's instance to `pkt.left`. With `with_last`, `forward` stores
+/// the frame's original value in register `last`, by output port.
 pub fn program(with_last: bool) -> Builder {
     let mut b = Builder::new();
     for (id, name) in [(0, "stamp"), (1, "last")] {
@@ -87,7 +87,7 @@ pub enum Takes {
     All,
     /// By a hash of the frame.
     Half,
-    /// Those of ports with an even number.
+    /// Frames of even ports.
     EvenPorts,
 }
 
@@ -98,14 +98,14 @@ enum Act {
     Drop,
 }
 
-/// An entry, and which of all that there ever were.
+/// An entry with a serial number, unique among all entries ever made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     serial: u64,
     act: Act,
 }
 
-/// What packets see.
+/// The state that packets see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct View {
     entries: HashMap<u64, Entry>,
@@ -115,7 +115,7 @@ struct View {
     stamp: u16,
 }
 
-/// What it has counted since it was last asked.
+/// Counts since the last collection.
 #[derive(Default)]
 struct Counts {
     received: HashMap<PortId, (u64, u64)>,
@@ -124,7 +124,7 @@ struct Counts {
     replicated: u64,
     drops: Vec<DropReason>,
     table: TableCounters,
-    /// By serial number, with the time of the last.
+    /// By serial number, with the time of the last hit.
     hits: HashMap<u64, (CounterValue, Nanos)>,
     seen: HashMap<u16, CounterValue>,
     last: HashMap<u16, u16>,
@@ -136,37 +136,37 @@ struct Waiting {
     frame: Vec<u8>,
 }
 
-/// The offload's side of the world: what a test holds.
+/// The part of the offload that tests control and inspect.
 pub struct Core {
     takes: Takes,
-    /// Shows a commit only when the test says so ([`Core::show`]).
+    /// Commits become visible only by [`Core::show`].
     pub is_slow: bool,
     /// The next commit fails.
     pub fails: Option<&'static str>,
     /// The next commit asks to be loaded anew.
     pub is_full: bool,
-    /// So often it is still on its way out when it is asked whether it is.
+    /// How many more times `withdraw` returns false.
     pub n_withdrawals_left: usize,
-    /// It can no longer be asked.
+    /// `collect` and `check` fail.
     pub is_gone: bool,
-    /// What it has to tell.
+    /// Notices not yet delivered.
     pub notices: VecDeque<OffloadNotice>,
-    /// It has digests without end.
+    /// The supply of digests is endless.
     pub is_flooding: bool,
     digests: VecDeque<Digest>,
-    /// A byte for each digest.
+    /// One byte is written per digest.
     wakes: PipeWriter,
-    /// Programs that it was told to forget.
+    /// How many programs it was told to forget.
     pub n_forgotten: u64,
-    /// Every change that it was told of and every commit, in order.
+    /// Every change and commit, in order.
     pub log: Vec<String>,
     program: Option<(Program, Ids)>,
-    /// As it was told, and as packets see it.
+    /// The reported state, and the state visible to packets.
     told: View,
     shown: View,
-    /// As of the last commit.
+    /// The state at the last commit.
     committed: View,
-    /// The entries that are there, by index, with serial number and key.
+    /// The current entries by index, with serial number and key.
     indices: HashMap<usize, (EntryIndex, u64, u64)>,
     n_serials: u64,
     queue: VecDeque<Waiting>,
@@ -176,12 +176,12 @@ pub struct Core {
 
 pub struct Double {
     core: Arc<Mutex<Core>>,
-    /// What [`Core::digest`] writes to.
+    /// Receives what [`Core::digest`] writes.
     woken: PipeReader,
 }
 
 impl Double {
-    /// One, and what it will be looked into by.
+    /// Makes an offload, and the part that the test keeps.
     pub fn new(takes: Takes) -> (Box<Self>, Arc<Mutex<Core>>) {
         let (woken, wakes) = std::io::pipe().unwrap();
         let view = View {
@@ -236,7 +236,7 @@ fn count(cell: &mut CounterValue, n_bytes: u64) {
     cell.bytes += n_bytes;
 }
 
-/// What the program's objects are called.
+/// The ids of the program's objects.
 #[derive(Debug, Clone, Copy)]
 struct Ids {
     table: TableId,
@@ -261,7 +261,7 @@ impl Core {
         self.program.as_ref().unwrap().1
     }
 
-    /// A frame comes by a port: whether it was taken. Else it is punted.
+    /// Gives it a frame; returns whether it took the frame, otherwise the frame is punted.
     pub fn receive(&mut self, now: Nanos, port: PortId, frame: &[u8]) -> bool {
         let is_taken = match self.takes {
             Takes::All => true,
@@ -275,7 +275,7 @@ impl Core {
             Takes::EvenPorts => port.0.is_multiple_of(2),
         };
         let is_served = self.program.is_some() && self.shown.ports.contains(&port);
-        // A frame that the parser cannot take is the engine's.
+        // Frames that are too short for the parser go to the engine.
         if !is_taken || !is_served || frame.len() < 4 {
             return false;
         }
@@ -290,13 +290,13 @@ impl Core {
         true
     }
 
-    /// A packet has made a digest.
+    /// Records a digest made by a packet.
     pub fn digest(&mut self, digest: Digest) {
         self.digests.push_back(digest);
         self.wakes.write_all(&[0]).unwrap();
     }
 
-    /// Forwards what is inside.
+    /// Forwards the packets inside.
     pub fn run(&mut self, now: Nanos) -> Vec<OwnedTransmit> {
         let mut sent = Vec::new();
         while let Some(waiting) = self.queue.pop_front() {
@@ -345,7 +345,7 @@ impl Core {
         }
     }
 
-    /// Group 0 is none: the frame goes to the port that nobody has written, 0.
+    /// Group 0 means no multicast: the frame goes to the output port's default value, 0.
     fn send_flooded_nowhere(
         &mut self,
         now: Nanos,
@@ -395,7 +395,7 @@ impl Core {
         sent.push(OwnedTransmit { port, frame });
     }
 
-    /// What was committed becomes visible, late.
+    /// Makes the last commit visible.
     pub fn show(&mut self) {
         self.shown = self.committed.clone();
     }
@@ -509,7 +509,7 @@ impl Core {
     }
 }
 
-/// One of the program's, which makes none by itself.
+/// A digest of the program's type; the program itself makes none.
 pub fn a_digest(number: u8) -> Digest {
     Digest {
         name: "seen_t".to_owned(),
@@ -577,7 +577,7 @@ impl Offload for Double {
             Change::Table(_, change) => core.table(written, change),
             Change::MulticastGroup(id) => core.group(written, *id),
             Change::Register(register, _) if *register == core.ids().stamp => core.stamp(written),
-            // Packets have written it before; what they wrote is over.
+            // The control plane overwrites what packets wrote before.
             Change::Register(_, cells) => {
                 let is_over = |cell: &u16| cells.contains(&usize::from(*cell));
                 core.counts.last.retain(|cell, _| !is_over(cell));
@@ -649,7 +649,7 @@ impl Offload for Double {
 
     fn stop(&mut self, reason: DropReason, accounts: &mut Accounts<'_>) -> Result<(), String> {
         let mut core = self.core();
-        // It was refused.
+        // The program was refused.
         if core.program.is_none() {
             return Ok(());
         }
@@ -665,7 +665,7 @@ impl Offload for Double {
     }
 }
 
-/// A change in one word.
+/// Describes a change in a few words.
 pub fn brief(change: &Change<'_>) -> String {
     match change {
         Change::Table(_, TableChange::Inserted(_)) => "insert entry".to_owned(),

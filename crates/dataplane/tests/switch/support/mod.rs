@@ -86,7 +86,7 @@ impl Builder {
             .push(node);
     }
 
-    /// A node that runs primitives and goes on to `next`.
+    /// A node that runs primitives and continues at `next`.
     pub fn call(&mut self, pipeline: usize, name: &str, primitives: &[Value], next: Option<&str>) {
         let action_id = self.action(&format!("act_{name}"), &[], primitives);
         let id = self.id();
@@ -108,7 +108,7 @@ impl Builder {
         self.node(pipeline, "conditionals", node);
     }
 
-    /// A table over key fields; every action goes on to `next`.
+    /// A table over key fields; every action continues at `next`.
     pub fn table(
         &mut self,
         pipeline: usize,
@@ -225,7 +225,7 @@ fn base() -> Value {
     })
 }
 
-/// Gives a frame and takes everything that leaves at that time.
+/// Sends a frame into the switch and returns everything that leaves at that time.
 pub fn exchange(switch: &mut Switch, now: u64, port: u16, frame: &[u8]) -> Vec<OwnedTransmit> {
     switch.handle_frame(now, PortId(port), frame);
     drain(switch, now)
@@ -244,7 +244,7 @@ pub fn brief(transmits: &[OwnedTransmit]) -> Vec<(u16, Vec<u8>)> {
         .collect()
 }
 
-/// Nothing vanishes uncounted.
+/// Asserts that every packet is accounted for.
 #[track_caller]
 pub fn assert_accounted(switch: &Switch) {
     let counters = switch.counters();

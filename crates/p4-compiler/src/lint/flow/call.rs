@@ -1,5 +1,5 @@
-//! Calls: a function of the program is run in place; for a function of the architecture its written
-//! arguments are known.
+//! Calls. A function of the program runs in place. For a function of the architecture the analysis knows which
+//! arguments it writes.
 
 use super::run::meet;
 use super::{DEPTH_MAX, Env, Fact, Flow, Node, Path, State, join_states};
@@ -11,7 +11,6 @@ use crate::source::Span;
 use crate::types::Type;
 
 impl Flow<'_> {
-    /// Runs a call for its effect.
     pub fn effect(&mut self, expr: &Expr, state: &mut State) {
         let ExprKind::Call(call) = &expr.kind else {
             return;
@@ -84,7 +83,7 @@ impl Flow<'_> {
         }
     }
 
-    /// A parser's states until nothing new is learnt, then once more to report.
+    /// Runs a parser's states until no fact changes, then once more to report.
     pub fn parser(&mut self, parser: &Parser, state: &mut State) {
         self.visited.insert(parser.span);
         self.locals(&parser.variables, state);
@@ -116,7 +115,7 @@ impl Flow<'_> {
         *state = join_states(ends);
     }
 
-    /// Runs one state: the facts where it accepts, and its successors.
+    /// Runs one state; returns the facts where it accepts, and its successors.
     fn parser_state(
         &mut self,
         parser: &Parser,
@@ -215,7 +214,7 @@ impl Flow<'_> {
             for argument in written.filter(|argument| self.path(argument).is_none()) {
                 self.forget_stack(argument, env);
             }
-            // They are never read again, and every later branch would copy them.
+            // Nothing reads the parameters again, and every later branch would copy them.
             for id in parameters {
                 env.vars.remove(id);
             }
@@ -223,7 +222,7 @@ impl Flow<'_> {
         self.exits.iter_mut().for_each(copy_back);
     }
 
-    /// Runs a body with `return`s of its own; `exit`s go on to the caller's.
+    /// Runs a body with its own `return`s; its `exit`s also leave the caller.
     fn enter(
         &mut self,
         parameters: &[VarId],
@@ -259,7 +258,7 @@ impl Flow<'_> {
         self.set_header(object, fact, env);
     }
 
-    /// A header becomes valid or not; in a union the others become invalid with it.
+    /// Makes a header valid or invalid. A valid member of a union makes the other members invalid.
     fn set_header(&mut self, place: &Expr, fact: Fact, env: &mut Env) {
         let Some(path) = self.path(place) else {
             return self.forget_stack(place, env);
@@ -276,14 +275,13 @@ impl Flow<'_> {
         }
     }
 
-    /// A call into the architecture, or of an unknown function: its possible outputs then have a
-    /// value.
+    /// A call into the architecture, or of an unknown function, sets its possible outputs.
     fn unknown_call(&mut self, call: &Call, env: &mut Env) {
         if let (Callee::ExternFunction(name, _), [Some(condition), rest @ ..]) =
             (&call.callee, call.arguments.as_slice())
             && (name.starts_with("verify_checksum") || name.starts_with("update_checksum"))
         {
-            // Nothing is computed where the condition does not hold.
+            // Nothing is computed if the condition is false.
             self.read(condition, env);
             let mut inside = self.refined(condition, true, env.guarded());
             for argument in rest.iter().flatten() {
@@ -315,7 +313,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The facts behind a table: after each action of a hit, and after a miss.
+    /// The facts after a table: after each action of a hit, and after a miss.
     pub fn apply_table(
         &mut self,
         id: usize,
@@ -343,7 +341,7 @@ impl Flow<'_> {
             Some(used) => self.action(used, &inside),
             None => Some(inside.clone()),
         };
-        // The control plane may replace it by one of the others; such a choice counts as guarded.
+        // The control plane may set another default action; such a choice counts as guarded.
         let misses = if table.default_is_const {
             default
         } else {
@@ -364,7 +362,7 @@ impl Flow<'_> {
         });
         self.asked = asked.collect();
         for key in &table.keys {
-            // An entry may leave such a field out: where it is not valid, no entry asks for it.
+            // Entries may omit a key of any other kind, so for an invalid header no entry need match on its fields.
             let may_ask = matches!(&*key.match_kind, "exact" | "lpm");
             let outer = self.certain_only;
             self.certain_only |= !may_ask;

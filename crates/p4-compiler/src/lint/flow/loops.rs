@@ -1,9 +1,9 @@
-//! Loops: run until nothing new is learnt, then once more to report.
+//! Loops run until no fact changes, then once more to report.
 
 use super::{Env, Fact, Flow, Node, State, join_states};
 use crate::ir::{ExprKind, Loop, LoopHead};
 
-/// Rounds until facts stop changing: a fact can worsen three times.
+/// A fact can worsen three times.
 const ROUNDS_MAX: usize = 4;
 
 impl Flow<'_> {
@@ -55,7 +55,7 @@ impl Flow<'_> {
         (self.breaks, self.continues) = outer;
         let skipped = match &whole.head {
             LoopHead::While(_, condition, _) => {
-                // Whether it ran at all was decided by a condition.
+                // The condition decided whether the body ran at all.
                 Some(self.refined(condition, false, env.guarded()))
             }
             _ if runs_once => None,
@@ -74,7 +74,7 @@ impl Flow<'_> {
         env.vars.insert(id, node);
     }
 
-    /// The body once, and the facts at the beginning of the next round.
+    /// Runs the body once; returns the facts at the start of the next iteration.
     fn round(&mut self, whole: &Loop, before: &Env) -> State {
         let mut state = Some(match &whole.head {
             LoopHead::While(_, condition, _) => self.refined(condition, true, before.guarded()),

@@ -1,11 +1,11 @@
-//! The facts about variables and headers at each place: values never assigned, headers not valid.
+//! Tracks at each place which variables may have no value and which headers may be invalid.
 //!
-//! The blocks of the architecture are run in the switch's order, with calls inlined. Each branch gets a copy
-//! of the facts; where branches meet, facts are joined. Two rules prevent false warnings:
+//! The analysis runs the architecture's blocks in the switch's order, with calls inlined. Each branch gets a copy of
+//! the facts; where branches meet, their facts are joined. Two rules prevent false warnings:
 //! - an error on every path is always reported;
-//! - an error on some path is reported only if no condition stands between: `if (a) x = 1; if (a) use(x);` is
-//!   fine, and so is everything that the control plane decides by choosing an action. Inside a condition, and
-//!   behind one that ends the block, an earlier "maybe" is [`Fact::Silent`].
+//! - an error on some paths is reported only if no condition stands between: `if (a) x = 1; if (a) use(x);` is fine,
+//!   and so is everything that the control plane decides by choosing an action. Inside a condition, and after one
+//!   that ends the block, an earlier "maybe" is [`Fact::Silent`].
 
 mod call;
 mod loops;
@@ -23,12 +23,12 @@ use crate::source::Span;
 use crate::types::Type;
 use vars::Vars;
 
-/// The most statements that are run; a program whose calls unfold into more gets no reports.
+/// The most statements that are run. If a program's calls unfold into more, nothing is reported.
 const STATEMENTS_MAX: usize = 300_000;
-/// Calls inside calls, deep; more is a recursion, which is an error elsewhere.
+/// Depth of nested calls; more is recursion, which another pass reports as an error.
 const DEPTH_MAX: usize = 40;
 
-/// The fact about a value (has it been given?) or about a header (is it valid?).
+/// Whether a value is set, or whether a header is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fact {
     /// On no path.
@@ -54,9 +54,8 @@ impl Fact {
 /// parts are never copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Node {
-    /// Was it given a value?
     Leaf(Fact),
-    /// Is it valid? Fields of a header are not looked at one by one.
+    /// Whether it is valid. A header's fields have no facts of their own.
     Header(Fact),
     Struct(Rc<Vec<Node>>),
     Union(Rc<Vec<Node>>),
@@ -64,7 +63,7 @@ enum Node {
 }
 
 impl Node {
-    /// Of a type, with the same for every value and the same for every header in it.
+    /// A node for a type, with the fact `value` for every value and `header` for every header in it.
     fn new(program: &Program, ty: &Type, value: Fact, header: Fact) -> Self {
         match program.underlying(ty) {
             Type::Struct(id) => {
@@ -107,7 +106,7 @@ impl Node {
     fn at(&self, path: &[usize]) -> Option<&Self> {
         match path.split_first() {
             None => Some(self),
-            // A field of a header is known with its header.
+            // A field has the fact of its header.
             Some(_) if matches!(self, Self::Header(_) | Self::Leaf(_)) => Some(self),
             Some((first, rest)) => self.children()?.get(*first)?.at(rest),
         }
@@ -132,7 +131,7 @@ impl Node {
         }
     }
 
-    /// The same for every value and header inside.
+    /// Changes the fact of every value and header inside; `change` gets true for a header.
     fn map(&mut self, change: &impl Fn(bool, Fact) -> Fact) {
         if self.changes(change) {
             self.map_each(change);
@@ -151,7 +150,7 @@ impl Node {
         }
     }
 
-    /// The facts of all values inside, without the headers'.
+    /// Collects the facts of all values inside, not those of headers.
     fn values(&self, out: &mut Vec<Fact>) {
         match self {
             Self::Leaf(fact) => out.push(*fact),
@@ -189,7 +188,7 @@ impl Node {
     }
 }
 
-/// Whether combining equal facts changes nothing, so that shared parts need no look.
+/// Whether combining equal facts changes nothing, so that shared parts can be skipped.
 fn is_idempotent(with: &impl Fn(Fact, Fact) -> Fact) -> bool {
     [Fact::Bad, Fact::Maybe, Fact::Silent, Fact::Good]
         .into_iter()
@@ -199,7 +198,6 @@ fn is_idempotent(with: &impl Fn(Fact, Fact) -> Fact) -> bool {
 /// A place: the variable, then fields and indices.
 type Path = (VarId, Vec<usize>);
 
-/// The facts about every variable.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Env {
     vars: Vars,
@@ -216,7 +214,7 @@ impl Env {
 
     fn set(&mut self, path: &Path, node: Node) {
         if let Some(slot) = self.get_mut(path) {
-            // A field of a header is written: its validity stays.
+            // A write to a field leaves its header's validity unchanged.
             if matches!((&*slot, &node), (Node::Header(_), Node::Leaf(_))) {
                 return;
             }
@@ -228,7 +226,7 @@ impl Env {
         self.vars.map(change);
     }
 
-    /// The fact inside of a condition.
+    /// The facts inside a condition.
     fn guarded(&self) -> Self {
         let mut out = self.clone();
         out.map(&|_, fact| {
@@ -251,18 +249,18 @@ impl Env {
         }
     }
 
-    /// After a condition: facts that the branches did not change stay.
+    /// The facts after a condition.
     fn restored(&self, before: &Self) -> Self {
         self.combine(before, &|now, before| match (before, now) {
             (Fact::Maybe, Fact::Silent) => Fact::Maybe,
-            // The branches read it and learnt nothing new.
+            // A branch silenced the fact.
             (Fact::Silent, Fact::Maybe) => Fact::Silent,
             _ => now,
         })
     }
 }
 
-/// None where nothing comes by.
+/// `None` if no path leads here.
 type State = Option<Env>;
 
 fn join_states(states: impl IntoIterator<Item = State>) -> State {
@@ -273,11 +271,11 @@ struct Flow<'a> {
     subject: &'a Subject<'a>,
     program: &'a Program,
     sink: &'a mut Sink,
-    /// While a fixed point is looked for.
+    /// Set while the analysis searches for a fixed point: nothing is reported.
     quiet: bool,
-    /// In a parser every state stands behind a condition.
+    /// Set in a parser, where every state is under a condition: only errors on every path are reported.
     certain_only: bool,
-    /// Headers whose validity is itself a key of the table: its entries depend on it.
+    /// Headers whose validity is itself a key of the table, so its entries can depend on it.
     asked: Vec<Path>,
     returns: Vec<Env>,
     exits: Vec<Env>,
@@ -311,7 +309,7 @@ pub fn check(subject: &Subject<'_>, sink: &mut Sink) {
     flow.pipeline();
     flow.rest();
     let whole = flow.statements <= STATEMENTS_MAX;
-    // Half an analysis would call things unset that were set in the other half.
+    // Half an analysis would report values as unset that the other half sets.
     if whole {
         sink.append(found);
     }

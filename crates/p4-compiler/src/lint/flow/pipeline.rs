@@ -5,14 +5,13 @@ use crate::ir::{Callee, Direction, Expr, ExprKind, InstanceKind, StatementKind, 
 use crate::lint::walk;
 use crate::types::Type;
 
-/// A block of the architecture.
 #[derive(Clone, Copy)]
 enum Block {
     Parser(usize),
     Control(usize),
 }
 
-/// The values that one block passes to the next: headers and metadata.
+/// Headers and metadata, which one block passes to the next.
 #[derive(Clone)]
 struct Handed {
     headers: Node,
@@ -20,8 +19,8 @@ struct Handed {
 }
 
 impl Handed {
-    /// For the next block, which runs only for the packets that this one did not drop, which is a
-    /// condition like others.
+    /// The facts for the next block. It runs only for packets that this block did not drop, so it is under a
+    /// condition.
     fn guarded(mut self) -> Self {
         for node in [&mut self.headers, &mut self.metadata] {
             node.map(&|_, fact| {
@@ -79,7 +78,7 @@ impl Flow<'_> {
         let clones = self.makes_clones();
         let mut incoming = routed.guarded();
         if clones {
-            // A clone of the packet as it came, and one as it left egress.
+            // Egress also gets clones: of the packet as it arrived, and of the packet as it left egress.
             incoming = incoming.join(&parsed).guarded();
             let quiet = std::mem::replace(&mut self.quiet, true);
             if let Some(left) = self.block(egress, &incoming, [0, 1]) {
@@ -116,7 +115,7 @@ impl Flow<'_> {
         Some(known_values(handed))
     }
 
-    /// Runs a control; `at` says which parameters are headers and metadata.
+    /// Runs a control; `at` has the positions of its headers and metadata among the parameters.
     fn block(&mut self, block: Block, handed: &Handed, at: [usize; 2]) -> Option<Handed> {
         let Block::Control(id) = block else {
             return None;
@@ -143,7 +142,7 @@ impl Flow<'_> {
         Some(known_values(handed))
     }
 
-    /// Runs a body that nothing calls, with everything that leaves it joined.
+    /// Runs a body that nothing calls, and joins the facts at all its ends.
     fn whole(
         &mut self,
         parameters: &[VarId],
@@ -167,7 +166,7 @@ impl Flow<'_> {
         join_states(exits.into_iter().map(Some).chain([end]))
     }
 
-    /// Parameters as the outside gives them: values are there, of headers nothing is known.
+    /// Parameters as an unknown caller passes them: inputs have values, and the validity of headers is unknown.
     fn fresh(&self, parameters: &[VarId]) -> Env {
         let mut env = Env::default();
         for id in parameters {
@@ -182,7 +181,7 @@ impl Flow<'_> {
         env
     }
 
-    /// Whether clones may come to egress in another state than the one after ingress.
+    /// Whether the program makes clones, which may reach egress in another state than after ingress.
     fn makes_clones(&self) -> bool {
         let mut found = false;
         for body in walk::bodies(self.program) {
@@ -198,7 +197,7 @@ impl Flow<'_> {
         found
     }
 
-    /// Code that the pipeline does not reach: each function, control and parser by itself.
+    /// Checks code that the pipeline does not reach: each function, control and parser by itself.
     pub fn rest(&mut self) {
         let program = self.program;
         for function in &program.functions {
@@ -226,7 +225,7 @@ impl Flow<'_> {
     }
 }
 
-/// Metadata begins as zero, and a missing value is reported only once.
+/// Marks all values as set: metadata begins as zero, and a missing value is reported only once.
 fn known_values(mut handed: Handed) -> Handed {
     for node in [&mut handed.headers, &mut handed.metadata] {
         node.map(&|is_header, fact| if is_header { fact } else { Fact::Good });

@@ -1,4 +1,4 @@
-//! Statements and expressions, one after another.
+//! Runs statements and expressions in order.
 
 use super::{Env, Fact, Flow, Node, Path, STATEMENTS_MAX, State, join_states};
 use crate::ir::{BinaryOp, Builtin, Callee, Expr, ExprKind, Statement, StatementKind, UnaryOp};
@@ -114,8 +114,7 @@ impl Flow<'_> {
         let Some(env) = state.take() else { return };
         let span = self.program.tables[table].span;
         let (hits, misses) = self.apply_table(table, &env, span);
-        // An action may have run by a hit or by default: both count, and the choice counts as
-        // guarded.
+        // An action may run by a hit or by default. Both count, and the choice counts as guarded.
         let default = self.program.tables[table]
             .default_action
             .as_ref()
@@ -140,7 +139,7 @@ impl Flow<'_> {
         *state = meet(&env, ends);
     }
 
-    /// Where an expression is, where it is a place that is known.
+    /// The place of an expression; `None` if it is unknown.
     pub fn path(&self, expr: &Expr) -> Option<Path> {
         match &expr.kind {
             ExprKind::Var(id) => Some((*id, Vec::new())),
@@ -162,7 +161,8 @@ impl Flow<'_> {
         }
     }
 
-    /// The value of an expression that is read; a whole struct or header may be copied unchanged.
+    /// Reads an expression and returns the facts of its value. A struct or header that is copied whole keeps its
+    /// facts.
     pub fn value(&mut self, expr: &Expr, env: &mut Env) -> Node {
         let all = |flow: &Self, fact| Node::new(flow.program, &expr.ty, fact, fact);
         match &expr.kind {
@@ -189,7 +189,7 @@ impl Flow<'_> {
                 });
                 match known {
                     Some(node) if is_whole => node,
-                    // Once read it was reported; further reads are not.
+                    // The first read reports the error, later reads do not.
                     _ => match all(self, Fact::Good) {
                         Node::Leaf(_) => Node::Leaf(Fact::Good),
                         mut unknown => {
@@ -214,7 +214,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Everything that is read when an expression is computed.
+    /// Checks everything that computing an expression reads.
     pub fn read(&mut self, expr: &Expr, env: &mut Env) {
         match &expr.kind {
             ExprKind::Field(inner, _) | ExprKind::Slice(inner, ..) => {
@@ -260,8 +260,7 @@ impl Flow<'_> {
             ExprKind::Call(_) => {
                 let mut state = Some(std::mem::take(env));
                 self.effect(expr, &mut state);
-                // Control returns from a call in an expression, unless the call exits; then nothing
-                // more is read.
+                // A call that exits does not return into the expression; then nothing more is read.
                 *env = state.unwrap_or_default();
             }
             ExprKind::Hit(table, _) => {
@@ -277,7 +276,6 @@ impl Flow<'_> {
         }
     }
 
-    /// The indices inside a place.
     fn read_inside(&mut self, expr: &Expr, env: &mut Env) {
         match &expr.kind {
             ExprKind::Index(inner, index) => {
@@ -306,7 +304,7 @@ impl Flow<'_> {
         found
     }
 
-    /// Checks one value that is read. An error is not reported again for later reads.
+    /// Checks one value that is read. Later reads do not report its error again.
     fn read_place(&mut self, expr: &Expr, env: &mut Env) {
         let Some(path) = self.path(expr) else { return };
         let is_field = self.is_field_of_header(expr);
@@ -338,7 +336,6 @@ impl Flow<'_> {
         }
     }
 
-    /// Gives a place a value.
     pub fn write(&mut self, place: &Expr, node: Node, env: &mut Env) {
         self.read_inside(place, env);
         match self.path(place) {
@@ -357,7 +354,7 @@ impl Flow<'_> {
         }
     }
 
-    /// An element that is not known was changed: nothing is known of the stack.
+    /// Forgets a stack's facts when an unknown element of it changes.
     pub fn forget_stack(&self, place: &Expr, env: &mut Env) {
         match &place.kind {
             ExprKind::Index(inner, _) | ExprKind::Stack(inner, _) => match self.path(inner) {
@@ -368,7 +365,7 @@ impl Flow<'_> {
                 }
                 None => self.forget_stack(inner, env),
             },
-            // A field of an element of a stack: the element's validity stays.
+            // A field of a stack's element changes: the element's validity stays.
             ExprKind::Field(inner, _) | ExprKind::Slice(inner, ..)
                 if !self.program.is_header(&inner.ty) =>
             {
@@ -378,7 +375,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The facts if a condition holds, or does not.
+    /// The facts if the condition has the value `truth`.
     pub fn refined(&self, condition: &Expr, truth: bool, mut env: Env) -> Env {
         match &condition.kind {
             ExprKind::Unary(UnaryOp::Not, inner) => self.refined(inner, !truth, env),
@@ -398,7 +395,7 @@ impl Flow<'_> {
                         Some(Node::Header(fact)) => {
                             *fact = match (truth, *fact) {
                                 (true, _) => Fact::Good,
-                                // It is valid on every path, so this one is not taken.
+                                // The header is valid on every path, so this branch is never taken.
                                 (false, Fact::Good) => Fact::Good,
                                 (false, _) => Fact::Bad,
                             }
@@ -458,7 +455,7 @@ impl Flow<'_> {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// Says it, where it is to be said and was not yet; true where it has been said.
+    /// Pushes a warning unless it was already pushed. Returns false if nothing may be reported here.
     fn report(
         &mut self,
         place: &Expr,
@@ -478,7 +475,7 @@ impl Flow<'_> {
         true
     }
 
-    /// An `out` parameter that its body leaves without a value.
+    /// Warns about an `out` parameter that its body leaves without a value.
     pub fn check_out(&mut self, id: usize, env: &mut Env) {
         let var = &self.program.vars[id];
         let Some(node) = env.vars.get_mut(&id) else {
@@ -507,12 +504,12 @@ impl Flow<'_> {
         if self.reported.insert((var.span, "W0822")) {
             self.sink.warning("W0822", var.span, message);
         }
-        // It is not reported again at its callers.
+        // The callers do not report the parameter again.
         node.map(&|is_header, fact| if is_header { fact } else { Fact::Good });
     }
 }
 
-/// Joins branches; if one of them ended, the following code stands behind a condition.
+/// Joins branches. If one of them ended, the code after them is under a condition.
 pub fn meet(before: &Env, ends: Vec<State>) -> State {
     let all_go_on = ends.iter().all(Option::is_some);
     let joined = join_states(ends)?;

@@ -1,7 +1,7 @@
 //! The facts about each variable, by its number; copies share equal parts.
 //!
-//! Each branch gets a copy, and a generated program has thousands of branches and of variables. So the nodes are in
-//! chunks that are shared until one side writes, and where branches meet, shared chunks need no look.
+//! Each branch gets a copy, and a generated program has thousands of branches and of variables. So branches share
+//! chunks of nodes until one side writes, and where branches meet, shared chunks are skipped.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ type Chunk = Rc<[Option<Node>; CHUNK]>;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Vars {
-    /// A chunk that is missing holds nothing.
+    /// `None` for a chunk without facts.
     chunks: Vec<Option<Chunk>>,
 }
 
@@ -45,7 +45,7 @@ impl Vars {
         Rc::make_mut(chunk)[id % CHUNK].take()
     }
 
-    /// The same for every value and header of every variable.
+    /// Changes the fact of every value and header of every variable.
     pub fn map(&mut self, change: &impl Fn(bool, Fact) -> Fact) {
         for chunk in self.chunks.iter_mut().flatten() {
             if chunk.iter().flatten().any(|node| node.changes(change)) {
@@ -55,7 +55,7 @@ impl Vars {
         }
     }
 
-    /// Of both; a variable that only one side has is as there.
+    /// Combines the facts of both; a variable that only one side has is taken from there.
     pub fn combine(&self, other: &Self, with: &impl Fn(Fact, Fact) -> Fact) -> Self {
         let mut out = self.clone();
         if out.chunks.len() < other.chunks.len() {

@@ -69,7 +69,7 @@ fn forward(dst: u8, port: u8) -> TableEntry {
     }
 }
 
-/// The same for an address of any length.
+/// An entry of `forward` for a destination address of any length and an output port.
 pub fn forward_to(dst: &[u8], port: u8) -> Kind {
     Kind::TableEntry(TableEntry {
         r#match: vec![exact(1, dst)],
@@ -421,7 +421,7 @@ async fn direct_counters_count_and_are_written() {
 
     let zero = direct(forward(0xa, 2), counter(0, 0));
     primary.write_one(Type::Modify, zero.clone()).await.unwrap();
-    // No value, no change; but the entry must be there.
+    // Without a value nothing changes, but the entry must exist.
     let unset = direct(forward(0xa, 2), None);
     primary
         .write_one(Type::Modify, unset.clone())

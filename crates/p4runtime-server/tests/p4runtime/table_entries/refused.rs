@@ -1,4 +1,4 @@
-//! What may not be written to a table, and how that is told.
+//! Refused writes to tables, and their errors.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::update::Type;
@@ -37,7 +37,7 @@ async fn inserting_modifying_and_deleting_need_the_right_state() {
         [forward(0xa, 2)]
     );
 
-    // Everything but the key is ignored.
+    // DELETE ignores everything except the key.
     let nonsense = TableEntry {
         action: action(1, &[]),
         counter_data: counter(-1, -1),
@@ -318,7 +318,7 @@ async fn constant_tables_are_read_but_not_written() {
             .await;
         assert_eq!(refused.unwrap_err().0, Code::PermissionDenied, "{kind:?}");
     }
-    // Its direct counter can be set.
+    // The direct counter of a constant entry can be set.
     let count = TableEntry {
         action: None,
         counter_data: counter(5, 6),
@@ -364,7 +364,7 @@ async fn entries_that_a_program_begins_with_are_changed_unless_they_are_constant
         .write_one(Type::Insert, mark(0xb3, 10))
         .await
         .unwrap();
-    // They go over to another pipeline as they are, and so does that one is gone.
+    // Their state is carried over to another pipeline, also that one was deleted.
     let config = Some(crate::every_entity::config());
     let action =
         p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action::ReconcileAndCommit;

@@ -1,5 +1,5 @@
-//! A port that is full: what is for it waits in the switch, others go on, and what becomes of it when the port is
-//! disabled, drained, lost or replaced.
+//! A full port: frames for it wait in the switch, other frames go on, and the waiting ones when the port is disabled,
+//! drained, lost or replaced.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -9,7 +9,7 @@ use packet_io::LostPort;
 
 use super::*;
 
-/// A port that is full from its first frame on until it is let go.
+/// A port that is full from its first frame until it is freed.
 struct FullPort {
     frames: Vec<Vec<u8>>,
     is_free: Arc<AtomicBool>,
@@ -35,7 +35,7 @@ impl Port for FullPort {
         Ok(())
     }
 
-    /// Tells how many frames left together.
+    /// Reports the frames that were sent together.
     fn flush(&mut self) -> Result<(), PortError> {
         if self.is_free.load(Ordering::Relaxed) && !self.frames.is_empty() {
             let frames = std::mem::take(&mut self.frames);
@@ -60,7 +60,7 @@ impl Port for FullPort {
 /// Frames that wait in the switch after the one that fills the port.
 const N_WAITING: u8 = 3;
 
-/// A loop that runs, whose port 3 is full.
+/// A running loop whose port 3 is full.
 struct Full {
     handle: LoopHandle,
     one: MemoryPort,
@@ -71,7 +71,7 @@ struct Full {
 }
 
 impl Full {
-    /// What comes from port 1 is for the full port, what comes from port 2 for port 1.
+    /// Frames from port 1 go to the full port, frames from port 2 to port 1.
     fn start() -> Self {
         let (mut event_loop, handle, one, two) = forwarder(&[(1, 3), (2, 1)]);
         let (out, sent) = mpsc::channel();
@@ -95,14 +95,14 @@ impl Full {
         }
     }
 
-    /// The same, when one frame has filled the port and others wait for it.
+    /// One frame has filled the port, and others wait for it.
     fn with_frames_that_wait() -> Self {
         let mut full = Self::start();
         (0..=N_WAITING).for_each(|number| full.cross(number));
         full
     }
 
-    /// A frame for the full port, and then one that goes on to port 1: each goes its way before the next.
+    /// Sends a frame for the full port, and then one for port 1; the loop has processed both on return.
     fn cross(&mut self, number: u8) {
         self.one
             .transmit(0, [number; 60].as_slice().into())
@@ -115,7 +115,6 @@ impl Full {
         assert_eq!(receive(&mut self.one, 1), [[100 + number; 60]]);
     }
 
-    /// Does something between two turns of the loop.
     fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut SwitchContext<'_>) -> T + Send + 'static,
@@ -128,7 +127,7 @@ impl Full {
         done.recv_timeout(PATIENCE).expect("an answer")
     }
 
-    /// Asked until it is so, since frames come whenever the loop looks.
+    /// Polls until the condition holds, since the loop receives frames at any time.
     fn look_until(&self, is_so: fn(&Switch) -> bool) {
         let began = std::time::Instant::now();
         while !self.work(move |context| is_so(context.switch)) {
@@ -136,7 +135,6 @@ impl Full {
         }
     }
 
-    /// A drain that begins now.
     fn drain(&self) -> tokio::sync::oneshot::Receiver<()> {
         let (done, is_done) = tokio::sync::oneshot::channel();
         self.work(move |context| {
@@ -152,7 +150,6 @@ impl Full {
     }
 }
 
-/// The frames that waited.
 fn waiting() -> Vec<Vec<u8>> {
     (1..=N_WAITING).map(|number| vec![number; 60]).collect()
 }
@@ -183,7 +180,7 @@ fn what_waits_for_a_full_port_is_dropped_when_the_port_is_disabled() {
 fn a_drain_waits_for_what_a_full_port_keeps_in_the_switch() {
     let mut full = Full::with_frames_that_wait();
     let mut is_done = full.drain();
-    // What comes later goes on meanwhile.
+    // Other frames go on meanwhile.
     (N_WAITING + 1..N_WAITING + 4).for_each(|number| full.cross(number));
     assert!(is_done.try_recv().is_err(), "frames are still inside");
     full.is_free.store(true, Ordering::Relaxed);
@@ -210,7 +207,7 @@ fn what_waits_for_a_full_port_is_counted_as_lost_when_its_interface_goes() {
     let lost: Box<dyn Port> = Box::new(LostPort::new("three"));
     drop(full.handle.replace_port(PortId(3), vec![lost]));
     is_done.blocking_recv().expect("nothing waits any more");
-    // What comes from now on waits no more.
+    // Later frames do not wait any more.
     full.cross(N_WAITING + 1);
     let is_done = full.drain();
     is_done.blocking_recv().expect("nothing waits");

@@ -1,4 +1,4 @@
-//! An offload beside the loop: another one forwards, what is counted and answered is the same.
+//! An offload beside the loop: counters and answers are the same as without it.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,11 +20,11 @@ mod digests;
 #[path = "../../../../dataplane/tests/switch/offload/double.rs"]
 mod double;
 
-/// Drains that are waited for, so that the loop sleeps in some.
+/// Number of drains, so that the loop sleeps in some of them.
 const N_DRAINS: usize = 20;
 
-/// A running loop with ports 1 and 2, which an offload serves that takes the frames of port 2. Frames of
-/// kind 1 leave by port 2, those of kind 2 by port 1.
+/// A running loop with ports 1 and 2, and an offload that receives the frames of port 2. Frames of kind 1 leave through
+/// port 2, those of kind 2 through port 1.
 struct Beside {
     core: Arc<Mutex<Core>>,
     handle: LoopHandle,
@@ -46,7 +46,7 @@ impl Beside {
         Beside::start_that_tells(wait, Dispatch::none())
     }
 
-    /// One whose events go there.
+    /// A loop whose log events go to `events`.
     fn start_that_tells(wait: Wait, events: Dispatch) -> Beside {
         let (mut event_loop, handle, one, two) = forwarder(&[]);
         event_loop.set_wait(wait);
@@ -91,7 +91,7 @@ impl Beside {
         set.expect("the loop runs");
     }
 
-    /// Frames of these kinds are to leave by these ports.
+    /// Makes frames of these kinds leave through these ports.
     fn write(&self, ways: &[(u8, u8)]) {
         let pipeline = self.device.pipeline().expect("a pipeline");
         let program = pipeline.program();
@@ -113,7 +113,7 @@ impl Beside {
         assert!(results.iter().all(Result::is_ok), "{results:?}");
     }
 
-    /// A frame of a kind comes by port 2, where the offload is asked first; whether it took it.
+    /// Sends a frame of a kind to port 2, to the offload first; true if the offload took it.
     fn receive(&mut self, kind: u8) -> bool {
         let is_taken = self.core().receive(0, PortId(2), &frame(kind));
         if !is_taken {
@@ -129,7 +129,7 @@ impl Beside {
         counted.expect("the loop runs")
     }
 
-    /// As Prometheus reads them, with the program's own counters.
+    /// The metrics' text, with the program's own counters.
     fn metrics(&self) -> String {
         let config = ServerConfig {
             device_id: 1,
@@ -148,7 +148,7 @@ impl Beside {
         text.expect("the loop runs")
     }
 
-    /// Whether the offload forwards, as each port has it.
+    /// Whether the offload forwards, according to each port.
     fn is_offloaded(&self) -> Vec<Option<bool>> {
         let ports = self.counted().ports;
         ports.iter().map(|port| port.is_offloaded).collect()
@@ -223,7 +223,7 @@ fn a_drain_ends_without_another_event_when_the_last_packet_has_left_the_offload(
             assert!(beside.receive(2));
             let device = Arc::clone(&beside.device);
             let drain = beside.runtime.spawn(async move { device.drain().await });
-            // It has begun when what is asked behind it is answered.
+            // The drain has begun when a later request was answered.
             beside.runtime.block_on(tokio::task::yield_now());
             beside.counted();
             assert!(!drain.is_finished());
@@ -257,7 +257,6 @@ fn an_offload_that_fails_between_two_calls_is_taken_out_without_another_event() 
     }
 }
 
-/// Lines of a log.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<u8>>>);
 

@@ -1,5 +1,5 @@
-//! A port that never runs dry: whatever its frames do to the switch, control calls, timers, packet-ins
-//! and the other ports have their turn, and the loop ends when it is told to.
+//! A port that never runs dry: whatever its frames do to the switch, control calls, timers, packet-ins and the other
+//! ports are served, and the loop stops on request.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ const FOR_EVER: u8 = 1;
 const TO_THE_CPU: u8 = 2;
 const NOWHERE: u8 = 3;
 
-/// In the second byte of a frame that is not the flood's.
+/// Second byte of frames that do not belong to the flood.
 const OTHER: u8 = 77;
 
-/// As many as make the loop leave its switch busy with less than a batch of frames.
+/// Enough that less than a batch of frames leaves the switch busy at the end of an iteration.
 const N_VIEWERS: u16 = 100;
 const N_CALLS: usize = 20;
-/// Within which half of the calls are answered; the machine may be busy with other tests.
+/// Limit for half of the calls; other tests may load the machine.
 const ANSWER: Duration = Duration::from_millis(50);
 const STOP: Duration = Duration::from_secs(1);
 
-/// Frames of one kind without end; what is sent to it is gone.
+/// Endless frames of one kind; discards what is sent to it.
 struct Flood {
     frame: [u8; 60],
     n_frames: Arc<AtomicU64>,
@@ -82,7 +82,7 @@ fn program(gives_priorities: bool) -> Program {
     Program::from_json_str(&json).expect("a sound program")
 }
 
-/// What a flood of one kind does.
+/// The kind and the conditions of a flood.
 #[derive(Clone, Copy)]
 struct Case {
     kind: u8,
@@ -91,12 +91,10 @@ struct Case {
     wait: Wait,
 }
 
-/// A running loop whose port 1 is flooded.
 struct Flooded {
     handle: LoopHandle,
     running: thread::JoinHandle<()>,
     n_frames: Arc<AtomicU64>,
-    /// The other end of port 2.
     two: MemoryPort,
     packet_ins: tokio::sync::mpsc::Receiver<PacketInFrame>,
 }
@@ -171,7 +169,6 @@ impl Case {
 }
 
 impl Flooded {
-    /// Runs something on the loop's thread.
     fn call<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut SwitchContext<'_>) -> R + Send + 'static,
@@ -196,7 +193,6 @@ impl Flooded {
         assert!(times[N_CALLS / 2] < ANSWER, "calls took {times:?}");
     }
 
-    /// An entry of which no packet comes becomes idle.
     fn idle_entries_are_told(&self) {
         self.call(|context| {
             let program = context.switch.program().expect("a program");
@@ -219,7 +215,6 @@ impl Flooded {
         }
     }
 
-    /// The frames of another port come in too.
     fn other_ports_are_served(&mut self) {
         self.two
             .transmit(0, [&[TO_THE_CPU, OTHER][..], &[0; 58]].into())
@@ -242,7 +237,6 @@ impl Flooded {
         }
     }
 
-    /// A generator's frames come in too.
     fn generators_are_served(&self) {
         self.call(|context| {
             let inserted = context
@@ -269,7 +263,7 @@ impl Flooded {
     }
 }
 
-/// Frames to the group, one every so many nanoseconds.
+/// A generator of frames to the group, one every `period_ns`.
 fn generator(period_ns: u64) -> GeneratorConfig {
     GeneratorConfig {
         name: "load".into(),
@@ -299,11 +293,11 @@ fn holds_for(kind: u8, gives_priorities: bool) {
         if kind != FOR_EVER {
             flooded.generators_are_served();
         }
-        // What recirculates for ever goes before what has just come.
+        // Frames that recirculate forever have precedence over new ones.
         if kind != FOR_EVER {
             flooded.other_ports_are_served();
         }
-        // In a flood of packet-ins another one may be lost.
+        // A flood of packet-ins may displace another packet-in.
         if ![FOR_EVER, TO_THE_CPU].contains(&kind) {
             flooded.packet_ins_are_served();
         }
@@ -366,7 +360,7 @@ fn a_generator_that_is_faster_than_the_switch_holds_nobody_up() {
 
 #[test]
 fn work_that_never_ends_lets_frames_pass() {
-    /// Does a little, and comes again.
+    /// Submits work that submits itself again.
     fn again(handle: LoopHandle, is_over: Arc<AtomicBool>) {
         let later = handle.clone();
         let work = move |_: &mut SwitchContext<'_>| {
@@ -402,7 +396,7 @@ fn a_busy_switch_leaves_frames_in_the_receive_rings() {
     let flooded = case.start();
     for _ in 0..N_CALLS {
         let n_inside = flooded.call(|context| context.switch.packets_inside());
-        // The copies of a receive batch and of what was looked at ahead, and no more from turn to turn.
+        // The copies of one receive batch and of prefetched frames; they do not accumulate over the iterations.
         assert!(n_inside <= 8_192 + 64, "{n_inside} packets inside");
         let refused = |context: &mut SwitchContext<'_>| {
             let counters = context.switch.counters();
@@ -419,7 +413,7 @@ fn a_large_write_lets_frames_pass_between_its_pieces() {
     const UPDATES: usize = 64;
     const OTHER_WORK: u64 = u64::MAX;
 
-    /// A write with so many pieces left, each of which tells how many frames have come.
+    /// A write with `n_left` more pieces; each piece reports how many frames have come.
     fn write(told: mpsc::Sender<u64>, n_left: usize) -> Work {
         Box::new(move |context| {
             context.n_updates += UPDATES;
@@ -442,10 +436,10 @@ fn a_large_write_lets_frames_pass_between_its_pieces() {
     flooded.handle.submit(0, Box::new(other));
     let next = |_| seen.recv_timeout(PATIENCE).expect("the piece runs");
     let mut received: Vec<_> = (0..=N_PIECES).map(next).collect();
-    // What was submitted later comes later.
+    // Work that was submitted later runs later.
     assert_eq!(received.pop(), Some(OTHER_WORK));
     assert!(!received.contains(&OTHER_WORK));
-    // As long as nothing comes in between, it is one turn.
+    // Pieces without a frame in between belong to the same iteration.
     let turns: Vec<_> = received.chunk_by(|one, other| one == other).collect();
     let longest = turns.iter().map(|turn| turn.len()).max();
     let most = UPDATES_PER_TURN / UPDATES;

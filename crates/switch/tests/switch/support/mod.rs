@@ -1,4 +1,4 @@
-//! Starts the switch and looks at what it says.
+//! Starts the switch and reads its output.
 
 // Each test binary uses a part of it.
 #![allow(dead_code, reason = "shared by several test binaries")]
@@ -13,29 +13,26 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long a test waits for something that has to come.
+/// Timeout of a test for something that must happen.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A file of `tests/programs`.
 pub fn program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/programs")
         .join(name)
 }
 
-/// The switch with the words of `arguments`.
 pub fn switch(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reprise-switch"));
     command.args(arguments).stdin(Stdio::null());
     command
 }
 
-/// Runs the switch to its end.
 pub fn run(arguments: &[&str]) -> Output {
     switch(arguments).output().expect("the switch starts")
 }
 
-/// Runs the switch, which must end with `exit_code` and say one thing on standard error.
+/// Runs the switch, which must end with `exit_code` and one message on standard error.
 pub fn error(exit_code: i32, arguments: &[&str]) -> String {
     let output = run(arguments);
     let said = String::from_utf8(output.stderr).expect("text");
@@ -50,19 +47,17 @@ pub fn error(exit_code: i32, arguments: &[&str]) -> String {
     said
 }
 
-/// A switch that is up. Killed if the test ends before it was stopped.
+/// A switch that is up. Killed if the test ends without stopping it.
 pub struct Running {
     child: Child,
-    /// Lines of standard error as they come.
     lines: Receiver<String>,
-    /// What it said before, a line each.
+    /// The lines before the ready line.
     pub before: Vec<String>,
-    /// The line that said so.
     pub ready: String,
 }
 
 impl Running {
-    /// One that says nothing before it is up.
+    /// Starts a switch that must print nothing before the ready line.
     pub fn start(arguments: &[&str]) -> Running {
         let running = Running::start_that_logs(arguments);
         assert_eq!(running.before, [""; 0], "{arguments:?}");
@@ -73,7 +68,6 @@ impl Running {
         Running::of(switch(arguments))
     }
 
-    /// One that a command starts.
     pub fn of(mut command: Command) -> Running {
         let mut child = command
             .stdout(Stdio::piped())
@@ -97,7 +91,7 @@ impl Running {
         }
     }
 
-    /// Reads what it logs until a line has all these words.
+    /// Reads the log until a line has all these words.
     pub fn wait_for_line(&self, words: &[&str]) -> String {
         let mut said = Vec::new();
         loop {
@@ -113,7 +107,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Sends a signal and returns standard output; the exit code must be 0, and it says no more.
+    /// Sends a signal and returns standard output; the exit code must be 0, and no unread line may be left.
     pub fn stop(self, signal: &str) -> String {
         self.signal(signal);
         let (status, printed, said) = self.end();
@@ -130,7 +124,7 @@ impl Running {
         assert!(killed.expect("kill starts").success());
     }
 
-    /// Waits for its end: exit code, standard output, and what it said that was not read.
+    /// Waits for the end; returns exit code, standard output, and the unread lines.
     pub fn end(mut self) -> (Option<i32>, String, String) {
         let said: Vec<String> = self.lines.iter().collect();
         let mut stdout = self.child.stdout.take().expect("a pipe");
@@ -141,7 +135,7 @@ impl Running {
     }
 }
 
-/// Asks a switch's metrics' address for a page: status and body.
+/// Gets a page from the switch's metrics address; returns status and body.
 pub fn http_get(switch: &Running, path: &str) -> (u16, String) {
     let address = switch
         .ready
@@ -159,7 +153,7 @@ pub fn http_get(switch: &Running, path: &str) -> (u16, String) {
     (status.parse().expect("a number"), body.to_owned())
 }
 
-/// A thread reads, so that nobody waits for a line for ever.
+/// Reads in a thread, so that waiting for a line can time out.
 fn lines_of(stderr: ChildStderr) -> Receiver<String> {
     let (sender, lines) = channel();
     thread::spawn(move || {
@@ -183,7 +177,7 @@ pub struct TemporaryFolder(PathBuf);
 impl TemporaryFolder {
     pub fn new(name: &str) -> TemporaryFolder {
         let path = std::env::temp_dir().join(format!("reprise-{}-{name}", std::process::id()));
-        // What a test that was killed has left, in an earlier process of this number.
+        // Left by a killed test, in an earlier process with this number.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).expect("a temporary folder");
         TemporaryFolder(path)

@@ -1,4 +1,4 @@
-//! Keys, arguments and ids out of P4Runtime's messages.
+//! Reads keys, arguments and ids from P4Runtime's messages.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! The switch itself: state and strict writes.
+//! The fake switch: its state, and strict writes.
 
 mod fields;
 mod packets;
@@ -21,7 +21,6 @@ use super::Random;
 use fields::{exact, id_of, index_of, key_of};
 use packets::Packet;
 
-/// A refused update.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message} ({code:?})")]
 pub struct Refusal {
@@ -29,20 +28,19 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// What one packet saw: its presenter, and whom it was copied to.
+/// What one packet saw: its presenter, and the destinations of its copies.
 pub type Seen = (Ipv4Addr, Vec<(Ipv4Addr, Mac)>);
 
 type Key = Vec<(u32, Vec<u8>)>;
 
-/// After so many updates and drains every further one fails. The first that does may still be
-/// carried out, with nobody told.
+/// Every call (update or drain) after `calls_left` fails. The first failing one may still be
+/// executed, without an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault {
     pub calls_left: usize,
     pub answer_lost: bool,
 }
 
-/// Entities in memory.
 pub struct FakeSwitch {
     pub p4info: Option<P4Info>,
     pub device_config: Vec<u8>,
@@ -51,23 +49,22 @@ pub struct FakeSwitch {
     pub counters: HashMap<(u32, u32), CounterData>,
     pub groups: BTreeMap<u32, MulticastGroupEntry>,
     pub sessions: BTreeMap<u32, CloneSessionEntry>,
-    /// Hosts that answer to ARP, and how many requests they miss first.
+    /// Hosts that answer ARP.
     pub hosts: HashMap<Ipv4Addr, Mac>,
-    /// Others that answer to ARP, on any port: port, address.
+    /// Other hosts that answer ARP on any port: port, IP, MAC.
     pub other_hosts: Vec<(u16, Ipv4Addr, Mac)>,
-    /// The switch's ports.
     pub ports: Vec<u32>,
     pub requests_to_miss: usize,
-    /// Packets are sent and moved on between any two updates.
+    /// If set, packets are sent and moved on between any two updates.
     pub traffic: Option<Random>,
     packets: Vec<Packet>,
     pub seen: Vec<Seen>,
     pub violations: Vec<String>,
     /// Every update done, in order; `None` is a drain.
     pub log: Vec<Option<Update>>,
-    /// Where the controller is cut off.
+    /// The call at which the controller is cut off.
     pub fault: Option<Fault>,
-    /// So many entries of the log, and no further call that changes something is answered.
+    /// After this many log entries the switch answers no call that changes anything.
     pub silent_after: Option<usize>,
     pub n_readings: u64,
     pub largest_batch: usize,
@@ -114,7 +111,7 @@ impl FakeSwitch {
         self.add_verdicts();
     }
 
-    /// Two verdicts, as a program's const entries.
+    /// Adds two verdicts, like the const entries of a program.
     fn add_verdicts(&mut self) {
         let Some(table_id) = self.table_id("verdicts") else {
             return;
@@ -152,7 +149,7 @@ impl FakeSwitch {
         }
     }
 
-    /// Sets the direct counter of every entry of a table.
+    /// Sets the direct counter of every entry of a table to `packets`.
     pub fn count_in_table(&mut self, table: &str, packets: i64) {
         let id = self.table_id(table);
         for ((_, _), entry) in self.tables.iter_mut().filter(|((t, _), _)| Some(*t) == id) {
@@ -163,7 +160,7 @@ impl FakeSwitch {
         }
     }
 
-    /// Sets every counter cell.
+    /// Sets every counter cell to `packets`.
     pub fn count_everywhere(&mut self, packets: i64) {
         let p4info = self.p4info.as_ref().expect("a program");
         for counter in &p4info.counters {
@@ -210,7 +207,7 @@ impl FakeSwitch {
         self.silent_after.is_some_and(|n| self.log.len() >= n)
     }
 
-    /// Own addresses that packets may be sent to.
+    /// Own addresses to which packets may be sent.
     pub fn own_addresses(&self) -> Vec<(u64, Ipv4Addr, Mac)> {
         let id = self.table_id("own_addresses");
         let entries = self.tables.iter().filter(|((t, _), _)| Some(*t) == id);
@@ -308,7 +305,7 @@ impl FakeSwitch {
         }
     }
 
-    /// One update, with packets moving before and after it.
+    /// Executes one update; packets move before and after it.
     pub fn update(&mut self, update: &Update) -> Result<(), Refusal> {
         let answer = self.strike()?;
         self.move_packets();
@@ -358,7 +355,7 @@ impl FakeSwitch {
         answer
     }
 
-    /// Outer error: this call does not arrive. Inner error: it does, its answer does not.
+    /// Outer error: the call does not arrive. Inner error: the call arrives, its answer is lost.
     fn strike(&mut self) -> Result<Result<(), Refusal>, Refusal> {
         let lost = || refuse(Code::Internal, "cut off".to_owned());
         let Some(fault) = &mut self.fault else {
@@ -374,7 +371,7 @@ impl FakeSwitch {
         }
     }
 
-    /// Every packet under way goes through to its end.
+    /// Moves every packet under way to its end.
     pub fn drain(&mut self) {
         self.log.push(None);
         while !self.packets.is_empty() {
@@ -464,7 +461,7 @@ impl Target for FakeSwitch {
 
     async fn write(&mut self, mut updates: Vec<Update>) -> Result<(), Refusal> {
         self.largest_batch = self.largest_batch.max(updates.len());
-        // A server may reorder a batch; the worst of all orders is as good as any.
+        // A server may reorder a batch: shuffle it.
         if let Some(random) = &mut self.traffic {
             for idx in (1..updates.len()).rev() {
                 updates.swap(idx, random.below(idx as u64 + 1) as usize);

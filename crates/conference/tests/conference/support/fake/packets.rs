@@ -9,18 +9,17 @@ use p4runtime_proto::p4::v1::TableEntry;
 use super::FakeSwitch;
 use super::fields::{arg, ip, number};
 
-/// A packet on its way through the program.
 pub(super) struct Packet {
     presenter: Ipv4Addr,
     group: u32,
-    /// Reads its block or its multicast group before the first copy.
+    /// Cells or replicas to copy; `None` until the packet has read its group.
     copies: Option<Vec<u64>>,
     expected: Vec<(Ipv4Addr, Mac)>,
     got: Vec<(Ipv4Addr, Mac)>,
 }
 
 impl FakeSwitch {
-    /// A packet comes, and some of those under way move on.
+    /// A packet arrives, and some packets under way move on.
     pub(super) fn move_packets(&mut self) {
         let Some(mut random) = self.traffic.take() else {
             return;
@@ -51,7 +50,7 @@ impl FakeSwitch {
         self.traffic = Some(random);
     }
 
-    /// Every presenter that is on sends a packet, which goes through to its end.
+    /// Every presenter that is on sends a packet, which runs to its end.
     pub fn see_everything(&mut self) {
         self.drain();
         self.seen.clear();
@@ -151,7 +150,7 @@ impl FakeSwitch {
             let mac = Mac::from_u64(self.register("viewer_macs", copy as u32));
             return Some((ip(self.register("viewer_ips", copy as u32)), mac));
         }
-        // A copy is its port and its instance. It has to have an address to leave from.
+        // A copy is its port and its instance. Its port must have an own address.
         let ports = self.table_id("port_addresses")?;
         let port = vec![(1, entities::bytes(copy >> 32))];
         self.tables.get(&(ports, port))?;

@@ -1,4 +1,4 @@
-//! Digests of an offload: they wake a loop that sleeps, and a flood of them holds nothing up.
+//! Digests of an offload wake a sleeping loop, and a flood of them delays nothing.
 
 use control::DigestNotice;
 use tokio::sync::mpsc::Receiver;
@@ -6,8 +6,7 @@ use tokio::sync::mpsc::Receiver;
 use super::double::a_digest;
 use super::*;
 
-/// Digests one after the other, each when the one before has come: by the loop's own look once a second they would take
-/// longer than anybody waits.
+/// Each digest is sent when the one before has arrived; with a check only once a second they would exceed the timeout.
 const N_DIGESTS: u8 = 20;
 
 fn subscribe(beside: &Beside, capacity: usize) -> Receiver<DigestNotice> {
@@ -38,7 +37,7 @@ fn a_digest_wakes_the_loop_and_comes_once() {
 fn frames_and_calls_go_on_while_digests_come_without_end() {
     for wait in [Wait::Sleep, Wait::Spin] {
         let mut beside = Beside::start(wait);
-        // Nobody takes them: what has no room here is lost here.
+        // Nobody reads this channel, so what does not fit is lost here.
         let _digests = subscribe(&beside, 4);
         beside.core().is_flooding = true;
         beside.core().digest(a_digest(1));
@@ -87,7 +86,7 @@ fn digests_that_nobody_wants_fill_the_queue_and_wake_nobody_until_somebody_does(
     assert_eq!(beside.stop()["packets"]["digests_lost"], 0);
 }
 
-/// More than a turn takes.
+/// More than one iteration takes.
 const N_AT_ONCE: u16 = 1000;
 
 #[test]
