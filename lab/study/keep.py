@@ -1,4 +1,4 @@
-"""Keeps a whole study in the repository, and makes the tables of README and docs/performance.md again.
+"""Keeps a whole study in the repository, and makes the tables of README and docs/performance.md.
 
 The small files go to `studies/`, in place of the earlier study of the same experiment: raw samples,
 rows, the page. Figures are in the page, so they are left out as files, and so are tables and

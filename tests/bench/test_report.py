@@ -181,11 +181,11 @@ def test_every_kept_study_says_what_does_not_hold() -> None:
         kept_study("pisces", results_of({}, SESSION, ()), verdicts=[good, bad]),
         kept_study("viewers", results_of({}, SESSION, ()), verdicts=[Verdict("void", None, "")]),
     ]
-    page = page_of("<!-- checks of all studies -->\nold\n<!-- end -->\n", kept)
+    page = page_of("<!-- checks of all studies -->\nbefore\n<!-- end -->\n", kept)
     where = "../studies/pisces-x/report.html"
     assert f"| [pisces]({where}) | 0123456789ab | 1 of 2 | another \\| one |" in page
     assert "| 1 of 1 | - |" in page
-    assert "old" not in page
+    assert "before" not in page
     section = section_of(kept)
     assert "Of 3 checks of 3 kept [studies](studies/README.md) 2 hold." in section
     assert "These do not: pisces: another | one." in section
