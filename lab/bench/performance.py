@@ -11,7 +11,7 @@ BLOCK = re.compile(
     r"<!-- from the study (?P<study>[a-z]+): (?P<keys>[a-z0-9, -]+) -->\n.*?<!-- end -->", re.S
 )
 
-CHECKS = re.compile(r"<!-- checks of all studies -->\n.*?<!-- end -->", re.S)
+CHECKS = re.compile(r"(<!-- checks of all studies -->\n).*?(<!-- end -->)", re.S)
 
 
 class KeyMissingError(ValueError):
@@ -22,8 +22,7 @@ def page_of(text: str, kept: Sequence[KeptStudy]) -> str:
     """The page with the tables as the kept studies have them."""
     studies = {study.name: study for study in kept}
     made = BLOCK.sub(lambda block: _made(block, studies.get(block["study"])), text)
-    begin = "<!-- checks of all studies -->"
-    return CHECKS.sub(lambda _: f"{begin}\n{checks_table(kept)}\n<!-- end -->", made)
+    return CHECKS.sub(lambda block: f"{block[1]}{checks_table(kept)}\n{block[2]}", made)
 
 
 def _made(block: re.Match[str], study: KeptStudy | None) -> str:

@@ -110,8 +110,8 @@ def _speed(study: KeptStudy) -> str:
     facts = study.session
     system = " ".join(facts["system"].split("-")[:2])
     lines = [
-        f"Viewers of one stream of {shown[0].part.partition('mbps')[0]} Mbit/s that one processor "
-        f"serves without loss, 99 % of packets within {MUSICIANS_MS:g} ms:",
+        f"Viewers of one stream of {shown[0].part.partition('mbps')[0]} Mbit/s served "
+        f"without loss, 99 % of packets within {MUSICIANS_MS:g} ms:",
         "",
         "| forwarder | on | viewers | ratio |",
         "|---|---|---:|---:|",

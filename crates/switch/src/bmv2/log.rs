@@ -246,6 +246,13 @@ enum Out {
     File(Rotating),
 }
 
+impl Drop for Writer {
+    /// Closes the queue also when the thread panics: no packet waits for a thread that is gone.
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
 impl Writer {
     /// Writes until the log is closed.
     fn run(mut self) {
@@ -575,6 +582,39 @@ mod tests {
             let expected: Vec<_> = (0..N_LINES).map(|number| number.to_string()).collect();
             assert!(found == expected, "{} lines", found.len());
         }
+    }
+
+    #[test]
+    fn packets_go_on_when_the_thread_that_writes_is_gone() {
+        let queue = Arc::new(Queue::default());
+        let line = || Entry::Line {
+            severity: Severity::Info,
+            text: String::new(),
+        };
+        let packets = Arc::clone(&queue);
+        let packets = thread::spawn(move || {
+            for _ in 0..2 * ENTRIES_WAITING_MAX {
+                packets.add(line());
+            }
+        });
+        while lock(&queue.gathered).n_ready < ENTRIES_WAITING_MAX {
+            thread::yield_now();
+        }
+        let writer = Writer {
+            out: Out::Console(Vec::new()),
+            from: Severity::Info,
+            thread: 1,
+            flushes_each: false,
+            renderer: Bmv2Renderer::new(None),
+            text: String::new(),
+            queue,
+        };
+        let died = thread::spawn(move || {
+            let _writer = writer;
+            std::panic::resume_unwind(Box::new("an error of ours"));
+        });
+        assert!(died.join().is_err());
+        packets.join().expect("packets that wait for nobody");
     }
 
     #[test]
