@@ -48,7 +48,8 @@ class Daemons:
         )
         self.vsctl("--no-wait", "--retry", "init")
         self.vsctl("--no-wait", "set", "Open_vSwitch", ".", *settings)
-        self.switch = self._start("ovs-vswitchd", SFU_CPU, self._socket)
+        control = f"--unixctl={self._control}"
+        self.switch = self._start("ovs-vswitchd", SFU_CPU, control, self._socket)
 
     def stop(self) -> None:
         """Ends both and removes their sockets, which a killed one leaves."""
@@ -81,10 +82,15 @@ class Daemons:
                 )
 
     def bundle(self, changes: Sequence[str]) -> None:
-        """Makes changes to flows and groups, all at once for the packets (ovs-ofctl(8))."""
+        """Makes changes to flows and groups, all at once for the packets (ovs-ofctl(8)).
+
+        Returns when packets see them: the datapath forwards by its cache until a revalidator has
+        gone through it.
+        """
         file = self._folder / "changes"
         file.write_text("".join(f"{change}\n" for change in changes))
         self.say("ovs-ofctl", "-O", PROTOCOL, "bundle", BRIDGE, str(file))
+        self.say("ovs-appctl", "-t", self._control, "revalidator/wait")
 
     def vsctl(self, *arguments: str) -> str:
         """Runs ovs-vsctl(8) on the database."""
@@ -98,6 +104,11 @@ class Daemons:
             return self._site.sfu.run(command, timeout_s=TIMEOUT_S)
         except ChildError as error:
             raise self._failure(str(error)) from error
+
+    @property
+    def _control(self) -> str:
+        """Where the switch takes commands of ovs-appctl(8)."""
+        return f"{self._folder.resolve()}/switch.ctl"
 
     @property
     def _socket(self) -> str:

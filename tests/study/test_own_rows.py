@@ -16,6 +16,7 @@ from lab.experiment import ExperimentError, parse
 from lab.meter import Trace
 from lab.offered import sendings_of, viewer_numbers
 from lab.pcap import PcapError, times_and_lengths
+from lab.peers import build
 from lab.process import run
 from lab.rows import ROWS
 from lab.rows.added import add_rows
@@ -90,6 +91,8 @@ def test_what_stands_beside_a_row_is_found_while_it_is_measured_and_from_the_cop
 def test_whatever_a_row_raises_is_noted_and_the_study_goes_on(
     namespaces: None, tmp_path: Path, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # The study measures an empty loop of the meter's.
+    build()
     file = write(tmp_path / "here", "raising", **{where: "{}['no such key']"})
     folder = Folder.create(tmp_path / "results", file.read_text(), str(file), NOW)
     runner.run_missing(folder, folder.add_session({}), lambda _: None)
