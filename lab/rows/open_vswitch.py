@@ -90,12 +90,16 @@ class Daemons:
         file = self._folder / "changes"
         file.write_text("".join(f"{change}\n" for change in changes))
         self.say("ovs-ofctl", "-O", PROTOCOL, "bundle", BRIDGE, str(file))
-        self.say("ovs-appctl", "-t", self._control, "revalidator/wait")
+        self.appctl("revalidator/wait")
 
     def vsctl(self, *arguments: str) -> str:
         """Runs ovs-vsctl(8) on the database."""
         timeout = f"--timeout={TIMEOUT_S / 2:.0f}"
         return self.say("ovs-vsctl", f"--db={self._socket}", timeout, *arguments)
+
+    def appctl(self, *arguments: str) -> str:
+        """Asks the switch by ovs-appctl(8)."""
+        return self.say("ovs-appctl", "-t", self._control, *arguments)
 
     def say(self, *argv: str) -> str:
         """Runs a command that looks for its files in the folder; its output."""

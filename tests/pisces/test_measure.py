@@ -95,9 +95,7 @@ def test_packets_are_found_where_the_setting_says(
     setting = Setting(Contestant("ovs", "", caches), "afxdp", "l2l3_acl", published())
     with running(setting, tmp_path / "x") as up:
         seen = offer(up, offered, 2_000.0, 0.5)
-        ovs = Daemons(up.site, tmp_path / "x")
-        target = f"--target={tmp_path}/x/ovs-vswitchd.{up.pid}.ctl"
-        said = ovs.say("ovs-appctl", target, "dpif-netdev/pmd-stats-show")
+        said = Daemons(up.site, tmp_path / "x").appctl("dpif-netdev/pmd-stats-show")
     numbers = {name.strip(): int(value) for name, value in COUNTED.findall(said.split("main")[0])}
     assert numbers["smc hits"] == 0
     assert (numbers["emc hits"] == 0) == (caches == OFF)
@@ -147,7 +145,7 @@ def standing_children(pid: int) -> dict[int, str]:
     """Children of a process that are stopped, by name."""
     found = {}
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             name, state = Path(f"/proc/{child}/stat").read_text().split(" (")[1].rsplit(") ", 1)
             if state.startswith("T"):
                 found[int(child)] = name
