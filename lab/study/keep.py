@@ -29,7 +29,7 @@ README = REPOSITORY / "README.md"
 PERFORMANCE = REPOSITORY / "docs" / "performance.md"
 STUDIES = REPOSITORY / "studies"
 LEFT_OUT = ("logs", "figures", "tables", "viewers.csv", ".work")
-BYTES_MAX = 2 << 20
+BYTES_MAX = 3 << 20
 FORMS: tuple[tuple[int, int | None], ...] = (
     (DIGITS, None),
     (3, None),
