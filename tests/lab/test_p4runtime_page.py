@@ -1,4 +1,4 @@
-"""The table of docs/p4runtime.md is what scripts/p4runtime-page makes of the rows and the tests."""
+"""The list of docs/p4runtime.md is what scripts/p4runtime-page makes of the rows and the tests."""
 
 import shutil
 import subprocess

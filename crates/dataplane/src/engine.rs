@@ -18,6 +18,18 @@
 //!                                           +-- clone_egress --> egress ...
 //! ```
 //!
+//! The order of calls, for the one caller, the switch:
+//! - [`EngineFactory::load`] makes an engine for the program in a state; every later call has the same state.
+//! - `receive` gives a handle. It is good until `discard`, or until the packet's last copy has left.
+//! - `prefetch` may come between `receive` and `ingress`, any number of times. It leaves nothing that can be seen.
+//! - `ingress` runs once for a packet that comes to ingress. Then, in this order and only as its outcome asks:
+//!   `clone_ingress`, `digest`, then one of `resubmit`, `replicate`, `egress`, `discard`.
+//! - `egress` runs once for each copy, or `fan_out` for several and `rounds` for a recirculating packet. Then, as its
+//!   outcome asks: `clone_egress`, then one of `deparse`, `discard`.
+//! - After `deparse`: `frame` as often as wanted, then `recirculate` (and `ingress` again) or `discard`.
+//! - `changed` reports changes of tables, profiles, value sets and calculations between two passes, after the state
+//!   has them.
+//!
 //! An engine must
 //! 1. agree with the reference interpreter in everything observable: frame bytes, verdicts and requests, table, counter
 //!    and register state, digests. The interpreter's `expression` defines what P4 leaves undefined;

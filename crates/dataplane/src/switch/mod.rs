@@ -1,4 +1,21 @@
 //! The public interface: frames and control calls go in; frames, packet-ins and digests come out.
+//!
+//! The order of calls, for the one caller, an event loop:
+//!
+//! - `add_port`, then `set_program`; both again at any time between two calls. A caller with waiting frames makes a
+//!   program ready in another thread (`loader`) and sets it with `set_ready_program`, which compiles nothing.
+//! - `handle_frame(now, port, frame)` as frames come. It is cheap and may refuse a frame, counted.
+//! - `transmit(now, ...)` or `poll_transmit(now)` until they report that nothing can run at `now`; always after
+//!   `handle_frame` and `handle_timeout`.
+//! - `poll_packet_in`, `poll_digest`, `poll_idle_timeout` until each gives none, after `transmit`. With an offload
+//!   `take_offloaded_digests` before it, when `offloaded_digests_fd` is readable, or in every iteration.
+//! - `poll_timeout()` gives the time at which to call `handle_timeout(now)` and `transmit` though no frame comes.
+//! - Control calls (`control/`) between any two of these. A packet sees each wholly or not at all.
+//! - `begin_drain`, then `is_drained(token)` after `transmit`. With an offload it is asked again though nothing comes.
+//! - `set_offload` with an offload when frames may come, and with none before the last numbers are read. `begin_batch`
+//!   and `end_batch` around control calls that an offload must show at once. `collect` before numbers are read.
+//!
+//! Time never goes back: an earlier `now` counts as the latest.
 
 mod control;
 mod generator;
