@@ -1,9 +1,5 @@
 //! A sequencer in this process, a service on it, and members that verify what they receive.
 
-#[path = "../../../control/tests/support/memory_loop.rs"]
-#[allow(dead_code, reason = "a part of it is used")]
-mod memory_loop;
-
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -29,9 +25,9 @@ use conformance::packet::udp_copy;
 use control::{Device, Registers, SwitchHandle};
 use dataplane::SwitchConfig;
 use k256::ecdsa::SigningKey;
-use memory_loop::MemoryLoop;
 use p4runtime_server::{Server, ServerConfig, Stored};
 use state_store::StateFile;
+use testkit::memory_loop::MemoryLoop;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;

@@ -7,10 +7,10 @@ use std::process::{Command, Output, Stdio};
 
 use p4runtime_proto::text_format;
 use serde_json::Value;
+use testkit::sfu::fake::FakeSwitch;
+use testkit::sfu::programs;
 
 use crate::bench::{ADDRESS, Bench, CONFERENCE, replication, text};
-use crate::support::fake::FakeSwitch;
-use crate::support::programs;
 
 const RIGHT: &str = "\
 #include <v1model.p4>

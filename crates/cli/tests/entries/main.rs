@@ -3,6 +3,4 @@
 mod changes;
 mod mistakes;
 mod stopped;
-#[path = "../../../conference/tests/conference/support/mod.rs"]
-mod support;
 mod switch;

@@ -166,11 +166,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "packet-io",
             "reprise-switch",
             "bmv2-thrift",
+            "testkit",
         ],
     ),
     (
         "pipeline-bench",
         &["conference", "conformance", "dataplane", "dataplane-jit"],
+    ),
+    (
+        "testkit",
+        &[
+            "conference",
+            "control",
+            "dataplane",
+            "p4runtime-proto",
+            "packet-io",
+        ],
     ),
 ];
 

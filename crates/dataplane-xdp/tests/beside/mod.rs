@@ -15,11 +15,11 @@ use dataplane::{
 };
 use dataplane_xdp::runtime::{KernelOffload, KernelPort, KernelPorts};
 use packet_io::{AfPacketPort, AfXdpPort, Port};
+use testkit::frames::{PATIENCE, numbered, receive, send};
 
 pub mod burst;
 
 use crate::cable::{cable, interface_index, served};
-use crate::frames::{PATIENCE, numbered, receive, send};
 
 pub const N_PORTS: u16 = 3;
 
@@ -131,7 +131,7 @@ impl Beside {
 
     /// Removes a port's interface and its other end.
     pub fn lose_port(&mut self, port: u16) {
-        crate::namespace::ip(&format!("link del out{port}"));
+        testkit::namespace::ip(&format!("link del out{port}"));
         self.kernel_ports.set(PortId(port), None);
         self.switch.look_at_offload();
     }

@@ -8,8 +8,7 @@ use std::process::Command;
 use dataplane::PortId;
 use dataplane_xdp::runtime::KernelPort;
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort};
-
-use crate::namespace::veth_pair;
+use testkit::namespace::veth_pair;
 
 /// The switch's end, `in0` for port 0, and the far one, `out0`.
 pub fn cable(port: u16) -> (AfXdpPort, AfPacketPort) {

@@ -9,8 +9,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::namespace::{in_mount_namespace, ip};
-
 use crate::support::{Running, TemporaryFolder, error, program};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
@@ -27,6 +25,7 @@ use p4runtime_proto::p4::v1::{
 };
 use p4runtime_proto::reprise::v1::GetInstanceRequest;
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
+use testkit::namespace::{in_mount_namespace, ip};
 use tokio::sync::mpsc::Sender;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -563,19 +562,16 @@ async fn a_switch_on_a_disk(disk: &Path) {
 
 #[test]
 fn a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room() {
-    in_mount_namespace(
-        "a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room",
-        || {
-            ip("link set lo up");
-            let folder = TemporaryFolder::new("full-state");
-            let disk = folder.path("disk");
-            mount(&disk);
-            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-            runtime.block_on(a_switch_on_a_disk(&disk));
-            let unmount = Command::new("umount").arg(&disk).status();
-            assert!(unmount.expect("umount starts").success());
-        },
-    );
+    in_mount_namespace(|| {
+        ip("link set lo up");
+        let folder = TemporaryFolder::new("full-state");
+        let disk = folder.path("disk");
+        mount(&disk);
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(a_switch_on_a_disk(&disk));
+        let unmount = Command::new("umount").arg(&disk).status();
+        assert!(unmount.expect("umount starts").success());
+    });
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,9 +4,9 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::namespace::{in_namespace, ip};
 use crate::support::{Running, TemporaryFolder};
 use serde_json::Value;
+use testkit::namespace::{in_namespace, ip};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -87,7 +87,7 @@ fn serve(program: &str, port: &str, wait: &str, viewers: [&str; 3], source: &str
 
 #[test]
 fn the_replication_program_serves_ordinary_sockets() {
-    in_namespace("the_replication_program_serves_ordinary_sockets", || {
+    in_namespace(|| {
         ip("link set lo up");
         let viewers = ["10.0.1.5:5004", "10.0.1.6:6000", "10.0.1.7:5004"];
         for wait in ["sleep", "spin"] {
@@ -104,7 +104,7 @@ fn the_replication_program_serves_ordinary_sockets() {
 
 #[test]
 fn the_recirculation_program_serves_ordinary_sockets() {
-    in_namespace("the_recirculation_program_serves_ordinary_sockets", || {
+    in_namespace(|| {
         ip("link set lo up");
         let viewers = ["10.0.1.5:5004", "10.0.1.6:5004", "10.0.1.7:5004"];
         serve(

@@ -1,46 +1,46 @@
 //! Runs a test in a network namespace of its own, by starting the test binary once more.
+//!
+//! A test calls one of the functions with a closure that holds the whole test. The closure's type says which test it
+//! is in, so it must stand in the test function itself.
 
-// Each test binary uses a part of it.
-#![allow(dead_code, reason = "shared by several test binaries")]
-
+use std::any::type_name;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const INSIDE: &str = "PACKET_IO_TEST_NAMESPACE";
 
-/// Runs `body` inside new user and network namespaces. `test` is the test function's own name. If the machine allows no
-/// namespaces, prints that and returns; with `CI=true` that is a failure.
-pub fn in_namespace(test: &str, body: impl FnOnce()) {
-    in_namespaces(&["--user", "--map-root-user", "--net"], test, body);
+/// Runs `body` inside new user and network namespaces. If the machine allows no namespaces, prints that and returns;
+/// with `CI=true` that is a failure.
+pub fn in_namespace<F: FnOnce()>(body: F) {
+    in_namespaces(&["--user", "--map-root-user", "--net"], body);
 }
 
 /// The same with a mount namespace beside them.
-pub fn in_mount_namespace(test: &str, body: impl FnOnce()) {
-    let kinds = ["--user", "--map-root-user", "--net", "--mount"];
-    in_namespaces(&kinds, test, body);
+pub fn in_mount_namespace<F: FnOnce()>(body: F) {
+    in_namespaces(&["--user", "--map-root-user", "--net", "--mount"], body);
 }
 
 /// The same in a network namespace alone, for operations that the kernel allows only to root outside any user
 /// namespace. For other users it prints that the test was not run, even with `CI=true`: no setting of the machine could
 /// change that.
-pub fn in_root_namespace(test: &str, body: impl FnOnce()) {
-    in_root_namespaces(&["--net"], test, body);
+pub fn in_root_namespace<F: FnOnce()>(body: F) {
+    in_root_namespaces(&["--net"], body);
 }
 
 /// The same with a mount namespace beside it.
-pub fn in_root_mount_namespace(test: &str, body: impl FnOnce()) {
-    in_root_namespaces(&["--net", "--mount"], test, body);
+pub fn in_root_mount_namespace<F: FnOnce()>(body: F) {
+    in_root_namespaces(&["--net", "--mount"], body);
 }
 
-fn in_root_namespaces(kinds: &[&str], test: &str, body: impl FnOnce()) {
+fn in_root_namespaces<F: FnOnce()>(kinds: &[&str], body: F) {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     if is_root && map.split_whitespace().eq(["0", "0", "4294967295"]) {
-        return in_namespaces(kinds, test, body);
+        return in_namespaces(kinds, body);
     }
+    let test = test_of::<F>();
     tell(&format!(
         "NOT TESTED: {test}: needs root outside any user namespace"
     ));
@@ -51,10 +51,11 @@ fn tell(message: &str) {
     let _ = std::io::stderr().write_all(format!("{message}\n").as_bytes());
 }
 
-fn in_namespaces(kinds: &[&str], test: &str, body: impl FnOnce()) {
+fn in_namespaces<F: FnOnce()>(kinds: &[&str], body: F) {
     if std::env::var_os(INSIDE).is_some() {
         return body();
     }
+    let test = test_of::<F>();
     let unshare = || {
         let mut command = Command::new("unshare");
         command.args(kinds).arg("--");
@@ -69,35 +70,24 @@ fn in_namespaces(kinds: &[&str], test: &str, body: impl FnOnce()) {
         assert!(std::env::var("CI").as_deref() != Ok("true"), "{message}");
         return tell(&message);
     }
-    let program = std::env::current_exe().expect("this test's binary");
-    let path = path_of(test, &program);
     let output = unshare()
-        .arg(program)
-        .args(["--exact", &path, "--nocapture", "--test-threads=1"])
+        .arg(std::env::current_exe().expect("this test's binary"))
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(INSIDE, "1")
         .output()
         .expect("unshare starts");
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(output.status.success(), "inside the namespace: {said}");
-    assert!(
-        said.contains("1 passed"),
-        "{test} is not the test's name: {said}"
-    );
+    assert!(said.contains("1 passed"), "no test is named {test}: {said}");
 }
 
-/// A test's name with its modules, as its binary lists it.
-fn path_of(test: &str, program: &Path) -> String {
-    let list = Command::new(program)
-        .args(["--list", "--format", "terse"])
-        .output();
-    let list = list.expect("the test binary starts").stdout;
-    let list = String::from_utf8(list).expect("names");
-    let mut paths = list.lines().filter_map(|line| line.strip_suffix(": test"));
-    let inside = format!("::{test}");
-    let found = paths.find(|path| *path == test || path.ends_with(&inside));
-    assert!(found.is_some(), "{test} is not a test's name");
-    found.unwrap_or_default().to_owned()
+/// The test's name with its modules, as its binary lists it, from the closure's path, `CRATE::NAME::{{closure}}`. The
+/// thread's name does not serve: with one test thread, tests run in the main thread.
+fn test_of<F>() -> &'static str {
+    let path = type_name::<F>().split_once("::");
+    let test = path.and_then(|(_, path)| path.split_once("::{"));
+    test.expect("a closure in a test function").0
 }
 
 /// Runs `ip` with the words of `arguments`.
