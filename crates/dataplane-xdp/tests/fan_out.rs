@@ -6,17 +6,15 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod by_hand;
-
 use std::process::Command;
 
 use bpf::{Map, MapKind, Program, ProgramConfig, ProgramKind};
-use by_hand::{PLACE, egress, ingress, map};
 use dataplane::CounterValue;
 use dataplane_xdp::runtime::transmit::Transmit;
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, XdpInterface};
 use testkit::frames::{numbered, receive, send};
 use testkit::namespace::{in_root_namespace, veth_pair};
+use testkit::xdp::by_hand::{PLACE, egress, ingress, map};
 
 /// Two ports, and a program that sends frames received by the first one to a list of ports.
 struct FanOut {

@@ -6,18 +6,15 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod beside;
-mod cable;
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use beside::{Beside, frame};
 use dataplane::{Digest, DropReason, OffloadStatus, PortId, limits};
 use packet_io::Waiter;
 use testkit::frames::PATIENCE;
 use testkit::namespace::in_root_namespace;
+use testkit::xdp::beside::{Beside, frame};
 
 /// A port without an interface of ours, as the controller's is.
 const CPU_PORT: u16 = 9;

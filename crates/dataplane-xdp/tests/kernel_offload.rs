@@ -6,19 +6,16 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod beside;
-mod cable;
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use beside::{Beside, burst, frame, left, packets};
-use cable::ethtool;
 use dataplane::{DropReason, MulticastGroup, OffloadStatus, PortId, Replica, Stream, TableAction};
 use packet_io::Port;
 use testkit::frames::PATIENCE;
 use testkit::namespace::{in_root_namespace, ip};
+use testkit::xdp::beside::{Beside, burst, frame, left, packets};
+use testkit::xdp::cable::ethtool;
 
 /// A port without an interface of ours, as the controller's is.
 const CPU_PORT: u16 = 9;
@@ -26,7 +23,7 @@ const CPU_PORT: u16 = 9;
 #[test]
 fn frames_are_forwarded_copied_and_dropped_in_the_kernel_and_counted() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         beside.assert_forwards();
         beside.insert(1, "forward", &[1, 77]);
         beside.insert(2, "forward", &[0, 78]);
@@ -138,7 +135,7 @@ fn what_is_written_is_seen_by_packets_after_a_drain_however_often_it_changes() {
 #[test]
 fn more_entries_come_and_go_than_there_is_room_for() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         for round in 0..400_u16 {
             let to = (round % 50) as u8;
             if round >= 50 {
@@ -162,7 +159,7 @@ fn more_entries_come_and_go_than_there_is_room_for() {
 #[test]
 fn what_the_kernel_leaves_goes_whole_to_the_engine_and_both_are_counted_together() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         beside.switch.add_port(PortId(CPU_PORT));
         beside.insert(1, "forward", &[1, 7]);
         beside.insert(2, "forward", &[CPU_PORT, 7]);
@@ -200,7 +197,7 @@ fn what_the_kernel_leaves_goes_whole_to_the_engine_and_both_are_counted_together
 #[test]
 fn taken_away_it_leaves_all_frames_to_the_ports() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         beside.insert(1, "forward", &[1, 7]);
         beside.drain();
         beside.send(0, [frame(1, 1)]);
@@ -221,7 +218,7 @@ fn taken_away_it_leaves_all_frames_to_the_ports() {
 #[test]
 fn what_a_full_or_closed_port_loses_is_counted() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         let replicas: Vec<_> = (0..900).map(|it| (1, it)).collect();
         beside.group(5, &replicas, true);
         beside.insert(3, "flood", &[5]);
@@ -252,7 +249,7 @@ fn what_a_full_or_closed_port_loses_is_counted() {
 #[test]
 fn a_port_that_would_lose_all_is_refused_with_the_reason() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         ethtool("-K out2 gro off");
         beside.set_offload();
         let Some(OffloadStatus::Refused(reason)) = beside.switch.offload_status() else {
@@ -272,7 +269,7 @@ fn a_port_that_would_lose_all_is_refused_with_the_reason() {
 #[test]
 fn the_default_action_is_changed_like_an_entry() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         for round in 0..4 {
             let action = TableAction::Call(beside.call("forward", &[1 + round % 2, round]));
             beside
@@ -341,7 +338,7 @@ const N_DUE_BY_OTHER: u64 = burst::FRAMES as u64 / 4 * N_OTHERS;
 /// Two groups: one with many copies through port 1, one with few through port 2.
 fn with_two_groups() -> Beside {
     burst::stay();
-    let mut beside = Beside::new();
+    let mut beside = Beside::start();
     let replicas = |port: u16, n: u64| (0..n as u16).map(|it| (port, it)).collect::<Vec<_>>();
     beside.group(5, &replicas(1, N_COPIES), true);
     beside.group(6, &replicas(2, N_OTHERS), true);

@@ -6,22 +6,20 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod cable;
-mod support;
-
 use std::os::fd::AsFd;
 use std::time::Instant;
 
 use bpf::{Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind};
-use cable::{cable, interface_index, served};
 use dataplane::{OffloadStatus, PortId, Switch, SwitchConfig};
 use dataplane_xdp::asm::{Assembler, Helper, Reg, Symbol};
 use dataplane_xdp::image::MapRef;
 use dataplane_xdp::runtime::KernelOffload;
 use packet_io::{AfPacketPort, AfXdpPort, Port};
-use support::{counts, program_at, root, sfu};
 use testkit::frames::PATIENCE;
 use testkit::namespace::in_root_namespace;
+use testkit::repository::root;
+use testkit::xdp::cable::{cable, interface_index, served};
+use testkit::xdp::{counts, program_at, sfu};
 
 const N_PORTS: u16 = 4;
 const N_VIEWERS: u16 = 40;

@@ -5,20 +5,18 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod cable;
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use cable::{cable, served};
 use dataplane::{Nanos, OffloadStatus, PortId, Program, Switch, SwitchConfig};
 use dataplane_xdp::runtime::KernelOffload;
 use packet_io::{AfPacketPort, AfXdpPort, Port};
-use support::{counts, files};
 use testkit::frames::PATIENCE;
 use testkit::namespace::in_root_namespace;
+use testkit::repository::files;
+use testkit::xdp::cable::{cable, served};
+use testkit::xdp::counts;
 
 /// An Ethernet header: no interface sends less.
 const FRAME_BYTES_MIN: usize = 14;

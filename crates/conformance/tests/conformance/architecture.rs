@@ -176,11 +176,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "testkit",
         &[
+            "bpf",
             "conference",
             "control",
             "dataplane",
+            "dataplane-xdp",
+            "p4-compiler",
             "p4runtime-proto",
             "packet-io",
+            "stf",
         ],
     ),
 ];

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use dataplane::OffloadNotice;
 use testkit::frames::PATIENCE;
 use testkit::namespace::in_root_namespace;
-
-use crate::beside::{Beside, N_PORTS, frame, left};
+use testkit::xdp::beside::{Beside, N_PORTS, frame, left};
 
 /// Descriptors of maps that this process has.
 fn n_maps() -> usize {
@@ -35,7 +34,7 @@ fn await_spares(n_maps_then: usize) {
 #[test]
 fn without_spare_maps_a_group_changes_all_the_same_and_it_is_told() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         let n_before = n_maps();
         beside.group(5, &[(1, 0)], true);
         beside.insert(1, "flood", &[5]);
@@ -87,7 +86,7 @@ fn without_spare_maps_a_group_changes_all_the_same_and_it_is_told() {
 #[test]
 fn a_burst_of_changes_of_groups_is_seen_soon() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         let n_groups = 20;
         for group in 1..=n_groups {
             beside.group(group, &[(1, 1)], true);
@@ -117,7 +116,7 @@ fn a_burst_of_changes_of_groups_is_seen_soon() {
 #[test]
 fn a_change_of_a_group_is_seen_within_20_ms() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         beside.group(5, &[(1, 0)], true);
         beside.insert(1, "flood", &[5]);
         beside.drain();
@@ -176,7 +175,7 @@ impl Busy {
 #[test]
 fn a_change_of_a_group_is_seen_soon_while_an_entry_changes_all_the_time() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         beside.group(5, &[(1, 0)], true);
         beside.insert(1, "flood", &[5]);
         beside.insert(2, "forward", &[2, 0]);
@@ -224,7 +223,7 @@ fn a_change_of_a_group_is_seen_soon_while_an_entry_changes_all_the_time() {
 #[test]
 fn versions_of_a_group_of_several_ports_take_each_other_s_places() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         let all: Vec<_> = (0..N_PORTS).map(|port| (port, port)).collect();
         beside.group(5, &all, true);
         beside.insert(1, "flood", &[5]);

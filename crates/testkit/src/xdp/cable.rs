@@ -1,14 +1,12 @@
 //! Cables to a switch with the kernel engine: veth pairs whose far end accepts redirected frames.
 
-// Each test binary uses only a part of this module.
-#![allow(dead_code, reason = "shared by several test binaries")]
-
 use std::process::Command;
 
 use dataplane::PortId;
 use dataplane_xdp::runtime::KernelPort;
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort};
-use testkit::namespace::veth_pair;
+
+use crate::namespace::veth_pair;
 
 /// The switch's end, `in0` for port 0, and the far one, `out0`.
 pub fn cable(port: u16) -> (AfXdpPort, AfPacketPort) {

@@ -6,9 +6,6 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod beside;
-mod cable;
-#[path = "kernel_faults/groups.rs"]
 mod groups;
 
 use std::fs;
@@ -19,9 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beside::{Beside, N_PORTS, frame, left, packets};
 use bpf::{AttachMode, Instruction, Link, Program, ProgramConfig, ProgramKind};
-use cable::ethtool;
 use dataplane::trace::{TraceEvent, TraceSink};
 use dataplane::{
     ActionCall, DropReason, MatchField, OffloadNotice, OffloadStatus, PortId, Switch, TableEntry,
@@ -30,6 +25,8 @@ use dataplane_xdp::runtime::KernelPort;
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, LinkEvent, Port, links};
 use testkit::frames::{PATIENCE, send};
 use testkit::namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair};
+use testkit::xdp::beside::{Beside, N_PORTS, frame, left, packets};
+use testkit::xdp::cable::ethtool;
 
 /// Entries of the table `addresses`.
 const N_ENTRIES: u8 = 64;
@@ -50,7 +47,7 @@ fn has_failed(beside: &Beside) -> bool {
 #[test]
 fn a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         beside.insert(1, "forward", &[2, 7]);
         beside.drain();
         beside.leave_no_descriptors();
@@ -76,7 +73,7 @@ fn a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked() {
 #[test]
 fn an_interface_that_is_gone_before_anybody_was_told_fails_nothing() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         beside.insert(1, "forward", &[2, 7]);
         beside.drain();
         ip("link del out1");
@@ -97,7 +94,7 @@ fn an_interface_that_is_gone_before_anybody_was_told_fails_nothing() {
 #[test]
 fn it_stops_at_once_whatever_is_still_to_be_written() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         for to in 0..40 {
             beside.insert(to, "forward", &[1, 1]);
         }
@@ -124,7 +121,7 @@ fn it_stops_at_once_whatever_is_still_to_be_written() {
 #[test]
 fn what_was_written_is_shown_before_a_stop_that_leaves_the_program() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         let leaves = Arc::new(AtomicBool::new(true));
         beside.set_offload_that_leaves(beside.served(), leaves);
         beside.assert_forwards();
@@ -144,7 +141,7 @@ fn what_was_written_is_shown_before_a_stop_that_leaves_the_program() {
 #[test]
 fn a_drain_before_anything_has_changed_waits_for_no_grace_period() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         beside.insert(1, "forward", &[1, 1]);
         beside.drain();
         for number in 0..100 {
@@ -167,7 +164,7 @@ fn a_drain_before_anything_has_changed_waits_for_no_grace_period() {
 #[test]
 fn a_batch_that_replaces_a_full_table_is_shown_at_once_and_as_a_whole() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         beside.switch.begin_batch();
         (0..N_ENTRIES).for_each(|to| beside.insert(to, "forward", &[1, 1]));
         beside.switch.end_batch();
@@ -216,7 +213,7 @@ fn a_batch_that_replaces_a_full_table_is_shown_at_once_and_as_a_whole() {
 #[test]
 fn entries_that_were_removed_and_come_back_together_wait_for_one_grace_period() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         (0..30).for_each(|to| beside.insert(to, "forward", &[1, 1]));
         beside.drain();
         let start = Instant::now();
@@ -240,7 +237,7 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
         let mut mount = Command::new("mount");
         mount.args(["-t", "bpf", "bpf"]).arg(&folder);
         assert!(mount.status().unwrap().success());
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         beside.insert(1, "forward", &[1, 7]);
         beside.switch.set_offload(None);
         veth_pair("last", "other");
@@ -306,7 +303,7 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
 #[test]
 fn a_port_that_goes_and_comes_leaves_the_others_and_their_groups_in_the_kernel() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         beside.insert(1, "forward", &[1, 7]);
         beside.insert(5, "flood", &[5]);
         beside.group(5, &[(1, 11), (2, 12), (1, 13)], true);
@@ -393,7 +390,7 @@ fn a_port_whose_own_program_the_driver_refuses_is_the_host_s_until_the_next_prog
         let mut mount = Command::new("mount");
         mount.args(["-t", "bpf", "bpf"]).arg(&folder);
         assert!(mount.status().unwrap().success());
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         veth_pair("last", "other");
         ethtool("-K other gro on");
         run_earlier("last", &folder);
@@ -574,7 +571,7 @@ fn masks_that_come_and_go_are_never_too_many() {
 #[test]
 fn what_was_lost_on_the_way_is_known_while_packets_come() {
     in_root_namespace(|| {
-        let mut beside = Beside::new();
+        let mut beside = Beside::start();
         beside.insert(1, "forward", &[1, 1]);
         beside.insert(2, "forward", &[2, 2]);
         beside.drain();
