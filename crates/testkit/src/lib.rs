@@ -1,5 +1,5 @@
-//! What tests of more than one crate use, or a crate's tests and its examples. No library links it, only tests, examples
-//! and `control-bench`.
+//! What tests of more than one crate use, or a crate's tests and its examples. Only tests, examples and the development
+//! crates `conformance` and `control-bench` link it.
 //!
 //! A crate's unit tests are a second build of that crate, with types of their own. So in `src/` a crate uses here only
 //! what has no types of that crate: `namespace` anywhere, `offload` in the switch's event loop, but no `frames` in
@@ -28,6 +28,8 @@ pub mod memory_loop;
 pub mod namespace;
 #[cfg(feature = "dataplane")]
 pub mod offload;
+#[cfg(feature = "p4")]
+pub mod p4;
 pub mod repository;
 #[cfg(feature = "sfu")]
 pub mod sfu;

@@ -28,6 +28,7 @@ use k256::ecdsa::SigningKey;
 use p4runtime_server::{Server, ServerConfig, Stored};
 use state_store::StateFile;
 use testkit::memory_loop::MemoryLoop;
+use testkit::repository::root;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -224,7 +225,7 @@ pub struct Running {
 }
 
 pub fn options(switch: &Switch, folder: &Path) -> Options {
-    let (p4info, config) = compile::pipeline(&compile::root().join("p4/aom_hm.p4"));
+    let (p4info, config) = compile::pipeline(&root().join("p4/aom_hm.p4"));
     Options {
         switch: SwitchAddress::plain(&switch.address),
         device_id: 1,

@@ -289,7 +289,7 @@ fn no_command_is_left_out_here() {
         all.contains("viewer refresh") && all.contains("fmt"),
         "{all:?}"
     );
-    // `tests/aom.rs` covers these: they need a service.
+    // `tests/on_a_switch/aom.rs` covers these: they need a service.
     for command in all.iter().filter(|it| !it.starts_with("aom ")) {
         for ends in [0, 1] {
             let is_it = |run: &&(&str, i32, &str)| {

@@ -1,12 +1,12 @@
 //! The SFU programs on a UDP port: ordinary sockets are the presenter and the viewers, without privileges.
 
 use std::net::UdpSocket;
-use std::path::Path;
 use std::time::Duration;
 
 use crate::support::{Running, TemporaryFolder};
 use serde_json::Value;
 use testkit::namespace::{in_namespace, ip};
+use testkit::repository::root;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -26,10 +26,6 @@ fn entries(folder: &TemporaryFolder, program: &str) -> String {
     let found = r"\002\000\000\000\001";
     assert!(text.contains(found));
     folder.file("entries.txtpb", text.replace(found, r"\002\000\n\000\001"))
-}
-
-fn root() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Runs the conference; the copies must come from `source`.

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::{Running, TemporaryFolder};
@@ -17,16 +16,13 @@ use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
 use serde_json::Value;
 use testkit::namespace::{in_namespace, ip};
+use testkit::repository::root;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One flow each: the senders have different ports.
 const N_SENDERS: u8 = 16;
 const N_PACKETS: u8 = 20;
-
-fn root() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn socket(address: &str) -> UdpSocket {
     let socket = UdpSocket::bind(address).expect("an address that is free");
