@@ -34,10 +34,24 @@ pub fn in_root_mount_namespace<F: FnOnce()>(body: F) {
     in_root_namespaces(&["--net", "--mount"], body);
 }
 
-fn in_root_namespaces<F: FnOnce()>(kinds: &[&str], body: F) {
+/// Whether the kernel lets this process load programs, without a namespace; if not, prints that nothing was tested.
+pub fn may_use_bpf() -> bool {
+    let may = is_root();
+    if !may {
+        tell("NOT TESTED: bpf(2) needs root outside any user namespace");
+    }
+    may
+}
+
+/// Whether this is root outside any user namespace.
+fn is_root() -> bool {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    if is_root && map.split_whitespace().eq(["0", "0", "4294967295"]) {
+    is_root && map.split_whitespace().eq(["0", "0", "4294967295"])
+}
+
+fn in_root_namespaces<F: FnOnce()>(kinds: &[&str], body: F) {
+    if is_root() {
         return in_namespaces(kinds, body);
     }
     let test = test_of::<F>();
