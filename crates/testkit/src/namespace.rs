@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const INSIDE: &str = "PACKET_IO_TEST_NAMESPACE";
+const INSIDE: &str = "REPRISE_TEST_NAMESPACE";
 
 /// Runs `body` inside new user and network namespaces. If the machine allows no namespaces, prints that and returns;
 /// with `CI=true` that is a failure.
@@ -67,9 +67,14 @@ fn tell(message: &str) {
 
 fn in_namespaces<F: FnOnce()>(kinds: &[&str], body: F) {
     if std::env::var_os(INSIDE).is_some() {
-        return body();
+        body();
+    } else {
+        run_inside(kinds, test_of::<F>());
     }
-    let test = test_of::<F>();
+}
+
+/// Runs this binary's test in new namespaces.
+fn run_inside(kinds: &[&str], test: &str) {
     let unshare = || {
         let mut command = Command::new("unshare");
         command.args(kinds).arg("--");
