@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use testkit::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
+use testkit::namespace::{ethtool, in_namespace, in_root_namespace, ip, veth_pair};
 
 fn doctor(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
@@ -101,9 +101,7 @@ fn xdp_is_native_on_a_veth_and_generic_on_the_loopback() {
         let alone = kernel("v1");
         let advice = alone["advice"].as_str().expect("advice");
         assert!(advice.contains("ethtool -K PEER gro on"), "{alone}");
-        let mut ethtool = Command::new("ethtool");
-        let set = ethtool.args(["-K", "v0", "gro", "on"]).status();
-        assert!(set.expect("ethtool").success());
+        ethtool("-K v0 gro on");
         let runs = "runs: --engine kernel -i PORT@afxdp:v1";
         assert_eq!(kernel("v1")["found"], runs);
         assert_eq!(kernel("lo")["level"], "advice");

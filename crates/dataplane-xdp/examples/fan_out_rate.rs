@@ -23,8 +23,7 @@ use dataplane::{
 use dataplane_xdp::runtime::transmit::Transmit;
 use dataplane_xdp::runtime::{KernelOffload, KernelPort};
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
-use testkit::namespace::veth_pair;
-use testkit::xdp::cable::ethtool;
+use testkit::namespace::{ethtool, veth_pair};
 use testkit::xdp::{by_hand, program_at};
 
 const FRAME_BYTES: usize = 1400;

@@ -6,14 +6,12 @@
     reason = "a test stops at what it did not expect"
 )]
 
-use std::process::Command;
-
 use bpf::{Map, MapKind, Program, ProgramConfig, ProgramKind};
 use dataplane::CounterValue;
 use dataplane_xdp::runtime::transmit::Transmit;
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, XdpInterface};
 use testkit::frames::{numbered, receive, send};
-use testkit::namespace::{in_root_namespace, veth_pair};
+use testkit::namespace::{ethtool, in_root_namespace, veth_pair};
 use testkit::xdp::by_hand::{PLACE, egress, ingress, map};
 
 /// Two ports, and a program that sends frames received by the first one to a list of ports.
@@ -80,12 +78,6 @@ impl FanOut {
         let frames = receive(&mut self.outside[port], n);
         frames.iter().map(|frame| frame[PLACE]).collect()
     }
-}
-
-fn ethtool(arguments: &str) {
-    let mut command = Command::new("ethtool");
-    let output = command.args(arguments.split_whitespace()).output().unwrap();
-    assert!(output.status.success(), "ethtool {arguments}: {output:?}");
 }
 
 fn counted(packets: u64) -> CounterValue {

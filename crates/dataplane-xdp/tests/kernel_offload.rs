@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 use dataplane::{DropReason, MulticastGroup, OffloadStatus, PortId, Replica, Stream, TableAction};
 use packet_io::Port;
 use testkit::frames::PATIENCE;
-use testkit::namespace::{in_root_namespace, ip};
+use testkit::namespace::{ethtool, in_root_namespace, ip};
 use testkit::xdp::beside::{Beside, burst, frame, left, packets};
-use testkit::xdp::cable::ethtool;
 
 /// A port without an interface of ours, as the controller's is.
 const CPU_PORT: u16 = 9;

@@ -16,9 +16,9 @@ use dataplane_xdp::image::MapRef;
 use dataplane_xdp::runtime::KernelOffload;
 use packet_io::{AfPacketPort, AfXdpPort, Port};
 use testkit::frames::PATIENCE;
-use testkit::namespace::in_root_namespace;
+use testkit::namespace::{in_root_namespace, interface_index};
 use testkit::repository::root;
-use testkit::xdp::cable::{cable, interface_index, served};
+use testkit::xdp::cable::{cable, served};
 use testkit::xdp::{counts, program_at, sfu};
 
 const N_PORTS: u16 = 4;

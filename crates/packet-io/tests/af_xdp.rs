@@ -13,7 +13,10 @@ use packet_io::{
 use testkit::frames::{
     PATIENCE, assert_the_first_frame_waits_for_no_other, local_sender, numbered, receive, send,
 };
-use testkit::namespace::{in_namespace, in_root_namespace, ip, take_carrier, veth_pair};
+use testkit::namespace::{
+    has_xdp_program, in_namespace, in_root_namespace, ip, run, take_carrier, veth_pair,
+    veth_pair_with_queues,
+};
 
 fn open(name: &str) -> AfXdpPort {
     AfXdpPort::open(name, &AfXdpConfig::default()).expect("an interface that is up and free")
@@ -26,14 +29,6 @@ fn open_packet(name: &str) -> AfPacketPort {
 fn open_error(name: &str) -> PortError {
     let result = AfXdpPort::open(name, &AfXdpConfig::default());
     result.err().expect("an interface that cannot be opened")
-}
-
-fn is_attached(interface: &str) -> bool {
-    let output = Command::new("ip")
-        .args(["link", "show", interface])
-        .output();
-    let output = output.expect("iproute2 is installed");
-    String::from_utf8_lossy(&output.stdout).contains("xdp")
 }
 
 #[test]
@@ -439,12 +434,12 @@ fn an_interface_is_one_switchs_at_a_time_and_free_again_at_once() {
         veth_pair("v0", "v1");
         for _ in 0..5 {
             let holder = open("v1");
-            assert!(is_attached("v1"));
+            assert!(has_xdp_program("v1"));
             assert!(matches!(open_error("v1"), PortError::InUse { .. }));
             let packet = AfPacketPort::open("v1", AfPacketConfig::default());
             assert!(matches!(packet, Err(PortError::InUse { .. })));
             drop(holder);
-            assert!(!is_attached("v1"));
+            assert!(!has_xdp_program("v1"));
         }
         open_packet("v1");
     });
@@ -454,26 +449,12 @@ fn an_interface_is_one_switchs_at_a_time_and_free_again_at_once() {
 fn several_queues_are_one_port_or_one_each() {
     in_root_namespace(|| {
         veth_pair("v8", "v9");
-        let queues = "numrxqueues 2 numtxqueues 2";
-        ip(&format!(
-            "link add v0 {queues} type veth peer name v1 {queues}"
-        ));
-        ip("link set v0 up");
-        ip("link set v1 up");
-        for interface in ["v0", "v1"] {
-            let ethtool = Command::new("ethtool")
-                .args(["-L", interface, "rx", "2", "tx", "2"])
-                .status();
-            assert!(ethtool.expect("ethtool is installed").success());
-        }
+        veth_pair_with_queues("v0", "v1", 2);
         let (mut outside, mut port) = (open_packet("v0"), open("v1"));
         assert_eq!(port.mode().n_queues, 2);
         // The sender's core decides the queue: the test tries both.
         for core in ["0", "1"] {
-            let pinned = Command::new("taskset")
-                .args(["-pc", core, &std::process::id().to_string()])
-                .output();
-            assert!(pinned.expect("taskset is installed").status.success());
+            run(&format!("taskset -pc {core} {}", std::process::id()));
             let sent: Vec<_> = (0..100).map(|n| numbered(n, 200)).collect();
             send(&mut outside, sent.clone());
             let mut received = receive(&mut port, sent.len());
@@ -486,9 +467,9 @@ fn several_queues_are_one_port_or_one_each() {
         for mut port in ports {
             send(&mut port, [numbered(1, 60)]);
             assert_eq!(receive(&mut outside, 1), [numbered(1, 60)]);
-            assert!(is_attached("v1"), "as long as one of them lives");
+            assert!(has_xdp_program("v1"), "as long as one of them lives");
         }
-        assert!(!is_attached("v1"));
+        assert!(!has_xdp_program("v1"));
     });
 }
 
@@ -517,11 +498,11 @@ fn a_killed_process_leaves_no_program_behind() {
         let is_holding = said
             .map_while(Result::ok)
             .any(|line| line.contains("holding v1"));
-        assert!(is_holding && is_attached("v1"));
+        assert!(is_holding && has_xdp_program("v1"));
         child.kill().expect("killing");
         child.wait().expect("its end");
         let start = Instant::now();
-        while is_attached("v1") {
+        while has_xdp_program("v1") {
             assert!(start.elapsed() < PATIENCE, "the program is still there");
             std::thread::yield_now();
         }

@@ -6,14 +6,15 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use bpf::{AttachMode, Instruction, Link, Program, ProgramConfig, ProgramKind};
 use packet_io::{
     AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, LinkEvent, Port as _, PortError, links,
 };
 use testkit::frames::{numbered, receive, send};
-use testkit::namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair};
+use testkit::namespace::{
+    has_xdp_program, in_root_mount_namespace, in_root_namespace, ip, run, veth_pair,
+};
 
 /// `XDP_PASS`.
 const PASS: i32 = 2;
@@ -36,13 +37,6 @@ fn program(verdict: i32, has_fragments: bool) -> Program {
         instructions: &instructions,
     };
     Program::load(&config).expect("a program that does nothing else")
-}
-
-fn run(command: &str) {
-    let mut words = command.split(' ');
-    let program = words.next().expect("a program");
-    let status = Command::new(program).args(words).status();
-    assert!(status.expect("it is installed").success(), "{command}");
 }
 
 /// A veth pair. Its end `v0` takes what programs send back, as long as the returned program runs there.
@@ -97,12 +91,6 @@ fn index_of(interface: &str) -> u32 {
     events.find_map(index).expect("the interface")
 }
 
-fn is_attached() -> bool {
-    let output = Command::new("ip").args(["link", "show", "v1"]).output();
-    let output = output.expect("iproute2 is installed");
-    String::from_utf8_lossy(&output.stdout).contains("xdp")
-}
-
 fn assert_comes_to(port: &mut AfXdpPort, outside: &mut AfPacketPort, number: u32) {
     send(outside, [numbered(number, 100)]);
     assert_eq!(receive(port, 1), [numbered(number, 100)]);
@@ -121,7 +109,7 @@ fn what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s()
             let port = open(Some(folder)).expect("a port");
             port.interface().keep().expect("a name");
             drop(port);
-            assert!(is_attached());
+            assert!(has_xdp_program("v1"));
             let mut port = open(Some(folder)).expect("its program is taken over");
             port.interface().run_own().expect("its own program");
             assert_comes_to(&mut port, &mut outside(), 1);
@@ -142,7 +130,7 @@ fn what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s()
             assert_comes_to(&mut port, &mut outside(), 3);
             port.interface().keep().expect("a name");
             drop(port);
-            assert!(is_attached());
+            assert!(has_xdp_program("v1"));
         })
     });
 }
@@ -182,7 +170,7 @@ fn switches_of_two_namespaces_keep_their_programs_in_one_folder() {
                 index
             });
             assert_eq!(here, there, "else the numbers tell them apart");
-            assert!(is_attached());
+            assert!(has_xdp_program("v1"));
             assert_comes_back(&mut outside(), 1);
             open(Some(folder)).expect("its program is taken over");
         })
@@ -247,7 +235,7 @@ fn what_is_kept_by_a_name_that_cannot_be_removed_is_the_port_s_own_program() {
             let error = port.interface().keep().expect_err("a name that stays");
             assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
             drop(port);
-            assert!(is_attached());
+            assert!(has_xdp_program("v1"));
             // The program that forwarded is replaced: the new port gets the frames.
             let mut port = open(Some(folder)).expect("its program is taken over");
             port.interface().run_own().expect("its own program");

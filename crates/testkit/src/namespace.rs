@@ -109,24 +109,41 @@ fn test_of<F>() -> &'static str {
     test.expect("a closure in a test function").0
 }
 
-/// Runs `ip` with the words of `arguments`.
-pub fn ip(arguments: &str) {
-    let output = Command::new("ip")
-        .args(arguments.split_whitespace())
-        .output();
-    let output = output.expect("iproute2 is installed");
+/// Runs a command of words, which must succeed, and returns its standard output.
+#[track_caller]
+pub fn run(command: &str) -> String {
+    let mut words = command.split_whitespace();
+    let program = words.next().expect("a program");
+    let output = Command::new(program).args(words).output();
+    let output = output.unwrap_or_else(|error| panic!("{command}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {arguments}: {said}");
+    assert!(output.status.success(), "{command}: {said}");
+    String::from_utf8(output.stdout).expect("text")
 }
 
-/// Runs `tc` of iproute2.
+#[track_caller]
+pub fn ip(arguments: &str) {
+    run(&format!("ip {arguments}"));
+}
+
+#[track_caller]
 pub fn tc(arguments: &str) {
-    let output = Command::new("tc")
-        .args(arguments.split_whitespace())
-        .output();
-    let output = output.expect("iproute2 is installed");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "tc {arguments}: {said}");
+    run(&format!("tc {arguments}"));
+}
+
+#[track_caller]
+pub fn ethtool(arguments: &str) {
+    run(&format!("ethtool {arguments}"));
+}
+
+pub fn interface_index(interface: &str) -> u32 {
+    let shown = run(&format!("ip -oneline link show {interface}"));
+    let index = shown.split(':').next().and_then(|it| it.parse().ok());
+    index.expect("a number first")
+}
+
+pub fn has_xdp_program(interface: &str) -> bool {
+    run(&format!("ip link show {interface}")).contains("xdp")
 }
 
 /// Makes the kernel report this many changes of an interface's MTU.
@@ -149,22 +166,34 @@ pub fn change_often(interface: &str, times: usize) {
 pub fn take_carrier(of: &str, far: &str) {
     ip(&format!("link set {far} down"));
     let deadline = Instant::now() + Duration::from_secs(120);
-    loop {
-        let shown = Command::new("ip")
-            .args(["-brief", "link", "show", of])
-            .output()
-            .expect("iproute2 is installed");
-        if !String::from_utf8_lossy(&shown.stdout).contains(" UP ") {
-            return;
-        }
+    while run(&format!("ip -brief link show {of}")).contains(" UP ") {
         assert!(Instant::now() < deadline, "{of} has a carrier");
     }
 }
 
 /// Makes a veth pair, both ends up, on which the kernel itself sends nothing.
 pub fn veth_pair(one: &str, other: &str) {
+    veth_pair_of(one, other, "");
+}
+
+/// The same with as many queues each way at both ends.
+pub fn veth_pair_with_queues(one: &str, other: &str, n_queues: u32) {
+    let options = format!("numrxqueues {n_queues} numtxqueues {n_queues}");
+    veth_pair_of(one, other, &options);
+    set_queues(one, n_queues);
+    set_queues(other, n_queues);
+}
+
+/// Takes so many of an interface's queues each way into use.
+pub fn set_queues(interface: &str, n_queues: u32) {
+    ethtool(&format!("-L {interface} rx {n_queues} tx {n_queues}"));
+}
+
+fn veth_pair_of(one: &str, other: &str, options: &str) {
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").expect("IPv6 turned off");
-    ip(&format!("link add {one} type veth peer name {other}"));
+    ip(&format!(
+        "link add {one} {options} type veth peer name {other} {options}"
+    ));
     ip(&format!("link set {one} up"));
     ip(&format!("link set {other} up"));
 }

@@ -10,7 +10,6 @@ mod groups;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -24,9 +23,8 @@ use dataplane::{
 use dataplane_xdp::runtime::KernelPort;
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, LinkEvent, Port, links};
 use testkit::frames::{PATIENCE, send};
-use testkit::namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair};
+use testkit::namespace::{ethtool, in_root_mount_namespace, in_root_namespace, ip, run, veth_pair};
 use testkit::xdp::beside::{Beside, N_PORTS, frame, left, packets};
-use testkit::xdp::cable::ethtool;
 
 /// Entries of the table `addresses`.
 const N_ENTRIES: u8 = 64;
@@ -234,9 +232,7 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
     in_root_mount_namespace(|| {
         let folder = PathBuf::from(format!("/tmp/reprise-refusing-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "bpf", "bpf"]).arg(&folder);
-        assert!(mount.status().unwrap().success());
+        run(&format!("mount -t bpf bpf {}", folder.display()));
         let mut beside = Beside::start();
         beside.insert(1, "forward", &[1, 7]);
         beside.switch.set_offload(None);
@@ -294,8 +290,7 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
         assert_eq!(seen(&mut beside), n_sent);
         beside.assert_accounted();
         drop(refusing);
-        let umount = Command::new("umount").arg(&folder).status();
-        assert!(umount.unwrap().success());
+        run(&format!("umount {}", folder.display()));
         fs::remove_dir(&folder).unwrap();
     });
 }
@@ -387,9 +382,7 @@ fn a_port_whose_own_program_the_driver_refuses_is_the_host_s_until_the_next_prog
     in_root_mount_namespace(|| {
         let folder = PathBuf::from(format!("/tmp/reprise-refused-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "bpf", "bpf"]).arg(&folder);
-        assert!(mount.status().unwrap().success());
+        run(&format!("mount -t bpf bpf {}", folder.display()));
         let mut beside = Beside::start();
         veth_pair("last", "other");
         ethtool("-K other gro on");
@@ -433,8 +426,7 @@ fn a_port_whose_own_program_the_driver_refuses_is_the_host_s_until_the_next_prog
         assert_eq!(beside.receive(2, 1), [left(1, 4, 8)]);
         beside.assert_accounted();
         beside.switch.set_offload(None);
-        let umount = Command::new("umount").arg(&folder).status();
-        assert!(umount.unwrap().success());
+        run(&format!("umount {}", folder.display()));
         fs::remove_dir(&folder).unwrap();
     });
 }

@@ -11,7 +11,10 @@ use crate::support::{PATIENCE, Running, http_get, program};
 use packet_io::{AfPacketConfig, AfPacketPort, Port};
 use serde_json::Value;
 use testkit::frames::{local_sender, numbered, receive, send};
-use testkit::namespace::{change_often, in_namespace, in_root_namespace, ip, veth_pair};
+use testkit::namespace::{
+    change_often, in_namespace, in_root_namespace, ip, run, set_queues, veth_pair,
+    veth_pair_with_queues,
+};
 
 /// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; frames from port 1 leave through port 2.
 fn start(kind: &str, options: &[&str]) -> Running {
@@ -123,10 +126,8 @@ const LOST: &str = "reprise_port_link{port=\"2\",name=\"NAME\",state=\"lost\"}";
 
 /// Frames that did not fit into a veth's ring, 256 long with XDP, because of a burst on a loaded machine.
 fn lost_at_sender(interface: &str) -> u64 {
-    let output = Command::new("ip")
-        .args(["-json", "-statistics", "link", "show", interface])
-        .output();
-    let shown: Value = serde_json::from_slice(&output.expect("iproute2").stdout).expect("JSON");
+    let shown = run(&format!("ip -json -statistics link show {interface}"));
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
     let dropped = &shown[0]["stats64"]["tx"]["dropped"];
     dropped.as_u64().expect("a count")
 }
@@ -432,13 +433,7 @@ fn whoever_sends_at_the_switchs_end_of_a_cable_is_told_the_other_once() {
 
 fn wait_until_up(interface: &str) {
     let deadline = Instant::now() + PATIENCE;
-    loop {
-        let mut ip = Command::new("ip");
-        let shown = ip.args(["-o", "link", "show", interface]).output();
-        let shown = shown.expect("iproute2 is installed");
-        if String::from_utf8_lossy(&shown.stdout).contains("state UP") {
-            return;
-        }
+    while !run(&format!("ip -o link show {interface}")).contains("state UP") {
         assert!(Instant::now() < deadline, "{interface} does not come up");
         thread::sleep(Duration::from_millis(5));
     }
@@ -582,27 +577,12 @@ fn a_port_stays_on_an_interface_that_is_renamed() {
     });
 }
 
-fn set_queues(interface: &str, n_queues: u32) {
-    let n_queues = n_queues.to_string();
-    let output = Command::new("ethtool")
-        .args(["-L", interface, "rx", &n_queues, "tx", &n_queues])
-        .output();
-    let output = output.expect("ethtool is installed");
-    assert!(output.status.success(), "{interface}: {output:?}");
-}
-
 #[test]
 fn queues_that_an_afxdp_port_does_not_serve_are_told_of() {
     in_root_namespace(|| {
         veth_pair("b0", "b1");
-        let queues = "numrxqueues 2 numtxqueues 2";
-        ip(&format!(
-            "link add a0 {queues} type veth peer name a1 {queues}"
-        ));
-        for interface in ["a0", "a1"] {
-            ip(&format!("link set {interface} up"));
-            set_queues(interface, 1);
-        }
+        veth_pair_with_queues("a0", "a1", 2);
+        ["a0", "a1"].map(|interface| set_queues(interface, 1));
         let switch = start_on(["afxdp:a1", "b1"].map(str::to_owned), &[]);
         let unserved = "reprise_port_unserved_queues{port=\"1\",name=\"afxdp:a1\"}";
         let told_of = |queues: u32| {

@@ -1,6 +1,5 @@
 //! `--engine kernel`, on real veth pairs. The kernel lets only root outside any user namespace load programs.
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,10 @@ use p4runtime_proto::p4::v1::{
 use packet_io::{AfPacketConfig, AfPacketPort, Port, Waiter};
 use serde_json::Value;
 use testkit::frames::{local_sender, numbered, receive, send};
-use testkit::namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair};
+use testkit::namespace::{
+    ethtool, has_xdp_program, in_root_mount_namespace, in_root_namespace, interface_index, ip, run,
+    veth_pair,
+};
 
 use crate::p4runtime::{become_primary, endpoint};
 use crate::support::{PATIENCE, Running, TemporaryFolder, error, http_get, program};
@@ -56,27 +58,12 @@ pub fn cables() {
     veth_pair("a0", "a1");
     veth_pair("b0", "b1");
     for peer in ["a0", "b0"] {
-        gro(peer, "on");
+        ethtool(&format!("-K {peer} gro on"));
     }
-}
-
-fn gro(interface: &str, state: &str) {
-    let set = Command::new("ethtool")
-        .args(["-K", interface, "gro", state])
-        .status();
-    assert!(set.expect("ethtool is installed").success());
 }
 
 pub fn outside(interface: &str) -> AfPacketPort {
     AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
-}
-
-fn has_program(interface: &str) -> bool {
-    let shown = Command::new("ip")
-        .args(["link", "show", interface])
-        .output();
-    let shown = shown.expect("iproute2 is installed").stdout;
-    String::from_utf8_lossy(&shown).contains("xdp")
 }
 
 pub fn totals(printed: &str) -> Value {
@@ -102,7 +89,7 @@ fn the_whole_program_is_in_the_kernel_and_the_totals_have_its_frames() {
         assert_eq!(totals["ports"][0]["rx_frames"], 500);
         assert_eq!(totals["ports"][1]["tx_frames"], 500);
         for interface in ["a1", "b1"] {
-            assert!(!has_program(interface), "{interface}");
+            assert!(!has_xdp_program(interface), "{interface}");
         }
     });
 }
@@ -198,7 +185,7 @@ fn a_killed_switch_leaves_no_program_behind() {
             let (status, _, _) = switch.end();
             assert_eq!(status, None);
             let start = Instant::now();
-            while ["a1", "b1"].into_iter().any(has_program) {
+            while ["a1", "b1"].into_iter().any(has_xdp_program) {
                 assert!(start.elapsed() < PATIENCE);
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -227,11 +214,7 @@ fn what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_
         cables();
         let folder = TemporaryFolder::new("kept");
         let mounted = folder.path("");
-        let mount = Command::new("mount")
-            .args(["-t", "bpf", "bpf"])
-            .arg(&mounted)
-            .status();
-        assert!(mount.expect("mount is installed").success());
+        run(&format!("mount -t bpf bpf {}", mounted.display()));
         let kept = mounted.join("switch");
         let options = ["--keep-forwarding", kept.to_str().expect("a path")];
         let mut switch = start(&options);
@@ -243,7 +226,7 @@ fn what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_
             let (status, _, said) = switch.end();
             assert_eq!(status, (signal == "-TERM").then_some(0), "{said}");
             for interface in ["a1", "b1"] {
-                assert!(has_program(interface), "{interface}");
+                assert!(has_xdp_program(interface), "{interface}");
             }
             // A switch without `--keep-forwarding` cannot have the ports.
             let said = error(1, &["-i", "1@afxdp:a1"]);
@@ -268,13 +251,8 @@ fn what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_
         let (status, printed, said) = switch.end();
         assert_eq!(status, Some(0), "{said}");
         assert_eq!(totals(&printed)["packets"]["transmitted"], 1);
-        umount(&mounted);
+        run(&format!("umount {}", mounted.display()));
     });
-}
-
-fn umount(folder: &Path) {
-    let umount = Command::new("umount").arg(folder).status();
-    assert!(umount.expect("umount is installed").success());
 }
 
 #[test]
@@ -310,7 +288,7 @@ fn a_port_that_comes_back_is_served_again() {
         ip("link del b0");
         switch.wait_for_line(&["\"b1\" was removed"]);
         veth_pair("b0", "b1");
-        gro("b0", "on");
+        ethtool("-K b0 gro on");
         switch.wait_for_line(&["\"b1\" is there again"]);
         let mut b = outside("b0");
         // The offload begins at some moment; until then the engine forwards.
@@ -416,7 +394,7 @@ fn a_bystander_loses_nothing_while_another_port_s_interface_goes_and_comes() {
     in_root_namespace(|| {
         cables();
         veth_pair("c0", "c1");
-        gro("c0", "on");
+        ethtool("-K c0 gro on");
         let switch = start(&["-i", "3@afxdp:c1"]);
         switch.wait_for_line(&["offload: the whole program"]);
         let stream = Stream::start();
@@ -424,7 +402,7 @@ fn a_bystander_loses_nothing_while_another_port_s_interface_goes_and_comes() {
             ip("link del c0");
             switch.wait_for_line(&["\"c1\" was removed"]);
             veth_pair("c0", "c1");
-            gro("c0", "on");
+            ethtool("-K c0 gro on");
             switch.wait_for_line(&["\"c1\" is there again"]);
         }
         let sent_and_came = stream.end();
@@ -611,7 +589,7 @@ fn where_the_other_end_of_a_veth_has_more_queues_the_log_says_so() {
     in_root_namespace(|| {
         ip("link set lo up");
         veth_pair("a0", "a1");
-        gro("a0", "on");
+        ethtool("-K a0 gro on");
         ip("link add b0 numtxqueues 2 type veth peer name b1 numrxqueues 1 numtxqueues 1");
         for interface in ["b0", "b1"] {
             ip(&format!("link set {interface} up"));
@@ -642,15 +620,10 @@ fn a_program_that_somebody_detaches_is_noticed_and_attached_again() {
                 .collect();
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             let switch = Running::start_that_logs(&arguments);
-            let shown = Command::new("ip")
-                .args(["-o", "link", "show", "a1"])
-                .output();
-            let shown = String::from_utf8(shown.expect("iproute2").stdout).expect("text");
-            let index = shown.split(':').next().and_then(|it| it.parse().ok());
-            detach(&switch, index.expect("a number"));
+            detach(&switch, interface_index("a1"));
             switch.wait_for_line(&["port_detached", "\"a1\""]);
             switch.wait_for_line(&["\"a1\" is there again"]);
-            assert!(has_program("a1"));
+            assert!(has_xdp_program("a1"));
             send(&mut a, [numbered(1, 100)]);
             assert_eq!(receive(&mut b, 1), [numbered(1, 100)]);
             switch.signal("-TERM");
@@ -663,7 +636,7 @@ fn a_program_that_somebody_detaches_is_noticed_and_attached_again() {
 fn where_the_other_end_would_lose_all_the_engine_forwards_and_the_log_says_why() {
     in_root_namespace(|| {
         cables();
-        gro("b0", "off");
+        ethtool("-K b0 gro off");
         let (mut a, mut b) = (outside("a0"), outside("b0"));
         let switch = start(&[]);
         switch.wait_for_line(&["offload: nothing of the program", "\"b1\"", "gro on"]);
@@ -755,7 +728,7 @@ fn refused(switch: Running, reason: &[&str]) {
     assert_eq!(status, Some(0), "{said}");
     assert_eq!(totals(&printed)["packets"]["transmitted"], 1);
     for interface in ["a1", "b1"] {
-        assert!(!has_program(interface), "{interface}");
+        assert!(!has_xdp_program(interface), "{interface}");
     }
 }
 
@@ -825,7 +798,7 @@ fn without_privileges_it_says_so_and_leaves_nothing_behind() {
         assert!(said.contains("\"a1\""), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
         for interface in ["a1", "b1"] {
-            assert!(!has_program(interface), "{interface}");
+            assert!(!has_xdp_program(interface), "{interface}");
         }
     });
 }

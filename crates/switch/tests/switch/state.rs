@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use crate::support::{Running, TemporaryFolder, error, program};
@@ -25,7 +24,7 @@ use p4runtime_proto::p4::v1::{
 };
 use p4runtime_proto::reprise::v1::GetInstanceRequest;
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
-use testkit::namespace::{in_mount_namespace, ip};
+use testkit::namespace::{in_mount_namespace, ip, run};
 use tokio::sync::mpsc::Sender;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -486,11 +485,10 @@ async fn a_switch_that_is_killed_at_any_moment_has_what_it_answered() {
 /// Mounts a file system with room for 8 MiB in a folder, in the test's own mount namespace.
 fn mount(disk: &Path) {
     fs::create_dir(disk).expect("a folder");
-    let mount = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"])
-        .arg(disk)
-        .status();
-    assert!(mount.expect("mount starts").success());
+    run(&format!(
+        "mount -t tmpfs -o size=8m tmpfs {}",
+        disk.display()
+    ));
 }
 
 fn fill(with: &Path) {
@@ -569,8 +567,7 @@ fn a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room() {
         mount(&disk);
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(a_switch_on_a_disk(&disk));
-        let unmount = Command::new("umount").arg(&disk).status();
-        assert!(unmount.expect("umount starts").success());
+        run(&format!("umount {}", disk.display()));
     });
 }
 

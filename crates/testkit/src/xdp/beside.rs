@@ -1,6 +1,5 @@
 //! A switch and its kernel engine, on real veth pairs.
 
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -14,9 +13,10 @@ use packet_io::{AfPacketPort, AfXdpPort, Port};
 
 pub mod burst;
 
-use super::cable::{cable, interface_index, served};
+use super::cable::{cable, served};
 use super::program_at;
 use crate::frames::{PATIENCE, numbered, receive, send};
+use crate::namespace::{interface_index, ip, run};
 use crate::repository::root;
 
 pub const N_PORTS: u16 = 3;
@@ -113,15 +113,12 @@ impl Beside {
 
     /// Takes all file descriptors from this process, so that the writer cannot create a map.
     pub fn leave_no_descriptors(&self) {
-        let mut prlimit = Command::new("prlimit");
-        prlimit.args(["--nofile=3:", "--pid"]);
-        let limited = prlimit.arg(std::process::id().to_string()).status();
-        assert!(limited.unwrap().success());
+        run(&format!("prlimit --nofile=3: --pid {}", std::process::id()));
     }
 
     /// Removes a port's interface and its other end.
     pub fn lose_port(&mut self, port: u16) {
-        crate::namespace::ip(&format!("link del out{port}"));
+        ip(&format!("link del out{port}"));
         self.kernel_ports.set(PortId(port), None);
         self.switch.look_at_offload();
     }

@@ -14,7 +14,7 @@ use dataplane::{
     TableEntry, TableId,
 };
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
-use testkit::namespace::{in_root_namespace, ip, veth_pair};
+use testkit::namespace::{ethtool, in_root_namespace, ip, veth_pair};
 
 use super::{Graces, ReadTurns};
 use crate::image::{Image, Interface, MapRole};
@@ -148,10 +148,7 @@ impl WithoutRcu {
     fn new() -> WithoutRcu {
         veth_pair("in0", "out0");
         // With GRO the other end accepts redirected frames without an XDP program.
-        let gro = std::process::Command::new("ethtool")
-            .args(["-K", "out0", "gro", "on"])
-            .status();
-        assert!(gro.expect("ethtool").success());
+        ethtool("-K out0 gro on");
         let port = AfXdpPort::open("in0", &AfXdpConfig::default()).expect("a port");
         let outside = AfPacketPort::open("out0", AfPacketConfig::default()).expect("a port");
         let mut switch = Switch::new(SwitchConfig::default());
