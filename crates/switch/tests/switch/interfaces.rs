@@ -582,7 +582,8 @@ fn queues_that_an_afxdp_port_does_not_serve_are_told_of() {
     in_root_namespace(|| {
         veth_pair("b0", "b1");
         veth_pair_with_queues("a0", "a1", 2);
-        ["a0", "a1"].map(|interface| set_queues(interface, 1));
+        set_queues("a0", 1);
+        set_queues("a1", 1);
         let switch = start_on(["afxdp:a1", "b1"].map(str::to_owned), &[]);
         let unserved = "reprise_port_unserved_queues{port=\"1\",name=\"afxdp:a1\"}";
         let told_of = |queues: u32| {
