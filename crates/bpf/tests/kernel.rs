@@ -11,25 +11,13 @@
 )]
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::Ordering;
 
 use bpf::{
     Batch, Instruction, Map, MapConfig, MapKind, MapReference, Memory, Program, ProgramConfig,
     ProgramKind, RingBuffer, Verdict, Write, n_possible_processors,
 };
-
-/// Whether the kernel lets us; if not, prints that nothing was tested.
-fn may_use_bpf() -> bool {
-    let is_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let may = is_root && map.split_whitespace().eq(["0", "0", "4294967295"]);
-    if !may {
-        let said = b"NOT TESTED: bpf(2) needs root outside any user namespace\n";
-        std::io::Write::write_all(&mut std::io::stderr(), said).unwrap();
-    }
-    may
-}
+use testkit::namespace::may_use_bpf;
 
 fn map(kind: MapKind, key_bytes: u32, value_bytes: u32) -> Map {
     let config = MapConfig {

@@ -3,12 +3,11 @@
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use testkit::namespace::in_mount_namespace;
+use testkit::repository::root;
 
 fn reprise(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
@@ -20,76 +19,66 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Runs a script as root of its own namespaces, with a folder `disk` of `kib` KiB. `None` if the machine allows no
-/// namespaces, which is a failure with `CI=true`.
-fn on_small_disk(kib: u32, folder: &Path, script: &str) -> Option<Output> {
-    let mount = format!("mkdir disk && mount -t tmpfs -o size={kib}k tmpfs disk");
-    let unshare = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "--mount", "sh", "-ec", script]);
-        let command = command.current_dir(folder);
-        command
-            .env("reprise", env!("CARGO_BIN_EXE_reprise"))
-            .output()
-    };
-    let probe = unshare(&format!("{mount}; umount disk; rmdir disk"));
-    if !probe.as_ref().is_ok_and(|output| output.status.success()) {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{probe:?}");
-        // Directly to standard error, because the test harness would capture it.
-        let message = format!("NOT TESTED: no mount namespaces here: {probe:?}\n");
-        std::io::Write::write_all(&mut std::io::stderr(), message.as_bytes()).expect("written");
-        return None;
-    }
-    Some(unshare(&format!("{mount}; {script}")).expect("unshare starts"))
+/// Runs a script with a folder `disk` of `kib` KiB, in the test's own mount namespace.
+fn on_small_disk(kib: u32, folder: &Path, script: &str) -> Output {
+    // The folder could not be removed while the disk is there.
+    let mount =
+        format!("mkdir disk; mount -t tmpfs -o size={kib}k tmpfs disk; trap 'umount disk' EXIT");
+    let output = Command::new("sh")
+        .args(["-ec", &format!("{mount}; {script}")])
+        .current_dir(folder)
+        .env("reprise", env!("CARGO_BIN_EXE_reprise"))
+        .output();
+    output.expect("sh starts")
 }
 
 #[test]
 fn a_program_that_does_not_fit_the_disk_leaves_no_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let program = root().join("p4/sfu.p4").display().to_string();
-    // The first file fits, the second does not. They belong together, so neither may remain.
-    let script = format!(
-        "if \"$reprise\" compile '{program}' -I '{}' -o disk; then exit 7; fi; ls -A disk",
-        root().join("p4").display()
-    );
-    for kib in [4, 100] {
-        let folder = folder.path().join(kib.to_string());
-        fs::create_dir(&folder).expect("a folder");
-        let Some(output) = on_small_disk(kib, &folder, &script) else {
-            return;
-        };
-        assert!(output.status.success(), "{output:?}");
-        assert!(
-            said(&output).ends_with("cannot be written: no space left\n"),
-            "{output:?}"
+    in_mount_namespace(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let program = root().join("p4/sfu.p4").display().to_string();
+        // The first file fits, the second does not. They belong together, so neither may remain.
+        let script = format!(
+            "if \"$reprise\" compile '{program}' -I '{}' -o disk; then exit 7; fi; ls -A disk",
+            root().join("p4").display()
         );
-        assert_eq!(
-            String::from_utf8_lossy(&output.stdout),
-            "",
-            "nothing is left"
-        );
-    }
+        for kib in [4, 100] {
+            let folder = folder.path().join(kib.to_string());
+            fs::create_dir(&folder).expect("a folder");
+            let output = on_small_disk(kib, &folder, &script);
+            assert!(output.status.success(), "{output:?}");
+            assert!(
+                said(&output).ends_with("cannot be written: no space left\n"),
+                "{output:?}"
+            );
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                "",
+                "nothing is left"
+            );
+        }
+    });
 }
 
 #[test]
 fn a_file_that_cannot_be_written_anew_keeps_what_it_had() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let long = format!(
-        "const  bit<8> x=1;\n{}",
-        "// 0123456789012345678901234567890\n".repeat(600)
-    );
-    fs::write(folder.path().join("long.p4"), &long).expect("written");
-    // The disk has room for the source only.
-    let script = "cp long.p4 disk/a.p4; if \"$reprise\" fmt disk/a.p4; then exit 7; fi; cmp long.p4 disk/a.p4; ls -A disk";
-    let Some(output) = on_small_disk(24, folder.path(), script) else {
-        return;
-    };
-    assert!(output.status.success(), "{output:?}");
-    assert!(
-        said(&output).contains("cannot be written: no space left"),
-        "{output:?}"
-    );
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "a.p4\n");
+    in_mount_namespace(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let long = format!(
+            "const  bit<8> x=1;\n{}",
+            "// 0123456789012345678901234567890\n".repeat(600)
+        );
+        fs::write(folder.path().join("long.p4"), &long).expect("written");
+        // The disk has room for the source only.
+        let script = "cp long.p4 disk/a.p4; if \"$reprise\" fmt disk/a.p4; then exit 7; fi; cmp long.p4 disk/a.p4; ls -A disk";
+        let output = on_small_disk(24, folder.path(), script);
+        assert!(output.status.success(), "{output:?}");
+        assert!(
+            said(&output).contains("cannot be written: no space left"),
+            "{output:?}"
+        );
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "a.p4\n");
+    });
 }
 
 #[test]

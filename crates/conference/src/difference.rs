@@ -241,5 +241,4 @@ fn show_presenter(presenter: &Presenter) -> String {
 }
 
 #[cfg(test)]
-#[path = "difference_tests.rs"]
 mod tests;

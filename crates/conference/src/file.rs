@@ -236,5 +236,4 @@ impl Known {
 }
 
 #[cfg(test)]
-#[path = "file_tests.rs"]
 mod tests;

@@ -540,5 +540,4 @@ fn show_ports(udp_ports: &[u16]) -> String {
 }
 
 #[cfg(test)]
-#[path = "model_tests.rs"]
 mod tests;

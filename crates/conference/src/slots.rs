@@ -292,5 +292,4 @@ impl CounterIds {
 }
 
 #[cfg(test)]
-#[path = "slots_tests.rs"]
 mod tests;

@@ -11,8 +11,8 @@ use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use conformance::compile::root;
 use conformance::fuzz::{Corpus, Input, Outcome, refusal, run};
+use testkit::repository::root;
 
 /// Prefix of the answer for a program that compiles and does not load.
 const REFUSED: &str = "compiled and not loaded: ";

@@ -1,10 +1,8 @@
 //! Compiles and loads P4 programs of this repository.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use testkit::repository::root;
 
 /// Compiles P4 source to BMv2 JSON text.
 ///

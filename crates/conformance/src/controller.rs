@@ -22,7 +22,8 @@ pub fn set_up(
     program: SfuProgram,
     fill: impl FnOnce(&mut Conference) -> Result<(), String>,
 ) -> Result<Switch, String> {
-    let (p4info, json) = crate::compile::pipeline(&crate::compile::root().join(program.path()));
+    let (p4info, json) =
+        crate::compile::pipeline(&testkit::repository::root().join(program.path()));
     let backend = Backend::detect(&p4info).map_err(|error| error.to_string())?;
     let mut conference = Conference::new(backend.capabilities());
     fill(&mut conference)?;

@@ -17,10 +17,6 @@ pub mod secure;
 pub mod thrift;
 pub mod traffic;
 
-#[path = "../../tls/tests/support/certificates.rs"]
-#[allow(dead_code, reason = "shared with tests, which need more of it")]
-mod certificates;
-
 /// Why a measurement could not be made.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 

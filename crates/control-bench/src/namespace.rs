@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
+use testkit::namespace::{ip, veth_pair};
 
 use crate::{Result, process};
 
@@ -39,10 +40,10 @@ pub fn main<O: Parser>(program: &str, work: impl FnOnce(&O) -> Result<String>) -
 /// process is already within them.
 ///
 /// # Errors
-/// The machine allows no namespaces, or lacks iproute2 or util-linux.
+/// The machine lacks util-linux.
 fn enter() -> Result<Option<ExitCode>> {
     if std::env::var_os(INSIDE).is_some() {
-        set_up()?;
+        set_up();
         return Ok(None);
     }
     let status = Command::new("unshare")
@@ -58,29 +59,9 @@ fn enter() -> Result<Option<ExitCode>> {
     Ok(Some(ExitCode::from(code.unwrap_or(1))))
 }
 
-fn set_up() -> Result<()> {
-    ip("link set lo up")?;
-    // The kernel must not send frames of its own on these interfaces.
-    std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")?;
+fn set_up() {
+    ip("link set lo up");
     for (one, other) in PAIRS {
-        ip(&format!("link add {one} type veth peer name {other}"))?;
-        ip(&format!("link set {one} up"))?;
-        ip(&format!("link set {other} up"))?;
-    }
-    Ok(())
-}
-
-fn ip(arguments: &str) -> Result<()> {
-    let words = arguments.split_whitespace();
-    let output = Command::new("ip")
-        .args(words)
-        .output()
-        .map_err(|error| format!("ip, of iproute2: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            Err(format!("ip {arguments}: {said}").into())
-        }
+        veth_pair(one, other);
     }
 }

@@ -14,6 +14,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tempfile::TempDir;
+use testkit::certificates::{Authority, Files, Good, Issued};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -22,7 +23,6 @@ use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::Result;
-use crate::certificates::{Authority, Files, Good, Issued};
 use crate::process::Place;
 
 const SWITCH_NAMES: &[&str] = &["localhost", "127.0.0.1"];

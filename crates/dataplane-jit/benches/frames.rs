@@ -10,28 +10,16 @@
     reason = "a benchmark stops at what it did not expect, and prints what it found"
 )]
 
-use std::{path::Path, time::Instant};
+use std::time::Instant;
 
 use dataplane::{PortId, Program, Switch, SwitchConfig};
 use dataplane_jit::{NativeFactory, NativeOptions};
-use p4_compiler::Options;
+use testkit::p4::program_of;
 
 /// Packets of one timing.
 const PACKETS: u32 = 4_000;
 /// Timings, of which the shortest counts: other work on the machine disturbs most of them.
 const ROUNDS: usize = 41;
-
-fn load(text: &str) -> Program {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let provider = |name: &str| std::fs::read_to_string(name).ok();
-    let options = Options {
-        include_dirs: vec![root.join("p4/include").display().to_string()],
-        ..Options::default()
-    };
-    let output = p4_compiler::compile("bench.p4", text, &provider, &options);
-    let json = output.bmv2_json;
-    Program::from_json(&json.unwrap_or_else(|| panic!("{:?}", output.diagnostics))).unwrap()
-}
 
 const PARTS: &str = "
 header ethernet_t { bit<48> dst_addr; bit<48> src_addr; bit<16> ether_type; }
@@ -53,7 +41,7 @@ fn program(n_tags: usize, parsed_tags: usize, checksums: &[String; 2], ingress: 
         .map(|it| format!("packet.extract(hdr.tag{it});"))
         .collect();
     let [verify, update] = checksums;
-    load(&format!(
+    program_of(&format!(
         "#include <core.p4>\n#include <v1model.p4>\n{PARTS}
 struct headers_t {{ {tags} ethernet_t ethernet; ipv4_t ipv4; udp_t udp; }}
 parser P(packet_in packet, out headers_t hdr, inout meta_t meta,

@@ -11,9 +11,6 @@
     reason = "a measurement reads files and the clock, and prints"
 )]
 
-#[path = "../tests/jit/support/mod.rs"]
-mod support;
-
 use std::{
     collections::BTreeMap,
     path::PathBuf,
@@ -28,6 +25,7 @@ use dataplane::{
     interpret::InterpreterFactory,
 };
 use dataplane_jit::NativeFactory;
+use testkit::repository::files;
 
 const ROUNDS: usize = 3;
 
@@ -60,7 +58,8 @@ impl EngineFactory for Timed {
 
 fn own_programs() -> Vec<PathBuf> {
     let folders = ["p4", "p4/bench", "testdata/realistic", "testdata/stf"];
-    folders.into_iter().flat_map(support::programs).collect()
+    let programs = folders.into_iter().flat_map(|folder| files(folder, "p4"));
+    programs.collect()
 }
 
 fn main() -> ExitCode {
@@ -73,13 +72,13 @@ fn main() -> ExitCode {
     let mut has_failed = false;
     println!("program,tables,actions,compile_ms,interpreted");
     for path in paths {
-        let Some(program) = support::load(&path) else {
-            eprintln!(
-                "error: cannot read or compile {}: p4-compiler says why",
-                path.display()
-            );
-            has_failed = true;
-            continue;
+        let program = match stf::load(&path, &p4_compiler::Options::default()) {
+            Ok(program) => program,
+            Err(error) => {
+                eprintln!("error: {error}");
+                has_failed = true;
+                continue;
+            }
         };
         let loaded = Arc::new(Mutex::new(Loaded::default()));
         for _ in 0..ROUNDS {

@@ -7,14 +7,12 @@
     reason = "a test stops at what it did not expect, and tells one story"
 )]
 
-use std::path::Path;
-
 use dataplane::{
     ActionCall, CloneSession, MatchField, MulticastGroup, OwnedTransmit, PortId, Program, Replica,
     Switch, SwitchConfig, TableEntry, Transmit,
 };
 use dataplane_jit::{NativeFactory, NativeOptions};
-use p4_compiler::Options;
+use testkit::p4::program_of;
 
 /// Every copy gets the time, and after it the time that it had before. `kind` says what else happens: 1 a group, 2
 /// rounds with a clone each, 3 a resubmission, 4 a clone at ingress, 5 a round without a clone.
@@ -58,18 +56,6 @@ control E(inout headers_t hdr, inout meta_t meta, inout standard_metadata_t stan
     } }
 control D(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr); } }
 V1Switch(P(), N(), I(), E(), N(), D()) main;";
-
-fn program() -> Program {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let provider = |name: &str| std::fs::read_to_string(name).ok();
-    let options = Options {
-        include_dirs: vec![root.join("p4/include").display().to_string()],
-        ..Options::default()
-    };
-    let output = p4_compiler::compile("test.p4", PROGRAM, &provider, &options);
-    let json = output.bmv2_json;
-    Program::from_json(&json.unwrap_or_else(|| panic!("{:?}", output.diagnostics))).unwrap()
-}
 
 fn ready(mut switch: Switch, program: &Program) -> Switch {
     (1..=4).for_each(|port| switch.add_port(PortId(port)));
@@ -202,7 +188,7 @@ fn number(bytes: &[u8]) -> u64 {
 
 #[test]
 fn engines_agree_about_the_time_inside() {
-    let program = program();
+    let program = program_of(PROGRAM);
     for options in choices() {
         for run in [step_by_step, at_once] {
             let mut interpreter = ready(Switch::new(SwitchConfig::default()), &program);
@@ -217,7 +203,7 @@ fn engines_agree_about_the_time_inside() {
 
 #[test]
 fn the_time_goes_on_through_all_kinds_of_passes_and_is_0_before_egress() {
-    let program = program();
+    let program = program_of(PROGRAM);
     let mut switch = native(NativeOptions::ALL, &program);
     let mut now = 1_000_000;
     let mut run = |frame: &[u8]| {

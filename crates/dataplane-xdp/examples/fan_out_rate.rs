@@ -12,11 +12,7 @@
     reason = "a measurement stops at what it did not expect, and prints"
 )]
 
-#[path = "../tests/by_hand/mod.rs"]
-mod by_hand;
-
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use bpf::{Map, MapKind, Program, ProgramConfig, ProgramKind};
@@ -27,19 +23,14 @@ use dataplane::{
 use dataplane_xdp::runtime::transmit::Transmit;
 use dataplane_xdp::runtime::{KernelOffload, KernelPort};
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
+use testkit::namespace::{ethtool, veth_pair};
+use testkit::xdp::{by_hand, program_at};
 
 const FRAME_BYTES: usize = 1400;
 const FAN_OUTS: [u16; 5] = [1, 4, 8, 16, 64];
 /// Copies in one measurement, and the number of measurements.
 const COPIES: u64 = 400_000;
 const ROUNDS: usize = 3;
-
-fn run(command: &str) {
-    let mut words = command.split_whitespace();
-    let program = words.next().unwrap();
-    let status = Command::new(program).args(words).status().unwrap();
-    assert!(status.success(), "{command}");
-}
 
 fn frame() -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
@@ -99,14 +90,9 @@ fn by_hand(outside: &mut AfPacketPort, port: &AfXdpPort, fan_out: u16) -> (f64, 
 
 fn switch() -> Switch {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/exchange.p4");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let source = |path: &str| std::fs::read_to_string(path).ok();
-    let options = p4_compiler::Options::default();
-    let output = p4_compiler::compile("exchange.p4", &text, &source, &options);
-    let json = serde_json::to_string(&output.bmv2_json.unwrap()).unwrap();
     let mut switch = Switch::new(SwitchConfig::default());
     switch.add_port(PortId(1));
-    switch.set_program(dataplane::Program::from_json_str(&json).unwrap());
+    switch.set_program(program_at(&path).unwrap());
     let program = switch.program().unwrap();
     let table = program.table("ExchangeIngress.addresses").unwrap();
     let action = program.action_of(table, "ExchangeIngress.flood").unwrap();
@@ -156,10 +142,8 @@ fn compiled(outside: &mut AfPacketPort, port: &AfXdpPort, fan_out: u16) -> (f64,
 }
 
 fn main() {
-    run("ip link add v0 type veth peer name v1");
-    run("ip link set v0 up");
-    run("ip link set v1 up");
-    run("ethtool -K v0 gro on");
+    veth_pair("v0", "v1");
+    ethtool("-K v0 gro on");
     let mut outside = AfPacketPort::open("v0", AfPacketConfig::default()).unwrap();
     let port = AfXdpPort::open("v1", &AfXdpConfig::default()).unwrap();
     println!("copies a second (share of copies that left), {ROUNDS} rounds");

@@ -10,20 +10,15 @@
     reason = "it stops at what it did not expect"
 )]
 
-#[path = "../tests/support/mod.rs"]
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::ExitCode;
 
 use dataplane::engine::Interpreted;
-use support::{
-    files,
-    kernel::Kernel,
-    packets::{self, Class},
-    program_at,
-};
+use testkit::repository::files;
+use testkit::xdp::kernel::Kernel;
+use testkit::xdp::packets::{self, Class};
+use testkit::xdp::program_at;
 
 /// A place without its name, so that places can be counted.
 fn kind(place: &str) -> &str {

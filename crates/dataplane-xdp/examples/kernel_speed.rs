@@ -8,14 +8,11 @@
     reason = "it stops at what it did not expect"
 )]
 
-#[path = "../tests/support/mod.rs"]
-mod support;
-
 use dataplane::{PortId, SwitchConfig};
-use support::{
-    checked::{Report, checked_switch},
-    program_at, root, sfu,
-};
+use testkit::repository::root;
+use testkit::xdp::checked::{Report, checked_switch};
+use testkit::xdp::kernel::Kernel;
+use testkit::xdp::{program_at, sfu};
 
 fn tell(name: &str, report: &Report) {
     println!(
@@ -27,7 +24,7 @@ fn tell(name: &str, report: &Report) {
 /// The cost of a run that only finds that its interface is not a port of ours.
 fn baseline(repeat: u32) -> u128 {
     let program = program_at(&root().join("p4/bench/l3.p4")).unwrap();
-    let kernel = support::kernel::Kernel::new(&program).unwrap();
+    let kernel = Kernel::new(&program).unwrap();
     kernel.time_of_strangers(&sfu::frame(&[7; 1300]), repeat)
 }
 

@@ -6,21 +6,13 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod by_hand;
-#[path = "../../packet-io/tests/frames/mod.rs"]
-mod frames;
-#[path = "../../packet-io/tests/namespace/mod.rs"]
-mod namespace;
-
-use std::process::Command;
-
 use bpf::{Map, MapKind, Program, ProgramConfig, ProgramKind};
-use by_hand::{PLACE, egress, ingress, map};
 use dataplane::CounterValue;
 use dataplane_xdp::runtime::transmit::Transmit;
-use frames::{numbered, receive, send};
-use namespace::{in_root_namespace, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, XdpInterface};
+use testkit::frames::{numbered, receive, send};
+use testkit::namespace::{ethtool, in_root_namespace, veth_pair};
+use testkit::xdp::by_hand::{PLACE, egress, ingress, map};
 
 /// Two ports, and a program that sends frames received by the first one to a list of ports.
 struct FanOut {
@@ -88,12 +80,6 @@ impl FanOut {
     }
 }
 
-fn ethtool(arguments: &str) {
-    let mut command = Command::new("ethtool");
-    let output = command.args(arguments.split_whitespace()).output().unwrap();
-    assert!(output.status.success(), "ethtool {arguments}: {output:?}");
-}
-
 fn counted(packets: u64) -> CounterValue {
     CounterValue {
         packets,
@@ -103,43 +89,40 @@ fn counted(packets: u64) -> CounterValue {
 
 #[test]
 fn each_copy_knows_which_of_its_port_s_it_is_and_is_counted() {
-    in_root_namespace(
-        "each_copy_knows_which_of_its_port_s_it_is_and_is_counted",
-        || {
-            let mut fan_out = FanOut::new();
-            for peer in ["v0", "v2"] {
-                ethtool(&format!("-K {peer} gro on"));
-            }
-            for interface in &fan_out.interfaces {
-                assert_eq!(interface.takes_redirected(), Some(true));
-            }
-            fan_out.set(&[0, 1, 0, 0]);
-            send(&mut fan_out.outside[0], (0..20).map(|n| numbered(n, 60)));
-            let expected: Vec<u8> = [0, 1, 2].repeat(20);
-            assert_eq!(fan_out.places(0, 60), expected);
-            assert_eq!(fan_out.places(1, 20), [0; 20]);
-            // More frames than a device's queue holds.
-            let ports: Vec<usize> = (0..100).map(|place| place % 2).collect();
-            fan_out.set(&ports);
-            send(&mut fan_out.outside[0], [numbered(1, 60)]);
-            let expected: Vec<u8> = (0..50).collect();
-            assert_eq!(fan_out.places(0, 50), expected);
-            assert_eq!(fan_out.places(1, 50), expected);
-            for (interface, n) in fan_out.interfaces.iter().zip([110, 70]) {
-                let count = fan_out.transmit.count(interface.index()).unwrap();
-                assert_eq!((count.sent, count.refused), (counted(n), counted(0)));
-            }
-            // With the port's own program again, the port receives frames.
-            fan_out.interfaces[0].run_own().unwrap();
-            send(&mut fan_out.outside[0], [numbered(7, 60)]);
-            assert_eq!(receive(&mut fan_out.ports[0], 1), [numbered(7, 60)]);
-        },
-    );
+    in_root_namespace(|| {
+        let mut fan_out = FanOut::new();
+        for peer in ["v0", "v2"] {
+            ethtool(&format!("-K {peer} gro on"));
+        }
+        for interface in &fan_out.interfaces {
+            assert_eq!(interface.takes_redirected(), Some(true));
+        }
+        fan_out.set(&[0, 1, 0, 0]);
+        send(&mut fan_out.outside[0], (0..20).map(|n| numbered(n, 60)));
+        let expected: Vec<u8> = [0, 1, 2].repeat(20);
+        assert_eq!(fan_out.places(0, 60), expected);
+        assert_eq!(fan_out.places(1, 20), [0; 20]);
+        // More frames than a device's queue holds.
+        let ports: Vec<usize> = (0..100).map(|place| place % 2).collect();
+        fan_out.set(&ports);
+        send(&mut fan_out.outside[0], [numbered(1, 60)]);
+        let expected: Vec<u8> = (0..50).collect();
+        assert_eq!(fan_out.places(0, 50), expected);
+        assert_eq!(fan_out.places(1, 50), expected);
+        for (interface, n) in fan_out.interfaces.iter().zip([110, 70]) {
+            let count = fan_out.transmit.count(interface.index()).unwrap();
+            assert_eq!((count.sent, count.refused), (counted(n), counted(0)));
+        }
+        // With the port's own program again, the port receives frames.
+        fan_out.interfaces[0].run_own().unwrap();
+        send(&mut fan_out.outside[0], [numbered(7, 60)]);
+        assert_eq!(receive(&mut fan_out.ports[0], 1), [numbered(7, 60)]);
+    });
 }
 
 #[test]
 fn what_a_device_does_not_take_is_counted_too() {
-    in_root_namespace("what_a_device_does_not_take_is_counted_too", || {
+    in_root_namespace(|| {
         let mut fan_out = FanOut::new();
         ethtool("-K v0 gro on");
         ethtool("-K v2 gro on");
@@ -166,14 +149,11 @@ fn what_a_device_does_not_take_is_counted_too() {
 
 #[test]
 fn a_port_whose_peer_takes_no_redirected_frames_is_known() {
-    in_root_namespace(
-        "a_port_whose_peer_takes_no_redirected_frames_is_known",
-        || {
-            let fan_out = FanOut::new();
-            ethtool("-K v2 gro off");
-            assert_eq!(fan_out.interfaces[1].takes_redirected(), Some(false));
-            ethtool("-K v2 gro on");
-            assert_eq!(fan_out.interfaces[1].takes_redirected(), Some(true));
-        },
-    );
+    in_root_namespace(|| {
+        let fan_out = FanOut::new();
+        ethtool("-K v2 gro off");
+        assert_eq!(fan_out.interfaces[1].takes_redirected(), Some(false));
+        ethtool("-K v2 gro on");
+        assert_eq!(fan_out.interfaces[1].takes_redirected(), Some(true));
+    });
 }

@@ -6,149 +6,135 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod beside;
-mod cable;
-#[path = "../../packet-io/tests/frames/mod.rs"]
-mod frames;
-#[path = "../../packet-io/tests/namespace/mod.rs"]
-mod namespace;
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use beside::{Beside, burst, frame, left, packets};
-use cable::ethtool;
 use dataplane::{DropReason, MulticastGroup, OffloadStatus, PortId, Replica, Stream, TableAction};
-use frames::PATIENCE;
-use namespace::{in_root_namespace, ip};
 use packet_io::Port;
+use testkit::frames::PATIENCE;
+use testkit::namespace::{ethtool, in_root_namespace, ip};
+use testkit::xdp::beside::{Beside, burst, frame, left, packets};
 
 /// A port without an interface of ours, as the controller's is.
 const CPU_PORT: u16 = 9;
 
 #[test]
 fn frames_are_forwarded_copied_and_dropped_in_the_kernel_and_counted() {
-    in_root_namespace(
-        "frames_are_forwarded_copied_and_dropped_in_the_kernel_and_counted",
-        || {
-            let mut beside = Beside::new();
-            beside.assert_forwards();
-            beside.insert(1, "forward", &[1, 77]);
-            beside.insert(2, "forward", &[0, 78]);
-            beside.insert(3, "flood", &[5]);
-            beside.group(5, &[(1, 11), (2, 12), (0, 13), (1, 14)], true);
-            beside.drain();
-            beside.send(0, (0..100).map(|n| frame(1, n)));
-            let expected: Vec<_> = (0..100).map(|n| left(1, n, 77)).collect();
-            assert_eq!(beside.receive(1, 100), expected);
-            // Sent through the port that received it.
-            beside.send(0, [frame(2, 7)]);
-            assert_eq!(beside.receive(0, 1), [left(2, 7, 78)]);
-            beside.send(2, (0..20).map(|n| frame(3, n)));
-            let copies = |instances: &[u16]| -> Vec<_> {
-                let numbers = (0..20).flat_map(|n| instances.iter().map(move |it| (n, *it)));
-                numbers.map(|(n, instance)| left(3, n, instance)).collect()
-            };
-            assert_eq!(beside.receive(0, 20), copies(&[13]));
-            assert_eq!(beside.receive(1, 40), copies(&[11, 14]));
-            assert_eq!(beside.receive(2, 20), copies(&[12]));
-            beside.send(1, (0..3).map(|n| frame(9, n)));
-            let start = Instant::now();
-            while beside.counters().dropped(DropReason::IngressDrop) < 3 {
-                assert!(start.elapsed() < PATIENCE);
-            }
-            beside.assert_accounted();
-            assert_eq!(beside.hits(1), packets(100));
-            assert_eq!(beside.hits(2), packets(1));
-            assert_eq!(beside.hits(3), packets(20));
-            assert_eq!([0, 1, 2].map(|port| beside.by_port(port)), [101, 3, 20]);
-            let report = beside.switch.latency();
-            let by_port = report.ports.iter().map(|(port, it)| (port.0, it.packets));
-            assert!(by_port.eq([(0, 21), (1, 140), (2, 20)]), "{report:?}");
-            let mut by_stream: Vec<_> = report
-                .streams
-                .iter()
-                .map(|it| (it.0, it.1.packets))
-                .collect();
-            by_stream.sort_by_key(|(_, n)| *n);
-            let group = Stream::MulticastGroup(5);
-            assert_eq!(by_stream, [(group, 80), (Stream::Unicast, 101)]);
-            for (_, times) in &report.ports {
-                assert!(
-                    times.p50_ns > 100 && times.max_ns < 1_000_000_000,
-                    "{report:?}"
-                );
-            }
-            let table = beside.table;
-            let lookups = beside.counters().table(table);
-            assert_eq!((lookups.hits, lookups.misses), (121, 3));
-            assert_eq!(beside.counters().received, 124);
-            assert_eq!(beside.counters().transmitted, 181);
-            beside.assert_forwards();
-            assert_eq!(beside.n_punted, 0);
-        },
-    );
+    in_root_namespace(|| {
+        let mut beside = Beside::start();
+        beside.assert_forwards();
+        beside.insert(1, "forward", &[1, 77]);
+        beside.insert(2, "forward", &[0, 78]);
+        beside.insert(3, "flood", &[5]);
+        beside.group(5, &[(1, 11), (2, 12), (0, 13), (1, 14)], true);
+        beside.drain();
+        beside.send(0, (0..100).map(|n| frame(1, n)));
+        let expected: Vec<_> = (0..100).map(|n| left(1, n, 77)).collect();
+        assert_eq!(beside.receive(1, 100), expected);
+        // Sent through the port that received it.
+        beside.send(0, [frame(2, 7)]);
+        assert_eq!(beside.receive(0, 1), [left(2, 7, 78)]);
+        beside.send(2, (0..20).map(|n| frame(3, n)));
+        let copies = |instances: &[u16]| -> Vec<_> {
+            let numbers = (0..20).flat_map(|n| instances.iter().map(move |it| (n, *it)));
+            numbers.map(|(n, instance)| left(3, n, instance)).collect()
+        };
+        assert_eq!(beside.receive(0, 20), copies(&[13]));
+        assert_eq!(beside.receive(1, 40), copies(&[11, 14]));
+        assert_eq!(beside.receive(2, 20), copies(&[12]));
+        beside.send(1, (0..3).map(|n| frame(9, n)));
+        let start = Instant::now();
+        while beside.counters().dropped(DropReason::IngressDrop) < 3 {
+            assert!(start.elapsed() < PATIENCE);
+        }
+        beside.assert_accounted();
+        assert_eq!(beside.hits(1), packets(100));
+        assert_eq!(beside.hits(2), packets(1));
+        assert_eq!(beside.hits(3), packets(20));
+        assert_eq!([0, 1, 2].map(|port| beside.by_port(port)), [101, 3, 20]);
+        let report = beside.switch.latency();
+        let by_port = report.ports.iter().map(|(port, it)| (port.0, it.packets));
+        assert!(by_port.eq([(0, 21), (1, 140), (2, 20)]), "{report:?}");
+        let mut by_stream: Vec<_> = report
+            .streams
+            .iter()
+            .map(|it| (it.0, it.1.packets))
+            .collect();
+        by_stream.sort_by_key(|(_, n)| *n);
+        let group = Stream::MulticastGroup(5);
+        assert_eq!(by_stream, [(group, 80), (Stream::Unicast, 101)]);
+        for (_, times) in &report.ports {
+            assert!(
+                times.p50_ns > 100 && times.max_ns < 1_000_000_000,
+                "{report:?}"
+            );
+        }
+        let table = beside.table;
+        let lookups = beside.counters().table(table);
+        assert_eq!((lookups.hits, lookups.misses), (121, 3));
+        assert_eq!(beside.counters().received, 124);
+        assert_eq!(beside.counters().transmitted, 181);
+        beside.assert_forwards();
+        assert_eq!(beside.n_punted, 0);
+    });
 }
 
 #[test]
 fn what_is_written_is_seen_by_packets_after_a_drain_however_often_it_changes() {
-    in_root_namespace(
-        "what_is_written_is_seen_by_packets_after_a_drain_however_often_it_changes",
-        || {
-            let mut beside = Beside::with("exchange.p4", |switch| {
-                let group = MulticastGroup {
-                    id: 4,
-                    replicas: vec![Replica {
-                        port: PortId(1),
-                        instance: 3,
-                    }],
-                    ..MulticastGroup::default()
-                };
-                switch.insert_multicast_group(group).unwrap();
-            });
-            beside.insert(8, "flood", &[4]);
-            for round in 0..30_u16 {
-                beside.insert(1, "forward", &[1, round]);
-                for change in 0..3 {
-                    beside.modify(1, "forward", &[1, round + 100 * change]);
-                }
-                beside.group(4, &vec![(1, 7); 1][..], false);
-                let replicas: Vec<_> = (0..=round % 5).map(|it| (1, round + it)).collect();
-                beside.group(4, &replicas, false);
-                beside.drain();
-                beside.send(0, [frame(1, 5), frame(8, 6)]);
-                let mut expected = vec![left(1, 5, round + 200)];
-                expected.extend(replicas.iter().map(|(_, it)| left(8, 6, *it)));
-                assert_eq!(beside.receive(1, expected.len()), expected, "round {round}");
-                // Removed and inserted again in one batch: its hits belong to a new entry.
-                beside.switch.begin_batch();
-                beside.delete(1);
-                beside.insert(1, "forward", &[2, round]);
-                beside.switch.end_batch();
-                beside.drain();
-                beside.send(0, [frame(1, 9)]);
-                assert_eq!(beside.receive(2, 1), [left(1, 9, round)]);
-                assert_eq!(beside.hits(1), packets(1));
-                beside.delete(1);
-                beside.drain();
-                let before = beside.counters().dropped(DropReason::IngressDrop);
-                beside.send(0, [frame(1, 10)]);
-                let start = Instant::now();
-                while beside.counters().dropped(DropReason::IngressDrop) == before {
-                    assert!(start.elapsed() < PATIENCE, "round {round}");
-                }
+    in_root_namespace(|| {
+        let mut beside = Beside::with("exchange.p4", |switch| {
+            let group = MulticastGroup {
+                id: 4,
+                replicas: vec![Replica {
+                    port: PortId(1),
+                    instance: 3,
+                }],
+                ..MulticastGroup::default()
+            };
+            switch.insert_multicast_group(group).unwrap();
+        });
+        beside.insert(8, "flood", &[4]);
+        for round in 0..30_u16 {
+            beside.insert(1, "forward", &[1, round]);
+            for change in 0..3 {
+                beside.modify(1, "forward", &[1, round + 100 * change]);
             }
-            beside.assert_accounted();
-            beside.assert_forwards();
-        },
-    );
+            beside.group(4, &vec![(1, 7); 1][..], false);
+            let replicas: Vec<_> = (0..=round % 5).map(|it| (1, round + it)).collect();
+            beside.group(4, &replicas, false);
+            beside.drain();
+            beside.send(0, [frame(1, 5), frame(8, 6)]);
+            let mut expected = vec![left(1, 5, round + 200)];
+            expected.extend(replicas.iter().map(|(_, it)| left(8, 6, *it)));
+            assert_eq!(beside.receive(1, expected.len()), expected, "round {round}");
+            // Removed and inserted again in one batch: its hits belong to a new entry.
+            beside.switch.begin_batch();
+            beside.delete(1);
+            beside.insert(1, "forward", &[2, round]);
+            beside.switch.end_batch();
+            beside.drain();
+            beside.send(0, [frame(1, 9)]);
+            assert_eq!(beside.receive(2, 1), [left(1, 9, round)]);
+            assert_eq!(beside.hits(1), packets(1));
+            beside.delete(1);
+            beside.drain();
+            let before = beside.counters().dropped(DropReason::IngressDrop);
+            beside.send(0, [frame(1, 10)]);
+            let start = Instant::now();
+            while beside.counters().dropped(DropReason::IngressDrop) == before {
+                assert!(start.elapsed() < PATIENCE, "round {round}");
+            }
+        }
+        beside.assert_accounted();
+        beside.assert_forwards();
+    });
 }
 
 #[test]
 fn more_entries_come_and_go_than_there_is_room_for() {
-    in_root_namespace("more_entries_come_and_go_than_there_is_room_for", || {
-        let mut beside = Beside::new();
+    in_root_namespace(|| {
+        let mut beside = Beside::start();
         for round in 0..400_u16 {
             let to = (round % 50) as u8;
             if round >= 50 {
@@ -171,49 +157,46 @@ fn more_entries_come_and_go_than_there_is_room_for() {
 
 #[test]
 fn what_the_kernel_leaves_goes_whole_to_the_engine_and_both_are_counted_together() {
-    in_root_namespace(
-        "what_the_kernel_leaves_goes_whole_to_the_engine_and_both_are_counted_together",
-        || {
-            let mut beside = Beside::new();
-            beside.switch.add_port(PortId(CPU_PORT));
-            beside.insert(1, "forward", &[1, 7]);
-            beside.insert(2, "forward", &[CPU_PORT, 7]);
-            beside.insert(3, "flood", &[6]);
-            beside.group(6, &[(1, 1), (CPU_PORT, 2)], true);
-            beside.drain();
-            beside.send(0, [frame(2, 1), frame(1, 2), frame(3, 3)]);
-            assert_eq!(beside.receive(1, 1), [left(1, 2, 7)]);
-            beside.switch.collect();
-            assert_eq!(beside.switch.counters().received, 1);
-            let start = Instant::now();
-            let mut n_punted = 0;
-            while n_punted < 2 {
-                assert!(start.elapsed() < PATIENCE);
-                let switch = &mut beside.switch;
-                let mut take = |frame: &[u8]| switch.handle_frame(0, PortId(0), frame);
-                n_punted += beside.ports[0].receive(0, 64, &mut take).unwrap();
-            }
-            let mut sent = Vec::new();
-            while let Some(it) = beside.switch.poll_transmit(0) {
-                let it = it.to_owned();
-                sent.push((it.port.0, it.frame));
-            }
-            let expected = [
-                (CPU_PORT, left(2, 1, 7)),
-                (1, left(3, 3, 1)),
-                (CPU_PORT, left(3, 3, 2)),
-            ];
-            assert_eq!(sent, expected);
-            assert_eq!([1, 2, 3].map(|to| beside.hits(to)), [packets(1); 3]);
-            beside.assert_accounted();
-        },
-    );
+    in_root_namespace(|| {
+        let mut beside = Beside::start();
+        beside.switch.add_port(PortId(CPU_PORT));
+        beside.insert(1, "forward", &[1, 7]);
+        beside.insert(2, "forward", &[CPU_PORT, 7]);
+        beside.insert(3, "flood", &[6]);
+        beside.group(6, &[(1, 1), (CPU_PORT, 2)], true);
+        beside.drain();
+        beside.send(0, [frame(2, 1), frame(1, 2), frame(3, 3)]);
+        assert_eq!(beside.receive(1, 1), [left(1, 2, 7)]);
+        beside.switch.collect();
+        assert_eq!(beside.switch.counters().received, 1);
+        let start = Instant::now();
+        let mut n_punted = 0;
+        while n_punted < 2 {
+            assert!(start.elapsed() < PATIENCE);
+            let switch = &mut beside.switch;
+            let mut take = |frame: &[u8]| switch.handle_frame(0, PortId(0), frame);
+            n_punted += beside.ports[0].receive(0, 64, &mut take).unwrap();
+        }
+        let mut sent = Vec::new();
+        while let Some(it) = beside.switch.poll_transmit(0) {
+            let it = it.to_owned();
+            sent.push((it.port.0, it.frame));
+        }
+        let expected = [
+            (CPU_PORT, left(2, 1, 7)),
+            (1, left(3, 3, 1)),
+            (CPU_PORT, left(3, 3, 2)),
+        ];
+        assert_eq!(sent, expected);
+        assert_eq!([1, 2, 3].map(|to| beside.hits(to)), [packets(1); 3]);
+        beside.assert_accounted();
+    });
 }
 
 #[test]
 fn taken_away_it_leaves_all_frames_to_the_ports() {
-    in_root_namespace("taken_away_it_leaves_all_frames_to_the_ports", || {
-        let mut beside = Beside::new();
+    in_root_namespace(|| {
+        let mut beside = Beside::start();
         beside.insert(1, "forward", &[1, 7]);
         beside.drain();
         beside.send(0, [frame(1, 1)]);
@@ -233,8 +216,8 @@ fn taken_away_it_leaves_all_frames_to_the_ports() {
 
 #[test]
 fn what_a_full_or_closed_port_loses_is_counted() {
-    in_root_namespace("what_a_full_or_closed_port_loses_is_counted", || {
-        let mut beside = Beside::new();
+    in_root_namespace(|| {
+        let mut beside = Beside::start();
         let replicas: Vec<_> = (0..900).map(|it| (1, it)).collect();
         beside.group(5, &replicas, true);
         beside.insert(3, "flood", &[5]);
@@ -264,31 +247,28 @@ fn what_a_full_or_closed_port_loses_is_counted() {
 
 #[test]
 fn a_port_that_would_lose_all_is_refused_with_the_reason() {
-    in_root_namespace(
-        "a_port_that_would_lose_all_is_refused_with_the_reason",
-        || {
-            let mut beside = Beside::new();
-            ethtool("-K out2 gro off");
-            beside.set_offload();
-            let Some(OffloadStatus::Refused(reason)) = beside.switch.offload_status() else {
-                panic!("{:?}", beside.switch.offload_status());
-            };
-            for part in ["port 2", "\"in2\"", "gro on"] {
-                assert!(reason.contains(part), "{reason}");
-            }
-            // The engine forwards all.
-            beside.insert(1, "forward", &[1, 7]);
-            beside.send(0, [frame(1, 2)]);
-            beside.forward_punted(1);
-            assert_eq!(beside.receive(1, 1), [left(1, 2, 7)]);
-        },
-    );
+    in_root_namespace(|| {
+        let mut beside = Beside::start();
+        ethtool("-K out2 gro off");
+        beside.set_offload();
+        let Some(OffloadStatus::Refused(reason)) = beside.switch.offload_status() else {
+            panic!("{:?}", beside.switch.offload_status());
+        };
+        for part in ["port 2", "\"in2\"", "gro on"] {
+            assert!(reason.contains(part), "{reason}");
+        }
+        // The engine forwards all.
+        beside.insert(1, "forward", &[1, 7]);
+        beside.send(0, [frame(1, 2)]);
+        beside.forward_punted(1);
+        assert_eq!(beside.receive(1, 1), [left(1, 2, 7)]);
+    });
 }
 
 #[test]
 fn the_default_action_is_changed_like_an_entry() {
-    in_root_namespace("the_default_action_is_changed_like_an_entry", || {
-        let mut beside = Beside::new();
+    in_root_namespace(|| {
+        let mut beside = Beside::start();
         for round in 0..4 {
             let action = TableAction::Call(beside.call("forward", &[1 + round % 2, round]));
             beside
@@ -357,7 +337,7 @@ const N_DUE_BY_OTHER: u64 = burst::FRAMES as u64 / 4 * N_OTHERS;
 /// Two groups: one with many copies through port 1, one with few through port 2.
 fn with_two_groups() -> Beside {
     burst::stay();
-    let mut beside = Beside::new();
+    let mut beside = Beside::start();
     let replicas = |port: u16, n: u64| (0..n as u16).map(|it| (port, it)).collect::<Vec<_>>();
     beside.group(5, &replicas(1, N_COPIES), true);
     beside.group(6, &replicas(2, N_OTHERS), true);
@@ -369,82 +349,73 @@ fn with_two_groups() -> Beside {
 
 #[test]
 fn packets_whose_copies_a_full_port_would_refuse_are_dropped_before_they_are_made() {
-    in_root_namespace(
-        "packets_whose_copies_a_full_port_would_refuse_are_dropped_before_they_are_made",
-        || {
-            let mut beside = with_two_groups();
-            // Nobody empties the ring while one processor makes copies.
-            let first = TooMuch::of_bursts(&mut beside, 1);
-            assert!(
-                (RING - N_COPIES..N_DUE / 2).contains(&first.n_sent),
-                "{first:?}"
-            );
-            assert_eq!(first.n_refused, N_DUE - first.n_sent, "{first:?}");
-            assert!(first.n_made < first.n_sent + N_COPIES, "{first:?}");
-            assert_eq!(first.n_sent_by_other, N_DUE_BY_OTHER);
-            // A single packet is forwarded at once.
-            let n_received = first.n_sent as usize;
-            assert_eq!(beside.receive(1, n_received).len(), n_received);
-            beside.send(0, [frame(3, 7)]);
-            let copies: Vec<_> = (0..N_COPIES as u16).map(|it| left(3, 7, it)).collect();
-            assert_eq!(beside.receive(1, copies.len()), copies);
-            // The limit is known now: nearly all copies that are made leave.
-            let n_bursts = 50;
-            let more = TooMuch::of_bursts(&mut beside, n_bursts);
-            let n_in_vain = more.n_made - more.n_sent;
-            assert!(n_in_vain < more.n_sent / 10, "{more:?}");
-            assert!(more.n_sent > RING, "{more:?}");
-            let n_due_by_other = u64::from(n_bursts) * N_DUE_BY_OTHER;
-            assert_eq!(more.n_sent_by_other, n_due_by_other);
-        },
-    );
+    in_root_namespace(|| {
+        let mut beside = with_two_groups();
+        // Nobody empties the ring while one processor makes copies.
+        let first = TooMuch::of_bursts(&mut beside, 1);
+        assert!(
+            (RING - N_COPIES..N_DUE / 2).contains(&first.n_sent),
+            "{first:?}"
+        );
+        assert_eq!(first.n_refused, N_DUE - first.n_sent, "{first:?}");
+        assert!(first.n_made < first.n_sent + N_COPIES, "{first:?}");
+        assert_eq!(first.n_sent_by_other, N_DUE_BY_OTHER);
+        // A single packet is forwarded at once.
+        let n_received = first.n_sent as usize;
+        assert_eq!(beside.receive(1, n_received).len(), n_received);
+        beside.send(0, [frame(3, 7)]);
+        let copies: Vec<_> = (0..N_COPIES as u16).map(|it| left(3, 7, it)).collect();
+        assert_eq!(beside.receive(1, copies.len()), copies);
+        // The limit is known now: nearly all copies that are made leave.
+        let n_bursts = 50;
+        let more = TooMuch::of_bursts(&mut beside, n_bursts);
+        let n_in_vain = more.n_made - more.n_sent;
+        assert!(n_in_vain < more.n_sent / 10, "{more:?}");
+        assert!(more.n_sent > RING, "{more:?}");
+        let n_due_by_other = u64::from(n_bursts) * N_DUE_BY_OTHER;
+        assert_eq!(more.n_sent_by_other, n_due_by_other);
+    });
 }
 
 #[test]
 fn copies_by_a_port_with_room_are_made_though_others_of_the_packet_are_refused() {
-    in_root_namespace(
-        "copies_by_a_port_with_room_are_made_though_others_of_the_packet_are_refused",
-        || {
-            let mut beside = with_two_groups();
-            let mut replicas: Vec<_> = (0..N_COPIES as u16).map(|it| (1, it)).collect();
-            replicas.push((2, 9));
-            beside.group(7, &replicas, true);
-            beside.insert(5, "flood", &[7]);
-            beside.drain();
-            let n_packets = u64::from(burst::FRAMES);
-            // The second time, it is already known that the other port is full.
-            for n_bursts in 1..=2 {
-                beside.send_bursts(0, &[5], 1);
-                beside.await_ended(n_bursts * n_packets * (N_COPIES + 1));
-                let after = TooMuch::so_far(&mut beside);
-                assert_eq!(after.n_sent_by_other, n_bursts * n_packets, "{after:?}");
-                assert!(after.n_refused > 0, "{after:?}");
-            }
-            beside.assert_accounted();
-        },
-    );
+    in_root_namespace(|| {
+        let mut beside = with_two_groups();
+        let mut replicas: Vec<_> = (0..N_COPIES as u16).map(|it| (1, it)).collect();
+        replicas.push((2, 9));
+        beside.group(7, &replicas, true);
+        beside.insert(5, "flood", &[7]);
+        beside.drain();
+        let n_packets = u64::from(burst::FRAMES);
+        // The second time, it is already known that the other port is full.
+        for n_bursts in 1..=2 {
+            beside.send_bursts(0, &[5], 1);
+            beside.await_ended(n_bursts * n_packets * (N_COPIES + 1));
+            let after = TooMuch::so_far(&mut beside);
+            assert_eq!(after.n_sent_by_other, n_bursts * n_packets, "{after:?}");
+            assert!(after.n_refused > 0, "{after:?}");
+        }
+        beside.assert_accounted();
+    });
 }
 
 #[test]
 fn what_a_full_port_refused_is_forwarded_again_when_nobody_sees_turns_end() {
-    in_root_namespace(
-        "what_a_full_port_refused_is_forwarded_again_when_nobody_sees_turns_end",
-        || {
-            let mut beside = with_two_groups();
-            beside.set_offload_that_leaves(beside.served(), Arc::new(AtomicBool::new(true)));
-            beside.assert_forwards();
-            let first = TooMuch::of_bursts(&mut beside, 1);
-            assert!(first.n_refused > 0, "{first:?}");
-            let n_received = first.n_sent as usize;
-            assert_eq!(beside.receive(1, n_received).len(), n_received);
-            beside.switch.set_offload(None);
-            let start = Instant::now();
-            let mut copies = Vec::new();
-            while copies.len() < N_COPIES as usize {
-                assert!(start.elapsed() < PATIENCE, "{}", copies.len());
-                beside.send(0, [frame(3, 7)]);
-                copies.extend(beside.receive_now(1));
-            }
-        },
-    );
+    in_root_namespace(|| {
+        let mut beside = with_two_groups();
+        beside.set_offload_that_leaves(beside.served(), Arc::new(AtomicBool::new(true)));
+        beside.assert_forwards();
+        let first = TooMuch::of_bursts(&mut beside, 1);
+        assert!(first.n_refused > 0, "{first:?}");
+        let n_received = first.n_sent as usize;
+        assert_eq!(beside.receive(1, n_received).len(), n_received);
+        beside.switch.set_offload(None);
+        let start = Instant::now();
+        let mut copies = Vec::new();
+        while copies.len() < N_COPIES as usize {
+            assert!(start.elapsed() < PATIENCE, "{}", copies.len());
+            beside.send(0, [frame(3, 7)]);
+            copies.extend(beside.receive_now(1));
+        }
+    });
 }

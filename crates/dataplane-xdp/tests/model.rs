@@ -9,15 +9,14 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conformance::engines::{choices, stf_failures};
-use support::packets::{self, Class};
+use testkit::repository::{files, root};
+use testkit::xdp::packets::{self, Class};
 
 /// Failures that are shown.
 const SHOWN_MAX: usize = 10;
@@ -42,7 +41,7 @@ fn folder(what: &str, n: u64, seed: u64) -> PathBuf {
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("model-{what}-{}", std::process::id()));
     let made = Command::new("python3")
-        .current_dir(support::root())
+        .current_dir(root())
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .args(["-m", "tests.model", "--out"])
         .arg(&folder)
@@ -90,7 +89,7 @@ fn judge(path: &Path, seen: &Seen) {
 fn agree(what: &str, otherwise: u64) {
     let (n, seed) = (number(&what.to_uppercase(), otherwise), number("SEED", 1));
     let folder = folder(what, n, seed);
-    let tests = support::files(folder.to_str().unwrap(), "stf");
+    let tests = files(folder.to_str().unwrap(), "stf");
     let (queue, seen) = (Mutex::new(tests.iter()), Seen::default());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {

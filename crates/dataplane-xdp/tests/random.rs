@@ -7,8 +7,6 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod support;
-
 use std::{
     ops::Range,
     path::{Path, PathBuf},
@@ -19,11 +17,10 @@ use dataplane::{PortId, Program, SwitchConfig, engine::ir::Primitive};
 use dataplane_xdp::image::Room;
 use fastrand::Rng;
 use lockstep::{PORTS, Write, Writer, random_frame};
-
-use support::{
-    checked::{Report, checked_switch_with},
-    kernel::{Kernel, little_room},
-};
+use testkit::repository::{files, root};
+use testkit::xdp::checked::{Report, checked_switch_with};
+use testkit::xdp::kernel::{Kernel, little_room};
+use testkit::xdp::program_at;
 
 /// The shortest frame that `BPF_PROG_TEST_RUN` takes: an Ethernet header.
 const FRAME_BYTES_MIN: usize = 14;
@@ -93,7 +90,7 @@ fn programs() -> Vec<PathBuf> {
         format!("p4:p4/bench:testdata/realistic:testdata/stf:testdata/clif:{OWN}")
     });
     let filter = std::env::var("P4").unwrap_or_default();
-    let programs = folders.split(':').flat_map(|it| support::files(it, "p4"));
+    let programs = folders.split(':').flat_map(|it| files(it, "p4"));
     programs
         .filter(|path| path.to_str().unwrap().contains(&filter))
         .collect()
@@ -177,7 +174,7 @@ fn the_kernel_agrees_on_random_frames() {
     let first = number("SEED", 1);
     let mut sum = Sum::default();
     for path in programs() {
-        if let Ok(program) = support::program_at(&path) {
+        if let Ok(program) = program_at(&path) {
             let name = path.file_stem().unwrap().to_str().unwrap();
             sum.add(name, &program, first..first + n_seeds, n_frames);
         }
@@ -201,7 +198,7 @@ fn frames_that_go_where_ways_through_the_parser_are_cut_are_punted_and_the_other
     let n_frames = number("FRAMES", 60);
     let (mut n_cut, mut n_kernel, mut n_kernel_of_whole) = (0, 0, 0);
     for path in programs().iter().filter(|path| is_of_use(path)) {
-        let Ok(program) = support::program_at(path) else {
+        let Ok(program) = program_at(path) else {
             continue;
         };
         let whole = run(&program, 1, n_frames);
@@ -249,7 +246,7 @@ fn is_small(program: &Program) -> bool {
 fn the_kernel_agrees_on_random_programs() {
     let (n_cases, n_frames) = (number("CASES", 120), number("FRAMES", 60));
     let (first, only) = (number("SEED", 1), number("CASE", u64::MAX));
-    let corpus = Corpus::load(&support::root()).unwrap();
+    let corpus = Corpus::load(&root()).unwrap();
     let mut sum = Sum::default();
     for case in (0..n_cases).filter(|case| only == u64::MAX || *case == only) {
         let (kind, input) = corpus.case(first, case);
@@ -264,10 +261,10 @@ fn the_kernel_agrees_on_random_programs() {
 
 #[test]
 fn the_programs_of_these_tests_fit_whole() {
-    let programs = support::files(OWN, "p4");
+    let programs = files(OWN, "p4");
     assert!(!programs.is_empty(), "no program found in {OWN}");
     for path in programs {
-        let program = support::program_at(&path).unwrap();
+        let program = program_at(&path).unwrap();
         let left = Kernel::new(&program).unwrap().image.left;
         assert_eq!(left, [], "{}", path.display());
     }

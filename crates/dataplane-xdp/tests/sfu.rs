@@ -5,11 +5,10 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod support;
-
 use dataplane::{PortId, Switch, SwitchConfig};
-
-use support::{checked::checked_switch, program_at, root, sfu};
+use testkit::repository::root;
+use testkit::xdp::checked::{Report, checked_switch};
+use testkit::xdp::{program_at, sfu};
 
 fn give(switch: &mut Switch, frame: &[u8]) -> Vec<(PortId, Vec<u8>)> {
     switch.handle_frame(0, sfu::PORT, frame);
@@ -41,7 +40,7 @@ fn every_copy_and_every_answer_is_the_interpreters() {
     for question in sfu::questions() {
         assert_eq!(give(&mut switch, &question).len(), 1);
     }
-    let report_of = |report: &support::checked::Report| (report.n_kernel, report.n_copies);
+    let report_of = |report: &Report| (report.n_kernel, report.n_copies);
     let seen = report.lock().unwrap().clone();
     assert_eq!(seen.refused, None);
     assert_eq!(seen.differences, Vec::<String>::new());

@@ -6,26 +6,20 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod cable;
-#[path = "../../packet-io/tests/frames/mod.rs"]
-mod frames;
-#[path = "../../packet-io/tests/namespace/mod.rs"]
-mod namespace;
-mod support;
-
 use std::os::fd::AsFd;
 use std::time::Instant;
 
 use bpf::{Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind};
-use cable::{cable, interface_index, served};
 use dataplane::{OffloadStatus, PortId, Switch, SwitchConfig};
 use dataplane_xdp::asm::{Assembler, Helper, Reg, Symbol};
 use dataplane_xdp::image::MapRef;
 use dataplane_xdp::runtime::KernelOffload;
-use frames::PATIENCE;
-use namespace::in_root_namespace;
 use packet_io::{AfPacketPort, AfXdpPort, Port};
-use support::{counts, program_at, root, sfu};
+use testkit::frames::PATIENCE;
+use testkit::namespace::{in_root_namespace, interface_index};
+use testkit::repository::root;
+use testkit::xdp::cable::{cable, served};
+use testkit::xdp::{counts, program_at, sfu};
 
 const N_PORTS: u16 = 4;
 const N_VIEWERS: u16 = 40;
@@ -189,48 +183,42 @@ impl Sides {
 
 #[test]
 fn what_leaves_the_ports_and_what_is_counted_is_the_interpreter_s() {
-    in_root_namespace(
-        "what_leaves_the_ports_and_what_is_counted_is_the_interpreter_s",
-        || {
-            let mut sides = Sides::new(N_VIEWERS);
-            let frame = sfu::frame(b"a presenter's packet");
-            for _ in 0..50 {
-                assert_eq!(sides.pass(&frame), usize::from(N_VIEWERS));
+    in_root_namespace(|| {
+        let mut sides = Sides::new(N_VIEWERS);
+        let frame = sfu::frame(b"a presenter's packet");
+        for _ in 0..50 {
+            assert_eq!(sides.pass(&frame), usize::from(N_VIEWERS));
+        }
+        sides.assert_counts_are_equal();
+        assert_eq!(sides.n_punted, 0);
+        for question in sfu::questions() {
+            assert_eq!(sides.pass(&question), 1);
+        }
+        // One byte of the headers wrong, at each place, and shorter frames.
+        for at in 0..frame.len() {
+            for flip in [0x01, 0x80] {
+                let mut wrong = frame.clone();
+                wrong[at] ^= flip;
+                sides.pass(&wrong);
             }
-            sides.assert_counts_are_equal();
-            assert_eq!(sides.n_punted, 0);
-            for question in sfu::questions() {
-                assert_eq!(sides.pass(&question), 1);
+            if at >= 14 {
+                sides.pass(&frame[..at]);
             }
-            // One byte of the headers wrong, at each place, and shorter frames.
-            for at in 0..frame.len() {
-                for flip in [0x01, 0x80] {
-                    let mut wrong = frame.clone();
-                    wrong[at] ^= flip;
-                    sides.pass(&wrong);
-                }
-                if at >= 14 {
-                    sides.pass(&frame[..at]);
-                }
-            }
-            sides.assert_counts_are_equal();
-            assert_eq!(sides.n_punted, 1, "ARP alone writes registers");
-        },
-    );
+        }
+        sides.assert_counts_are_equal();
+        assert_eq!(sides.n_punted, 1, "ARP alone writes registers");
+    });
 }
 
 #[test]
 fn copies_of_packets_that_come_together_go_to_their_own_viewers() {
-    in_root_namespace(
-        "copies_of_packets_that_come_together_go_to_their_own_viewers",
-        || {
-            let mut sides = Sides::new(N_VIEWERS_FEW);
-            let frame = sfu::frame(b"one of some packets");
-            for n in 1..=16 {
-                let n_copies = usize::from(N_VIEWERS_FEW) * n as usize;
-                assert_eq!(sides.pass_together(&frame, n), n_copies);
-            }
-            sides.assert_counts_are_equal();
-        },
-    );
+    in_root_namespace(|| {
+        let mut sides = Sides::new(N_VIEWERS_FEW);
+        let frame = sfu::frame(b"one of some packets");
+        for n in 1..=16 {
+            let n_copies = usize::from(N_VIEWERS_FEW) * n as usize;
+            assert_eq!(sides.pass_together(&frame, n), n_copies);
+        }
+        sides.assert_counts_are_equal();
+    });
 }

@@ -5,17 +5,16 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod support;
-
 use std::collections::BTreeMap;
 
 use dataplane::{PortId, Program, SwitchConfig};
 use serde_json::json;
-use support::{checked, packets};
+use testkit::repository::{files, root};
+use testkit::xdp::{checked, packets};
 
 fn compare(folder: &str) {
     let filter = std::env::var("STF").unwrap_or_default();
-    let tests = support::files(folder, "stf").into_iter();
+    let tests = files(folder, "stf").into_iter();
     let tests: Vec<_> = tests
         .filter(|path| path.to_str().unwrap().contains(&filter))
         .collect();
@@ -89,7 +88,7 @@ fn the_kernel_agrees_on_the_corpus() {
 /// p4c makes no such program, and simple_switch takes it: the digest is made of the ingress pass alone.
 #[test]
 fn a_digest_that_egress_asks_for_is_not_made() {
-    let folder = support::root().join("testdata/stf");
+    let folder = root().join("testdata/stf");
     let read = |file: &str| std::fs::read_to_string(folder.join(file)).ok();
     let (name, options) = ("digest_moments.p4", p4_compiler::Options::default());
     let output = p4_compiler::compile(name, &read(name).unwrap(), &read, &options);

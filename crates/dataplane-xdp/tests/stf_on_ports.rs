@@ -5,24 +5,18 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod cable;
-#[path = "../../packet-io/tests/frames/mod.rs"]
-mod frames;
-#[path = "../../packet-io/tests/namespace/mod.rs"]
-mod namespace;
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use cable::{cable, served};
 use dataplane::{Nanos, OffloadStatus, PortId, Program, Switch, SwitchConfig};
 use dataplane_xdp::runtime::KernelOffload;
-use frames::PATIENCE;
-use namespace::in_root_namespace;
 use packet_io::{AfPacketPort, AfXdpPort, Port};
-use support::{counts, files};
+use testkit::frames::PATIENCE;
+use testkit::namespace::in_root_namespace;
+use testkit::repository::files;
+use testkit::xdp::cable::{cable, served};
+use testkit::xdp::counts;
 
 /// An Ethernet header: no interface sends less.
 const FRAME_BYTES_MIN: usize = 14;
@@ -260,14 +254,10 @@ fn compare(folder: &str, n_kernel_min: u64) {
 
 #[test]
 fn realistic_programs_forward_on_ports() {
-    in_root_namespace("realistic_programs_forward_on_ports", || {
-        compare("testdata/realistic", 200)
-    });
+    in_root_namespace(|| compare("testdata/realistic", 200));
 }
 
 #[test]
 fn the_corpus_forwards_on_ports() {
-    in_root_namespace("the_corpus_forwards_on_ports", || {
-        compare("testdata/stf", 150)
-    });
+    in_root_namespace(|| compare("testdata/stf", 150));
 }

@@ -5,14 +5,12 @@
     reason = "a test stops at what it did not expect"
 )]
 
-mod support;
-
 use dataplane::engine::ir::{Int, Matcher};
 use dataplane::{DropReason, PortId};
 use dataplane_xdp::image::{ACTION_MISS, ACTION_PUNT, NEVER};
-
-use support::kernel::{End, Kernel};
-use support::{program_at, root};
+use testkit::repository::root;
+use testkit::xdp::kernel::{End, Kernel};
+use testkit::xdp::program_at;
 
 /// A program with one table.
 fn kernel(name: &str) -> Kernel {

@@ -1,17 +1,6 @@
-//! The optimiser's table of facts. Its file is compiled here by itself: the library has no other tests in it, and need
-//! not be compiled a second time for these.
+//! The optimiser's table of facts.
 
-#[path = "../src/optimise/atoms.rs"]
-#[allow(dead_code, reason = "a part of it is tested")]
-mod atoms;
-
-/// What the file takes from its neighbours.
-mod model {
-    pub type FieldId = u32;
-}
-
-use atoms::{Atom, Atoms};
-use model::FieldId;
+use p4_compiler::optimise::atoms::{Atom, Atoms};
 
 #[test]
 fn what_a_field_held_goes_with_its_copies() {
@@ -37,10 +26,10 @@ fn where_ways_meet_only_what_both_have_stays() {
     second.forget(199);
     second.insert(300, Atom::Constant(2));
     first.meet(&second);
-    let kept: Vec<FieldId> = (0..400)
+    let kept: Vec<u32> = (0..400)
         .filter(|field| first.get(*field).is_some())
         .collect();
-    let expected: Vec<FieldId> = (0..199).filter(|field| !matches!(field, 40 | 41)).collect();
+    let expected: Vec<u32> = (0..199).filter(|field| !matches!(field, 40 | 41)).collect();
     assert_eq!(kept, expected);
     assert_eq!(second.get(40), Some(Atom::Constant(0)));
 }

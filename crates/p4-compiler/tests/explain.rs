@@ -6,7 +6,6 @@
     reason = "a test says what failed by panicking"
 )]
 
-#[path = "support/mod.rs"]
 mod support;
 
 use std::collections::BTreeSet;
@@ -15,7 +14,8 @@ use std::path::Path;
 
 use p4_compiler::explain::{Explanation, explanations};
 use p4_compiler::{Options, Output, Severity, compile};
-use support::{program, root};
+use support::program;
+use testkit::repository::root;
 
 /// The codes in the compiler's source, `"E0301"`.
 fn codes_in(folder: &Path, codes: &mut BTreeSet<String>) {

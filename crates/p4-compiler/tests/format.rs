@@ -13,13 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use p4_compiler::{Diagnostic, Options, format, preprocess};
+use testkit::repository::root;
 
 /// Mutations of each program.
 const N_MUTANTS: u64 = 2;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn formatted(path: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
     let load = |path: &str| fs::read_to_string(root().join(path)).ok();

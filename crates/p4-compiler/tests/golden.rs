@@ -11,13 +11,10 @@
 )]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use p4_compiler::{Options, Output, Severity, compile, p4info_text};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use testkit::repository::{files, root};
 
 /// Programs whose optimised JSON is kept too. Little is left of most others, since nothing reads what they compute.
 const OPTIMISED: &[&str] = &[
@@ -49,14 +46,9 @@ fn compile_with(path: &str, options: &Options) -> Output {
 }
 
 fn programs(folder: &str) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(root().join(folder))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| name.ends_with(".p4"))
-        .map(|name| format!("{folder}/{name}"))
-        .collect();
-    names.sort();
-    names
+    let paths = files(folder, "p4").into_iter();
+    let from_root = |path: PathBuf| path.strip_prefix(root()).unwrap().display().to_string();
+    paths.map(from_root).collect()
 }
 
 /// Compares with a golden file, or writes it; returns the file's name if they differ.

@@ -9,16 +9,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use bmv2_json::{Program, Table};
 use p4_compiler::optimise::{Pass, optimise};
 use p4_compiler::{Options, P4Info, compile};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use testkit::repository::{files, root};
 
 fn unoptimised(text: &str) -> (Program, P4Info) {
     let load = |path: &str| fs::read_to_string(root().join("testdata/compiler").join(path)).ok();
@@ -53,11 +49,7 @@ fn corpus() -> &'static [(String, Program, P4Info)] {
 fn compile_corpus() -> Vec<(String, Program, P4Info)> {
     let mut programs = Vec::new();
     for folder in ["testdata/compiler/ok", "testdata/stf"] {
-        for entry in fs::read_dir(root().join(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_none_or(|extension| extension != "p4") {
-                continue;
-            }
+        for path in files(folder, "p4") {
             let load = |path: &str| fs::read_to_string(path).ok();
             let text = fs::read_to_string(&path).unwrap();
             let options = Options {

@@ -3,9 +3,9 @@
 //! (`cpp -undef -nostdinc -x assembler-with-cpp`, version 12), white space within lines included.
 
 use std::fs;
-use std::path::Path;
 
 use p4_compiler::{Options, Output, Preprocessed, Severity, compile, preprocess};
+use testkit::repository::root;
 
 fn no_file(_: &str) -> Option<String> {
     None
@@ -40,8 +40,7 @@ fn codes(text: &str) -> Vec<String> {
 
 #[test]
 fn macros_and_conditions_become_what_c_makes_of_them() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let cases = fs::read_to_string(root.join("testdata/compiler/preprocessor.txt")).unwrap();
+    let cases = fs::read_to_string(root().join("testdata/compiler/preprocessor.txt")).unwrap();
     let mut n_cases = 0;
     for case in cases.split("====\n").filter(|case| !case.is_empty()) {
         let (before, after) = case.split_once("----\n").unwrap();

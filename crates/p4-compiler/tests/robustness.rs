@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test says what failed by panicking")]
 
 use std::fs;
-use std::path::Path;
 
 use p4_compiler::{Options, compile, limits};
 
@@ -23,7 +22,7 @@ impl Random {
 }
 
 fn folder() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/compiler")
+    testkit::repository::root().join("testdata/compiler")
 }
 
 fn sources() -> Vec<String> {

@@ -5,13 +5,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test says what failed by panicking")]
 
-#[path = "support/mod.rs"]
 mod support;
 
 use std::fs;
 
 use p4_compiler::{Options, Severity, compile};
-use support::{program, root};
+use support::program;
+use testkit::repository::root;
 
 /// The compiler's messages about a part of a program, with places in that part.
 fn messages(part: &str, text: &str) -> String {

@@ -19,18 +19,9 @@ use dataplane::{PortId, SwitchConfig};
 use gnmi_server::Gnmi;
 use p4runtime_proto::text_format;
 use p4runtime_server::{Server, ServerConfig};
+use testkit::certificates::{Authority, Good};
+use testkit::memory_loop::MemoryLoop;
 use tokio::net::TcpListener;
-
-#[allow(dead_code, reason = "the tests use what is left over here")]
-#[path = "../../control/tests/support/memory_loop.rs"]
-mod memory_loop;
-
-#[allow(dead_code, reason = "the tests use what is left over here")]
-#[path = "../../tls/tests/support/certificates.rs"]
-mod certificates;
-
-use certificates::{Authority, Good};
-use memory_loop::MemoryLoop;
 
 const LOOPED_FROM: PortId = PortId(3);
 const LOOPED_TO: u16 = 0;

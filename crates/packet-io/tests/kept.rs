@@ -3,19 +3,17 @@
 
 #![allow(unsafe_code, reason = "a thread in a network namespace of its own")]
 
-mod frames;
-mod namespace;
-
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use bpf::{AttachMode, Instruction, Link, Program, ProgramConfig, ProgramKind};
-use frames::{numbered, receive, send};
-use namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair};
 use packet_io::{
     AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, LinkEvent, Port as _, PortError, links,
+};
+use testkit::frames::{numbered, receive, send};
+use testkit::namespace::{
+    has_xdp_program, in_root_mount_namespace, in_root_namespace, ip, run, veth_pair,
 };
 
 /// `XDP_PASS`.
@@ -41,13 +39,6 @@ fn program(verdict: i32, has_fragments: bool) -> Program {
     Program::load(&config).expect("a program that does nothing else")
 }
 
-fn run(command: &str) {
-    let mut words = command.split(' ');
-    let program = words.next().expect("a program");
-    let status = Command::new(program).args(words).status();
-    assert!(status.expect("it is installed").success(), "{command}");
-}
-
 /// A veth pair. Its end `v0` takes what programs send back, as long as the returned program runs there.
 fn cable() -> Link {
     veth_pair("v0", "v1");
@@ -60,15 +51,13 @@ fn attach(interface: &str, program: &Program) -> Link {
 }
 
 /// Runs a test with a folder of a BPF file system.
-fn with_folder(test: &str, body: impl FnOnce(&Path)) {
-    in_root_mount_namespace(test, || {
-        let folder: PathBuf = format!("/tmp/reprise-{test}-{}", std::process::id()).into();
-        fs::create_dir(&folder).expect("a new folder");
-        run(&format!("mount -t bpf bpf {}", folder.display()));
-        body(&folder);
-        run(&format!("umount {}", folder.display()));
-        fs::remove_dir(&folder).expect("an empty folder");
-    });
+fn with_folder(body: impl FnOnce(&Path)) {
+    let folder: PathBuf = format!("/tmp/reprise-kept-{}", std::process::id()).into();
+    fs::create_dir(&folder).expect("a new folder");
+    run(&format!("mount -t bpf bpf {}", folder.display()));
+    body(&folder);
+    run(&format!("umount {}", folder.display()));
+    fs::remove_dir(&folder).expect("an empty folder");
 }
 
 /// The number of kept programs. The kernel puts `maps.debug` and `progs.debug` into a BPF file system.
@@ -102,12 +91,6 @@ fn index_of(interface: &str) -> u32 {
     events.find_map(index).expect("the interface")
 }
 
-fn is_attached() -> bool {
-    let output = Command::new("ip").args(["link", "show", "v1"]).output();
-    let output = output.expect("iproute2 is installed");
-    String::from_utf8_lossy(&output.stdout).contains("xdp")
-}
-
 fn assert_comes_to(port: &mut AfXdpPort, outside: &mut AfPacketPort, number: u32) {
     send(outside, [numbered(number, 100)]);
     assert_eq!(receive(port, 1), [numbered(number, 100)]);
@@ -120,14 +103,13 @@ fn assert_comes_back(outside: &mut AfPacketPort, number: u32) {
 
 #[test]
 fn what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s() {
-    with_folder(
-        "what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s",
-        |folder| {
+    in_root_mount_namespace(|| {
+        with_folder(|folder| {
             let _gone = cable();
             let port = open(Some(folder)).expect("a port");
             port.interface().keep().expect("a name");
             drop(port);
-            assert!(is_attached());
+            assert!(has_xdp_program("v1"));
             let mut port = open(Some(folder)).expect("its program is taken over");
             port.interface().run_own().expect("its own program");
             assert_comes_to(&mut port, &mut outside(), 1);
@@ -148,9 +130,9 @@ fn what_is_kept_for_an_interface_that_is_gone_does_not_take_over_another_one_s()
             assert_comes_to(&mut port, &mut outside(), 3);
             port.interface().keep().expect("a name");
             drop(port);
-            assert!(is_attached());
-        },
-    );
+            assert!(has_xdp_program("v1"));
+        })
+    });
 }
 
 /// Runs `body` in a network namespace of its own.
@@ -167,9 +149,8 @@ fn elsewhere<R: Send>(body: impl FnOnce() -> R + Send) -> R {
 
 #[test]
 fn switches_of_two_namespaces_keep_their_programs_in_one_folder() {
-    with_folder(
-        "switches_of_two_namespaces_keep_their_programs_in_one_folder",
-        |folder| {
+    in_root_mount_namespace(|| {
+        with_folder(|folder| {
             let _cable = cable();
             let port = open(Some(folder)).expect("a port");
             port.interface()
@@ -189,56 +170,59 @@ fn switches_of_two_namespaces_keep_their_programs_in_one_folder() {
                 index
             });
             assert_eq!(here, there, "else the numbers tell them apart");
-            assert!(is_attached());
+            assert!(has_xdp_program("v1"));
             assert_comes_back(&mut outside(), 1);
             open(Some(folder)).expect("its program is taken over");
-        },
-    );
+        })
+    });
 }
 
 #[test]
 fn a_name_that_somebody_removes_is_missed_once() {
-    with_folder("a_name_that_somebody_removes_is_missed_once", |folder| {
-        let _cable = cable();
-        let port = open(Some(folder)).expect("a port");
-        let interface = port.interface();
-        assert_eq!(interface.take_removed_name(), None, "it has none yet");
-        for _ in 0..2 {
+    in_root_mount_namespace(|| {
+        with_folder(|folder| {
+            let _cable = cable();
+            let port = open(Some(folder)).expect("a port");
+            let interface = port.interface();
+            assert_eq!(interface.take_removed_name(), None, "it has none yet");
+            for _ in 0..2 {
+                interface.keep().expect("a name");
+                assert_eq!(interface.take_removed_name(), None);
+                let name = fs::read_dir(folder).expect("a folder").find_map(|entry| {
+                    let path = entry.expect("an entry").path();
+                    path.extension().is_none().then_some(path)
+                });
+                let name = name.expect("it is kept");
+                fs::remove_file(&name).expect("removed");
+                assert_eq!(interface.take_removed_name(), Some(name));
+                assert_eq!(interface.take_removed_name(), None, "it was said");
+            }
             interface.keep().expect("a name");
-            assert_eq!(interface.take_removed_name(), None);
-            let name = fs::read_dir(folder).expect("a folder").find_map(|entry| {
-                let path = entry.expect("an entry").path();
-                path.extension().is_none().then_some(path)
-            });
-            let name = name.expect("it is kept");
-            fs::remove_file(&name).expect("removed");
-            assert_eq!(interface.take_removed_name(), Some(name));
-            assert_eq!(interface.take_removed_name(), None, "it was said");
-        }
-        interface.keep().expect("a name");
-        interface.run_own().expect("its own program");
-        assert_eq!(interface.take_removed_name(), None, "nothing is to be kept");
+            interface.run_own().expect("its own program");
+            assert_eq!(interface.take_removed_name(), None, "nothing is to be kept");
+        })
     });
 }
 
 #[test]
 fn nothing_is_kept_of_an_interface_that_is_gone() {
-    with_folder("nothing_is_kept_of_an_interface_that_is_gone", |folder| {
-        let _cable = cable();
-        let mut port = open(Some(folder)).expect("a port");
-        port.interface().keep().expect("a name");
-        assert_eq!(n_kept(folder), 1);
-        ip("link del v1");
-        port.abandon();
-        assert_eq!(n_kept(folder), 0);
+    in_root_mount_namespace(|| {
+        with_folder(|folder| {
+            let _cable = cable();
+            let mut port = open(Some(folder)).expect("a port");
+            port.interface().keep().expect("a name");
+            assert_eq!(n_kept(folder), 1);
+            ip("link del v1");
+            port.abandon();
+            assert_eq!(n_kept(folder), 0);
+        })
     });
 }
 
 #[test]
 fn what_is_kept_by_a_name_that_cannot_be_removed_is_the_port_s_own_program() {
-    with_folder(
-        "what_is_kept_by_a_name_that_cannot_be_removed_is_the_port_s_own_program",
-        |folder| {
+    in_root_mount_namespace(|| {
+        with_folder(|folder| {
             let _cable = cable();
             let mut port = open(Some(folder)).expect("a port");
             let running = port.interface().run(&program(BACK, false));
@@ -251,20 +235,19 @@ fn what_is_kept_by_a_name_that_cannot_be_removed_is_the_port_s_own_program() {
             let error = port.interface().keep().expect_err("a name that stays");
             assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
             drop(port);
-            assert!(is_attached());
+            assert!(has_xdp_program("v1"));
             // The program that forwarded is replaced: the new port gets the frames.
             let mut port = open(Some(folder)).expect("its program is taken over");
             port.interface().run_own().expect("its own program");
             assert_comes_to(&mut port, &mut outside(), 3);
-        },
-    );
+        })
+    });
 }
 
 #[test]
 fn a_port_s_own_program_that_the_driver_refuses_is_told_and_what_ran_runs_on() {
-    with_folder(
-        "a_port_s_own_program_that_the_driver_refuses_is_told_and_what_ran_runs_on",
-        |folder| {
+    in_root_mount_namespace(|| {
+        with_folder(|folder| {
             let _cable = cable();
             let earlier = attach("v1", &program(BACK, true));
             let index = index_of("v1").cast_signed();
@@ -280,24 +263,21 @@ fn a_port_s_own_program_that_the_driver_refuses_is_told_and_what_ran_runs_on() {
             ip("link set v0 mtu 1500");
             port.interface().run_own().expect("its own program");
             assert_comes_to(&mut port, &mut outside(), 2);
-        },
-    );
+        })
+    });
 }
 
 #[test]
 fn a_port_that_is_closed_or_without_its_interface_has_no_program_to_take_back() {
-    in_root_namespace(
-        "a_port_that_is_closed_or_without_its_interface_has_no_program_to_take_back",
-        || {
-            let _cable = cable();
-            let port = open(None).expect("a port");
-            let interface = port.interface();
-            ip("link del v0");
-            interface.run_own().expect("nothing to do");
-            drop(port);
-            interface.run_own().expect("nothing to do");
-            let closed = interface.run(&program(BACK, false)).expect_err("closed");
-            assert_eq!(closed.kind(), io::ErrorKind::NotFound);
-        },
-    );
+    in_root_namespace(|| {
+        let _cable = cable();
+        let port = open(None).expect("a port");
+        let interface = port.interface();
+        ip("link del v0");
+        interface.run_own().expect("nothing to do");
+        drop(port);
+        interface.run_own().expect("nothing to do");
+        let closed = interface.run(&program(BACK, false)).expect_err("closed");
+        assert_eq!(closed.kind(), io::ErrorKind::NotFound);
+    });
 }

@@ -1,14 +1,11 @@
 //! Several ports on one interface, one per worker: flows are shared out among them.
 
-mod namespace;
-
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::time::Duration;
 
 use etherparse::PacketBuilder;
-use namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port, PortError, Waiter};
+use testkit::namespace::{in_namespace, in_root_namespace, veth_pair, veth_pair_with_queues};
 
 /// How long a test waits for frames that it expects.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -113,7 +110,7 @@ fn what_they_send_comes_to_the_other_end_only(peer: &mut dyn Port, ports: &mut [
 
 #[test]
 fn packet_sockets_share_an_interface_by_flow() {
-    in_namespace("packet_sockets_share_an_interface_by_flow", || {
+    in_namespace(|| {
         veth_pair("veth0", "veth1");
         let mut sender = open_packet("veth0", 1).remove(0);
         let mut ports = open_packet("veth1", 2);
@@ -134,22 +131,12 @@ fn packet_sockets_share_an_interface_by_flow() {
 
 #[test]
 fn xdp_sockets_share_an_interface_by_queue() {
-    in_root_namespace("xdp_sockets_share_an_interface_by_queue", || {
+    in_root_namespace(|| {
         veth_pair("veth0", "veth1");
         let few = AfXdpPort::open_shared("veth1", &AfXdpConfig::default(), 2);
         let said = few.err().expect("too few queues").to_string();
         assert!(said.contains("1 receive and 1 transmit"), "{said}");
-        let queues = "numrxqueues 3 numtxqueues 3";
-        ip(&format!(
-            "link add v0 {queues} type veth peer name v1 {queues}"
-        ));
-        for interface in ["v0", "v1"] {
-            ip(&format!("link set {interface} up"));
-            let set = Command::new("ethtool")
-                .args(["-L", interface, "rx", "3", "tx", "3"])
-                .status();
-            assert!(set.expect("ethtool is installed").success());
-        }
+        veth_pair_with_queues("v0", "v1", 3);
         let mut sender = open_packet("v0", 1).remove(0);
         let ports = AfXdpPort::open_shared("v1", &AfXdpConfig::default(), 2);
         let ports = ports.expect("three queues");

@@ -1,8 +1,5 @@
 //! UDP ports, with ordinary sockets at the other end.
 
-mod frames;
-mod namespace;
-
 use std::{
     net::{SocketAddr, UdpSocket},
     process::Command,
@@ -10,9 +7,9 @@ use std::{
 };
 
 use etherparse::PacketBuilder;
-use frames::{PATIENCE, receive};
-use namespace::{in_namespace, ip, veth_pair};
 use packet_io::{Port, PortError, UdpPort, mac_of};
+use testkit::frames::{PATIENCE, receive};
+use testkit::namespace::{in_namespace, ip, veth_pair};
 
 fn open(address: &str) -> UdpPort {
     UdpPort::open(address.parse().expect("an address")).expect("an address that is free")
@@ -121,107 +118,101 @@ fn wait_for_route_to(address: &str) {
 
 #[test]
 fn without_an_address_of_its_own_it_uses_the_ones_that_it_is_spoken_to_at() {
-    in_namespace(
-        "without_an_address_of_its_own_it_uses_the_ones_that_it_is_spoken_to_at",
-        || {
-            ip("link set lo up");
-            let mut port = open("0.0.0.0:5004");
-            let viewer = socket("127.0.0.9:0");
-            let viewers_address = viewer.local_addr().expect("an address");
-            for address in ["127.0.0.1:5004", "127.0.0.2:5004"] {
-                viewer.send_to(b"hello", address).expect("sending");
-                let received = receive(&mut port, 1).pop().expect("a frame");
-                let spoken_to: SocketAddr = address.parse().expect("an address");
-                let SocketAddr::V4(v4) = spoken_to else {
-                    unreachable!("{spoken_to}");
-                };
-                assert_eq!(received[30..34], v4.ip().octets());
-                assert_eq!(received[..6], mac_of(spoken_to.ip()));
-                send(&mut port, &frame(spoken_to, viewers_address, b"back"));
-                port.flush().expect("sending");
-                let (_, from) = viewer.recv_from(&mut [0; 9]).expect("a datagram");
-                assert_eq!(from, spoken_to);
-            }
-            ip("-6 addr add fd00::7/128 dev lo");
-            wait_for_route_to("::1");
-            wait_for_route_to("fd00::7");
-            let mut port = open("[::]:5006");
-            let viewer = socket("[::1]:0");
-            let viewers_address = viewer.local_addr().expect("an address");
-            for address in ["[::1]:5006", "[fd00::7]:5006"] {
-                viewer.send_to(b"hello", address).expect("sending");
-                let received = receive(&mut port, 1).pop().expect("a frame");
-                let spoken_to: SocketAddr = address.parse().expect("an address");
-                let SocketAddr::V6(v6) = spoken_to else {
-                    unreachable!("{spoken_to}");
-                };
-                assert_eq!(received[38..54], v6.ip().octets());
-                send(&mut port, &frame(spoken_to, viewers_address, b"back"));
-                port.flush().expect("sending");
-                let (_, from) = viewer.recv_from(&mut [0; 9]).expect("a datagram");
-                assert_eq!(from, spoken_to);
-            }
-        },
-    );
+    in_namespace(|| {
+        ip("link set lo up");
+        let mut port = open("0.0.0.0:5004");
+        let viewer = socket("127.0.0.9:0");
+        let viewers_address = viewer.local_addr().expect("an address");
+        for address in ["127.0.0.1:5004", "127.0.0.2:5004"] {
+            viewer.send_to(b"hello", address).expect("sending");
+            let received = receive(&mut port, 1).pop().expect("a frame");
+            let spoken_to: SocketAddr = address.parse().expect("an address");
+            let SocketAddr::V4(v4) = spoken_to else {
+                unreachable!("{spoken_to}");
+            };
+            assert_eq!(received[30..34], v4.ip().octets());
+            assert_eq!(received[..6], mac_of(spoken_to.ip()));
+            send(&mut port, &frame(spoken_to, viewers_address, b"back"));
+            port.flush().expect("sending");
+            let (_, from) = viewer.recv_from(&mut [0; 9]).expect("a datagram");
+            assert_eq!(from, spoken_to);
+        }
+        ip("-6 addr add fd00::7/128 dev lo");
+        wait_for_route_to("::1");
+        wait_for_route_to("fd00::7");
+        let mut port = open("[::]:5006");
+        let viewer = socket("[::1]:0");
+        let viewers_address = viewer.local_addr().expect("an address");
+        for address in ["[::1]:5006", "[fd00::7]:5006"] {
+            viewer.send_to(b"hello", address).expect("sending");
+            let received = receive(&mut port, 1).pop().expect("a frame");
+            let spoken_to: SocketAddr = address.parse().expect("an address");
+            let SocketAddr::V6(v6) = spoken_to else {
+                unreachable!("{spoken_to}");
+            };
+            assert_eq!(received[38..54], v6.ip().octets());
+            send(&mut port, &frame(spoken_to, viewers_address, b"back"));
+            port.flush().expect("sending");
+            let (_, from) = viewer.recv_from(&mut [0; 9]).expect("a datagram");
+            assert_eq!(from, spoken_to);
+        }
+    });
 }
 
 #[test]
 fn what_cannot_be_sent_is_counted_by_reason_and_the_others_go() {
-    in_namespace(
-        "what_cannot_be_sent_is_counted_by_reason_and_the_others_go",
-        || {
-            ip("link set lo up");
-            let mut port = open("127.0.0.1:5004");
-            let viewer = socket("127.0.0.1:0");
-            let from = port.local_address();
-            let to = viewer.local_addr().expect("an address");
-            let elsewhere = "203.0.113.1:9".parse().expect("an address");
-            let over_ipv6 = frame(
-                "[::1]:1".parse().expect("an address"),
-                "[::1]:2".parse().expect("an address"),
-                b"x",
-            );
-            let mut not_udp = frame(from, to, b"x");
-            not_udp[23] = 6;
-            let mut too_long = frame(from, to, &[0; 65_507]);
-            // One byte more than IPv4 can carry; only UDP's length field can express it.
-            too_long.push(0);
-            too_long[38..40].copy_from_slice(&65_516_u16.to_be_bytes());
-            for frame in [
-                &frame(from, to, b"first"),
-                &over_ipv6,
-                &not_udp,
-                &[0; 13].repeat(2)[..22].to_vec(),
-                &frame(from, elsewhere, b"x"),
-                &too_long,
-                &frame(from, to, b"last"),
-            ] {
-                send(&mut port, frame);
-            }
-            port.transmit(0, [&[1; 13][..], &[]].into())
-                .expect("queueing");
-            port.flush().expect("sending");
-            let mut buffer = [0; 9];
-            for expected in [&b"first"[..], b"last"] {
-                let (n_bytes, _) = viewer.recv_from(&mut buffer).expect("a datagram");
-                assert_eq!(&buffer[..n_bytes], expected);
-            }
-            let statistics = port.statistics();
-            let expected = [
-                ("tx_too_long", 1),
-                ("tx_too_short", 1),
-                ("tx_not_udp", 3),
-                ("tx_unreachable", 1),
-            ];
-            let counted: Vec<_> = statistics
-                .drops()
-                .into_iter()
-                .filter(|(_, n)| *n > 0)
-                .collect();
-            assert_eq!(counted, expected);
-            assert_eq!(statistics.tx_frames, 2);
-        },
-    );
+    in_namespace(|| {
+        ip("link set lo up");
+        let mut port = open("127.0.0.1:5004");
+        let viewer = socket("127.0.0.1:0");
+        let from = port.local_address();
+        let to = viewer.local_addr().expect("an address");
+        let elsewhere = "203.0.113.1:9".parse().expect("an address");
+        let over_ipv6 = frame(
+            "[::1]:1".parse().expect("an address"),
+            "[::1]:2".parse().expect("an address"),
+            b"x",
+        );
+        let mut not_udp = frame(from, to, b"x");
+        not_udp[23] = 6;
+        let mut too_long = frame(from, to, &[0; 65_507]);
+        // One byte more than IPv4 can carry; only UDP's length field can express it.
+        too_long.push(0);
+        too_long[38..40].copy_from_slice(&65_516_u16.to_be_bytes());
+        for frame in [
+            &frame(from, to, b"first"),
+            &over_ipv6,
+            &not_udp,
+            &[0; 13].repeat(2)[..22].to_vec(),
+            &frame(from, elsewhere, b"x"),
+            &too_long,
+            &frame(from, to, b"last"),
+        ] {
+            send(&mut port, frame);
+        }
+        port.transmit(0, [&[1; 13][..], &[]].into())
+            .expect("queueing");
+        port.flush().expect("sending");
+        let mut buffer = [0; 9];
+        for expected in [&b"first"[..], b"last"] {
+            let (n_bytes, _) = viewer.recv_from(&mut buffer).expect("a datagram");
+            assert_eq!(&buffer[..n_bytes], expected);
+        }
+        let statistics = port.statistics();
+        let expected = [
+            ("tx_too_long", 1),
+            ("tx_too_short", 1),
+            ("tx_not_udp", 3),
+            ("tx_unreachable", 1),
+        ];
+        let counted: Vec<_> = statistics
+            .drops()
+            .into_iter()
+            .filter(|(_, n)| *n > 0)
+            .collect();
+        assert_eq!(counted, expected);
+        assert_eq!(statistics.tx_frames, 2);
+    });
 }
 
 #[test]
@@ -286,30 +277,27 @@ fn datagrams_for_which_the_socket_had_no_room_are_counted() {
 
 #[test]
 fn a_port_needs_no_privileges_and_an_address_of_this_host() {
-    in_namespace(
-        "a_port_needs_no_privileges_and_an_address_of_this_host",
-        || {
-            ip("link set lo up");
-            veth_pair("v0", "v1");
-            let holder = open("127.0.0.1:5004");
-            let error = |address: &str| {
-                let error = UdpPort::open(address.parse().expect("an address"));
-                error.err().expect("an error")
-            };
-            assert!(matches!(error("127.0.0.1:5004"), PortError::Socket { .. }));
-            let said = error("127.0.0.1:5004").to_string();
-            assert!(
-                said.contains("UDP address 127.0.0.1:5004: cannot bind"),
-                "{said}"
-            );
-            let foreign = error("203.0.113.1:5004");
-            assert!(
-                matches!(&foreign, PortError::AddressMissing { address }
+    in_namespace(|| {
+        ip("link set lo up");
+        veth_pair("v0", "v1");
+        let holder = open("127.0.0.1:5004");
+        let error = |address: &str| {
+            let error = UdpPort::open(address.parse().expect("an address"));
+            error.err().expect("an error")
+        };
+        assert!(matches!(error("127.0.0.1:5004"), PortError::Socket { .. }));
+        let said = error("127.0.0.1:5004").to_string();
+        assert!(
+            said.contains("UDP address 127.0.0.1:5004: cannot bind"),
+            "{said}"
+        );
+        let foreign = error("203.0.113.1:5004");
+        assert!(
+            matches!(&foreign, PortError::AddressMissing { address }
                     if foreign.to_string().contains(&address.to_string())),
-                "{foreign}"
-            );
-            drop(holder);
-            open("127.0.0.1:5004");
-        },
-    );
+            "{foreign}"
+        );
+        drop(holder);
+        open("127.0.0.1:5004");
+    });
 }

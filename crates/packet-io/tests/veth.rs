@@ -5,9 +5,6 @@
     reason = "UDP_SEGMENT has no safe form in the standard library"
 )]
 
-mod frames;
-mod namespace;
-
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::process::Command;
@@ -15,12 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use frames::{assert_the_first_frame_waits_for_no_other, local_sender, numbered, receive, send};
-use namespace::{change_often, in_namespace, ip, take_carrier, tc, veth_pair};
 use packet_io::{
     AfPacketConfig, AfPacketPort, Link, LinkEvent, LinkMonitor, Port, PortError, Waiter, WayOut,
     other_end,
 };
+use testkit::frames::{
+    assert_the_first_frame_waits_for_no_other, local_sender, numbered, receive, send,
+};
+use testkit::namespace::{change_often, in_namespace, ip, take_carrier, tc, veth_pair};
 
 fn open(name: &str) -> AfPacketPort {
     AfPacketPort::open(name, AfPacketConfig::default()).expect("an interface that is up and free")
@@ -53,7 +52,7 @@ fn udp_sum(addresses: &[u8], datagram: &[u8]) -> u32 {
 
 #[test]
 fn frames_come_whole_and_in_order_of_sending() {
-    in_namespace("frames_come_whole_and_in_order_of_sending", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let (mut one, mut other) = (open("v0"), open("v1"));
         let sent: Vec<_> = (0..500).map(|n| numbered(n, 60 + n as usize)).collect();
@@ -76,7 +75,7 @@ fn frames_come_whole_and_in_order_of_sending() {
 
 #[test]
 fn the_first_frame_after_a_pause_waits_for_no_other() {
-    in_namespace("the_first_frame_after_a_pause_waits_for_no_other", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let (mut outside, mut port) = (open("v0"), open("v1"));
         assert_the_first_frame_waits_for_no_other(&mut outside, &mut port);
@@ -85,27 +84,24 @@ fn the_first_frame_after_a_pause_waits_for_no_other() {
 
 #[test]
 fn copies_that_share_a_payload_leave_whole_also_when_it_changes() {
-    in_namespace(
-        "copies_that_share_a_payload_leave_whole_also_when_it_changes",
-        || {
-            veth_pair("v0", "v1");
-            let (mut outside, mut port) = (open("v0"), open("v1"));
-            let mut payload = [0; 1358];
-            let mut sent = Vec::new();
-            for number in 0..200 {
-                let head = &numbered(number, 42);
-                // After every ten copies another packet's payload uses the same memory.
-                payload[1357] = (number / 10) as u8;
-                // Some copies are cut, and one has no payload.
-                let len = [1358, 1358, 1358, 700, 100, 0][number as usize % 6];
-                port.transmit(0, [head, &payload[..len]].into())
-                    .expect("queueing");
-                sent.push([head, &payload[..len]].concat());
-            }
-            port.flush().expect("sending");
-            assert!(receive(&mut outside, sent.len()) == sent);
-        },
-    );
+    in_namespace(|| {
+        veth_pair("v0", "v1");
+        let (mut outside, mut port) = (open("v0"), open("v1"));
+        let mut payload = [0; 1358];
+        let mut sent = Vec::new();
+        for number in 0..200 {
+            let head = &numbered(number, 42);
+            // After every ten copies another packet's payload uses the same memory.
+            payload[1357] = (number / 10) as u8;
+            // Some copies are cut, and one has no payload.
+            let len = [1358, 1358, 1358, 700, 100, 0][number as usize % 6];
+            port.transmit(0, [head, &payload[..len]].into())
+                .expect("queueing");
+            sent.push([head, &payload[..len]].concat());
+        }
+        port.flush().expect("sending");
+        assert!(receive(&mut outside, sent.len()) == sent);
+    });
 }
 
 /// A port that listens in both directions.
@@ -120,8 +116,7 @@ fn open_both_ways(name: &str, way_out: WayOut) -> AfPacketPort {
 
 #[test]
 fn a_port_that_takes_outgoing_frames_receives_the_hosts_and_not_its_own() {
-    let name = "a_port_that_takes_outgoing_frames_receives_the_hosts_and_not_its_own";
-    in_namespace(name, || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         veth_pair("w0", "w1");
         let host = local_sender("v0");
@@ -149,8 +144,7 @@ fn a_port_that_takes_outgoing_frames_receives_the_hosts_and_not_its_own() {
 
 #[test]
 fn the_first_frame_that_the_host_sends_by_a_ports_end_is_told_of_and_no_other() {
-    let name = "the_first_frame_that_the_host_sends_by_a_ports_end_is_told_of_and_no_other";
-    in_namespace(name, || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let host = local_sender("v0");
         for n_ports in [1, 3] {
@@ -192,22 +186,19 @@ fn the_first_frame_that_the_host_sends_by_a_ports_end_is_told_of_and_no_other() 
 #[test]
 fn a_cables_other_end_has_a_name_in_the_same_namespace() {
     const LOOPBACK: i32 = 1;
-    in_namespace(
-        "a_cables_other_end_has_a_name_in_the_same_namespace",
-        || {
-            veth_pair("v0", "v1");
-            let number = |name: &str| open(name).interface_index().expect("a number");
-            assert_eq!(other_end(number("v0")).as_deref(), Some("v1"));
-            assert_eq!(other_end(number("v1")).as_deref(), Some("v0"));
-            assert_eq!(other_end(LOOPBACK), None);
-            assert_eq!(other_end(i32::MAX), None);
-        },
-    );
+    in_namespace(|| {
+        veth_pair("v0", "v1");
+        let number = |name: &str| open(name).interface_index().expect("a number");
+        assert_eq!(other_end(number("v0")).as_deref(), Some("v1"));
+        assert_eq!(other_end(number("v1")).as_deref(), Some("v0"));
+        assert_eq!(other_end(LOOPBACK), None);
+        assert_eq!(other_end(i32::MAX), None);
+    });
 }
 
 #[test]
 fn a_port_does_not_receive_what_leaves_its_interface() {
-    in_namespace("a_port_does_not_receive_what_leaves_its_interface", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let socket = local_sender("v0");
         let (mut one, mut other) = (open("v0"), open("v1"));
@@ -223,7 +214,7 @@ fn a_port_does_not_receive_what_leaves_its_interface() {
 
 #[test]
 fn an_unfinished_udp_checksum_over_ipv4_is_finished() {
-    in_namespace("an_unfinished_udp_checksum_over_ipv4_is_finished", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let socket = local_sender("v0");
         let mut port = open("v1");
@@ -244,25 +235,22 @@ fn an_unfinished_udp_checksum_over_ipv4_is_finished() {
 
 #[test]
 fn a_udp_checksum_that_comes_out_as_zero_is_sent_as_all_ones() {
-    in_namespace(
-        "a_udp_checksum_that_comes_out_as_zero_is_sent_as_all_ones",
-        || {
-            veth_pair("v0", "v1");
-            let socket = local_sender("v0");
-            let mut port = open("v1");
-            socket.send(&[0, 0]).expect("sending");
-            let frame = receive(&mut port, 1).pop().expect("a frame");
-            // The checksum as payload makes the sum all ones, whose complement is 0.
-            socket.send(&frame[40..42]).expect("sending");
-            let frame = receive(&mut port, 1).pop().expect("a frame");
-            assert_eq!(frame[40..42], [0xff, 0xff]);
-        },
-    );
+    in_namespace(|| {
+        veth_pair("v0", "v1");
+        let socket = local_sender("v0");
+        let mut port = open("v1");
+        socket.send(&[0, 0]).expect("sending");
+        let frame = receive(&mut port, 1).pop().expect("a frame");
+        // The checksum as payload makes the sum all ones, whose complement is 0.
+        socket.send(&frame[40..42]).expect("sending");
+        let frame = receive(&mut port, 1).pop().expect("a frame");
+        assert_eq!(frame[40..42], [0xff, 0xff]);
+    });
 }
 
 #[test]
 fn an_unfinished_udp_checksum_over_ipv6_is_finished() {
-    in_namespace("an_unfinished_udp_checksum_over_ipv6_is_finished", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         std::fs::write("/proc/sys/net/ipv6/conf/v0/disable_ipv6", "0").expect("IPv6 turned on");
         ip("-6 addr add fd00::1/64 dev v0 nodad");
@@ -288,7 +276,7 @@ fn an_unfinished_udp_checksum_over_ipv6_is_finished() {
 
 #[test]
 fn the_vlan_tag_that_the_kernel_takes_out_is_put_back() {
-    in_namespace("the_vlan_tag_that_the_kernel_takes_out_is_put_back", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let (mut one, mut other) = (open("v0"), open("v1"));
         let tagged = |tags: &[u8]| {
@@ -312,77 +300,71 @@ fn the_vlan_tag_that_the_kernel_takes_out_is_put_back() {
 
 #[test]
 fn a_super_frame_is_cut_into_the_datagrams_it_stands_for() {
-    in_namespace(
-        "a_super_frame_is_cut_into_the_datagrams_it_stands_for",
-        || {
-            veth_pair("v0", "v1");
-            let socket = local_sender("v0");
-            let segment_bytes: libc::c_int = 400;
-            // SAFETY: pointer and length describe an integer that lives through the call.
-            let result = unsafe {
-                libc::setsockopt(
-                    socket.as_raw_fd(),
-                    libc::SOL_UDP,
-                    libc::UDP_SEGMENT,
-                    (&raw const segment_bytes).cast(),
-                    size_of::<libc::c_int>() as libc::socklen_t,
-                )
-            };
-            assert_eq!(result, 0);
-            let mut port = open("v1");
-            // One payload fits a slot of the ring, the other comes through the socket's queue.
-            for n_bytes in [900, 20_100] {
-                let payload: Vec<u8> = (0..n_bytes).map(|n| (n % 251) as u8).collect();
-                socket.send(&payload).expect("sending");
-                let frames = receive(&mut port, payload.len().div_ceil(400));
-                let lengths: Vec<usize> = frames.iter().map(|frame| frame.len() - 42).collect();
-                let expected: Vec<usize> = payload.chunks(400).map(<[u8]>::len).collect();
-                assert_eq!(lengths, expected);
-                for frame in &frames {
-                    assert_eq!(
-                        udp_sum(&frame[26..34], &frame[34..]),
-                        0xffff,
-                        "{frame:02x?}"
-                    );
-                }
-                let received: Vec<u8> = frames.into_iter().flat_map(|f| f[42..].to_vec()).collect();
-                assert!(received == payload, "the payload is not what was sent");
+    in_namespace(|| {
+        veth_pair("v0", "v1");
+        let socket = local_sender("v0");
+        let segment_bytes: libc::c_int = 400;
+        // SAFETY: pointer and length describe an integer that lives through the call.
+        let result = unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_UDP,
+                libc::UDP_SEGMENT,
+                (&raw const segment_bytes).cast(),
+                size_of::<libc::c_int>() as libc::socklen_t,
+            )
+        };
+        assert_eq!(result, 0);
+        let mut port = open("v1");
+        // One payload fits a slot of the ring, the other comes through the socket's queue.
+        for n_bytes in [900, 20_100] {
+            let payload: Vec<u8> = (0..n_bytes).map(|n| (n % 251) as u8).collect();
+            socket.send(&payload).expect("sending");
+            let frames = receive(&mut port, payload.len().div_ceil(400));
+            let lengths: Vec<usize> = frames.iter().map(|frame| frame.len() - 42).collect();
+            let expected: Vec<usize> = payload.chunks(400).map(<[u8]>::len).collect();
+            assert_eq!(lengths, expected);
+            for frame in &frames {
+                assert_eq!(
+                    udp_sum(&frame[26..34], &frame[34..]),
+                    0xffff,
+                    "{frame:02x?}"
+                );
             }
-            assert_eq!(port.statistics().rx_dropped(), 0);
-        },
-    );
+            let received: Vec<u8> = frames.into_iter().flat_map(|f| f[42..].to_vec()).collect();
+            assert!(received == payload, "the payload is not what was sent");
+        }
+        assert_eq!(port.statistics().rx_dropped(), 0);
+    });
 }
 
 #[test]
 fn frames_of_an_mtu_of_9000_pass_also_if_it_was_raised_later() {
-    in_namespace(
-        "frames_of_an_mtu_of_9000_pass_also_if_it_was_raised_later",
-        || {
-            veth_pair("v0", "v1");
-            let (mut one, mut early) = (open("v0"), open("v1"));
-            ip("link set v0 mtu 9000");
-            ip("link set v1 mtu 9000");
-            let sent = [
-                numbered(1, 60),
-                numbered(2, 9014),
-                numbered(3, 60),
-                numbered(4, 5000),
-            ];
-            send(&mut one, sent.clone());
-            assert!(early.slot_frame_bytes() < 9014);
-            assert_eq!(receive(&mut early, sent.len()), sent);
-            drop(early);
-            let mut late = open("v1");
-            assert!(late.slot_frame_bytes() >= 9014 + 8);
-            send(&mut one, sent.clone());
-            assert_eq!(receive(&mut late, sent.len()), sent);
-        },
-    );
+    in_namespace(|| {
+        veth_pair("v0", "v1");
+        let (mut one, mut early) = (open("v0"), open("v1"));
+        ip("link set v0 mtu 9000");
+        ip("link set v1 mtu 9000");
+        let sent = [
+            numbered(1, 60),
+            numbered(2, 9014),
+            numbered(3, 60),
+            numbered(4, 5000),
+        ];
+        send(&mut one, sent.clone());
+        assert!(early.slot_frame_bytes() < 9014);
+        assert_eq!(receive(&mut early, sent.len()), sent);
+        drop(early);
+        let mut late = open("v1");
+        assert!(late.slot_frame_bytes() >= 9014 + 8);
+        send(&mut one, sent.clone());
+        assert_eq!(receive(&mut late, sent.len()), sent);
+    });
 }
 
 #[test]
 fn frames_that_the_kernel_drops_are_counted() {
-    in_namespace("frames_that_the_kernel_drops_are_counted", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let config = AfPacketConfig {
             rx_ring_slots: 32,
@@ -435,61 +417,55 @@ fn fill(port: &mut AfPacketPort, first: u32) -> u32 {
 
 #[test]
 fn a_port_behind_a_slow_discipline_is_full_and_loses_nothing() {
-    in_namespace(
-        "a_port_behind_a_slow_discipline_is_full_and_loses_nothing",
-        || {
-            veth_pair("v0", "v1");
-            let (mut one, mut other) = (slow_port("v0"), open("v1"));
-            let n_first = fill(&mut one, 0);
-            assert!(one.has_unsent());
-            let mut received = Vec::new();
-            // Continue when the port has room again.
-            while one.is_full() {
-                received.extend(receive(&mut other, 1));
-                one.flush().expect("sending");
-            }
-            let n_all = fill(&mut one, n_first);
-            assert!(n_all > n_first);
-            while one.is_full() {
-                received.extend(receive(&mut other, 1));
-                one.flush().expect("sending");
-            }
-            received.extend(receive(&mut other, n_all as usize - received.len()));
-            let sent: Vec<_> = (0..n_all).map(|number| numbered(number, 1000)).collect();
-            assert!(received == sent, "lost, or in another order");
-            let statistics = one.statistics();
-            assert_eq!(
-                (statistics.tx_frames, statistics.tx_dropped()),
-                (n_all.into(), 0)
-            );
-        },
-    );
+    in_namespace(|| {
+        veth_pair("v0", "v1");
+        let (mut one, mut other) = (slow_port("v0"), open("v1"));
+        let n_first = fill(&mut one, 0);
+        assert!(one.has_unsent());
+        let mut received = Vec::new();
+        // Continue when the port has room again.
+        while one.is_full() {
+            received.extend(receive(&mut other, 1));
+            one.flush().expect("sending");
+        }
+        let n_all = fill(&mut one, n_first);
+        assert!(n_all > n_first);
+        while one.is_full() {
+            received.extend(receive(&mut other, 1));
+            one.flush().expect("sending");
+        }
+        received.extend(receive(&mut other, n_all as usize - received.len()));
+        let sent: Vec<_> = (0..n_all).map(|number| numbered(number, 1000)).collect();
+        assert!(received == sent, "lost, or in another order");
+        let statistics = one.statistics();
+        assert_eq!(
+            (statistics.tx_frames, statistics.tx_dropped()),
+            (n_all.into(), 0)
+        );
+    });
 }
 
 #[test]
 fn a_full_port_that_is_given_more_counts_what_it_has_no_place_for() {
-    in_namespace(
-        "a_full_port_that_is_given_more_counts_what_it_has_no_place_for",
-        || {
-            veth_pair("v0", "v1");
-            let mut one = slow_port("v0");
-            let n_first = u64::from(fill(&mut one, 0));
-            for number in 0..1000 {
-                let frame = numbered(number, 1000);
-                one.transmit(0, frame.as_slice().into()).expect("queueing");
-            }
-            let counted = one.statistics();
-            assert!(counted.tx_no_room > 900, "{counted:?}");
-            let rest = one.abandon();
-            assert_eq!(rest.tx_frames + rest.tx_no_room, n_first + 1000);
-            assert!(!one.has_unsent());
-        },
-    );
+    in_namespace(|| {
+        veth_pair("v0", "v1");
+        let mut one = slow_port("v0");
+        let n_first = u64::from(fill(&mut one, 0));
+        for number in 0..1000 {
+            let frame = numbered(number, 1000);
+            one.transmit(0, frame.as_slice().into()).expect("queueing");
+        }
+        let counted = one.statistics();
+        assert!(counted.tx_no_room > 900, "{counted:?}");
+        let rest = one.abandon();
+        assert_eq!(rest.tx_frames + rest.tx_no_room, n_first + 1000);
+        assert!(!one.has_unsent());
+    });
 }
 
 #[test]
 fn what_a_discipline_drops_is_counted() {
-    in_namespace("what_a_discipline_drops_is_counted", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         tc("qdisc add dev v0 root tbf rate 800kbit burst 1600 limit 3000");
         let config = AfPacketConfig {
@@ -507,49 +483,43 @@ fn what_a_discipline_drops_is_counted() {
 
 #[test]
 fn frames_that_cannot_be_sent_are_counted_and_the_others_go() {
-    in_namespace(
-        "frames_that_cannot_be_sent_are_counted_and_the_others_go",
-        || {
-            veth_pair("v0", "v1");
-            let (mut one, mut other) = (open("v0"), open("v1"));
-            let lengths = [60, 1600, 13, 0, 1514, 1519, 61];
-            send(&mut one, lengths.map(|len| numbered(0, len)));
-            let received: Vec<usize> = receive(&mut other, 3).iter().map(Vec::len).collect();
-            assert_eq!(received, [60, 1514, 61]);
-            let statistics = one.statistics();
-            assert_eq!((statistics.tx_too_long, statistics.tx_too_short), (2, 2));
-            assert_eq!((statistics.tx_frames, statistics.tx_dropped()), (3, 4));
-        },
-    );
+    in_namespace(|| {
+        veth_pair("v0", "v1");
+        let (mut one, mut other) = (open("v0"), open("v1"));
+        let lengths = [60, 1600, 13, 0, 1514, 1519, 61];
+        send(&mut one, lengths.map(|len| numbered(0, len)));
+        let received: Vec<usize> = receive(&mut other, 3).iter().map(Vec::len).collect();
+        assert_eq!(received, [60, 1514, 61]);
+        let statistics = one.statistics();
+        assert_eq!((statistics.tx_too_long, statistics.tx_too_short), (2, 2));
+        assert_eq!((statistics.tx_frames, statistics.tx_dropped()), (3, 4));
+    });
 }
 
 #[test]
 fn what_cannot_leave_for_want_of_a_carrier_holds_nobody_up() {
-    in_namespace(
-        "what_cannot_leave_for_want_of_a_carrier_holds_nobody_up",
-        || {
-            veth_pair("v0", "v1");
-            let mut one = open("v0");
-            take_carrier("v0", "v1");
-            let began = Instant::now();
-            for _ in 0..50 {
-                send(&mut one, (0..20).map(|n| numbered(n, 60)));
-            }
-            let statistics = one.statistics();
-            assert_eq!(
-                (statistics.tx_link_down, statistics.tx_dropped()),
-                (1000, 1000)
-            );
-            // Waiting for room, as with a full queue, would take 0.8 ms per frame.
-            let elapsed = began.elapsed();
-            assert!(elapsed < Duration::from_millis(400), "{elapsed:?}");
-        },
-    );
+    in_namespace(|| {
+        veth_pair("v0", "v1");
+        let mut one = open("v0");
+        take_carrier("v0", "v1");
+        let began = Instant::now();
+        for _ in 0..50 {
+            send(&mut one, (0..20).map(|n| numbered(n, 60)));
+        }
+        let statistics = one.statistics();
+        assert_eq!(
+            (statistics.tx_link_down, statistics.tx_dropped()),
+            (1000, 1000)
+        );
+        // Waiting for room, as with a full queue, would take 0.8 ms per frame.
+        let elapsed = began.elapsed();
+        assert!(elapsed < Duration::from_millis(400), "{elapsed:?}");
+    });
 }
 
 #[test]
 fn what_the_far_end_refuses_holds_nobody_up() {
-    in_namespace("what_the_far_end_refuses_holds_nobody_up", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let (mut one, mut other) = (open("v0"), open("v1"));
         // A veth refuses frames longer than its peer's MTU as if it had no room.
@@ -574,7 +544,7 @@ fn what_the_far_end_refuses_holds_nobody_up() {
 
 #[test]
 fn a_port_outlives_its_link_going_down() {
-    in_namespace("a_port_outlives_its_link_going_down", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let (mut one, mut other) = (open("v0"), open("v1"));
         ip("link set v0 down");
@@ -603,7 +573,7 @@ fn a_port_outlives_its_link_going_down() {
 
 #[test]
 fn an_interface_is_one_switchs_at_a_time() {
-    in_namespace("an_interface_is_one_switchs_at_a_time", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let holder = open("v0");
         let _another_interface = open("v1");
@@ -620,7 +590,7 @@ fn an_interface_is_one_switchs_at_a_time() {
 
 #[test]
 fn what_keeps_an_interface_from_being_opened_is_said() {
-    in_namespace("what_keeps_an_interface_from_being_opened_is_said", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         ip("link set v0 down");
         let said = |name: &str| open_error(name).to_string();
@@ -665,7 +635,7 @@ fn without_privileges() {
 
 #[test]
 fn missing_privileges_are_said() {
-    in_namespace("missing_privileges_are_said", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let output = Command::new("setpriv")
             .arg("--bounding-set=-net_raw")
@@ -684,22 +654,19 @@ fn missing_privileges_are_said() {
 
 #[test]
 fn of_more_news_than_the_kernel_keeps_none_is_told_but_that_some_is_lost() {
-    in_namespace(
-        "of_more_news_than_the_kernel_keeps_none_is_told_but_that_some_is_lost",
-        || {
-            veth_pair("v0", "v1");
-            let monitor = LinkMonitor::new().expect("rtnetlink");
-            ip("link set v1 down");
-            change_often("v0", 2_000);
-            ip("link set v1 up");
-            let receive = || monitor.receive().expect("rtnetlink");
-            assert_eq!(receive(), None);
-            assert_eq!(receive(), Some(Vec::new()), "nothing older comes behind");
-            ip("link set v1 down");
-            // The kernel has sent the event before `ip` ends.
-            let events = receive().expect("no overrun");
-            let is_it = |event: &LinkEvent| matches!(event, LinkEvent::Present(Link { name, is_up: false, .. }) if name == "v1");
-            assert!(events.iter().any(is_it), "{events:?}");
-        },
-    );
+    in_namespace(|| {
+        veth_pair("v0", "v1");
+        let monitor = LinkMonitor::new().expect("rtnetlink");
+        ip("link set v1 down");
+        change_often("v0", 2_000);
+        ip("link set v1 up");
+        let receive = || monitor.receive().expect("rtnetlink");
+        assert_eq!(receive(), None);
+        assert_eq!(receive(), Some(Vec::new()), "nothing older comes behind");
+        ip("link set v1 down");
+        // The kernel has sent the event before `ip` ends.
+        let events = receive().expect("no overrun");
+        let is_it = |event: &LinkEvent| matches!(event, LinkEvent::Present(Link { name, is_up: false, .. }) if name == "v1");
+        assert!(events.iter().any(is_it), "{events:?}");
+    });
 }

@@ -1,9 +1,6 @@
 //! The command on a port of a switch that runs `p4/aom_pk.p4`: the test sends requests, and receivers verify the
 //! results. The switch is in this process, with every engine; the signer and the interfaces between the two are real.
 
-#[path = "../../packet-io/tests/namespace/mod.rs"]
-mod namespace;
-
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -19,9 +16,9 @@ use conformance::beside::Beside;
 use conformance::compile::program_at;
 use conformance::packet::udp_copy;
 use dataplane::{MatchField, MulticastGroup, OwnedTransmit, PortId, Replica, SwitchConfig};
-use namespace::{in_namespace, veth_pair};
 use packet_io::{AfPacketConfig, AfPacketPort, Port};
 use reprise_signer::key::{Key, VARIABLE};
+use testkit::namespace::{in_namespace, veth_pair};
 
 const SECRET: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const GROUP: u16 = 7;
@@ -230,7 +227,7 @@ fn multicast(id: u32, port: PortId, n_replicas: u8) -> MulticastGroup {
 
 #[test]
 fn a_signer_with_nonces_signs_every_packet() {
-    in_namespace("a_signer_with_nonces_signs_every_packet", || {
+    in_namespace(|| {
         let mut network = Network::new();
         let signer = Coprocessor::start("signer", &["--pool", "1000", "--fill", "1000"]);
         for number in 1..=300 {
@@ -247,8 +244,7 @@ fn a_signer_with_nonces_signs_every_packet() {
 
 #[test]
 fn a_starved_signer_leaves_packets_unsigned_and_its_next_signature_releases_them() {
-    let name = "a_starved_signer_leaves_packets_unsigned_and_its_next_signature_releases_them";
-    in_namespace(name, || {
+    in_namespace(|| {
         let mut network = Network::new();
         let signer = Coprocessor::start("signer", &["--fill", "0"]);
         // More packets than nonces, and then a pause: the last packet is sent again, signed.
@@ -269,8 +265,7 @@ fn a_starved_signer_leaves_packets_unsigned_and_its_next_signature_releases_them
 
 #[test]
 fn a_signer_that_has_none_delivers_nothing_and_one_that_begins_again_goes_on() {
-    let name = "a_signer_that_has_none_delivers_nothing_and_one_that_begins_again_goes_on";
-    in_namespace(name, || {
+    in_namespace(|| {
         let mut network = Network::new();
         let starved = Coprocessor::start("signer", &["--threads", "0", "--fill", "0"]);
         for number in 1..=10 {

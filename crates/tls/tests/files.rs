@@ -6,16 +6,12 @@
     reason = "a test stops at what it did not expect; some are lists of cases"
 )]
 
-#[path = "support/certificates.rs"]
-#[allow(dead_code, reason = "shared by several test binaries")]
-mod certificates;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use certificates::{Authority, Files, Good, VERSION_1, write};
 use tempfile::TempDir;
+use testkit::certificates::{Authority, Files, Good, VERSION_1, write};
 use tls::{Client, ClientFiles, Renewal, Server, ServerFiles};
 
 /// Timeout of a test for something that must happen.

@@ -1,9 +1,5 @@
 //! A sequencer in this process, a service on it, and members that verify what they receive.
 
-#[path = "../../../control/tests/support/memory_loop.rs"]
-#[allow(dead_code, reason = "a part of it is used")]
-mod memory_loop;
-
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -29,9 +25,10 @@ use conformance::packet::udp_copy;
 use control::{Device, Registers, SwitchHandle};
 use dataplane::SwitchConfig;
 use k256::ecdsa::SigningKey;
-use memory_loop::MemoryLoop;
 use p4runtime_server::{Server, ServerConfig, Stored};
 use state_store::StateFile;
+use testkit::memory_loop::MemoryLoop;
+use testkit::repository::root;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
@@ -228,7 +225,7 @@ pub struct Running {
 }
 
 pub fn options(switch: &Switch, folder: &Path) -> Options {
-    let (p4info, config) = compile::pipeline(&compile::root().join("p4/aom_hm.p4"));
+    let (p4info, config) = compile::pipeline(&root().join("p4/aom_hm.p4"));
     Options {
         switch: SwitchAddress::plain(&switch.address),
         device_id: 1,

@@ -6,10 +6,9 @@ use std::process::{Command, Output};
 
 use p4runtime_proto::p4::config::v1::P4Info;
 use serde_json::Value;
-
-use crate::support::fake::FakeSwitch;
-use crate::support::programs;
-use crate::support::service::Server;
+use testkit::sfu::fake::FakeSwitch;
+use testkit::sfu::programs;
+use testkit::sfu::service::Server;
 
 /// Sets the SFU's own address.
 pub const ADDRESS: &str = "address set --port 1 --ip 10.0.1.100 --mac 02:00:00:00:01:64";

@@ -6,9 +6,9 @@ use conference::address::Mac;
 use conference::entities;
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::text_format;
+use testkit::sfu::programs;
 
 use crate::bench::{ADDRESS, Bench, CONFERENCE, recirculation, replication, reprise, text};
-use crate::support::programs;
 
 /// Exports a file for the program `sfu.json`.
 const EXPORT: &str = "export c.yaml --program sfu.json --format p4runtime -o entries.txtpb";

@@ -7,10 +7,10 @@ use std::process::{Command, Output, Stdio};
 
 use p4runtime_proto::text_format;
 use serde_json::Value;
+use testkit::sfu::fake::FakeSwitch;
+use testkit::sfu::programs;
 
 use crate::bench::{ADDRESS, Bench, CONFERENCE, replication, text};
-use crate::support::fake::FakeSwitch;
-use crate::support::programs;
 
 const RIGHT: &str = "\
 #include <v1model.p4>
@@ -289,7 +289,7 @@ fn no_command_is_left_out_here() {
         all.contains("viewer refresh") && all.contains("fmt"),
         "{all:?}"
     );
-    // `tests/aom.rs` covers these: they need a service.
+    // `tests/on_a_switch/aom.rs` covers these: they need a service.
     for command in all.iter().filter(|it| !it.starts_with("aom ")) {
         for ends in [0, 1] {
             let is_it = |run: &&(&str, i32, &str)| {

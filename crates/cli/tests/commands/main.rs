@@ -10,14 +10,12 @@ mod json;
 mod pipeline;
 mod refresh;
 mod show;
-#[path = "../../../conference/tests/conference/support/mod.rs"]
-mod support;
 
 use std::io::{Read as _, Write as _};
 use std::net::Ipv4Addr;
 
 use bench::{Bench, replication, reprise, text};
-use support::programs;
+use testkit::sfu::programs;
 
 #[test]
 fn words_that_are_no_command_exit_with_2_and_say_what_was_expected() {

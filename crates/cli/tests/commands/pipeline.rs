@@ -1,9 +1,9 @@
 //! `reprise pipeline`, `compile` and `check`: programs, compiled and as source.
 
 use p4runtime_proto::text_format;
+use testkit::sfu::programs;
 
 use crate::bench::{Bench, text};
-use crate::support::programs;
 
 #[test]
 fn a_compiled_program_is_loaded_with_the_p4info_beside_it() {

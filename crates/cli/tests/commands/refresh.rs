@@ -9,11 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use conference::address::Mac;
+use testkit::sfu::fake::FakeSwitch;
+use testkit::sfu::programs;
+use testkit::sfu::service::Server;
 
 use crate::bench::{ADDRESS, Bench, replication, text};
-use crate::support::fake::FakeSwitch;
-use crate::support::programs;
-use crate::support::service::Server;
 
 /// Timeout for an expected line.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,9 +1,5 @@
 //! A switch in this process, and the shell that runs against it.
 
-#[path = "../../../control/tests/support/memory_loop.rs"]
-#[allow(dead_code, reason = "a part of it is used")]
-mod memory_loop;
-
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
@@ -12,10 +8,10 @@ use conference::client::Client;
 use conference::dial::SwitchAddress;
 use control::{Device, Registers, SwitchHandle};
 use dataplane::{PortId, SwitchConfig};
-pub use memory_loop::MemoryLoop;
 use p4runtime_proto::text_format;
 use p4runtime_server::{Server, ServerConfig};
 use serde_json::Value;
+use testkit::memory_loop::MemoryLoop;
 
 const P4INFO: &str = include_str!("../../../../testdata/compiler/ok/every_entity.p4info.txtpb");
 const JSON: &str = include_str!("../../../../testdata/compiler/ok/every_entity.json");

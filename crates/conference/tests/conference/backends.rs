@@ -5,14 +5,14 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use crate::support::fake::{FakeSwitch, Fault};
-use crate::support::{Random, programs};
 use conference::address::Mac;
 use conference::backend::{PlanError, SfuProgram, Snapshot};
 use conference::limits::WRITE_BATCH_UPDATES;
 use conference::model::{Conference, GroupId, OwnAddress, Presenter, Viewer};
 use conference::plan::{self, Target};
 use p4runtime_proto::p4::config::v1::P4Info;
+use testkit::sfu::fake::{FakeSwitch, Fault};
+use testkit::sfu::{Random, programs};
 
 fn ip(group: u16, host: u16) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0000 + u32::from(group) * 65_536 + u32::from(host))

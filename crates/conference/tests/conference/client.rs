@@ -3,9 +3,6 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use crate::support::fake::FakeSwitch;
-use crate::support::programs;
-use crate::support::service::{DEVICE_ID, Server};
 use conference::address::Mac;
 use conference::backend::SfuProgram;
 use conference::client::{Client, ClientError};
@@ -14,6 +11,9 @@ use conference::entities;
 use conference::model::OwnAddress;
 use conference::neighbour::{self, Place, Question};
 use conference::plan::Target;
+use testkit::sfu::fake::FakeSwitch;
+use testkit::sfu::programs;
+use testkit::sfu::service::{DEVICE_ID, Server};
 
 const OWN: OwnAddress = OwnAddress {
     port: 1,

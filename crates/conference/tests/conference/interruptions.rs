@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 
-use crate::support::fake::{FakeSwitch, Fault, Refusal};
-use crate::support::{Random, programs};
 use conference::address::Mac;
 use conference::backend::{SfuProgram, Snapshot};
 use conference::model::{Conference, Group, GroupId, OwnAddress, Presenter, Viewer};
 use conference::plan::{self, Target};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::{Entity, Update};
+use testkit::sfu::fake::{FakeSwitch, Fault, Refusal};
+use testkit::sfu::{Random, programs};
 
 const OWN: OwnAddress = OwnAddress {
     port: 1,

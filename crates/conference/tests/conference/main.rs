@@ -6,14 +6,7 @@
 )]
 
 mod backends;
-#[path = "../../../tls/tests/support/certificates.rs"]
-#[allow(dead_code, reason = "a part of it is used")]
-mod certificates;
 mod client;
 mod interruptions;
-#[path = "../../../control/tests/support/memory_loop.rs"]
-#[allow(dead_code, reason = "a part of it is used")]
-mod memory_loop;
 mod over_tls;
 mod real_server;
-mod support;

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::certificates::{Authority, Files, Good};
-use crate::memory_loop::MemoryLoop;
 use conference::client::{Client, ClientError};
 use conference::dial::{SwitchAddress, TlsFiles};
 use control::{Device, Registers, SwitchHandle};
 use dataplane::SwitchConfig;
 use p4runtime_server::{Server, ServerConfig};
 use tempfile::TempDir;
+use testkit::certificates::{Authority, Files, Good};
+use testkit::memory_loop::MemoryLoop;
 use tokio::net::TcpListener;
 
 const DEVICE_ID: u64 = 1;
@@ -201,7 +201,7 @@ async fn a_switchs_certificate_that_has_expired_is_refused_with_the_day() {
         "{said}"
     );
     // A CA's certificate is not valid as a server's.
-    let itself = crate::certificates::Issued {
+    let itself = testkit::certificates::Issued {
         certificate: here.authority.pem().to_owned(),
         key: here.authority.key(),
     };
@@ -212,7 +212,7 @@ async fn a_switchs_certificate_that_has_expired_is_refused_with_the_day() {
 }
 
 /// Presents a certificate that our own server would not load.
-async fn serve_raw(shown: &crate::certificates::Issued) -> String {
+async fn serve_raw(shown: &testkit::certificates::Issued) -> String {
     use tokio_rustls::rustls::pki_types::pem::PemObject as _;
     use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
     use tokio_rustls::rustls::{ServerConfig, crypto::ring::default_provider};

@@ -7,8 +7,6 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::memory_loop::MemoryLoop;
-use crate::support::{Random, programs};
 use conference::address::Mac;
 use conference::backend::SfuProgram;
 use conference::client::{Client, ClientError};
@@ -20,6 +18,8 @@ use dataplane::{PortId, SwitchConfig};
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble, Table};
 use p4runtime_server::{Server, ServerConfig};
 use serde_json::{Value, json};
+use testkit::memory_loop::MemoryLoop;
+use testkit::sfu::{Random, programs};
 
 const DEVICE_ID: u64 = 1;
 

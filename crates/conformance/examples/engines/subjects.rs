@@ -4,11 +4,11 @@
 use std::path::PathBuf;
 
 use conformance::{
-    compile::root,
     engines::{Activity, Case, Script, conference, programs},
     sfu::SfuProgram,
 };
 use dataplane::{Program, engine::ir::Primitive};
+use testkit::repository::root;
 
 const CONFERENCES: u64 = 8;
 /// Seed of the conferences; a case has a further seed of its own.

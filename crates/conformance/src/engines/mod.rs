@@ -6,7 +6,7 @@ mod stf_files;
 
 use std::path::PathBuf;
 
-use crate::compile::root;
+use testkit::repository::{files, root};
 
 pub use lockstep::*;
 pub use script::{Script, conference};
@@ -22,9 +22,7 @@ pub fn programs() -> Vec<PathBuf> {
         root().join("p4/sfu_recirculation.p4"),
     ];
     for folder in ["testdata/stf", "testdata/realistic"] {
-        let entries = std::fs::read_dir(root().join(folder)).expect("a folder of the repository");
-        let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        paths.extend(files.filter(|path| path.extension().is_some_and(|it| it == "p4")));
+        paths.extend(files(folder, "p4"));
     }
     paths.sort();
     paths

@@ -95,7 +95,7 @@ impl Script {
 }
 
 async fn record(of: SfuProgram, seed: u64) -> Script {
-    let (p4info, json) = crate::compile::pipeline(&crate::compile::root().join(of.path()));
+    let (p4info, json) = crate::compile::pipeline(&testkit::repository::root().join(of.path()));
     let backend = Backend::detect(&p4info).expect("an SFU program");
     let mut switch = Switch::new(SwitchConfig::default());
     switch.add_port(SFU_PORT);

@@ -4,22 +4,17 @@ use std::path::{Path, PathBuf};
 
 use dataplane::SwitchConfig;
 use dataplane_jit::NativeOptions;
+use testkit::repository::files;
 
 use super::{names_of, native};
-use crate::compile::root;
 
 /// Every STF file of the repository.
 ///
 /// # Panics
 /// The repository's folders cannot be read.
 pub fn stf_files() -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    for folder in ["testdata/stf", "testdata/realistic"] {
-        let entries = std::fs::read_dir(root().join(folder)).expect("a folder of the repository");
-        let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        paths.extend(files.filter(|path| path.extension().is_some_and(|it| it == "stf")));
-    }
-    paths.sort();
+    let mut paths = files("testdata/realistic", "stf");
+    paths.extend(files("testdata/stf", "stf"));
     paths
 }
 

@@ -1,5 +1,5 @@
 //! Checks dependencies: ARCHITECTURE.md's table of crates against every `Cargo.toml`, and the layers of the data
-//! plane, as counted by `scripts/structure`.
+//! plane, as counted by `scripts/structure`; and that no module is a file of another place.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,10 +7,11 @@ use std::{
     process::Command,
 };
 
+use testkit::repository::root;
+
 /// The crates of ARCHITECTURE.md's table, each with the workspace's crates that it may use.
 fn allowed() -> BTreeMap<String, Vec<String>> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
-    let page = std::fs::read_to_string(page).unwrap();
+    let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let rows = page
         .lines()
         .skip_while(|line| !line.starts_with("| crate |"))
@@ -74,7 +75,7 @@ fn wrong_edges(name: &str, dependencies: &[String]) -> Vec<String> {
 
 #[test]
 fn every_crate_depends_only_on_what_is_below_it() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crates = root().join("crates");
     let mut wrong = Vec::new();
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(crates).unwrap() {
@@ -102,7 +103,7 @@ fn speaks_of_a_protocol(text: &str) -> Option<&str> {
 
 #[test]
 fn the_control_plane_and_the_event_loops_know_no_protocol() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crates = root().join("crates");
     let (_, dependencies) =
         read(&std::fs::read_to_string(crates.join("control/Cargo.toml")).unwrap());
     assert_eq!(speaks_of_a_protocol(&dependencies.join("\n")), None);
@@ -131,9 +132,8 @@ const CIRCLE_FILES_MAX: usize = 3;
 
 /// The output of `scripts/structure` for the data plane; the script defines the layers (`LAYERS`).
 fn structure() -> serde_json::Value {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder: PathBuf = root.join("crates/dataplane");
-    let script = root.join("scripts/structure");
+    let folder = root().join("crates/dataplane");
+    let script = root().join("scripts/structure");
     let done = Command::new(script)
         .arg("--json")
         .arg(folder)
@@ -183,11 +183,7 @@ fn untested_targets(manifest: &Path) -> Vec<Vec<PathBuf>> {
 fn with_modules(file: &Path, folder: &Path) -> Vec<PathBuf> {
     let text = std::fs::read_to_string(file).unwrap();
     let mut files = vec![file.to_owned()];
-    let mut said_path = None;
     for line in text.lines().map(str::trim) {
-        if let Some(path) = line.strip_prefix("#[path = \"") {
-            said_path = path.strip_suffix("\"]");
-        }
         let is_module = line.starts_with("mod ") || line.starts_with("pub");
         let Some((_, name)) = line
             .strip_suffix(';')
@@ -197,33 +193,31 @@ fn with_modules(file: &Path, folder: &Path) -> Vec<PathBuf> {
             continue;
         };
         let own = folder.join(name);
-        let usual = [own.with_extension("rs"), own.join("mod.rs")];
-        let found = match said_path.take() {
-            Some(path) => file.with_file_name(path),
-            None => usual.into_iter().find(|path| path.exists()).unwrap(),
-        };
+        let mut usual = [own.with_extension("rs"), own.join("mod.rs")].into_iter();
+        let found = usual.find(|path| path.exists()).unwrap();
         files.extend(with_modules(&found, &own));
     }
     files
 }
 
-/// The manifests of all packages below a folder.
-fn manifests(folder: &Path) -> Vec<PathBuf> {
+/// The files below a folder with this end of their names.
+fn below(folder: &Path, end: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap();
-    let folders = entries.map(|entry| entry.unwrap().path());
-    let below = folders.filter(|path| path.is_dir());
-    let own = folder.join("Cargo.toml");
-    let own = own.exists().then_some(own);
-    own.into_iter()
-        .chain(below.flat_map(|folder| manifests(&folder)))
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => below(&path, end),
+            false if path.to_str().unwrap().ends_with(end) => vec![path],
+            false => Vec::new(),
+        })
         .collect()
 }
 
 #[test]
 fn a_target_without_tests_has_none_that_would_never_run() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crates = root().join("crates");
     let mut n_targets = 0;
-    for manifest in manifests(&crates) {
+    for manifest in below(&crates, "Cargo.toml") {
         for files in untested_targets(&manifest) {
             n_targets += 1;
             for file in files {
@@ -239,4 +233,20 @@ fn a_target_without_tests_has_none_that_would_never_run() {
         }
     }
     assert!(n_targets > 10, "{n_targets}");
+}
+
+#[test]
+fn every_module_is_where_its_name_says() {
+    let sources = below(&root().join("crates"), ".rs");
+    assert!(sources.len() > 500, "{}", sources.len());
+    let has_path = |source: &&PathBuf| {
+        let text = std::fs::read_to_string(source).unwrap();
+        let mut lines = text.lines();
+        lines.any(|line| line.trim_start().starts_with("#[path"))
+    };
+    let wrong: Vec<&PathBuf> = sources.iter().filter(has_path).collect();
+    assert!(
+        wrong.is_empty(),
+        "a module by #[path], expected one of its own folder or of crates/testkit: {wrong:#?}"
+    );
 }

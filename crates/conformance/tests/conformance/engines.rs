@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use conformance::{
-    compile::{program_at, root},
+    compile::program_at,
     engines::{
         Case, Script, choices, conference, names_of, native, programs, stf_failures, stf_files,
     },
@@ -14,6 +14,7 @@ use conformance::{
 };
 use dataplane::{Program, Switch};
 use dataplane_jit::NativeOptions;
+use testkit::repository::root;
 
 const SEED: u64 = 0x0e49_2026;
 const FRAMES: usize = 60;

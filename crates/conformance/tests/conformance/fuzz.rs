@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use conformance::compile::root;
 use conformance::fuzz::{Corpus, Outcome, run};
+use testkit::repository::root;
 
 const SEED: u64 = 2_026;
 const CASES: u64 = 600;

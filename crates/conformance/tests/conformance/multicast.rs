@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use conformance::compile::root;
 use dataplane::{DropReason, Switch};
+use testkit::repository::root;
 
 fn verdicts(switch: &Switch) -> BTreeMap<String, u64> {
     let program = switch.program().expect("a program is set");

@@ -179,7 +179,7 @@ fn addresses(conference: &Conference) -> Vec<Ipv4Addr> {
 type Versions = Vec<(Vec<Ipv4Addr>, u64)>;
 
 async fn change_again_and_again(program: SfuProgram, pump: &Pump) -> Versions {
-    let path = conformance::compile::root().join(program.path());
+    let path = testkit::repository::root().join(program.path());
     let (p4info, json) = conformance::compile::pipeline(&path);
     let handle: Arc<dyn SwitchHandle> = Arc::new(Handle(pump.work.clone()));
     let config = ServerConfig {

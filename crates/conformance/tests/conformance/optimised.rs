@@ -5,7 +5,7 @@
 //! hits and misses of the program's tables, entries with their counters, registers and counters. A
 //! difference is shrunk to the packets and entries that it needs.
 //!
-//! `AGREEMENT_PROGRAMS=FOLDER` uses the P4 programs and BMv2 JSON files of that folder instead of
+//! `AGREEMENT_PROGRAMS=FOLDER`, from the root, uses the P4 programs and BMv2 JSON files of that folder instead of
 //! the repository's, for example p4c's `testdata/p4_16_samples` or p4c's output for them.
 
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::agreement::{Case, Subject};
 use bmv2_json::Value;
 use p4_compiler::optimise::{Pass, optimise};
+use testkit::repository::{files, root};
 
 const SEED: u64 = 0x0971_2026;
 /// Packets for each program and choice of passes.
@@ -21,31 +22,17 @@ const PACKETS: usize = 40;
 /// corpus.
 const SETUPS: u64 = 2;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn files(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let is_wanted = |path: &PathBuf| {
-        let extension = path.extension().and_then(|it| it.to_str());
-        extension.is_some_and(|extension| extensions.contains(&extension))
-    };
-    paths.filter(is_wanted).collect()
-}
-
 /// Folder of programs other than the repository's.
-fn elsewhere() -> Option<PathBuf> {
-    std::env::var_os("AGREEMENT_PROGRAMS").map(PathBuf::from)
+fn elsewhere() -> Option<String> {
+    std::env::var("AGREEMENT_PROGRAMS").ok()
 }
 
 fn corpus() -> Vec<PathBuf> {
     let mut paths = match elsewhere() {
-        Some(folder) => files(&folder, &["p4", "json"]),
+        Some(folder) => [files(&folder, "p4"), files(&folder, "json")].concat(),
         None => ["testdata/compiler/ok", "testdata/stf", "p4"]
             .iter()
-            .flat_map(|folder| files(&root().join(folder), &["p4"]))
+            .flat_map(|folder| files(folder, "p4"))
             .collect(),
     };
     paths.sort();

@@ -3,18 +3,14 @@
 
 use std::path::PathBuf;
 
-use conformance::compile::{pipeline, root};
+use conformance::compile::pipeline;
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
+use testkit::repository::files;
 
 fn programs(folder: &str) -> Vec<PathBuf> {
-    let files = std::fs::read_dir(root().join(folder)).unwrap();
-    let mut programs: Vec<PathBuf> = files
-        .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|found| found == "p4"))
-        // Included files have no `main`.
-        .filter(|path| std::fs::read_to_string(path).unwrap().contains("main;"))
-        .collect();
-    programs.sort();
+    let mut programs = files(folder, "p4");
+    // Included files have no `main`.
+    programs.retain(|path| std::fs::read_to_string(path).unwrap().contains("main;"));
     programs
 }
 

@@ -3,18 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../testdata")
-        .join(folder);
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|found| found == extension))
-        .collect();
-    files.sort();
-    files
-}
+use testkit::repository::{files, root};
 
 fn run(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
@@ -54,22 +43,21 @@ fn failures(folder: &str) -> Vec<String> {
 
 #[test]
 fn every_test_of_the_corpus_passes() {
-    let failures = failures("stf");
+    let failures = failures("testdata/stf");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
 fn every_realistic_program_passes() {
-    let failures = failures("realistic");
+    let failures = failures("testdata/realistic");
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
 fn the_table_of_contents_names_every_program_and_each_has_a_test() {
-    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
-    let contents = std::fs::read_to_string(testdata.join("README.md")).unwrap();
+    let contents = std::fs::read_to_string(root().join("testdata/README.md")).unwrap();
     for folder in ["stf", "realistic"] {
-        for program in files(folder, "p4") {
+        for program in files(&format!("testdata/{folder}"), "p4") {
             let name = program.file_name().unwrap().to_str().unwrap();
             assert!(
                 contents.contains(&format!("]({folder}/{name})")),
@@ -86,7 +74,10 @@ fn the_table_of_contents_names_every_program_and_each_has_a_test() {
 #[test]
 fn a_wrong_expectation_fails() {
     let is_wanted = |path: &PathBuf| path.ends_with("recirculation.stf");
-    let path = files("stf", "stf").into_iter().find(is_wanted).unwrap();
+    let path = files("testdata/stf", "stf")
+        .into_iter()
+        .find(is_wanted)
+        .unwrap();
     let program = || stf::program_beside(&path).unwrap();
     // One pass of the recirculating program: one clone to port 7.
     let passes = |line: &str| {

@@ -13,10 +13,10 @@ use dataplane::{
     ProfileMember, SwitchConfig, TableAction, TableEntry, TableId,
 };
 use serde_json::json;
+use testkit::builder::{Builder, INGRESS, assign, field, hex, output_to, param, prim};
+use testkit::memory_loop::MemoryLoop;
 
-use crate::double::support::{Builder, INGRESS, assign, field, hex, output_to, param, prim};
 use crate::harness::{bare, patiently, replicas};
-use crate::memory_loop::MemoryLoop;
 
 const RATES: MeterConfig = MeterConfig {
     committed_rate: 1_000,
@@ -34,7 +34,7 @@ const COUNTED: CounterValue = CounterValue {
 /// Tables `direct`, with meter, counter and idle timeouts, and `chosen`, with the action profile `p`; arrays
 /// `count` and `rate`; a value set, a custom CRC; a digest of every packet.
 fn program() -> dataplane::Program {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let set = b.action("set", &[("left", 8)], &[assign("pkt.left", param(0))]);
     let key = [("exact", "pkt.kind")];
     let direct = b.table(INGRESS, "direct", &key, &[("set", set)], Some("chosen"));

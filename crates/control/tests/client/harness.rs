@@ -8,8 +8,7 @@ use control::{
     Registers, SwitchHandle,
 };
 use dataplane::{ActionCall, MatchField, Program, Replica, SwitchConfig, TableEntry, TableId};
-
-use crate::memory_loop::MemoryLoop;
+use testkit::memory_loop::MemoryLoop;
 
 /// Timeout of a test: longer than anything takes here.
 const PATIENCE: Duration = Duration::from_secs(120);

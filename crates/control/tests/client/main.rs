@@ -8,14 +8,9 @@
 
 mod changes;
 mod cut_short;
-#[path = "../../../dataplane/tests/switch/offload/double.rs"]
-mod double;
 mod entities;
 mod harness;
 mod life;
-#[allow(dead_code, reason = "other crates' tests use what is left over here")]
-#[path = "../support/memory_loop.rs"]
-mod memory_loop;
 mod offload;
 mod ready;
 mod workers;

@@ -10,10 +10,10 @@ use dataplane::{
     ActionCall, CounterValue, DropReason, MulticastGroup, OffloadStatus, PortId, Replica,
     SwitchConfig, TableEntry,
 };
+use testkit::memory_loop::MemoryLoop;
+use testkit::offload::{Core, Double, Takes, program};
 
-use super::double::{Core, Double, Takes, program};
 use super::harness::{bare, key, patiently};
-use super::memory_loop::MemoryLoop;
 
 const NOW: u64 = 1_000;
 

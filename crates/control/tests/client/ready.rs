@@ -10,9 +10,9 @@ use control::{Batch, Device, Error, Operation, Pipeline, Turn};
 use dataplane::engine::{Engine, EngineFactory, State};
 use dataplane::interpret::InterpreterFactory;
 use dataplane::{GeneratorConfig, Pace, PortId, Switch, SwitchConfig};
+use testkit::memory_loop::MemoryLoop;
 
 use crate::harness::{Harness, N_SLOTS, bridge, frame, patiently};
-use crate::memory_loop::MemoryLoop;
 
 /// Compiling ends after this time if the test does not end it: longer than any test takes.
 const COMPILES_AT_MOST: Duration = Duration::from_secs(30);

@@ -107,7 +107,7 @@ async fn what_several_workers_cannot_do_is_refused() {
 async fn registers_of_the_switch_are_one_or_the_program_is_refused() {
     let (_, device) = bare(SwitchConfig::default(), 2);
     device.check(bridge(), ()).unwrap();
-    let switch = std::sync::Arc::new(crate::memory_loop::MemoryLoop::start_workers(
+    let switch = std::sync::Arc::new(testkit::memory_loop::MemoryLoop::start_workers(
         SwitchConfig::default(),
         4,
         2,
@@ -125,8 +125,8 @@ async fn registers_of_the_switch_are_one_or_the_program_is_refused() {
 
 /// A program whose packets count in a register.
 fn counting() -> String {
-    use crate::double::support::{Builder, INGRESS, field, hex, op, output_to, prim};
-    let mut b = Builder::new();
+    use testkit::builder::{Builder, INGRESS, field, hex, op, output_to, prim};
+    let mut b = Builder::default();
     let register = serde_json::json!({"name": "seen", "id": 0, "size": 1, "bitwidth": 16});
     b.push("register_arrays", register);
     let array = serde_json::json!({"type": "register_array", "value": "seen"});

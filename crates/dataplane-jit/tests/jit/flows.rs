@@ -1,14 +1,12 @@
 //! The flow cache against the interpreter: few flows, many writes to tables between their packets.
 
-use std::path::Path;
-
 use dataplane::{
     ActionCall, MatchField, MatchKind, Nanos, OwnedTransmit, PortId, Program, Switch, SwitchConfig,
     TableAction, TableEntry, TableId, Transmit,
 };
 use dataplane_jit::{NativeFactory, NativeOptions};
 use fastrand::Rng;
-use p4_compiler::Options;
+use testkit::p4::{json_of, program_of};
 
 /// The traffic: `steps` steps, of which one in `write_one_in` is a control call and the others are frames. The frames
 /// are of few flows or, if it alternates, of many and few for 20,000 steps each. Up to `together` frames wait; some of
@@ -107,24 +105,8 @@ control D(packet_out packet, in headers_t hdr) {
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 ";
 
-fn json_of(text: &str) -> p4_compiler::bmv2_json::Program {
-    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/include");
-    let options = Options {
-        include_dirs: vec![include.display().to_string()],
-        ..Options::default()
-    };
-    let provider = |name: &str| std::fs::read_to_string(name).ok();
-    let output = p4_compiler::compile("flows.p4", text, &provider, &options);
-    let json = output.bmv2_json;
-    json.unwrap_or_else(|| panic!("{:?}", output.diagnostics))
-}
-
 fn program() -> Program {
     program_of(TEXT)
-}
-
-fn program_of(text: &str) -> Program {
-    Program::from_json(&json_of(text)).unwrap()
 }
 
 /// The same, but the parser adds what the ingress control wrote into a register for the packet before. P4 cannot

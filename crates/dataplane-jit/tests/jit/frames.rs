@@ -1,24 +1,10 @@
 //! Frames through whole switches: headers that stay packed, and checksums that are updated from the
 //! changed fields, on the native engine and on the interpreter.
 
-use std::path::Path;
-
 use dataplane::{PortId, Program, Switch, SwitchConfig};
 use dataplane_jit::{NativeFactory, NativeOptions};
 use fastrand::Rng;
-use p4_compiler::Options;
-
-fn program(text: &str) -> Program {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let provider = |name: &str| std::fs::read_to_string(name).ok();
-    let options = Options {
-        include_dirs: vec![root.join("p4/include").display().to_string()],
-        ..Options::default()
-    };
-    let output = p4_compiler::compile("test.p4", text, &provider, &options);
-    let json = output.bmv2_json;
-    Program::from_json(&json.unwrap_or_else(|| panic!("{:?}", output.diagnostics))).unwrap()
-}
+use testkit::p4::program_of;
 
 fn native(options: NativeOptions, program: &Program) -> Switch {
     let factory = NativeFactory { options };
@@ -65,7 +51,7 @@ fn choices() -> Vec<NativeOptions> {
 }
 
 fn agree(text: &str, frames: impl Iterator<Item = Vec<u8>> + Clone) -> usize {
-    let program = program(text);
+    let program = program_of(text);
     let mut left = 0;
     for options in choices() {
         let mut interpreter = ready(Switch::new(SwitchConfig::default()), &program);

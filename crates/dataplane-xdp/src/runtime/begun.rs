@@ -265,8 +265,8 @@ fn write(asm: &mut Assembler, done: Label) {
 mod tests {
     use bpf::{Program, ProgramConfig, ProgramKind, Verdict};
     use packet_io::offload::complete_begun_checksum;
+    use testkit::namespace::may_use_bpf;
 
-    use super::super::testing::may_use_bpf;
     use super::*;
 
     /// A program that completes checksums and passes every frame; `None` if the kernel lets us load nothing.

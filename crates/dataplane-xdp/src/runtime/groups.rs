@@ -463,10 +463,11 @@ fn place_key(number: u32, port: PortId) -> [u8; 8] {
 mod tests {
     use super::*;
     use crate::runtime::testing;
+    use testkit::namespace::may_use_bpf;
 
     #[test]
     fn spares_that_the_outer_map_refuses_hold_nothing_up_and_leave_their_numbers() {
-        if !testing::may_use_bpf() {
+        if !may_use_bpf() {
             return;
         }
         let egress = testing::passing().expect("a program that does nothing");
@@ -500,7 +501,7 @@ mod tests {
 
     #[test]
     fn maps_that_were_made_are_found_when_they_are_published() {
-        if !testing::may_use_bpf() {
+        if !may_use_bpf() {
             return;
         }
         let egress = testing::passing().expect("a program that does nothing");

@@ -486,6 +486,7 @@ mod tests {
     use crate::image::ACTION_NONE;
     use crate::runtime::grace::ReadTurns;
     use crate::runtime::testing;
+    use testkit::namespace::may_use_bpf;
 
     const TABLE: TableRef = TableRef::Program(0);
 
@@ -551,7 +552,7 @@ mod tests {
 
     #[test]
     fn what_comes_while_a_change_waits_for_a_grace_period_is_shown_with_it() {
-        if !testing::may_use_bpf() {
+        if !may_use_bpf() {
             return;
         }
         let mut turns = Turns::new();
@@ -570,7 +571,7 @@ mod tests {
 
     #[test]
     fn a_change_behind_another_is_shown_when_turns_have_ended() {
-        if !testing::may_use_bpf() {
+        if !may_use_bpf() {
             return;
         }
         let word = Arc::new(AtomicU64::new(0));
@@ -594,7 +595,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_held_back_for_whoever_has_drained() {
-        if !testing::may_use_bpf() {
+        if !may_use_bpf() {
             return;
         }
         let mut turns = Turns::new();

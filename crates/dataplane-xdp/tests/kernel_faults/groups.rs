@@ -8,10 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dataplane::OffloadNotice;
-
-use crate::beside::{Beside, N_PORTS, frame, left};
-use crate::frames::PATIENCE;
-use crate::namespace::in_root_namespace;
+use testkit::frames::PATIENCE;
+use testkit::namespace::in_root_namespace;
+use testkit::xdp::beside::{Beside, N_PORTS, frame, left};
 
 /// Descriptors of maps that this process has.
 fn n_maps() -> usize {
@@ -34,63 +33,60 @@ fn await_spares(n_maps_then: usize) {
 
 #[test]
 fn without_spare_maps_a_group_changes_all_the_same_and_it_is_told() {
-    in_root_namespace(
-        "without_spare_maps_a_group_changes_all_the_same_and_it_is_told",
-        || {
-            let mut beside = Beside::new();
-            let n_before = n_maps();
-            beside.group(5, &[(1, 0)], true);
-            beside.insert(1, "flood", &[5]);
+    in_root_namespace(|| {
+        let mut beside = Beside::start();
+        let n_before = n_maps();
+        beside.group(5, &[(1, 0)], true);
+        beside.insert(1, "flood", &[5]);
+        beside.drain();
+        await_spares(n_before + 3);
+        let reserve: Vec<_> = (0..32).map(|_| File::open("/dev/null").unwrap()).collect();
+        let next = File::open("/dev/null").unwrap().as_raw_fd();
+        let limit = Command::new("prlimit")
+            .args(["--pid", &std::process::id().to_string()])
+            .arg(format!("--nofile={next}:"))
+            .status();
+        assert!(limit.unwrap().success());
+        let assert_copies = |beside: &mut Beside, n: u16| {
+            let replicas: Vec<_> = (0..n).map(|instance| (1, instance)).collect();
+            beside.group(5, &replicas, false);
             beside.drain();
-            await_spares(n_before + 3);
-            let reserve: Vec<_> = (0..32).map(|_| File::open("/dev/null").unwrap()).collect();
-            let next = File::open("/dev/null").unwrap().as_raw_fd();
-            let limit = Command::new("prlimit")
-                .args(["--pid", &std::process::id().to_string()])
-                .arg(format!("--nofile={next}:"))
-                .status();
-            assert!(limit.unwrap().success());
-            let assert_copies = |beside: &mut Beside, n: u16| {
-                let replicas: Vec<_> = (0..n).map(|instance| (1, instance)).collect();
-                beside.group(5, &replicas, false);
-                beside.drain();
-                beside.send(0, [frame(1, 1)]);
-                let expected: Vec<_> = (0..n).map(|it| left(1, 1, it)).collect();
-                assert_eq!(beside.receive(1, expected.len()), expected);
-            };
-            assert_copies(&mut beside, 2);
-            let start = Instant::now();
-            let notice = loop {
-                if let Some(notice) = beside.switch.poll_offload_notice() {
-                    break notice;
-                }
-                assert!(start.elapsed() < PATIENCE);
-                beside.switch.check_offload();
-                beside.assert_forwards();
-                thread::sleep(Duration::from_millis(1));
-            };
-            let OffloadNotice::DoesWithout { reason, .. } = &notice else {
-                panic!("{notice:?}");
-            };
-            assert!(reason.contains("Too many open files"), "{reason}");
-            // The next change creates spares again.
-            drop(reserve);
-            let n_before = n_maps();
-            assert_copies(&mut beside, 3);
-            await_spares(n_before + 2);
-            assert_copies(&mut beside, 4);
+            beside.send(0, [frame(1, 1)]);
+            let expected: Vec<_> = (0..n).map(|it| left(1, 1, it)).collect();
+            assert_eq!(beside.receive(1, expected.len()), expected);
+        };
+        assert_copies(&mut beside, 2);
+        let start = Instant::now();
+        let notice = loop {
+            if let Some(notice) = beside.switch.poll_offload_notice() {
+                break notice;
+            }
+            assert!(start.elapsed() < PATIENCE);
             beside.switch.check_offload();
             beside.assert_forwards();
-            beside.assert_accounted();
-            assert_eq!(beside.switch.poll_offload_notice(), None);
-        },
-    );
+            thread::sleep(Duration::from_millis(1));
+        };
+        let OffloadNotice::DoesWithout { reason, .. } = &notice else {
+            panic!("{notice:?}");
+        };
+        assert!(reason.contains("Too many open files"), "{reason}");
+        // The next change creates spares again.
+        drop(reserve);
+        let n_before = n_maps();
+        assert_copies(&mut beside, 3);
+        await_spares(n_before + 2);
+        assert_copies(&mut beside, 4);
+        beside.switch.check_offload();
+        beside.assert_forwards();
+        beside.assert_accounted();
+        assert_eq!(beside.switch.poll_offload_notice(), None);
+    });
 }
 
 #[test]
 fn a_burst_of_changes_of_groups_is_seen_soon() {
-    in_root_namespace("a_burst_of_changes_of_groups_is_seen_soon", || {
-        let mut beside = Beside::new();
+    in_root_namespace(|| {
+        let mut beside = Beside::start();
         let n_groups = 20;
         for group in 1..=n_groups {
             beside.group(group, &[(1, 1)], true);
@@ -119,8 +115,8 @@ fn a_burst_of_changes_of_groups_is_seen_soon() {
 
 #[test]
 fn a_change_of_a_group_is_seen_within_20_ms() {
-    in_root_namespace("a_change_of_a_group_is_seen_within_20_ms", || {
-        let mut beside = Beside::new();
+    in_root_namespace(|| {
+        let mut beside = Beside::start();
         beside.group(5, &[(1, 0)], true);
         beside.insert(1, "flood", &[5]);
         beside.drain();
@@ -178,79 +174,73 @@ impl Busy {
 
 #[test]
 fn a_change_of_a_group_is_seen_soon_while_an_entry_changes_all_the_time() {
-    in_root_namespace(
-        "a_change_of_a_group_is_seen_soon_while_an_entry_changes_all_the_time",
-        || {
-            let mut beside = Beside::new();
-            beside.group(5, &[(1, 0)], true);
-            beside.insert(1, "flood", &[5]);
-            beside.insert(2, "forward", &[2, 0]);
-            beside.drain();
-            let next = Instant::now();
-            let mut busy = Busy { next, n: 0 };
-            let (mut drained, mut seen) = (Vec::new(), Vec::new());
-            for n in 1..=40_u16 {
-                busy.rest(&mut beside, Duration::from_millis(53));
-                // As `reprise viewer add` does.
-                let start = Instant::now();
-                let token = beside.switch.begin_drain();
-                while !beside.switch.is_drained(token) {
-                    busy.go_on(&mut beside);
-                    assert!(start.elapsed() < PATIENCE);
-                }
-                drained.push(start.elapsed());
-                busy.rest(&mut beside, Duration::from_millis(1));
-                beside.insert(100 + n as u8, "forward", &[2, n]);
-                busy.rest(&mut beside, Duration::from_millis(1));
-                let replicas: Vec<_> = (0..=n).map(|it| (1, it)).collect();
-                beside.group(5, &replicas, false);
-                loop {
-                    beside.send(0, [frame(1, 1)]);
-                    busy.go_on(&mut beside);
-                    let copies = std::iter::from_fn(|| beside.receive_now(1)).count();
-                    assert!(start.elapsed() < PATIENCE);
-                    if copies > usize::from(n) {
-                        break;
-                    }
-                }
-                seen.push(start.elapsed());
+    in_root_namespace(|| {
+        let mut beside = Beside::start();
+        beside.group(5, &[(1, 0)], true);
+        beside.insert(1, "flood", &[5]);
+        beside.insert(2, "forward", &[2, 0]);
+        beside.drain();
+        let next = Instant::now();
+        let mut busy = Busy { next, n: 0 };
+        let (mut drained, mut seen) = (Vec::new(), Vec::new());
+        for n in 1..=40_u16 {
+            busy.rest(&mut beside, Duration::from_millis(53));
+            // As `reprise viewer add` does.
+            let start = Instant::now();
+            let token = beside.switch.begin_drain();
+            while !beside.switch.is_drained(token) {
+                busy.go_on(&mut beside);
+                assert!(start.elapsed() < PATIENCE);
             }
-            for (what, taken) in [("drained", &mut drained), ("the first copy", &mut seen)] {
-                taken.sort();
-                let [median, longest] = [taken.len() / 2, taken.len() - 1].map(|it| taken[it]);
-                println!("from the call to {what}: median {median:?}, longest {longest:?}");
-                // Two grace periods on a busy machine.
-                assert!(median < Duration::from_millis(100), "{taken:?}");
+            drained.push(start.elapsed());
+            busy.rest(&mut beside, Duration::from_millis(1));
+            beside.insert(100 + n as u8, "forward", &[2, n]);
+            busy.rest(&mut beside, Duration::from_millis(1));
+            let replicas: Vec<_> = (0..=n).map(|it| (1, it)).collect();
+            beside.group(5, &replicas, false);
+            loop {
+                beside.send(0, [frame(1, 1)]);
+                busy.go_on(&mut beside);
+                let copies = std::iter::from_fn(|| beside.receive_now(1)).count();
+                assert!(start.elapsed() < PATIENCE);
+                if copies > usize::from(n) {
+                    break;
+                }
             }
-            beside.assert_forwards();
-        },
-    );
+            seen.push(start.elapsed());
+        }
+        for (what, taken) in [("drained", &mut drained), ("the first copy", &mut seen)] {
+            taken.sort();
+            let [median, longest] = [taken.len() / 2, taken.len() - 1].map(|it| taken[it]);
+            println!("from the call to {what}: median {median:?}, longest {longest:?}");
+            // Two grace periods on a busy machine.
+            assert!(median < Duration::from_millis(100), "{taken:?}");
+        }
+        beside.assert_forwards();
+    });
 }
 
 #[test]
 fn versions_of_a_group_of_several_ports_take_each_other_s_places() {
-    in_root_namespace(
-        "versions_of_a_group_of_several_ports_take_each_other_s_places",
-        || {
-            let mut beside = Beside::new();
-            let all: Vec<_> = (0..N_PORTS).map(|port| (port, port)).collect();
-            beside.group(5, &all, true);
-            beside.insert(1, "flood", &[5]);
+    in_root_namespace(|| {
+        let mut beside = Beside::start();
+        let all: Vec<_> = (0..N_PORTS).map(|port| (port, port)).collect();
+        beside.group(5, &all, true);
+        beside.insert(1, "flood", &[5]);
+        beside.drain();
+        for round in 0..20 {
+            let mut replicas = all.clone();
+            replicas.rotate_left(round % 3);
+            replicas.truncate(1 + round % 3);
+            beside.group(5, &replicas, false);
             beside.drain();
-            for round in 0..20 {
-                let mut replicas = all.clone();
-                replicas.rotate_left(round % 3);
-                replicas.truncate(1 + round % 3);
-                beside.group(5, &replicas, false);
-                beside.drain();
-                beside.send(0, [frame(1, 1)]);
-                for (port, instance) in replicas {
-                    let copies = beside.receive(usize::from(port), 1);
-                    assert_eq!(copies, [left(1, 1, instance)], "{round}");
-                }
+            beside.send(0, [frame(1, 1)]);
+            for (port, instance) in replicas {
+                let copies = beside.receive(usize::from(port), 1);
+                assert_eq!(copies, [left(1, 1, instance)], "{round}");
             }
-            beside.assert_forwards();
-            beside.assert_accounted();
-        },
-    );
+        }
+        beside.assert_forwards();
+        beside.assert_accounted();
+    });
 }

@@ -1,16 +1,16 @@
 //! Action profiles and selectors: members, groups, selection by hash, references.
 
-use crate::support::*;
 use dataplane::{
     ActionCall, ActionProfileId, ControlErrorKind, MatchField, ProfileGroup, ProfileMember, Switch,
     SwitchConfig, TableAction, TableEntry, TableId, WeightedCall,
 };
 use serde_json::json;
+use testkit::builder::*;
 
 /// A table `t` on `pkt.kind` with an action profile `p` that selects by crc16 of `pkt.value`. A hit
 /// writes `pkt.left`; a miss writes 0xff there.
 fn selector() -> Builder {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let set = b.action("set", &[("left", 8)], &[assign("pkt.left", param(0))]);
     let miss = b.action("miss", &[], &[assign("pkt.left", hex(0xff))]);
     let selector = json!({"algo": "crc16", "input": [field("pkt.value")]});

@@ -1,11 +1,11 @@
 //! An architecture other than v1model, with its own names, widths, time unit and rules. Its program
 //! runs in the interpreter, on the same traffic manager.
 
-use crate::support::*;
 use dataplane::{
     DropReason, MulticastGroup, PortId, Program, Replica, Switch, SwitchConfig,
     engine::ir::{Architecture, Block, Intrinsic, Meaning, Moment, V1MODEL, Verdict, When},
 };
+use testkit::builder::*;
 
 /// Two controls as in v1model, but ports have 16 bits, the drop port is 7, times are in
 /// nanoseconds, and a packet marked to drop is not multicast.
@@ -52,7 +52,7 @@ static OTHER: Architecture = Architecture {
 /// A program for [`OTHER`] as JSON: the frame gives port and group; it leaves with its arrival time
 /// and the copy's instance.
 fn json(port_bits: u32) -> String {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let ingress = [
         assign("standard_metadata.out", field("pkt.kind")),
         assign("standard_metadata.group", field("pkt.left")),

@@ -1,11 +1,11 @@
 //! Meters, parser value sets, idle timeouts, initial entries, hashes with configured parameters.
 
-use crate::support::*;
 use dataplane::{
     ActionCall, ControlErrorKind, CrcParameters, MatchField, MeterConfig, MeterUnit, PortId,
     Switch, SwitchConfig, TableEntry, TableId,
 };
 use serde_json::{Value, json};
+use testkit::builder::*;
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -19,7 +19,7 @@ const RATES: MeterConfig = MeterConfig {
 
 /// Sets `pkt.left` to the colour of `meter[pkt.kind]`, or leaves 0x77.
 fn metered() -> Switch {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let meter = json!({"name": "meter", "id": 0, "is_direct": false, "size": 4, "rate_count": 2,
         "type": "packets"});
     b.push("meter_arrays", meter);
@@ -81,7 +81,7 @@ fn a_meter_beyond_the_end_leaves_the_destination_as_it_was() {
 
 /// A table `t` on `pkt.kind`: action `copy` sets `pkt.left` to `m.kept`, a miss sets it to 0xff.
 fn table(change: impl Fn(&mut Builder, &mut Value)) -> (Switch, TableId, ActionCall) {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let copy = b.action("copy", &[], &[assign("pkt.left", field("m.kept"))]);
     let miss = b.action("miss", &[], &[assign("pkt.left", hex(0xff))]);
     let actions = [("copy", copy), ("miss", miss)];
@@ -268,7 +268,7 @@ fn entries_of_the_program_are_fixed_unless_it_says_otherwise() {
 
 #[test]
 fn a_key_field_of_a_header_that_is_not_there_is_zero() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let hit = b.action("hit", &[], &[assign("m.kept", hex(1))]);
     b.call(
         INGRESS,
@@ -305,7 +305,7 @@ fn a_key_field_of_a_header_that_is_not_there_is_zero() {
 
 /// Sends to port 2 if (kind, left) is in the value set, otherwise to port 1.
 fn with_value_set(mask: Value) -> Switch {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let set = json!({"name": "set", "id": 0, "compressed_bitwidth": 16, "max_size": 2});
     b.json["parse_vsets"] = json!([set]);
     let state = &mut b.json["parsers"][0]["parse_states"][0];
@@ -390,7 +390,7 @@ fn a_mask_of_the_case_leaves_bits_of_the_value_set_out() {
 
 #[test]
 fn a_custom_crc_takes_the_parameters_it_is_given() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let calculation = json!({"name": "calc", "id": 0, "algo": "crc16_custom",
         "input": [field("pkt.kind"), field("pkt.left")]});
     b.push("calculations", calculation);
@@ -431,7 +431,7 @@ fn a_custom_crc_takes_the_parameters_it_is_given() {
 /// Kind 0 leaves by port 1, kind 1 is multicast to port 2, kind 2 is recirculated; all are
 /// truncated to 6 bytes.
 fn truncating() -> Switch {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);
     let cut = prim("truncate", &[hex(6)]);
     b.call(INGRESS, "cut", &[cut, output_to(1)], Some("is_group"));
@@ -475,7 +475,7 @@ fn a_packet_is_cut_where_it_leaves_and_its_copies_are_whole() {
 
 #[test]
 fn a_program_keeps_between_packets_what_they_write_and_read_and_meters() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     for (id, name) in [(0, "seen"), (1, "given")] {
         let array = json!({"name": name, "id": id, "bitwidth": 8, "size": 4});
         b.push("register_arrays", array);
@@ -507,7 +507,7 @@ fn a_program_keeps_between_packets_what_they_write_and_read_and_meters() {
     assert_eq!(kept(&metered()), ["meter \"meter\""]);
     // `@shared`: the register must not be split among several switches.
     for shared in [false, true] {
-        let mut b = Builder::new();
+        let mut b = Builder::default();
         b.push(
             "register_arrays",
             json!({"name": "seen", "id": 0, "bitwidth": 8, "size": 4, "shared": shared}),

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::support::*;
 use dataplane::{
     ControlErrorKind, DropReason, GeneratorChange, GeneratorConfig, GeneratorState,
     GeneratorStatus, Pace, PortId, Switch, SwitchConfig,
 };
+use testkit::builder::*;
 
 /// A switch that sends everything to port 3 and writes the ingress port into the frame.
 fn switch(config: SwitchConfig) -> Switch {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let to_3 = [
         assign("pkt.kind", field("standard_metadata.ingress_port")),
         output_to(3),

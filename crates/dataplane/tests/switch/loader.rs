@@ -1,8 +1,8 @@
 //! The loader: dangling references are clear errors, and no JSON makes it panic.
 
-use crate::support::*;
 use dataplane::Program;
 use serde_json::{Value, json};
+use testkit::builder::*;
 
 /// Asserts that the program is refused with a message that contains these parts.
 #[track_caller]
@@ -17,7 +17,7 @@ fn refused(b: &Builder, parts: &[&str]) {
 }
 
 fn one_table() -> Builder {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let set = b.action("set", &[("left", 8)], &[assign("pkt.left", param(0))]);
     b.table(
         INGRESS,
@@ -163,7 +163,7 @@ fn a_control_that_comes_back_to_a_node_is_refused() {
 
 #[test]
 fn jumps_stay_in_the_action() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.call(
         INGRESS,
         "in",
@@ -174,7 +174,7 @@ fn jumps_stay_in_the_action() {
         &b,
         &["primitive 1 \"_jump\"", "expected a jump to at most 2"],
     );
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.call(
         INGRESS,
         "in",
@@ -200,7 +200,7 @@ fn jumps_stay_in_the_action() {
 
 #[test]
 fn a_loop_in_an_action_ends_with_its_condition_or_at_the_limit() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let counted_down = assign("pkt.kind", op("-", field("pkt.kind"), hex(1)));
     b.call(
         INGRESS,

@@ -18,5 +18,3 @@ mod random_traffic;
 mod tables;
 mod trace;
 mod traffic;
-
-use offload::double::support;

@@ -1,8 +1,6 @@
 //! The offload contract, tested with an in-memory offload that takes part of the frames: a switch
 //! with it counts, forwards and answers like a switch without it.
 
-pub mod double;
-
 use std::sync::{Arc, Mutex};
 
 use dataplane::{
@@ -10,7 +8,8 @@ use dataplane::{
     MulticastGroup, Nanos, OffloadStatus, OwnedTransmit, PortId, Replica, Switch, SwitchConfig,
     TableAction, TableEntry, TraceEvent, TraceSink,
 };
-use double::{CELLS, Core, Double, Takes, program, support::*};
+use testkit::builder::*;
+use testkit::offload::{CELLS, Core, Double, Takes, program};
 
 /// Two equal switches, one with an offload.
 struct Pair {

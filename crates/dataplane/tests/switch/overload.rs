@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
-use crate::support::*;
 use dataplane::{
     CloneSession, DropReason, MulticastGroup, PortId, Replica, Stream, Switch, SwitchConfig,
 };
+use testkit::builder::*;
 
 const SECOND: u64 = 1_000_000_000;
 /// Many times what the queues hold.
@@ -20,7 +20,7 @@ const BATCH_FRAMES: usize = 64;
 /// `kind` is the multicast group, `left` the priority if `gives_priorities`; each copy has its
 /// viewer's number in `value`.
 fn program(gives_priorities: bool) -> Builder {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let mut steps = vec![assign("standard_metadata.mcast_grp", field("pkt.kind"))];
     if gives_priorities {
         steps.push(assign("standard_metadata.priority", field("pkt.left")));

@@ -1,8 +1,8 @@
 //! The parser: errors, lookahead, stacks, varbit fields, checksums.
 
-use crate::support::*;
 use dataplane::SwitchConfig;
 use serde_json::{Value, json};
+use testkit::builder::*;
 
 /// Replaces the parser's states.
 fn states(b: &mut Builder, states: Value) {
@@ -15,7 +15,7 @@ fn default_to(next: Option<&str>) -> Value {
 
 /// Sends to port 1 with the parser error in a header `note` in front.
 fn with_note() -> Builder {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.push(
         "header_types",
         json!({"name": "note_t", "id": 9, "fields": [["error", 8, false]]}),
@@ -115,7 +115,7 @@ fn transitions_match_sub_byte_keys_under_masks() {
 
 #[test]
 fn a_stack_takes_what_fits_and_shifts() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.push(
         "header_types",
         json!({"name": "el_t", "id": 5,
@@ -170,7 +170,7 @@ fn a_stack_takes_what_fits_and_shifts() {
 
 #[test]
 fn a_varbit_field_has_the_width_that_the_packet_says() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.push(
         "header_types",
         json!({"name": "opt_t", "id": 5, "max_length": 5,

@@ -1,8 +1,8 @@
 //! Random frames through a program that clones, recirculates, replicates and resubmits as the frame
 //! says: every packet is accounted for, nothing panics, and equal seeds give equal output.
 
-use crate::support::*;
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica, Switch, SwitchConfig};
+use testkit::builder::*;
 
 /// `PKT_INSTANCE_TYPE_RESUBMIT` of simple_switch.
 const RESUBMITTED: u64 = 6;
@@ -26,7 +26,7 @@ impl Seeded {
 
 /// `kind` is a bit set of things to do in this pass; `left` counts passes down.
 fn program() -> Builder {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);
     let bit = |n: u64| op("!=", op("&", field("pkt.kind"), hex(1 << n)), hex(0));
     b.call(

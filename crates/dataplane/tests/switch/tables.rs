@@ -1,15 +1,15 @@
 //! Tables: the match kinds, entries, default actions, next nodes, direct counters.
 
-use crate::support::*;
 use dataplane::{
     ActionCall, ControlErrorKind, CounterValue, MatchField, Switch, SwitchConfig, TableEntry,
     TableId,
 };
 use serde_json::json;
+use testkit::builder::*;
 
 /// A table `t` over the key fields; a hit writes `pkt.left`, a miss writes 0xff there.
 fn matcher(key: &[(&str, &str)]) -> Builder {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let set = b.action("set", &[("left", 8)], &[assign("pkt.left", param(0))]);
     let miss = b.action("miss", &[], &[assign("pkt.left", hex(0xff))]);
     let table = b.table(
@@ -240,7 +240,7 @@ fn the_default_action_can_be_changed_and_comes_back() {
 
 #[test]
 fn hit_and_miss_choose_the_next_node() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let nop = b.action("nop", &[], &[]);
     let table = b.table(
         INGRESS,
@@ -335,7 +335,7 @@ fn wrong_calls_are_refused_and_change_nothing() {
 
 #[test]
 fn registers_and_counters_are_read_and_written_by_index() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.push(
         "register_arrays",
         json!({"name": "r", "id": 0, "size": 4, "bitwidth": 12}),

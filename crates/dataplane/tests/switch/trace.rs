@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::support::*;
 use dataplane::{
     CloneSession, PortId, Replica, SwitchConfig, TraceEvent, TraceRenderer, TraceSink,
 };
+use testkit::builder::*;
 
 #[derive(Default)]
 struct Text {
@@ -22,7 +22,7 @@ impl TraceSink for Text {
 
 #[test]
 fn a_recirculated_packet_and_its_clone_are_told_step_by_step() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);
     b.call(INGRESS, "in", &[output_to(3)], None);
     b.start(INGRESS, "in");

@@ -1,8 +1,8 @@
 //! The traffic manager: recirculation, clones, replicas, queues, rates, drains, program change.
 
-use crate::support::*;
 use dataplane::{CloneSession, DropReason, MulticastGroup, PortId, Replica, SwitchConfig};
 use serde_json::json;
+use testkit::builder::*;
 
 fn session(id: u32, replicas: &[(u16, u16)]) -> CloneSession {
     CloneSession {
@@ -25,7 +25,7 @@ fn to_replicas(replicas: &[(u16, u16)]) -> Vec<Replica> {
 /// dropped although it asks for recirculation, and still makes a last clone. A clone (instance type
 /// 2) shows in `value` the metadata it found: kept in the high byte, lost in the low byte.
 fn walker() -> Builder {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);
     b.call(
         INGRESS,
@@ -126,7 +126,7 @@ fn groups_and_sessions_are_read_from_any_id_on() {
 
 #[test]
 fn a_packet_that_recirculates_for_ever_is_stopped() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.field_list(1, &[]);
     b.call(EGRESS, "again", &[prim("recirculate", &[hex(1)])], None);
     b.start(EGRESS, "again");
@@ -138,7 +138,7 @@ fn a_packet_that_recirculates_for_ever_is_stopped() {
 
 #[test]
 fn a_packet_that_is_resubmitted_for_ever_is_stopped() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.field_list(1, &[]);
     b.call(INGRESS, "again", &[prim("resubmit", &[hex(1)])], None);
     b.start(INGRESS, "again");
@@ -150,7 +150,7 @@ fn a_packet_that_is_resubmitted_for_ever_is_stopped() {
 
 #[test]
 fn a_resubmitted_packet_comes_back_as_it_was_with_the_list_kept() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.field_list(1, &["m.kept", "standard_metadata.ingress_port"]);
     let again = op("==", field("standard_metadata.instance_type"), hex(6));
     b.condition(INGRESS, "again", again, Some("second"), Some("first"));
@@ -190,7 +190,7 @@ fn a_resubmitted_packet_comes_back_as_it_was_with_the_list_kept() {
 
 #[test]
 fn an_ingress_clone_has_the_headers_as_they_arrived() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);
     b.call(
         INGRESS,
@@ -233,7 +233,7 @@ fn an_ingress_clone_has_the_headers_as_they_arrived() {
 }
 
 fn replicator() -> Builder {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let group = assign("standard_metadata.mcast_grp", field("pkt.kind"));
     b.call(INGRESS, "in", &[group], None);
     b.start(INGRESS, "in");
@@ -426,7 +426,7 @@ fn a_disabled_port_takes_no_frame_in_and_gives_none_out_whatever_waits_for_it() 
 
 #[test]
 fn a_higher_priority_leaves_first() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let priority = assign("standard_metadata.priority", field("pkt.kind"));
     b.call(INGRESS, "in", &[priority, output_to(1)], None);
     b.start(INGRESS, "in");
@@ -508,7 +508,7 @@ fn frames_without_a_port_or_a_program_are_counted() {
     assert_eq!(switch.counters().dropped(DropReason::NoPipeline), 1);
     assert_eq!(switch.counters().dropped(DropReason::PortUnknown), 1);
     assert_accounted(&switch);
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.call(INGRESS, "in", &[output_to(300)], None);
     b.start(INGRESS, "in");
     let mut switch = b.switch(SwitchConfig::default());
@@ -519,7 +519,7 @@ fn frames_without_a_port_or_a_program_are_counted() {
 
 #[test]
 fn the_cpu_port_takes_packet_outs_and_gives_packet_ins() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.call(
         INGRESS,
         "in",
@@ -541,7 +541,7 @@ fn the_cpu_port_takes_packet_outs_and_gives_packet_ins() {
 
 #[test]
 fn timestamps_depths_and_lengths_are_filled_in() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.call(
         INGRESS,
         "in",
@@ -597,7 +597,7 @@ fn timestamps_depths_and_lengths_are_filled_in() {
 /// A program that reads the time inside: each egress pass writes its low 16 bits to `pkt.value`;
 /// `left` is the number of remaining recirculations, each of which leaves a clone by port 7.
 fn stamper() -> Builder {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     let fields = b.json["header_types"][2]["fields"].as_array_mut();
     fields
         .unwrap()
@@ -673,7 +673,7 @@ fn the_time_inside_is_that_of_a_rate_too_and_other_programs_have_none() {
 
 #[test]
 fn digests_carry_canonical_values() {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     b.push(
         "learn_lists",
         json!({"id": 1, "name": "seen_t",

@@ -16,13 +16,12 @@ use gnmi_proto::gnmi::{
     SubscribeResponse, Subscription, SubscriptionList, SubscriptionMode, TypedValue, Update,
 };
 use gnmi_server::Gnmi;
+use testkit::memory_loop::MemoryLoop;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
 use tonic::transport::Channel;
 use tonic::{Status, Streaming};
-
-use crate::memory_loop::MemoryLoop;
 
 const SOURCE: &str = include_str!("../fixture/hub.p4");
 const N_PORTS: u16 = 4;

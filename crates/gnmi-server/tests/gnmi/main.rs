@@ -6,10 +6,6 @@
     reason = "a test stops at what it did not expect, and tells one story"
 )]
 
-#[path = "../../../control/tests/support/memory_loop.rs"]
-#[allow(dead_code, reason = "others use the rest of it")]
-mod memory_loop;
-
 mod bounds;
 mod get;
 mod harness;

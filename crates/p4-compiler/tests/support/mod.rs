@@ -2,13 +2,6 @@
 
 #![expect(clippy::panic, reason = "a test says what failed by panicking")]
 
-use std::path::{Path, PathBuf};
-
-/// The repository's root.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
 /// The whole program around an example.
 pub fn program(part: &str, text: &str) -> String {
     const BLOCKS: &str = "NoChecksum(), Tested(), NoEgress(), NoChecksum()";

@@ -23,13 +23,12 @@ use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::text_format;
 use p4runtime_server::{Server, ServerConfig, ServerLimits};
 use prost::Message;
+use testkit::memory_loop::MemoryLoop;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
-
-use crate::memory_loop::MemoryLoop;
 
 pub const DEVICE_ID: u64 = 7;
 pub const CPU_PORT: PortId = PortId(510);

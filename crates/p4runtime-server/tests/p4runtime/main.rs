@@ -13,9 +13,6 @@ mod arbitration;
 mod atomicity;
 mod cancelled;
 mod capabilities;
-#[allow(dead_code, reason = "a part of it is used")]
-#[path = "../../../tls/tests/support/certificates.rs"]
-mod certificates;
 mod counters;
 mod digests;
 mod drain;
@@ -26,8 +23,6 @@ mod harness;
 mod idle_timeouts;
 mod limits;
 mod malformed;
-#[path = "../../../control/tests/support/memory_loop.rs"]
-mod memory_loop;
 mod meters;
 mod over_tls;
 mod packet_io;

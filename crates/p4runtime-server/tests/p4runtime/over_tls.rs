@@ -13,13 +13,13 @@ use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{CapabilitiesRequest, Uint128, WriteRequest};
 use p4runtime_server::limits::CONNECTIONS_MAX;
 use tempfile::TempDir;
+use testkit::certificates::{Authority, Files, Good, write};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use crate::certificates::{Authority, Files, Good, write};
 use crate::harness::{Controller, DEVICE_ID, Harness, patiently, update};
 use crate::registers::cell;
 
@@ -155,7 +155,7 @@ fn expect_no_connection(status: &Status) {
 /// A client that shows any certificate.
 fn raw_client(
     secured: &Secured,
-    shown: &crate::certificates::Issued,
+    shown: &testkit::certificates::Issued,
 ) -> tokio_rustls::TlsConnector {
     use tokio_rustls::rustls::pki_types::pem::PemObject as _;
     use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};

@@ -1,14 +1,11 @@
 //! Programs that call externs of the switch (docs/payload-externs.md).
 
-#[path = "../../../dataplane/tests/switch/support/mask.rs"]
-mod mask;
-
 use dataplane::SwitchConfig;
-use mask::Mask;
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::update::Type;
 use serde_json::{Value, json};
+use testkit::mask::Mask;
 use tonic::Code;
 
 use crate::harness::{Harness, JSON, config, frame};

@@ -1,13 +1,9 @@
-#[path = "../../tests/namespace/mod.rs"]
-mod namespace;
-
 use super::*;
-use namespace::{in_namespace, ip, veth_pair};
+use testkit::namespace::{in_namespace, ip, veth_pair};
 
 #[test]
 fn an_interface_that_goes_while_it_is_opened_is_said_to_be_missing() {
-    let name = "af_packet::tests::an_interface_that_goes_while_it_is_opened_is_said_to_be_missing";
-    in_namespace(name, || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let interface = Interface::find("v1").expect("it is there");
         ip("link del v0");

@@ -3,18 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::support::{Running, http_get, run, switch};
 use etherparse::PacketBuilder;
 use p4runtime_server::CONTROLLER_DROPS;
 use packet_io::PortStatistics;
+use testkit::repository::root;
 
 const CAPTURE: &str = "testdata/trace/three_viewers.pcap";
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).expect(path)
@@ -188,7 +185,7 @@ fn every_option_is_in_the_documentation_and_no_other() {
 
 #[test]
 fn every_event_of_the_log_is_in_the_documentation_and_no_other() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let crates = root().join("crates");
     let mut told = BTreeSet::new();
     for of in [
         "switch/src",

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 use crate::support::{Running, TemporaryFolder, program, run};
 use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port, Waiter};
 use serde_json::Value;
+use testkit::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -338,27 +338,21 @@ fn receive(port: &mut AfPacketPort, n_frames: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn frames_are_forwarded_between_interfaces_until_a_signal() {
-    in_namespace(
-        "frames_are_forwarded_between_interfaces_until_a_signal",
-        || {
-            for wait in ["sleep", "spin"] {
-                frames_are_forwarded(["1@sw1", "2@sw2"], wait, "");
-            }
-        },
-    );
+    in_namespace(|| {
+        for wait in ["sleep", "spin"] {
+            frames_are_forwarded(["1@sw1", "2@sw2"], wait, "");
+        }
+    });
 }
 
 #[test]
 fn frames_are_forwarded_between_afxdp_ports_until_a_signal() {
-    in_root_namespace(
-        "frames_are_forwarded_between_afxdp_ports_until_a_signal",
-        || {
-            for wait in ["sleep", "spin"] {
-                let mode = " (XDP native, copy, 1 queue)";
-                frames_are_forwarded(["1@afxdp:sw1", "2@afxdp:sw2"], wait, mode);
-            }
-        },
-    );
+    in_root_namespace(|| {
+        for wait in ["sleep", "spin"] {
+            let mode = " (XDP native, copy, 1 queue)";
+            frames_are_forwarded(["1@afxdp:sw1", "2@afxdp:sw2"], wait, mode);
+        }
+    });
 }
 
 /// `ports` are on interfaces sw1 and sw2; the ready line shows `mode` for each.
@@ -420,7 +414,7 @@ fn frames_are_forwarded(ports: [&str; 2], wait: &str, mode: &str) {
 
 #[test]
 fn captures_beside_an_interface_replay_in_real_time() {
-    in_namespace("captures_beside_an_interface_replay_in_real_time", || {
+    in_namespace(|| {
         veth_pair("host2", "sw2");
         let folder = TemporaryFolder::new("mixed");
         let one = folder.path("1.pcap");

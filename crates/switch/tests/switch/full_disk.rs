@@ -5,11 +5,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::frames::{numbered, receive, send};
-use crate::namespace::{in_mount_namespace, ip, veth_pair};
 use crate::support::{Running, TemporaryFolder, program, run};
 use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port};
 use serde_json::Value;
+use testkit::frames::{numbered, receive, send};
+use testkit::namespace::{in_mount_namespace, ip, veth_pair};
 
 /// A file system with room for 16 KiB in a folder, in the test's own mount namespace. The folder could not be removed
 /// while it is there.
@@ -68,8 +68,7 @@ fn options() -> Vec<String> {
 
 #[test]
 fn a_state_file_that_has_no_room_leaves_nothing_behind() {
-    let name = "a_state_file_that_has_no_room_leaves_nothing_behind";
-    in_mount_namespace(name, || {
+    in_mount_namespace(|| {
         let folder = TemporaryFolder::new("full-disk-state");
         let disk = folder.path("disk");
         let _disk = mount(&disk);
@@ -95,8 +94,7 @@ fn a_state_file_that_has_no_room_leaves_nothing_behind() {
 
 #[test]
 fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() {
-    let name = "a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take";
-    in_mount_namespace(name, || {
+    in_mount_namespace(|| {
         ip("link set lo up");
         let folder = TemporaryFolder::new("full-disk");
         let _disk = mount(&folder.path("disk"));
@@ -159,8 +157,7 @@ fn crossing(folder: &TemporaryFolder) -> String {
 
 #[test]
 fn recordings_end_where_the_disk_is_full_and_their_ports_forward_on() {
-    let name = "recordings_end_where_the_disk_is_full_and_their_ports_forward_on";
-    in_mount_namespace(name, || {
+    in_mount_namespace(|| {
         ip("link set lo up");
         veth_pair("a0", "a1");
         veth_pair("b0", "b1");
@@ -210,8 +207,7 @@ fn recordings_end_where_the_disk_is_full_and_their_ports_forward_on() {
 
 #[test]
 fn a_replay_ends_where_the_disk_is_full_and_its_capture_is_whole() {
-    let name = "a_replay_ends_where_the_disk_is_full_and_its_capture_is_whole";
-    in_mount_namespace(name, || {
+    in_mount_namespace(|| {
         let folder = TemporaryFolder::new("full-replay");
         let _disk = mount(&folder.path("disk"));
         let (input, capture) = (folder.path("in.pcap"), folder.path("disk/out.pcap"));

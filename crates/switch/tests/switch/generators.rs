@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::namespace::{in_namespace, veth_pair};
 use crate::support::{Running, TemporaryFolder, error, http_get, program, run};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
@@ -19,6 +18,7 @@ use p4runtime_proto::text_format;
 use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port, Waiter};
 use prost::Message as _;
 use serde_json::Value;
+use testkit::namespace::{in_namespace, veth_pair};
 use tokio::sync::mpsc::Sender;
 use tonic::transport::Channel;
 
@@ -233,16 +233,13 @@ fn receive(port: &mut AfPacketPort, n_frames: usize) -> Vec<u8> {
 
 #[test]
 fn all_generated_frames_leave_by_an_interface_with_their_bytes_and_are_counted() {
-    in_namespace(
-        "all_generated_frames_leave_by_an_interface_with_their_bytes_and_are_counted",
-        || {
-            // For the metrics' address.
-            crate::namespace::ip("link set lo up");
-            for wait in ["sleep", "spin"] {
-                generated_frames_leave(wait);
-            }
-        },
-    );
+    in_namespace(|| {
+        // For the metrics' address.
+        testkit::namespace::ip("link set lo up");
+        for wait in ["sleep", "spin"] {
+            generated_frames_leave(wait);
+        }
+    });
 }
 
 fn generated_frames_leave(wait: &str) {
@@ -443,21 +440,18 @@ fn runs(runs: bool) -> Kind {
 
 #[test]
 fn a_controller_starts_and_stops_a_generator_and_sets_another_pipeline_meanwhile() {
-    in_namespace(
-        "a_controller_starts_and_stops_a_generator_and_sets_another_pipeline_meanwhile",
-        || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            runtime.expect("a runtime").block_on(start_and_stop());
-        },
-    );
+    in_namespace(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.expect("a runtime").block_on(start_and_stop());
+    });
 }
 
 /// Reads the interface's frames between awaits; the kernel's ring has room for all of them.
 async fn start_and_stop() {
     // For P4Runtime's address.
-    crate::namespace::ip("link set lo up");
+    testkit::namespace::ip("link set lo up");
     veth_pair("v0", "v1");
     let config = AfPacketConfig {
         rx_ring_slots: 32_768,

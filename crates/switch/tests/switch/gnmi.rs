@@ -3,8 +3,6 @@
 use std::future::Future;
 use std::time::Duration;
 
-use crate::frames::{numbered, receive, send};
-use crate::namespace::{in_namespace, ip, veth_pair};
 use crate::support::{PATIENCE, Running, TemporaryFolder, program};
 use gnmi_proto::gnmi::g_nmi_client::GNmiClient;
 use gnmi_proto::gnmi::subscribe_request::Request;
@@ -25,6 +23,8 @@ use p4runtime_proto::p4::v1::{
     WriteRequest, replica,
 };
 use packet_io::{AfPacketConfig, AfPacketPort};
+use testkit::frames::{numbered, receive, send};
+use testkit::namespace::{in_namespace, ip, veth_pair};
 use tonic::Streaming;
 use tonic::transport::Channel;
 
@@ -261,22 +261,19 @@ fn backups_follow(options: &[&str]) {
 
 #[test]
 fn a_backup_replica_takes_over_while_the_interface_of_its_port_is_down() {
-    in_namespace(
-        "a_backup_replica_takes_over_while_the_interface_of_its_port_is_down",
-        || backups_follow(&[]),
-    );
+    in_namespace(|| backups_follow(&[]));
 }
 
 #[test]
 fn backup_replicas_of_two_workers_take_over() {
-    in_namespace("backup_replicas_of_two_workers_take_over", || {
+    in_namespace(|| {
         backups_follow(&["--workers", "2"]);
     });
 }
 
 #[test]
 fn a_link_that_goes_down_is_told_without_a_frame() {
-    in_namespace("a_link_that_goes_down_is_told_without_a_frame", || {
+    in_namespace(|| {
         let switch = start(&[]);
         block_on(async {
             let mut gnmi = Gnmi::of(&switch).await;
@@ -369,47 +366,44 @@ fn counters_are_frames(options: &[&str]) {
 
 #[test]
 fn counters_are_the_frames_that_were_sent() {
-    in_namespace("counters_are_the_frames_that_were_sent", || {
+    in_namespace(|| {
         counters_are_frames(&["--json"]);
     });
 }
 
 #[test]
 fn counters_are_those_of_all_workers() {
-    in_namespace("counters_are_those_of_all_workers", || {
+    in_namespace(|| {
         counters_are_frames(&["--json", "--workers", "2"]);
     });
 }
 
 #[test]
 fn a_switch_that_is_killed_comes_up_with_its_ports_disabled() {
-    in_namespace(
-        "a_switch_that_is_killed_comes_up_with_its_ports_disabled",
-        || {
-            let folder = TemporaryFolder::new("gnmi-state");
-            let state = folder.path("state").display().to_string();
-            let options = ["--state", &state];
-            let switch = start(&options);
-            block_on(async {
-                let mut gnmi = Gnmi::of(&switch).await;
-                gnmi.enable("a1", false).await;
-                gnmi.enable("c1", false).await;
-                gnmi.enable("a1", true).await;
-            });
-            switch.signal("-KILL");
-            switch.end();
-            let switch = start_again(&options);
-            block_on(async {
-                let mut gnmi = Gnmi::of(&switch).await;
-                for (name, is_enabled) in NAMES.into_iter().zip([true, true, false]) {
-                    let found = gnmi.get(name, "config/enabled").await;
-                    assert_eq!(found, Value::BoolVal(is_enabled), "{name}");
-                }
-                assert_eq!(gnmi.get("c1", "state/oper-status").await, text("DOWN"));
-            });
-            switch.stop("-TERM");
-        },
-    );
+    in_namespace(|| {
+        let folder = TemporaryFolder::new("gnmi-state");
+        let state = folder.path("state").display().to_string();
+        let options = ["--state", &state];
+        let switch = start(&options);
+        block_on(async {
+            let mut gnmi = Gnmi::of(&switch).await;
+            gnmi.enable("a1", false).await;
+            gnmi.enable("c1", false).await;
+            gnmi.enable("a1", true).await;
+        });
+        switch.signal("-KILL");
+        switch.end();
+        let switch = start_again(&options);
+        block_on(async {
+            let mut gnmi = Gnmi::of(&switch).await;
+            for (name, is_enabled) in NAMES.into_iter().zip([true, true, false]) {
+                let found = gnmi.get(name, "config/enabled").await;
+                assert_eq!(found, Value::BoolVal(is_enabled), "{name}");
+            }
+            assert_eq!(gnmi.get("c1", "state/oper-status").await, text("DOWN"));
+        });
+        switch.stop("-TERM");
+    });
 }
 
 #[test]

@@ -7,11 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::frames::{local_sender, numbered, receive, send};
-use crate::namespace::{change_often, in_namespace, in_root_namespace, ip, veth_pair};
 use crate::support::{PATIENCE, Running, http_get, program};
 use packet_io::{AfPacketConfig, AfPacketPort, Port};
 use serde_json::Value;
+use testkit::frames::{local_sender, numbered, receive, send};
+use testkit::namespace::{
+    change_often, in_namespace, in_root_namespace, ip, run, set_queues, veth_pair,
+    veth_pair_with_queues,
+};
 
 /// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; frames from port 1 leave through port 2.
 fn start(kind: &str, options: &[&str]) -> Running {
@@ -123,10 +126,8 @@ const LOST: &str = "reprise_port_link{port=\"2\",name=\"NAME\",state=\"lost\"}";
 
 /// Frames that did not fit into a veth's ring, 256 long with XDP, because of a burst on a loaded machine.
 fn lost_at_sender(interface: &str) -> u64 {
-    let output = Command::new("ip")
-        .args(["-json", "-statistics", "link", "show", interface])
-        .output();
-    let shown: Value = serde_json::from_slice(&output.expect("iproute2").stdout).expect("JSON");
+    let shown = run(&format!("ip -json -statistics link show {interface}"));
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
     let dropped = &shown[0]["stats64"]["tx"]["dropped"];
     dropped.as_u64().expect("a count")
 }
@@ -185,38 +186,35 @@ fn removed_and_made_anew(kind: &str, options: &[&str]) {
 
 #[test]
 fn an_interface_that_is_removed_and_made_anew_has_its_port_again() {
-    in_namespace(
-        "an_interface_that_is_removed_and_made_anew_has_its_port_again",
-        || {
-            removed_and_made_anew("", &[]);
-        },
-    );
+    in_namespace(|| {
+        removed_and_made_anew("", &[]);
+    });
 }
 
 #[test]
 fn two_workers_lose_a_port_and_have_it_again() {
-    in_namespace("two_workers_lose_a_port_and_have_it_again", || {
+    in_namespace(|| {
         removed_and_made_anew("", &["--workers", "2"]);
     });
 }
 
 #[test]
 fn a_switch_that_spins_loses_a_port_and_has_it_again() {
-    in_namespace("a_switch_that_spins_loses_a_port_and_has_it_again", || {
+    in_namespace(|| {
         removed_and_made_anew("", &["--wait", "spin"]);
     });
 }
 
 #[test]
 fn an_afxdp_port_is_lost_and_there_again() {
-    in_root_namespace("an_afxdp_port_is_lost_and_there_again", || {
+    in_root_namespace(|| {
         removed_and_made_anew("afxdp:", &[]);
     });
 }
 
 #[test]
 fn the_port_that_receives_is_lost_and_there_again() {
-    in_namespace("the_port_that_receives_is_lost_and_there_again", || {
+    in_namespace(|| {
         let switch = start("", &[]);
         let mut receiver = outside("b0");
         for times in 1..=2 {
@@ -272,77 +270,71 @@ impl Drop for OtherNamespace {
 
 #[test]
 fn an_interface_that_moves_to_another_namespace_and_back_has_its_port_again() {
-    in_namespace(
-        "an_interface_that_moves_to_another_namespace_and_back_has_its_port_again",
-        || {
-            let switch = start("", &[]);
-            let (mut sender, mut receiver) = (outside("a0"), outside("b0"));
-            let other = OtherNamespace::new();
-            ip(&format!("link set b1 netns {}", other.0.id()));
-            switch.wait_for_line(&["port_lost"]);
-            send(&mut sender, (0..5).map(|n| numbered(n, 100)));
-            wait_for_metric(
-                &switch,
-                "reprise_port_transmit_drops_total{port=\"2\",name=\"b1\",reason=\"tx_link_down\"}",
-                |n| n == 5,
-            );
-            // It keeps its index, by which the switch recognises it.
-            other.ip(&format!("link set b1 netns {}", std::process::id()));
-            ip("link set b1 up");
-            switch.wait_for_line(&["port_rebound"]);
-            send(&mut sender, [numbered(9, 100)]);
-            assert_eq!(receive(&mut receiver, 1), [numbered(9, 100)]);
-            totals(switch);
-        },
-    );
+    in_namespace(|| {
+        let switch = start("", &[]);
+        let (mut sender, mut receiver) = (outside("a0"), outside("b0"));
+        let other = OtherNamespace::new();
+        ip(&format!("link set b1 netns {}", other.0.id()));
+        switch.wait_for_line(&["port_lost"]);
+        send(&mut sender, (0..5).map(|n| numbered(n, 100)));
+        wait_for_metric(
+            &switch,
+            "reprise_port_transmit_drops_total{port=\"2\",name=\"b1\",reason=\"tx_link_down\"}",
+            |n| n == 5,
+        );
+        // It keeps its index, by which the switch recognises it.
+        other.ip(&format!("link set b1 netns {}", std::process::id()));
+        ip("link set b1 up");
+        switch.wait_for_line(&["port_rebound"]);
+        send(&mut sender, [numbered(9, 100)]);
+        assert_eq!(receive(&mut receiver, 1), [numbered(9, 100)]);
+        totals(switch);
+    });
 }
 
 #[test]
 fn an_interface_that_returns_unusable_is_told_of_and_one_with_another_mtu_is_used() {
-    in_namespace(
-        "an_interface_that_returns_unusable_is_told_of_and_one_with_another_mtu_is_used",
-        || {
-            let switch = start("", &[]);
-            ip("link set a0 mtu 9000");
-            ip("link set a1 mtu 9000");
-            let mut sender = outside("a0");
-            send(&mut sender, [numbered(0, 8000)]);
-            let too_long =
-                "reprise_port_transmit_drops_total{port=\"2\",name=\"b1\",reason=\"tx_too_long\"}";
-            wait_for_metric(&switch, too_long, |n| n == 1);
-            ip("link del b1");
-            switch.wait_for_line(&["port_lost"]);
-            ip("tuntap add b1 mode tun");
-            let told = event(&switch.wait_for_line(&["port_unusable"]));
-            let reason = "interface \"b1\" carries no Ethernet frames: its hardware type is 65534, expected 1 (ARPHRD_ETHER)";
-            let expected = serde_json::json!({
-                "level": "WARN", "event": "port_unusable", "port": 2, "interface": "b1", "reason": reason,
-            });
-            assert_eq!(told, expected);
-            ip("link del b1");
-            ip("link add b0 type veth peer name b1");
-            ip("link set b0 mtu 9000 up");
-            ip("link set b1 mtu 9000");
-            let told = event(&switch.wait_for_line(&["port_unusable"]));
-            let reason = told["reason"].as_str().expect("a text");
-            assert!(
-                reason.starts_with("interface \"b1\" is down: bring it up first"),
-                "{reason}"
-            );
-            ip("link set b1 up");
-            switch.wait_for_line(&["port_rebound"]);
-            let mut receiver = outside("b0");
-            send(&mut sender, [numbered(1, 8000)]);
-            assert_eq!(receive(&mut receiver, 1), [numbered(1, 8000)]);
-            assert_eq!(metric(&switch, too_long), 1);
-            totals(switch);
-        },
-    );
+    in_namespace(|| {
+        let switch = start("", &[]);
+        ip("link set a0 mtu 9000");
+        ip("link set a1 mtu 9000");
+        let mut sender = outside("a0");
+        send(&mut sender, [numbered(0, 8000)]);
+        let too_long =
+            "reprise_port_transmit_drops_total{port=\"2\",name=\"b1\",reason=\"tx_too_long\"}";
+        wait_for_metric(&switch, too_long, |n| n == 1);
+        ip("link del b1");
+        switch.wait_for_line(&["port_lost"]);
+        ip("tuntap add b1 mode tun");
+        let told = event(&switch.wait_for_line(&["port_unusable"]));
+        let reason = "interface \"b1\" carries no Ethernet frames: its hardware type is 65534, expected 1 (ARPHRD_ETHER)";
+        let expected = serde_json::json!({
+            "level": "WARN", "event": "port_unusable", "port": 2, "interface": "b1", "reason": reason,
+        });
+        assert_eq!(told, expected);
+        ip("link del b1");
+        ip("link add b0 type veth peer name b1");
+        ip("link set b0 mtu 9000 up");
+        ip("link set b1 mtu 9000");
+        let told = event(&switch.wait_for_line(&["port_unusable"]));
+        let reason = told["reason"].as_str().expect("a text");
+        assert!(
+            reason.starts_with("interface \"b1\" is down: bring it up first"),
+            "{reason}"
+        );
+        ip("link set b1 up");
+        switch.wait_for_line(&["port_rebound"]);
+        let mut receiver = outside("b0");
+        send(&mut sender, [numbered(1, 8000)]);
+        assert_eq!(receive(&mut receiver, 1), [numbered(1, 8000)]);
+        assert_eq!(metric(&switch, too_long), 1);
+        totals(switch);
+    });
 }
 
 #[test]
 fn links_that_go_down_and_up_are_told_of_and_counted() {
-    in_namespace("links_that_go_down_and_up_are_told_of_and_counted", || {
+    in_namespace(|| {
         let switch = start("", &["--workers", "2"]);
         let is = |event: &str, port: u64, interface: &str, count: (&str, u64)| {
             let mut expected = serde_json::json!({
@@ -378,7 +370,7 @@ fn links_that_go_down_and_up_are_told_of_and_counted() {
 
 #[test]
 fn a_switch_ends_on_the_loss_of_a_port_if_told_to() {
-    in_namespace("a_switch_ends_on_the_loss_of_a_port_if_told_to", || {
+    in_namespace(|| {
         let switch = start("", &["--exit-on-port-loss", "--log-level", "off"]);
         ip("link del b1");
         let (status, printed, said) = switch.end();
@@ -393,67 +385,55 @@ fn a_switch_ends_on_the_loss_of_a_port_if_told_to() {
 
 #[test]
 fn an_interface_with_an_address_is_warned_of_at_the_start_and_later() {
-    in_namespace(
-        "an_interface_with_an_address_is_warned_of_at_the_start_and_later",
-        || {
-            veth_pair("a0", "a1");
-            veth_pair("b0", "b1");
-            ip("address add 10.0.1.100/24 dev a1");
-            let switch = start_on(["a1", "b1"].map(str::to_owned), &[]);
-            let is = |port: u64, interface: &str, address: &str| {
-                serde_json::json!({
-                    "level": "WARN", "event": "interface_has_address",
-                    "port": port, "interface": interface, "address": address,
-                })
-            };
-            let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
-            assert_eq!(told, [is(1, "a1", "10.0.1.100")]);
-            ip("address add 10.0.2.7/24 dev b1");
-            let told = event(&switch.wait_for_line(&["interface_has_address"]));
-            assert_eq!(told, is(2, "b1", "10.0.2.7"));
-            totals(switch);
-        },
-    );
+    in_namespace(|| {
+        veth_pair("a0", "a1");
+        veth_pair("b0", "b1");
+        ip("address add 10.0.1.100/24 dev a1");
+        let switch = start_on(["a1", "b1"].map(str::to_owned), &[]);
+        let is = |port: u64, interface: &str, address: &str| {
+            serde_json::json!({
+                "level": "WARN", "event": "interface_has_address",
+                "port": port, "interface": interface, "address": address,
+            })
+        };
+        let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
+        assert_eq!(told, [is(1, "a1", "10.0.1.100")]);
+        ip("address add 10.0.2.7/24 dev b1");
+        let told = event(&switch.wait_for_line(&["interface_has_address"]));
+        assert_eq!(told, is(2, "b1", "10.0.2.7"));
+        totals(switch);
+    });
 }
 
 #[test]
 fn whoever_sends_at_the_switchs_end_of_a_cable_is_told_the_other_once() {
-    in_namespace(
-        "whoever_sends_at_the_switchs_end_of_a_cable_is_told_the_other_once",
-        || {
-            veth_pair("a0", "a1");
-            veth_pair("b0", "b1");
-            let switch = start_on(["a1", "b1"].map(str::to_owned), &[]);
-            let host = local_sender("a1");
-            for _ in 0..3 {
-                host.send(b"by the host").expect("sending");
-            }
-            let told = event(&switch.wait_for_line(&["frame_sent_at_own_end"]));
-            let expected = serde_json::json!({
-                "level": "WARN", "event": "frame_sent_at_own_end", "port": 1, "interface": "a1",
-            });
-            assert_eq!(told, expected);
+    in_namespace(|| {
+        veth_pair("a0", "a1");
+        veth_pair("b0", "b1");
+        let switch = start_on(["a1", "b1"].map(str::to_owned), &[]);
+        let host = local_sender("a1");
+        for _ in 0..3 {
             host.send(b"by the host").expect("sending");
-            // The switch forwards between the other ends as before.
-            let (mut one, mut two) = (outside("a0"), outside("b0"));
-            send(&mut one, [numbered(1, 60)]);
-            assert_eq!(receive(&mut two, 1), [numbered(1, 60)]);
-            switch.signal("-TERM");
-            let (_, _, later) = switch.end();
-            assert!(!later.contains("frame_sent_at_own_end"), "{later}");
-        },
-    );
+        }
+        let told = event(&switch.wait_for_line(&["frame_sent_at_own_end"]));
+        let expected = serde_json::json!({
+            "level": "WARN", "event": "frame_sent_at_own_end", "port": 1, "interface": "a1",
+        });
+        assert_eq!(told, expected);
+        host.send(b"by the host").expect("sending");
+        // The switch forwards between the other ends as before.
+        let (mut one, mut two) = (outside("a0"), outside("b0"));
+        send(&mut one, [numbered(1, 60)]);
+        assert_eq!(receive(&mut two, 1), [numbered(1, 60)]);
+        switch.signal("-TERM");
+        let (_, _, later) = switch.end();
+        assert!(!later.contains("frame_sent_at_own_end"), "{later}");
+    });
 }
 
 fn wait_until_up(interface: &str) {
     let deadline = Instant::now() + PATIENCE;
-    loop {
-        let mut ip = Command::new("ip");
-        let shown = ip.args(["-o", "link", "show", interface]).output();
-        let shown = shown.expect("iproute2 is installed");
-        if String::from_utf8_lossy(&shown.stdout).contains("state UP") {
-            return;
-        }
+    while !run(&format!("ip -o link show {interface}")).contains("state UP") {
         assert!(Instant::now() < deadline, "{interface} does not come up");
         thread::sleep(Duration::from_millis(5));
     }
@@ -490,40 +470,37 @@ fn overrun(switch: &Running, and: impl FnOnce()) {
 
 #[test]
 fn news_that_the_kernel_could_not_keep_are_made_good_by_a_look_at_all() {
-    in_namespace(
-        "news_that_the_kernel_could_not_keep_are_made_good_by_a_look_at_all",
-        || {
-            let switch = start("", &[]);
-            veth_pair("c0", "c1");
-            overrun(&switch, || {
-                // The buffer holds the first event, but not the last.
-                ip("link set b1 down");
-                change_often("c0", 2_000);
-                ip("link set b1 up");
-                // After so many events the kernel reports this one with delay.
-                wait_until_up("b1");
-            });
-            ip("link set a1 down");
-            let told = event(&switch.wait_for_line(&["port_"]));
-            assert_eq!(
-                (&told["event"], &told["port"]),
-                (&"port_down".into(), &1.into())
-            );
-            assert_eq!(
-                metric(
-                    &switch,
-                    "reprise_port_link{port=\"2\",name=\"b1\",state=\"up\"}"
-                ),
-                1
-            );
-            overrun(&switch, || {
-                change_often("c0", 2_000);
-                ip("link del b1");
-            });
-            switch.wait_for_line(&["port_lost"]);
-            totals(switch);
-        },
-    );
+    in_namespace(|| {
+        let switch = start("", &[]);
+        veth_pair("c0", "c1");
+        overrun(&switch, || {
+            // The buffer holds the first event, but not the last.
+            ip("link set b1 down");
+            change_often("c0", 2_000);
+            ip("link set b1 up");
+            // After so many events the kernel reports this one with delay.
+            wait_until_up("b1");
+        });
+        ip("link set a1 down");
+        let told = event(&switch.wait_for_line(&["port_"]));
+        assert_eq!(
+            (&told["event"], &told["port"]),
+            (&"port_down".into(), &1.into())
+        );
+        assert_eq!(
+            metric(
+                &switch,
+                "reprise_port_link{port=\"2\",name=\"b1\",state=\"up\"}"
+            ),
+            1
+        );
+        overrun(&switch, || {
+            change_often("c0", 2_000);
+            ip("link del b1");
+        });
+        switch.wait_for_line(&["port_lost"]);
+        totals(switch);
+    });
 }
 
 fn limit_descriptors(switch: &Running, limit: &str) {
@@ -536,35 +513,32 @@ fn limit_descriptors(switch: &Running, limit: &str) {
 
 #[test]
 fn a_kernel_that_does_not_say_how_interfaces_are_is_asked_again() {
-    in_namespace(
-        "a_kernel_that_does_not_say_how_interfaces_are_is_asked_again",
-        || {
-            let switch = start("", &[]);
-            veth_pair("c0", "c1");
-            limit_descriptors(&switch, "3:4096");
-            overrun(&switch, || change_often("c0", 2_000));
-            let told = event(&switch.wait_for_line(&["interfaces_unwatched"]));
-            let expected = serde_json::json!({
-                "level": "ERROR", "event": "interfaces_unwatched",
-                "error": "Too many open files (os error 24)",
-            });
-            assert_eq!(told, expected);
-            ip("link set b1 down");
-            limit_descriptors(&switch, "4096:4096");
-            let told = event(&switch.wait_for_line(&["port_down"]));
-            assert_eq!(told["port"], 2);
-            let told = event(&switch.wait_for_line(&["interfaces_watched"]));
-            assert_eq!(told["level"], "WARN");
-            ip("link set b1 up");
-            switch.wait_for_line(&["port_up"]);
-            totals(switch);
-        },
-    );
+    in_namespace(|| {
+        let switch = start("", &[]);
+        veth_pair("c0", "c1");
+        limit_descriptors(&switch, "3:4096");
+        overrun(&switch, || change_often("c0", 2_000));
+        let told = event(&switch.wait_for_line(&["interfaces_unwatched"]));
+        let expected = serde_json::json!({
+            "level": "ERROR", "event": "interfaces_unwatched",
+            "error": "Too many open files (os error 24)",
+        });
+        assert_eq!(told, expected);
+        ip("link set b1 down");
+        limit_descriptors(&switch, "4096:4096");
+        let told = event(&switch.wait_for_line(&["port_down"]));
+        assert_eq!(told["port"], 2);
+        let told = event(&switch.wait_for_line(&["interfaces_watched"]));
+        assert_eq!(told["level"], "WARN");
+        ip("link set b1 up");
+        switch.wait_for_line(&["port_up"]);
+        totals(switch);
+    });
 }
 
 #[test]
 fn a_port_stays_on_an_interface_that_is_renamed() {
-    in_namespace("a_port_stays_on_an_interface_that_is_renamed", || {
+    in_namespace(|| {
         let switch = start("", &[]);
         // Kernels before 6.2 rename no interface that is up.
         ip("link set b1 down");
@@ -603,55 +577,38 @@ fn a_port_stays_on_an_interface_that_is_renamed() {
     });
 }
 
-fn set_queues(interface: &str, n_queues: u32) {
-    let n_queues = n_queues.to_string();
-    let output = Command::new("ethtool")
-        .args(["-L", interface, "rx", &n_queues, "tx", &n_queues])
-        .output();
-    let output = output.expect("ethtool is installed");
-    assert!(output.status.success(), "{interface}: {output:?}");
-}
-
 #[test]
 fn queues_that_an_afxdp_port_does_not_serve_are_told_of() {
-    in_root_namespace(
-        "queues_that_an_afxdp_port_does_not_serve_are_told_of",
-        || {
-            veth_pair("b0", "b1");
-            let queues = "numrxqueues 2 numtxqueues 2";
-            ip(&format!(
-                "link add a0 {queues} type veth peer name a1 {queues}"
-            ));
-            for interface in ["a0", "a1"] {
-                ip(&format!("link set {interface} up"));
-                set_queues(interface, 1);
-            }
-            let switch = start_on(["afxdp:a1", "b1"].map(str::to_owned), &[]);
-            let unserved = "reprise_port_unserved_queues{port=\"1\",name=\"afxdp:a1\"}";
-            let told_of = |queues: u32| {
-                let told = event(&switch.wait_for_line(&["port_queues"]));
-                let expected = serde_json::json!({
-                    "level": "WARN", "event": "port_queues", "port": 1, "interface": "a1",
-                    "queues": queues, "served": 1,
-                });
-                assert_eq!(told, expected);
-            };
-            assert_eq!(
-                (metric(&switch, unserved), http_get(&switch, "/readyz").0),
-                (0, 200)
-            );
-            set_queues("a1", 2);
-            told_of(2);
-            assert_eq!(metric(&switch, unserved), 1);
-            let lacks = "port 1@afxdp:a1 does not serve 1 of its interface's receive queues\n";
-            assert_eq!(http_get(&switch, "/readyz"), (503, lacks.to_owned()));
-            set_queues("a1", 1);
-            told_of(1);
-            assert_eq!(
-                (metric(&switch, unserved), http_get(&switch, "/readyz").0),
-                (0, 200)
-            );
-            totals(switch);
-        },
-    );
+    in_root_namespace(|| {
+        veth_pair("b0", "b1");
+        veth_pair_with_queues("a0", "a1", 2);
+        set_queues("a0", 1);
+        set_queues("a1", 1);
+        let switch = start_on(["afxdp:a1", "b1"].map(str::to_owned), &[]);
+        let unserved = "reprise_port_unserved_queues{port=\"1\",name=\"afxdp:a1\"}";
+        let told_of = |queues: u32| {
+            let told = event(&switch.wait_for_line(&["port_queues"]));
+            let expected = serde_json::json!({
+                "level": "WARN", "event": "port_queues", "port": 1, "interface": "a1",
+                "queues": queues, "served": 1,
+            });
+            assert_eq!(told, expected);
+        };
+        assert_eq!(
+            (metric(&switch, unserved), http_get(&switch, "/readyz").0),
+            (0, 200)
+        );
+        set_queues("a1", 2);
+        told_of(2);
+        assert_eq!(metric(&switch, unserved), 1);
+        let lacks = "port 1@afxdp:a1 does not serve 1 of its interface's receive queues\n";
+        assert_eq!(http_get(&switch, "/readyz"), (503, lacks.to_owned()));
+        set_queues("a1", 1);
+        told_of(1);
+        assert_eq!(
+            (metric(&switch, unserved), http_get(&switch, "/readyz").0),
+            (0, 200)
+        );
+        totals(switch);
+    });
 }

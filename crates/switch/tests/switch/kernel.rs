@@ -1,6 +1,5 @@
 //! `--engine kernel`, on real veth pairs. The kernel lets only root outside any user namespace load programs.
 
-use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +14,12 @@ use p4runtime_proto::p4::v1::{
 };
 use packet_io::{AfPacketConfig, AfPacketPort, Port, Waiter};
 use serde_json::Value;
+use testkit::frames::{local_sender, numbered, receive, send};
+use testkit::namespace::{
+    ethtool, has_xdp_program, in_root_mount_namespace, in_root_namespace, interface_index, ip, run,
+    veth_pair,
+};
 
-use crate::frames::{local_sender, numbered, receive, send};
-use crate::namespace::{in_root_mount_namespace, in_root_namespace, ip, veth_pair};
 use crate::p4runtime::{become_primary, endpoint};
 use crate::support::{PATIENCE, Running, TemporaryFolder, error, http_get, program};
 
@@ -56,27 +58,12 @@ pub fn cables() {
     veth_pair("a0", "a1");
     veth_pair("b0", "b1");
     for peer in ["a0", "b0"] {
-        gro(peer, "on");
+        ethtool(&format!("-K {peer} gro on"));
     }
-}
-
-fn gro(interface: &str, state: &str) {
-    let set = Command::new("ethtool")
-        .args(["-K", interface, "gro", state])
-        .status();
-    assert!(set.expect("ethtool is installed").success());
 }
 
 pub fn outside(interface: &str) -> AfPacketPort {
     AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
-}
-
-fn has_program(interface: &str) -> bool {
-    let shown = Command::new("ip")
-        .args(["link", "show", interface])
-        .output();
-    let shown = shown.expect("iproute2 is installed").stdout;
-    String::from_utf8_lossy(&shown).contains("xdp")
 }
 
 pub fn totals(printed: &str) -> Value {
@@ -85,69 +72,63 @@ pub fn totals(printed: &str) -> Value {
 
 #[test]
 fn the_whole_program_is_in_the_kernel_and_the_totals_have_its_frames() {
-    in_root_namespace(
-        "the_whole_program_is_in_the_kernel_and_the_totals_have_its_frames",
-        || {
-            cables();
-            let (mut a, mut b) = (outside("a0"), outside("b0"));
-            let switch = start(&[]);
-            switch.wait_for_line(&["offload: the whole program"]);
-            let frames: Vec<_> = (0..500).map(|n| numbered(n, 60 + n as usize)).collect();
-            for batch in frames.chunks(100) {
-                send(&mut a, batch.to_vec());
-                assert!(receive(&mut b, batch.len()) == batch);
-            }
-            let totals = totals(&switch.stop("-TERM"));
-            assert_eq!(totals["packets"]["received"], 500);
-            assert_eq!(totals["packets"]["transmitted"], 500);
-            assert_eq!(totals["packets"]["inside"], 0);
-            assert_eq!(totals["ports"][0]["rx_frames"], 500);
-            assert_eq!(totals["ports"][1]["tx_frames"], 500);
-            for interface in ["a1", "b1"] {
-                assert!(!has_program(interface), "{interface}");
-            }
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        let (mut a, mut b) = (outside("a0"), outside("b0"));
+        let switch = start(&[]);
+        switch.wait_for_line(&["offload: the whole program"]);
+        let frames: Vec<_> = (0..500).map(|n| numbered(n, 60 + n as usize)).collect();
+        for batch in frames.chunks(100) {
+            send(&mut a, batch.to_vec());
+            assert!(receive(&mut b, batch.len()) == batch);
+        }
+        let totals = totals(&switch.stop("-TERM"));
+        assert_eq!(totals["packets"]["received"], 500);
+        assert_eq!(totals["packets"]["transmitted"], 500);
+        assert_eq!(totals["packets"]["inside"], 0);
+        assert_eq!(totals["ports"][0]["rx_frames"], 500);
+        assert_eq!(totals["ports"][1]["tx_frames"], 500);
+        for interface in ["a1", "b1"] {
+            assert!(!has_xdp_program(interface), "{interface}");
+        }
+    });
 }
 
 #[test]
 fn latencies_and_ports_in_the_metrics_have_what_the_kernel_forwards() {
-    in_root_namespace(
-        "latencies_and_ports_in_the_metrics_have_what_the_kernel_forwards",
-        || {
-            cables();
-            let (mut a, mut b) = (outside("a0"), outside("b0"));
-            let switch = start(&["--metrics", "127.0.0.1:0"]);
-            switch.wait_for_line(&["offload: the whole program"]);
-            send(&mut a, (0..100).map(|n| numbered(n, 60)));
-            assert_eq!(receive(&mut b, 100).len(), 100);
-            let (status, metrics) = http_get(&switch, "/metrics");
-            assert_eq!(status, 200);
-            let is_there = |name: &str, labels: &str, value: &str| {
-                let mut lines = metrics.lines();
-                let begin = format!("{name}{{{labels}");
-                lines.any(|line| line.starts_with(&begin) && line.ends_with(value))
-            };
-            for (name, labels, value) in [
-                ("reprise_port_latency_seconds_count", "port=\"2\"", " 100"),
-                (
-                    "reprise_stream_latency_seconds_count",
-                    "stream=\"unicast\"",
-                    " 100",
-                ),
-                ("reprise_port_offloaded", "port=\"1\"", " 1"),
-                ("reprise_port_offloaded", "port=\"2\"", " 1"),
-            ] {
-                assert!(is_there(name, labels, value), "{name}: {metrics}");
-            }
-            switch.stop("-TERM");
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        let (mut a, mut b) = (outside("a0"), outside("b0"));
+        let switch = start(&["--metrics", "127.0.0.1:0"]);
+        switch.wait_for_line(&["offload: the whole program"]);
+        send(&mut a, (0..100).map(|n| numbered(n, 60)));
+        assert_eq!(receive(&mut b, 100).len(), 100);
+        let (status, metrics) = http_get(&switch, "/metrics");
+        assert_eq!(status, 200);
+        let is_there = |name: &str, labels: &str, value: &str| {
+            let mut lines = metrics.lines();
+            let begin = format!("{name}{{{labels}");
+            lines.any(|line| line.starts_with(&begin) && line.ends_with(value))
+        };
+        for (name, labels, value) in [
+            ("reprise_port_latency_seconds_count", "port=\"2\"", " 100"),
+            (
+                "reprise_stream_latency_seconds_count",
+                "stream=\"unicast\"",
+                " 100",
+            ),
+            ("reprise_port_offloaded", "port=\"1\"", " 1"),
+            ("reprise_port_offloaded", "port=\"2\"", " 1"),
+        ] {
+            assert!(is_there(name, labels, value), "{name}: {metrics}");
+        }
+        switch.stop("-TERM");
+    });
 }
 
 #[test]
 fn a_trace_has_every_packet_as_with_another_engine() {
-    in_root_namespace("a_trace_has_every_packet_as_with_another_engine", || {
+    in_root_namespace(|| {
         cables();
         let (mut a, mut b) = (outside("a0"), outside("b0"));
         let folder = TemporaryFolder::new("kernel-trace");
@@ -169,7 +150,7 @@ fn a_trace_has_every_packet_as_with_another_engine() {
 
 #[test]
 fn a_local_sender_s_unfinished_checksum_is_finished() {
-    in_root_namespace("a_local_sender_s_unfinished_checksum_is_finished", || {
+    in_root_namespace(|| {
         cables();
         let mut b = outside("b0");
         let switch = start(&[]);
@@ -192,7 +173,7 @@ fn a_local_sender_s_unfinished_checksum_is_finished() {
 
 #[test]
 fn a_killed_switch_leaves_no_program_behind() {
-    in_root_namespace("a_killed_switch_leaves_no_program_behind", || {
+    in_root_namespace(|| {
         cables();
         let (mut a, mut b) = (outside("a0"), outside("b0"));
         for round in 0..2 {
@@ -204,7 +185,7 @@ fn a_killed_switch_leaves_no_program_behind() {
             let (status, _, _) = switch.end();
             assert_eq!(status, None);
             let start = Instant::now();
-            while ["a1", "b1"].into_iter().any(has_program) {
+            while ["a1", "b1"].into_iter().any(has_xdp_program) {
                 assert!(start.elapsed() < PATIENCE);
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -229,61 +210,49 @@ fn forwarded_all_the_time(is_over: Arc<AtomicBool>) -> JoinHandle<u32> {
 
 #[test]
 fn what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_a_loss() {
-    in_root_mount_namespace(
-        "what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_a_loss",
-        || {
-            cables();
-            let folder = TemporaryFolder::new("kept");
-            let mounted = folder.path("");
-            let mount = Command::new("mount")
-                .args(["-t", "bpf", "bpf"])
-                .arg(&mounted)
-                .status();
-            assert!(mount.expect("mount is installed").success());
-            let kept = mounted.join("switch");
-            let options = ["--keep-forwarding", kept.to_str().expect("a path")];
-            let mut switch = start(&options);
-            switch.wait_for_line(&["offload: the whole program"]);
-            let is_over = Arc::new(AtomicBool::new(false));
-            let forwarding = forwarded_all_the_time(Arc::clone(&is_over));
-            for signal in ["-KILL", "-TERM", "-KILL"] {
-                switch.signal(signal);
-                let (status, _, said) = switch.end();
-                assert_eq!(status, (signal == "-TERM").then_some(0), "{said}");
-                for interface in ["a1", "b1"] {
-                    assert!(has_program(interface), "{interface}");
-                }
-                // A switch without `--keep-forwarding` cannot have the ports.
-                let said = error(1, &["-i", "1@afxdp:a1"]);
-                assert!(said.contains("\"a1\""), "{said}");
-                switch = start(&options);
-                switch.wait_for_line(&["offload: the whole program"]);
-                assert!(!forwarding.is_finished());
+    in_root_mount_namespace(|| {
+        cables();
+        let folder = TemporaryFolder::new("kept");
+        let mounted = folder.path("");
+        run(&format!("mount -t bpf bpf {}", mounted.display()));
+        let kept = mounted.join("switch");
+        let options = ["--keep-forwarding", kept.to_str().expect("a path")];
+        let mut switch = start(&options);
+        switch.wait_for_line(&["offload: the whole program"]);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let forwarding = forwarded_all_the_time(Arc::clone(&is_over));
+        for signal in ["-KILL", "-TERM", "-KILL"] {
+            switch.signal(signal);
+            let (status, _, said) = switch.end();
+            assert_eq!(status, (signal == "-TERM").then_some(0), "{said}");
+            for interface in ["a1", "b1"] {
+                assert!(has_xdp_program(interface), "{interface}");
             }
-            is_over.store(true, Ordering::Relaxed);
-            assert!(forwarding.join().expect("each frame arrives") > 0);
-            // A trace must have all packets, so nothing is offloaded.
-            switch.signal("-KILL");
-            switch.end();
-            let traces = TemporaryFolder::new("kept-trace");
-            let trace = traces.path("trace.txt");
-            let trace = ["--trace-to", trace.to_str().expect("a path")];
-            let switch = start(&[&options[..], &trace].concat());
-            let (mut a, mut b) = (outside("a0"), outside("b0"));
-            send(&mut a, [numbered(1, 100)]);
-            assert_eq!(receive(&mut b, 1), [numbered(1, 100)]);
-            switch.signal("-TERM");
-            let (status, printed, said) = switch.end();
-            assert_eq!(status, Some(0), "{said}");
-            assert_eq!(totals(&printed)["packets"]["transmitted"], 1);
-            umount(&mounted);
-        },
-    );
-}
-
-fn umount(folder: &Path) {
-    let umount = Command::new("umount").arg(folder).status();
-    assert!(umount.expect("umount is installed").success());
+            // A switch without `--keep-forwarding` cannot have the ports.
+            let said = error(1, &["-i", "1@afxdp:a1"]);
+            assert!(said.contains("\"a1\""), "{said}");
+            switch = start(&options);
+            switch.wait_for_line(&["offload: the whole program"]);
+            assert!(!forwarding.is_finished());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(forwarding.join().expect("each frame arrives") > 0);
+        // A trace must have all packets, so nothing is offloaded.
+        switch.signal("-KILL");
+        switch.end();
+        let traces = TemporaryFolder::new("kept-trace");
+        let trace = traces.path("trace.txt");
+        let trace = ["--trace-to", trace.to_str().expect("a path")];
+        let switch = start(&[&options[..], &trace].concat());
+        let (mut a, mut b) = (outside("a0"), outside("b0"));
+        send(&mut a, [numbered(1, 100)]);
+        assert_eq!(receive(&mut b, 1), [numbered(1, 100)]);
+        switch.signal("-TERM");
+        let (status, printed, said) = switch.end();
+        assert_eq!(status, Some(0), "{said}");
+        assert_eq!(totals(&printed)["packets"]["transmitted"], 1);
+        run(&format!("umount {}", mounted.display()));
+    });
 }
 
 #[test]
@@ -311,7 +280,7 @@ fn what_is_to_be_kept_needs_a_folder_where_it_can_be() {
 
 #[test]
 fn a_port_that_comes_back_is_served_again() {
-    in_root_namespace("a_port_that_comes_back_is_served_again", || {
+    in_root_namespace(|| {
         cables();
         let mut a = outside("a0");
         let switch = start(&[]);
@@ -319,7 +288,7 @@ fn a_port_that_comes_back_is_served_again() {
         ip("link del b0");
         switch.wait_for_line(&["\"b1\" was removed"]);
         veth_pair("b0", "b1");
-        gro("b0", "on");
+        ethtool("-K b0 gro on");
         switch.wait_for_line(&["\"b1\" is there again"]);
         let mut b = outside("b0");
         // The offload begins at some moment; until then the engine forwards.
@@ -422,35 +391,32 @@ fn n_cycles() -> usize {
 
 #[test]
 fn a_bystander_loses_nothing_while_another_port_s_interface_goes_and_comes() {
-    in_root_namespace(
-        "a_bystander_loses_nothing_while_another_port_s_interface_goes_and_comes",
-        || {
-            cables();
+    in_root_namespace(|| {
+        cables();
+        veth_pair("c0", "c1");
+        ethtool("-K c0 gro on");
+        let switch = start(&["-i", "3@afxdp:c1"]);
+        switch.wait_for_line(&["offload: the whole program"]);
+        let stream = Stream::start();
+        for _ in 0..n_cycles() {
+            ip("link del c0");
+            switch.wait_for_line(&["\"c1\" was removed"]);
             veth_pair("c0", "c1");
-            gro("c0", "on");
-            let switch = start(&["-i", "3@afxdp:c1"]);
-            switch.wait_for_line(&["offload: the whole program"]);
-            let stream = Stream::start();
-            for _ in 0..n_cycles() {
-                ip("link del c0");
-                switch.wait_for_line(&["\"c1\" was removed"]);
-                veth_pair("c0", "c1");
-                gro("c0", "on");
-                switch.wait_for_line(&["\"c1\" is there again"]);
-            }
-            let sent_and_came = stream.end();
-            let n_sent = sent_and_came.0;
-            assert_all_came(sent_and_came);
-            switch.signal("-TERM");
-            let (status, printed, said) = switch.end();
-            assert_eq!(status, Some(0), "{said}");
-            assert!(!said.contains("offload_stopped"), "{said}");
-            let totals = totals(&printed);
-            assert_eq!(totals["packets"]["transmitted"], n_sent);
-            assert_eq!(totals["packets"]["inside"], 0);
-            assert_eq!(totals["ports"][1]["tx_frames"], n_sent);
-        },
-    );
+            ethtool("-K c0 gro on");
+            switch.wait_for_line(&["\"c1\" is there again"]);
+        }
+        let sent_and_came = stream.end();
+        let n_sent = sent_and_came.0;
+        assert_all_came(sent_and_came);
+        switch.signal("-TERM");
+        let (status, printed, said) = switch.end();
+        assert_eq!(status, Some(0), "{said}");
+        assert!(!said.contains("offload_stopped"), "{said}");
+        let totals = totals(&printed);
+        assert_eq!(totals["packets"]["transmitted"], n_sent);
+        assert_eq!(totals["packets"]["inside"], 0);
+        assert_eq!(totals["ports"][1]["tx_frames"], n_sent);
+    });
 }
 
 /// A program that sends frames from port 1 to port 2 without any entry, and that the verifier checks for long because
@@ -535,29 +501,26 @@ fn set_pipeline(switch: &Running, (p4info, json): &(P4Info, Vec<u8>), times: usi
 
 #[test]
 fn a_bystander_loses_nothing_while_a_program_is_made_ready_for_the_kernel() {
-    in_root_namespace(
-        "a_bystander_loses_nothing_while_a_program_is_made_ready_for_the_kernel",
-        || {
-            cables();
-            let program = long_program(8);
-            let arguments = ["-i", "1@afxdp:a1", "-i", "2@afxdp:b1", "--json"];
-            let engine = ["--engine", "kernel", "--grpc", "127.0.0.1:0"];
-            let log = ["--log-level", "info"];
-            let switch = Running::start_that_logs(&[&arguments[..], &engine, &log].concat());
-            set_pipeline(&switch, &program, 1);
-            let stream = Stream::start();
-            set_pipeline(&switch, &program, 3);
-            assert_all_came(stream.end());
-            switch.signal("-TERM");
-            let (status, printed, said) = switch.end();
-            assert_eq!(status, Some(0), "{said}");
-            let totals = totals(&printed);
-            assert_eq!(
-                totals["packets"]["received"],
-                totals["packets"]["transmitted"]
-            );
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        let program = long_program(8);
+        let arguments = ["-i", "1@afxdp:a1", "-i", "2@afxdp:b1", "--json"];
+        let engine = ["--engine", "kernel", "--grpc", "127.0.0.1:0"];
+        let log = ["--log-level", "info"];
+        let switch = Running::start_that_logs(&[&arguments[..], &engine, &log].concat());
+        set_pipeline(&switch, &program, 1);
+        let stream = Stream::start();
+        set_pipeline(&switch, &program, 3);
+        assert_all_came(stream.end());
+        switch.signal("-TERM");
+        let (status, printed, said) = switch.end();
+        assert_eq!(status, Some(0), "{said}");
+        let totals = totals(&printed);
+        assert_eq!(
+            totals["packets"]["received"],
+            totals["packets"]["transmitted"]
+        );
+    });
 }
 
 /// A number in a file of `/proc`, after its name.
@@ -596,189 +559,161 @@ fn detach(switch: &Running, interface_index: u32) {
 
 #[test]
 fn a_frame_that_is_too_long_for_a_port_is_counted_as_that() {
-    in_root_namespace(
-        "a_frame_that_is_too_long_for_a_port_is_counted_as_that",
-        || {
-            cables();
-            for interface in ["b0", "b1"] {
-                ip(&format!("link set {interface} mtu 1000"));
-            }
-            let (mut a, mut b) = (outside("a0"), outside("b0"));
-            let switch = start(&["--metrics", "127.0.0.1:0"]);
-            switch.wait_for_line(&["offload: the whole program"]);
-            send(&mut a, [numbered(1, 1200), numbered(2, 1014)]);
-            assert_eq!(receive(&mut b, 1), [numbered(2, 1014)]);
-            // The kernel punts the first frame, so the switch may process it after the second has left.
-            let of_second = "reprise_port_transmit_drops_total{port=\"2\"";
-            let is_counted = |line: &str| {
-                line.starts_with(of_second)
-                    && line.contains("\"tx_too_long\"")
-                    && line.ends_with(" 1")
-            };
-            let until = Instant::now() + Duration::from_secs(120);
-            while !http_get(&switch, "/metrics").1.lines().any(is_counted) {
-                assert!(Instant::now() < until, "the long frame is not counted");
-            }
-            let totals = totals(&switch.stop("-TERM"));
-            assert_eq!(totals["ports"][1]["tx_too_long"], 1, "{totals}");
-            assert_eq!(totals["drops"]["device_refused"], 0, "{totals}");
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        for interface in ["b0", "b1"] {
+            ip(&format!("link set {interface} mtu 1000"));
+        }
+        let (mut a, mut b) = (outside("a0"), outside("b0"));
+        let switch = start(&["--metrics", "127.0.0.1:0"]);
+        switch.wait_for_line(&["offload: the whole program"]);
+        send(&mut a, [numbered(1, 1200), numbered(2, 1014)]);
+        assert_eq!(receive(&mut b, 1), [numbered(2, 1014)]);
+        // The kernel punts the first frame, so the switch may process it after the second has left.
+        let of_second = "reprise_port_transmit_drops_total{port=\"2\"";
+        let is_counted = |line: &str| {
+            line.starts_with(of_second) && line.contains("\"tx_too_long\"") && line.ends_with(" 1")
+        };
+        let until = Instant::now() + Duration::from_secs(120);
+        while !http_get(&switch, "/metrics").1.lines().any(is_counted) {
+            assert!(Instant::now() < until, "the long frame is not counted");
+        }
+        let totals = totals(&switch.stop("-TERM"));
+        assert_eq!(totals["ports"][1]["tx_too_long"], 1, "{totals}");
+        assert_eq!(totals["drops"]["device_refused"], 0, "{totals}");
+    });
 }
 
 #[test]
 fn where_the_other_end_of_a_veth_has_more_queues_the_log_says_so() {
-    in_root_namespace(
-        "where_the_other_end_of_a_veth_has_more_queues_the_log_says_so",
-        || {
-            ip("link set lo up");
-            veth_pair("a0", "a1");
-            gro("a0", "on");
-            ip("link add b0 numtxqueues 2 type veth peer name b1 numrxqueues 1 numtxqueues 1");
-            for interface in ["b0", "b1"] {
-                ip(&format!("link set {interface} up"));
-            }
-            let switch = start(&[]);
-            switch.wait_for_line(&[
-                "nothing of the program",
-                "\"b1\"",
-                "1 receive queues, fewer than its other end has transmit queues",
-            ]);
-            switch.wait_for_line(&["the engine forwards all", "event=\"offload_refused\""]);
-            switch.stop("-TERM");
-        },
-    );
+    in_root_namespace(|| {
+        ip("link set lo up");
+        veth_pair("a0", "a1");
+        ethtool("-K a0 gro on");
+        ip("link add b0 numtxqueues 2 type veth peer name b1 numrxqueues 1 numtxqueues 1");
+        for interface in ["b0", "b1"] {
+            ip(&format!("link set {interface} up"));
+        }
+        let switch = start(&[]);
+        switch.wait_for_line(&[
+            "nothing of the program",
+            "\"b1\"",
+            "1 receive queues, fewer than its other end has transmit queues",
+        ]);
+        switch.wait_for_line(&["the engine forwards all", "event=\"offload_refused\""]);
+        switch.stop("-TERM");
+    });
 }
 
 #[test]
 fn a_program_that_somebody_detaches_is_noticed_and_attached_again() {
-    in_root_namespace(
-        "a_program_that_somebody_detaches_is_noticed_and_attached_again",
-        || {
-            cables();
-            let (mut a, mut b) = (outside("a0"), outside("b0"));
-            for engine in ["kernel", "native"] {
-                let arguments: Vec<String> = arguments(&[])
-                    .into_iter()
-                    .map(|word| match word.as_str() {
-                        "kernel" => engine.to_owned(),
-                        _ => word,
-                    })
-                    .collect();
-                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-                let switch = Running::start_that_logs(&arguments);
-                let shown = Command::new("ip")
-                    .args(["-o", "link", "show", "a1"])
-                    .output();
-                let shown = String::from_utf8(shown.expect("iproute2").stdout).expect("text");
-                let index = shown.split(':').next().and_then(|it| it.parse().ok());
-                detach(&switch, index.expect("a number"));
-                switch.wait_for_line(&["port_detached", "\"a1\""]);
-                switch.wait_for_line(&["\"a1\" is there again"]);
-                assert!(has_program("a1"));
-                send(&mut a, [numbered(1, 100)]);
-                assert_eq!(receive(&mut b, 1), [numbered(1, 100)]);
-                switch.signal("-TERM");
-                switch.end();
-            }
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        let (mut a, mut b) = (outside("a0"), outside("b0"));
+        for engine in ["kernel", "native"] {
+            let arguments: Vec<String> = arguments(&[])
+                .into_iter()
+                .map(|word| match word.as_str() {
+                    "kernel" => engine.to_owned(),
+                    _ => word,
+                })
+                .collect();
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let switch = Running::start_that_logs(&arguments);
+            detach(&switch, interface_index("a1"));
+            switch.wait_for_line(&["port_detached", "\"a1\""]);
+            switch.wait_for_line(&["\"a1\" is there again"]);
+            assert!(has_xdp_program("a1"));
+            send(&mut a, [numbered(1, 100)]);
+            assert_eq!(receive(&mut b, 1), [numbered(1, 100)]);
+            switch.signal("-TERM");
+            switch.end();
+        }
+    });
 }
 
 #[test]
 fn where_the_other_end_would_lose_all_the_engine_forwards_and_the_log_says_why() {
-    in_root_namespace(
-        "where_the_other_end_would_lose_all_the_engine_forwards_and_the_log_says_why",
-        || {
-            cables();
-            gro("b0", "off");
-            let (mut a, mut b) = (outside("a0"), outside("b0"));
-            let switch = start(&[]);
-            switch.wait_for_line(&["offload: nothing of the program", "\"b1\"", "gro on"]);
-            send(&mut a, [numbered(1, 100)]);
-            assert_eq!(receive(&mut b, 1), [numbered(1, 100)]);
-            switch.signal("-TERM");
-            let (status, printed, _) = switch.end();
-            assert_eq!(status, Some(0));
-            assert_eq!(totals(&printed)["packets"]["transmitted"], 1);
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        ethtool("-K b0 gro off");
+        let (mut a, mut b) = (outside("a0"), outside("b0"));
+        let switch = start(&[]);
+        switch.wait_for_line(&["offload: nothing of the program", "\"b1\"", "gro on"]);
+        send(&mut a, [numbered(1, 100)]);
+        assert_eq!(receive(&mut b, 1), [numbered(1, 100)]);
+        switch.signal("-TERM");
+        let (status, printed, _) = switch.end();
+        assert_eq!(status, Some(0));
+        assert_eq!(totals(&printed)["packets"]["transmitted"], 1);
+    });
 }
 
 #[test]
 fn the_totals_of_a_port_stay_while_its_interface_is_away() {
-    in_root_namespace(
-        "the_totals_of_a_port_stay_while_its_interface_is_away",
-        || {
-            cables();
-            let (mut a, mut b) = (outside("a0"), outside("b0"));
-            let switch = start(&[]);
-            switch.wait_for_line(&["offload: the whole program"]);
-            send(&mut a, (0..50).map(|n| numbered(n, 100)));
-            assert_eq!(receive(&mut b, 50).len(), 50);
-            ip("link del b0");
-            switch.wait_for_line(&["\"b1\" was removed"]);
-            switch.signal("-TERM");
-            let (status, printed, said) = switch.end();
-            assert_eq!(status, Some(0), "{said}");
-            let totals = totals(&printed);
-            assert_eq!(totals["packets"]["transmitted"], 50);
-            assert_eq!(totals["ports"][0]["rx_frames"], 50);
-            assert_eq!(totals["ports"][1]["tx_frames"], 50);
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        let (mut a, mut b) = (outside("a0"), outside("b0"));
+        let switch = start(&[]);
+        switch.wait_for_line(&["offload: the whole program"]);
+        send(&mut a, (0..50).map(|n| numbered(n, 100)));
+        assert_eq!(receive(&mut b, 50).len(), 50);
+        ip("link del b0");
+        switch.wait_for_line(&["\"b1\" was removed"]);
+        switch.signal("-TERM");
+        let (status, printed, said) = switch.end();
+        assert_eq!(status, Some(0), "{said}");
+        let totals = totals(&printed);
+        assert_eq!(totals["packets"]["transmitted"], 50);
+        assert_eq!(totals["ports"][0]["rx_frames"], 50);
+        assert_eq!(totals["ports"][1]["tx_frames"], 50);
+    });
 }
 
 #[test]
 fn what_comes_while_a_link_is_down_is_counted_and_it_goes_on_behind() {
-    in_root_namespace(
-        "what_comes_while_a_link_is_down_is_counted_and_it_goes_on_behind",
-        || {
-            cables();
-            let mut a = outside("a0");
-            let switch = start(&[]);
-            switch.wait_for_line(&["offload: the whole program"]);
-            ip("link set b0 down");
-            switch.wait_for_line(&["\"b1\"", "down"]);
-            send(&mut a, (0..20).map(|n| numbered(n, 100)));
-            ip("link set b0 up");
-            switch.wait_for_line(&["\"b1\"", "up"]);
-            let mut b = outside("b0");
-            send(&mut a, [numbered(77, 100)]);
-            assert_eq!(receive(&mut b, 1), [numbered(77, 100)]);
-            switch.signal("-TERM");
-            let (status, printed, said) = switch.end();
-            assert_eq!(status, Some(0), "{said}");
-            assert!(!said.contains("offload"), "{said}");
-            let totals = totals(&printed);
-            assert_eq!(totals["packets"]["received"], 21);
-            assert_eq!(totals["packets"]["transmitted"], 1);
-            assert_eq!(totals["drops"]["device_refused"], 20);
-            assert_eq!(totals["packets"]["inside"], 0);
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        let mut a = outside("a0");
+        let switch = start(&[]);
+        switch.wait_for_line(&["offload: the whole program"]);
+        ip("link set b0 down");
+        switch.wait_for_line(&["\"b1\"", "down"]);
+        send(&mut a, (0..20).map(|n| numbered(n, 100)));
+        ip("link set b0 up");
+        switch.wait_for_line(&["\"b1\"", "up"]);
+        let mut b = outside("b0");
+        send(&mut a, [numbered(77, 100)]);
+        assert_eq!(receive(&mut b, 1), [numbered(77, 100)]);
+        switch.signal("-TERM");
+        let (status, printed, said) = switch.end();
+        assert_eq!(status, Some(0), "{said}");
+        assert!(!said.contains("offload"), "{said}");
+        let totals = totals(&printed);
+        assert_eq!(totals["packets"]["received"], 21);
+        assert_eq!(totals["packets"]["transmitted"], 1);
+        assert_eq!(totals["drops"]["device_refused"], 20);
+        assert_eq!(totals["packets"]["inside"], 0);
+    });
 }
 
 #[test]
 fn a_second_switch_on_a_port_is_told_so_and_the_first_goes_on() {
-    in_root_namespace(
-        "a_second_switch_on_a_port_is_told_so_and_the_first_goes_on",
-        || {
-            cables();
-            let (mut a, mut b) = (outside("a0"), outside("b0"));
-            let switch = start(&[]);
-            switch.wait_for_line(&["offload: the whole program"]);
-            let forward = program("forward.json").display().to_string();
-            let options = ["-i", "1@afxdp:a1", "--engine", "kernel", "--grpc", "off"];
-            let said = error(1, &[&options[..], &[&forward]].concat());
-            assert!(said.contains("\"a1\""), "{said}");
-            assert_eq!(said.lines().count(), 1, "{said}");
-            send(&mut a, [numbered(3, 100)]);
-            assert_eq!(receive(&mut b, 1), [numbered(3, 100)]);
-            let totals = totals(&switch.stop("-TERM"));
-            assert_eq!(totals["packets"]["transmitted"], 1);
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        let (mut a, mut b) = (outside("a0"), outside("b0"));
+        let switch = start(&[]);
+        switch.wait_for_line(&["offload: the whole program"]);
+        let forward = program("forward.json").display().to_string();
+        let options = ["-i", "1@afxdp:a1", "--engine", "kernel", "--grpc", "off"];
+        let said = error(1, &[&options[..], &[&forward]].concat());
+        assert!(said.contains("\"a1\""), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        send(&mut a, [numbered(3, 100)]);
+        assert_eq!(receive(&mut b, 1), [numbered(3, 100)]);
+        let totals = totals(&switch.stop("-TERM"));
+        assert_eq!(totals["packets"]["transmitted"], 1);
+    });
 }
 
 /// The ports work, but not the kernel engine: checks who forwards, and the logged reason.
@@ -793,36 +728,30 @@ fn refused(switch: Running, reason: &[&str]) {
     assert_eq!(status, Some(0), "{said}");
     assert_eq!(totals(&printed)["packets"]["transmitted"], 1);
     for interface in ["a1", "b1"] {
-        assert!(!has_program(interface), "{interface}");
+        assert!(!has_xdp_program(interface), "{interface}");
     }
 }
 
 #[test]
 fn where_frames_do_not_fit_one_buffer_the_engine_forwards_and_the_log_says_why() {
-    in_root_namespace(
-        "where_frames_do_not_fit_one_buffer_the_engine_forwards_and_the_log_says_why",
-        || {
-            cables();
-            for interface in ["b0", "b1"] {
-                ip(&format!("link set {interface} mtu 9000"));
-            }
-            refused(start(&[]), &["port 2", "\"b1\"", "MTU"]);
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        for interface in ["b0", "b1"] {
+            ip(&format!("link set {interface} mtu 9000"));
+        }
+        refused(start(&[]), &["port 2", "\"b1\"", "MTU"]);
+    });
 }
 
 #[test]
 fn where_a_driver_runs_no_programs_the_engine_forwards_and_the_log_says_why() {
-    in_root_namespace(
-        "where_a_driver_runs_no_programs_the_engine_forwards_and_the_log_says_why",
-        || {
-            cables();
-            ip("link add d1 type bridge");
-            ip("link set d1 up");
-            let third = ["-i", "3@afxdp:d1"];
-            refused(start(&third), &["port 3", "\"d1\"", "generic"]);
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        ip("link add d1 type bridge");
+        ip("link set d1 up");
+        let third = ["-i", "3@afxdp:d1"];
+        refused(start(&third), &["port 3", "\"d1\"", "generic"]);
+    });
 }
 
 /// Runs a command for which the kernel refuses `membarrier(2)`, as it does on a machine whose processors are kept free
@@ -843,41 +772,35 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 #[test]
 fn where_the_kernel_waits_for_no_grace_period_the_engine_forwards_and_the_log_says_why() {
-    in_root_namespace(
-        "where_the_kernel_waits_for_no_grace_period_the_engine_forwards_and_the_log_says_why",
-        || {
-            cables();
-            let mut command = Command::new("python3");
-            command.args(["-c", WITHOUT_MEMBARRIER]);
-            command.arg(env!("CARGO_BIN_EXE_reprise-switch"));
-            command.args(arguments(&[]));
-            refused(Running::of(command), &["membarrier"]);
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        let mut command = Command::new("python3");
+        command.args(["-c", WITHOUT_MEMBARRIER]);
+        command.arg(env!("CARGO_BIN_EXE_reprise-switch"));
+        command.args(arguments(&[]));
+        refused(Running::of(command), &["membarrier"]);
+    });
 }
 
 #[test]
 fn without_privileges_it_says_so_and_leaves_nothing_behind() {
-    in_root_namespace(
-        "without_privileges_it_says_so_and_leaves_nothing_behind",
-        || {
-            cables();
-            let output = Command::new("setpriv")
-                .args(["--bounding-set=-all", "--inh-caps=-all"])
-                .arg(env!("CARGO_BIN_EXE_reprise-switch"))
-                .args(arguments(&[]))
-                .output();
-            let output = output.expect("util-linux is installed");
-            let said = String::from_utf8(output.stderr).expect("text");
-            assert_eq!(output.status.code(), Some(1), "{said}");
-            assert!(said.starts_with("error: "), "{said}");
-            assert!(said.contains("\"a1\""), "{said}");
-            assert_eq!(said.lines().count(), 1, "{said}");
-            for interface in ["a1", "b1"] {
-                assert!(!has_program(interface), "{interface}");
-            }
-        },
-    );
+    in_root_namespace(|| {
+        cables();
+        let output = Command::new("setpriv")
+            .args(["--bounding-set=-all", "--inh-caps=-all"])
+            .arg(env!("CARGO_BIN_EXE_reprise-switch"))
+            .args(arguments(&[]))
+            .output();
+        let output = output.expect("util-linux is installed");
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.starts_with("error: "), "{said}");
+        assert!(said.contains("\"a1\""), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        for interface in ["a1", "b1"] {
+            assert!(!has_xdp_program(interface), "{interface}");
+        }
+    });
 }
 
 #[test]

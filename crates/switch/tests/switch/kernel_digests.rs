@@ -21,15 +21,15 @@ use p4runtime_proto::p4::v1::{
 use p4runtime_proto::reprise::v1::DrainRequest;
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use packet_io::AfPacketPort;
+use testkit::frames::{receive, send};
+use testkit::namespace::in_root_namespace;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::Sender;
 use tokio::time::timeout;
 use tonic::Streaming;
 use tonic::transport::Channel;
 
-use crate::frames::{receive, send};
 use crate::kernel::{cables, outside, totals};
-use crate::namespace::in_root_namespace;
 use crate::p4runtime::{become_primary, endpoint};
 use crate::support::{PATIENCE, Running};
 
@@ -247,45 +247,42 @@ fn flood(from: &mut AfPacketPort, to: &mut AfPacketPort, station: u8) {
 
 #[test]
 fn a_learning_switch_in_the_kernel_tells_of_each_station_until_it_is_learnt() {
-    in_root_namespace(
-        "a_learning_switch_in_the_kernel_tells_of_each_station_until_it_is_learnt",
-        || {
-            cables();
-            let (mut a, mut b) = (outside("a0"), outside("b0"));
-            let switch = start();
-            let mut controller = Controller::connect(&switch);
-            controller.ask_for_stations();
-            flood(&mut a, &mut b, 5);
-            let first = controller.list();
-            assert_eq!(first.digest_id, controller.digest_id());
-            assert_eq!(stations(&first), [(5, 1)]);
-            // The unacknowledged station is not reported again, so the next digest is the other station's.
+    in_root_namespace(|| {
+        cables();
+        let (mut a, mut b) = (outside("a0"), outside("b0"));
+        let switch = start();
+        let mut controller = Controller::connect(&switch);
+        controller.ask_for_stations();
+        flood(&mut a, &mut b, 5);
+        let first = controller.list();
+        assert_eq!(first.digest_id, controller.digest_id());
+        assert_eq!(stations(&first), [(5, 1)]);
+        // The unacknowledged station is not reported again, so the next digest is the other station's.
+        flood(&mut a, &mut b, 5);
+        flood(&mut b, &mut a, 6);
+        let second = controller.list();
+        assert_eq!(stations(&second), [(6, 2)]);
+        // A station that has moved is a new one.
+        flood(&mut b, &mut a, 5);
+        let moved = controller.list();
+        assert_eq!(stations(&moved), [(5, 2)]);
+        // After its acknowledgement it is reported again, until the table has it.
+        controller.acknowledge(&first);
+        controller.learn(6, 2);
+        flood(&mut a, &mut b, 5);
+        assert_eq!(stations(&controller.list()), [(5, 1)]);
+        controller.learn(5, 1);
+        controller.drain();
+        controller.acknowledge(&second);
+        for _ in 0..10 {
             flood(&mut a, &mut b, 5);
             flood(&mut b, &mut a, 6);
-            let second = controller.list();
-            assert_eq!(stations(&second), [(6, 2)]);
-            // A station that has moved is a new one.
-            flood(&mut b, &mut a, 5);
-            let moved = controller.list();
-            assert_eq!(stations(&moved), [(5, 2)]);
-            // After its acknowledgement it is reported again, until the table has it.
-            controller.acknowledge(&first);
-            controller.learn(6, 2);
-            flood(&mut a, &mut b, 5);
-            assert_eq!(stations(&controller.list()), [(5, 1)]);
-            controller.learn(5, 1);
-            controller.drain();
-            controller.acknowledge(&second);
-            for _ in 0..10 {
-                flood(&mut a, &mut b, 5);
-                flood(&mut b, &mut a, 6);
-            }
-            flood(&mut a, &mut b, 7);
-            assert_eq!(stations(&controller.list()), [(7, 1)]);
-            drop(controller);
-            let totals = totals(&switch.stop("-TERM"));
-            assert_eq!(totals["packets"]["received"], 26);
-            assert_eq!(totals["packets"]["digests_lost"], 0);
-        },
-    );
+        }
+        flood(&mut a, &mut b, 7);
+        assert_eq!(stations(&controller.list()), [(7, 1)]);
+        drop(controller);
+        let totals = totals(&switch.stop("-TERM"));
+        assert_eq!(totals["packets"]["received"], 26);
+        assert_eq!(totals["packets"]["digests_lost"], 0);
+    });
 }

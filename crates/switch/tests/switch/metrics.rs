@@ -7,7 +7,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::namespace::{in_namespace, ip, veth_pair};
+use testkit::namespace::{in_namespace, ip, veth_pair};
+
 use crate::support::{PATIENCE, Running, TemporaryFolder, http_get, program};
 
 /// A switch that counts frames to its UDP port, and the port's address.
@@ -312,36 +313,33 @@ fn commit() -> String {
 
 #[test]
 fn the_switch_lives_and_is_ready_once_it_has_a_pipeline_and_its_interfaces() {
-    in_namespace(
-        "the_switch_lives_and_is_ready_once_it_has_a_pipeline_and_its_interfaces",
-        || {
-            ip("link set lo up");
-            veth_pair("a0", "a1");
-            let arguments = ["-i", "1@a1", "--metrics", "127.0.0.1:0", "--grpc"];
-            let bare = Running::start(&[&arguments[..], &["127.0.0.1:0"]].concat());
-            assert_eq!(http_get(&bare, "/healthz"), (200, "ok\n".to_owned()));
-            assert_eq!(
-                http_get(&bare, "/readyz"),
-                (503, "no pipeline is set\n".to_owned())
-            );
-            bare.stop("-TERM");
-            let forward = program("forward.json").display().to_string();
-            let switch = Running::start(&[&arguments[..], &["off", &forward]].concat());
-            assert_eq!(http_get(&switch, "/readyz"), (200, "ok\n".to_owned()));
-            ip("link del a1");
-            switch.wait_for_line(&["port_lost"]);
-            assert_eq!(
-                http_get(&switch, "/readyz"),
-                (503, "port 1@a1 has no interface\n".to_owned())
-            );
-            assert_eq!(http_get(&switch, "/healthz"), (200, "ok\n".to_owned()));
-            veth_pair("a0", "a1");
-            switch.wait_for_line(&["port_rebound"]);
-            assert_eq!(http_get(&switch, "/readyz"), (200, "ok\n".to_owned()));
-            switch.signal("-TERM");
-            assert_eq!(switch.end().0, Some(0));
-        },
-    );
+    in_namespace(|| {
+        ip("link set lo up");
+        veth_pair("a0", "a1");
+        let arguments = ["-i", "1@a1", "--metrics", "127.0.0.1:0", "--grpc"];
+        let bare = Running::start(&[&arguments[..], &["127.0.0.1:0"]].concat());
+        assert_eq!(http_get(&bare, "/healthz"), (200, "ok\n".to_owned()));
+        assert_eq!(
+            http_get(&bare, "/readyz"),
+            (503, "no pipeline is set\n".to_owned())
+        );
+        bare.stop("-TERM");
+        let forward = program("forward.json").display().to_string();
+        let switch = Running::start(&[&arguments[..], &["off", &forward]].concat());
+        assert_eq!(http_get(&switch, "/readyz"), (200, "ok\n".to_owned()));
+        ip("link del a1");
+        switch.wait_for_line(&["port_lost"]);
+        assert_eq!(
+            http_get(&switch, "/readyz"),
+            (503, "port 1@a1 has no interface\n".to_owned())
+        );
+        assert_eq!(http_get(&switch, "/healthz"), (200, "ok\n".to_owned()));
+        veth_pair("a0", "a1");
+        switch.wait_for_line(&["port_rebound"]);
+        assert_eq!(http_get(&switch, "/readyz"), (200, "ok\n".to_owned()));
+        switch.signal("-TERM");
+        assert_eq!(switch.end().0, Some(0));
+    });
 }
 
 #[test]

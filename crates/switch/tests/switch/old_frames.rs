@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use packet_io::{AfPacketConfig, AfPacketPort, Port};
 use serde_json::Value;
+use testkit::frames::{numbered, receive, send};
+use testkit::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 
-use crate::frames::{numbered, receive, send};
-use crate::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 use crate::support::{PATIENCE, Running, program};
 
 /// The option's value in milliseconds, and an absence after which every frame is too old.
@@ -108,29 +108,20 @@ fn assert_old_ones_are_dropped(kind: &str) {
 
 #[test]
 fn what_waited_for_a_stopped_switch_in_a_packet_socket_is_not_sent_late() {
-    in_namespace(
-        "what_waited_for_a_stopped_switch_in_a_packet_socket_is_not_sent_late",
-        || assert_old_ones_are_dropped(""),
-    );
+    in_namespace(|| assert_old_ones_are_dropped(""));
 }
 
 #[test]
 fn what_waited_for_a_stopped_switch_in_an_xdp_socket_is_not_sent_late() {
-    in_root_namespace(
-        "what_waited_for_a_stopped_switch_in_an_xdp_socket_is_not_sent_late",
-        || assert_old_ones_are_dropped("afxdp:"),
-    );
+    in_root_namespace(|| assert_old_ones_are_dropped("afxdp:"));
 }
 
 #[test]
 fn a_switch_that_is_told_to_keep_old_frames_sends_them() {
-    in_namespace(
-        "a_switch_that_is_told_to_keep_old_frames_sends_them",
-        || {
-            let (numbers, n_taken, n_old) = stop_and_go_on("", "0");
-            let old: Vec<u32> = (1..=N_OLD).collect();
-            assert_eq!(numbers[..old.len()], old);
-            assert!(n_taken > u64::from(N_OLD) && n_old == 0);
-        },
-    );
+    in_namespace(|| {
+        let (numbers, n_taken, n_old) = stop_and_go_on("", "0");
+        let old: Vec<u32> = (1..=N_OLD).collect();
+        assert_eq!(numbers[..old.len()], old);
+        assert!(n_taken > u64::from(N_OLD) && n_old == 0);
+    });
 }

@@ -5,10 +5,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
-use crate::certificates::{Authority, Files, Good, write};
 use crate::support::{Running, TemporaryFolder, error, http_get};
 use conference::client::{Client, ClientError};
 use conference::dial::{SwitchAddress, TlsFiles};
+use testkit::certificates::{Authority, Files, Good, write};
 
 const HERE: &[&str] = &["localhost", "127.0.0.1"];
 

@@ -3,13 +3,13 @@
 use std::fs;
 use std::sync::Arc;
 
-use crate::double::{Double, Takes};
-use crate::mask::Mask;
 use crate::support::{PATIENCE, TemporaryFolder, error, program};
 use dataplane::PortId;
 use packet_io::{MemoryPort, Port, Waiter, memory_pair};
 use reprise_switch::{MadePayloadExtern, Offloaded, Parts};
 use serde_json::{Value, json};
+use testkit::mask::Mask;
+use testkit::offload::{Double, Takes};
 
 const GRPC: &str = "127.0.0.1:0";
 
@@ -106,7 +106,7 @@ fn a_switch_that_cannot_be_built_says_why() {
 #[test]
 fn each_worker_has_an_offload_and_the_totals_are_those_of_all_and_both_sides() {
     let folder = TemporaryFolder::new("offload");
-    let json = crate::double::program(false).json.to_string();
+    let json = testkit::offload::program(false).json.to_string();
     let path = folder.file("double.json", &json);
     let (offloads, cores): (Vec<_>, Vec<_>) = (0..2).map(|_| Double::new(Takes::All)).unzip();
     let offloads = std::sync::Mutex::new(offloads);

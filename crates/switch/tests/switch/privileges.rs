@@ -3,7 +3,8 @@
 
 use std::fs;
 
-use crate::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
+use testkit::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
+
 use crate::support::{Running, TemporaryFolder, program};
 
 /// From Linux's capability.h.
@@ -55,64 +56,52 @@ fn start(arguments: &[&str]) -> Running {
 
 #[test]
 fn a_switch_on_udp_sockets_and_captures_keeps_no_privilege() {
-    in_namespace(
-        "a_switch_on_udp_sockets_and_captures_keeps_no_privilege",
-        || {
-            ip("link set lo up");
-            let folder = TemporaryFolder::new("privileges");
-            let capture = format!("2@pcap:,{}", folder.path("out.pcap").display());
-            let switch = start(&["-i", "1@udp:127.0.0.1:0", "-i", &capture]);
-            expect(&switch, &[]);
-            switch.stop("-TERM");
-        },
-    );
+    in_namespace(|| {
+        ip("link set lo up");
+        let folder = TemporaryFolder::new("privileges");
+        let capture = format!("2@pcap:,{}", folder.path("out.pcap").display());
+        let switch = start(&["-i", "1@udp:127.0.0.1:0", "-i", &capture]);
+        expect(&switch, &[]);
+        switch.stop("-TERM");
+    });
 }
 
 #[test]
 fn a_switch_on_packet_sockets_keeps_what_opens_another_one() {
-    in_namespace(
-        "a_switch_on_packet_sockets_keeps_what_opens_another_one",
-        || {
-            ip("link set lo up");
-            veth_pair("a0", "a1");
-            let switch = start(&["-i", "1@a1", "--workers", "2", "--log-level", "off"]);
-            expect(&switch, &[NET_RAW]);
-            switch.stop("-TERM");
-        },
-    );
+    in_namespace(|| {
+        ip("link set lo up");
+        veth_pair("a0", "a1");
+        let switch = start(&["-i", "1@a1", "--workers", "2", "--log-level", "off"]);
+        expect(&switch, &[NET_RAW]);
+        switch.stop("-TERM");
+    });
 }
 
 #[test]
 fn a_switch_on_af_xdp_keeps_what_loads_its_program_again() {
-    in_root_namespace(
-        "a_switch_on_af_xdp_keeps_what_loads_its_program_again",
-        || {
-            ip("link set lo up");
-            veth_pair("a0", "a1");
-            let switch = start(&["-i", "1@afxdp:a1", "--log-level", "off"]);
-            expect(&switch, &[NET_ADMIN, NET_RAW, IPC_LOCK, BPF]);
-            switch.stop("-TERM");
-        },
-    );
+    in_root_namespace(|| {
+        ip("link set lo up");
+        veth_pair("a0", "a1");
+        let switch = start(&["-i", "1@afxdp:a1", "--log-level", "off"]);
+        expect(&switch, &[NET_ADMIN, NET_RAW, IPC_LOCK, BPF]);
+        switch.stop("-TERM");
+    });
 }
 
 #[test]
 fn a_switch_in_the_kernel_keeps_what_loads_the_next_program() {
-    in_root_namespace(
-        "a_switch_in_the_kernel_keeps_what_loads_the_next_program",
-        || {
-            ip("link set lo up");
-            veth_pair("a0", "a1");
-            let switch = start(&[
-                "-i",
-                "1@afxdp:a1",
-                "--engine",
-                "kernel",
-                "--log-level",
-                "off",
-            ]);
-            expect(&switch, &[NET_ADMIN, NET_RAW, IPC_LOCK, PERFMON, BPF]);
-            switch.stop("-TERM");
-        },
-    );
+    in_root_namespace(|| {
+        ip("link set lo up");
+        veth_pair("a0", "a1");
+        let switch = start(&[
+            "-i",
+            "1@afxdp:a1",
+            "--engine",
+            "kernel",
+            "--log-level",
+            "off",
+        ]);
+        expect(&switch, &[NET_ADMIN, NET_RAW, IPC_LOCK, PERFMON, BPF]);
+        switch.stop("-TERM");
+    });
 }

@@ -4,7 +4,8 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use crate::namespace::{in_namespace, ip, veth_pair};
+use testkit::namespace::{in_namespace, ip, veth_pair};
+
 use crate::support::{Running, TemporaryFolder, error, program};
 
 const UNUSED_ADDRESS: &str = "127.0.0.1:0";
@@ -266,7 +267,7 @@ fn where_thrift_cannot_be_served_is_said() {
 
 #[test]
 fn an_interface_that_cannot_be_used_is_said() {
-    in_namespace("an_interface_that_cannot_be_used_is_said", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         ip("link set lo up");
         let said = error(1, &["-i", "1@v9", "--grpc", UNUSED_ADDRESS]);
@@ -350,49 +351,46 @@ fn a_program_of_any_name_is_json_under_bmv2s_names() {
 
 #[test]
 fn a_switch_that_is_started_while_another_one_ends_waits_for_it() {
-    in_namespace(
-        "a_switch_that_is_started_while_another_one_ends_waits_for_it",
-        || {
-            ip("link set lo up");
-            let interfaces: Vec<String> = (0..12).map(|n| format!("s{n}")).collect();
-            let ports = interfaces.iter().zip(0..).flat_map(|(interface, n)| {
-                veth_pair(interface, &format!("{interface}x"));
-                ["-i".to_owned(), format!("{n}@{interface}")]
-            });
-            let folder = TemporaryFolder::new("one-after-another");
-            let state = folder.path("state").display().to_string();
-            let served = [
-                "--grpc",
-                "127.0.0.1:9559",
-                "--thrift-port",
-                "9090",
-                "--metrics",
-                "127.0.0.1:9100",
-            ];
-            let ports: Vec<String> = ports.collect();
-            let ports = ports.iter().map(String::as_str);
-            let others = ["--log-level", "info", "--state", &state];
-            let arguments: Vec<&str> = ports.chain(served).chain(others).collect();
-            for (signal, code) in [("-TERM", Some(0)), ("-KILL", None)] {
-                let first = Running::start_that_logs(&arguments);
-                first.signal(signal);
-                let next = Running::start_that_logs(&arguments);
-                assert_eq!(first.end().0, code);
-                let waits = next
-                    .before
-                    .iter()
-                    .filter(|line| line.contains("start_waits"));
-                println!("{signal}: {:?}", waits.collect::<Vec<_>>());
-                next.signal("-TERM");
-                assert_eq!(next.end().0, Some(0));
-            }
-        },
-    );
+    in_namespace(|| {
+        ip("link set lo up");
+        let interfaces: Vec<String> = (0..12).map(|n| format!("s{n}")).collect();
+        let ports = interfaces.iter().zip(0..).flat_map(|(interface, n)| {
+            veth_pair(interface, &format!("{interface}x"));
+            ["-i".to_owned(), format!("{n}@{interface}")]
+        });
+        let folder = TemporaryFolder::new("one-after-another");
+        let state = folder.path("state").display().to_string();
+        let served = [
+            "--grpc",
+            "127.0.0.1:9559",
+            "--thrift-port",
+            "9090",
+            "--metrics",
+            "127.0.0.1:9100",
+        ];
+        let ports: Vec<String> = ports.collect();
+        let ports = ports.iter().map(String::as_str);
+        let others = ["--log-level", "info", "--state", &state];
+        let arguments: Vec<&str> = ports.chain(served).chain(others).collect();
+        for (signal, code) in [("-TERM", Some(0)), ("-KILL", None)] {
+            let first = Running::start_that_logs(&arguments);
+            first.signal(signal);
+            let next = Running::start_that_logs(&arguments);
+            assert_eq!(first.end().0, code);
+            let waits = next
+                .before
+                .iter()
+                .filter(|line| line.contains("start_waits"));
+            println!("{signal}: {:?}", waits.collect::<Vec<_>>());
+            next.signal("-TERM");
+            assert_eq!(next.end().0, Some(0));
+        }
+    });
 }
 
 #[test]
 fn missing_privileges_are_said() {
-    in_namespace("missing_privileges_are_said", || {
+    in_namespace(|| {
         veth_pair("v0", "v1");
         let output = Command::new("setpriv")
             .arg("--bounding-set=-net_raw")

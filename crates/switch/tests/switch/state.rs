@@ -6,10 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
-
-use crate::namespace::{in_mount_namespace, ip};
 
 use crate::support::{Running, TemporaryFolder, error, program};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -27,6 +24,7 @@ use p4runtime_proto::p4::v1::{
 };
 use p4runtime_proto::reprise::v1::GetInstanceRequest;
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
+use testkit::namespace::{in_mount_namespace, ip, run};
 use tokio::sync::mpsc::Sender;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -487,11 +485,10 @@ async fn a_switch_that_is_killed_at_any_moment_has_what_it_answered() {
 /// Mounts a file system with room for 8 MiB in a folder, in the test's own mount namespace.
 fn mount(disk: &Path) {
     fs::create_dir(disk).expect("a folder");
-    let mount = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"])
-        .arg(disk)
-        .status();
-    assert!(mount.expect("mount starts").success());
+    run(&format!(
+        "mount -t tmpfs -o size=8m tmpfs {}",
+        disk.display()
+    ));
 }
 
 fn fill(with: &Path) {
@@ -563,19 +560,15 @@ async fn a_switch_on_a_disk(disk: &Path) {
 
 #[test]
 fn a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room() {
-    in_mount_namespace(
-        "a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room",
-        || {
-            ip("link set lo up");
-            let folder = TemporaryFolder::new("full-state");
-            let disk = folder.path("disk");
-            mount(&disk);
-            let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-            runtime.block_on(a_switch_on_a_disk(&disk));
-            let unmount = Command::new("umount").arg(&disk).status();
-            assert!(unmount.expect("umount starts").success());
-        },
-    );
+    in_mount_namespace(|| {
+        ip("link set lo up");
+        let folder = TemporaryFolder::new("full-state");
+        let disk = folder.path("disk");
+        mount(&disk);
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(a_switch_on_a_disk(&disk));
+        run(&format!("umount {}", disk.display()));
+    });
 }
 
 #[tokio::test(flavor = "multi_thread")]

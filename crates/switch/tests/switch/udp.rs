@@ -1,12 +1,12 @@
 //! The SFU programs on a UDP port: ordinary sockets are the presenter and the viewers, without privileges.
 
 use std::net::UdpSocket;
-use std::path::Path;
 use std::time::Duration;
 
-use crate::namespace::{in_namespace, ip};
 use crate::support::{Running, TemporaryFolder};
 use serde_json::Value;
+use testkit::namespace::{in_namespace, ip};
+use testkit::repository::root;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -26,10 +26,6 @@ fn entries(folder: &TemporaryFolder, program: &str) -> String {
     let found = r"\002\000\000\000\001";
     assert!(text.contains(found));
     folder.file("entries.txtpb", text.replace(found, r"\002\000\n\000\001"))
-}
-
-fn root() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Runs the conference; the copies must come from `source`.
@@ -87,7 +83,7 @@ fn serve(program: &str, port: &str, wait: &str, viewers: [&str; 3], source: &str
 
 #[test]
 fn the_replication_program_serves_ordinary_sockets() {
-    in_namespace("the_replication_program_serves_ordinary_sockets", || {
+    in_namespace(|| {
         ip("link set lo up");
         let viewers = ["10.0.1.5:5004", "10.0.1.6:6000", "10.0.1.7:5004"];
         for wait in ["sleep", "spin"] {
@@ -104,7 +100,7 @@ fn the_replication_program_serves_ordinary_sockets() {
 
 #[test]
 fn the_recirculation_program_serves_ordinary_sockets() {
-    in_namespace("the_recirculation_program_serves_ordinary_sockets", || {
+    in_namespace(|| {
         ip("link set lo up");
         let viewers = ["10.0.1.5:5004", "10.0.1.6:5004", "10.0.1.7:5004"];
         serve(

@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::namespace::{in_namespace, ip};
 use crate::support::{Running, TemporaryFolder};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
@@ -17,16 +15,14 @@ use p4runtime_proto::p4::v1::{
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
 use serde_json::Value;
+use testkit::namespace::{in_namespace, ip};
+use testkit::repository::root;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// One flow each: the senders have different ports.
 const N_SENDERS: u8 = 16;
 const N_PACKETS: u8 = 20;
-
-fn root() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn socket(address: &str) -> UdpSocket {
     let socket = UdpSocket::bind(address).expect("an address that is free");
@@ -189,7 +185,7 @@ fn controlled(grpc: &str, n_workers: u32) {
 
 #[test]
 fn two_workers_do_and_count_what_one_does() {
-    in_namespace("two_workers_do_and_count_what_one_does", || {
+    in_namespace(|| {
         ip("link set lo up");
         for address in [4, 5, 6, 7, 100] {
             ip(&format!("addr replace 10.0.1.{address}/32 dev lo"));

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use control::{Batch, Device, Operation, Pipeline, Registers, SwitchHandle};
 use dataplane::{Program, SwitchConfig};
+use testkit::memory_loop::MemoryLoop;
 use thrift_server::{NotificationSocket, Server, ServerConfig};
 use tokio::net::TcpListener;
 
 use crate::client::Client;
-use crate::memory_loop::MemoryLoop;
 
 const SOURCE: &str = include_str!("../fixture/entities.p4");
 

@@ -10,9 +10,6 @@ mod abuse;
 mod arrays;
 mod client;
 mod harness;
-#[allow(dead_code, reason = "other crates' tests use what is left over here")]
-#[path = "../../../control/tests/support/memory_loop.rs"]
-mod memory_loop;
 mod multicast;
 mod notifications;
 mod pipelined;

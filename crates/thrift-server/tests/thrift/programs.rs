@@ -245,7 +245,7 @@ async fn the_state_is_told_as_json() {
 
 #[tokio::test]
 async fn without_a_program_calls_are_told_so() {
-    let switch = std::sync::Arc::new(crate::memory_loop::MemoryLoop::start(
+    let switch = std::sync::Arc::new(testkit::memory_loop::MemoryLoop::start(
         dataplane::SwitchConfig::default(),
         1,
     ));

@@ -14,6 +14,7 @@ use dataplane::{
     TableEntry, TableId,
 };
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
+use testkit::namespace::{ethtool, in_root_namespace, ip, veth_pair};
 
 use super::{Graces, ReadTurns};
 use crate::image::{Image, Interface, MapRole};
@@ -21,11 +22,6 @@ use crate::runtime::maps::Maps;
 use crate::runtime::testing;
 use crate::runtime::transmit::TurnEnds;
 use crate::runtime::{KernelOffload, KernelPort};
-
-#[path = "../../../../packet-io/tests/namespace/mod.rs"]
-mod namespace;
-
-use namespace::{in_root_namespace, ip, veth_pair};
 
 const LOOPBACK: u32 = 1;
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -80,8 +76,7 @@ fn poll_until(is_so: impl Fn() -> bool + Sync) {
 
 #[test]
 fn a_processor_is_within_a_turn_from_its_first_packet_until_a_poll_has_ended() {
-    let name = "a_processor_is_within_a_turn_from_its_first_packet_until_a_poll_has_ended";
-    in_root_namespace(name, || {
+    in_root_namespace(|| {
         ip("link set lo up");
         let image = testing::image();
         let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
@@ -153,10 +148,7 @@ impl WithoutRcu {
     fn new() -> WithoutRcu {
         veth_pair("in0", "out0");
         // With GRO the other end accepts redirected frames without an XDP program.
-        let gro = std::process::Command::new("ethtool")
-            .args(["-K", "out0", "gro", "on"])
-            .status();
-        assert!(gro.expect("ethtool").success());
+        ethtool("-K out0 gro on");
         let port = AfXdpPort::open("in0", &AfXdpConfig::default()).expect("a port");
         let outside = AfPacketPort::open("out0", AfPacketConfig::default()).expect("a port");
         let mut switch = Switch::new(SwitchConfig::default());
@@ -227,8 +219,7 @@ fn group(first: u16) -> MulticastGroup {
 
 #[test]
 fn changes_behind_each_other_are_seen_within_turns_whatever_rcu_waits_for() {
-    let name = "changes_behind_each_other_are_seen_within_turns_whatever_rcu_waits_for";
-    in_root_namespace(name, || {
+    in_root_namespace(|| {
         let mut beside = WithoutRcu::new();
         let entry = beside.entry("flood", &[5]);
         beside
@@ -295,8 +286,7 @@ fn copies_until(outside: &mut AfPacketPort, is_over: &AtomicBool) -> Vec<u16> {
 
 #[test]
 fn no_packet_sees_a_mix_of_versions_that_change_all_the_time() {
-    let name = "no_packet_sees_a_mix_of_versions_that_change_all_the_time";
-    in_root_namespace(name, || {
+    in_root_namespace(|| {
         let mut beside = WithoutRcu::new();
         let entry = beside.entry("flood", &[5]);
         let inserted = beside.switch.insert_entry(beside.table, entry);

@@ -8,17 +8,15 @@ use control::{Batch, Counted, Device, Note, Operation, Registers};
 use dataplane::{DropReason, OffloadNotice, TableId};
 use p4runtime_server::{Server, ServerConfig};
 use serde_json::{Value, json};
+use testkit::offload::{Core, Double, Takes};
 use tokio::runtime::{Builder, Runtime};
 use tracing::{Dispatch, dispatcher};
 
 use super::*;
 use crate::metrics::{self, Recent, Selection, Served};
 use crate::parts::Offloaded;
-use double::{Core, Double, Takes};
 
 mod digests;
-#[path = "../../../../dataplane/tests/switch/offload/double.rs"]
-mod double;
 
 /// Number of drains, so that the loop sleeps in some of them.
 const N_DRAINS: usize = 20;
@@ -85,7 +83,7 @@ impl Beside {
     }
 
     fn set_pipeline(&self) {
-        let program = double::program(false).program();
+        let program = testkit::offload::program(false).program();
         let checked = self.device.check(program, ()).expect("one worker");
         let set = self.runtime.block_on(self.device.set_pipeline(checked));
         set.expect("the loop runs");

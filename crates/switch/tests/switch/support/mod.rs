@@ -1,9 +1,5 @@
 //! Starts the switch and reads its output.
 
-// Each test binary uses a part of it.
-#![allow(dead_code, reason = "shared by several test binaries")]
-#![allow(clippy::panic, reason = "a test stops at what it did not expect")]
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,9 +1,9 @@
 //! Digests of an offload wake a sleeping loop, and a flood of them delays nothing.
 
 use control::DigestNotice;
+use testkit::offload::a_digest;
 use tokio::sync::mpsc::Receiver;
 
-use super::double::a_digest;
 use super::*;
 
 /// Each digest is sent when the one before has arrived; with a check only once a second they would exceed the timeout.

@@ -1,4 +1,4 @@
-//! A payload extern for tests of other crates.
+//! A payload extern.
 
 use dataplane::{ParamInfo, PayloadBatch, PayloadExtern};
 

@@ -20,6 +20,7 @@ hb87nZjUPIzg5CQOW/3lJ5nxtHYXAiEA2RoVBH9VOGU3BzwwM3ko7Jy64NLwqRlu
 LGmL6M6P/Lw=
 -----END CERTIFICATE-----
 ";
+
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,

@@ -1,5 +1,5 @@
-//! An event loop without ports: a thread owns each worker's switch, and method calls give it frames and take them. For
-//! the tests and the example; the real event loop is in the crate `switch`.
+//! An event loop without ports: a thread owns each worker's switch, and method calls give it frames and take them.
+//! The real event loop is in the crate `switch`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};

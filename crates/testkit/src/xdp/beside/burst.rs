@@ -1,11 +1,12 @@
 //! Bursts: frames that all arrive before the port's program runs.
 
 use std::os::fd::AsFd;
-use std::process::Command;
 
 use bpf::{Map, MapConfig, MapKind, Program, ProgramConfig, ProgramKind};
 use dataplane_xdp::asm::{Alu, Assembler, Helper, Jump, Reg, Size, Symbol};
 use dataplane_xdp::image::MapRef;
+
+use crate::namespace::run;
 
 /// Frames in a burst.
 pub const FRAMES: u32 = 64;
@@ -95,8 +96,5 @@ pub fn send(interface: u32, frame: &[u8], to: &[u8], n_bursts: u32) {
 pub fn stay() {
     let thread = std::fs::read_link("/proc/thread-self").unwrap();
     let thread = thread.file_name().unwrap();
-    let mut taskset = Command::new("taskset");
-    let set = taskset.args(["--cpu-list", "--pid", "0"]).arg(thread);
-    let output = set.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    run(&format!("taskset --cpu-list --pid 0 {}", thread.display()));
 }

@@ -1,8 +1,4 @@
-//! `reprise aom` against its own service on a switch in this process: every command, its exit code and its output.
-
-#[path = "entries/switch.rs"]
-#[allow(dead_code, reason = "a part of it is used")]
-mod switch;
+//! `reprise aom` against its own service on the switch: every command, its exit code and its output.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
@@ -12,7 +8,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use switch::{Switch, command};
+
+use crate::switch::{Switch, command};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const MEMBER: &str = "--ip 10.0.0.10 --mac 02:00:00:00:00:10 --port 2";

@@ -1,15 +1,5 @@
 //! An in-memory offload for one program, [`program`]: a table with an exact key whose entries
-//! forward, flood or drop, two registers, a counter. It uses only the changes reported to it. Tests
-//! of other crates use it, too.
-#![allow(dead_code, reason = "not all who use it use all of it")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test stops at what it did not expect"
-)]
-
-#[path = "../support/mod.rs"]
-pub mod support;
+//! forward, flood or drop, two registers, a counter. It uses only the changes reported to it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -26,7 +16,7 @@ use dataplane::{
 };
 use serde_json::json;
 
-use support::*;
+use crate::builder::*;
 
 pub const CELLS: u64 = 16;
 
@@ -37,7 +27,7 @@ const FLOOD: usize = 1000;
 /// `pkt.value`. Egress writes the copy's instance to `pkt.left`. With `with_last`, `forward` stores
 /// the frame's original value in register `last`, by output port.
 pub fn program(with_last: bool) -> Builder {
-    let mut b = Builder::new();
+    let mut b = Builder::default();
     for (id, name) in [(0, "stamp"), (1, "last")] {
         let array = json!({"name": name, "id": id, "size": CELLS, "bitwidth": 16});
         b.push("register_arrays", array);

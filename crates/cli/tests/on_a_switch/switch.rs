@@ -1,9 +1,5 @@
 //! A switch with in-memory ports in this process, and the binary that runs against it.
 
-#[path = "../../../control/tests/support/memory_loop.rs"]
-#[allow(dead_code, reason = "a part of it is used")]
-mod memory_loop;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,9 +7,9 @@ use std::sync::Arc;
 
 use control::{Device, Registers, SwitchHandle};
 use dataplane::SwitchConfig;
-use memory_loop::MemoryLoop;
 use p4runtime_server::{Server, ServerConfig};
 use serde_json::Value;
+use testkit::memory_loop::MemoryLoop;
 
 /// A program with tables of every kind, which sends everything to the port in `routes`.
 pub const PROGRAM: &str = "\

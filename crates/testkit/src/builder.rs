@@ -1,5 +1,4 @@
 //! Small BMv2 JSON programs built in Rust, and a switch that runs them.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use dataplane::{OwnedTransmit, PortId, Program, Switch, SwitchConfig};
 use serde_json::{Value, json};
@@ -50,14 +49,16 @@ pub struct Builder {
     next_id: u32,
 }
 
-impl Builder {
-    pub fn new() -> Self {
+impl Default for Builder {
+    fn default() -> Self {
         Self {
             json: base(),
             next_id: 1,
         }
     }
+}
 
+impl Builder {
     fn id(&mut self) -> u32 {
         self.next_id += 1;
         self.next_id

@@ -1,8 +1,5 @@
 //! Frames that tests send and receive.
 
-// Each test binary uses a part of it.
-#![allow(dead_code, reason = "shared by several test binaries")]
-
 use std::net::UdpSocket;
 use std::time::Duration;
 

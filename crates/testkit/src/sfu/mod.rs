@@ -1,8 +1,6 @@
 //! A P4Runtime switch for tests: entities in memory, strict about every write, and with packets
 //! under way that must each see one version of their group.
 
-#![allow(dead_code, reason = "each test file uses its own part")]
-
 pub mod fake;
 pub mod programs;
 pub mod service;
@@ -11,15 +9,11 @@ pub mod service;
 pub struct Random(pub u64);
 
 impl Random {
-    pub fn next(&mut self) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        (z ^ (z >> 31)) % n
     }
 }

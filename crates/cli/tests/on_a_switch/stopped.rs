@@ -3,9 +3,10 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::support::fake::FakeSwitch;
-use crate::support::programs;
-use crate::support::service::Server;
+use testkit::sfu::fake::FakeSwitch;
+use testkit::sfu::programs;
+use testkit::sfu::service::Server;
+
 use crate::switch::{Switch, command, text};
 
 /// Long enough for any machine: a test continues as soon as the awaited event occurs.

@@ -1,42 +1,32 @@
 //! A switch and its kernel engine, on real veth pairs.
 
-// Each test binary uses only a part of this module.
-#![allow(dead_code, reason = "shared by several test binaries")]
-
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use dataplane::{
     ActionCall, CounterValue, DropReason, MatchField, MulticastGroup, OffloadStatus, PortId,
-    Program, Replica, Switch, SwitchConfig, TableEntry, TableId,
+    Replica, Switch, SwitchConfig, TableEntry, TableId,
 };
 use dataplane_xdp::runtime::{KernelOffload, KernelPort, KernelPorts};
 use packet_io::{AfPacketPort, AfXdpPort, Port};
 
 pub mod burst;
 
-use crate::cable::{cable, interface_index, served};
+use super::cable::{cable, served};
+use super::program_at;
 use crate::frames::{PATIENCE, numbered, receive, send};
+use crate::namespace::{interface_index, ip, run};
+use crate::repository::root;
 
 pub const N_PORTS: u16 = 3;
 
-fn program(name: &str) -> Program {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-    let path = path.join(name);
-    let text = std::fs::read_to_string(&path).unwrap();
-    let source = |path: &str| std::fs::read_to_string(path).ok();
-    let options = p4_compiler::Options::default();
-    let output = p4_compiler::compile(name, &text, &source, &options);
-    let json = serde_json::to_string(&output.bmv2_json.expect("a sound program")).unwrap();
-    Program::from_json_str(&json).unwrap()
-}
-
-/// Its table of addresses.
+/// Sets a program of the engine's tests, and returns its table of addresses.
 fn set_program(switch: &mut Switch, name: &str) -> TableId {
-    let program = program(name);
+    let path = root()
+        .join("crates/dataplane-xdp/tests/programs")
+        .join(name);
+    let program = program_at(&path).unwrap();
     let table = program.table("ExchangeIngress.addresses").unwrap();
     switch.set_program(program);
     table
@@ -70,7 +60,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    pub fn new() -> Beside {
+    pub fn start() -> Beside {
         Beside::with("exchange.p4", |_| {})
     }
 
@@ -123,15 +113,12 @@ impl Beside {
 
     /// Takes all file descriptors from this process, so that the writer cannot create a map.
     pub fn leave_no_descriptors(&self) {
-        let mut prlimit = Command::new("prlimit");
-        prlimit.args(["--nofile=3:", "--pid"]);
-        let limited = prlimit.arg(std::process::id().to_string()).status();
-        assert!(limited.unwrap().success());
+        run(&format!("prlimit --nofile=3: --pid {}", std::process::id()));
     }
 
     /// Removes a port's interface and its other end.
     pub fn lose_port(&mut self, port: u16) {
-        crate::namespace::ip(&format!("link del out{port}"));
+        ip(&format!("link del out{port}"));
         self.kernel_ports.set(PortId(port), None);
         self.switch.look_at_offload();
     }

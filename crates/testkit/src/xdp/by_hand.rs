@@ -1,11 +1,6 @@
 //! Copies through a device map, with hand-written programs: ingress broadcasts each frame, egress writes into each
 //! copy its position among the copies of its port.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test or a measurement stops at what it did not expect"
-)]
-
 use std::os::fd::AsFd;
 
 use bpf::{Instruction, Map, MapConfig, MapKind};

@@ -1,8 +1,0 @@
-//! `reprise entries apply` as a user types it, against the real P4Runtime server and data plane.
-
-mod changes;
-mod mistakes;
-mod stopped;
-#[path = "../../../conference/tests/conference/support/mod.rs"]
-mod support;
-mod switch;

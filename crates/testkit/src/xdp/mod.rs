@@ -1,0 +1,18 @@
+//! The kernel engine: programs over given frames by `BPF_PROG_TEST_RUN`, compared with the interpreter, and a switch on
+//! real veth pairs.
+
+pub mod beside;
+pub mod by_hand;
+pub mod cable;
+pub mod checked;
+pub mod counts;
+pub mod kernel;
+pub mod packets;
+pub mod sfu;
+
+use std::path::Path;
+
+/// Compiles and loads a P4 program.
+pub fn program_at(path: &Path) -> Result<dataplane::Program, String> {
+    stf::load(path, &p4_compiler::Options::default()).map_err(|error| error.to_string())
+}
