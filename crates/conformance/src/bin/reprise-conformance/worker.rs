@@ -10,11 +10,12 @@ use p4_compiler::{Diagnostic, Options, Output, Severity};
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use p4runtime_server::check_pipeline;
 
-use super::golden::Place;
-use super::p4info::{self, Differs};
-use super::tree::Trees;
-use super::{Answer, Check, Ended, Hit, Job, Sample, Verdict, hit};
 use crate::failure::Failure;
+use crate::golden::Place;
+use crate::p4info::{self, Differs};
+use crate::pool::{Answer, Ended};
+use crate::sample::{Check, Hit, Job, Sample, Verdict, hit};
+use crate::tree::Trees;
 
 /// Error codes for no `main`, and for a `main` with another package than v1model's.
 const FOR_MAIN: [&str; 2] = ["E0507", "E0602"];
@@ -140,13 +141,13 @@ fn accepted(path: &Path, options: &Options) -> Result<(), String> {
     check_pipeline(config).map_err(|error| format!("the switch refuses it: {error}"))
 }
 
-pub(super) fn errors_of(diagnostics: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
+pub fn errors_of(diagnostics: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     diagnostics
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
-pub(super) fn first_error(diagnostics: &[Diagnostic]) -> String {
+pub fn first_error(diagnostics: &[Diagnostic]) -> String {
     errors_of(diagnostics).next().map_or_else(
         || "refused without an error".to_owned(),
         |first| {

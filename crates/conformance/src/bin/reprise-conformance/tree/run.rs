@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use conformance::engines::{Activity, Case, Make, Write, names_of, native, written};
 use control::{Device, Lent, Registers};
 use dataplane::{Program, Switch, SwitchConfig};
 use dataplane_jit::NativeOptions;
-use lockstep::{Activity, Case, Make, Write, names_of, native, written};
 use p4_compiler::P4Info;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_server::{Server, ServerConfig, WriteError};

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
-use super::Job;
 use crate::failure::Failure;
+use crate::sample::Job;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Pool {
@@ -126,7 +126,7 @@ impl Worker {
     /// Starts a worker through a shell, which sets the memory limit (in KiB) and execs the worker.
     fn start(memory_limit_mib: u64) -> Result<Self, Failure> {
         let mut child = Command::new("sh")
-            .args(["-c", "ulimit -v \"$1\"; exec \"$0\" conformance-worker"])
+            .args(["-c", "ulimit -v \"$1\"; exec \"$0\" worker"])
             .arg(std::env::current_exe()?)
             .arg((memory_limit_mib * 1_024).to_string())
             .stdin(Stdio::piped())

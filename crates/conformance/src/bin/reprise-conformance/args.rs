@@ -1,0 +1,97 @@
+//! The command line.
+
+use std::num::NonZero;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use p4_compiler::Options;
+
+use crate::sample::Kind;
+
+/// Run p4c's own samples: what it accepts compiles, what it refuses is refused, packet tests pass.
+/// Or every program of any folder, with random packets.
+#[derive(Parser, Debug)]
+#[command(
+    name = "reprise-conformance",
+    version,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "Examples:\n  reprise-conformance --p4c ../p4c --only stf --filter arith\n  reprise-conformance --tree ../tutorials"
+)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub corpus: Corpus,
+    /// One of these checks only.
+    #[arg(long, requires = "p4c")]
+    pub only: Option<Kind>,
+    /// Only samples and programs whose path contains this.
+    #[arg(long, value_name = "SUBSTRING")]
+    pub filter: Option<String>,
+    /// Processes; left out: as many as there are processors.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<NonZero<usize>>,
+    /// How long one sample or program may take, in seconds.
+    #[arg(long = "time-limit", value_name = "SECONDS", default_value_t = 60)]
+    pub time_limit_s: u64,
+    /// Compile with this level of optimisation: 1, or 0 for the JSON as the program is written.
+    #[arg(short = 'O', value_name = "LEVEL", default_value = "1", value_parser = Options::parse_level, action = clap::ArgAction::Set)]
+    pub optimise: bool,
+    /// Address space of one process, in MiB.
+    #[arg(long = "memory-limit", value_name = "MIB", default_value_t = 8_192, value_parser = clap::value_parser!(u64).range(256..))]
+    pub memory_limit_mib: u64,
+    /// A document with a table of known failures, in place of docs/conformance.md.
+    #[arg(long, value_name = "FILE", requires = "p4c")]
+    pub known: Option<PathBuf>,
+    #[command(flatten)]
+    pub tree: TreeArgs,
+    /// Print JSON in place of text: one document.
+    #[arg(long, global = true, display_order = 900)]
+    pub json: bool,
+}
+
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run a packet test on the native engine, with every choice of optimisations.
+    Stf {
+        /// The P4_16 program, for v1model, or BMv2 JSON (.json).
+        program: PathBuf,
+        /// The test; docs/conformance.md has the format.
+        test: PathBuf,
+    },
+    /// Judge samples that come on standard input.
+    #[command(hide = true)]
+    Worker,
+}
+
+/// What is run.
+#[derive(clap::Args, Debug)]
+#[group(required = true, multiple = false)]
+pub struct Corpus {
+    /// A checkout of p4lang/p4c: its samples are run.
+    #[arg(long, value_name = "PATH")]
+    pub p4c: Option<PathBuf>,
+    /// Any folder: every P4_16 program below it is compiled, loaded with its P4Info, filled with
+    /// entries over P4Runtime, and given random packets on every engine.
+    #[arg(long, value_name = "DIR")]
+    pub tree: Option<PathBuf>,
+}
+
+/// What belongs to a tree of programs.
+#[derive(clap::Args, Debug)]
+pub struct TreeArgs {
+    /// A folder for `#include`, before those that the tree's own Makefiles and scripts name.
+    #[arg(long = "include-path", value_name = "DIR", requires = "tree")]
+    pub include_dirs: Vec<PathBuf>,
+    /// A macro, besides those that the tree's own Makefiles and scripts define.
+    #[arg(long = "define", value_name = "NAME[=VALUE]", requires = "tree")]
+    pub defines: Vec<String>,
+    /// Random packets for each program.
+    #[arg(long, value_name = "N", default_value_t = 2_000, requires = "tree")]
+    pub packets: usize,
+    /// Where the random numbers begin.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "tree")]
+    pub seed: u64,
+}
