@@ -1,8 +1,8 @@
 //! Runs one case: compiles, loads, starts every engine, sends packets.
 
 use dataplane::{
-    ActionCall, KeyField, MatchField, MatchKind, PortId, Program, Switch, SwitchConfig, TableEntry,
-    TableId, engine::EngineFactory, interpret::InterpreterFactory,
+    PortId, Program, Switch, SwitchConfig, TableEntry, engine::EngineFactory,
+    interpret::InterpreterFactory,
 };
 use dataplane_jit::{NativeFactory, NativeOptions};
 use fastrand::Rng;
@@ -10,6 +10,7 @@ use p4_compiler::P4Info;
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
 use super::{Corpus, Input};
+use crate::engines::Writer;
 
 const PACKETS: usize = 4;
 /// Maximum number of frames taken from one program: some programs multiply packets for a long time.
@@ -99,13 +100,14 @@ fn compile(corpus: &Corpus, path: &str, text: &str) -> Option<(String, P4Info)> 
 fn packets(program: &Program, engine: Box<dyn EngineFactory>, rng: &mut Rng) {
     let mut switch = Switch::with_engine(SwitchConfig::default(), engine);
     (0..4).for_each(|port| switch.add_port(PortId(port)));
-    let tables: Vec<TableId> = program.tables().map(|(id, _)| id).collect();
     switch.set_program(program.clone());
-    for table in tables {
+    let mut writer = Writer::new(program, rng);
+    for (table, info) in program.tables() {
         for _ in 0..ENTRIES_PER_TABLE {
-            if let Some(entry) = entry(program, table, rng) {
+            let (key, priority) = writer.key(info);
+            if let Some(call) = writer.call(info) {
                 // A refused entry is not a finding.
-                let _ = switch.insert_entry(table, entry);
+                let _ = switch.insert_entry(table, TableEntry::new(key, priority, call));
             }
         }
     }
@@ -135,48 +137,4 @@ fn frame(rng: &mut Rng) -> Vec<u8> {
         *version = 0x45;
     }
     frame
-}
-
-fn entry(program: &Program, table: TableId, rng: &mut Rng) -> Option<TableEntry> {
-    let info = program.table_info(table)?;
-    let action = rng.choice(&info.actions).copied()?;
-    let params = &program.action_info(action)?.params;
-    let args = params.iter().map(|param| value(rng, param.width_bits));
-    let call = ActionCall {
-        action,
-        args: args.collect(),
-    };
-    let key: Option<Vec<MatchField>> = info.key.iter().map(|key| match_field(rng, key)).collect();
-    Some(TableEntry::new(key?, rng.i32(0..5), call))
-}
-
-fn match_field(rng: &mut Rng, key: &KeyField) -> Option<MatchField> {
-    let bits = key.width_bits;
-    Some(match key.kind {
-        MatchKind::Exact => MatchField::Exact(value(rng, bits)),
-        MatchKind::Lpm => MatchField::Lpm {
-            value: vec![0; bits.div_ceil(8) as usize],
-            prefix_len: rng.u32(..=bits.min(1)),
-        },
-        MatchKind::Ternary => {
-            let value = value(rng, bits);
-            MatchField::Ternary {
-                mask: value.clone(),
-                value,
-            }
-        }
-        MatchKind::Range => MatchField::Range {
-            low: vec![0; bits.div_ceil(8) as usize],
-            high: value(rng, bits),
-        },
-        _ => return None,
-    })
-}
-
-fn value(rng: &mut Rng, bits: u32) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..bits.div_ceil(8)).map(|_| rng.u8(..)).collect();
-    if let (Some(first), rest @ 1..) = (bytes.first_mut(), bits % 8) {
-        *first &= (1 << rest) - 1;
-    }
-    bytes
 }

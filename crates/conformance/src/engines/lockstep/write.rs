@@ -228,12 +228,7 @@ impl<'a> Writer<'a> {
 
     fn entry(&mut self, table: TableId) -> Option<TableEntry> {
         let info = self.program.table_info(table)?;
-        let key: Vec<MatchField> = info.key.iter().map(|field| self.matching(field)).collect();
-        let priority = if info.has_priority() {
-            self.rng.i32(1..9)
-        } else {
-            0
-        };
+        let (key, priority) = self.key(info);
         self.known.push((table, key.clone(), priority));
         let action = self.table_action(table, true)?;
         let mut entry = TableEntry::new(key, priority, action);
@@ -246,8 +241,19 @@ impl<'a> Writer<'a> {
         Some(entry)
     }
 
-    fn call(&mut self, info: &TableInfo) -> Option<ActionCall> {
-        let action = *info.actions.get(self.rng.usize(..info.actions.len()))?;
+    /// A key of a table, and its priority.
+    pub fn key(&mut self, info: &TableInfo) -> (Vec<MatchField>, i32) {
+        let key = info.key.iter().map(|field| self.matching(field)).collect();
+        let priority = match info.has_priority() {
+            true => self.rng.i32(1..9),
+            false => 0,
+        };
+        (key, priority)
+    }
+
+    /// A call of one of a table's actions; `None` if it has none.
+    pub fn call(&mut self, info: &TableInfo) -> Option<ActionCall> {
+        let action = *self.rng.choice(&info.actions)?;
         let params = &self.program.action_info(action)?.params;
         let args = params.iter().map(|param| self.value(param.width_bits));
         Some(ActionCall {
