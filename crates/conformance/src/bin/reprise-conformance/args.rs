@@ -61,9 +61,36 @@ pub enum Command {
         /// The test; docs/conformance.md has the format.
         test: PathBuf,
     },
+    /// Compare the native engine with the interpreter on this repository's programs: packet tests, random
+    /// packets, conferences.
+    Engines(Engines),
     /// Judge samples that come on standard input.
     #[command(hide = true)]
     Worker,
+}
+
+#[derive(clap::Args, Clone, Debug)]
+pub struct Engines {
+    /// Packets that the interpreter is given.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub packets: u64,
+    /// Where the random numbers begin.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    // Together they take about as long as the interpreter.
+    /// Choices of optimisations that each packet is compared with, in turn.
+    #[arg(long, value_name = "N", default_value = "8")]
+    pub choices: NonZero<usize>,
+    // Compiling the choices and reading all state at the end cost as much as hundreds of packets.
+    /// Packets of one case.
+    #[arg(long, value_name = "N", default_value = "2000")]
+    pub frames: NonZero<usize>,
+    /// Cases at the same time; left out: as many as there are processors.
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZero<usize>>,
+    /// This case alone, with every choice, as a difference names it.
+    #[arg(long, value_name = "N")]
+    pub case: Option<u64>,
 }
 
 /// What is run.

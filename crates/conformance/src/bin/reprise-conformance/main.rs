@@ -2,7 +2,8 @@
 //! compiler and switch.
 //!
 //! `checkout` lists the jobs (`sample`), `pool` runs them in worker processes (`worker`), `known` reads the
-//! table of docs/conformance.md, `report` counts. `tree` does all of this for a tree.
+//! table of docs/conformance.md, `report` counts. `tree` does all of this for a tree. `engines` is for this
+//! repository's own programs.
 
 #![warn(
     clippy::print_stdout,
@@ -13,6 +14,7 @@
 mod args;
 mod checkout;
 mod cmake;
+mod engines;
 mod golden;
 mod known;
 mod p4info;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
     let args = Args::try_parse().unwrap_or_else(|error| output::of_command_line(&error));
     let done = match &args.command {
         None => run::run(&args),
+        Some(Command::Engines(engines)) => engines::run(engines, args.json),
         Some(Command::Stf { program, test }) => run::packet_test(&args, program, test),
         Some(Command::Worker) => worker::work(),
     };
