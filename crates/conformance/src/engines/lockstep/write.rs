@@ -133,8 +133,8 @@ impl<'a> Writer<'a> {
         self.rng
     }
 
-    /// Makes groups, sessions, and entries for every table.
-    pub fn set_up(&mut self, entries_per_table: usize) -> Vec<Write> {
+    /// Makes groups and sessions; none names an object of the program.
+    pub fn groups_and_sessions(&mut self) -> Vec<Write> {
         let mut writes = Vec::new();
         for id in COPY_IDS {
             let replicas = self.replicas();
@@ -146,6 +146,12 @@ impl<'a> Writer<'a> {
             let session = self.session(id);
             writes.push(Write::InsertSession(session));
         }
+        writes
+    }
+
+    /// Makes groups, sessions, and entries for every table.
+    pub fn set_up(&mut self, entries_per_table: usize) -> Vec<Write> {
+        let mut writes = self.groups_and_sessions();
         let profiles: Vec<ActionProfileId> =
             self.program.action_profiles().map(|(id, _)| id).collect();
         for profile in profiles {

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use bmv2_json::Program as Json;
-use conformance::engines::{PORTS, Writer, random_frame};
+use conformance::engines::{PORTS, Write, Writer, random_frame};
 use dataplane::{
-    ActionCall, CloneSession, CounterValue, MatchField, MulticastGroup, PortId, ProfileMember,
-    Program, Replica, Switch, SwitchConfig, TableAction, TableEntry, TableInfo, WeightedCall,
+    ActionCall, CounterValue, MatchField, PortId, ProfileMember, Program, Switch, SwitchConfig,
+    TableAction, TableEntry, TableInfo, WeightedCall,
 };
 use fastrand::Rng;
 
@@ -36,6 +36,8 @@ struct Entry {
 
 #[derive(Debug, Clone)]
 pub struct Case {
+    /// Groups and sessions that programs may refer to.
+    groups: Vec<Write>,
     entries: Vec<Entry>,
     pub packets: Vec<(PortId, Vec<u8>)>,
 }
@@ -65,8 +67,10 @@ impl Subject {
         });
         switch.set_program(self.program.clone());
         (0..PORTS).for_each(|port| switch.add_port(PortId(port)));
-        copies(&mut switch);
         let mut seen = Vec::new();
+        for write in &case.groups {
+            seen.push(format!("{write:?}: {}", said(write.apply(&mut switch))));
+        }
         for entry in &case.entries {
             seen.push(format!("entry {entry:?}: {}", self.add(&mut switch, entry)));
         }
@@ -174,36 +178,13 @@ fn said(done: Result<(), dataplane::ControlError>) -> String {
     format!("{:?}", done.map_err(|error| error.kind))
 }
 
-/// Creates sessions and groups that programs may refer to.
-fn copies(switch: &mut Switch) {
-    for id in (1..=8).chain([100]) {
-        let replica = |at: u32| Replica {
-            port: PortId(((id + at) % u32::from(PORTS)) as u16),
-            instance: at as u16 + 1,
-        };
-        let replicas: Vec<Replica> = (0..1 + id % 3).map(replica).collect();
-        let group = MulticastGroup {
-            id,
-            replicas: replicas.clone(),
-            backups: Vec::new(),
-        };
-        switch.insert_multicast_group(group).unwrap();
-        let session = CloneSession {
-            id,
-            replicas,
-            truncate_bytes: (id == 3).then_some(20),
-            class_of_service: 0,
-        };
-        switch.insert_clone_session(session).unwrap();
-    }
-}
-
 impl Case {
-    /// Entries for every table, and packets that the parser follows.
+    /// Groups, sessions, entries for every table, and packets that the parser follows.
     pub fn random(seed: u64, subject: &Subject, n_packets: usize) -> Self {
         let program = &subject.program;
         let mut rng = Rng::with_seed(seed);
         let mut writer = Writer::new(program, &mut rng);
+        let groups = writer.groups_and_sessions();
         let mut entries = Vec::new();
         for (_, info) in program.tables() {
             if info.is_generated() || info.actions.is_empty() {
@@ -225,7 +206,11 @@ impl Case {
             (port, random_frame(program.ir(), &mut rng))
         });
         let packets = packets.collect();
-        Self { entries, packets }
+        Self {
+            groups,
+            entries,
+            packets,
+        }
     }
 
     /// The difference with the fewest packets and entries; `None` if there is none.
