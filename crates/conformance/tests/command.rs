@@ -354,6 +354,16 @@ fn a_packet_test_runs_on_the_native_engine_with_every_choice() {
     assert_eq!(report["failures"].as_array().map(Vec::len), Some(n_choices));
 }
 
+#[test]
+fn a_random_case_is_shown_and_run_alone() {
+    for words in [["fuzz", "--show", "3"], ["fuzz", "--case", "3"]] {
+        let output = Command::new(PROGRAM).args(words).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        assert!(!output.stdout.is_empty(), "{words:?}");
+    }
+}
+
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().expect("a folder");
     for (path, text) in files {

@@ -64,6 +64,8 @@ pub enum Command {
     /// Compare the native engine with the interpreter on this repository's programs: packet tests, random
     /// packets, conferences.
     Engines(Engines),
+    /// Give random input to the compiler and the JSON loader; what they should not do goes to target/fuzz.
+    Fuzz(Fuzz),
     /// Judge samples that come on standard input.
     #[command(hide = true)]
     Worker,
@@ -91,6 +93,25 @@ pub struct Engines {
     /// This case alone, with every choice, as a difference names it.
     #[arg(long, value_name = "N")]
     pub case: Option<u64>,
+}
+
+#[derive(clap::Args, Debug)]
+pub struct Fuzz {
+    /// How long.
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub minutes: u64,
+    /// Where the random numbers begin.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The first case.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub from: u64,
+    /// This case alone, in this process.
+    #[arg(long, value_name = "N")]
+    pub case: Option<u64>,
+    /// Print this case.
+    #[arg(long, value_name = "N")]
+    pub show: Option<u64>,
 }
 
 /// What is run.

@@ -3,7 +3,7 @@
 //!
 //! `checkout` lists the jobs (`sample`), `pool` runs them in worker processes (`worker`), `known` reads the
 //! table of docs/conformance.md, `report` counts. `tree` does all of this for a tree. `engines` is for this
-//! repository's own programs.
+//! repository's own programs, `fuzz` for random input.
 
 #![warn(
     clippy::print_stdout,
@@ -15,6 +15,7 @@ mod args;
 mod checkout;
 mod cmake;
 mod engines;
+mod fuzz;
 mod golden;
 mod known;
 mod p4info;
@@ -37,7 +38,8 @@ fn main() -> ExitCode {
     let args = Args::try_parse().unwrap_or_else(|error| output::of_command_line(&error));
     let done = match &args.command {
         None => run::run(&args),
-        Some(Command::Engines(engines)) => engines::run(engines, args.json),
+        Some(Command::Engines(of)) => engines::engines(&args, of),
+        Some(Command::Fuzz(of)) => fuzz::fuzz(&args, of),
         Some(Command::Stf { program, test }) => run::packet_test(&args, program, test),
         Some(Command::Worker) => worker::work(),
     };

@@ -52,11 +52,8 @@ pub fn packet_test(args: &Args, program: &Path, test: &Path) -> Result<(), Failu
 }
 
 fn pool_of(args: &Args) -> Pool {
-    let n_jobs = args
-        .jobs
-        .or_else(|| std::thread::available_parallelism().ok());
     Pool {
-        n_workers: n_jobs.map_or(1, NonZero::get),
+        n_workers: args.jobs.map_or_else(pool::processors, NonZero::get),
         time_limit: Duration::from_secs(args.time_limit_s),
         memory_limit_mib: args.memory_limit_mib,
     }
@@ -105,7 +102,8 @@ fn samples(args: &Args, root: &Path) -> Result<(), Failure> {
     conclude(args, report.json(&stale), failure)
 }
 
-fn conclude(args: &Args, document: Value, failure: Option<Failure>) -> Result<(), Failure> {
+/// Ends a command that has printed its findings, unless they are wanted as JSON.
+pub fn conclude(args: &Args, document: Value, failure: Option<Failure>) -> Result<(), Failure> {
     match failure {
         Some(failure) => return Err(failure.with(document)),
         None if args.json => output::json(&document),

@@ -14,6 +14,8 @@ pub enum Job {
     Sample(Sample),
     /// A program of a tree; the answer is a [`tree::Verdict`].
     Program(tree::Subject),
+    /// Random input; the answer is a [`crate::fuzz::Tried`].
+    Case { seed: u64, number: u64 },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]

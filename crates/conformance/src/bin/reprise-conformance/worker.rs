@@ -11,6 +11,7 @@ use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use p4runtime_server::check_pipeline;
 
 use crate::failure::Failure;
+use crate::fuzz::{Fuzzer, Tried};
 use crate::golden::Place;
 use crate::p4info::{self, Differs};
 use crate::pool::{Answer, Ended};
@@ -22,6 +23,7 @@ const FOR_MAIN: [&str; 2] = ["E0507", "E0602"];
 
 pub fn work() -> Result<(), Failure> {
     let mut trees = Trees::new()?;
+    let mut fuzzer = Fuzzer::default();
     for line in stdin().lock().lines() {
         let mut answer = match serde_json::from_str(&line?)? {
             Job::Sample(sample) => {
@@ -32,6 +34,12 @@ pub fn work() -> Result<(), Failure> {
                 let judge = AssertUnwindSafe(|| trees.judge(&subject));
                 let verdict = catch_unwind(judge).unwrap_or_else(|panic| Ok(panicked(&*panic)))?;
                 serde_json::to_vec(&verdict)?
+            }
+            Job::Case { seed, number } => {
+                let judge = AssertUnwindSafe(|| fuzzer.judge(seed, number));
+                let tried: Tried =
+                    catch_unwind(judge).unwrap_or_else(|panic| Ok(panicked(&*panic)))?;
+                serde_json::to_vec(&tried)?
             }
         };
         answer.push(b'\n');

@@ -26,9 +26,11 @@ use dataplane::Switch;
 use dataplane_jit::NativeOptions;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-use crate::args::Engines;
+use crate::args::{Args, Engines};
 use crate::failure::Failure;
 use crate::output;
+use crate::pool::processors;
+use crate::run::conclude;
 use report::{Found, Report};
 use subjects::{Subject, order, subjects};
 
@@ -49,7 +51,6 @@ struct Outcome {
 
 struct Run {
     arguments: Engines,
-    n_threads: usize,
     subjects: Vec<Subject>,
     order: Vec<usize>,
     choices: Vec<NativeOptions>,
@@ -65,8 +66,9 @@ impl Run {
     }
 
     fn on_threads(&self, work: impl Fn() + Sync) {
+        let threads = self.arguments.threads;
         std::thread::scope(|scope| {
-            for _ in 0..self.n_threads {
+            for _ in 0..threads.map_or_else(processors, NonZero::get) {
                 scope.spawn(&work);
             }
         });
@@ -194,26 +196,19 @@ fn bar() -> ProgressBar {
 }
 
 /// Runs all, and prints the report.
-pub fn run(arguments: &Engines, is_json: bool) -> Result<(), Failure> {
+pub fn engines(args: &Args, arguments: &Engines) -> Result<(), Failure> {
     let report = compare(arguments)?;
-    let document = report.to_json();
-    if !is_json {
+    if !args.json {
         output::piece(&report);
     }
-    match report.n_differences() {
-        0 if is_json => output::json(&document),
-        0 => {}
-        n => return Err(Failure::new(output::count(n, "difference")).with(document)),
-    }
-    Ok(())
+    let n = report.n_differences();
+    let failure = (n > 0).then(|| Failure::new(output::count(n, "difference")));
+    conclude(args, report.to_json(), failure)
 }
 
 fn compare(arguments: &Engines) -> Result<Report, Failure> {
     let subjects = subjects().map_err(Failure::new)?;
     let choices = choices();
-    let n_threads = arguments
-        .threads
-        .or_else(|| std::thread::available_parallelism().ok());
     let outcome = Outcome {
         seen: vec![Activity::default(); subjects.len()],
         reached: vec![vec![0; choices.len()]; subjects.len()],
@@ -221,7 +216,6 @@ fn compare(arguments: &Engines) -> Result<Report, Failure> {
     };
     let run = Run {
         arguments: arguments.clone(),
-        n_threads: n_threads.map_or(1, NonZero::get),
         order: order(&subjects),
         subjects,
         choices,
