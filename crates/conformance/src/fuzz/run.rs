@@ -7,9 +7,9 @@ use dataplane::{
 use dataplane_jit::{NativeFactory, NativeOptions};
 use fastrand::Rng;
 use p4_compiler::P4Info;
-use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
 use super::{Corpus, Input};
+use crate::controller;
 use crate::engines::Writer;
 
 const PACKETS: usize = 4;
@@ -40,7 +40,7 @@ pub fn run(corpus: &Corpus, input: &Input, seed: u64) -> Outcome {
         Err(_) if p4info.is_some() => return Outcome::CompiledNotLoaded,
         Err(_) => return Outcome::NotLoaded,
     };
-    if p4info.is_some_and(|p4info| refused_by_server(p4info, json).is_some()) {
+    if p4info.is_some_and(|p4info| controller::refusal(p4info, json).is_some()) {
         return Outcome::CompiledNotLoaded;
     }
     let native = NativeFactory {
@@ -60,20 +60,9 @@ pub fn refusal(corpus: &Corpus, input: &Input) -> Option<String> {
     };
     let (json, p4info) = compile(corpus, path, text)?;
     match Program::from_json_str(&json) {
-        Ok(_) => refused_by_server(p4info, json),
+        Ok(_) => controller::refusal(p4info, json),
         Err(error) => Some(error.to_string()),
     }
-}
-
-/// The error of P4Runtime's `SetForwardingPipelineConfig` for this pipeline.
-fn refused_by_server(p4info: P4Info, json: String) -> Option<String> {
-    let config = ForwardingPipelineConfig {
-        p4info: Some(p4info),
-        p4_device_config: json.into_bytes(),
-        cookie: None,
-    };
-    let error = p4runtime_server::check_pipeline(config).err()?;
-    Some(error.to_string())
 }
 
 /// The program of a case, if it compiles and loads.

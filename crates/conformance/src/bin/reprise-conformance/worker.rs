@@ -6,9 +6,8 @@ use std::io::{BufRead, Write, stdin, stdout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use conformance::controller::refusal;
 use p4_compiler::{Diagnostic, Options, Output, Severity};
-use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
-use p4runtime_server::check_pipeline;
 
 use crate::failure::Failure;
 use crate::fuzz::{Fuzzer, Tried};
@@ -141,12 +140,10 @@ fn accepted(path: &Path, options: &Options) -> Result<(), String> {
         return Ok(());
     }
     let json = json.to_json().map_err(|error| error.to_string())?;
-    let config = ForwardingPipelineConfig {
-        p4info: Some(p4info),
-        p4_device_config: json.into_bytes(),
-        cookie: None,
-    };
-    check_pipeline(config).map_err(|error| format!("the switch refuses it: {error}"))
+    match refusal(p4info, json) {
+        Some(error) => Err(format!("the switch refuses it: {error}")),
+        None => Ok(()),
+    }
 }
 
 pub fn errors_of(diagnostics: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
