@@ -4,17 +4,16 @@ mod aom;
 mod examples;
 
 use std::net::Ipv4Addr;
-use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Once;
 use std::time::Duration;
 
+use clap::builder::Styles;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use conference::address::Mac;
 use conference::dial::{SwitchAddress, TlsFiles};
 
 use crate::compiler::CompilerArgs;
-use crate::conformance::Kind;
 use crate::failure::Failure;
 use crate::output;
 
@@ -22,7 +21,7 @@ pub use aom::{Aom, AomEpoch, AomGroup, AomMember, AomVariant, Serve};
 use examples::{
     AOM_EXAMPLES, APPLY_EXAMPLES, CHECK_EXAMPLES, COMPILE_EXAMPLES, DOCTOR_EXAMPLES,
     ENTRIES_EXAMPLES, EXAMPLES, EXPORT_EXAMPLES, FMT_EXAMPLES, REFRESH_EXAMPLES, SHOW_EXAMPLES,
-    WATCH_EXAMPLES, p4rt_help,
+    WATCH_EXAMPLES, of_two_columns, p4rt_help,
 };
 
 /// Controller of the Reprise selective forwarding unit, and its P4 compiler.
@@ -34,17 +33,6 @@ pub struct Args {
     #[command(subcommand)]
     pub command: Command,
 }
-
-/// Commands that work on files alone: the options that name a switch are not in their help.
-const OFFLINE: &[&str] = &[
-    "compile",
-    "doctor",
-    "check",
-    "fmt",
-    "explain",
-    "stf",
-    "conformance",
-];
 
 /// Commands of `aom` that talk to its service and to no switch.
 const ASK_THE_SERVICE: &[&str] = &["group", "member", "epoch"];
@@ -81,7 +69,12 @@ impl Args {
                 command.mut_subcommand(name, |offline| offline.args(of_a_switch.clone()))
             })
         };
-        hide(command, OFFLINE).mut_subcommand("aom", |aom| hide(aom, ASK_THE_SERVICE))
+        let sections = Section::all();
+        let offline = sections.iter().filter(|section| section.is_offline);
+        let offline: Vec<&str> = offline.flat_map(Section::names).collect();
+        let template = help_template(&sections, command.get_styles());
+        hide(command.help_template(template), &offline)
+            .mut_subcommand("aom", |aom| hide(aom, ASK_THE_SERVICE))
     }
 }
 
@@ -222,8 +215,72 @@ impl Global {
     }
 }
 
+/// The commands, in the sections of `--help`.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    #[command(flatten)]
+    P4(P4),
+    #[command(flatten)]
+    Switch(AnySwitch),
+    #[command(flatten)]
+    Conference(Conference),
+    #[command(flatten)]
+    Machine(Machine),
+}
+
+/// Commands that `--help` lists together.
+struct Section {
+    title: &'static str,
+    /// Whether the commands contact no switch; their help omits the options that name one.
+    is_offline: bool,
+    commands: clap::Command,
+}
+
+impl Section {
+    fn all() -> [Section; 4] {
+        [
+            Section::of::<P4>("P4", true),
+            Section::of::<AnySwitch>("Any switch", false),
+            Section::of::<Conference>("Conferences and ordered multicast", false),
+            Section::of::<Machine>("This machine", true),
+        ]
+    }
+
+    fn of<C: Subcommand>(title: &'static str, is_offline: bool) -> Section {
+        Section {
+            title,
+            is_offline,
+            commands: C::augment_subcommands(clap::Command::new("reprise")),
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.commands.get_subcommands().map(clap::Command::get_name)
+    }
+}
+
+/// The template of `reprise --help`: clap lists all commands under one heading.
+fn help_template(sections: &[Section], styles: &Styles) -> String {
+    let header = styles.get_header();
+    let names = sections.iter().flat_map(Section::names);
+    let width = names.map(str::len).max().unwrap_or(0);
+    let mut template = "{about-with-newline}\n{usage-heading} {usage}\n\n".to_owned();
+    for section in sections {
+        template.push_str(&format!("{header}{}:{header:#}\n", section.title));
+        for command in section.commands.get_subcommands() {
+            let about = command.get_about().map(ToString::to_string);
+            let line = of_two_columns(command.get_name(), width, &about.unwrap_or_default());
+            template.push_str(&line);
+            template.push('\n');
+        }
+        template.push('\n');
+    }
+    template + &format!("{header}Options:{header:#}\n{{options}}{{after-help}}")
+}
+
+/// Files alone.
+#[derive(Subcommand, Debug)]
+pub enum P4 {
     /// Compile a P4 program to NAME.json, NAME.p4info.txtpb and NAME.p4info.bin.
     #[command(after_help = COMPILE_EXAMPLES)]
     Compile {
@@ -268,7 +325,7 @@ pub enum Command {
         #[arg(short = 'I', value_name = "DIR")]
         include: Vec<PathBuf>,
     },
-    /// Run a packet test (STF, p4c's format) on a switch in this process.
+    /// Run a packet test (STF, p4c's format) on the interpreter, in this process.
     #[command(
         after_help = "Example:\n  reprise stf testdata/stf/stack_push_pop.p4 testdata/stf/stack_push_pop.stf --trace"
     )]
@@ -279,30 +336,15 @@ pub enum Command {
         test: PathBuf,
         #[command(flatten)]
         compiler: CompilerArgs,
-        /// What runs the program: the interpreter, which is the semantics, or machine code.
-        #[arg(long, value_enum, default_value_t = StfEngine::Interpreter)]
-        engine: StfEngine,
-        /// Print a trace of each packet on standard error; the interpreter runs it, whatever the engine.
+        /// Print a trace of each packet on standard error.
         #[arg(long)]
         trace: bool,
     },
-    /// Check what this machine offers a switch, and print what to change for speed; changes nothing.
-    #[command(after_long_help = DOCTOR_EXAMPLES)]
-    Doctor {
-        /// Interfaces to look at; without any, all Ethernet ones. Exit code 1 if one that is named
-        /// cannot be a port.
-        #[arg(value_name = "INTERFACE")]
-        interfaces: Vec<String>,
-    },
-    /// Run p4c's own samples: what it accepts compiles, what it refuses is refused, packet tests pass.
-    /// Or every program of any folder, with random packets.
-    #[command(
-        after_help = "Examples:\n  reprise conformance --p4c ../p4c --only stf --filter arith\n  reprise conformance --tree ../tutorials"
-    )]
-    Conformance(Conformance),
-    /// Judge samples that come on standard input.
-    #[command(hide = true)]
-    ConformanceWorker,
+}
+
+/// A switch, whatever its program.
+#[derive(Subcommand, Debug)]
+pub enum AnySwitch {
     /// Load a program into the switch, or show which one it has.
     #[command(subcommand)]
     Pipeline(Pipeline),
@@ -313,12 +355,21 @@ pub enum Command {
     /// packets, digests, by name and with Tab; reads commands from a file or a pipe too.
     #[command(after_long_help = p4rt_help())]
     P4rt(P4rt),
+    /// Watch a switch, whatever its program: rates, time in the switch, drops by reason, every second.
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch {
+        /// End after this many samples; left out: run until interrupted.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        times: Option<u32>,
+    },
+}
+
+/// A switch with one of this repository's programs.
+#[derive(Subcommand, Debug)]
+pub enum Conference {
     /// The SFU's own addresses, one a port: presenters send to them, copies come from them.
     #[command(subcommand)]
     Address(Address),
-    /// Authenticated ordered multicast: a sequencer's groups, members and epochs.
-    #[command(subcommand, after_long_help = AOM_EXAMPLES)]
-    Aom(Aom),
     /// Groups: one presenter and those who view it.
     #[command(subcommand)]
     Group(Group),
@@ -331,13 +382,6 @@ pub enum Command {
         /// Repeat every second until interrupted. With --json: one line each time.
         #[arg(long)]
         watch: bool,
-    },
-    /// Watch a switch, whatever its program: rates, time in the switch, drops by reason, every second.
-    #[command(after_help = WATCH_EXAMPLES)]
-    Watch {
-        /// End after this many samples; left out: run until interrupted.
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-        times: Option<u32>,
     },
     /// Bring the switch to exactly the state of a file, and print the difference.
     #[command(after_help = APPLY_EXAMPLES)]
@@ -365,78 +409,28 @@ pub enum Command {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Authenticated ordered multicast: a sequencer's groups, members and epochs.
+    #[command(subcommand, after_long_help = AOM_EXAMPLES)]
+    Aom(Aom),
 }
 
-#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StfEngine {
-    Interpreter,
-    Native,
-    Kernel,
+/// The computer that the command runs on.
+#[derive(Subcommand, Debug)]
+pub enum Machine {
+    /// Check what this machine offers a switch, and print what to change for speed; changes nothing.
+    #[command(after_long_help = DOCTOR_EXAMPLES)]
+    Doctor {
+        /// Interfaces to look at; without any, all Ethernet ones. Exit code 1 if one that is named
+        /// cannot be a port.
+        #[arg(value_name = "INTERFACE")]
+        interfaces: Vec<String>,
+    },
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExportFormat {
     Conference,
     P4runtime,
-}
-
-#[derive(clap::Args, Debug)]
-pub struct Conformance {
-    #[command(flatten)]
-    pub corpus: Corpus,
-    /// One of these checks only.
-    #[arg(long, requires = "p4c")]
-    pub only: Option<Kind>,
-    /// Only samples and programs whose path contains this.
-    #[arg(long, value_name = "SUBSTRING")]
-    pub filter: Option<String>,
-    /// Processes; left out: as many as there are processors.
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<NonZero<usize>>,
-    /// How long one sample or program may take, in seconds.
-    #[arg(long = "time-limit", value_name = "SECONDS", default_value_t = 60)]
-    pub time_limit_s: u64,
-    /// Compile with this level of optimisation: 1, or 0 for the JSON as the program is written.
-    #[arg(short = 'O', value_name = "LEVEL", default_value = "1", value_parser = crate::compiler::level, action = clap::ArgAction::Set)]
-    pub optimise: bool,
-    /// Address space of one process, in MiB.
-    #[arg(long = "memory-limit", value_name = "MIB", default_value_t = 8_192, value_parser = clap::value_parser!(u64).range(256..))]
-    pub memory_limit_mib: u64,
-    /// A document with a table of known failures, in place of docs/conformance.md.
-    #[arg(long, value_name = "FILE", requires = "p4c")]
-    pub known: Option<PathBuf>,
-    #[command(flatten)]
-    pub tree: TreeArgs,
-}
-
-/// What is run.
-#[derive(clap::Args, Debug)]
-#[group(required = true, multiple = false)]
-pub struct Corpus {
-    /// A checkout of p4lang/p4c: its samples are run.
-    #[arg(long, value_name = "PATH")]
-    pub p4c: Option<PathBuf>,
-    /// Any folder: every P4_16 program below it is compiled, loaded with its P4Info, filled with
-    /// entries over P4Runtime, and given random packets on every engine.
-    #[arg(long, value_name = "DIR")]
-    pub tree: Option<PathBuf>,
-}
-
-/// What belongs to a tree of programs.
-#[derive(clap::Args, Debug)]
-pub struct TreeArgs {
-    /// A folder for `#include`, before those that the tree's own Makefiles and scripts name.
-    #[arg(long = "include-path", value_name = "DIR", requires = "tree")]
-    pub include_dirs: Vec<PathBuf>,
-    /// A macro, besides those that the tree's own Makefiles and scripts define.
-    #[arg(long = "define", value_name = "NAME[=VALUE]", requires = "tree")]
-    pub defines: Vec<String>,
-    /// Random packets for each program.
-    #[arg(long, value_name = "N", default_value_t = 2_000, requires = "tree")]
-    pub packets: usize,
-    /// Where the random numbers begin.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "tree")]
-    pub seed: u64,
 }
 
 #[derive(Subcommand, Debug)]
@@ -637,7 +631,7 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use super::Args;
+    use super::{Args, Section};
 
     /// A command and those below it.
     fn with_all_below(command: &mut clap::Command) -> Vec<String> {
@@ -686,6 +680,25 @@ mod tests {
     }
 
     #[test]
+    fn every_command_is_in_one_section_of_the_help() {
+        let sections = Section::all();
+        let mut listed: Vec<&str> = sections.iter().flat_map(Section::names).collect();
+        let mut command = Args::offline_without_switch();
+        let all = command.get_subcommands();
+        let mut all: Vec<String> = all.map(|it| it.get_name().to_owned()).collect();
+        let help = command.render_long_help().to_string();
+        listed.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(listed, all);
+        let (list, _) = help.split_once("Options:").expect("options");
+        for name in all {
+            let begin = format!("\n  {name} ");
+            assert_eq!(list.matches(&begin).count(), 1, "{name}: {help}");
+        }
+        assert!(list.lines().all(|line| line.len() < 80), "{list}");
+    }
+
+    #[test]
     fn a_deadline_may_have_a_fraction() {
         let parsed = |text: &str| super::seconds(text).ok();
         assert_eq!(parsed("5"), Some(Duration::from_secs(5)));
@@ -706,7 +719,7 @@ mod tests {
             let found = command.find_subcommand_mut(name);
             found.map(|found| found.render_long_help().to_string())
         };
-        for name in super::OFFLINE {
+        for name in ["compile", "check", "explain", "fmt", "stf", "doctor"] {
             let help = help(name).unwrap_or_default();
             assert!(help.contains("--json"), "{name}: {help}");
             assert!(!help.contains("--switch"), "{name}: {help}");

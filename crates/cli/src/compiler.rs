@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use p4_compiler::{Diagnostic, Options, Severity, SourceProvider};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::{P4RUNTIME_VERSION_VARIABLE, P4RuntimeVersion};
+use stf::{P4_SOURCE, SourceFiles};
 
 use crate::failure::Failure;
-use crate::files::{self, Unreadable};
+use crate::files;
 use crate::output;
 
 pub struct Program {
@@ -49,7 +50,7 @@ pub struct CompilerArgs {
     )]
     disabled_warnings: Vec<String>,
     /// 1: make the JSON smaller and faster; 0: leave it as the program is written.
-    #[arg(short = 'O', value_name = "LEVEL", default_value = "1", value_parser = level, action = clap::ArgAction::Set)]
+    #[arg(short = 'O', value_name = "LEVEL", default_value = "1", value_parser = Options::parse_level, action = clap::ArgAction::Set)]
     optimise: bool,
     /// Write extern functions and objects that v1model has not into the JSON, for a switch that
     /// has them.
@@ -77,15 +78,6 @@ fn warning_flag(text: &str) -> Result<Denied, String> {
     }
 }
 
-/// Parses `-O`.
-pub fn level(text: &str) -> Result<bool, String> {
-    match text {
-        "0" => Ok(false),
-        "1" => Ok(true),
-        _ => Err("expected 0 (as the program is written) or 1 (all that there is)".to_owned()),
-    }
-}
-
 fn known_warning(option: &str, name: &str) -> Result<String, Failure> {
     if p4_compiler::is_warning(name) {
         return Ok(name.to_owned());
@@ -102,7 +94,8 @@ impl CompilerArgs {
 
     pub fn options(&self) -> Result<Options, Failure> {
         expect_folders(&self.include)?;
-        let defines = self.define.iter().map(|text| parse_define(text));
+        let defines = self.define.iter();
+        let defines = defines.map(|text| Options::parse_define(text).map_err(Failure::new));
         let denied = self.warnings.iter().filter_map(|denied| match denied {
             Denied::All => None,
             Denied::One(name) => Some(known_warning("-Werror", name)),
@@ -139,39 +132,8 @@ pub fn expect_folders(include: &[PathBuf]) -> Result<(), Failure> {
     }
 }
 
-/// Parses the value of `-D`: `NAME` or `NAME=VALUE`.
-pub fn parse_define(text: &str) -> Result<(String, String), Failure> {
-    let (name, value) = text.split_once('=').unwrap_or((text, "1"));
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if starts_well && name.chars().all(is_word) {
-        return Ok((name.to_owned(), value.to_owned()));
-    }
-    Err(Failure::new(format!(
-        "-D {text}: expected NAME or NAME=VALUE; a macro with arguments goes into the source"
-    )))
-}
-
 pub fn lossy(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-pub struct Files;
-
-impl SourceProvider for Files {
-    fn load(&self, path: &str) -> Option<String> {
-        files::read_included(Path::new(path)).ok()
-    }
-
-    fn unusable(&self, path: &str) -> Option<String> {
-        match files::read_included(Path::new(path)) {
-            Err(Unreadable::Missing) | Ok(_) => None,
-            Err(folder @ Unreadable::Directory) => {
-                Some(format!("{folder}, expected {}", files::P4_SOURCE))
-            }
-            Err(other) => Some(other.to_string()),
-        }
-    }
 }
 
 /// Reads the text of a program; `-` is standard input.
@@ -186,7 +148,7 @@ pub fn read_source(path: &Path) -> Result<String, Failure> {
             &"is compiled already, expected P4 source; `reprise stf` and `reprise pipeline set` take JSON",
         ));
     }
-    files::text(path, files::P4_SOURCE)
+    files::text(path, P4_SOURCE)
 }
 
 pub fn source_name(path: &Path) -> String {
@@ -204,7 +166,7 @@ pub struct Compiled {
 
 /// Reads and compiles a program; compile errors are in the diagnostics.
 pub fn compile(path: &Path, options: &Options) -> Result<Compiled, Failure> {
-    compile_with(path, options, &Files)
+    compile_with(path, options, &SourceFiles)
 }
 
 /// As `compile`, with another source of included files.

@@ -10,18 +10,16 @@ mod args;
 mod commands;
 mod compat;
 mod compiler;
-mod conformance;
 mod doctor;
 mod entries;
-mod failure;
-mod files;
-mod output;
 mod p4rt;
 mod session;
 
 use std::process::ExitCode;
 
-use args::{Args, Command};
+use args::{AnySwitch, Args, Command, Conference, Global, Machine, P4};
+// Every module names these by `crate`.
+use command_line::{failure, files, output};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -31,16 +29,7 @@ fn main() -> ExitCode {
     }
     let args = Args::from_command_line();
     let json = args.global.json;
-    match run(args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.report("reprise");
-            if json {
-                output::last_json(&failure.to_json());
-            }
-            ExitCode::FAILURE
-        }
-    }
+    failure::conclude(run(args), "reprise", json)
 }
 
 fn run(args: Args) -> Result<(), Failure> {
@@ -49,59 +38,68 @@ fn run(args: Args) -> Result<(), Failure> {
         .build()?;
     let global = &args.global;
     match args.command {
-        Command::Compile {
+        Command::P4(command) => p4(global, command),
+        Command::Switch(command) => runtime.block_on(any_switch(global, command)),
+        Command::Conference(command) => runtime.block_on(conference(global, command)),
+        Command::Machine(Machine::Doctor { interfaces }) => doctor::run(global, &interfaces),
+    }
+}
+
+fn p4(global: &Global, command: P4) -> Result<(), Failure> {
+    match command {
+        P4::Compile {
             program,
             preprocess: true,
             compiler,
             ..
         } => commands::program::preprocess(global, &program, &compiler),
-        Command::Compile {
+        P4::Compile {
             program,
             output,
             compiler,
             ..
         } => commands::program::compile(global, &program, &output, &compiler),
-        Command::Check { programs, compiler } => {
-            commands::program::check(global, &programs, &compiler)
-        }
-        Command::Explain { code } => commands::explain::run(global, code.as_deref()),
-        Command::Stf {
-            program,
-            test,
-            engine,
-            trace,
-            compiler,
-        } => commands::stf::run(global, (&program, &test), &compiler, (engine, trace)),
-        Command::Conformance(args) => commands::conformance::run(global, &args),
-        Command::ConformanceWorker => conformance::work(),
-        Command::Doctor { interfaces } => doctor::run(global, &interfaces),
-        Command::Fmt {
+        P4::Check { programs, compiler } => commands::program::check(global, &programs, &compiler),
+        P4::Explain { code } => commands::explain::run(global, code.as_deref()),
+        P4::Fmt {
             files,
             check,
             include,
         } => commands::fmt::run(global, &files, &include, check),
-        Command::Pipeline(command) => runtime.block_on(commands::pipeline::run(global, command)),
-        Command::Entries(command) => runtime.block_on(commands::entries::run(global, command)),
-        Command::P4rt(args) => runtime.block_on(p4rt::run(global, args)),
-        Command::Address(command) => runtime.block_on(commands::address::run(global, command)),
-        Command::Aom(command) => runtime.block_on(commands::aom::run(global, command)),
-        Command::Group(command) => runtime.block_on(commands::group::run(global, command)),
-        Command::Viewer(command) => runtime.block_on(commands::viewer::run(global, command)),
-        Command::Show { watch } => runtime.block_on(commands::show::run(global, watch)),
-        Command::Watch { times } => runtime.block_on(commands::watch::run(global, times)),
-        Command::Apply { file, dry_run } => {
-            runtime.block_on(commands::apply::run(global, &file, dry_run))
-        }
-        Command::Export {
+        P4::Stf {
+            program,
+            test,
+            trace,
+            compiler,
+        } => commands::stf::run(global, (&program, &test), &compiler, trace),
+    }
+}
+
+async fn any_switch(global: &Global, command: AnySwitch) -> Result<(), Failure> {
+    match command {
+        AnySwitch::Pipeline(command) => commands::pipeline::run(global, command).await,
+        AnySwitch::Entries(command) => commands::entries::run(global, command).await,
+        AnySwitch::P4rt(args) => p4rt::run(global, args).await,
+        AnySwitch::Watch { times } => commands::watch::run(global, times).await,
+    }
+}
+
+async fn conference(global: &Global, command: Conference) -> Result<(), Failure> {
+    match command {
+        Conference::Address(command) => commands::address::run(global, command).await,
+        Conference::Group(command) => commands::group::run(global, command).await,
+        Conference::Viewer(command) => commands::viewer::run(global, command).await,
+        Conference::Show { watch } => commands::show::run(global, watch).await,
+        Conference::Apply { file, dry_run } => commands::apply::run(global, &file, dry_run).await,
+        Conference::Export {
             file: Some(file),
             program: Some(program),
             format,
             output,
         } => commands::export::of_file(global, (&file, &program), format, output.as_deref()),
-        Command::Export { format, output, .. } => runtime.block_on(commands::export::of_switch(
-            global,
-            format,
-            output.as_deref(),
-        )),
+        Conference::Export { format, output, .. } => {
+            commands::export::of_switch(global, format, output.as_deref()).await
+        }
+        Conference::Aom(command) => commands::aom::run(global, command).await,
     }
 }

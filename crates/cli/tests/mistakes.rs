@@ -144,10 +144,6 @@ fn files_and_folders_that_cannot_be_had_are_told_in_words() {
             "apply none.yaml",
             "none.yaml: there is no such file, expected a conference.yaml",
         ),
-        (
-            "conformance --p4c .",
-            ".: expected the root of a checkout of p4c (p4lang/p4c), found no backends/bmv2/CMakeLists.txt below it",
-        ),
     ] {
         assert_eq!(bench.fails(1, words), format!("reprise: {expected}\n"));
     }

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
+
 /// A program with one of each extern that a test can set or read.
 const PROGRAM: &str = "\
 #include <core.p4>
@@ -291,28 +293,79 @@ fn a_byte_order_mark_in_front_of_a_test_is_no_command() {
     passes("\u{feff}packet 0 0000\nexpect 1 0000$\n");
 }
 
+/// A program that returns each packet with its first byte increased by `STEP`.
+const STEPS: &str = "\
+#include <core.p4>
+#include <v1model.p4>
+header first_t { bit<8> value; }
+struct headers_t { first_t first; }
+struct metadata_t {}
+parser Read(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    state start { packet.extract(hdr.first); transition accept; }
+}
+control Nothing(inout headers_t hdr, inout metadata_t meta) { apply {} }
+control Count(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply {
+        hdr.first.value = hdr.first.value + STEP;
+        standard.egress_spec = standard.ingress_port;
+    }
+}
+control Idle(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) { apply {} }
+control Write(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr); } }
+V1Switch(Read(), Nothing(), Count(), Idle(), Nothing(), Write()) main;
+";
+
 #[test]
-fn machine_code_runs_a_test_as_the_interpreter_does_and_the_kernel_says_that_it_cannot() {
+fn a_packet_test_shows_the_bytes_that_differ() {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("prog.p4"), PROGRAM).expect("written");
-    fs::write(
-        folder.path().join("test.stf"),
-        "packet 0 0000\nexpect 1 0000$\n",
-    )
-    .expect("written");
-    let run = |engine: &str| {
-        let words = ["stf", "prog.p4", "test.stf", "--engine", engine];
-        reprise(folder.path(), &words)
+    fs::write(folder.path().join("prog.p4"), STEPS).expect("written");
+    let stf = |test: &str, words: &[&str]| {
+        fs::write(folder.path().join("test.stf"), test).expect("written");
+        let all = [&["stf", "prog.p4", "test.stf"][..], words].concat();
+        reprise(folder.path(), &all)
     };
-    let (code, interpreted, error) = run("interpreter");
-    assert_eq!(code, Some(0), "{error}");
-    let (code, native, error) = run("native");
-    assert_eq!(code, Some(0), "{error}");
-    assert_eq!(native, interpreted);
-    let (code, _, error) = run("kernel");
+    let test = "packet 1 07ff\nexpect 1 08ff $\npacket 2 01\nexpect 2 02\n";
+    let (code, out, _) = stf(test, &["-DSTEP=1"]);
+    assert_eq!(
+        (code, out.as_str()),
+        (Some(0), "test.stf: ok, packets 2, expected 2\n")
+    );
+    let (code, out, error) = stf(test, &["-DSTEP=2"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert_eq!(
+        error,
+        "\
+test.stf:2: port 1: the frame differs from the expected one
+  expect 1 08ff $
+  byte    0  expected  08 ff
+                found  09 ff
+                       ^^
+test.stf:4: port 2: the frame differs from the expected one
+  expect 2 02
+  byte    0  expected  02
+                found  03
+                       ^^
+reprise: test.stf: 2 expectations failed
+"
+    );
+    let (code, out, _) = stf(test, &["-DSTEP=2", "--json"]);
+    assert_eq!(code, Some(1));
+    let report: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(report["ok"], false);
+    assert_eq!(report["failures"][0]["difference"]["bytes"][0], 0);
+    let (_, _, trace) = stf(test, &["-DSTEP=1", "--trace"]);
+    assert!(trace.contains("prog.p4:12"), "{trace}");
+    let (code, _, error) = stf("fly 1\n", &["-DSTEP=1"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        error,
+        "test.stf:1: unknown command \"fly\": docs/conformance.md lists the commands\n  fly 1\n\
+         reprise: test.stf: not run, 1 line is no command\n"
+    );
+    let (code, _, error) = stf(test, &[]);
     assert_eq!(code, Some(1));
     assert!(
-        error.contains("not run: the kernel engine forwards between interfaces"),
+        error.ends_with("reprise: prog.p4: not compiled, 1 error\n"),
         "{error}"
     );
 }

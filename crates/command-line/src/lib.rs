@@ -1,7 +1,14 @@
-//! Error messages for wrong command lines. clap repeats the messages of the standard library's parsers, some of which
-//! say neither what was expected nor what to do ("invalid digit found in string"); here they do.
+//! What commands share: a [`failure`] is one line, [`files`] are read and written with messages that say what was
+//! expected, and [`output`] goes to standard output and standard error.
+//!
+//! Here are the messages for wrong command lines. clap repeats the messages of the standard library's parsers, some of
+//! which say neither what was expected nor what to do ("invalid digit found in string"); these do.
 
 #![forbid(unsafe_code)]
+
+pub mod failure;
+pub mod files;
+pub mod output;
 
 use std::error::Error as _;
 use std::io::{self, IsTerminal as _, Write as _};

@@ -6,12 +6,34 @@ use std::sync::Arc;
 use conference::{backend::SfuProgram as Backend, model::Conference};
 use control::{Device, Lent, Registers};
 use dataplane::Switch;
-use p4runtime_proto::p4::v1::WriteRequest;
-use p4runtime_server::{Server, ServerConfig};
+use p4_compiler::P4Info;
+use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, WriteRequest};
+use p4runtime_server::{Server, ServerConfig, check_pipeline};
 
 use crate::sfu::SfuProgram;
 
-pub(crate) const DEVICE_ID: u64 = 1;
+pub const DEVICE_ID: u64 = 1;
+
+/// Serves a switch that its caller keeps.
+pub fn server(lent: &Lent) -> Server {
+    let config = ServerConfig {
+        device_id: DEVICE_ID,
+        cpu_port: None,
+    };
+    let device = Device::new(Arc::new(lent.clone()), Registers::OfTheSwitch);
+    Server::new(config, Arc::new(device))
+}
+
+/// Why the server refuses to load a pipeline; `None` if it does not.
+pub fn refusal(p4info: P4Info, json: String) -> Option<String> {
+    let config = ForwardingPipelineConfig {
+        p4info: Some(p4info),
+        p4_device_config: json.into_bytes(),
+        cookie: None,
+    };
+    let error = check_pipeline(config).err()?;
+    Some(error.to_string())
+}
 
 /// Loads one of the SFU programs into a switch and writes a conference as the controller does.
 ///
@@ -35,12 +57,7 @@ pub fn set_up(
         ..WriteRequest::default()
     };
     let lent = Lent::new(switch);
-    let config = ServerConfig {
-        device_id: DEVICE_ID,
-        cpu_port: None,
-    };
-    let device = Device::new(Arc::new(lent.clone()), Registers::OfTheSwitch);
-    let server = Server::new(config, Arc::new(device));
+    let server = server(&lent);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .map_err(|error| error.to_string())?;

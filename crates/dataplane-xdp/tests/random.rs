@@ -12,11 +12,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use conformance::engines::{PORTS, Write, Writer, random_frame};
 use conformance::fuzz::{self, Corpus};
 use dataplane::{PortId, Program, SwitchConfig, engine::ir::Primitive};
 use dataplane_xdp::image::Room;
 use fastrand::Rng;
-use lockstep::{PORTS, Write, Writer, random_frame};
 use testkit::repository::{files, root};
 use testkit::xdp::checked::{Report, checked_switch_with};
 use testkit::xdp::kernel::{Kernel, little_room};

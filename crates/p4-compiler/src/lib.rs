@@ -90,6 +90,36 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Parses the value of `-D`, `NAME` or `NAME=VALUE`, for `defines`.
+    ///
+    /// # Errors
+    /// The text is neither.
+    pub fn parse_define(text: &str) -> Result<(String, String), String> {
+        let (name, value) = text.split_once('=').unwrap_or((text, "1"));
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if starts_well && name.chars().all(is_word) {
+            return Ok((name.to_owned(), value.to_owned()));
+        }
+        Err(format!(
+            "-D {text}: expected NAME or NAME=VALUE; a macro with arguments goes into the source"
+        ))
+    }
+
+    /// Parses the value of `-O`, for `optimise`.
+    ///
+    /// # Errors
+    /// The text is neither 0 nor 1.
+    pub fn parse_level(text: &str) -> Result<bool, String> {
+        match text {
+            "0" => Ok(false),
+            "1" => Ok(true),
+            _ => Err("expected 0 (as the program is written) or 1 (all that there is)".to_owned()),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Output {
     /// The program for the switch; `None` if there was an error.

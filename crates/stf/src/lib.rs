@@ -30,5 +30,5 @@ pub use difference::Difference;
 pub use frames::Failure;
 pub use names::find_name;
 pub use parse::{ParseError, ParseErrors, parse};
-pub use program::{ProgramError, load, program_beside};
+pub use program::{P4_SOURCE, ProgramError, SourceFiles, load, program_beside};
 pub use run::{Outcome, Wire, run, run_and_keep, run_on, run_over};

@@ -1,11 +1,14 @@
-//! Loads the program of a test.
+//! Loads programs from files.
 
 use std::path::{Path, PathBuf};
 
+use command_line::files::{self, Unreadable};
 use dataplane::{LoadError, Program};
-use p4_compiler::{Diagnostic, Options, Severity};
+use p4_compiler::{Diagnostic, Options, Severity, SourceProvider, limits};
 use thiserror::Error;
 
+/// What a message calls a file of P4.
+pub const P4_SOURCE: &str = "a P4 source file";
 /// Maximum size of a program file: JSON with 100,000 entries has 60 million bytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
@@ -41,6 +44,23 @@ fn summary(diagnostics: &[Diagnostic]) -> String {
     })
 }
 
+/// The files that a program includes, by path.
+pub struct SourceFiles;
+
+impl SourceProvider for SourceFiles {
+    fn load(&self, path: &str) -> Option<String> {
+        files::read_included(Path::new(path), limits::SOURCE_BYTES).ok()
+    }
+
+    fn unusable(&self, path: &str) -> Option<String> {
+        match files::read_included(Path::new(path), limits::SOURCE_BYTES) {
+            Err(Unreadable::Missing) | Ok(_) => None,
+            Err(folder @ Unreadable::Directory) => Some(format!("{folder}, expected {P4_SOURCE}")),
+            Err(other) => Some(other.to_string()),
+        }
+    }
+}
+
 /// Reads and loads BMv2 JSON (`.json`), or compiles and loads P4 source.
 ///
 /// # Errors
@@ -68,11 +88,8 @@ pub fn load(path: &Path, options: &Options) -> Result<Program, ProgramError> {
 
 /// Returns the JSON as text, so that it is parsed as a switch would parse it.
 fn compile(path: &Path, text: &str, options: &Options) -> Result<String, ProgramError> {
-    let provider = |path: &str| {
-        let bytes = whole_file::read_regular(Path::new(path), p4_compiler::limits::SOURCE_BYTES);
-        whole_file::text(bytes.ok()?).ok()
-    };
-    let output = p4_compiler::compile(&path.display().to_string(), text, &provider, options);
+    let name = path.display().to_string();
+    let output = p4_compiler::compile(&name, text, &SourceFiles, options);
     let json = output.bmv2_json.and_then(|json| json.to_json().ok());
     json.ok_or_else(|| ProgramError::Compile {
         path: path.into(),

@@ -146,7 +146,7 @@ Examples:
 const LINE_CHARS_MAX: usize = 78;
 
 /// Wraps the second column and indents its lines.
-fn of_two_columns(first: &str, width: usize, second: &str) -> String {
+pub(super) fn of_two_columns(first: &str, width: usize, second: &str) -> String {
     let indent = width + 4;
     let mut lines = vec![String::new()];
     for word in second.split(' ') {

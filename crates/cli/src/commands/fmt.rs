@@ -74,7 +74,7 @@ fn format(path: &Path, options: &Options, check: bool) -> Result<Formatted, Fail
     let text = compiler::read_source(path)?;
     let name = compiler::source_name(path);
     let formatted =
-        p4_compiler::format(&name, &text, &compiler::Files, options).map_err(|found| {
+        p4_compiler::format(&name, &text, &stf::SourceFiles, options).map_err(|found| {
             compiler::show(&found, MessageFormat::Human);
             Failure::new(format!("{name}: not formatted, it is not P4 as it stands"))
         })?;

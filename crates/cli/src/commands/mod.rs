@@ -3,7 +3,6 @@
 pub mod address;
 pub mod aom;
 pub mod apply;
-pub mod conformance;
 pub mod entries;
 pub mod explain;
 pub mod export;

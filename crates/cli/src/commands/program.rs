@@ -102,7 +102,7 @@ fn expect_folder(output: &Path) -> Result<(), Failure> {
 pub fn preprocess(global: &Global, path: &Path, args: &CompilerArgs) -> Result<(), Failure> {
     let text = compiler::read_source(path)?;
     let name = compiler::source_name(path);
-    let done = p4_compiler::preprocess(&name, &text, &compiler::Files, &args.options()?);
+    let done = p4_compiler::preprocess(&name, &text, &stf::SourceFiles, &args.options()?);
     compiler::show(&done.diagnostics, args.message_format());
     if done
         .diagnostics

@@ -1,12 +1,11 @@
-//! `reprise stf`: runs a packet test on a switch in this process.
+//! `reprise stf`: runs a packet test on the interpreter, in this process.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dataplane::{Program, Switch, SwitchConfig, TraceEvent, TraceRenderer, TraceSink};
-use dataplane_jit::NativeOptions;
+use dataplane::{Program, TraceEvent, TraceRenderer, TraceSink};
 
-use crate::args::{Global, StfEngine};
+use crate::args::Global;
 use crate::compiler::{self, CompilerArgs};
 use crate::failure::Failure;
 use crate::files;
@@ -16,11 +15,10 @@ pub fn run(
     global: &Global,
     (program_path, test): (&Path, &Path),
     args: &CompilerArgs,
-    (engine, trace): (StfEngine, bool),
+    trace: bool,
 ) -> Result<(), Failure> {
     in_order(program_path, test)?;
-    let switch = switch(engine, test)?;
-    let text = files::text(test, files::PACKET_TEST)?;
+    let text = files::text(test, "a packet test (.stf)")?;
     let commands = stf::parse(&text).map_err(|errors| {
         show_mistakes(test, &text, &errors.0);
         let lines = match errors.0.len() {
@@ -32,7 +30,7 @@ pub fn run(
     let program = load(program_path, args)?;
     let story = Story::default();
     let sink = trace.then(|| Box::new(story.clone()) as Box<dyn TraceSink>);
-    let (outcome, _) = stf::run_on(switch, program, &commands, sink);
+    let outcome = stf::run(program, &commands, sink);
     let document = serde_json::json!({
         "program": program_path.display().to_string(),
         "test": test.display().to_string(),
@@ -60,21 +58,6 @@ pub fn run(
         ));
     }
     Ok(())
-}
-
-fn switch(engine: StfEngine, test: &Path) -> Result<Switch, Failure> {
-    let config = SwitchConfig::default();
-    match engine {
-        StfEngine::Interpreter => Ok(Switch::new(config)),
-        StfEngine::Native => Ok(lockstep::native(NativeOptions::ALL)(config)),
-        // The kernel engine's frames come from interfaces, and its time is the kernel's.
-        StfEngine::Kernel => Err(Failure::in_file(
-            test,
-            &"not run: the kernel engine forwards between interfaces and by the kernel's clock, and a packet test has \
-              neither; `reprise-switch --engine kernel --explain-engine` says what of a program it runs, and \
-              `cargo test -p dataplane-xdp --test stf` runs this repository's tests through it",
-        )),
-    }
 }
 
 /// Refuses a program and a test in the wrong order before reading them.

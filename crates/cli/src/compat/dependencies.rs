@@ -4,8 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use p4_compiler::SourceProvider;
-
-use crate::compiler::Files;
+use stf::SourceFiles;
 
 #[derive(Default)]
 pub struct Recorder {
@@ -14,7 +13,7 @@ pub struct Recorder {
 
 impl SourceProvider for Recorder {
     fn load(&self, path: &str) -> Option<String> {
-        let text = Files.load(path)?;
+        let text = SourceFiles.load(path)?;
         let mut read = self.read.borrow_mut();
         if !read.iter().any(|known| known == path) {
             read.push(path.to_owned());
@@ -23,7 +22,7 @@ impl SourceProvider for Recorder {
     }
 
     fn unusable(&self, path: &str) -> Option<String> {
-        Files.unusable(path)
+        SourceFiles.unusable(path)
     }
 }
 

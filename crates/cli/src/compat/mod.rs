@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use p4_compiler::{Diagnostic, Options, Severity};
 
 use crate::compiler::{self, MessageFormat, Program};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::files;
 use crate::output;
 use dependencies::Recorder;
@@ -48,13 +48,7 @@ impl Name {
 }
 
 pub fn run(name: Name, words: impl Iterator<Item = OsString>) -> ExitCode {
-    match try_run(name, words) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.report(name.as_str());
-            ExitCode::FAILURE
-        }
-    }
+    failure::conclude(try_run(name, words), name.as_str(), false)
 }
 
 fn try_run(name: Name, words: impl Iterator<Item = OsString>) -> Result<(), Failure> {

@@ -8,7 +8,6 @@ use p4runtime_proto::P4RuntimeVersion;
 use super::Name;
 use super::dependencies::{Dependencies, quoted};
 use super::options::{self, Does, Given, Takes};
-use crate::compiler::parse_define;
 use crate::failure::Failure;
 use crate::output;
 
@@ -175,7 +174,10 @@ impl Builder {
                 return Err(Failure::new(format!("{} cannot be had: {why}", given.name)));
             }
             Does::Include => request.options.include_dirs.push(value),
-            Does::Define => request.options.defines.push(parse_define(&value)?),
+            Does::Define => {
+                let define = Options::parse_define(&value).map_err(Failure::new)?;
+                request.options.defines.push(define);
+            }
             Does::Undefine => request.options.undefines.push(value),
             Does::PreprocessOnly => request.preprocess_only = true,
             Does::SkipPreprocessor => request.skip_preprocessor = true,

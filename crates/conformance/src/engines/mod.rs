@@ -1,6 +1,7 @@
-//! Runs engines in lockstep (crate `lockstep`) over the repository's corpus: its packet tests, and
+//! Runs engines in lockstep, over any program and over the repository's corpus: its packet tests, and
 //! conferences of the real controller.
 
+mod lockstep;
 mod script;
 mod stf_files;
 
@@ -10,7 +11,7 @@ use testkit::repository::{files, root};
 
 pub use lockstep::*;
 pub use script::{Script, conference};
-pub use stf_files::{stf_failures, stf_files};
+pub use stf_files::{native_failures, stf_failures, stf_files};
 
 /// The programs of the suite: the SFU programs and every program with a packet test.
 ///

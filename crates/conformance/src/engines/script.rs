@@ -2,7 +2,7 @@
 //! real controller's writes are recorded call by call, and can be replayed on any two switches
 //! between any frames.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::net::Ipv4Addr;
 
 use conference::{
     address::Mac,
@@ -12,7 +12,7 @@ use conference::{
     model::{Conference, GroupId, ModelError, OwnAddress, Presenter, Viewer},
     plan::{self, Target},
 };
-use control::{Device, Lent, Registers};
+use control::Lent;
 use dataplane::{
     ActionCall, CloneSession, CounterValue, MatchField, MulticastGroup, PortId, Program, Replica,
     Switch, SwitchConfig, TableEntry,
@@ -23,11 +23,10 @@ use p4runtime_proto::p4::v1::{
     self as p4, Entity, Update, entity::Entity as Kind, field_match::FieldMatchType,
     packet_replication_engine_entry::Type as PreType, update::Type as UpdateType,
 };
-use p4runtime_server::{Server, ServerConfig};
 
 use super::{Case, Step, Write, random_config, random_frame};
 use crate::{
-    controller::DEVICE_ID,
+    controller::{DEVICE_ID, server},
     packet::udp_frame,
     sfu::{SFU_IP, SFU_MAC, SFU_PORT, STREAM_PORT, SfuProgram},
 };
@@ -99,12 +98,7 @@ async fn record(of: SfuProgram, seed: u64) -> Script {
     let backend = Backend::detect(&p4info).expect("an SFU program");
     let mut switch = Switch::new(SwitchConfig::default());
     switch.add_port(SFU_PORT);
-    let config = ServerConfig {
-        device_id: DEVICE_ID,
-        cpu_port: None,
-    };
-    let device = Device::new(Arc::new(Lent::new(switch)), Registers::OfTheSwitch);
-    let server = Server::new(config, Arc::new(device));
+    let server = server(&Lent::new(switch));
     let set = server.set_pipeline(p4info.clone(), json).await;
     set.expect("the program fits its P4Info");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;

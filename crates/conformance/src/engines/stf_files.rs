@@ -1,8 +1,8 @@
-//! Runs the repository's packet tests on the native engine.
+//! Runs packet tests on the native engine.
 
 use std::path::{Path, PathBuf};
 
-use dataplane::SwitchConfig;
+use dataplane::{Program, SwitchConfig};
 use dataplane_jit::NativeOptions;
 use testkit::repository::files;
 
@@ -18,15 +18,22 @@ pub fn stf_files() -> Vec<PathBuf> {
     paths
 }
 
-/// Runs a file with each set of options; returns the failures, one per line.
+/// Runs a file and the program beside it, as [`native_failures`].
 pub fn stf_failures(path: &Path, choices: &[NativeOptions]) -> Vec<String> {
+    match stf::program_beside(path) {
+        Ok(program) => native_failures(&program, path, choices),
+        Err(error) => vec![format!("{}: {error}", path.display())],
+    }
+}
+
+/// Runs a file on a program with each set of options; returns the failures, one per line.
+pub fn native_failures(program: &Program, path: &Path, choices: &[NativeOptions]) -> Vec<String> {
     let file = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
     let commands = text.and_then(|text| stf::parse(&text).map_err(|error| error.to_string()));
-    let program = stf::program_beside(path).map_err(|error| error.to_string());
-    let (commands, program) = match (commands, program) {
-        (Ok(commands), Ok(program)) => (commands, program),
-        (Err(error), _) | (_, Err(error)) => return vec![format!("{file}: {error}")],
+    let commands = match commands {
+        Ok(commands) => commands,
+        Err(error) => return vec![format!("{file}: {error}")],
     };
     let mut failures = Vec::new();
     for options in choices {

@@ -2,8 +2,8 @@
 //! memory.
 //!
 //! A case is a number. Its content follows from the number, the seed and the repository's own
-//! programs, so the number reproduces a finding. `cargo run -p conformance --example fuzz` runs
-//! cases in a separate process with limits; `tests/conformance/fuzz.rs` runs a few in CI.
+//! programs, so the number reproduces a finding. `reprise-conformance fuzz` runs
+//! cases in worker processes with limits; `tests/conformance/fuzz.rs` runs a few in CI.
 
 mod grammar;
 mod json;

@@ -1,15 +1,16 @@
 //! Runs one case: compiles, loads, starts every engine, sends packets.
 
 use dataplane::{
-    ActionCall, KeyField, MatchField, MatchKind, PortId, Program, Switch, SwitchConfig, TableEntry,
-    TableId, engine::EngineFactory, interpret::InterpreterFactory,
+    PortId, Program, Switch, SwitchConfig, TableEntry, engine::EngineFactory,
+    interpret::InterpreterFactory,
 };
 use dataplane_jit::{NativeFactory, NativeOptions};
 use fastrand::Rng;
 use p4_compiler::P4Info;
-use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 
 use super::{Corpus, Input};
+use crate::controller;
+use crate::engines::Writer;
 
 const PACKETS: usize = 4;
 /// Maximum number of frames taken from one program: some programs multiply packets for a long time.
@@ -39,7 +40,7 @@ pub fn run(corpus: &Corpus, input: &Input, seed: u64) -> Outcome {
         Err(_) if p4info.is_some() => return Outcome::CompiledNotLoaded,
         Err(_) => return Outcome::NotLoaded,
     };
-    if p4info.is_some_and(|p4info| refused_by_server(p4info, json).is_some()) {
+    if p4info.is_some_and(|p4info| controller::refusal(p4info, json).is_some()) {
         return Outcome::CompiledNotLoaded;
     }
     let native = NativeFactory {
@@ -59,20 +60,9 @@ pub fn refusal(corpus: &Corpus, input: &Input) -> Option<String> {
     };
     let (json, p4info) = compile(corpus, path, text)?;
     match Program::from_json_str(&json) {
-        Ok(_) => refused_by_server(p4info, json),
+        Ok(_) => controller::refusal(p4info, json),
         Err(error) => Some(error.to_string()),
     }
-}
-
-/// The error of P4Runtime's `SetForwardingPipelineConfig` for this pipeline.
-fn refused_by_server(p4info: P4Info, json: String) -> Option<String> {
-    let config = ForwardingPipelineConfig {
-        p4info: Some(p4info),
-        p4_device_config: json.into_bytes(),
-        cookie: None,
-    };
-    let error = p4runtime_server::check_pipeline(config).err()?;
-    Some(error.to_string())
 }
 
 /// The program of a case, if it compiles and loads.
@@ -99,13 +89,14 @@ fn compile(corpus: &Corpus, path: &str, text: &str) -> Option<(String, P4Info)> 
 fn packets(program: &Program, engine: Box<dyn EngineFactory>, rng: &mut Rng) {
     let mut switch = Switch::with_engine(SwitchConfig::default(), engine);
     (0..4).for_each(|port| switch.add_port(PortId(port)));
-    let tables: Vec<TableId> = program.tables().map(|(id, _)| id).collect();
     switch.set_program(program.clone());
-    for table in tables {
+    let mut writer = Writer::new(program, rng);
+    for (table, info) in program.tables() {
         for _ in 0..ENTRIES_PER_TABLE {
-            if let Some(entry) = entry(program, table, rng) {
+            let (key, priority) = writer.key(info);
+            if let Some(call) = writer.call(info) {
                 // A refused entry is not a finding.
-                let _ = switch.insert_entry(table, entry);
+                let _ = switch.insert_entry(table, TableEntry::new(key, priority, call));
             }
         }
     }
@@ -135,48 +126,4 @@ fn frame(rng: &mut Rng) -> Vec<u8> {
         *version = 0x45;
     }
     frame
-}
-
-fn entry(program: &Program, table: TableId, rng: &mut Rng) -> Option<TableEntry> {
-    let info = program.table_info(table)?;
-    let action = rng.choice(&info.actions).copied()?;
-    let params = &program.action_info(action)?.params;
-    let args = params.iter().map(|param| value(rng, param.width_bits));
-    let call = ActionCall {
-        action,
-        args: args.collect(),
-    };
-    let key: Option<Vec<MatchField>> = info.key.iter().map(|key| match_field(rng, key)).collect();
-    Some(TableEntry::new(key?, rng.i32(0..5), call))
-}
-
-fn match_field(rng: &mut Rng, key: &KeyField) -> Option<MatchField> {
-    let bits = key.width_bits;
-    Some(match key.kind {
-        MatchKind::Exact => MatchField::Exact(value(rng, bits)),
-        MatchKind::Lpm => MatchField::Lpm {
-            value: vec![0; bits.div_ceil(8) as usize],
-            prefix_len: rng.u32(..=bits.min(1)),
-        },
-        MatchKind::Ternary => {
-            let value = value(rng, bits);
-            MatchField::Ternary {
-                mask: value.clone(),
-                value,
-            }
-        }
-        MatchKind::Range => MatchField::Range {
-            low: vec![0; bits.div_ceil(8) as usize],
-            high: value(rng, bits),
-        },
-        _ => return None,
-    })
-}
-
-fn value(rng: &mut Rng, bits: u32) -> Vec<u8> {
-    let mut bytes: Vec<u8> = (0..bits.div_ceil(8)).map(|_| rng.u8(..)).collect();
-    if let (Some(first), rest @ 1..) = (bytes.first_mut(), bits % 8) {
-        *first &= (1 << rest) - 1;
-    }
-    bytes
 }

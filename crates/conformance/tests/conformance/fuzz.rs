@@ -49,7 +49,7 @@ fn no_input_makes_the_compiler_or_the_loader_panic_or_hang() {
         let Ok((_, kind, outcome)) = outcomes.recv_timeout(CASE_TIMEOUT) else {
             panic!(
                 "case {number} panicked or hung: \
-                 cargo run -p conformance --example fuzz -- --seed {SEED} --case {number}"
+                 reprise-conformance fuzz --seed {SEED} --case {number}"
             );
         };
         ran += u64::from(outcome == Outcome::Ran);
@@ -57,7 +57,7 @@ fn no_input_makes_the_compiler_or_the_loader_panic_or_hang() {
             outcome,
             Outcome::CompiledNotLoaded,
             "case {number} (seed {SEED}): the switch refuses what the compiler made: \
-             cargo run -p conformance --example fuzz -- --seed {SEED} --case {number}"
+             reprise-conformance fuzz --seed {SEED} --case {number}"
         );
         *tally.entry(format!("{kind:?} {outcome:?}")).or_default() += 1;
     }

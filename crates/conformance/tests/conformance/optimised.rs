@@ -89,7 +89,7 @@ fn optimised_programs_do_the_same() {
                 }
             };
             for setup in 0..SETUPS {
-                let case = Case::random(SEED + setup, &json, &plain, PACKETS);
+                let case = Case::random(SEED + setup, &plain, PACKETS);
                 n_compared += 1;
                 n_sent += case.packets.len();
                 if let Some(difference) = case.shrunk(&plain, &other) {
@@ -115,7 +115,7 @@ fn a_wrong_pass_is_found() {
     let path = root().join("testdata/stf/compound_assignment_operators.p4");
     let (json, _) = unoptimised(&path).unwrap();
     let plain = Subject::new(&json).unwrap();
-    let case = Case::random(SEED, &json, &plain, PACKETS);
+    let case = Case::random(SEED, &plain, PACKETS);
     assert_eq!(case.shrunk(&plain, &plain), None);
     // A stand-in for a pass that loses the assignments of every action.
     let mut wrong = json;

@@ -4,14 +4,15 @@
 use std::fmt::Write as _;
 
 use bmv2_json::Program as Json;
+use conformance::engines::{PORTS, Write, Writer, random_frame};
 use dataplane::{
-    ActionCall, CloneSession, CounterValue, KeyField, MatchField, MatchKind, MulticastGroup,
-    PortId, ProfileMember, Program, Replica, Switch, SwitchConfig, TableAction, TableEntry,
-    TableId, WeightedCall,
+    ActionCall, CounterValue, MatchField, PortId, ProfileMember, Program, Switch, SwitchConfig,
+    TableAction, TableEntry, TableInfo, WeightedCall,
 };
 use fastrand::Rng;
 
-const PORTS: u16 = 8;
+/// Recirculated packets a second: an endless recirculation must not stop a test.
+const RECIRCULATION_PPS: u64 = 100_000;
 const ENTRIES_PER_TABLE: usize = 6;
 /// Number of cells to compare in each array; indexes in the corpus are small.
 const CELLS: u64 = 64;
@@ -35,6 +36,8 @@ struct Entry {
 
 #[derive(Debug, Clone)]
 pub struct Case {
+    /// Groups and sessions that programs may refer to.
+    groups: Vec<Write>,
     entries: Vec<Entry>,
     pub packets: Vec<(PortId, Vec<u8>)>,
 }
@@ -58,11 +61,16 @@ impl Subject {
 
     /// Everything observable, as text.
     fn outcome(&self, case: &Case) -> Vec<String> {
-        let mut switch = Switch::new(SwitchConfig::default());
+        let mut switch = Switch::new(SwitchConfig {
+            recirculation_rate_pps: Some(RECIRCULATION_PPS),
+            ..SwitchConfig::default()
+        });
         switch.set_program(self.program.clone());
         (0..PORTS).for_each(|port| switch.add_port(PortId(port)));
-        copies(&mut switch);
         let mut seen = Vec::new();
+        for write in &case.groups {
+            seen.push(format!("{write:?}: {}", said(write.apply(&mut switch))));
+        }
         for entry in &case.entries {
             seen.push(format!("entry {entry:?}: {}", self.add(&mut switch, entry)));
         }
@@ -170,55 +178,39 @@ fn said(done: Result<(), dataplane::ControlError>) -> String {
     format!("{:?}", done.map_err(|error| error.kind))
 }
 
-/// Creates sessions and groups that programs may refer to.
-fn copies(switch: &mut Switch) {
-    for id in (1..=8).chain([100]) {
-        let replica = |at: u32| Replica {
-            port: PortId(((id + at) % u32::from(PORTS)) as u16),
-            instance: at as u16 + 1,
-        };
-        let replicas: Vec<Replica> = (0..1 + id % 3).map(replica).collect();
-        let group = MulticastGroup {
-            id,
-            replicas: replicas.clone(),
-            backups: Vec::new(),
-        };
-        switch.insert_multicast_group(group).unwrap();
-        let session = CloneSession {
-            id,
-            replicas,
-            truncate_bytes: (id == 3).then_some(20),
-            class_of_service: 0,
-        };
-        switch.insert_clone_session(session).unwrap();
-    }
-}
-
 impl Case {
-    /// Entries for every table, and packets with the values that the parser looks for.
-    pub fn random(seed: u64, json: &Json, subject: &Subject, n_packets: usize) -> Self {
+    /// Groups, sessions, entries for every table, and packets that the parser follows.
+    pub fn random(seed: u64, subject: &Subject, n_packets: usize) -> Self {
+        let program = &subject.program;
         let mut rng = Rng::with_seed(seed);
+        let mut writer = Writer::new(program, &mut rng);
+        let groups = writer.groups_and_sessions();
         let mut entries = Vec::new();
-        for (id, info) in subject.program.tables() {
+        for (_, info) in program.tables() {
             if info.is_generated() || info.actions.is_empty() {
                 continue;
             }
             let n_entries = match info.key.is_empty() {
                 true => 0,
-                false => rng.usize(..=ENTRIES_PER_TABLE),
+                false => writer.rng().usize(..=ENTRIES_PER_TABLE),
             };
             for _ in 0..n_entries {
-                entries.push(random_entry(&mut rng, subject, id, true));
+                entries.push(random_entry(&mut writer, program, info, true));
             }
-            if rng.bool() {
-                entries.push(random_entry(&mut rng, subject, id, false));
+            if writer.rng().bool() {
+                entries.push(random_entry(&mut writer, program, info, false));
             }
         }
-        let known = values(json);
-        let packets = (0..n_packets)
-            .map(|_| (PortId(rng.u16(..PORTS)), random_frame(&mut rng, &known)))
-            .collect();
-        Self { entries, packets }
+        let packets = (0..n_packets).map(|_| {
+            let port = PortId(rng.u16(..PORTS));
+            (port, random_frame(program.ir(), &mut rng))
+        });
+        let packets = packets.collect();
+        Self {
+            groups,
+            entries,
+            packets,
+        }
     }
 
     /// The difference with the fewest packets and entries; `None` if there is none.
@@ -266,139 +258,18 @@ impl Case {
     }
 }
 
-/// Random bytes of a width, often from few values, so that keys and fields match.
-fn random_value(rng: &mut Rng, bits: u32) -> Vec<u8> {
-    let length = bits.div_ceil(8) as usize;
-    let mut bytes = vec![0; length];
-    match rng.u8(..4) {
-        0 => bytes.fill_with(|| rng.u8(..)),
-        1 => bytes.fill(0xff),
-        _ => {
-            if let Some(last) = bytes.last_mut() {
-                *last = rng.u8(..8);
-            }
-        }
-    }
-    if let Some(first) = bytes.first_mut()
-        && !bits.is_multiple_of(8)
-    {
-        *first &= (1 << (bits % 8)) - 1;
-    }
-    bytes
-}
-
-fn masked(value: Vec<u8>, mask: &[u8]) -> Vec<u8> {
-    value.iter().zip(mask).map(|(a, b)| a & b).collect()
-}
-
-fn random_match(rng: &mut Rng, field: &KeyField) -> MatchField {
-    let bits = field.width_bits;
-    let value = random_value(rng, bits);
-    match field.kind {
-        MatchKind::Exact => MatchField::Exact(value),
-        MatchKind::Lpm => {
-            let prefix_len = rng.u32(..=bits);
-            let mut mask = vec![0_u8; value.len()];
-            let unused = value.len() * 8 - bits as usize;
-            for bit in unused..unused + prefix_len as usize {
-                mask[bit / 8] |= 0x80 >> (bit % 8);
-            }
-            MatchField::Lpm {
-                value: masked(value, &mask),
-                prefix_len,
-            }
-        }
-        MatchKind::Ternary => {
-            let mask = random_value(rng, bits);
-            MatchField::Ternary {
-                value: masked(value, &mask),
-                mask,
-            }
-        }
-        MatchKind::Range => {
-            let other = random_value(rng, bits);
-            let (low, high) = match field.is_ascending(&value, &other) {
-                true => (value, other),
-                false => (other, value),
-            };
-            MatchField::Range { low, high }
-        }
-        MatchKind::Optional => MatchField::Optional(rng.bool().then_some(value)),
-    }
-}
-
-fn random_entry(rng: &mut Rng, subject: &Subject, table: TableId, keyed: bool) -> Entry {
-    let info = subject.program.table_info(table).unwrap();
-    let action = info.actions[rng.usize(..info.actions.len())];
-    let action = subject.program.action_info(action).unwrap();
-    let args = action
-        .params
-        .iter()
-        .map(|param| random_value(rng, param.width_bits))
-        .collect();
-    let key = keyed.then(|| {
-        let key = info.key.iter().map(|field| random_match(rng, field));
-        let key = key.collect();
-        let priority = if info.has_priority() {
-            rng.i32(1..9)
-        } else {
-            0
-        };
-        (key, priority)
-    });
+fn random_entry(
+    writer: &mut Writer<'_>,
+    program: &Program,
+    info: &TableInfo,
+    keyed: bool,
+) -> Entry {
+    let key = keyed.then(|| writer.key(info));
+    let call = writer.call(info).unwrap();
     Entry {
         table: info.name.clone(),
-        action: action.name.clone(),
-        args,
+        action: program.action_info(call.action).unwrap().name.clone(),
+        args: call.args,
         key,
     }
-}
-
-/// The values that the parser's transitions look for.
-fn values(json: &Json) -> Vec<Vec<u8>> {
-    let states = json.parsers.iter().flat_map(|it| &it.parse_states);
-    let texts = states
-        .flat_map(|state| &state.transitions)
-        .filter_map(|arrow| arrow.value.as_deref()?.strip_prefix("0x"));
-    let bytes = |text: &str| {
-        let text = format!(
-            "{}{text}",
-            if text.len().is_multiple_of(2) {
-                ""
-            } else {
-                "0"
-            }
-        );
-        (0..text.len())
-            .step_by(2)
-            .filter_map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
-            .collect()
-    };
-    texts.map(bytes).collect()
-}
-
-fn random_frame(rng: &mut Rng, known: &[Vec<u8>]) -> Vec<u8> {
-    let mut frame = match rng.u8(..3) {
-        0 => conformance::packet::presenter_frame(rng.u8(..), &[7; 24]),
-        _ => vec![0; rng.usize(..120)],
-    };
-    let length = frame.len();
-    if length > 0 {
-        for _ in 0..rng.usize(..length) {
-            let value = if rng.bool() { rng.u8(..) } else { rng.u8(..10) };
-            frame[rng.usize(..length.min(48))] = value;
-        }
-    }
-    for _ in 0..rng.usize(..4) {
-        if known.is_empty() {
-            break;
-        }
-        let value = &known[rng.usize(..known.len())];
-        // Mostly where headers begin and type fields are.
-        let at = rng.usize(..40.min(length.max(1)));
-        if at + value.len() <= length {
-            frame[at..at + value.len()].copy_from_slice(value);
-        }
-    }
-    frame
 }

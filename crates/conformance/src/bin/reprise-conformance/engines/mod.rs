@@ -1,20 +1,17 @@
 //! Compares the native engine with the interpreter on any number of random packets.
 //!
-//! `cargo run --release -p conformance --example engines -- --packets 10000000` runs every STF file
-//! with every choice of optimisations (none, all, each alone, each pair). Then it spreads the
-//! packets over the suite's programs, and over the SFU's with conferences in which viewers join and
+//! Every STF file runs with every choice of optimisations (none, all, each alone, each pair). Then the
+//! packets are spread over the suite's programs, and over the SFU's with conferences in which viewers join and
 //! leave. The interpreter and native engines with several choices of optimisations get each packet once. The choices
 //! change each round, so that each choice meets each program. A difference is reduced and printed with the command that
-//! reproduces it, without its subject, and the exit code is 1.
-#![allow(clippy::disallowed_methods, reason = "it says how long it took")]
+//! reproduces it, without its subject.
 
-mod arguments;
 mod report;
 mod subjects;
 
 use std::{
     io::IsTerminal,
-    process::ExitCode,
+    num::NonZero,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -29,7 +26,11 @@ use dataplane::Switch;
 use dataplane_jit::NativeOptions;
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-use arguments::{Arguments, Ended};
+use crate::args::{Args, Engines};
+use crate::failure::Failure;
+use crate::output;
+use crate::pool::processors;
+use crate::run::conclude;
 use report::{Found, Report};
 use subjects::{Subject, order, subjects};
 
@@ -49,7 +50,7 @@ struct Outcome {
 }
 
 struct Run {
-    arguments: Arguments,
+    arguments: Engines,
     subjects: Vec<Subject>,
     order: Vec<usize>,
     choices: Vec<NativeOptions>,
@@ -65,8 +66,9 @@ impl Run {
     }
 
     fn on_threads(&self, work: impl Fn() + Sync) {
+        let threads = self.arguments.threads;
         std::thread::scope(|scope| {
-            for _ in 0..self.arguments.threads {
+            for _ in 0..threads.map_or_else(processors, NonZero::get) {
                 scope.spawn(&work);
             }
         });
@@ -105,7 +107,7 @@ impl Run {
         let n_all = self.choices.len();
         let n_choices = match self.arguments.case {
             Some(_) => n_all,
-            None => self.arguments.choices.min(n_all),
+            None => self.arguments.choices.get().min(n_all),
         };
         // Adjacent cases start with different choices, so that a short run covers every choice too.
         let first = round.wrapping_mul(n_choices).wrapping_add(turn);
@@ -122,7 +124,7 @@ impl Run {
             return;
         }
         let seed = self.arguments.seed.wrapping_add(number);
-        let case = subject.case(seed, self.arguments.frames);
+        let case = subject.case(seed, self.arguments.frames.get());
         let engines = choices.iter().map(|choice| native(self.choices[*choice]));
         let engines: Vec<_> = engines.collect();
         let makes: Vec<Make<'_>> = engines.iter().map(|it| it as Make<'_>).collect();
@@ -145,10 +147,11 @@ impl Run {
                     choice: names_of(self.choices[choices[engine]]),
                     case: number,
                     seed: self.arguments.seed,
-                    frames: self.arguments.frames,
+                    frames: self.arguments.frames.get(),
                     told,
                 };
-                self.bar.suspend(|| eprintln!("{found}"));
+                self.bar
+                    .suspend(|| output::told_text(format_args!("{found}\n")));
                 outcome.found.push(found);
             }
         }
@@ -164,7 +167,9 @@ impl Run {
             outcome.told_at = Some(Instant::now());
             let [sent, all] = [self.bar.position(), self.arguments.packets].map(HumanCount);
             let (seconds, n_found) = (self.began.elapsed().as_secs(), outcome.found.len());
-            eprintln!("{sent} of {all} packets, {seconds} s, {n_found} differences");
+            output::told(format_args!(
+                "{sent} of {all} packets, {seconds} s, {n_found} differences"
+            ));
         }
     }
 
@@ -190,8 +195,19 @@ fn bar() -> ProgressBar {
     bar
 }
 
-fn run(arguments: Arguments) -> Result<Report, String> {
-    let subjects = subjects()?;
+/// Runs all, and prints the report.
+pub fn engines(args: &Args, arguments: &Engines) -> Result<(), Failure> {
+    let report = compare(arguments)?;
+    if !args.json {
+        output::piece(&report);
+    }
+    let n = report.n_differences();
+    let failure = (n > 0).then(|| Failure::new(output::count(n, "difference")));
+    conclude(args, report.to_json(), failure)
+}
+
+fn compare(arguments: &Engines) -> Result<Report, Failure> {
+    let subjects = subjects().map_err(Failure::new)?;
     let choices = choices();
     let outcome = Outcome {
         seen: vec![Activity::default(); subjects.len()],
@@ -199,7 +215,7 @@ fn run(arguments: Arguments) -> Result<Report, String> {
         ..Outcome::default()
     };
     let run = Run {
-        arguments,
+        arguments: arguments.clone(),
         order: order(&subjects),
         subjects,
         choices,
@@ -243,35 +259,5 @@ impl Run {
             seconds: self.began.elapsed().as_secs_f64(),
             found: outcome.found,
         }
-    }
-}
-
-fn main() -> ExitCode {
-    let arguments = match Arguments::parse(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
-        Err(Ended::Help(usage)) => {
-            print!("{usage}");
-            return ExitCode::SUCCESS;
-        }
-        Err(Ended::Wrong(error)) => {
-            eprintln!("{error}");
-            return ExitCode::from(2);
-        }
-    };
-    let is_json = arguments.is_json;
-    let report = match run(arguments) {
-        Ok(report) => report,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::from(2);
-        }
-    };
-    match is_json {
-        true => println!("{}", report.to_json()),
-        false => print!("{report}"),
-    }
-    match report.n_differences() {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 use conformance::engines::Activity;
 use serde_json::json;
 
-use crate::subjects::Subject;
+use super::subjects::Subject;
 
 /// A difference, and how to reproduce it.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Found {
 impl Found {
     fn command(&self) -> String {
         format!(
-            "cargo run --release -p conformance --example engines -- --seed {} --frames {} --case {}",
+            "reprise-conformance engines --seed {} --frames {} --case {}",
             self.seed, self.frames, self.case
         )
     }

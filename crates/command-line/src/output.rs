@@ -47,7 +47,7 @@ pub fn bytes_as_they_are(bytes: &[u8]) {
 
 /// Prints the answer to the command line itself (`--help`), or its error, and ends the process.
 pub fn of_command_line(error: &clap::Error) -> ! {
-    let result = command_line::print(error).and_then(|()| stdout().flush());
+    let result = crate::print(error).and_then(|()| stdout().flush());
     if !error.use_stderr() {
         written(result);
     }
@@ -74,11 +74,19 @@ fn written(result: io::Result<()>) {
         Err(error) => {
             let why = files::why(&error);
             told(format_args!(
-                "reprise: standard output cannot be written: {why}"
+                "{}: standard output cannot be written: {why}",
+                program()
             ));
             std::process::exit(1);
         }
     }
+}
+
+/// The name of the program's file, whatever name started it.
+fn program() -> String {
+    let file = std::env::current_exe().unwrap_or_default();
+    let name = file.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }
 
 /// Clears the terminal before a page that is shown repeatedly. Does nothing if standard output is no terminal.

@@ -164,7 +164,7 @@ fn passed(ran: &Ran) -> String {
 fn again(subject: &Subject) -> String {
     let plan = &subject.plan;
     let mut command = format!(
-        "reprise conformance --tree {} --filter '{}' --packets {} --seed {} -O {}",
+        "reprise-conformance --tree {} --filter '{}' --packets {} --seed {} -O {}",
         plan.root.display(),
         subject.name,
         plan.packets,
@@ -204,7 +204,7 @@ mod tests {
         let mut report = Report::default();
         let message = "all: packet 3".to_owned();
         let line = report.add(&subject(), &Verdict::Differs { message }, Duration::ZERO);
-        let command = "reprise conformance --tree programs --filter 'p4/a.p4' --packets 2000 --seed 7 -O 1 --include-path inc --define N=3";
+        let command = "reprise-conformance --tree programs --filter 'p4/a.p4' --packets 2000 --seed 7 -O 1 --include-path inc --define N=3";
         let expected = format!("DIFFERS  p4/a.p4: all: packet 3\nagain with: {command}");
         assert_eq!(line, Some(expected));
         assert_eq!(report.n_faults(), 1);

@@ -6,21 +6,23 @@ use std::io::{BufRead, Write, stdin, stdout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use conformance::controller::refusal;
 use p4_compiler::{Diagnostic, Options, Output, Severity};
-use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
-use p4runtime_server::check_pipeline;
 
-use super::golden::Place;
-use super::p4info::{self, Differs};
-use super::tree::Trees;
-use super::{Answer, Check, Ended, Hit, Job, Sample, Verdict, hit};
 use crate::failure::Failure;
+use crate::fuzz::{Fuzzer, Tried};
+use crate::golden::Place;
+use crate::p4info::{self, Differs};
+use crate::pool::{Answer, Ended};
+use crate::sample::{Check, Hit, Job, Sample, Verdict, hit};
+use crate::tree::Trees;
 
 /// Error codes for no `main`, and for a `main` with another package than v1model's.
 const FOR_MAIN: [&str; 2] = ["E0507", "E0602"];
 
 pub fn work() -> Result<(), Failure> {
     let mut trees = Trees::new()?;
+    let mut fuzzer = Fuzzer::default();
     for line in stdin().lock().lines() {
         let mut answer = match serde_json::from_str(&line?)? {
             Job::Sample(sample) => {
@@ -31,6 +33,12 @@ pub fn work() -> Result<(), Failure> {
                 let judge = AssertUnwindSafe(|| trees.judge(&subject));
                 let verdict = catch_unwind(judge).unwrap_or_else(|panic| Ok(panicked(&*panic)))?;
                 serde_json::to_vec(&verdict)?
+            }
+            Job::Case { seed, number } => {
+                let judge = AssertUnwindSafe(|| fuzzer.judge(seed, number));
+                let tried: Tried =
+                    catch_unwind(judge).unwrap_or_else(|panic| Ok(panicked(&*panic)))?;
+                serde_json::to_vec(&tried)?
             }
         };
         answer.push(b'\n');
@@ -132,21 +140,19 @@ fn accepted(path: &Path, options: &Options) -> Result<(), String> {
         return Ok(());
     }
     let json = json.to_json().map_err(|error| error.to_string())?;
-    let config = ForwardingPipelineConfig {
-        p4info: Some(p4info),
-        p4_device_config: json.into_bytes(),
-        cookie: None,
-    };
-    check_pipeline(config).map_err(|error| format!("the switch refuses it: {error}"))
+    match refusal(p4info, json) {
+        Some(error) => Err(format!("the switch refuses it: {error}")),
+        None => Ok(()),
+    }
 }
 
-pub(super) fn errors_of(diagnostics: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
+pub fn errors_of(diagnostics: &[Diagnostic]) -> impl Iterator<Item = &Diagnostic> {
     diagnostics
         .iter()
         .filter(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
-pub(super) fn first_error(diagnostics: &[Diagnostic]) -> String {
+pub fn first_error(diagnostics: &[Diagnostic]) -> String {
     errors_of(diagnostics).next().map_or_else(
         || "refused without an error".to_owned(),
         |first| {

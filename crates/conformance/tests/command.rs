@@ -1,11 +1,13 @@
-//! `reprise conformance` and `reprise stf` as a user types them, on a checkout like p4c's that the
-//! tests create.
+//! `reprise-conformance` as a user types it, on a checkout like p4c's that the tests create.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use conformance::engines::choices;
 use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_reprise-conformance");
 
 /// The lists, in the format of p4c's file.
 const LISTS: &str = r#"
@@ -97,14 +99,8 @@ impl Checkout {
             format!("## Known failures\n\n| check | sample | reason |\n|---|---|---|\n{known}");
         self.file("known.md", &table);
         let path = |name: &str| self.0.path().join(name).display().to_string();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
-        command.args([
-            "conformance",
-            "--p4c",
-            &path(""),
-            "--known",
-            &path("known.md"),
-        ]);
+        let mut command = Command::new(PROGRAM);
+        command.args(["--p4c", &path(""), "--known", &path("known.md")]);
         command.args(words).output().expect("it runs")
     }
 
@@ -301,84 +297,71 @@ fn a_sample_that_takes_too_long_fails_and_the_next_one_is_run() {
 #[test]
 fn what_is_no_checkout_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
-    let output = Command::new(env!("CARGO_BIN_EXE_reprise"))
-        .args(["conformance", "--p4c"])
-        .arg(folder.path())
-        .output()
-        .expect("it runs");
-    assert_eq!(output.status.code(), Some(1));
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        error.contains("expected the root of a checkout of p4c"),
-        "{error}"
-    );
-}
-
-/// Runs `reprise stf` on a program and a test.
-fn stf(folder: &Path, test: &str, words: &[&str]) -> (Option<i32>, String, String) {
-    fs::write(folder.join("prog.p4"), program("STEP")).expect("written");
-    fs::write(folder.join("test.stf"), test).expect("written");
-    let output = Command::new(env!("CARGO_BIN_EXE_reprise"))
-        .current_dir(folder)
-        .args(["stf", "prog.p4", "test.stf"])
-        .args(words)
-        .output()
-        .expect("it runs");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    (
-        output.status.code(),
-        text(output.stdout),
-        text(output.stderr),
-    )
+    for (option, path, said) in [
+        (
+            "--p4c",
+            folder.path().to_owned(),
+            "expected the root of a checkout of p4c (p4lang/p4c), found no backends/bmv2/CMakeLists.txt below it",
+        ),
+        (
+            "--tree",
+            folder.path().join("missing"),
+            "cannot be read: no such file or folder",
+        ),
+    ] {
+        let output = Command::new(PROGRAM)
+            .args(["--json", option])
+            .arg(&path)
+            .output()
+            .expect("it runs");
+        assert_eq!(output.status.code(), Some(1));
+        let error = format!("{}: {said}", path.display());
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(told, format!("reprise-conformance: {error}\n"));
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(document["error"], error);
+    }
 }
 
 #[test]
-fn a_packet_test_shows_the_bytes_that_differ() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let test = "packet 1 07ff\nexpect 1 08ff $\npacket 2 01\nexpect 2 02\n";
-    let (code, out, _) = stf(folder.path(), test, &["-DSTEP=1"]);
-    assert_eq!(
-        (code, out.as_str()),
-        (Some(0), "test.stf: ok, packets 2, expected 2\n")
-    );
-    let (code, out, error) = stf(folder.path(), test, &["-DSTEP=2"]);
-    assert_eq!((code, out.as_str()), (Some(1), ""));
-    assert_eq!(
-        error,
-        "\
-test.stf:2: port 1: the frame differs from the expected one
-  expect 1 08ff $
-  byte    0  expected  08 ff
-                found  09 ff
-                       ^^
-test.stf:4: port 2: the frame differs from the expected one
-  expect 2 02
-  byte    0  expected  02
-                found  03
-                       ^^
-reprise: test.stf: 2 expectations failed
-"
-    );
-    let (code, out, _) = stf(folder.path(), test, &["-DSTEP=2", "--json"]);
-    assert_eq!(code, Some(1));
+fn a_packet_test_runs_on_the_native_engine_with_every_choice() {
+    let root = tree(&[
+        ("prog.p4", &program("1")),
+        ("right.stf", "packet 1 07ff\nexpect 1 08ff $\n"),
+        ("wrong.stf", "packet 1 07ff\nexpect 1 09ff $\n"),
+    ]);
+    let stf = |test: &str, words: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command
+            .current_dir(root.path())
+            .args(["stf", "prog.p4", test]);
+        let output = command.args(words).output().expect("it runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let (code, out, error) = stf("right.stf", &[]);
+    assert_eq!(code, Some(0), "{error}");
+    let n_choices = choices().len();
+    let expected = format!("right.stf: ok with {n_choices} choices of optimisations\n");
+    assert_eq!(out, expected);
+    let (code, out, error) = stf("wrong.stf", &["--json"]);
+    assert_eq!(code, Some(1), "{error}");
     let report: Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!(report["ok"], false);
-    assert_eq!(report["failures"][0]["difference"]["bytes"][0], 0);
-    let (_, _, trace) = stf(folder.path(), test, &["-DSTEP=1", "--trace"]);
-    assert!(trace.contains("prog.p4:12"), "{trace}");
-    let (code, _, error) = stf(folder.path(), "fly 1\n", &["-DSTEP=1"]);
-    assert_eq!(code, Some(1));
-    assert_eq!(
-        error,
-        "test.stf:1: unknown command \"fly\": docs/conformance.md lists the commands\n  fly 1\n\
-         reprise: test.stf: not run, 1 line is no command\n"
-    );
-    let (code, _, error) = stf(folder.path(), test, &[]);
-    assert_eq!(code, Some(1));
-    assert!(
-        error.ends_with("reprise: prog.p4: not compiled, 1 error\n"),
-        "{error}"
-    );
+    assert_eq!(report["failures"].as_array().map(Vec::len), Some(n_choices));
+}
+
+#[test]
+fn a_random_case_is_shown_and_run_alone() {
+    for words in [["fuzz", "--show", "3"], ["fuzz", "--case", "3"]] {
+        let output = Command::new(PROGRAM).args(words).output();
+        let output = output.expect("it runs");
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        assert!(!output.stdout.is_empty(), "{words:?}");
+    }
 }
 
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -392,8 +375,8 @@ fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 fn run_tree(root: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
-    command.args(["conformance", "--packets", "200", "--tree"]);
+    let mut command = Command::new(PROGRAM);
+    command.args(["--packets", "200", "--tree"]);
     command.arg(root).args(words).output().expect("it runs")
 }
 
@@ -543,17 +526,11 @@ fn a_program_that_is_too_large_for_the_memory_fails_alone_and_the_exit_code_says
     assert!(told.contains("1 faults of ours"), "{told}");
 }
 
-/// Stands for the P4Info that p4c keeps: the output of `reprise compile`.
+/// Stands for the P4Info that p4c keeps: this compiler's.
 fn p4info_of(program: &str) -> String {
-    let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("prog.p4"), program).expect("written");
-    let output = Command::new(env!("CARGO_BIN_EXE_reprise"))
-        .args(["compile", "prog.p4"])
-        .current_dir(folder.path())
-        .output()
-        .expect("it runs");
-    assert!(output.status.success(), "{output:?}");
-    fs::read_to_string(folder.path().join("prog.p4info.txtpb")).expect("P4Info")
+    let options = p4_compiler::Options::default();
+    let output = p4_compiler::compile("prog.p4", program, &|_: &str| None, &options);
+    p4_compiler::p4info_text(&output.p4info.expect("P4Info"))
 }
 
 /// A program with two registers, which P4Info lists in the order of declaration.

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use p4_compiler::Options;
+
 use super::find;
 use crate::failure::Failure;
 
@@ -242,7 +244,7 @@ fn flags_of(folder: &Path, line: &str, variables: &Variables) -> Option<Flags> {
     }
     for (at, _) in line.match_indices("-D").filter(|(at, _)| between(at)) {
         let define = variables.expand(word(&line[at + 2..]));
-        let define = define.and_then(|define| crate::compiler::parse_define(&define).ok());
+        let define = define.and_then(|define| Options::parse_define(&define).ok());
         flags.defines.extend(define);
     }
     let is_empty = flags.include_dirs.is_empty() && flags.defines.is_empty();

@@ -1,40 +1,12 @@
-//! `reprise conformance`: runs the corpus of a p4c checkout, or any tree of programs, through our
-//! compiler and switch.
-//!
-//! `checkout` lists the jobs, `pool` runs them in worker processes (`worker`), `known` reads the
-//! table of docs/conformance.md, `report` counts. `tree` does all of this for a tree.
-//! docs/conformance.md describes each check.
-
-mod checkout;
-mod cmake;
-mod golden;
-mod known;
-mod p4info;
-mod pool;
-mod report;
-pub mod tree;
-mod worker;
+//! The jobs of a checkout, and their verdicts. docs/conformance.md describes each check.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use checkout::Checkout;
-pub use known::Known;
-pub use pool::{Answer, Ended, Pool, run};
-pub use report::Report;
-pub use worker::work;
-
-use crate::failure::Failure;
-use golden::{Place, Places};
-
-/// Reads a checkout's lists.
-///
-/// # Errors
-/// A file or folder is missing.
-pub fn checkout(root: &Path) -> Result<Checkout, Failure> {
-    checkout::read(root)
-}
+use crate::golden::{Place, Places};
+use crate::pool::{Answer, Ended};
+use crate::tree;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Job {
@@ -42,6 +14,8 @@ pub enum Job {
     Sample(Sample),
     /// A program of a tree; the answer is a [`tree::Verdict`].
     Program(tree::Subject),
+    /// Random input; the answer is a [`crate::fuzz::Tried`].
+    Case { seed: u64, number: u64 },
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,7 +28,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    fn new(root: &Path, below_root: &str, check: Check) -> Self {
+    pub fn new(root: &Path, below_root: &str, check: Check) -> Self {
         let name = below_root.strip_prefix("testdata/").unwrap_or(below_root);
         Self {
             name: name.to_owned(),
@@ -155,7 +129,7 @@ pub enum Hit {
 }
 
 /// Compares the places of our errors, in order, with p4c's.
-fn hit(ours: &[Place], theirs: &[Places]) -> Hit {
+pub fn hit(ours: &[Place], theirs: &[Places]) -> Hit {
     let begins = |place: &Place| theirs.iter().any(|error| error.first() == Some(place));
     let Some(first) = ours.first() else {
         return Hit::Elsewhere;

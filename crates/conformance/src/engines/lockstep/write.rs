@@ -133,8 +133,8 @@ impl<'a> Writer<'a> {
         self.rng
     }
 
-    /// Makes groups, sessions, and entries for every table.
-    pub fn set_up(&mut self, entries_per_table: usize) -> Vec<Write> {
+    /// Makes groups and sessions; none names an object of the program.
+    pub fn groups_and_sessions(&mut self) -> Vec<Write> {
         let mut writes = Vec::new();
         for id in COPY_IDS {
             let replicas = self.replicas();
@@ -146,6 +146,12 @@ impl<'a> Writer<'a> {
             let session = self.session(id);
             writes.push(Write::InsertSession(session));
         }
+        writes
+    }
+
+    /// Makes groups, sessions, and entries for every table.
+    pub fn set_up(&mut self, entries_per_table: usize) -> Vec<Write> {
+        let mut writes = self.groups_and_sessions();
         let profiles: Vec<ActionProfileId> =
             self.program.action_profiles().map(|(id, _)| id).collect();
         for profile in profiles {
@@ -228,12 +234,7 @@ impl<'a> Writer<'a> {
 
     fn entry(&mut self, table: TableId) -> Option<TableEntry> {
         let info = self.program.table_info(table)?;
-        let key: Vec<MatchField> = info.key.iter().map(|field| self.matching(field)).collect();
-        let priority = if info.has_priority() {
-            self.rng.i32(1..9)
-        } else {
-            0
-        };
+        let (key, priority) = self.key(info);
         self.known.push((table, key.clone(), priority));
         let action = self.table_action(table, true)?;
         let mut entry = TableEntry::new(key, priority, action);
@@ -246,8 +247,19 @@ impl<'a> Writer<'a> {
         Some(entry)
     }
 
-    fn call(&mut self, info: &TableInfo) -> Option<ActionCall> {
-        let action = *info.actions.get(self.rng.usize(..info.actions.len()))?;
+    /// A key of a table, and its priority.
+    pub fn key(&mut self, info: &TableInfo) -> (Vec<MatchField>, i32) {
+        let key = info.key.iter().map(|field| self.matching(field)).collect();
+        let priority = match info.has_priority() {
+            true => self.rng.i32(1..9),
+            false => 0,
+        };
+        (key, priority)
+    }
+
+    /// A call of one of a table's actions; `None` if it has none.
+    pub fn call(&mut self, info: &TableInfo) -> Option<ActionCall> {
+        let action = *self.rng.choice(&info.actions)?;
         let params = &self.program.action_info(action)?.params;
         let args = params.iter().map(|param| self.value(param.width_bits));
         Some(ActionCall {

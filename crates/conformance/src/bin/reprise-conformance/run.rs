@@ -1,46 +1,70 @@
-//! `reprise conformance`: runs p4c's own samples, or any tree of programs, through our compiler and switch.
+//! The commands: p4c's own samples, any tree of programs, or one packet test.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::Path;
 use std::time::Duration;
 
+use conformance::engines::{choices, native_failures};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::Value;
+use p4_compiler::Options;
+use serde_json::{Value, json};
 
-use crate::args::{Conformance, Global};
-use crate::compiler;
-use crate::conformance::tree::{self, Plan, Subject};
-use crate::conformance::{self, Answer, Job, Known, Pool, Report, Sample};
+use crate::args::Args;
+use crate::checkout;
 use crate::failure::Failure;
 use crate::files;
+use crate::known::Known;
 use crate::output;
+use crate::pool::{self, Answer, Pool};
+use crate::report::Report;
+use crate::sample::{Job, Sample};
+use crate::tree::{self, Plan, Subject};
 
-pub fn run(global: &Global, args: &Conformance) -> Result<(), Failure> {
+pub fn run(args: &Args) -> Result<(), Failure> {
     match (&args.corpus.p4c, &args.corpus.tree) {
-        (Some(checkout), _) => samples(global, args, checkout),
-        (_, Some(root)) => programs(global, args, root),
+        (Some(root), _) => samples(args, root),
+        (_, Some(root)) => programs(args, root),
         _ => Err(Failure::new("expected --p4c or --tree, found neither")),
     }
 }
 
-fn pool(args: &Conformance) -> Pool {
-    let n_jobs = args
-        .jobs
-        .or_else(|| std::thread::available_parallelism().ok());
+/// Runs a packet test with every choice of optimisations.
+pub fn packet_test(args: &Args, program: &Path, test: &Path) -> Result<(), Failure> {
+    let program = stf::load(program, &Options::default())?;
+    let choices = choices();
+    let failures = native_failures(&program, test, &choices);
+    let (name, n_choices) = (test.display().to_string(), choices.len());
+    if !args.json {
+        failures.iter().for_each(output::told);
+        if failures.is_empty() {
+            output::text(format!(
+                "{name}: ok with {n_choices} choices of optimisations"
+            ));
+        }
+    }
+    let failure = (!failures.is_empty()).then(|| {
+        let n = output::count(failures.len(), "failure");
+        Failure::in_file(test, &n)
+    });
+    let document = json!({ "test": name, "choices": n_choices, "failures": failures });
+    conclude(args, document, failure)
+}
+
+fn pool_of(args: &Args) -> Pool {
     Pool {
-        n_workers: n_jobs.map_or(1, NonZero::get),
+        n_workers: args.jobs.map_or_else(pool::processors, NonZero::get),
         time_limit: Duration::from_secs(args.time_limit_s),
         memory_limit_mib: args.memory_limit_mib,
     }
 }
 
-fn is_wanted(args: &Conformance, name: &str) -> bool {
+fn is_wanted(args: &Args, name: &str) -> bool {
     let filter = args.filter.as_ref();
     filter.is_none_or(|part| name.contains(part.as_str()))
 }
 
-fn samples(global: &Global, args: &Conformance, checkout: &Path) -> Result<(), Failure> {
+fn samples(args: &Args, root: &Path) -> Result<(), Failure> {
     let known = match &args.known {
         Some(path) => {
             let text = files::text(path, "a document with a table of known failures")?;
@@ -48,8 +72,7 @@ fn samples(global: &Global, args: &Conformance, checkout: &Path) -> Result<(), F
         }
         None => Known::built_in().map_err(Failure::new)?,
     };
-    let root = checkout;
-    let checkout = conformance::checkout(root)?;
+    let checkout = checkout::read(root)?;
     let is_wanted = |sample: &Sample| {
         args.only.is_none_or(|only| only == sample.check.kind()) && is_wanted(args, &sample.name)
     };
@@ -65,36 +88,37 @@ fn samples(global: &Global, args: &Conformance, checkout: &Path) -> Result<(), F
     }
     let mut report = Report::new(&known);
     let jobs: Vec<Job> = samples.iter().cloned().map(Job::Sample).collect();
-    judge(global, pool(args), &jobs, |position, verdict, took| {
+    judge(args, &jobs, |position, verdict, took| {
         Some(report.add(&samples[position], &verdict, took))
     })?;
     let stale = report.stale(&samples, args.filter.is_none());
-    if !global.json {
+    if !args.json {
         summarize(&report, &stale, &checkout.skipped);
     }
     let failure = (report.unexpected() > 0).then(|| {
         let (n, of) = (report.unexpected(), samples.len());
         Failure::new(format!("{n} of {of} samples failed that are not known to"))
     });
-    conclude(global, report.json(&stale), failure)
+    conclude(args, report.json(&stale), failure)
 }
 
-fn conclude(global: &Global, document: Value, failure: Option<Failure>) -> Result<(), Failure> {
+/// Ends a command that has printed its findings, unless they are wanted as JSON.
+pub fn conclude(args: &Args, document: Value, failure: Option<Failure>) -> Result<(), Failure> {
     match failure {
         Some(failure) => return Err(failure.with(document)),
-        None if global.json => output::json(&document),
+        None if args.json => output::json(&document),
         None => {}
     }
     Ok(())
 }
 
-fn programs(global: &Global, args: &Conformance, root: &Path) -> Result<(), Failure> {
+fn programs(args: &Args, root: &Path) -> Result<(), Failure> {
     let defines = args.tree.defines.iter();
     let plan = Plan {
         root: root.to_owned(),
         include_dirs: args.tree.include_dirs.clone(),
         defines: defines
-            .map(|text| compiler::parse_define(text))
+            .map(|text| Options::parse_define(text).map_err(Failure::new))
             .collect::<Result<_, _>>()?,
         optimise: args.optimise,
         packets: args.tree.packets,
@@ -116,10 +140,10 @@ fn programs(global: &Global, args: &Conformance, root: &Path) -> Result<(), Fail
     }
     let jobs: Vec<Job> = subjects.iter().cloned().map(Job::Program).collect();
     let mut report = tree::Report::default();
-    judge(global, pool(args), &jobs, |position, verdict, took| {
+    judge(args, &jobs, |position, verdict, took| {
         report.add(&subjects[position], &verdict, took)
     })?;
-    if !global.json {
+    if !args.json {
         output::text("");
         report.totals().iter().for_each(output::text);
         output::text(format!("seed {}", plan.seed));
@@ -131,13 +155,12 @@ fn programs(global: &Global, args: &Conformance, root: &Path) -> Result<(), Fail
         );
         Failure::in_file(root, &faults)
     });
-    conclude(global, report.json(), failure)
+    conclude(args, report.json(), failure)
 }
 
 /// Runs the jobs; prints lines in the order of the jobs.
 fn judge<A: Answer>(
-    global: &Global,
-    pool: Pool,
+    args: &Args,
     jobs: &[Job],
     mut line: impl FnMut(usize, A, Duration) -> Option<String>,
 ) -> Result<(), Failure> {
@@ -145,9 +168,9 @@ fn judge<A: Answer>(
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {elapsed} {msg}") {
         bar.set_style(style);
     }
-    let run = conformance::run(pool, jobs, |(position, answer, took)| {
+    let run = pool::run(pool_of(args), jobs, |(position, answer, took)| {
         bar.inc(1);
-        let line = line(position, answer, took).filter(|_| !global.json);
+        let line = line(position, answer, took).filter(|_| !args.json);
         if let Some(line) = line {
             bar.suspend(|| output::text(line));
         }

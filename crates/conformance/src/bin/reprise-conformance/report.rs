@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Hit, Kind, Known, Sample, Verdict};
+use crate::known::Known;
+use crate::sample::{Hit, Kind, Sample, Verdict};
 
 pub struct Report<'k> {
     known: &'k Known,

@@ -11,9 +11,6 @@ use whole_file::Staged;
 use crate::failure::Failure;
 use crate::output;
 
-pub const P4_SOURCE: &str = "a P4 source file";
-pub const PACKET_TEST: &str = "a packet test (.stf)";
-
 pub enum Unreadable {
     Missing,
     Directory,
@@ -102,12 +99,19 @@ fn read(path: &Path) -> Result<Vec<u8>, Unreadable> {
 }
 
 /// Reads a text file; `-` is standard input.
+///
+/// # Errors
+/// The file cannot be read, or is not text.
 pub fn read_text(path: &Path) -> Result<String, Unreadable> {
     as_text(read(path)?)
 }
 
-pub fn read_included(path: &Path) -> Result<String, Unreadable> {
-    let bytes = whole_file::read_regular(path, p4_compiler::limits::SOURCE_BYTES);
+/// Reads a text file that another file has named, of at most `bytes_max` bytes.
+///
+/// # Errors
+/// As [`read_text`], or the file is not a regular one.
+pub fn read_included(path: &Path, bytes_max: u64) -> Result<String, Unreadable> {
+    let bytes = whole_file::read_regular(path, bytes_max);
     as_text(bytes.map_err(Unreadable::of)?)
 }
 
@@ -119,21 +123,33 @@ fn as_text(bytes: Vec<u8>) -> Result<String, Unreadable> {
 }
 
 /// Reads a text file that a command needs; `what` names the expected content.
+///
+/// # Errors
+/// As [`read_text`].
 pub fn text(path: &Path, what: &str) -> Result<String, Failure> {
     read_text(path).map_err(|error| error.failure(path, what))
 }
 
 /// Reads a file that a command needs; `what` names the expected content.
+///
+/// # Errors
+/// The file cannot be read.
 pub fn bytes(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
     read(path).map_err(|error| error.failure(path, what))
 }
 
 /// Writes one output file, as a whole or not at all; `-` is standard output.
+///
+/// # Errors
+/// The file cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     write_all(&[(path, bytes)])
 }
 
 /// Writes output files that belong together: if one cannot be written, all keep their old content.
+///
+/// # Errors
+/// A file cannot be written.
 pub fn write_all(files: &[(impl AsRef<Path>, impl AsRef<[u8]>)]) -> Result<(), Failure> {
     let mut staged = Vec::with_capacity(files.len());
     for (path, bytes) in files {
@@ -167,6 +183,9 @@ fn unwritable(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// Creates an output folder and its parents.
+///
+/// # Errors
+/// The folder cannot be made.
 pub fn make_folder(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(|error| {
         Failure::in_file(path, &format!("the folder cannot be made: {}", why(&error)))

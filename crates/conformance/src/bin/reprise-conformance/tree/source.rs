@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use p4_compiler::{Diagnostic, Options};
+use stf::SourceFiles;
 
 use super::settings::{Defines, Settings};
 use super::{Plan, Verdict, below};
-use crate::compiler::{self, Files};
-use crate::conformance::worker::{errors_of, first_error};
 use crate::files;
+use crate::worker::{errors_of, first_error};
 
 /// Maximum number of included files to search for one program.
 const SEARCHES_MAX: usize = 64;
@@ -85,7 +85,7 @@ impl File<'_> {
         let named = self.settings.include_dirs(self.path);
         let dirs = plan.include_dirs.iter().chain(&named);
         Options {
-            include_dirs: dirs.map(|dir| compiler::lossy(dir)).collect(),
+            include_dirs: dirs.map(|dir| dir.display().to_string()).collect(),
             defines: plan.defines.iter().cloned().chain(defines).collect(),
             all_warnings_disabled: true,
             optimise: plan.optimise,
@@ -94,9 +94,9 @@ impl File<'_> {
     }
 
     fn compile(&self, mut options: Options) -> Found {
-        let name = compiler::lossy(self.path);
+        let name = self.path.display().to_string();
         let searched = self.search(&name, &mut options)?;
-        let mut output = p4_compiler::compile(&name, self.text, &Files, &options);
+        let mut output = p4_compiler::compile(&name, self.text, &SourceFiles, &options);
         let mut errors = errors_of(&output.diagnostics);
         if errors.any(|error| error.code == OWN_EXTERN) {
             return Err(Verdict::OwnExtern {
@@ -118,7 +118,7 @@ impl File<'_> {
     fn search(&self, name: &str, options: &mut Options) -> Result<Vec<String>, Verdict> {
         let mut searched = Vec::new();
         loop {
-            let preprocessed = p4_compiler::preprocess(name, self.text, &Files, options);
+            let preprocessed = p4_compiler::preprocess(name, self.text, &SourceFiles, options);
             let code = tokens(&preprocessed.text);
             if is_p4_14(&code) {
                 return Err(Verdict::P4_14);
@@ -134,7 +134,7 @@ impl File<'_> {
             };
             let include = missing.message.split('`').nth(1).unwrap_or_default();
             let folder = self.settings.folder_with(self.path, include);
-            let folder = folder.map(|folder| compiler::lossy(&folder));
+            let folder = folder.map(|folder| folder.display().to_string());
             let folder = folder.filter(|folder| !options.include_dirs.contains(folder));
             match (folder, package, architecture(include)) {
                 (_, Some(_), Some(other)) => return Err(other_architecture(other)),

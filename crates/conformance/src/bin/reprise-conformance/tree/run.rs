@@ -2,15 +2,15 @@
 //! engine.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use control::{Device, Lent, Registers};
+use conformance::controller::{DEVICE_ID, server};
+use conformance::engines::{Activity, Case, Make, Write, names_of, native, written};
+use control::Lent;
 use dataplane::{Program, Switch, SwitchConfig};
 use dataplane_jit::NativeOptions;
-use lockstep::{Activity, Case, Make, Write, names_of, native, written};
 use p4_compiler::P4Info;
 use p4runtime_proto::p4::v1::WriteRequest;
-use p4runtime_server::{Server, ServerConfig, WriteError};
+use p4runtime_server::WriteError;
 use tokio::runtime::Runtime;
 use tonic::Code;
 
@@ -19,7 +19,6 @@ use super::source::{self, Source};
 use super::{Plan, Ran, Subject, Verdict, entries};
 use crate::failure::Failure;
 
-const DEVICE_ID: u64 = 1;
 /// Packets that share a configuration and a set of random entries.
 const CASE_PACKETS: usize = 1_000;
 /// The optimisations of the native engines to compare with the interpreter.
@@ -97,12 +96,7 @@ struct Filled {
 /// Loads the pair and writes the entries, as a controller does.
 fn fill(p4info: &P4Info, json: &str, runtime: &Runtime) -> Result<Filled, Verdict> {
     let lent = Lent::new(Switch::new(SwitchConfig::default()));
-    let config = ServerConfig {
-        device_id: DEVICE_ID,
-        cpu_port: None,
-    };
-    let device = Device::new(Arc::new(lent.clone()), Registers::OfTheSwitch);
-    let server = Server::new(config, Arc::new(device));
+    let server = server(&lent);
     let loading = server.set_pipeline(p4info.clone(), json.as_bytes().to_vec());
     runtime.block_on(loading).map_err(pair_refused)?;
     let mut filled = Filled::default();

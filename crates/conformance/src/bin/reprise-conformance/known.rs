@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Kind;
+use crate::sample::Kind;
 
-const DOCUMENT: &str = include_str!("../../../../docs/conformance.md");
+const DOCUMENT: &str = include_str!("../../../../../docs/conformance.md");
 const HEADING: &str = "## Known failures";
 
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use p4_compiler::{Options, p4info_text};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::text_format;
 
-use super::worker::{first_error, output};
+use crate::worker::{first_error, output};
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Differs {

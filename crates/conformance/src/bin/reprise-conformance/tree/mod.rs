@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, Ended};
+use crate::pool::{Answer, Ended};
 
 pub use find::programs;
 pub use report::Report;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
@@ -66,6 +67,18 @@ impl Failure {
     pub fn in_file(path: &Path, error: &dyn fmt::Display) -> Failure {
         Failure::new(format!("{}: {error}", path.display()))
     }
+}
+
+/// Reports how a command ended: with `is_json` a failure also prints its document. Returns the exit code.
+pub fn conclude(done: Result<(), Failure>, program: &str, is_json: bool) -> ExitCode {
+    let Err(failure) = done else {
+        return ExitCode::SUCCESS;
+    };
+    failure.report(program);
+    if is_json {
+        output::last_json(&failure.to_json());
+    }
+    ExitCode::FAILURE
 }
 
 impl fmt::Display for Failure {

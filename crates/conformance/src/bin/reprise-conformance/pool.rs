@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::num::NonZero;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
-use super::Job;
 use crate::failure::Failure;
+use crate::sample::Job;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Pool {
@@ -26,6 +27,11 @@ pub enum Ended {
     /// It exceeded the time limit, stated in the text, and was killed.
     Late(String),
     Crashed(String),
+}
+
+/// As many workers as there are processors.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 pub trait Answer: DeserializeOwned + Send {
@@ -126,7 +132,7 @@ impl Worker {
     /// Starts a worker through a shell, which sets the memory limit (in KiB) and execs the worker.
     fn start(memory_limit_mib: u64) -> Result<Self, Failure> {
         let mut child = Command::new("sh")
-            .args(["-c", "ulimit -v \"$1\"; exec \"$0\" conformance-worker"])
+            .args(["-c", "ulimit -v \"$1\"; ulimit -c 0; exec \"$0\" worker"])
             .arg(std::env::current_exe()?)
             .arg((memory_limit_mib * 1_024).to_string())
             .stdin(Stdio::piped())

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::cmake::{self, Argument, Variables};
-use super::{Check, Sample, golden};
+use crate::cmake::{self, Argument, Variables};
 use crate::failure::Failure;
 use crate::files;
+use crate::golden;
+use crate::sample::{Check, Sample};
 
 /// The file in which the BMv2 back end lists its tests.
 const LISTS: &str = "backends/bmv2/CMakeLists.txt";

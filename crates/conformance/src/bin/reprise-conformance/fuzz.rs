@@ -1,0 +1,154 @@
+//! Random input for the compiler and the JSON loader, for any length of time.
+//!
+//! A case is a finding if it panics, hangs or exhausts memory, or if the compiler accepts its program and the switch
+//! refuses it. It is written below `target/fuzz`, with its number.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use testkit::repository::root;
+use conformance::fuzz::{Corpus, Input, Outcome, refusal, run};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::args::{Args, Fuzz};
+use crate::failure::Failure;
+use crate::output;
+use crate::pool::{self, Answer, Ended, Pool};
+use crate::run::conclude;
+use crate::sample::Job;
+
+/// A normal case takes milliseconds, but a busy machine may let it wait.
+const CASE_LIMIT: Duration = Duration::from_secs(60);
+const MEMORY_LIMIT_MIB: u64 = 2_048;
+/// Cases between two messages, and of the same worker processes.
+const CASES_PER_ROUND: u64 = 5_000;
+
+/// The answer for a case.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Tried {
+    /// The kind of its input, and what became of it.
+    Ended(String),
+    Finding(String),
+}
+
+impl Answer for Tried {
+    fn of_ended(ended: Ended) -> Self {
+        let (Ended::Late(why) | Ended::Crashed(why)) = ended;
+        Self::Finding(why)
+    }
+}
+
+/// What a worker keeps between cases.
+#[derive(Default)]
+pub struct Fuzzer(Option<Corpus>);
+
+impl Fuzzer {
+    /// Runs a case.
+    ///
+    /// # Errors
+    /// The repository's programs cannot be read.
+    pub fn judge(&mut self, seed: u64, number: u64) -> Result<Tried, Failure> {
+        let corpus = match self.0.take() {
+            Some(corpus) => corpus,
+            None => Corpus::load(&root())?,
+        };
+        let (kind, input) = corpus.case(seed, number);
+        let outcome = run(&corpus, &input, number);
+        let refused = match outcome {
+            Outcome::CompiledNotLoaded => refusal(&corpus, &input),
+            _ => None,
+        };
+        self.0 = Some(corpus);
+        Ok(match refused {
+            Some(why) => Tried::Finding(format!("compiled and not loaded: {why}")),
+            None => Tried::Ended(format!("{kind:?} {outcome:?}")),
+        })
+    }
+}
+
+/// Prints a case, runs one, or runs cases as long as is wanted.
+pub fn fuzz(args: &Args, of: &Fuzz) -> Result<(), Failure> {
+    if let Some(number) = of.show {
+        let (_, text) = file(&Corpus::load(&root())?, of.seed, number);
+        output::text(text);
+        return Ok(());
+    }
+    if let Some(number) = of.case {
+        return match Fuzzer::default().judge(of.seed, number)? {
+            Tried::Ended(how) => {
+                output::text(how);
+                Ok(())
+            }
+            Tried::Finding(why) => Err(Failure::new(why)),
+        };
+    }
+    campaign(args, of)
+}
+
+/// The extension and the text of a case's file.
+fn file(corpus: &Corpus, seed: u64, number: u64) -> (&'static str, String) {
+    match corpus.case(seed, number).1 {
+        Input::Source(path, text) => ("p4", format!("// {path}\n{text}")),
+        Input::Json(text) => ("json", text),
+    }
+}
+
+fn keep(corpus: &Corpus, seed: u64, number: u64, why: &str) -> std::io::Result<()> {
+    let folder = root().join("target/fuzz");
+    std::fs::create_dir_all(&folder)?;
+    let (extension, text) = file(corpus, seed, number);
+    std::fs::write(folder.join(format!("{seed}-{number}.{extension}")), text)?;
+    std::fs::write(folder.join(format!("{seed}-{number}.txt")), why)
+}
+
+fn campaign(args: &Args, of: &Fuzz) -> Result<(), Failure> {
+    let corpus = Corpus::load(&root())?;
+    let pool = Pool {
+        n_workers: pool::processors(),
+        time_limit: CASE_LIMIT,
+        memory_limit_mib: MEMORY_LIMIT_MIB,
+    };
+    let (seed, began) = (of.seed, Instant::now());
+    let mut next = of.from;
+    let mut findings = Vec::new();
+    let mut tally: BTreeMap<String, u64> = BTreeMap::new();
+    while began.elapsed() < Duration::from_secs(of.minutes * 60) {
+        let numbers: Vec<u64> = (next..next + CASES_PER_ROUND).collect();
+        let jobs = numbers.iter().map(|number| Job::Case {
+            seed,
+            number: *number,
+        });
+        let jobs: Vec<Job> = jobs.collect();
+        pool::run(pool, &jobs, |(position, tried, _)| match tried {
+            Tried::Ended(how) => *tally.entry(how).or_default() += 1,
+            Tried::Finding(why) => {
+                let number = numbers[position];
+                output::told(format_args!("case {number}: {why}"));
+                if let Err(error) = keep(&corpus, seed, number, &why) {
+                    output::told(format_args!("case {number} is not kept: {error}"));
+                }
+                findings.push(number);
+            }
+        })?;
+        next += CASES_PER_ROUND;
+        output::told(format_args!(
+            "{} min: cases {} to {next} (seed {seed}), {}",
+            began.elapsed().as_secs() / 60,
+            of.from,
+            output::count(findings.len(), "finding")
+        ));
+    }
+    if !args.json {
+        for (what, count) in &tally {
+            output::text(format!("{count:>9} {what}"));
+        }
+    }
+    let failure = (!findings.is_empty())
+        .then(|| Failure::new(output::count(findings.len(), "finding") + " below target/fuzz"));
+    conclude(
+        args,
+        json!({ "findings": findings, "tally": tally }),
+        failure,
+    )
+}
