@@ -334,13 +334,14 @@ impl Mac {
 
 /// Serializes a fingerprint as 64 hexadecimal digits.
 mod hex {
-    use aom_config::keys::{bytes_of, digits};
+    use aom_config::keys::bytes_of;
+    use data_encoding::HEXLOWER;
     use serde::{Deserialize, Deserializer, Serializer, de};
 
     use crate::members::Fingerprint;
 
     pub(super) fn serialize<S: Serializer>(it: &Fingerprint, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&digits(it))
+        to.serialize_str(&HEXLOWER.encode(it))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Fingerprint, D::Error> {

@@ -4,6 +4,7 @@ mod externs;
 
 use std::collections::{HashMap, VecDeque};
 
+use data_encoding::HEXLOWER;
 use dataplane::{
     ActionCall, CloneSession, CounterId, CounterValue, Digest, MatchField, MulticastGroup, Nanos,
     PortId, Program, RegisterId, Replica, Switch, SwitchConfig, TableEntry, TableId, TraceSink,
@@ -11,7 +12,6 @@ use dataplane::{
 
 use crate::{
     command::{Command, Comparison, Counted, Match, Named},
-    difference::hex,
     frames::{Failure, Frames},
     key::match_field,
     names::{find, key_field},
@@ -411,7 +411,7 @@ impl Runner<'_> {
             false => &value[zeros..],
         };
         Ok((found != wanted).then(|| {
-            let (wanted, found) = (hex(wanted), hex(&found));
+            let (wanted, found) = (HEXLOWER.encode(wanted), HEXLOWER.encode(&found));
             format!("register \"{name}\"[{index}]: expected 0x{wanted}, found 0x{found}")
         }))
     }

@@ -1,6 +1,7 @@
 //! Entities and messages of the stream as JSON: full names, and values as text in the shell's notation. Counts are
 //! numbers.
 
+use data_encoding::HEXLOWER;
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
 use p4runtime_proto::p4::v1::{
@@ -280,7 +281,7 @@ pub fn packet_fields(schema: &Schema, packet: &PacketIn) -> Vec<(String, String)
 }
 
 pub fn payload(bytes: &[u8]) -> String {
-    value::hex(bytes)[2..].to_owned()
+    HEXLOWER.encode(bytes)
 }
 
 pub fn packet_in(schema: &Schema, packet: &PacketIn) -> Value {

@@ -240,13 +240,9 @@ pub fn match_text(ty: &ValueType, found: &FieldMatch) -> String {
 
 fn mask_text(ty: &ValueType, mask: &[u8]) -> String {
     match ty.format.text(mask) {
-        text if text.bytes().all(|byte| byte.is_ascii_digit()) => short_hex(mask),
+        text if text.bytes().all(|byte| byte.is_ascii_digit()) => value::short_hex(mask),
         text => text,
     }
-}
-
-fn short_hex(bytes: &[u8]) -> String {
-    ValueType::default().format.text(bytes)
 }
 
 fn table_action(schema: &Schema, action: &TableAction) -> Vec<String> {

@@ -6,6 +6,8 @@
 
 use std::{fmt, sync::Arc};
 
+use data_encoding::HEXLOWER;
+
 use super::{Stage, TraceEvent, TraceHeader, TraceIndex, TraceKind, TraceValue};
 use crate::{
     DropReason, Nanos, Stream, color, limits,
@@ -272,7 +274,7 @@ pub(crate) fn format_value(name: &str, width_bits: u32, value: &[u8]) -> String 
 }
 
 fn format_number(name: &str, width_bits: u32, value: &[u8]) -> String {
-    let digits = hexadecimal(value);
+    let digits = short_hex(value);
     let Ok(number) = u64::from_str_radix(&digits, 16) else {
         return format!("0x{digits}");
     };
@@ -294,13 +296,13 @@ fn format_number(name: &str, width_bits: u32, value: &[u8]) -> String {
 pub(crate) fn format_mask(name: &str, width_bits: u32, value: &[u8]) -> String {
     match is_address(name) {
         true => format_value(name, width_bits, value),
-        false => format!("0x{}", hexadecimal(value)),
+        false => format!("0x{}", short_hex(value)),
     }
 }
 
-fn hexadecimal(value: &[u8]) -> String {
-    let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-    match digits.trim_start_matches('0') {
+/// Hexadecimal digits without leading zeros.
+pub(super) fn short_hex(value: &[u8]) -> String {
+    match HEXLOWER.encode(value).trim_start_matches('0') {
         "" => "0".to_owned(),
         significant => significant.to_owned(),
     }

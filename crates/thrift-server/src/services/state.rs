@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use control::{Pipeline, Places, Reading};
+use data_encoding::HEXLOWER;
 use dataplane::{ActionCall, MatchField, Program, TableAction, TableEntry, TableInfo};
 use serde_json::{Map, Value, json};
 
@@ -70,8 +71,7 @@ fn entry_json(program: &Program, info: &TableInfo, entry: &TableEntry) -> Value 
 }
 
 fn hex(bytes: &[u8]) -> String {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("0x{digits}")
+    format!("0x{}", HEXLOWER.encode(bytes))
 }
 
 /// The notation of command files.
