@@ -22,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "p4-compiler",
             "p4runtime-proto",
             "stream-socket",
+            "whole-file",
         ],
     ),
     (
