@@ -24,7 +24,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Staged::write(path, bytes)?.keep()
 }
 
-/// Writes a file with keys completely or not at all: only its owner may read it, and it is never written through a link.
+/// Writes a file with keys completely or not at all: only its owner may read it, and a link in its place is replaced.
 /// If the call has returned, a loss of power does not undo it.
 ///
 /// # Errors

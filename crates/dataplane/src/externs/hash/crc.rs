@@ -11,10 +11,13 @@ use crate::{
 /// Table `n` has the contribution of a byte followed by `n` zero bytes.
 type Tables = [[u64; 256]; 8];
 
+/// A CRC with its tables.
 #[derive(Debug, Clone)]
-pub(crate) struct Crc {
-    pub(super) bits: u32,
-    pub(crate) parameters: CrcParameters,
+pub struct Crc {
+    /// Its width, 8 to 64.
+    pub bits: u32,
+    /// Its parameters.
+    pub parameters: CrcParameters,
     tables: Box<Tables>,
 }
 
@@ -52,6 +55,16 @@ impl Crc {
             bits,
             parameters,
             tables,
+        }
+    }
+
+    /// The remainder of one byte; its highest term is the lowest bit with `reflect_in`, otherwise bit `bits - 1`.
+    pub fn remainder(&self, byte: u8) -> u64 {
+        let remainder = self.tables[0][usize::from(byte)];
+        if self.parameters.reflect_in {
+            remainder
+        } else {
+            remainder >> (64 - self.bits)
         }
     }
 
