@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::answers::{AnswerReceiver, answers};
 use crate::arbitration::{Arbitration, device_mismatch};
-use crate::connections::Caller;
+use crate::caller::Caller;
 use crate::device::{Device, Target, Writer, lock, pipeline_set};
 use crate::error::{EntityError, no_p4info, no_pipeline};
 use crate::pipeline::Pipeline;
