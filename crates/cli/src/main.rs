@@ -71,7 +71,7 @@ fn run(args: Args) -> Result<(), Failure> {
             engine,
             trace,
             compiler,
-        } => commands::stf::run(global, (&program, &test), &compiler, (engine, trace)),
+        } => commands::stf::run(global, &program, &test, &compiler, engine, trace),
         Command::Conformance(args) => commands::conformance::run(global, &args),
         Command::ConformanceWorker => conformance::work(),
         Command::Doctor { interfaces } => doctor::run(global, &interfaces),

@@ -237,14 +237,14 @@ impl Engine for Native {
             && self.packets.pool.packet(handle).parsed_ahead != self.epoch
         {
             let epoch = self.epoch;
-            self.begin(state, input, handle, (arrived, epoch));
+            self.begin(state, input, handle, arrived, epoch);
         }
     }
 
     fn parse(&mut self, state: &mut State, input: &IngressInput, handle: PacketHandle) {
         if let Some(arrived) = input.arrived {
             self.packets.pool.packet_mut(handle).parsed_ahead = 0;
-            self.begin(state, input, handle, (arrived, 0));
+            self.begin(state, input, handle, arrived, 0);
         }
     }
 
@@ -358,7 +358,7 @@ impl Engine for Native {
         clones: &mut dyn LoneClones,
     ) -> Rounds {
         match self.may_go_rounds(packet) {
-            Some(code) => self.go_rounds(state, input, (packet, code), clones),
+            Some(code) => self.go_rounds(state, input, packet, code, clones),
             None => Rounds::none(input),
         }
     }

@@ -415,9 +415,7 @@ impl Subscriber<'_> {
             if !watch.name.is_of(&interface.name) {
                 continue;
             }
-            if let Some(notification) =
-                self.notification(watch, (place, interface), snapshot, telling)
-            {
+            if let Some(notification) = self.notification(watch, place, snapshot, telling) {
                 self.answer(Response::Update(notification)).await?;
             }
         }
@@ -427,11 +425,11 @@ impl Subscriber<'_> {
     fn notification(
         &self,
         watch: &mut Watch,
-        (place, interface): (usize, &Interface),
+        place: usize,
         snapshot: &Snapshot,
         telling: Telling,
     ) -> Option<Notification> {
-        let Interface { name, port } = interface;
+        let Interface { name, port } = &snapshot.interfaces[place];
         let mut notification = Notification {
             timestamp: snapshot.taken_ns,
             prefix: self.prefix.clone(),

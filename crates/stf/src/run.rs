@@ -391,7 +391,7 @@ impl Runner<'_> {
                 value,
             } => {
                 let found = self.counted(counter, index)?;
-                let wrong = check_count(counter, index, (*counted, *comparison, *value), found);
+                let wrong = check_count(counter, index, *counted, *comparison, *value, found);
                 wrong.into_iter().for_each(|wrong| self.fail(line, wrong));
                 Ok(())
             }
@@ -527,7 +527,9 @@ fn replica(port: u16, instance: u16) -> Replica {
 fn check_count(
     counter: &str,
     index: &str,
-    (counted, comparison, value): (Option<Counted>, Comparison, u64),
+    counted: Option<Counted>,
+    comparison: Comparison,
+    value: u64,
     found: CounterValue,
 ) -> Option<String> {
     let counts = match counted {

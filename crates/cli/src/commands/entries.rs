@@ -302,9 +302,9 @@ impl Apply {
         match written {
             Some(Ok(())) => Ok(()),
             Some(Err(why)) => Err(self
-                .stopped(Some(why), changes, n_done, (entries, p4info))
+                .stopped(Some(why), changes, n_done, entries, p4info)
                 .await),
-            None => Err(self.stopped(None, changes, n_done, (entries, p4info)).await),
+            None => Err(self.stopped(None, changes, n_done, entries, p4info).await),
         }
     }
 
@@ -314,7 +314,8 @@ impl Apply {
         why: Option<ClientError>,
         changes: &[Change],
         n_done: usize,
-        (entries, p4info): (&Entries, &P4Info),
+        entries: &Entries,
+        p4info: &P4Info,
     ) -> Failure {
         let n = changes.len();
         let again = "run the command again, it goes on from there";

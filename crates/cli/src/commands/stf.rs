@@ -14,9 +14,11 @@ use crate::output;
 
 pub fn run(
     global: &Global,
-    (program_path, test): (&Path, &Path),
+    program_path: &Path,
+    test: &Path,
     args: &CompilerArgs,
-    (engine, trace): (StfEngine, bool),
+    engine: StfEngine,
+    trace: bool,
 ) -> Result<(), Failure> {
     in_order(program_path, test)?;
     let switch = switch(engine, test)?;

@@ -53,7 +53,8 @@ impl Native {
         &mut self,
         state: &mut State,
         input: &RoundsInput,
-        (handle, code): (PacketHandle, RoundCode),
+        handle: PacketHandle,
+        code: RoundCode,
         clones: &mut dyn LoneClones,
     ) -> Rounds {
         let mut rounds = Rounds::none(input);

@@ -92,7 +92,7 @@ impl TableIndex {
             Index::Ternary(index) => {
                 let len = i32::try_from(words.prefix_len).expect("a key has fewer than 2^31 bits");
                 let priority = if self.has_priority { priority } else { len };
-                index.insert((&words.value, &words.mask), &words.ranges, priority, entry);
+                index.insert(&words.value, &words.mask, &words.ranges, priority, entry);
             }
         }
     }

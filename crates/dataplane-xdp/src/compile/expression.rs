@@ -220,15 +220,15 @@ impl Emit<'_> {
             _ => None,
         };
         if let Some(alu) = bitwise {
-            return self.simple(alu, (left, right), word, to);
+            return self.simple(alu, left, right, word, to);
         }
         match op {
             Arithmetic::Add if word > 0 => self.wide_sum(left, right, false, word, to),
             Arithmetic::Sub if word > 0 => self.wide_sum(left, right, true, word, to),
             Arithmetic::Mul if word > 0 => Err("a product of more than 64 bits".into()),
-            Arithmetic::Add => self.simple(Alu::Add, (left, right), 0, to),
-            Arithmetic::Sub => self.simple(Alu::Sub, (left, right), 0, to),
-            Arithmetic::Mul => self.simple(Alu::Mul, (left, right), 0, to),
+            Arithmetic::Add => self.simple(Alu::Add, left, right, 0, to),
+            Arithmetic::Sub => self.simple(Alu::Sub, left, right, 0, to),
+            Arithmetic::Mul => self.simple(Alu::Mul, left, right, 0, to),
             Arithmetic::ShiftLeft => self.shift_left(left, right, word, to),
             Arithmetic::ShiftRight => self.shift_right(left, right, word, to),
             Arithmetic::Div | Arithmetic::Mod => self.divide(op, left, right, to),
@@ -238,13 +238,7 @@ impl Emit<'_> {
     }
 
     /// An operation whose words depend only on the same words of the operands.
-    fn simple(
-        &mut self,
-        alu: Alu,
-        (left, right): (&Expr, &Expr),
-        word: u32,
-        to: Reg,
-    ) -> Native<()> {
+    fn simple(&mut self, alu: Alu, left: &Expr, right: &Expr, word: u32, to: Reg) -> Native<()> {
         let constant = match right {
             Expr::Const(value) => i32::try_from(low_word(value, word).cast_signed()).ok(),
             _ => None,

@@ -169,7 +169,7 @@ impl<'p> Emit<'p> {
                 return Ok(true);
             }
             Step::ExtractsVariable(header, at) => {
-                self.extract_variable(op, header, (at, was_moved), parsing)?;
+                self.extract_variable(op, header, at, was_moved, parsing)?;
                 self.note_next(op, walk);
                 return Ok(true);
             }

@@ -29,7 +29,7 @@ impl Lower<'_> {
             .enumerate()
             .map(|(at, key)| {
                 let expr = self.hoist(&key.expr);
-                self.key((&name, at), key, &expr, at < n_before)
+                self.key(&name, at, key, &expr, at < n_before)
             })
             .collect();
         self.flush(span);
@@ -74,7 +74,8 @@ impl Lower<'_> {
     /// change (`is_kept`).
     fn key(
         &mut self,
-        (table, at): (&str, usize),
+        table: &str,
+        at: usize,
         key: &Key,
         expr: &Expr,
         is_kept: bool,

@@ -212,6 +212,12 @@ struct Walk<'a> {
     entries: HashMap<u32, Facts>,
 }
 
+/// The edges of one pipeline, and the facts that hold at the ends of those walked so far.
+struct Flow {
+    graph: Graph,
+    known: HashMap<Node, Facts>,
+}
+
 impl Walk<'_> {
     /// Walks through one pipeline; returns whether anything but its actions changed.
     fn pipeline(&mut self, program: &Program, pipeline: &mut Pipeline, start: Facts) -> bool {
@@ -220,25 +226,28 @@ impl Walk<'_> {
             self.give_up(program, pipeline);
             return false;
         };
-        let mut known: HashMap<Node, Facts> = HashMap::default();
+        let mut flow = Flow {
+            graph,
+            known: HashMap::default(),
+        };
         let init = pipeline.init_table.clone();
-        let init = self.edge(pipeline, &graph, init, start, &mut known);
+        let init = self.edge(pipeline, &mut flow, init, start);
         let mut changed = put(&mut pipeline.init_table, init);
         for node in order {
             // No edge leads here any more.
-            let Some(facts) = known.remove(&node) else {
+            let Some(facts) = flow.known.remove(&node) else {
                 continue;
             };
             changed |= match node {
-                Node::If(at) => self.conditional(pipeline, &graph, at, facts, &mut known),
+                Node::If(at) => self.conditional(pipeline, &mut flow, at, facts),
                 Node::Call(at) => {
                     let id = pipeline.action_calls[at].action_id;
                     let behind = self.action(program, id, &facts);
                     let next = pipeline.action_calls[at].next_node.clone();
-                    let next = self.edge(pipeline, &graph, next, behind, &mut known);
+                    let next = self.edge(pipeline, &mut flow, next, behind);
                     put(&mut pipeline.action_calls[at].next_node, next)
                 }
-                Node::Table(at) => self.table(program, pipeline, &graph, at, facts, &mut known),
+                Node::Table(at) => self.table(program, pipeline, &mut flow, at, facts),
             };
         }
         changed
@@ -310,14 +319,12 @@ impl Walk<'_> {
     fn edge(
         &self,
         pipeline: &Pipeline,
-        graph: &Graph,
+        flow: &mut Flow,
         mut to: Option<String>,
-        facts: Facts,
-        known: &mut HashMap<Node, Facts>,
+        mut facts: Facts,
     ) -> Option<String> {
-        let mut facts = facts;
         for _ in 0..BYPASSED_MAX {
-            let Some(Node::If(at)) = graph.node(to.as_ref()) else {
+            let Some(Node::If(at)) = flow.graph.node(to.as_ref()) else {
                 break;
             };
             let conditional = &pipeline.conditionals[at];
@@ -331,10 +338,10 @@ impl Walk<'_> {
                 false => conditional.false_next.clone(),
             };
         }
-        if let Some(node) = graph.node(to.as_ref()) {
-            match known.get_mut(&node) {
+        if let Some(node) = flow.graph.node(to.as_ref()) {
+            match flow.known.get_mut(&node) {
                 Some(other) => other.meet(&facts),
-                None => drop(known.insert(node, facts)),
+                None => drop(flow.known.insert(node, facts)),
             }
         }
         to
@@ -343,10 +350,9 @@ impl Walk<'_> {
     fn conditional(
         &self,
         pipeline: &mut Pipeline,
-        graph: &Graph,
+        flow: &mut Flow,
         at: usize,
         facts: Facts,
-        known: &mut HashMap<Node, Facts>,
     ) -> bool {
         let value = self
             .folder(Some(&facts), &[])
@@ -359,7 +365,7 @@ impl Walk<'_> {
             let mut facts = facts;
             facts.learn(self.model, &value, truth);
             let next = way(&mut pipeline.conditionals[at], truth).clone();
-            let next = self.edge(pipeline, graph, next, facts, known);
+            let next = self.edge(pipeline, flow, next, facts);
             changed |= put(way(&mut pipeline.conditionals[at], truth), next);
         }
         put(&mut pipeline.conditionals[at].expression, value) | changed
@@ -369,10 +375,9 @@ impl Walk<'_> {
         &mut self,
         program: &Program,
         pipeline: &mut Pipeline,
-        graph: &Graph,
+        flow: &mut Flow,
         at: usize,
         mut facts: Facts,
-        known: &mut HashMap<Node, Facts>,
     ) -> bool {
         let table = &pipeline.tables[at];
         let ids = graph::table_actions(program, table);
@@ -402,7 +407,7 @@ impl Walk<'_> {
         let edges = table.next_tables.clone();
         for (label, next) in edges {
             let facts = behind.get(&label).unwrap_or(&any).clone();
-            let new = self.edge(pipeline, graph, next.clone(), facts, known);
+            let new = self.edge(pipeline, flow, next.clone(), facts);
             if new != next {
                 pipeline.tables[at].next_tables.insert(label, new);
                 changed = true;
@@ -412,7 +417,7 @@ impl Walk<'_> {
             Some(next) => next,
             None => {
                 let base = pipeline.tables[at].base_default_next.clone();
-                self.edge(pipeline, graph, base, any, known)
+                self.edge(pipeline, flow, base, any)
             }
         };
         put(&mut pipeline.tables[at].base_default_next, base) | changed

@@ -151,8 +151,7 @@ impl Check {
             .map(|at| self.range(self.shape.fields()[self.ranges[at]]))
             .collect();
         let priority = self.random.i32(1..6);
-        self.index
-            .insert((&value, &mask), &ranges, priority, number);
+        self.index.insert(&value, &mask, &ranges, priority, number);
         self.model.push(Entry {
             number,
             priority,
