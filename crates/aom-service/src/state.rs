@@ -184,9 +184,10 @@ impl Group {
     }
 
     fn nobody(&self) -> String {
-        match self.members.is_empty() {
-            true => "it has no members: add one with `reprise aom member add`".to_owned(),
-            false => "no member has joined yet, and of a Byzantine group's members the service must know the keys for confirms: start them".to_owned(),
+        if self.members.is_empty() {
+            "it has no members: add one with `reprise aom member add`".to_owned()
+        } else {
+            "no member has joined yet, and of a Byzantine group's members the service must know the keys for confirms: start them".to_owned()
         }
     }
 

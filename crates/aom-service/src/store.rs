@@ -79,9 +79,10 @@ impl Store {
         };
         let state = serde_json::from_slice::<State>(&text)
             .map_err(|error| no_state(error.line(), error.column()))?;
-        match state.version == VERSION {
-            true => Ok(Some(state)),
-            false => Err(no_state(1, 1)),
+        if state.version == VERSION {
+            Ok(Some(state))
+        } else {
+            Err(no_state(1, 1))
         }
     }
 

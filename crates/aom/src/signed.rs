@@ -84,9 +84,10 @@ pub(crate) fn take(
     }
     let hash = hash_of(message);
     let is_right = hash[..8] == stamp.digest;
-    let (hash, message) = match is_right {
-        true => (hash, message),
-        false => (NO_MESSAGE, &[][..]),
+    let (hash, message) = if is_right {
+        (hash, message)
+    } else {
+        (NO_MESSAGE, &[][..])
     };
     let packet = Candidate {
         at: now,
@@ -96,10 +97,11 @@ pub(crate) fn take(
         message: message.to_vec(),
     };
     let taken = take_linked(order, key, refused, stamp.sequence, signature, packet);
-    match is_right {
-        true => taken,
+    if is_right {
+        taken
+    } else {
         // The packet may be proved, but it delivers no message.
-        false => Err(Refusal::WrongDigest),
+        Err(Refusal::WrongDigest)
     }
 }
 
@@ -202,9 +204,10 @@ fn take_unsigned(
     {
         refused.broken_link += walk(order, now, sequence, state, signature, hashes);
     }
-    match is_full {
-        true => Err(Refusal::TooMany),
-        false => Ok(()),
+    if is_full {
+        Err(Refusal::TooMany)
+    } else {
+        Ok(())
     }
 }
 

@@ -76,11 +76,10 @@ fn ip(arguments: &str) -> Result<()> {
         .args(words)
         .output()
         .map_err(|error| format!("ip, of iproute2: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            Err(format!("ip {arguments}: {said}").into())
-        }
+    if output.status.success() {
+        Ok(())
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(format!("ip {arguments}: {said}").into())
     }
 }

@@ -275,9 +275,10 @@ fn part(pipeline: &Pipeline, response_type: ResponseType) -> ForwardingPipelineC
     };
     ForwardingPipelineConfig {
         p4info: config.p4info.clone().filter(|_| with_p4info),
-        p4_device_config: match with_device_config {
-            true => config.p4_device_config.clone(),
-            false => Vec::new(),
+        p4_device_config: if with_device_config {
+            config.p4_device_config.clone()
+        } else {
+            Vec::new()
         },
         cookie: config.cookie,
     }

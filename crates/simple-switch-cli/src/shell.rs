@@ -93,10 +93,11 @@ fn connect(options: &Options, out: &Output) -> Result<Session, Ended> {
         Some(path) => given_program(&mut session, path)?,
         None => program_of_switch(&mut session)?,
     };
-    let program = match json.is_empty() && options.json.is_none() {
-        true => without_program(options, out)?,
-        false => Program::from_json(&json)
-            .map_err(|error| Ended::Said(format!("the program is no BMv2 JSON: {error}")))?,
+    let program = if json.is_empty() && options.json.is_none() {
+        without_program(options, out)?
+    } else {
+        Program::from_json(&json)
+            .map_err(|error| Ended::Said(format!("the program is no BMv2 JSON: {error}")))?
     };
     session.set_program(program);
     Ok(session)

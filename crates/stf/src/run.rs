@@ -139,12 +139,11 @@ pub fn run_over(
     }
     runner.switch.set_trace(None);
     let is_broken = broken.is_some();
-    let mut failures = match is_broken {
-        true => runner.frames.failures,
-        false => {
-            let drops = drops(&runner.switch);
-            runner.frames.finish(|_| drops.clone())
-        }
+    let mut failures = if is_broken {
+        runner.frames.failures
+    } else {
+        let drops = drops(&runner.switch);
+        runner.frames.finish(|_| drops.clone())
     };
     let stopped_at = broken.as_ref().map(|failure| failure.line);
     failures.extend(broken);
@@ -167,9 +166,10 @@ fn drops(switch: &Switch) -> String {
         .filter(|(_, n)| *n > 0)
         .map(|(reason, n)| format!("{reason} {n}"))
         .collect();
-    match drops.is_empty() {
-        true => String::new(),
-        false => format!(" (dropped in the whole test: {})", drops.join(", ")),
+    if drops.is_empty() {
+        String::new()
+    } else {
+        format!(" (dropped in the whole test: {})", drops.join(", "))
     }
 }
 
@@ -299,9 +299,10 @@ impl Runner<'_> {
             .map(|(field, value)| match_field(field, value))
             .collect();
         // STF priorities begin at 0, the switch's at 1.
-        let priority = match info.has_priority() {
-            true => priority.unwrap_or(0) + 1,
-            false => 0,
+        let priority = if info.has_priority() {
+            priority.unwrap_or(0) + 1
+        } else {
+            0
         };
         Ok((table, TableEntry::new(key?, priority, action)))
     }
@@ -406,9 +407,10 @@ impl Runner<'_> {
         let cell = self.switch.register_cell(self.register(name)?, index);
         let found = cell.map_err(text)?;
         let zeros = value.iter().take_while(|byte| **byte == 0).count();
-        let wanted = match zeros == value.len() {
-            true => &[0][..],
-            false => &value[zeros..],
+        let wanted = if zeros == value.len() {
+            &[0][..]
+        } else {
+            &value[zeros..]
         };
         Ok((found != wanted).then(|| {
             let (wanted, found) = (HEXLOWER.encode(wanted), HEXLOWER.encode(&found));

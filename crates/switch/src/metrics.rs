@@ -168,9 +168,10 @@ fn seconds(ns: u64) -> String {
 fn process(metrics: &mut Metrics, served: &Served) {
     let name = "reprise_build_info";
     metrics.family(name, "gauge", "1; version and build in its labels.");
-    let profile = match cfg!(debug_assertions) {
-        true => "debug",
-        false => "release",
+    let profile = if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        "release"
     };
     let labels: Labels<'_> = &[
         ("version", &env!("CARGO_PKG_VERSION")),

@@ -35,9 +35,10 @@ pub async fn run(global: &Global, command: Command) -> Result<(), Failure> {
     } else {
         None
     };
-    let client = match dry_run {
-        true => Client::connect(&global.switch()?, global.device_id).await?,
-        false => connect_primary(global).await?,
+    let client = if dry_run {
+        Client::connect(&global.switch()?, global.device_id).await?
+    } else {
+        connect_primary(global).await?
     };
     let apply = Apply {
         runtime,

@@ -93,9 +93,12 @@ fn register(schema: &Schema, entry: &RegisterEntry) -> Value {
     let register = schema.register_by_id(entry.register_id);
     let spec = register.and_then(|it| it.type_spec.as_ref()?.type_spec.as_ref());
     let preamble = register.and_then(|it| it.preamble.as_ref());
-    let value = |it| match preamble.is_some_and(|it| is_secret(&it.annotations)) {
-        true => SECRET.to_owned(),
-        false => data(schema, it, spec, &name),
+    let value = |it| {
+        if preamble.is_some_and(|it| is_secret(&it.annotations)) {
+            SECRET.to_owned()
+        } else {
+            data(schema, it, spec, &name)
+        }
     };
     json!({
         "kind": "register",

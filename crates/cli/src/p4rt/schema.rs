@@ -228,9 +228,10 @@ impl Schema {
     /// The actions allowed in a table's entries, or in its default entry.
     pub fn actions_of(&self, table: &config::Table, is_default: bool) -> Vec<&config::Action> {
         use config::action_ref::Scope;
-        let elsewhere = match is_default {
-            true => Scope::TableOnly,
-            false => Scope::DefaultOnly,
+        let elsewhere = if is_default {
+            Scope::TableOnly
+        } else {
+            Scope::DefaultOnly
         };
         let refs = table
             .action_refs
@@ -594,9 +595,10 @@ fn string_text(text: &str) -> String {
         && !text.contains("->")
         && !text.contains("..")
         && !text.starts_with('-');
-    match is_plain {
-        true => text.to_owned(),
-        false => quoted(text),
+    if is_plain {
+        text.to_owned()
+    } else {
+        quoted(text)
     }
 }
 

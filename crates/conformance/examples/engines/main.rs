@@ -266,9 +266,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match is_json {
-        true => println!("{}", report.to_json()),
-        false => print!("{report}"),
+    if is_json {
+        println!("{}", report.to_json())
+    } else {
+        print!("{report}")
     }
     match report.n_differences() {
         0 => ExitCode::SUCCESS,

@@ -118,9 +118,10 @@ impl Native {
                 break Stopped::Clone(own);
             };
             let frame = self.scratch_frame(written, shared.payload_id);
-            match changes_payloads {
-                true => state.depart(&self.context.payload_call, to.port, frame, clones),
-                false => clones.leave(to.port, frame),
+            if changes_payloads {
+                state.depart(&self.context.payload_call, to.port, frame, clones)
+            } else {
+                clones.leave(to.port, frame)
             }
             rounds.n_rounds += 1;
         };

@@ -101,9 +101,10 @@ fn kept(ranges: &[std::ops::Range<u32>], number: u32) -> u64 {
     let (start, end) = (number * 64, number * 64 + 64);
     let masks = ranges.iter().map(|range| {
         let (first, behind) = (range.start.max(start), range.end.min(end));
-        match first < behind {
-            true => (u64::MAX >> (64 - (behind - first))) << (end - behind),
-            false => 0,
+        if first < behind {
+            (u64::MAX >> (64 - (behind - first))) << (end - behind)
+        } else {
+            0
         }
     });
     masks.fold(0, |all, mask| all | mask)

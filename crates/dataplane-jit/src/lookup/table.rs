@@ -287,9 +287,10 @@ mod tests {
             }
             MatchKind::Range => {
                 let other = random_int(random, bits);
-                let (low, high) = match value <= other {
-                    true => (value, other),
-                    false => (other, value),
+                let (low, high) = if value <= other {
+                    (value, other)
+                } else {
+                    (other, value)
                 };
                 Matcher::Range { low, high }
             }

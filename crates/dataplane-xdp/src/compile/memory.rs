@@ -277,9 +277,10 @@ impl Memory {
         if arg_words > ARG_WORDS_MAX {
             return Err("an action with too many arguments".into());
         }
-        let n = match info.key.is_empty() {
-            true => 1,
-            false => bodies(info.size).ok_or("it is too large")?,
+        let n = if info.key.is_empty() {
+            1
+        } else {
+            bodies(info.size).ok_or("it is too large")?
         };
         let key_bits: Vec<u32> = info.key.iter().map(|field| field.width_bits).collect();
         let index = self.index(info, &key_bits, n)?;
@@ -484,9 +485,10 @@ impl Memory {
 }
 
 fn check_key(bytes: u32) -> Result<(), String> {
-    match bytes <= KEY_BYTES_MAX {
-        true => Ok(()),
-        false => Err(format!("its key is longer than {KEY_BYTES_MAX} bytes")),
+    if bytes <= KEY_BYTES_MAX {
+        Ok(())
+    } else {
+        Err(format!("its key is longer than {KEY_BYTES_MAX} bytes"))
     }
 }
 

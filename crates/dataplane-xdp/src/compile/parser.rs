@@ -302,9 +302,10 @@ impl<'p> Emit<'p> {
             .into_iter()
             .find(|size| size.bytes() >= n_bytes);
         let load = fitting.and_then(|size| {
-            let from = match first + size.bytes() <= n_checked {
-                true => first,
-                false => end.checked_sub(size.bytes())?,
+            let from = if first + size.bytes() <= n_checked {
+                first
+            } else {
+                end.checked_sub(size.bytes())?
             };
             Some((size, from))
         });

@@ -347,9 +347,10 @@ impl Lines<'_> {
                 self.trace_at_source(format_args!("Condition \"{text}\" is {holds}"));
             }
             TraceKind::Assign { old, new } => {
-                let new = match old.is_secret {
-                    true => HIDDEN.to_owned(),
-                    false => format!("0x{}", short_hex(new)),
+                let new = if old.is_secret {
+                    HIDDEN.to_owned()
+                } else {
+                    format!("0x{}", short_hex(new))
                 };
                 self.trace_at_source(format_args!("Primitive {} = {new}", old.name));
             }
@@ -454,9 +455,10 @@ fn key_lines(key: &[TraceValue]) -> String {
 }
 
 fn shown(value: &TraceValue, form: fn(&[u8]) -> String) -> String {
-    match value.is_secret {
-        true => HIDDEN.to_owned(),
-        false => form(&value.value),
+    if value.is_secret {
+        HIDDEN.to_owned()
+    } else {
+        form(&value.value)
     }
 }
 
@@ -482,9 +484,10 @@ impl Numbers {
         let frame = label.split('.').next().unwrap_or_default();
         // "?" is a packet that arrived before the trace was on.
         let frame = frame.parse::<u64>().map_or(0, |n| n.saturating_sub(1));
-        match label.contains('.') {
-            true => (frame, self.copy(frame, label)),
-            false => (frame, 0),
+        if label.contains('.') {
+            (frame, self.copy(frame, label))
+        } else {
+            (frame, 0)
         }
     }
 

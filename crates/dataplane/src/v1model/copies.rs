@@ -62,11 +62,11 @@ impl Run<'_> {
         let clones = self.engine.clone_egress(state, packet, copies_of(&session));
         let instance_type = InstanceType::EgressClone;
         let (common, cloned) = self.count_clones(parent, &session, clones, instance_type);
-        let only = match leaves {
-            true => None,
-            false => self
-                .model
-                .only_copy(parent, common, cloned, &session.copies),
+        let only = if leaves {
+            None
+        } else {
+            self.model
+                .only_copy(parent, common, cloned, &session.copies)
         };
         if only.is_none() {
             self.send_copies(parent, common, cloned, session.copies);

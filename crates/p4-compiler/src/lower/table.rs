@@ -86,9 +86,10 @@ impl Lower<'_> {
         } else {
             &*key.match_kind
         };
-        let simple = match is_kept {
-            true => None,
-            false => self.simple_key(&expr),
+        let simple = if is_kept {
+            None
+        } else {
+            self.simple_key(&expr)
         };
         let (target, bits, input) = match simple {
             Some((place, bits)) => place_key(&place, bits, self.read_raw(&place).0),

@@ -94,9 +94,10 @@ fn rewritten(folder: &Folder<'_>, primitive: &Primitive) -> Option<Primitive> {
         let Some(value) = primitive.parameters.get(*at) else {
             continue;
         };
-        let simpler = match copies {
-            true => folder.assigned(value, &primitive.parameters[0]),
-            false => folder.parameter(value),
+        let simpler = if copies {
+            folder.assigned(value, &primitive.parameters[0])
+        } else {
+            folder.parameter(value)
         };
         if simpler != *value {
             let new = new.get_or_insert_with(|| primitive.clone());
@@ -333,9 +334,10 @@ impl Walk<'_> {
                 .value(&conditional.expression);
             let Value::Bool(truth) = value else { break };
             facts.learn(self.model, &conditional.expression, truth);
-            to = match truth {
-                true => conditional.true_next.clone(),
-                false => conditional.false_next.clone(),
+            to = if truth {
+                conditional.true_next.clone()
+            } else {
+                conditional.false_next.clone()
             };
         }
         if let Some(node) = flow.graph.node(to.as_ref()) {
@@ -425,9 +427,10 @@ impl Walk<'_> {
 }
 
 fn way(conditional: &mut Conditional, truth: bool) -> &mut Option<String> {
-    match truth {
-        true => &mut conditional.true_next,
-        false => &mut conditional.false_next,
+    if truth {
+        &mut conditional.true_next
+    } else {
+        &mut conditional.false_next
     }
 }
 

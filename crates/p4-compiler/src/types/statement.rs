@@ -129,9 +129,10 @@ impl Checker<'_> {
             }
             ExprKind::Index(inner, index) => {
                 let inner = self.hold_indices(*inner, declared);
-                let index = match has_call(&index) {
-                    true => self.hold(*index, declared),
-                    false => *index,
+                let index = if has_call(&index) {
+                    self.hold(*index, declared)
+                } else {
+                    *index
                 };
                 ExprKind::Index(Box::new(inner), Box::new(index))
             }

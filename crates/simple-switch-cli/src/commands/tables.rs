@@ -126,11 +126,12 @@ fn at_arrow<'a>(
 
 fn expect_fields(table: &Table, typed: &str, key: &[&str]) -> Done {
     let expected = table.key.len();
-    match key.len() == expected {
-        true => Ok(()),
-        false => Err(Error::input(format!(
+    if key.len() == expected {
+        Ok(())
+    } else {
+        Err(Error::input(format!(
             "Table {typed} needs {expected} key fields"
-        ))),
+        )))
     }
 }
 

@@ -256,9 +256,10 @@ async fn shake_hands(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::
     stream.write_all(&PUBLISHER).await?;
     let mut peer = [0; 8];
     stream.read_exact(&mut peer).await?;
-    match peer == SUBSCRIBER {
-        true => Ok(()),
-        false => Err(io::Error::from(io::ErrorKind::InvalidData)),
+    if peer == SUBSCRIBER {
+        Ok(())
+    } else {
+        Err(io::Error::from(io::ErrorKind::InvalidData))
     }
 }
 

@@ -55,9 +55,12 @@ async fn tables(reading: &Reading, pipeline: &Pipeline) -> Result<Value, Refusal
 
 fn entry_json(program: &Program, info: &TableInfo, entry: &TableEntry) -> Value {
     let key = info.key.iter().zip(&entry.key);
-    let key = key.map(|(field, matched)| match field.is_secret {
-        true => match_text(&hidden(matched)),
-        false => match_text(matched),
+    let key = key.map(|(field, matched)| {
+        if field.is_secret {
+            match_text(&hidden(matched))
+        } else {
+            match_text(matched)
+        }
     });
     let key: Vec<String> = key.collect();
     json!({
