@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use k256::ecdsa::VerifyingKey;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -37,7 +38,7 @@ impl From<VerifyingKey> for PublicKey {
 
 impl fmt::Display for PublicKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&digits(self.0.to_encoded_point(true).as_bytes()))
+        f.write_str(&HEXLOWER.encode(self.0.to_encoded_point(true).as_bytes()))
     }
 }
 
@@ -80,29 +81,18 @@ impl FromStr for TagKey {
     }
 }
 
-/// Writes two hexadecimal digits for each byte.
-#[must_use]
-pub fn digits(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Reads exactly `2 * N` hexadecimal digits.
 ///
 /// # Errors
 ///
 /// If the number of digits differs, or there are other characters.
 pub fn bytes_of<const N: usize>(text: &str) -> Result<[u8; N], KeyError> {
-    let wrong = || KeyError::Digits {
+    let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
+    let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| KeyError::Digits {
         expected: 2 * N,
         found: text.chars().count(),
-    };
-    let digits: Option<Vec<u32>> = text.chars().map(|digit| digit.to_digit(16)).collect();
-    let digits = digits
-        .filter(|digits| digits.len() == 2 * N)
-        .ok_or_else(wrong)?;
-    Ok(std::array::from_fn(|idx| {
-        (digits[2 * idx] << 4 | digits[2 * idx + 1]) as u8
-    }))
+    })
 }
 
 fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err = KeyError>>(

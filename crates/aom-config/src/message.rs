@@ -119,13 +119,13 @@ impl Membership {
     ///
     /// If the receiver's check refuses it, or if a Byzantine group has no confirm keys.
     pub fn to_receiver(&self) -> Result<aom::membership::Membership, MembershipError> {
-        let confirm_keys = match self.byzantine {
-            true => self
-                .receivers
+        let confirm_keys = if self.byzantine {
+            self.receivers
                 .iter()
                 .filter_map(|peer| peer.confirm_key)
-                .collect(),
-            false => Vec::new(),
+                .collect()
+        } else {
+            Vec::new()
         };
         let n_receivers = u8::try_from(self.receivers.len()).unwrap_or(u8::MAX);
         if self.byzantine && confirm_keys.is_empty() {

@@ -136,9 +136,10 @@ impl Session {
     ///
     /// If the service was silent for too long.
     pub fn handle_timeout(&self, now: Duration) -> Result<(), SessionError> {
-        match now < self.poll_timeout() {
-            true => Ok(()),
-            false => Err(SessionError::Silent),
+        if now < self.poll_timeout() {
+            Ok(())
+        } else {
+            Err(SessionError::Silent)
         }
     }
 

@@ -1,10 +1,9 @@
 //! The service's certificate authority, which signs members' certificates. Its key is in the service's folder. The
 //! certificates do not expire; the service accepts a certificate only if the state has its fingerprint.
 
-use std::fs::{self, Permissions};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,7 +61,7 @@ impl Authority {
             Ok(pem) => pem,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let pem = made()?;
-                write_whole(folder, &path, &pem).map_err(failed)?;
+                whole_file::write_private(&path, pem.as_bytes()).map_err(failed)?;
                 pem
             }
             Err(error) => return Err(failed(error)),
@@ -172,14 +171,4 @@ fn made() -> Result<String, AuthorityError> {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let certificate = about_the_authority()?.self_signed(&key)?;
     Ok(key.serialize_pem() + &certificate.pem())
-}
-
-fn write_whole(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
-    let mut file = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    fs::File::open(folder)?.sync_all()
 }

@@ -43,11 +43,12 @@ pub(crate) fn next(last: u64, since_1970: Duration) -> Result<u64, String> {
         ));
     }
     let number = number_at(since_1970).max(last + 1);
-    match number <= LAST {
-        true => Ok(number),
-        false => Err(format!(
+    if number <= LAST {
+        Ok(number)
+    } else {
+        Err(format!(
             "its next epoch would be {number}, and packets have 32 bits of it: look at this host's clock, remove the group and add it with another number"
-        )),
+        ))
     }
 }
 

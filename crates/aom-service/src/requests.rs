@@ -166,14 +166,16 @@ impl Core {
             group.members.push(added);
             is_byzantine = group.byzantine;
         }
-        match is_byzantine {
+        if is_byzantine {
             // The member receives after its join, which brings its key.
-            true => self.save()?,
-            false => self.renew(group).await?,
+            self.save()?
+        } else {
+            self.renew(group).await?
         }
-        let when = match is_byzantine {
-            true => ", and receives when it has joined",
-            false => "",
+        let when = if is_byzantine {
+            ", and receives when it has joined"
+        } else {
+            ""
         };
         let message = format!("member \"{member}\" is added to group \"{group}\"{when}");
         Ok(self.done(group, message, Some(file)).await)
@@ -280,9 +282,10 @@ impl Core {
             n => format!("at most {n} may lie"),
         };
         let absent = self.absent(name, group);
-        let absent = match absent.is_empty() {
-            true => String::new(),
-            false => format!("; not joined, and without it: {}", absent.join(", ")),
+        let absent = if absent.is_empty() {
+            String::new()
+        } else {
+            format!("; not joined, and without it: {}", absent.join(", "))
         };
         format!("; of its {n_receivers} receivers {may_lie}{absent}")
     }
@@ -333,12 +336,13 @@ impl Core {
     async fn done(&mut self, name: &str, message: String, member_file: Option<String>) -> Answer {
         let group = self.view(name).await.map(Box::new);
         let is_waiting = self.switch.connection.is_none() && group.is_some();
-        let message = match is_waiting {
-            true => format!(
+        let message = if is_waiting {
+            format!(
                 "{message}; the sequencer does not answer ({}), and the rest is done when it does",
                 self.switch.because
-            ),
-            false => message,
+            )
+        } else {
+            message
         };
         Answer::Done {
             message,
@@ -398,9 +402,10 @@ impl Core {
     fn waits_for(&self, name: &str, group: &Group) -> String {
         let absent = self.absent(name, group);
         let n_members = group.members.len();
-        let missing = match absent.is_empty() {
-            true => format!("it has {n_members}"),
-            false => format!("not joined yet: {}", absent.join(", ")),
+        let missing = if absent.is_empty() {
+            format!("it has {n_members}")
+        } else {
+            format!("not joined yet: {}", absent.join(", "))
         };
         format!(
             "it begins by itself when all of its members have joined, and are at least {BYZANTINE_MEMBERS_MIN}, of which one may lie ({missing}); `reprise aom epoch advance` begins it with those that have joined"
@@ -442,9 +447,10 @@ impl Core {
         group.ok_or_else(|| {
             let names: BTreeSet<&str> = self.state.groups.keys().map(String::as_str).collect();
             let names = names.into_iter().collect::<Vec<_>>().join(", ");
-            match names.is_empty() {
-                true => format!("there is no group \"{name}\", and no other: add one with `reprise aom group add`"),
-                false => format!("there is no group \"{name}\"; there are: {names}"),
+            if names.is_empty() {
+                format!("there is no group \"{name}\", and no other: add one with `reprise aom group add`")
+            } else {
+                format!("there is no group \"{name}\"; there are: {names}")
             }
         })
     }
@@ -455,12 +461,13 @@ impl Core {
             return Ok(());
         }
         let names: Vec<&str> = group.members.iter().map(|it| it.name.as_str()).collect();
-        Err(match names.is_empty() {
-            true => format!("group \"{name}\" has no members"),
-            false => format!(
+        Err(if names.is_empty() {
+            format!("group \"{name}\" has no members")
+        } else {
+            format!(
                 "group \"{name}\" has no member \"{member}\"; it has: {}",
                 names.join(", ")
-            ),
+            )
         })
     }
 

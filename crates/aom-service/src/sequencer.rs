@@ -337,9 +337,10 @@ impl Connection {
         takes_over: bool,
     ) -> Result<(Connection, Found), ConnectionError> {
         let mut client = Client::connect_once(switch, device_id).await?;
-        match takes_over {
-            true => client.become_primary().await?,
-            false => client.take_turn(Duration::ZERO, |_| {}).await?,
+        if takes_over {
+            client.become_primary().await?
+        } else {
+            client.take_turn(Duration::ZERO, |_| {}).await?
         }
         let instance = client.instance().await?;
         let found = match client.pipeline(ResponseType::P4infoAndCookie).await {
@@ -525,9 +526,10 @@ impl Connection {
             error => error.into(),
         })?;
         let is_same = self.client.instance().await? == self.instance;
-        match is_same && config.cookie.map(|it| it.cookie) == Some(self.cookie) {
-            true => Ok(()),
-            false => Err(ConnectionError::Lost),
+        if is_same && config.cookie.map(|it| it.cookie) == Some(self.cookie) {
+            Ok(())
+        } else {
+            Err(ConnectionError::Lost)
         }
     }
 }

@@ -564,9 +564,10 @@ impl Core {
 
     /// Ends the service here if a test asked for this point between two steps.
     pub(crate) fn reach(&self, point: &'static str) -> Result<(), ServiceError> {
-        match self.options.stop_at == Some(point) {
-            true => Err(ServiceError::StoppedAt(point)),
-            false => Ok(()),
+        if self.options.stop_at == Some(point) {
+            Err(ServiceError::StoppedAt(point))
+        } else {
+            Ok(())
         }
     }
 }

@@ -184,9 +184,10 @@ impl Group {
     }
 
     fn nobody(&self) -> String {
-        match self.members.is_empty() {
-            true => "it has no members: add one with `reprise aom member add`".to_owned(),
-            false => "no member has joined yet, and of a Byzantine group's members the service must know the keys for confirms: start them".to_owned(),
+        if self.members.is_empty() {
+            "it has no members: add one with `reprise aom member add`".to_owned()
+        } else {
+            "no member has joined yet, and of a Byzantine group's members the service must know the keys for confirms: start them".to_owned()
         }
     }
 
@@ -334,13 +335,14 @@ impl Mac {
 
 /// Serializes a fingerprint as 64 hexadecimal digits.
 mod hex {
-    use aom_config::keys::{bytes_of, digits};
+    use aom_config::keys::bytes_of;
+    use data_encoding::HEXLOWER;
     use serde::{Deserialize, Deserializer, Serializer, de};
 
     use crate::members::Fingerprint;
 
     pub(super) fn serialize<S: Serializer>(it: &Fingerprint, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&digits(it))
+        to.serialize_str(&HEXLOWER.encode(it))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Fingerprint, D::Error> {

@@ -1,8 +1,8 @@
 //! The service's folder: its lock, and its state file, which is replaced atomically.
 
-use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::state::{State, VERSION};
@@ -79,9 +79,10 @@ impl Store {
         };
         let state = serde_json::from_slice::<State>(&text)
             .map_err(|error| no_state(error.line(), error.column()))?;
-        match state.version == VERSION {
-            true => Ok(Some(state)),
-            false => Err(no_state(1, 1)),
+        if state.version == VERSION {
+            Ok(Some(state))
+        } else {
+            Err(no_state(1, 1))
         }
     }
 
@@ -89,20 +90,9 @@ impl Store {
     /// one.
     pub(crate) fn save(&self, state: &State) -> Result<(), StoreError> {
         let path = self.folder.join(STATE);
-        let failed = |what| failed(&path, what);
-        let text = serde_json::to_vec_pretty(state);
-        let text = text.map_err(|error| failed("writing it")(error.into()))?;
-        let mut file = tempfile::Builder::new()
-            .prefix(".state")
-            .permissions(Permissions::from_mode(0o600))
-            .tempfile_in(&self.folder)
-            .map_err(failed("writing it"))?;
-        file.write_all(&text).map_err(failed("writing it"))?;
-        file.as_file().sync_all().map_err(failed("writing it"))?;
-        let renamed = file.persist(&path);
-        renamed.map_err(|error| failed("writing it")(error.error))?;
-        let folder = File::open(&self.folder).and_then(|folder| folder.sync_all());
-        folder.map_err(failed("writing its folder"))
+        let text = serde_json::to_vec_pretty(state).map_err(io::Error::from);
+        let written = text.and_then(|text| whole_file::write_private(&path, &text));
+        written.map_err(failed(&path, "writing it"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bounds connections that have not joined yet. Anybody can open one, so a new connection that finds no place replaces
 //! the oldest one of the address with the most. So a peer that opens many displaces its own first. (The switch's
-//! limiter, `p4runtime-server/src/connections.rs`, instead closes the oldest connection without a call, whatever its
+//! limiter, `stream-socket/src/connections.rs`, instead closes the oldest connection without a call, whatever its
 //! address. Here no connection has made a call.)
 
 use std::collections::BTreeMap;

@@ -91,7 +91,7 @@ impl Certificate {
                 let chain = membership.chain();
                 let state = state_of(chain, link, &hash, self.sequence);
                 membership.confirm_keys.is_empty()
-                    && self.verify_chain((chain, &key), state, later, signature)
+                    && self.verify_chain(chain, &key, state, later, signature)
             }
             (Proof::Confirmed(confirms), _) => self.verify_confirms(membership, confirms, &hash),
             _ => false,
@@ -126,7 +126,8 @@ impl Certificate {
     /// Computes the chain from the packet's state to the signed state, and verifies the signature.
     fn verify_chain(
         &self,
-        (chain, key): (ChainId, &VerifyingKey),
+        chain: ChainId,
+        key: &VerifyingKey,
         mut state: Hash,
         later: &[Hash],
         signature: &[u8; SIGNATURE_BYTES],

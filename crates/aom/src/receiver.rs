@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::membership::{Membership, MembershipError, Sequencer};
 use crate::order::Order;
 use crate::refused::{Refusal, Refused};
-use crate::signed::{self, SignedSlot};
+use crate::signed::{self, Chained, SignedSlot};
 use crate::tagged::{self, TaggedSlot};
 use crate::wire::{Authenticator, Packet};
 
@@ -132,7 +132,7 @@ impl Receiver {
 
     fn take(&mut self, now: Duration, datagram: &[u8]) -> Result<(), Refusal> {
         let packet = Packet::read(datagram).map_err(|_| Refusal::Malformed)?;
-        let (stamp, message) = (packet.stamp, packet.message);
+        let Packet { stamp, message, .. } = packet;
         if stamp.group != self.membership.group {
             return Err(Refusal::OtherGroup);
         }
@@ -148,14 +148,19 @@ impl Receiver {
             self.membership.sequencer,
         ) {
             (Collector::Tagged(order), Authenticator::Tags(tags), Sequencer::Tagging(key)) => {
-                tagged::take(order, &self.membership, key, now, (stamp, tags, message))
+                tagged::take(order, &self.membership, key, now, &packet, tags)
             }
             (
                 Collector::Signed(order),
                 Authenticator::Chained { signature, link },
                 Sequencer::Signing(key),
             ) => {
-                let packet = (stamp, signature, link, message);
+                let packet = Chained {
+                    stamp,
+                    signature,
+                    link,
+                    message,
+                };
                 signed::take(order, &key, now, &mut self.refused, packet)
             }
             _ => Err(Refusal::Malformed),

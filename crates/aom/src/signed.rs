@@ -49,6 +49,14 @@ struct Accepted {
     n_later: usize,
 }
 
+/// A packet of the chain, as it came.
+pub(crate) struct Chained<'a> {
+    pub(crate) stamp: Stamp,
+    pub(crate) signature: Option<[u8; SIGNATURE_BYTES]>,
+    pub(crate) link: [u8; LINK_BYTES],
+    pub(crate) message: &'a [u8],
+}
+
 /// A signature and the hashes of the messages that it proves.
 #[derive(Debug, Clone)]
 struct Run {
@@ -63,21 +71,23 @@ pub(crate) fn take(
     key: &VerifyingKey,
     now: Duration,
     refused: &mut Refused,
-    (stamp, signature, link, message): (
-        Stamp,
-        Option<[u8; SIGNATURE_BYTES]>,
-        [u8; LINK_BYTES],
-        &[u8],
-    ),
+    packet: Chained<'_>,
 ) -> Result<(), Refusal> {
+    let Chained {
+        stamp,
+        signature,
+        link,
+        message,
+    } = packet;
     if stamp.shard != 0 {
         return Err(Refusal::WrongShard);
     }
     let hash = hash_of(message);
     let is_right = hash[..8] == stamp.digest;
-    let (hash, message) = match is_right {
-        true => (hash, message),
-        false => (NO_MESSAGE, &[][..]),
+    let (hash, message) = if is_right {
+        (hash, message)
+    } else {
+        (NO_MESSAGE, &[][..])
     };
     let packet = Candidate {
         at: now,
@@ -86,11 +96,12 @@ pub(crate) fn take(
         hash,
         message: message.to_vec(),
     };
-    let taken = take_linked(order, key, refused, (stamp.sequence, signature, packet));
-    match is_right {
-        true => taken,
+    let taken = take_linked(order, key, refused, stamp.sequence, signature, packet);
+    if is_right {
+        taken
+    } else {
         // The packet may be proved, but it delivers no message.
-        false => Err(Refusal::WrongDigest),
+        Err(Refusal::WrongDigest)
     }
 }
 
@@ -98,7 +109,9 @@ fn take_linked(
     order: &mut Order<SignedSlot>,
     key: &VerifyingKey,
     refused: &mut Refused,
-    (sequence, signature, packet): (u32, Option<[u8; SIGNATURE_BYTES]>, Candidate),
+    sequence: u32,
+    signature: Option<[u8; SIGNATURE_BYTES]>,
+    packet: Candidate,
 ) -> Result<(), Refusal> {
     let now = packet.at;
     if sequence == 1 && packet.link != FIRST_LINK {
@@ -128,8 +141,7 @@ fn take_linked(
     let candidates = &mut order.slot(sequence, SignedSlot::default).candidates;
     candidates.retain(|candidate| candidate.state != packet.state);
     candidates.push(packet);
-    let run = (signature, Vec::new());
-    refused.broken_link += walk(order, now, sequence, state, run);
+    refused.broken_link += walk(order, now, sequence, state, signature, Vec::new());
     Ok(())
 }
 
@@ -185,16 +197,17 @@ fn take_unsigned(
     slot.candidates.push(packet);
     refused.too_many += forget_oldest(order);
     if let Some(state) = proved
-        && let Some(run) = order
+        && let Some((signature, hashes)) = order
             .known(u64::from(sequence) + 1)
             .and_then(|successor| successor.accepted.as_ref())
             .map(Accepted::run_so_far)
     {
-        refused.broken_link += walk(order, now, sequence, state, run);
+        refused.broken_link += walk(order, now, sequence, state, signature, hashes);
     }
-    match is_full {
-        true => Err(Refusal::TooMany),
-        false => Ok(()),
+    if is_full {
+        Err(Refusal::TooMany)
+    } else {
+        Ok(())
     }
 }
 
@@ -218,13 +231,13 @@ fn forget_oldest(order: &mut Order<SignedSlot>) -> u64 {
 fn walk(
     order: &mut Order<SignedSlot>,
     now: Duration,
-    last: u32,
-    state: Hash,
-    (signature, mut hashes): ([u8; SIGNATURE_BYTES], Vec<Hash>),
+    mut sequence: u32,
+    mut state: Hash,
+    signature: [u8; SIGNATURE_BYTES],
+    mut hashes: Vec<Hash>,
 ) -> u64 {
     let mut n_broken = 0;
     let mut accepted = Vec::new();
-    let (mut sequence, mut state) = (last, state);
     loop {
         let slot = order.slot(sequence, SignedSlot::default);
         let (_, proved) = *slot.proved.get_or_insert((now, state));

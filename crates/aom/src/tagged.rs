@@ -25,7 +25,7 @@ use crate::limits::{CANDIDATES_MAX, SETTLE};
 use crate::membership::Membership;
 use crate::order::{Delivery, Order, Settled, Slot};
 use crate::refused::Refusal;
-use crate::wire::{LANES, Stamp};
+use crate::wire::{LANES, Packet, Stamp};
 
 #[derive(Debug)]
 pub(crate) struct TaggedSlot {
@@ -61,8 +61,10 @@ pub(crate) fn take(
     membership: &Membership,
     key: Key,
     now: Duration,
-    (stamp, tags, message): (Stamp, [u32; LANES], &[u8]),
+    packet: &Packet<'_>,
+    tags: [u32; LANES],
 ) -> Result<(), Refusal> {
+    let Packet { stamp, message, .. } = *packet;
     if stamp.shard >= membership.n_shards() {
         return Err(Refusal::WrongShard);
     }

@@ -1,4 +1,4 @@
-//! Safe functions around bpf(2): maps, programs with the verifier's messages, test runs, links.
+//! Safe functions around bpf(2): maps, programs with the verifier's messages, test runs, links; and an assembler.
 //!
 //! There is no loader: no ELF file, no C library, no BPF compiler at build time. RFC 9669 defines the instructions,
 //! Linux (`linux/bpf.h`) the maps and helpers.
@@ -7,6 +7,7 @@
 //! program from its interface, and frees it and its maps. Only pinned objects stay ([`Link::pin`], [`Map::pin`],
 //! [`Program::pin`]).
 
+pub mod asm;
 mod grace;
 mod instruction;
 mod link;

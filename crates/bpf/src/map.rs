@@ -157,9 +157,10 @@ impl Map {
         value_bytes: u32,
         n_entries_max: u32,
     ) -> io::Result<Map> {
-        let value_bytes = match kind.is_per_cpu() {
-            true => (value_bytes as usize).next_multiple_of(8) * n_possible_processors()?,
-            false => value_bytes as usize,
+        let value_bytes = if kind.is_per_cpu() {
+            (value_bytes as usize).next_multiple_of(8) * n_possible_processors()?
+        } else {
+            value_bytes as usize
         };
         Ok(Map {
             fd,

@@ -132,9 +132,10 @@ fn load(config: &ProgramConfig<'_>, log_level: u32, log: &mut [u8]) -> io::Resul
         log_level,
         log_bytes: u32::try_from(log.len()).map_err(io::Error::other)?,
         log: log.as_mut_ptr() as u64,
-        flags: match config.has_fragments {
-            true => BPF_F_XDP_HAS_FRAGS,
-            false => 0,
+        flags: if config.has_fragments {
+            BPF_F_XDP_HAS_FRAGS
+        } else {
+            0
         },
         name: object_name(config.name),
         attach_type,

@@ -71,7 +71,7 @@ fn p4(global: &Global, command: P4) -> Result<(), Failure> {
             test,
             trace,
             compiler,
-        } => commands::stf::run(global, (&program, &test), &compiler, trace),
+        } => commands::stf::run(global, &program, &test, &compiler, trace),
     }
 }
 

@@ -66,9 +66,10 @@ pub fn exit(error: &clap::Error) -> ! {
 /// The text cannot be written.
 pub fn print(error: &clap::Error) -> io::Result<()> {
     let rendered = error.render();
-    let text = match io::stderr().is_terminal() {
-        true => rendered.ansi().to_string(),
-        false => rendered.to_string(),
+    let text = if io::stderr().is_terminal() {
+        rendered.ansi().to_string()
+    } else {
+        rendered.to_string()
     };
     match with_expected(error, &text) {
         Some(text) => io::stderr().write_all(text.as_bytes()),

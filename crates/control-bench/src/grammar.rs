@@ -465,9 +465,10 @@ fn match_type(field: &MatchField) -> MatchType {
 fn priority(rng: &mut Rng, table: &Table) -> i32 {
     use MatchType::{Optional, Range, Ternary};
     let mut fields = table.match_fields.iter();
-    match fields.any(|field| [Ternary, Range, Optional].contains(&match_type(field))) {
-        true => rng.i32(1..4),
-        false => 0,
+    if fields.any(|field| [Ternary, Range, Optional].contains(&match_type(field))) {
+        rng.i32(1..4)
+    } else {
+        0
     }
 }
 

@@ -83,16 +83,17 @@ impl Options {
             frames_per_s: self.frames_per_s,
             n_thrift: self.thrift,
         };
-        match self.quick {
-            true => Effort {
+        if self.quick {
+            Effort {
                 n_entries: 20_000,
                 writes_per_s: whole.writes_per_s.min(5_000),
                 seconds: 1,
                 frames_per_s: 1_000,
                 n_thrift: 200,
                 ..whole
-            },
-            false => whole,
+            }
+        } else {
+            whole
         }
     }
 
@@ -142,9 +143,10 @@ fn run(options: &Options) -> Result<String> {
             figures.push(runtime.block_on(measure::measure(row, &effort))?);
         }
     }
-    Ok(match options.json {
-        true => output::json(&effort, &all),
-        false => output::text(&effort, &all),
+    Ok(if options.json {
+        output::json(&effort, &all)
+    } else {
+        output::text(&effort, &all)
     })
 }
 

@@ -483,9 +483,10 @@ impl Site<'_> {
             };
             return Ok(());
         }
-        let (kind, what) = match is_there {
-            true => (ControlErrorKind::NotFound, "is not told of"),
-            false => (ControlErrorKind::AlreadyExists, "is told of already"),
+        let (kind, what) = if is_there {
+            (ControlErrorKind::NotFound, "is not told of")
+        } else {
+            (ControlErrorKind::AlreadyExists, "is told of already")
         };
         Err(ControlError::new(kind, format!("digest \"{name}\" {what}")))
     }

@@ -159,9 +159,10 @@ impl Pipeline {
     }
 
     pub(crate) fn slot(&self) -> Slot {
-        match self.is_saved() {
-            true => Slot::Saved,
-            false => Slot::Forwards,
+        if self.is_saved() {
+            Slot::Saved
+        } else {
+            Slot::Forwards
         }
     }
 

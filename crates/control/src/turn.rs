@@ -412,9 +412,10 @@ impl Written {
             let written = || Changed::Written(self.batch, results.as_slice().into());
             self.turn.device.changes.tell(&self.pipeline, written);
         }
-        match agree {
-            true => kept.map(|()| results),
-            false => Err(Error::Apart),
+        if agree {
+            kept.map(|()| results)
+        } else {
+            Err(Error::Apart)
         }
     }
 }

@@ -246,7 +246,7 @@ fn lpm<const W: usize>(bench: &Bench, set: &str, widths: &[u32], lens: &[u32], e
     let mut index = TernaryIndex::new(W, shape.fields(), &[]);
     for (value, mask, len, entry) in &all {
         let priority = i32::try_from(*len).unwrap();
-        index.insert((value, mask), &[], priority, *entry);
+        index.insert(value, mask, &[], priority, *entry);
     }
     bench.row(set, entries, "TernaryIndex", &keys, |key| index.lookup(key));
     let mut lens: Vec<(u32, Key<W>)> = by_len
@@ -405,10 +405,5 @@ fn insert(index: &mut TernaryIndex, rule: &Rule, position: usize) {
         })
         .collect();
     let priority = i32::MAX - i32::try_from(position).unwrap();
-    index.insert(
-        (&rule.value, &rule.mask),
-        &ranges,
-        priority,
-        number(position),
-    );
+    index.insert(&rule.value, &rule.mask, &ranges, priority, number(position));
 }

@@ -64,9 +64,10 @@ fn own_programs() -> Vec<PathBuf> {
 
 fn main() -> ExitCode {
     let given: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let paths = match given.is_empty() {
-        true => own_programs(),
-        false => given,
+    let paths = if given.is_empty() {
+        own_programs()
+    } else {
+        given
     };
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     let mut has_failed = false;

@@ -113,9 +113,10 @@ impl Native {
         *current = handle;
         let packet = pool.same_mut(handle);
         let context = &mut *self.context;
-        match is_parsed {
-            true => packets::point_to_rest(context, packet),
-            false => packets::point(context, packet.frame()),
+        if is_parsed {
+            packets::point_to_rest(context, packet)
+        } else {
+            packets::point(context, packet.frame())
         }
         context.ingress_bytes = packet.ingress_bytes as u64;
         context.packet_length = packet.packet_length;
@@ -226,9 +227,10 @@ impl Engine for Native {
     }
 
     fn prefetch_depth(&self) -> usize {
-        match self.program.is_prefetched && self.program.runtime.has_ingress_flows() {
-            true => AHEAD_MAX,
-            false => 0,
+        if self.program.is_prefetched && self.program.runtime.has_ingress_flows() {
+            AHEAD_MAX
+        } else {
+            0
         }
     }
 
@@ -237,14 +239,14 @@ impl Engine for Native {
             && self.packets.pool.packet(handle).parsed_ahead != self.epoch
         {
             let epoch = self.epoch;
-            self.begin(state, input, handle, (arrived, epoch));
+            self.begin(state, input, handle, arrived, epoch);
         }
     }
 
     fn parse(&mut self, state: &mut State, input: &IngressInput, handle: PacketHandle) {
         if let Some(arrived) = input.arrived {
             self.packets.pool.packet_mut(handle).parsed_ahead = 0;
-            self.begin(state, input, handle, (arrived, 0));
+            self.begin(state, input, handle, arrived, 0);
         }
     }
 
@@ -330,9 +332,10 @@ impl Engine for Native {
                     clone_session: None,
                     frame_len_bytes: is_written,
                 };
-                match self.context.payload_call.is_some() {
-                    true => outcome.deparsed(self.change_payload(state, handle)),
-                    false => outcome,
+                if self.context.payload_call.is_some() {
+                    outcome.deparsed(self.change_payload(state, handle))
+                } else {
+                    outcome
                 }
             }
         }
@@ -344,9 +347,10 @@ impl Engine for Native {
         packet: PacketHandle,
         copies: &mut dyn Copies,
     ) -> Option<EgressOutcome> {
-        match self.may_use_scratch(self.packets.pool.packet(packet)) {
-            true => self.fan_out_at_once(state, packet, copies),
-            false => one_by_one(self, state, packet, copies),
+        if self.may_use_scratch(self.packets.pool.packet(packet)) {
+            self.fan_out_at_once(state, packet, copies)
+        } else {
+            one_by_one(self, state, packet, copies)
         }
     }
 
@@ -358,7 +362,7 @@ impl Engine for Native {
         clones: &mut dyn LoneClones,
     ) -> Rounds {
         match self.may_go_rounds(packet) {
-            Some(code) => self.go_rounds(state, input, (packet, code), clones),
+            Some(code) => self.go_rounds(state, input, packet, code, clones),
             None => Rounds::none(input),
         }
     }

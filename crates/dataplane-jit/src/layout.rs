@@ -170,9 +170,10 @@ impl Layout {
         let header = &ir.headers[id.index()];
         let start = self.size;
         let is_packed = header.field_ids().any(|field| packing.is_packed(field));
-        let n_bytes = match is_packed {
-            true => up_to_word(header.fixed_bits.div_ceil(8)),
-            false => 0,
+        let n_bytes = if is_packed {
+            up_to_word(header.fixed_bits.div_ceil(8))
+        } else {
+            0
         };
         self.packed[id.index()] = start..start + n_bytes;
         let mut end = start + n_bytes;

@@ -38,9 +38,10 @@ impl MetadataSlot {
             words: slot.words,
             bits: slot.bits,
             signed: slot.signed,
-            mask: match slot.words == 1 && !slot.signed {
-                true => low_ones(slot.bits),
-                false => 0,
+            mask: if slot.words == 1 && !slot.signed {
+                low_ones(slot.bits)
+            } else {
+                0
             },
         }
     }
@@ -89,9 +90,12 @@ pub(crate) struct MetadataSlots {
 
 impl MetadataSlots {
     pub(crate) fn new(ir: &Ir, layout: &Layout) -> Self {
-        let slot = |field: FieldId| match layout.is_read(field) {
-            true => MetadataSlot::new(field, layout),
-            false => MetadataSlot::NONE,
+        let slot = |field: FieldId| {
+            if layout.is_read(field) {
+                MetadataSlot::new(field, layout)
+            } else {
+                MetadataSlot::NONE
+            }
         };
         let maybe = |field: Option<FieldId>| field.map_or(MetadataSlot::NONE, slot);
         let metadata = &ir.metadata;

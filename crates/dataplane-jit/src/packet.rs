@@ -193,9 +193,10 @@ impl Packet {
     /// a part of the rest is there.
     #[inline]
     pub(crate) fn deparse_into(&mut self, scratch: &mut Vec<u8>, len: usize) -> *mut u8 {
-        let bytes = match self.consumed < self.head_len {
-            true => scratch,
-            false => &mut self.head,
+        let bytes = if self.consumed < self.head_len {
+            scratch
+        } else {
+            &mut self.head
         };
         reserve(bytes, len);
         bytes.as_mut_ptr()

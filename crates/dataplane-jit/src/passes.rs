@@ -419,9 +419,10 @@ fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
     let told = |e: &mut Emit<'_, '_, '_>, ty: Type, offset: usize| {
         let offset = u32::try_from(offset).expect("an offset in a block of memory");
         let value = e.load(ty, Region::Entry, input, offset);
-        match ty == types::I64 {
-            true => value,
-            false => e.b.ins().uextend(types::I64, value),
+        if ty == types::I64 {
+            value
+        } else {
+            e.b.ins().uextend(types::I64, value)
         }
     };
     let now = |e: &mut Emit<'_, '_, '_>| {

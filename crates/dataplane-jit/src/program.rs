@@ -67,9 +67,10 @@ impl NativeProgram {
         unit.listing = listing;
         let frames = Frames::define(&mut unit)?;
         let is_prefetched = passes::may_prefetch(&unit, &frames);
-        let capacity = match is_prefetched {
-            true => Capacity::Prefetched,
-            false => Capacity::Near,
+        let capacity = if is_prefetched {
+            Capacity::Prefetched
+        } else {
+            Capacity::Near
         };
         let ingress = unit.define("ingress", |emit| emit.control(ir.ingress, capacity))?;
         let prefetched = (is_prefetched && !unit.flows.is_empty()).then_some(INGRESS_FLOW);

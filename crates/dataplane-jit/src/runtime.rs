@@ -279,7 +279,7 @@ unsafe extern "C" fn resolve(
     let (Some(action), Some(profile)) = (action, profile) else {
         return runtime
             .tables
-            .keep_resolved(program, (id, entry), None, false);
+            .keep_resolved(program, id, entry, None, false);
     };
     let is_choice = matches!(action, EntryAction::Group(_) | EntryAction::OneShot(_));
     let mut hash = 0;
@@ -301,7 +301,7 @@ unsafe extern "C" fn resolve(
     let call = state.resolve(profile, &action, || hash);
     let call = call.as_ref().map(|call| (call.action, &*call.args));
     let tables = &mut runtime.tables;
-    tables.keep_resolved(program, (id, entry), call, !is_choice)
+    tables.keep_resolved(program, id, entry, call, !is_choice)
 }
 
 /// Runs a construct in the interpreter.

@@ -316,7 +316,8 @@ impl NativeTables {
     pub(crate) fn keep_resolved(
         &mut self,
         program: &Program,
-        (table, entry): (TableId, Option<EntryIndex>),
+        table: TableId,
+        entry: Option<EntryIndex>,
         call: Option<(ActionId, &[Int])>,
         for_all: bool,
     ) -> *const u64 {

@@ -121,9 +121,10 @@ impl Vector {
         let slot = layout.field(field);
         self.words(layout, field, |words| {
             if let [word] = words {
-                return match slot.signed {
-                    true => Int::from(word.cast_signed()),
-                    false => Int::from(*word),
+                return if slot.signed {
+                    Int::from(word.cast_signed())
+                } else {
+                    Int::from(*word)
                 };
             }
             let used = words
@@ -135,9 +136,10 @@ impl Vector {
             }
             let is_negative = words.last().is_some_and(|word| word.cast_signed() < 0);
             let value = unsigned(words);
-            match is_negative {
-                true => value - (Int::ONE << (64 * words.len())),
-                false => value,
+            if is_negative {
+                value - (Int::ONE << (64 * words.len()))
+            } else {
+                value
             }
         })
     }

@@ -33,9 +33,10 @@ impl Block<'_> {
 
     fn bits(&self, field: FieldId) -> u32 {
         let declared = &self.ir.fields[field.index()];
-        match declared.variable {
-            true => self.variable_bits(declared.header),
-            false => declared.bits,
+        if declared.variable {
+            self.variable_bits(declared.header)
+        } else {
+            declared.bits
         }
     }
 

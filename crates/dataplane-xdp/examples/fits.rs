@@ -127,11 +127,12 @@ fn main() -> ExitCode {
     let mut given: Vec<String> = std::env::args().skip(1).collect();
     let with_tests = given.iter().any(|it| it == "--stf");
     given.retain(|it| it != "--stf");
-    let folders = match given.is_empty() {
-        true => ["p4", "p4/bench", "testdata/realistic", "testdata/stf"]
+    let folders = if given.is_empty() {
+        ["p4", "p4/bench", "testdata/realistic", "testdata/stf"]
             .map(str::to_owned)
-            .to_vec(),
-        false => given,
+            .to_vec()
+    } else {
+        given
     };
     let mut found = Found::default();
     let mut lines = Vec::new();
@@ -191,8 +192,9 @@ fn print(found: &Found, with_tests: bool) -> ExitCode {
     for difference in &found.differences {
         println!("{difference}");
     }
-    match found.differences.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if found.differences.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }

@@ -3,8 +3,9 @@
 //! This engine is an offload (`dataplane::offload`): it forwards what it can and punts the rest. The interpreter of
 //! [`dataplane`] defines how it must forward.
 
-pub mod asm;
 pub mod compile;
 pub mod image;
 mod listing;
 pub mod runtime;
+
+pub use bpf::asm;

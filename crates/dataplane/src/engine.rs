@@ -49,7 +49,10 @@ mod change;
 mod fan_out;
 mod state;
 
-pub use crate::{externs::payload::PayloadCall, model::Frame};
+pub use crate::{
+    externs::{hash::Crc, payload::PayloadCall},
+    model::Frame,
+};
 pub use change::{Change, TableChange};
 pub use fan_out::{
     Copies, Leave, LoneClone, LoneClones, Rounds, RoundsEnd, RoundsInput, one_by_one,

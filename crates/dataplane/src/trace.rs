@@ -326,9 +326,10 @@ impl Tracer {
 
     /// The name of the n-th frame received; `NONE` without a sink.
     pub(crate) fn name_frame(&mut self, n: u64) -> NameId {
-        match self.is_on() {
-            true => self.names.add(n.to_string()),
-            false => NameId::NONE,
+        if self.is_on() {
+            self.names.add(n.to_string())
+        } else {
+            NameId::NONE
         }
     }
 

@@ -105,11 +105,12 @@ pub(crate) async fn get(
 
 /// Refuses more than `PATHS_MAX` of something in a request.
 pub(crate) fn expect_few(what: &str, n_found: usize) -> Result<(), Status> {
-    match n_found <= PATHS_MAX {
-        true => Ok(()),
-        false => Err(Status::resource_exhausted(format!(
+    if n_found <= PATHS_MAX {
+        Ok(())
+    } else {
+        Err(Status::resource_exhausted(format!(
             "expected at most {PATHS_MAX} of {what} in a request, found {n_found}"
-        ))),
+        )))
     }
 }
 
@@ -153,9 +154,10 @@ fn updates(
         .iter()
         .flat_map(|node| node.leaves())
         .any(|leaf| wanted.has(leaf));
-    match updates.is_empty() && query.is_exact && is_leaf && is_wanted {
-        true => not_found("it is not known of this interface"),
-        false => Ok(updates),
+    if updates.is_empty() && query.is_exact && is_leaf && is_wanted {
+        not_found("it is not known of this interface")
+    } else {
+        Ok(updates)
     }
 }
 
@@ -252,9 +254,10 @@ fn within<'a>(
 }
 
 fn qualified(name: &str, module: Module, is_first: bool, encoded: Encoded) -> String {
-    match encoded == Encoded::JsonIetf && (is_first || module != Module::Interfaces) {
-        true => format!("{}:{name}", module.name()),
-        false => name.to_owned(),
+    if encoded == Encoded::JsonIetf && (is_first || module != Module::Interfaces) {
+        format!("{}:{name}", module.name())
+    } else {
+        name.to_owned()
     }
 }
 
@@ -270,8 +273,9 @@ fn above(snapshot: &Snapshot, node: &Node, wanted: &Wanted, encoded: Encoded) ->
     };
     let is_root = node.path.is_empty();
     let inner = object(entries, !is_root, Json::Array(list));
-    match is_root {
-        true => object(container, true, inner),
-        false => inner,
+    if is_root {
+        object(container, true, inner)
+    } else {
+        inner
     }
 }

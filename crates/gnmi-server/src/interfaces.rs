@@ -70,9 +70,10 @@ fn named(ports: Vec<Port>) -> Vec<Interface> {
     let is_alone = |name: &str| names.iter().filter(|other| *other == name).count() == 1;
     let interface = |port: Port| {
         let name = &port.status.name;
-        let name = match is_alone(name) {
-            true => name.clone(),
-            false => format!("{}@{name}", port.status.id),
+        let name = if is_alone(name) {
+            name.clone()
+        } else {
+            format!("{}@{name}", port.status.id)
         };
         Interface { name, port }
     };

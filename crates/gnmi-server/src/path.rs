@@ -94,9 +94,10 @@ pub(crate) fn text_of<'a>(elems: impl IntoIterator<Item = &'a PathElem>) -> Stri
             text.push_str(&format!("[{key}={value}]"));
         }
     }
-    match text.is_empty() {
-        true => "/".to_owned(),
-        false => text,
+    if text.is_empty() {
+        "/".to_owned()
+    } else {
+        text
     }
 }
 
@@ -213,9 +214,10 @@ fn unknown(elems: &[&PathElem], text: String) -> PathError {
         };
         (1..=elems.len()).any(is_named)
     };
-    match absent().any(|path| is_within(&path)) {
-        true => PathError::Absent(format!("path {text}: the switch does not have it")),
-        false => PathError::Unknown(format!("path {text}: {}", expected(elems))),
+    if absent().any(|path| is_within(&path)) {
+        PathError::Absent(format!("path {text}: the switch does not have it"))
+    } else {
+        PathError::Unknown(format!("path {text}: {}", expected(elems)))
     }
 }
 
@@ -234,11 +236,10 @@ fn expected(elems: &[&PathElem]) -> String {
             _ => None,
         });
     let (place, below) = (path.join("/"), below.collect::<Vec<_>>().join(", "));
-    match below.is_empty() {
-        true => format!("expected nothing below the leaf /{place}, found more"),
-        false => {
-            format!("expected one of {below} in /{place}, found nothing of that name in its schema")
-        }
+    if below.is_empty() {
+        format!("expected nothing below the leaf /{place}, found more")
+    } else {
+        format!("expected one of {below} in /{place}, found nothing of that name in its schema")
     }
 }
 

@@ -307,9 +307,10 @@ impl Subscriber<'_> {
     }
 
     async fn tell_at_first(&self, watches: &mut [Watch], snapshot: &Snapshot) -> Told {
-        let telling = match self.is_silent {
-            true => Telling::Nothing,
-            false => Telling::All,
+        let telling = if self.is_silent {
+            Telling::Nothing
+        } else {
+            Telling::All
         };
         for watch in watches {
             self.tell(watch, snapshot, telling).await?;
@@ -395,9 +396,10 @@ impl Subscriber<'_> {
             if due.is_empty() {
                 continue;
             }
-            let age_max = match has_notice {
-                true => Duration::ZERO,
-                false => Duration::from_millis(SAMPLE_AGE_MAX_MS),
+            let age_max = if has_notice {
+                Duration::ZERO
+            } else {
+                Duration::from_millis(SAMPLE_AGE_MAX_MS)
             };
             let since = now.checked_sub(age_max).unwrap_or(now);
             let snapshot = self.shared.interfaces.look(since).await?;
@@ -415,9 +417,7 @@ impl Subscriber<'_> {
             if !watch.name.is_of(&interface.name) {
                 continue;
             }
-            if let Some(notification) =
-                self.notification(watch, (place, interface), snapshot, telling)
-            {
+            if let Some(notification) = self.notification(watch, place, snapshot, telling) {
                 self.answer(Response::Update(notification)).await?;
             }
         }
@@ -427,11 +427,11 @@ impl Subscriber<'_> {
     fn notification(
         &self,
         watch: &mut Watch,
-        (place, interface): (usize, &Interface),
+        place: usize,
         snapshot: &Snapshot,
         telling: Telling,
     ) -> Option<Notification> {
-        let Interface { name, port } = interface;
+        let Interface { name, port } = &snapshot.interfaces[place];
         let mut notification = Notification {
             timestamp: snapshot.taken_ns,
             prefix: self.prefix.clone(),

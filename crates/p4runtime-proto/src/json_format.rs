@@ -30,7 +30,8 @@ fn print_message(out: &mut String, depth: usize, message: &DynamicMessage) {
     print_all(
         out,
         depth,
-        ('{', '}'),
+        '{',
+        '}',
         members.map(|(name, field)| (Some(name), field)),
         print,
     );
@@ -40,7 +41,8 @@ fn print_message(out: &mut String, depth: usize, message: &DynamicMessage) {
 fn print_all<T>(
     out: &mut String,
     depth: usize,
-    (open, close): (char, char),
+    open: char,
+    close: char,
     items: impl Iterator<Item = (Option<String>, T)>,
     print: impl Fn(&mut String, &T),
 ) {
@@ -72,7 +74,7 @@ fn print_value(out: &mut String, depth: usize, kind: &Kind, value: &Value) {
         Value::Message(message) => print_message(out, depth, message),
         Value::List(elements) => {
             let elements = elements.iter().map(|element| (None, element));
-            print_all(out, depth, ('[', ']'), elements, |out, element| {
+            print_all(out, depth, '[', ']', elements, |out, element| {
                 print_value(out, depth + 1, kind, element);
             });
         }
@@ -118,7 +120,7 @@ fn print_map(out: &mut String, depth: usize, kind: &Kind, entries: &HashMap<MapK
         };
         (Some(key), value)
     });
-    print_all(out, depth, ('{', '}'), members, |out, value| {
+    print_all(out, depth, '{', '}', members, |out, value| {
         print_value(out, depth + 1, &value_kind, value);
     });
 }

@@ -16,7 +16,7 @@ use tokio_stream::Stream;
 use tonic::{Code, Status};
 
 use crate::bytes::{Bytes, Held};
-use crate::connections::Caller;
+use crate::caller::Caller;
 use crate::device::lock;
 use crate::error::{EntityError, EntityResult};
 use crate::limits::ANSWER_RESERVE_BYTES;
@@ -170,11 +170,11 @@ impl AnswerSender {
         }
         tracing::warn!(
             event = "reader_cut",
-            peer = %self.caller.peer(),
+            peer = %self.caller.connection().peer(),
             "the connection of {} is cut: it asked to read, and takes nothing",
-            self.caller.peer()
+            self.caller.connection().peer()
         );
-        self.caller.cut();
+        self.caller.connection().cut();
     }
 
     fn end(&self, end: Result<(), Status>) {

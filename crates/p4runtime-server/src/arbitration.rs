@@ -121,9 +121,10 @@ impl Arbitration {
     /// the other roles.
     fn set_access(&mut self, role: &RoleName, config: Option<RoleConfig>) {
         let configs = self.roles.iter().map(|(name, state)| {
-            let config = match name == role {
-                true => config.clone(),
-                false => state.access.config.clone(),
+            let config = if name == role {
+                config.clone()
+            } else {
+                state.access.config.clone()
             };
             (name.clone(), config)
         });
@@ -162,9 +163,10 @@ impl Arbitration {
         }
         state.told = now;
         let controllers = self.clients.len();
-        let of = match role.is_default() {
-            true => String::new(),
-            false => format!(" of {}", role.shown()),
+        let of = if role.is_default() {
+            String::new()
+        } else {
+            format!(" of {}", role.shown())
         };
         match election_id {
             Some(election_id) => tracing::info!(

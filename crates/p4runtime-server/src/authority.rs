@@ -82,9 +82,10 @@ impl AuthorityRepair {
             self.is_length = false;
             self.value_left = if *byte <= LENGTH_MAX { *byte } else { 0 };
         } else {
-            self.n_name = match *byte == NAME[self.n_name] {
-                true => self.n_name + 1,
-                false => usize::from(*byte == NAME[0]),
+            self.n_name = if *byte == NAME[self.n_name] {
+                self.n_name + 1
+            } else {
+                usize::from(*byte == NAME[0])
             };
             if self.n_name == NAME.len() {
                 (self.n_name, self.is_length) = (0, true);

@@ -322,9 +322,10 @@ impl Device {
             None => Ok(results.next().expect("every one was attempted")?),
         });
         let results: Vec<EntityResult> = results.collect();
-        match results.iter().any(Result::is_err) {
-            true => Err(WriteError::Updates(results)),
-            false => Ok(()),
+        if results.iter().any(Result::is_err) {
+            Err(WriteError::Updates(results))
+        } else {
+            Ok(())
         }
     }
 

@@ -5,9 +5,10 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use stream_socket::{BoundedListener, CONNECTIONS_TOLD, Connection, Peer};
 use tls::Renewal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::mpsc::Sender;
@@ -16,13 +17,20 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use crate::connections::{Caller, Connection, Connections};
+use crate::authority::AuthorityRepair;
+use crate::caller::Caller;
 use crate::device::lock;
-use crate::limits::{
-    CONNECTIONS_TOLD_S, REFUSED_LINGER_BYTES, REFUSED_LINGER_MS, TLS_FILES_INTERVAL_S,
-};
+use crate::limits::{REFUSED_LINGER_BYTES, REFUSED_LINGER_MS, TLS_FILES_INTERVAL_S};
 
-pub(crate) enum Transport {
+/// A connection that is ready for calls.
+pub(crate) struct Transport {
+    stream: Wire,
+    caller: Caller,
+    /// Of Unix sockets without TLS only.
+    authority: Option<AuthorityRepair>,
+}
+
+enum Wire {
     Plain(Connection),
     Tls(Box<TlsStream<Connection>>),
 }
@@ -42,13 +50,13 @@ struct Failed {
 
 /// Sends every connection that is ready for calls to `accepted`, until the receiver is dropped.
 pub(crate) async fn accept(
-    connections: Connections,
+    listener: BoundedListener,
     made: Option<Handshakes>,
     accepted: Sender<io::Result<Transport>>,
 ) {
     let Some(made) = made else {
         while accepted
-            .send(Ok(Transport::Plain(connections.accept().await)))
+            .send(Ok(Transport::plain(listener.accept().await)))
             .await
             .is_ok()
         {}
@@ -58,7 +66,7 @@ pub(crate) async fn accept(
     let mut handshakes = JoinSet::new();
     let failed = Arc::new(Mutex::new(Failed::default()));
     loop {
-        let connection = connections.accept().await;
+        let connection = listener.accept().await;
         while handshakes.try_join_next().is_some() {}
         if accepted.is_closed() {
             return;
@@ -68,7 +76,7 @@ pub(crate) async fn accept(
         handshakes.spawn(async move {
             if let Some(stream) = shaken.await {
                 // Fails only if the server has ended meanwhile.
-                let _ = accepted.send(Ok(Transport::Tls(Box::new(stream)))).await;
+                let _ = accepted.send(Ok(Transport::encrypted(stream))).await;
             }
         });
     }
@@ -81,7 +89,7 @@ impl Handshakes {
         connection: Connection,
         failed: Arc<Mutex<Failed>>,
     ) -> Option<TlsStream<Connection>> {
-        let caller = connection.connect_info();
+        let peer = connection.caller().peer();
         let accepting = self.tls.acceptor().accept(connection).into_fallible();
         let reason = match timeout(self.time_max, accepting).await {
             Ok(Ok(stream)) => return Some(stream),
@@ -91,7 +99,7 @@ impl Handshakes {
             }
             Err(_) => format!("the handshake was not done within {:?}", self.time_max),
         };
-        lock(&failed).tell(&caller, &reason);
+        lock(&failed).tell(peer, &reason);
         None
     }
 }
@@ -110,10 +118,9 @@ async fn linger(mut connection: Connection) {
 
 impl Failed {
     /// Logs at most one warning per interval: otherwise strangers could fill the log.
-    fn tell(&mut self, caller: &Caller, reason: &str) {
-        let (now, interval) = (Instant::now(), Duration::from_secs(CONNECTIONS_TOLD_S));
-        let peer = caller.peer();
-        if self.told_at.is_some_and(|at| now - at < interval) {
+    fn tell(&mut self, peer: Peer, reason: &str) {
+        let now = Instant::now();
+        if self.told_at.is_some_and(|at| now - at < CONNECTIONS_TOLD) {
             self.n_untold += 1;
             tracing::debug!(event = "tls_refused", %peer, reason, "a client at {peer} was not let in: {reason}");
             return;
@@ -174,16 +181,41 @@ pub(crate) async fn renew(tls: Arc<tls::Server>) {
     }
 }
 
+impl Transport {
+    fn plain(connection: Connection) -> Self {
+        let is_unix = matches!(connection.caller().peer(), Peer::User(_));
+        Self {
+            caller: Caller::of(&connection),
+            authority: is_unix.then(AuthorityRepair::default),
+            stream: Wire::Plain(connection),
+        }
+    }
+
+    fn encrypted(stream: TlsStream<Connection>) -> Self {
+        Self {
+            caller: Caller::of(stream.get_ref().0),
+            authority: None,
+            stream: Wire::Tls(Box::new(stream)),
+        }
+    }
+}
+
 impl AsyncRead for Transport {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Transport::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Transport::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        let this = self.get_mut();
+        let n_before = buffer.filled().len();
+        ready!(match &mut this.stream {
+            Wire::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Wire::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
+        })?;
+        if let Some(authority) = &mut this.authority {
+            authority.mend(&mut buffer.filled_mut()[n_before..]);
         }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -193,23 +225,23 @@ impl AsyncWrite for Transport {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Transport::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Transport::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        match &mut self.get_mut().stream {
+            Wire::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Wire::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Transport::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Transport::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        match &mut self.get_mut().stream {
+            Wire::Plain(stream) => Pin::new(stream).poll_flush(cx),
+            Wire::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Transport::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Transport::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        match &mut self.get_mut().stream {
+            Wire::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
+            Wire::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }
@@ -218,9 +250,6 @@ impl Connected for Transport {
     type ConnectInfo = Caller;
 
     fn connect_info(&self) -> Caller {
-        match self {
-            Transport::Plain(connection) => connection.connect_info(),
-            Transport::Tls(stream) => stream.get_ref().0.connect_info(),
-        }
+        self.caller.clone()
     }
 }

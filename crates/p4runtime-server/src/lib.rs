@@ -12,7 +12,7 @@ mod arbitration;
 mod authority;
 mod bytes;
 mod bytestring;
-mod connections;
+mod caller;
 mod device;
 mod digests;
 mod entity;
@@ -33,7 +33,6 @@ mod stream;
 mod switch_service;
 
 pub use bytes::BytesMax;
-pub use connections::{Caller, Connection, ConnectionLimits, Connections};
 pub use device::{CONTROLLER_DROPS, ServerConfig, ServerLimits};
 pub use error::{EntityError, WriteError};
 pub use pace::PerSecond;

@@ -82,9 +82,6 @@ pub const PACKET_OUTS_WAITING_MAX: usize = 1_024;
 /// other half of a thousand descriptors, the usual limit of a process, is left for the switch.
 pub const CONNECTIONS_MAX: usize = 2 * STREAMS_MAX;
 
-/// Connections of one service that are always accepted, however few descriptors the process may have.
-pub const CONNECTIONS_MIN: usize = 8;
-
 /// How long a connection may be silent before its first call. Seconds.
 pub const FIRST_CALL_S: u64 = 30;
 
@@ -105,13 +102,6 @@ pub const CALLS_PER_CONNECTION_MAX: u32 = 1_024;
 /// Where the message rate is limited: how many seconds' worth of messages a connection may send at once after a
 /// pause. A controller that sets up a switch sends in bursts.
 pub const RATE_BURST_S: u64 = 1;
-
-/// Pause after a failed accept: without a free descriptor the kernel would fail again at once, over and over.
-/// Milliseconds.
-pub const ACCEPT_RETRY_MS: u64 = 100;
-
-/// The shortest interval between two log lines about closed or refused connections. Seconds.
-pub const CONNECTIONS_TOLD_S: u64 = 60;
 
 /// How long before the client's deadline a drain gives up, so that the answer still arrives. Milliseconds.
 pub const DRAIN_ANSWER_MARGIN_MS: u64 = 20;

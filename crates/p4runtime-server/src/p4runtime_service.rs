@@ -17,7 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::answers::{AnswerReceiver, answers};
 use crate::arbitration::{Arbitration, device_mismatch};
-use crate::connections::Caller;
+use crate::caller::Caller;
 use crate::device::{Device, Target, Writer, lock, pipeline_set};
 use crate::error::{EntityError, no_p4info, no_pipeline};
 use crate::pipeline::Pipeline;
@@ -275,9 +275,10 @@ fn part(pipeline: &Pipeline, response_type: ResponseType) -> ForwardingPipelineC
     };
     ForwardingPipelineConfig {
         p4info: config.p4info.clone().filter(|_| with_p4info),
-        p4_device_config: match with_device_config {
-            true => config.p4_device_config.clone(),
-            false => Vec::new(),
+        p4_device_config: if with_device_config {
+            config.p4_device_config.clone()
+        } else {
+            Vec::new()
         },
         cookie: config.cookie,
     }

@@ -114,18 +114,20 @@ impl Reader<'_> {
         }
         let flushed = self.flush().await;
         flushed.map_err(|error| Status::new(error.code, error.message))?;
-        match results.iter().any(Result::is_err) {
-            true => Err(batch_status("request", &results)),
-            false => Ok(()),
+        if results.iter().any(Result::is_err) {
+            Err(batch_status("request", &results))
+        } else {
+            Ok(())
         }
     }
 
     async fn read(&mut self, request: &Entity) -> EntityResult {
         let kind = request.entity.as_ref().ok_or_else(|| unset("entity"))?;
         let is_seen = object(kind).is_none_or(|id| self.sees(id));
-        match is_seen {
-            true => self.read_kind(kind).await,
-            false => Ok(()),
+        if is_seen {
+            self.read_kind(kind).await
+        } else {
+            Ok(())
         }
     }
 

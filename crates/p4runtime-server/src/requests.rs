@@ -9,6 +9,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http_body::{Frame, SizeHint};
+use stream_socket::Call;
 use tokio::time::{Instant, Sleep};
 use tonic::Status;
 use tonic::body::Body;
@@ -16,7 +17,7 @@ use tonic::codegen::{BoxFuture, Bytes as Data, Service, http};
 use tonic::server::NamedService;
 
 use crate::bytes::{Bytes, Held};
-use crate::connections::{Call, Caller};
+use crate::caller::Caller;
 use crate::device::lock;
 use crate::limits::{REQUEST_BYTES_MAX, STREAM_MESSAGE_BYTES_MAX};
 use crate::pace::PerSecond;
@@ -68,7 +69,7 @@ where
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let caller = request.extensions().get::<Caller>();
         let caller = caller.cloned().unwrap_or_default();
-        let call = caller.begin_call();
+        let call = caller.connection().begin_call();
         let path = request.uri().path();
         let is_stream = STREAM_METHODS.iter().any(|method| path.ends_with(method));
         let (held, bounding) = (HeldForMessage::default(), &self.bounding);
@@ -198,7 +199,7 @@ impl RequestBody {
             "no room for a request of {n_bytes} bytes: {} are being sent or carried out; try again a little later",
             self.bytes.described()
         );
-        tracing::warn!(event = "request_refused", peer = %self.caller.peer(), bytes = n_bytes, "{message}");
+        tracing::warn!(event = "request_refused", peer = %self.caller.connection().peer(), bytes = n_bytes, "{message}");
         Err(Status::resource_exhausted(message))
     }
 

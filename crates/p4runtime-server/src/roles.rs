@@ -172,12 +172,13 @@ impl Access {
     }
 
     fn expect_allowed(&self, is_allowed: bool, what: &str) -> EntityResult {
-        match is_allowed {
-            true => Ok(()),
-            false => Err(EntityError::denied(format!(
+        if is_allowed {
+            Ok(())
+        } else {
+            Err(EntityError::denied(format!(
                 "the role config of {} has no {what}",
                 self.role.shown()
-            ))),
+            )))
         }
     }
 }

@@ -13,7 +13,7 @@ use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, WriteRequest};
 use p4runtime_proto::reprise::v1::switch_server::SwitchServer;
-use stream_socket::Listener;
+use stream_socket::{BoundedListener, ConnectionLimits, Listener};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::body::Body;
@@ -21,7 +21,6 @@ use tonic::codegen::{Service, http};
 use tonic::server::NamedService;
 use tonic::service::Routes;
 
-use crate::connections::{ConnectionLimits, Connections};
 use crate::device::{CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, pipeline_set};
 use crate::error::WriteError;
 use crate::handshakes::{Handshakes, accept, renew, tell_open_key};
@@ -288,15 +287,15 @@ impl Server {
         let limits = ConnectionLimits {
             service: "P4Runtime",
             open_max: CONNECTIONS_MAX,
-            silent_max: Duration::from_secs(FIRST_CALL_S),
+            silent_max: Some(Duration::from_secs(FIRST_CALL_S)),
         };
         let (accepted, incoming) = channel(1);
-        let connections = Connections::new(listener, limits);
+        let listener = BoundedListener::new(listener, limits);
         let tls = self.tls.clone().map(|tls| Handshakes {
             tls,
             time_max: self.device.limits.handshake,
         });
-        let accepting = tokio::spawn(accept(connections, tls, accepted));
+        let accepting = tokio::spawn(accept(listener, tls, accepted));
         let renewing = self.tls.clone().map(|tls| tokio::spawn(renew(tls)));
         let device = Arc::clone(&self.device);
         let bounded = self.bounding();

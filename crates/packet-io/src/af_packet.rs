@@ -155,11 +155,11 @@ impl AfPacketPort {
             })
         };
         let rx = open()?;
-        let tx = match config.takes_outgoing {
-            true => rx
-                .try_clone()
-                .map_err(system("send by the receiving socket"))?,
-            false => open()?,
+        let tx = if config.takes_outgoing {
+            rx.try_clone()
+                .map_err(system("send by the receiving socket"))?
+        } else {
+            open()?
         };
         let lock = match lock {
             Some(lock) => {
@@ -171,10 +171,11 @@ impl AfPacketPort {
         let ring = set_up_receiving(rx.as_fd(), interface, config)
             .map_err(system("set up the receive ring"))?;
         set_up_sending(tx.as_fd(), interface, config).map_err(system("set up sending"))?;
-        let (outgoing, tx_queue) = match config.takes_outgoing {
+        let (outgoing, tx_queue) = if config.takes_outgoing {
             // This socket expects a virtio header from us, too.
-            true => (Outgoing::Taken, TxBatch::with_header(VIRTIO_HEADER_BYTES)),
-            false => (Outgoing::Ignored(None), TxBatch::new()),
+            (Outgoing::Taken, TxBatch::with_header(VIRTIO_HEADER_BYTES))
+        } else {
+            (Outgoing::Ignored(None), TxBatch::new())
         };
         Ok(AfPacketPort {
             index: interface.index,
@@ -394,10 +395,11 @@ fn set_up_receiving(
     let on: libc::c_int = 1;
     socket::set_packet_option(fd, libc::PACKET_VNET_HDR, &on)?;
     socket::set_packet_option(fd, libc::PACKET_COPY_THRESH, &on)?;
-    match config.takes_outgoing {
+    if config.takes_outgoing {
         // The socket also sends; `set_up_sending` sees to its send buffer.
-        true => crate::socket::set_receive_buffer(fd, SOCKET_BUFFER_BYTES)?,
-        false => crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?,
+        crate::socket::set_receive_buffer(fd, SOCKET_BUFFER_BYTES)?
+    } else {
+        crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?
     }
     // Room for two tags: the kernel moves the outer one into the metadata, but not the inner one.
     let frame_bytes_max = interface.frame_bytes_max() + 2 * VLAN_TAG_BYTES;
@@ -417,10 +419,11 @@ fn set_up_sending(
         socket::set_packet_option(fd, libc::PACKET_QDISC_BYPASS, &on)?;
         crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
     }
-    match config.takes_outgoing {
+    if config.takes_outgoing {
         // It is already bound, to receive.
-        true => Ok(()),
-        false => socket::bind(fd, 0, interface.index),
+        Ok(())
+    } else {
+        socket::bind(fd, 0, interface.index)
     }
 }
 

@@ -304,9 +304,10 @@ impl AfXdpPort {
                     statistics.tx_frames = statistics.tx_frames.saturating_sub(1);
                     statistics.tx_bytes = statistics.tx_bytes.saturating_sub(n_bytes);
                     let index = self.index;
-                    match *has_carrier.get_or_insert_with(|| interface::is_running(index)) {
-                        true => statistics.tx_no_room += 1,
-                        false => statistics.tx_link_down += 1,
+                    if *has_carrier.get_or_insert_with(|| interface::is_running(index)) {
+                        statistics.tx_no_room += 1;
+                    } else {
+                        statistics.tx_link_down += 1;
                     }
                 }
                 Err(Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV)) => {

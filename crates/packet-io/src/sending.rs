@@ -43,18 +43,36 @@ impl Patience {
     }
 }
 
-/// Sends `n_frames` frames until all are sent or refused. `send` sends the frames from a position on and returns how
-/// many it sent, or an error about the first. `bytes_of` gives a frame's length, `is_link_down` whether a full queue
-/// will not drain.
+/// Frames that wait for a socket.
+pub(crate) struct Waiting<'fd, Send, BytesOf, IsLinkDown> {
+    pub(crate) fd: BorrowedFd<'fd>,
+    pub(crate) n_frames: usize,
+    /// Sends the frames from a position on; returns how many it sent, or an error about the first.
+    pub(crate) send: Send,
+    /// A frame's length.
+    pub(crate) bytes_of: BytesOf,
+    /// Whether a full queue will not drain.
+    pub(crate) is_link_down: IsLinkDown,
+}
+
+/// Sends frames until all are sent or refused.
 pub(crate) fn send_all(
-    fd: BorrowedFd<'_>,
-    n_frames: usize,
-    mut send: impl FnMut(usize) -> io::Result<usize>,
-    bytes_of: impl Fn(usize) -> usize,
-    is_link_down: impl Fn() -> bool,
+    waiting: Waiting<
+        '_,
+        impl FnMut(usize) -> io::Result<usize>,
+        impl Fn(usize) -> usize,
+        impl Fn() -> bool,
+    >,
     patience: &mut Patience,
     statistics: &mut PortStatistics,
 ) {
+    let Waiting {
+        fd,
+        n_frames,
+        mut send,
+        bytes_of,
+        is_link_down,
+    } = waiting;
     let mut first = 0;
     let mut retries_left = TX_RETRIES_PER_FLUSH;
     while first < n_frames {
@@ -100,19 +118,14 @@ pub(crate) fn send_batch(
     patience: &mut Patience,
     statistics: &mut PortStatistics,
 ) {
-    let send = |first| socket::send_batch(fd, batch.iter_from(first));
-    let bytes_of = |place| batch.bytes_of(place);
-    let is_link_down = || !interface::is_running(interface_index);
-    let n_frames = batch.len();
-    send_all(
+    let waiting = Waiting {
         fd,
-        n_frames,
-        send,
-        bytes_of,
-        is_link_down,
-        patience,
-        statistics,
-    );
+        n_frames: batch.len(),
+        send: |first| socket::send_batch(fd, batch.iter_from(first)),
+        bytes_of: |place| batch.bytes_of(place),
+        is_link_down: || !interface::is_running(interface_index),
+    };
+    send_all(waiting, patience, statistics);
     batch.clear();
 }
 

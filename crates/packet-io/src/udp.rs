@@ -111,17 +111,14 @@ impl UdpPort {
             let targets = self.targets[first..].iter().map(|(target, _)| target);
             socket::send_batch(fd, self.tx.iter_from(first).zip(targets))
         };
-        let bytes_of = |place: usize| self.targets[place].1;
-        let is_link_down = || false;
-        sending::send_all(
+        let waiting = sending::Waiting {
             fd,
-            self.targets.len(),
+            n_frames: self.targets.len(),
             send,
-            bytes_of,
-            is_link_down,
-            &mut self.patience,
-            &mut self.statistics,
-        );
+            bytes_of: |place: usize| self.targets[place].1,
+            is_link_down: || false,
+        };
+        sending::send_all(waiting, &mut self.patience, &mut self.statistics);
         self.tx.clear();
         self.targets.clear();
     }

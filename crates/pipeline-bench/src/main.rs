@@ -100,17 +100,18 @@ struct Shared {
 
 impl Shared {
     fn effort(&self) -> Effort {
-        match self.quick {
-            true => Effort {
+        if self.quick {
+            Effort {
                 rounds: 1,
                 round_ms: 0.2,
                 checked_packets: 64,
-            },
-            false => Effort {
+            }
+        } else {
+            Effort {
                 rounds: self.rounds.max(1),
                 round_ms: f64::from(self.round_ms.max(1)),
                 checked_packets: CHECKED_PACKETS,
-            },
+            }
         }
     }
 }
@@ -143,15 +144,17 @@ impl PartsArgs {
     fn workloads(&self) -> Vec<Workload> {
         let mut workloads = Vec::new();
         for &pipeline in &self.pipelines {
-            let flows = match pipeline.is_sfu() {
-                true => &[1],
-                false => &*self.flows,
+            let flows = if pipeline.is_sfu() {
+                &[1][..]
+            } else {
+                &self.flows
             };
             let n_flows = if self.shared.quick { 1 } else { flows.len() };
             for &flows in flows.iter().take(n_flows) {
-                let usual = match pipeline.is_sfu() {
-                    true => VIDEO_FRAME_BYTES,
-                    false => FRAME_BYTES,
+                let usual = if pipeline.is_sfu() {
+                    VIDEO_FRAME_BYTES
+                } else {
+                    FRAME_BYTES
                 };
                 workloads.push(Workload {
                     pipeline,

@@ -41,9 +41,10 @@ fn ticks(ticks: f64) -> String {
 impl Result {
     /// The columns from `ns_per_packet_min` on.
     fn tail(&self, measured: &Measured, ns: &Spread) -> String {
-        let viewers = match self.workload.pipeline.is_sfu() {
-            true => self.workload.viewers.to_string(),
-            false => String::new(),
+        let viewers = if self.workload.pipeline.is_sfu() {
+            self.workload.viewers.to_string()
+        } else {
+            String::new()
         };
         format!(
             "{:.2},{:.2},{},{viewers},{:.0},{:.2},{:016x}",
@@ -149,15 +150,17 @@ impl Result {
 /// A run as CSV, with the columns of growth if a size grows in it.
 pub fn csv(results: &[Result]) -> String {
     let is_growth = results.iter().any(|result| result.growth.is_some());
-    let mut out = match is_growth {
-        true => GROWTH_COLUMNS.to_owned(),
-        false => PIPELINE_COLUMNS.to_owned(),
+    let mut out = if is_growth {
+        GROWTH_COLUMNS.to_owned()
+    } else {
+        PIPELINE_COLUMNS.to_owned()
     };
     out.push('\n');
     for result in results {
-        match is_growth {
-            true => result.growth_rows(&mut out),
-            false => result.pipeline_rows(&mut out),
+        if is_growth {
+            result.growth_rows(&mut out)
+        } else {
+            result.pipeline_rows(&mut out)
         }
     }
     out

@@ -36,10 +36,7 @@ impl Capabilities {
     /// Adds `other` if it is needed.
     #[must_use]
     pub fn and_if(self, is_needed: bool, other: Self) -> Self {
-        match is_needed {
-            true => self.and(other),
-            false => self,
-        }
+        if is_needed { self.and(other) } else { self }
     }
 }
 

@@ -88,9 +88,10 @@ pub fn no_core_dumps() -> io::Result<()> {
         libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) != 0
             || libc::setrlimit(libc::RLIMIT_CORE, &none) != 0
     };
-    match failed {
-        true => Err(io::Error::last_os_error()),
-        false => Ok(()),
+    if failed {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
     }
 }
 

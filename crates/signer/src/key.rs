@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use k256::ecdsa::{SigningKey, VerifyingKey};
 use k256::elliptic_curve::rand_core::OsRng;
 use k256::elliptic_curve::zeroize::Zeroizing;
@@ -74,18 +75,16 @@ impl Key {
     /// If the digits are not a key.
     pub fn from_hex(digits: &str, place: &str) -> Result<Key, KeyError> {
         let digits = digits.trim();
-        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        let mut bytes = Zeroizing::new([0_u8; KEY_BYTES]);
         let wrong = || KeyError::Digits {
             place: place.to_owned(),
             found: digits.chars().count(),
         };
-        if digits.len() != HEX_DIGITS || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        if digits.len() != HEX_DIGITS {
             return Err(wrong());
         }
-        for (byte, digits) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
-            let digits = std::str::from_utf8(digits).map_err(|_| wrong())?;
-            *byte = u8::from_str_radix(digits, 16).map_err(|_| wrong())?;
-        }
+        let decoded = HEXLOWER_PERMISSIVE.decode_mut(digits.as_bytes(), bytes.as_mut_slice());
+        decoded.map_err(|_| wrong())?;
         let key = SigningKey::from_slice(bytes.as_slice());
         key.map(Key).map_err(|_| KeyError::Number(place.to_owned()))
     }
@@ -144,7 +143,7 @@ impl Key {
         let options = options.write(true).create_new(true).mode(0o600);
         let mut file = options.open(path).map_err(failed)?;
         let bytes = Zeroizing::new(<[u8; KEY_BYTES]>::from(self.0.to_bytes()));
-        let mut text = Zeroizing::new(hex(bytes.as_slice()));
+        let mut text = Zeroizing::new(HEXLOWER.encode(bytes.as_slice()));
         text.push('\n');
         file.write_all(text.as_bytes()).map_err(failed)?;
         file.sync_all().map_err(failed)
@@ -159,16 +158,12 @@ impl Key {
     /// The public key as the configuration service expects it: 33 bytes in SEC1's compressed form, in hexadecimal.
     #[must_use]
     pub fn public_hex(&self) -> String {
-        hex(self.public().to_encoded_point(true).as_bytes())
+        HEXLOWER.encode(self.public().to_encoded_point(true).as_bytes())
     }
 
     pub(crate) fn signing_key(&self) -> &SigningKey {
         &self.0
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -174,9 +174,10 @@ impl Pool {
     /// The number of nonces in the pool.
     #[must_use]
     pub fn level(&self) -> usize {
-        match self.shared.is_without {
-            true => self.shared.capacity,
-            false => self.shared.lock().n_ready,
+        if self.shared.is_without {
+            self.shared.capacity
+        } else {
+            self.shared.lock().n_ready
         }
     }
 

@@ -82,13 +82,12 @@ pub(crate) fn run(options: &RunOptions) -> Result<(), RunError> {
     for signal in [SIGTERM, SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&is_over))?;
     }
-    let pool = match options.fresh_nonces {
-        true => Pool::without()?,
-        false => {
-            let pool = Pool::new(options.pool as usize, options.threads as usize)?;
-            pool.fill(fill as usize);
-            pool
-        }
+    let pool = if options.fresh_nonces {
+        Pool::without()?
+    } else {
+        let pool = Pool::new(options.pool as usize, options.threads as usize)?;
+        pool.fill(fill as usize);
+        pool
     };
     let mut signer = Signer::new(key, pool);
     println!("ready: {}", printable::line(&options.interface));

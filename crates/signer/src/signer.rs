@@ -137,9 +137,10 @@ impl Signer {
         frame[LINK].copy_from_slice(&link);
         let level = self.pool.level();
         let is_turn = is_due(level, self.pool.capacity(), chain.unsigned(now));
-        let signature = match is_turn {
-            true => signature_of(&self.key, &self.pool, chain),
-            false => None,
+        let signature = if is_turn {
+            signature_of(&self.key, &self.pool, chain)
+        } else {
+            None
         };
         frame[SIGNATURE].copy_from_slice(&signature.unwrap_or([0; SIGNATURE_BYTES]));
         chain.frame.clear();

@@ -95,9 +95,10 @@ impl Answer {
         &'a self,
         read: impl FnOnce(Args<'a>, i16) -> Result<T, ArgsError>,
     ) -> Result<T, Error> {
-        match self.args().has(0) {
-            true => Ok(read(self.args(), 0)?),
-            false => Err(without_result(&self.0.name)),
+        if self.args().has(0) {
+            Ok(read(self.args(), 0)?)
+        } else {
+            Err(without_result(&self.0.name))
         }
     }
 }

@@ -23,9 +23,10 @@ pub enum Source {
 
 impl Source {
     pub fn of_standard_input() -> Self {
-        match io::stdin().is_terminal() && io::stdout().is_terminal() {
-            true => Self::Terminal,
-            false => Self::Pipe,
+        if io::stdin().is_terminal() && io::stdout().is_terminal() {
+            Self::Terminal
+        } else {
+            Self::Pipe
         }
     }
 }

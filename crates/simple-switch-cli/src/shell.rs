@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use bmv2_thrift::Call;
+use data_encoding::HEXLOWER;
 use md5::{Digest, Md5};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
@@ -23,7 +24,6 @@ use crate::options::Options;
 use crate::output::{self, Output};
 use crate::program::Program;
 use crate::session::{Session, say};
-use crate::value::hex;
 
 pub fn run(options: &Options) -> Result<(), Ended> {
     let out = Output::new();
@@ -93,10 +93,11 @@ fn connect(options: &Options, out: &Output) -> Result<Session, Ended> {
         Some(path) => given_program(&mut session, path)?,
         None => program_of_switch(&mut session)?,
     };
-    let program = match json.is_empty() && options.json.is_none() {
-        true => without_program(options, out)?,
-        false => Program::from_json(&json)
-            .map_err(|error| Ended::Said(format!("the program is no BMv2 JSON: {error}")))?,
+    let program = if json.is_empty() && options.json.is_none() {
+        without_program(options, out)?
+    } else {
+        Program::from_json(&json)
+            .map_err(|error| Ended::Said(format!("the program is no BMv2 JSON: {error}")))?
     };
     session.set_program(program);
     Ok(session)
@@ -159,8 +160,9 @@ fn given_program(session: &mut Session, path: &Path) -> Result<Vec<u8>, Ended> {
             "WARNING: the JSON files loaded into the switch and the one you just provided to this CLI don't have the \
              same md5 sum. Are you sure they describe the same program?"
         )?;
-        say!(session, "{:<15}: {}", "switch md5", hex(&theirs))?;
-        say!(session, "{:<15}: {}", "CLI input md5", hex(&ours))?;
+        for (whose, md5) in [("switch md5", &theirs[..]), ("CLI input md5", &ours[..])] {
+            say!(session, "{whose:<15}: {}", HEXLOWER.encode(md5))?;
+        }
         say!(session, "**********")?;
     }
     Ok(json)

@@ -219,10 +219,6 @@ pub fn colons(bytes: &[u8]) -> String {
     bytes.join(":")
 }
 
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Formats a number with the prefix 0x.
 pub fn hex_number(number: i32) -> String {
     let sign = if number < 0 { "-" } else { "" };

@@ -417,9 +417,10 @@ fn transact(database: &Database, changes: &[Kept], mut learned: [u64; 2]) -> Res
 fn set_ports(transaction: &WriteTransaction, ports: &[(PortId, bool)]) -> Result<()> {
     let mut disabled = transaction.open_table(PORTS_DISABLED)?;
     for (port, is_enabled) in ports {
-        match is_enabled {
-            true => disabled.remove(port.0)?.map(drop),
-            false => disabled.insert(port.0, ())?.map(drop),
+        if *is_enabled {
+            disabled.remove(port.0)?.map(drop)
+        } else {
+            disabled.insert(port.0, ())?.map(drop)
         };
     }
     Ok(())
@@ -478,9 +479,10 @@ fn change(
         None => Vec::new(),
     };
     let after = changed(before, operation);
-    match after.is_empty() {
-        true => state.remove(key)?.map(drop),
-        false => state.insert(key, &encode(&after)[..])?.map(drop),
+    if after.is_empty() {
+        state.remove(key)?.map(drop)
+    } else {
+        state.insert(key, &encode(&after)[..])?.map(drop)
     };
     Ok(())
 }

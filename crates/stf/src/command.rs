@@ -1,5 +1,7 @@
 //! The commands of a test.
 
+use data_encoding::HEXLOWER;
+
 /// A value with the name of its key field or parameter.
 pub type Named<T> = (String, T);
 
@@ -121,7 +123,7 @@ pub enum Match {
 
 impl std::fmt::Display for Match {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let hex = |bytes: &[u8]| format!("0x{}", crate::difference::hex(bytes));
+        let hex = |bytes: &[u8]| format!("0x{}", HEXLOWER.encode(bytes));
         match self {
             Self::Value(value) => f.write_str(&hex(value)),
             Self::Prefix(value, bits) => write!(f, "{}/{bits}", hex(value)),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use data_encoding::HEXLOWER;
 use serde::Serialize;
 
 use crate::command::Expected;
@@ -37,7 +38,7 @@ impl Difference {
         }
         Some(Self {
             expected: text,
-            found: hex(frame),
+            found: HEXLOWER.encode(frame),
             bytes,
         })
     }
@@ -55,10 +56,6 @@ fn byte_fits(expected: &Expected, at: usize, found: Option<u8>) -> bool {
         .iter()
         .zip(halves)
         .all(|(wanted, half)| wanted.is_none_or(|wanted| wanted == half))
-}
-
-pub(crate) fn hex(frame: &[u8]) -> String {
-    frame.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Formats each row of 16 bytes that differs: its offset, expected, found, and marks.

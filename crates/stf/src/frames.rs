@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
+use data_encoding::HEXLOWER;
 use serde::Serialize;
 
-use crate::{
-    command::Expected,
-    difference::{Difference, hex},
-};
+use crate::{command::Expected, difference::Difference};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Failure {
@@ -100,7 +98,7 @@ impl Frames {
                 let message = format!(
                     "port {port}: expected no frame, found one of the packet of line {}: {}",
                     left.line,
-                    hex(&left.frame)
+                    HEXLOWER.encode(&left.frame)
                 );
                 self.failures.push(Failure::new(line, message));
             }

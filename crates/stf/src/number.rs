@@ -1,5 +1,7 @@
 //! Parses numbers of any length.
 
+use data_encoding::HEXLOWER_PERMISSIVE;
+
 use crate::command::{Expected, Match};
 
 type Parsed<T> = Result<T, String>;
@@ -157,8 +159,8 @@ pub(crate) fn hex_bytes(digits: &str) -> Parsed<Vec<u8>> {
             digits.len()
         ));
     }
-    let byte = |i: usize| u8::from_str_radix(&digits[i..i + 2], 16).map_err(|e| e.to_string());
-    (0..digits.len()).step_by(2).map(byte).collect()
+    let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes());
+    bytes.map_err(|e| e.to_string())
 }
 
 pub(crate) fn expected(text: &str) -> Parsed<Expected> {

@@ -89,9 +89,10 @@ pub fn parse(text: &str) -> Result<Vec<(usize, Command)>, ParseErrors> {
             }),
         }
     }
-    match errors.is_empty() {
-        true => Ok(commands),
-        false => Err(ParseErrors(errors)),
+    if errors.is_empty() {
+        Ok(commands)
+    } else {
+        Err(ParseErrors(errors))
     }
 }
 
@@ -329,9 +330,10 @@ fn add(line: &mut Line) -> Parsed<Command> {
             continue;
         }
         let args = args(line)?;
-        let id = match line.eat("=") {
-            true => Some(line.word("an entry's name")?),
-            false => None,
+        let id = if line.eat("=") {
+            Some(line.word("an entry's name")?)
+        } else {
+            None
         };
         return Ok(Command::Add {
             table,

@@ -4,6 +4,7 @@ mod externs;
 
 use std::collections::{HashMap, VecDeque};
 
+use data_encoding::HEXLOWER;
 use dataplane::{
     ActionCall, CloneSession, CounterId, CounterValue, Digest, MatchField, MulticastGroup, Nanos,
     PortId, Program, RegisterId, Replica, Switch, SwitchConfig, TableEntry, TableId, TraceSink,
@@ -11,7 +12,6 @@ use dataplane::{
 
 use crate::{
     command::{Command, Comparison, Counted, Match, Named},
-    difference::hex,
     frames::{Failure, Frames},
     key::match_field,
     names::{find, key_field},
@@ -139,12 +139,11 @@ pub fn run_over(
     }
     runner.switch.set_trace(None);
     let is_broken = broken.is_some();
-    let mut failures = match is_broken {
-        true => runner.frames.failures,
-        false => {
-            let drops = drops(&runner.switch);
-            runner.frames.finish(|_| drops.clone())
-        }
+    let mut failures = if is_broken {
+        runner.frames.failures
+    } else {
+        let drops = drops(&runner.switch);
+        runner.frames.finish(|_| drops.clone())
     };
     let stopped_at = broken.as_ref().map(|failure| failure.line);
     failures.extend(broken);
@@ -167,9 +166,10 @@ fn drops(switch: &Switch) -> String {
         .filter(|(_, n)| *n > 0)
         .map(|(reason, n)| format!("{reason} {n}"))
         .collect();
-    match drops.is_empty() {
-        true => String::new(),
-        false => format!(" (dropped in the whole test: {})", drops.join(", ")),
+    if drops.is_empty() {
+        String::new()
+    } else {
+        format!(" (dropped in the whole test: {})", drops.join(", "))
     }
 }
 
@@ -299,9 +299,10 @@ impl Runner<'_> {
             .map(|(field, value)| match_field(field, value))
             .collect();
         // STF priorities begin at 0, the switch's at 1.
-        let priority = match info.has_priority() {
-            true => priority.unwrap_or(0) + 1,
-            false => 0,
+        let priority = if info.has_priority() {
+            priority.unwrap_or(0) + 1
+        } else {
+            0
         };
         Ok((table, TableEntry::new(key?, priority, action)))
     }
@@ -391,7 +392,7 @@ impl Runner<'_> {
                 value,
             } => {
                 let found = self.counted(counter, index)?;
-                let wrong = check_count(counter, index, (*counted, *comparison, *value), found);
+                let wrong = check_count(counter, index, *counted, *comparison, *value, found);
                 wrong.into_iter().for_each(|wrong| self.fail(line, wrong));
                 Ok(())
             }
@@ -406,12 +407,13 @@ impl Runner<'_> {
         let cell = self.switch.register_cell(self.register(name)?, index);
         let found = cell.map_err(text)?;
         let zeros = value.iter().take_while(|byte| **byte == 0).count();
-        let wanted = match zeros == value.len() {
-            true => &[0][..],
-            false => &value[zeros..],
+        let wanted = if zeros == value.len() {
+            &[0][..]
+        } else {
+            &value[zeros..]
         };
         Ok((found != wanted).then(|| {
-            let (wanted, found) = (hex(wanted), hex(&found));
+            let (wanted, found) = (HEXLOWER.encode(wanted), HEXLOWER.encode(&found));
             format!("register \"{name}\"[{index}]: expected 0x{wanted}, found 0x{found}")
         }))
     }
@@ -527,7 +529,9 @@ fn replica(port: u16, instance: u16) -> Replica {
 fn check_count(
     counter: &str,
     index: &str,
-    (counted, comparison, value): (Option<Counted>, Comparison, u64),
+    counted: Option<Counted>,
+    comparison: Comparison,
+    value: u64,
     found: CounterValue,
 ) -> Option<String> {
     let counts = match counted {

@@ -138,9 +138,10 @@ fn remove_dead(path: &Path, found: &Metadata) -> Result<(), BindError> {
             _ => "a file that is no socket",
         }));
     }
-    match is_listened_on(path)? {
-        false => Ok(fs::remove_file(path)?),
-        true => Err(BindError::InUse),
+    if is_listened_on(path)? {
+        Err(BindError::InUse)
+    } else {
+        Ok(fs::remove_file(path)?)
     }
 }
 

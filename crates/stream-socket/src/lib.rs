@@ -1,5 +1,5 @@
 //! Addresses of services: TCP, or a Unix socket in a file, `unix:PATH` as gRPC writes it. Listeners of both, their
-//! streams, and the peer's identity.
+//! streams, the peer's identity, and a bound on how many are open.
 //!
 //! A Unix socket is as private as its file: a user who may not write to it, or not search its folder, cannot connect
 //! (unix(7)). Abstract names have no permissions, so they are refused.
@@ -7,9 +7,14 @@
 //! Source of the names: gRPC Name Resolution, `unix:path` and `unix:///absolute_path`.
 
 mod address;
+mod connections;
 mod file;
 
 pub use address::{Address, expect_short, unix_path};
+pub use connections::{
+    ACCEPT_RETRY, BoundedListener, CONNECTIONS_TOLD, Call, Caller, Connection, ConnectionLimits,
+    Connections,
+};
 pub use file::{BindError, SocketFile, in_words, is_listened_on};
 
 use std::fmt;

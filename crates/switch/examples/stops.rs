@@ -105,9 +105,10 @@ fn reprise(words: &[&str]) -> Result<(), String> {
     command.args(["--switch", GRPC]).args(words);
     let output = command.output();
     let output = output.map_err(|error| format!("{}: {error}", binary.display()))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 }
 

@@ -48,9 +48,10 @@ fn in_pieces(frame: &Frame<'_>) -> Option<[u8; ADDRESS_BYTES]> {
 
 #[inline]
 fn count(multicast: &mut u64, broadcast: &mut u64, destination: &[u8; ADDRESS_BYTES]) {
-    match *destination == BROADCAST {
-        true => *broadcast += 1,
-        false => *multicast += 1,
+    if *destination == BROADCAST {
+        *broadcast += 1;
+    } else {
+        *multicast += 1;
     }
 }
 

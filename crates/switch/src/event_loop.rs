@@ -99,9 +99,10 @@ impl Share {
 
     /// Counts a round that ended at `now`.
     fn spend(&mut self, now: Nanos) {
-        self.n_rounds = match now < self.end {
-            true => self.n_rounds.saturating_sub(1),
-            false => 0,
+        self.n_rounds = if now < self.end {
+            self.n_rounds.saturating_sub(1)
+        } else {
+            0
         };
     }
 
@@ -580,9 +581,10 @@ impl EventLoop {
     /// and resumes with the next one.
     fn receive_all(&mut self, now: Nanos) -> Result<(), LoopError> {
         while !self.is_busy && self.next_place <= self.ports.len() {
-            let n_frames = match self.next_place < self.ports.len() {
-                true => self.receive(self.next_place, now)?,
-                false => self.generate(),
+            let n_frames = if self.next_place < self.ports.len() {
+                self.receive(self.next_place, now)?
+            } else {
+                self.generate()
             };
             self.next_place += 1;
             if n_frames > 0 {
@@ -750,9 +752,10 @@ impl EventLoop {
                 failed.get_or_insert((id, source));
             }
         };
-        let transmitted = match switch.is_timed() {
-            true => transmit_timed(switch, *clock, &mut give),
-            false => switch.transmit(now, CLOCK_BATCH_FRAMES, &mut give),
+        let transmitted = if switch.is_timed() {
+            transmit_timed(switch, *clock, &mut give)
+        } else {
+            switch.transmit(now, CLOCK_BATCH_FRAMES, &mut give)
         };
         if let Some((id, source)) = failed {
             self.going_on(Err::<(), _>(source), id)?;
@@ -898,9 +901,10 @@ enum Arrival {
 
 impl Arrival {
     fn of(switch: &Switch, clock: Clock, now: Nanos) -> Arrival {
-        match switch.is_timed() {
-            true => Arrival::Each(clock),
-            false => Arrival::Together(now),
+        if switch.is_timed() {
+            Arrival::Each(clock)
+        } else {
+            Arrival::Together(now)
         }
     }
 

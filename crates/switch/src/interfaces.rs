@@ -229,9 +229,10 @@ impl Place {
     /// The interface's current name, or the one on the command line if it has none.
     fn interface(&self) -> String {
         let now = self.port.status.interface();
-        match now.is_empty() {
-            true => self.port.interface.clone(),
-            false => now,
+        if now.is_empty() {
+            self.port.interface.clone()
+        } else {
+            now
         }
     }
 
@@ -259,9 +260,10 @@ impl Watch {
         while !self.stop.is_stopped.load(Ordering::Acquire) {
             let needs_looks = |it: &Place| it.is_lost() || it.port.served_queues.is_some();
             let has_timer = self.is_deaf || self.ports.iter().any(needs_looks);
-            let timeout = match self.is_to_look && !self.is_deaf {
-                true => Some(Duration::ZERO),
-                false => has_timer.then(|| retry_at.saturating_duration_since(Instant::now())),
+            let timeout = if self.is_to_look && !self.is_deaf {
+                Some(Duration::ZERO)
+            } else {
+                has_timer.then(|| retry_at.saturating_duration_since(Instant::now()))
             };
             let descriptors = [self.stop.waker.as_fd(), self.monitor.as_fd()];
             // While the kernel refuses to let the monitor's socket be read, the events that wait there must not wake
@@ -323,9 +325,10 @@ impl Watch {
             None => self.is_to_look = true,
         }
         // Reads the state after the events, since an event from before would otherwise count as new.
-        match std::mem::take(&mut self.is_to_look) {
-            true => self.look_at_all(),
-            false => Ok(()),
+        if std::mem::take(&mut self.is_to_look) {
+            self.look_at_all()
+        } else {
+            Ok(())
         }
     }
 
@@ -373,9 +376,10 @@ impl Watch {
         let interface = &link.name;
         let Watched { id, status, .. } = &self.ports[place].port;
         let before = status.state();
-        let now = match link.is_up {
-            true => LinkState::Up,
-            false => LinkState::Down,
+        let now = if link.is_up {
+            LinkState::Up
+        } else {
+            LinkState::Down
         };
         status.set(now);
         status.mtu.store(link.mtu.unwrap_or(0), Ordering::Relaxed);

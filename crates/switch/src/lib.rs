@@ -353,9 +353,10 @@ fn event_loops(
     parts: &Parts,
     ports: Vec<Vec<OpenPort>>,
 ) -> Result<(LoopHandle, Vec<EventLoop>), SwitchError> {
-    let clock = match options.is_replay() {
-        true => Clock::Virtual { now: 0 },
-        false => Clock::monotonic(),
+    let clock = if options.is_replay() {
+        Clock::Virtual { now: 0 }
+    } else {
+        Clock::monotonic()
     };
     let (handle, mailboxes) =
         handle::mailboxes(ports.len()).map_err(|source| SwitchError::System {

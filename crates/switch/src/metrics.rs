@@ -23,7 +23,8 @@ use control::{Counted, LinkState, PortStatus, SwitchHandle};
 use dataplane::{
     GeneratorState, GeneratorStatus, LatencySummary, PortCounters, RecentMaxima, Stream,
 };
-use p4runtime_server::{Connection, ConnectionLimits, Connections, Server};
+use p4runtime_server::Server;
+use stream_socket::{Connection, ConnectionLimits};
 
 use crate::handle::LoopHandle;
 use health::Turns;
@@ -34,7 +35,7 @@ pub(crate) use selected::Selection;
 const CONNECTION_LIMITS: ConnectionLimits = ConnectionLimits {
     service: "metrics",
     open_max: 32,
-    silent_max: Duration::from_secs(10),
+    silent_max: Some(Duration::from_secs(10)),
 };
 
 pub(crate) struct Served {
@@ -167,9 +168,10 @@ fn seconds(ns: u64) -> String {
 fn process(metrics: &mut Metrics, served: &Served) {
     let name = "reprise_build_info";
     metrics.family(name, "gauge", "1; version and build in its labels.");
-    let profile = match cfg!(debug_assertions) {
-        true => "debug",
-        false => "release",
+    let profile = if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        "release"
     };
     let labels: Labels<'_> = &[
         ("version", &env!("CARGO_PKG_VERSION")),
@@ -512,12 +514,13 @@ fn deepest_queues(metrics: &mut Metrics, maxima: &RecentMaxima) {
     }
 }
 
-/// A listener with limits for connections that ask for metrics.
-pub(crate) struct BoundedListener(Connections);
+/// A listener with limits for connections that ask for metrics, for axum.
+pub(crate) struct BoundedListener(stream_socket::BoundedListener);
 
 impl BoundedListener {
     pub(crate) fn new(listener: stream_socket::Listener) -> Self {
-        Self(Connections::new(listener, CONNECTION_LIMITS))
+        let listener = stream_socket::BoundedListener::new(listener, CONNECTION_LIMITS);
+        Self(listener)
     }
 }
 

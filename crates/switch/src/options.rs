@@ -677,9 +677,10 @@ impl Options {
 
     /// What the loop does when the captures have ended.
     pub(crate) fn after_replay(&self) -> AfterReplay {
-        match self.is_replay() && self.grpc_address().is_none() {
-            true => AfterReplay::End,
-            false => AfterReplay::Serve,
+        if self.is_replay() && self.grpc_address().is_none() {
+            AfterReplay::End
+        } else {
+            AfterReplay::Serve
         }
     }
 

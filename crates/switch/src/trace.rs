@@ -27,9 +27,10 @@ pub(crate) fn sink(options: &Options) -> Result<Option<Trace>, SwitchError> {
         None => return Ok(None),
     };
     // A live trace shows each line when it happens; a replay is over soon.
-    let out: Box<dyn Write + Send> = match options.after_replay() == AfterReplay::End {
-        true => Box::new(BufWriter::new(out)),
-        false => Box::new(LineWriter::new(out)),
+    let out: Box<dyn Write + Send> = if options.after_replay() == AfterReplay::End {
+        Box::new(BufWriter::new(out))
+    } else {
+        Box::new(LineWriter::new(out))
     };
     let end = TraceEnd {
         path: options.trace_to.clone(),

@@ -138,9 +138,10 @@ pub(crate) fn priority(info: &TableInfo, found: i32) -> Result<i32, Refusal> {
 
 /// The inverse of `priority`. -1 if the table has no priorities.
 pub(crate) fn bmv2_priority(info: &TableInfo, priority: i32) -> i32 {
-    match info.has_priority() {
-        true => i32::MAX - priority,
-        false => -1,
+    if info.has_priority() {
+        i32::MAX - priority
+    } else {
+        -1
     }
 }
 
@@ -148,9 +149,12 @@ pub(crate) fn bmv2_priority(info: &TableInfo, priority: i32) -> i32 {
 pub(crate) fn params(info: &TableInfo, key: &[MatchField]) -> Vec<MatchParam> {
     let fields = info.key.iter().zip(key);
     fields
-        .map(|(field, matched)| match field.is_secret {
-            true => param(field.width_bits, &hidden(matched)),
-            false => param(field.width_bits, matched),
+        .map(|(field, matched)| {
+            if field.is_secret {
+                param(field.width_bits, &hidden(matched))
+            } else {
+                param(field.width_bits, matched)
+            }
         })
         .collect()
 }

@@ -20,7 +20,6 @@
 //! The protocol itself is `bmv2-thrift`. Reading order: `server`, `call`, `services`, `site`.
 
 mod call;
-mod connections;
 mod key;
 pub mod limits;
 mod notifications;

@@ -20,9 +20,6 @@ pub const STALL_S: u64 = 30;
 /// Silence after which the kernel probes whether the peer is alive. Seconds.
 pub const KEEPALIVE_S: u64 = 60;
 
-/// Pause after a failed accept; the usual reason is a lack of descriptors. Milliseconds.
-pub const ACCEPT_RETRY_MS: u64 = 100;
-
 /// Bytes that one read or write moves.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 

@@ -5,15 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::Device;
-use stream_socket::{Listener, Stream};
+use socket2::{SockRef, TcpKeepalive};
+use stream_socket::{ACCEPT_RETRY, Call, ConnectionLimits, Connections, Listener, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::call::{Answered, Refusal};
-use crate::connections::{Connections, Place, prepare};
-use crate::limits::{ACCEPT_RETRY_MS, ARRIVAL_S, CHUNK_BYTES, SHORT_CALL_BYTES_MAX, STALL_S};
+use crate::limits::{
+    ARRIVAL_S, CHUNK_BYTES, CONNECTIONS_MAX, KEEPALIVE_S, SHORT_CALL_BYTES_MAX, STALL_S,
+};
 use crate::notifications::{self, Events, NotificationSocket};
 use crate::services;
 use crate::site::{ServerConfig, Site};
@@ -70,42 +73,48 @@ impl Server {
     ) {
         let listener = listener.into();
         tokio::pin!(shutdown);
-        let (connections, mut served) = (Connections::default(), JoinSet::new());
+        let connections = Connections::new(ConnectionLimits {
+            service: "Thrift",
+            open_max: CONNECTIONS_MAX,
+            silent_max: None,
+        });
+        let mut served = JoinSet::new();
         loop {
             tokio::select! {
                 () = &mut shutdown => return,
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => self.begin(&connections, &mut served, stream),
-                    // Without a free descriptor accept would fail again at once, over and over.
-                    Err(_) => tokio::time::sleep(Duration::from_millis(ACCEPT_RETRY_MS)).await,
+                    Ok((stream, peer)) => {
+                        // On a Unix socket the kernel reports a dead peer at once.
+                        if let Stream::Tcp(stream) = &stream {
+                            keep_alive(stream);
+                        }
+                        self.begin(connections.admit(stream, peer), &mut served);
+                    }
+                    Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
                 },
                 Some(_) = served.join_next() => {}
             }
         }
     }
 
-    /// Starts a connection, or closes it if there is no room.
-    fn begin(&self, connections: &Connections, served: &mut JoinSet<()>, stream: Stream) {
-        let Some((place, cut)) = connections.admit() else {
+    /// Serves a connection that was admitted.
+    fn begin(&self, admitted: Option<stream_socket::Connection>, served: &mut JoinSet<()>) {
+        let Some(stream) = admitted else {
             tracing::warn!(
                 event = "thrift_refused",
                 "a Thrift connection was closed: too many are busy"
             );
             return;
         };
-        prepare(&stream);
         let mut connection = Connection {
             site: Arc::clone(&self.site),
             stream,
-            place,
+            call: None,
             received: Vec::new(),
         };
         served.spawn(async move {
-            tokio::select! {
-                end = connection.run() => connection.ended(&end).await,
-                // Only an idle connection is cut, so no call is lost.
-                _ = cut => {}
-            }
+            let end = connection.run().await;
+            connection.ended(&end).await;
         });
     }
 }
@@ -118,8 +127,9 @@ struct Received {
 
 struct Connection {
     site: Arc<Site>,
-    stream: Stream,
-    place: Place,
+    stream: stream_socket::Connection,
+    /// The call that is arriving or carried out.
+    call: Option<Call>,
     /// Received bytes that are not processed yet. They start with a call.
     received: Vec<u8>,
 }
@@ -145,7 +155,7 @@ impl Connection {
         }
         // Releases the memory of a long call.
         self.received.shrink_to(CHUNK_BYTES);
-        self.place.set_busy(false);
+        self.call = None;
         Ok(())
     }
 
@@ -155,7 +165,7 @@ impl Connection {
         if self.received.is_empty() {
             self.read().await?;
         }
-        self.place.set_busy(true);
+        self.call = Some(self.stream.caller().begin_call());
         let arrival = Duration::from_secs(ARRIVAL_S);
         let mut deadline = Instant::now() + arrival;
         loop {
@@ -222,6 +232,16 @@ impl Connection {
             End::Done | End::Broken => {}
         }
     }
+}
+
+/// Detects machines that have gone.
+pub(crate) fn keep_alive(stream: &TcpStream) {
+    let silence = Duration::from_secs(KEEPALIVE_S);
+    let keepalive = TcpKeepalive::new()
+        .with_time(silence)
+        .with_interval(silence);
+    // The connection also works without keepalive.
+    let _ = SockRef::from(stream).set_tcp_keepalive(&keepalive);
 }
 
 fn protocol(error: &WireError) -> Failure {

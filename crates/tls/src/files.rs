@@ -101,9 +101,10 @@ impl File {
             certificates.map_err(|error| self.error(format!("is damaged as PEM: {error}")))?;
         if certificates.is_empty() {
             let expected = "expected PEM with \"-----BEGIN CERTIFICATE-----\"";
-            let advice = match has_pem(bytes) || bytes.is_empty() {
-                true => "",
-                false => "; `openssl x509 -inform der -in FILE` turns a binary one into PEM",
+            let advice = if has_pem(bytes) || bytes.is_empty() {
+                ""
+            } else {
+                "; `openssl x509 -inform der -in FILE` turns a binary one into PEM"
             };
             let found = found(bytes);
             return Err(self.error(format!("{expected}, found {found}{advice}")));
@@ -249,9 +250,10 @@ const ENDS_BEFORE_IT_BEGINS: &str =
 
 /// Why a certificate cannot be presented.
 fn unusable(error: &Error) -> String {
-    match is_of_version_1(error) {
-        true => VERSION_1.to_owned(),
-        false => format!("cannot be used: {error}"),
+    if is_of_version_1(error) {
+        VERSION_1.to_owned()
+    } else {
+        format!("cannot be used: {error}")
     }
 }
 

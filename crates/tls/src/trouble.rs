@@ -44,9 +44,10 @@ impl fmt::Display for Trouble {
                 "its certificate is of an authority that is not in --tls-ca: give the file of the authority that the switch's certificate (--tls-cert there) is of",
             ),
             Trouble::OtherName { expected, found } => {
-                let found = match found.is_empty() {
-                    true => "no name at all".to_owned(),
-                    false => found.join(", "),
+                let found = if found.is_empty() {
+                    "no name at all".to_owned()
+                } else {
+                    found.join(", ")
                 };
                 write!(
                     f,

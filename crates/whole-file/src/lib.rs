@@ -14,6 +14,7 @@ use tempfile::{NamedTempFile, TempPath};
 
 /// Mode of a new file, before the umask.
 const NEW_FILE: u32 = 0o666;
+const OWNER_ONLY: u32 = 0o600;
 
 /// Writes a file completely or not at all.
 ///
@@ -21,6 +22,16 @@ const NEW_FILE: u32 = 0o666;
 /// The system's; the old contents stay.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Staged::write(path, bytes)?.keep()
+}
+
+/// Writes a file with keys completely or not at all: only its owner may read it, and a link in its place is replaced.
+/// If the call has returned, a loss of power does not undo it.
+///
+/// # Errors
+/// The system's; the old contents stay, except if only the folder cannot be brought to the disk.
+pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    Staged::create(path, Permissions::from_mode(OWNER_ONLY), bytes)?.persist(path)?;
+    File::open(folder_of(path))?.sync_all()
 }
 
 /// Reads a file that a person has named, of at most `bytes_max` bytes: a regular file or a pipe.
@@ -105,7 +116,7 @@ impl Staged {
                 // A user without write permission gets an error, although the folder would accept a new file.
                 File::options().write(true).open(path)?;
                 // Only the owner may read the new contents until they have the old file's permissions.
-                let temporary = Staged::create(&target, Permissions::from_mode(0o600), bytes)?;
+                let temporary = Staged::create(&target, Permissions::from_mode(OWNER_ONLY), bytes)?;
                 // Only root can restore the old owner.
                 let _ = chown(temporary.path(), Some(existing.uid()), Some(existing.gid()));
                 let file = temporary.as_file();
@@ -127,13 +138,12 @@ impl Staged {
         let mut hidden = OsString::from(".");
         hidden.push(name);
         hidden.push(".");
-        let folder = target.parent().filter(|it| !it.as_os_str().is_empty());
         // Created with O_EXCL: it follows no link and opens no file that somebody else has put there.
         let temporary = tempfile::Builder::new()
             .prefix(&hidden)
             .suffix(".part")
             .permissions(mode)
-            .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+            .tempfile_in(folder_of(target))?;
         temporary.as_file().write_all(bytes)?;
         // Some file systems allocate space only now, and may find none.
         temporary.as_file().sync_data()?;
@@ -150,6 +160,11 @@ impl Staged {
             None => Ok(()),
         }
     }
+}
+
+fn folder_of(file: &Path) -> &Path {
+    let folder = file.parent().filter(|it| !it.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
 }
 
 /// Returns the file behind a path's links, which need not exist yet. A ring of links is an error.
@@ -204,6 +219,22 @@ mod tests {
         write(&link, b"contents").expect("written");
         assert_eq!(fs::read(&file).expect("read"), b"contents");
         assert!(link.is_symlink());
+    }
+
+    #[test]
+    fn only_its_owner_may_read_a_private_file_whatever_was_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("key");
+        for before in [None, Some(0o644)] {
+            if let Some(mode) = before {
+                fs::set_permissions(&path, Permissions::from_mode(mode)).expect("its own file");
+            }
+            write_private(&path, b"contents").expect("written");
+            assert_eq!(fs::read(&path).expect("read"), b"contents");
+            let mode = fs::metadata(&path).expect("it is there").mode();
+            assert_eq!(mode & 0o777, OWNER_ONLY);
+        }
+        assert_eq!(fs::read_dir(folder.path()).expect("listed").count(), 1);
     }
 
     #[test]

@@ -201,7 +201,7 @@ async fn member(global: &Global, folder: &Path, command: AomMember) -> Result<()
                 group: group.clone(),
                 member: member.clone(),
             };
-            with_file(global, folder, request, (&group, &member), &output).await
+            with_file(global, folder, request, &group, &member, &output).await
         }
         AomMember::Add {
             group,
@@ -221,7 +221,7 @@ async fn member(global: &Global, folder: &Path, command: AomMember) -> Result<()
                 udp_port,
                 switch_port: port,
             });
-            with_file(global, folder, request, (&who.0, &who.1), &output).await
+            with_file(global, folder, request, &who.0, &who.1, &output).await
         }
     }
 }
@@ -247,7 +247,8 @@ async fn with_file(
     global: &Global,
     folder: &Path,
     request: Request,
-    (group, member): (&str, &str),
+    group: &str,
+    member: &str,
     path: &Path,
 ) -> Result<(), Failure> {
     let is_new_epoch = matches!(request, Request::MemberAdd(_));

@@ -35,9 +35,10 @@ pub async fn run(global: &Global, command: Command) -> Result<(), Failure> {
     } else {
         None
     };
-    let client = match dry_run {
-        true => Client::connect(&global.switch()?, global.device_id).await?,
-        false => connect_primary(global).await?,
+    let client = if dry_run {
+        Client::connect(&global.switch()?, global.device_id).await?
+    } else {
+        connect_primary(global).await?
     };
     let apply = Apply {
         runtime,
@@ -302,9 +303,9 @@ impl Apply {
         match written {
             Some(Ok(())) => Ok(()),
             Some(Err(why)) => Err(self
-                .stopped(Some(why), changes, n_done, (entries, p4info))
+                .stopped(Some(why), changes, n_done, entries, p4info)
                 .await),
-            None => Err(self.stopped(None, changes, n_done, (entries, p4info)).await),
+            None => Err(self.stopped(None, changes, n_done, entries, p4info).await),
         }
     }
 
@@ -314,7 +315,8 @@ impl Apply {
         why: Option<ClientError>,
         changes: &[Change],
         n_done: usize,
-        (entries, p4info): (&Entries, &P4Info),
+        entries: &Entries,
+        p4info: &P4Info,
     ) -> Failure {
         let n = changes.len();
         let again = "run the command again, it goes on from there";

@@ -61,12 +61,13 @@ fn unknown(word: &str) -> Failure {
         .map(|found| found.code)
         .filter(|code| warning_name(code) == Some(word.replace('_', "-").as_str()))
         .collect();
-    Failure::new(match codes.is_empty() {
-        true => format!("{word} is not a code of the compiler: `reprise explain` lists them"),
-        false => format!(
+    Failure::new(if codes.is_empty() {
+        format!("{word} is not a code of the compiler: `reprise explain` lists them")
+    } else {
+        format!(
             "{word} is the name of {}: `reprise explain {}`",
             codes.join(", "),
             codes[0]
-        ),
+        )
     })
 }

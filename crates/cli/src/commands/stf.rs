@@ -13,7 +13,8 @@ use crate::output;
 
 pub fn run(
     global: &Global,
-    (program_path, test): (&Path, &Path),
+    program_path: &Path,
+    test: &Path,
     args: &CompilerArgs,
     trace: bool,
 ) -> Result<(), Failure> {

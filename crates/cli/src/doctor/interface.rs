@@ -43,9 +43,10 @@ fn link(report: &InterfaceReport) -> Finding {
 
 fn driver(report: &InterfaceReport) -> Finding {
     let driver = report.driver.as_deref().unwrap_or("unknown");
-    let kind = match report.is_virtual {
-        true => "software: senders may be on the same machine",
-        false => "a device",
+    let kind = if report.is_virtual {
+        "software: senders may be on the same machine"
+    } else {
+        "a device"
     };
     Finding::ok("driver", format!("{driver}, {kind}"))
 }
@@ -192,9 +193,10 @@ fn offloads(report: &InterfaceReport) -> Finding {
         .filter(|offload| offload.is_on)
         .map(|offload| offload.name)
         .collect();
-    let found = match names.is_empty() {
-        true => "none on".to_owned(),
-        false => format!("on: {}", names.join(" ")),
+    let found = if names.is_empty() {
+        "none on".to_owned()
+    } else {
+        format!("on: {}", names.join(" "))
     };
     let name = &report.name;
     // XDP does not see tags that a card strips from the frame; packet sockets do.

@@ -171,9 +171,10 @@ fn table_entry(node: &Node, p4info: &P4Info) -> Result<(Key, Content), FileError
     let is_default = node
         .get("default_action")
         .map_or(Ok(false), |it| it.flag())?;
-    let key = match is_default {
-        true => default_key(node, table)?,
-        false => entry_key(node, table)?,
+    let key = if is_default {
+        default_key(node, table)?
+    } else {
+        entry_key(node, table)?
     };
     Ok((key, call(node, p4info, table, is_default)?))
 }
@@ -350,9 +351,10 @@ fn call(
     is_default: bool,
 ) -> Result<Content, FileError> {
     let name = node.required("action_name", "an action's name")?;
-    let elsewhere = match is_default {
-        true => Scope::TableOnly,
-        false => Scope::DefaultOnly,
+    let elsewhere = if is_default {
+        Scope::TableOnly
+    } else {
+        Scope::DefaultOnly
     };
     let is_possible = |action: &&config::Action| {
         let id = id_of(action.preamble.as_ref());
@@ -360,9 +362,10 @@ fn call(
         refs.any(|it| it.scope() != elsewhere)
     };
     let possible = p4info.actions.iter().filter(is_possible);
-    let kind = match is_default {
-        true => "default action",
-        false => "action",
+    let kind = if is_default {
+        "default action"
+    } else {
+        "action"
     };
     let kind = format!("{kind} of table \"{}\"", name_of(table.preamble.as_ref()));
     let action = named(

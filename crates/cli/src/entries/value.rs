@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use conference::address::Mac;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde_json::Value;
 
 use super::node::{FileError, Node};
@@ -116,16 +117,9 @@ fn of_decimal(text: &str) -> Option<Vec<u8>> {
 }
 
 fn of_hex(digits: &str) -> Option<Vec<u8>> {
-    let nibbles = digits.chars().map(|c| c.to_digit(16));
-    let mut nibbles = nibbles.collect::<Option<Vec<u32>>>()?;
-    if nibbles.is_empty() {
-        return None;
-    }
-    if nibbles.len() % 2 == 1 {
-        nibbles.insert(0, 0);
-    }
-    let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair[1]).ok();
-    nibbles.chunks(2).map(byte).collect()
+    let zero = "0".repeat(digits.len() % 2);
+    let bytes = HEXLOWER_PERMISSIVE.decode(format!("{zero}{digits}").as_bytes());
+    bytes.ok().filter(|bytes| !bytes.is_empty())
 }
 
 /// Two's complement of a negative number, as in the tutorials' `encodeNum`; `None` if it does not fit.
@@ -193,11 +187,18 @@ pub fn text(bytes: &[u8], kind: Kind, name: &str) -> String {
 }
 
 pub fn hex(bytes: &[u8]) -> String {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("0x{digits}")
+    format!("0x{}", HEXLOWER.encode(bytes))
 }
 
-fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+/// `0x1f`, not `0x001f`.
+pub fn short_hex(bytes: &[u8]) -> String {
+    match HEXLOWER.encode(bytes).trim_start_matches('0') {
+        "" => "0x0".to_owned(),
+        digits => format!("0x{digits}"),
+    }
+}
+
+pub fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut all = [0; N];
     for (to, from) in all.iter_mut().rev().zip(bytes.iter().rev()) {
         *to = *from;

@@ -5,6 +5,7 @@ mod tables;
 
 use std::path::PathBuf;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action as PipelineAction;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
@@ -18,8 +19,8 @@ use super::grammar::usage;
 use super::print;
 use super::schema::{Parsed, Schema, find_of};
 use super::typed::{
-    self, Items, attribute, count_of, duration_of, hex_bytes, hex_of, is_zero, number_u32,
-    replicas, value_set_members,
+    self, Items, attribute, count_of, duration_of, hex_of, is_zero, number_u32, replicas,
+    value_set_members,
 };
 use super::words::{Item, Value, items};
 use crate::entries::file::id_of;
@@ -401,7 +402,8 @@ fn packet_out(schema: &Schema, items: &mut Items) -> Parsed<Command> {
             }
             Item::Value(Value::Atom(atom)) => {
                 let digits = atom.text.strip_prefix("0x").unwrap_or(&atom.text);
-                payload.extend(hex_bytes(digits).ok_or_else(|| {
+                let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes());
+                payload.extend(bytes.map_err(|_| {
                     format!("expected FIELD=VALUE or a payload in pairs of hexadecimal digits, got \"{atom}\"")
                 })?);
             }

@@ -275,9 +275,10 @@ const RATES: &[&str] = &["cir=", "cburst=", "pir=", "pburst=", "eburst="];
 
 /// No space after a word that a value follows.
 fn end_of(word: &str) -> String {
-    match word.ends_with('=') {
-        true => word.to_owned(),
-        false => spaced(word),
+    if word.ends_with('=') {
+        word.to_owned()
+    } else {
+        spaced(word)
     }
 }
 
@@ -330,9 +331,10 @@ fn innermost(tokens: &[Token]) -> Option<(char, Option<&str>, &[Token])> {
 fn actions_place(actions: &[&config::Action]) -> Place {
     let action = |it: &&config::Action| {
         let name = name_text(alias(it.preamble.as_ref()?));
-        Some(match it.params.is_empty() {
-            true => name,
-            false => format!("{name}("),
+        Some(if it.params.is_empty() {
+            name
+        } else {
+            format!("{name}(")
         })
     };
     let mut all: Vec<String> = actions.iter().filter_map(action).collect();
@@ -437,9 +439,10 @@ fn of_table(schema: &Schema, table: &config::Table, words: &str, args: &[Token])
 fn in_members(actions: &[&config::Action], inside: &[Token]) -> Place {
     let begin = inside.iter().rposition(|it| it.kind == Kind::Mark(','));
     let member = &inside[begin.map_or(0, |at| at + 1)..];
-    match member.is_empty() {
-        true => actions_place(actions),
-        false => words_left(member, &["weight=", "watch="]),
+    if member.is_empty() {
+        actions_place(actions)
+    } else {
+        words_left(member, &["weight=", "watch="])
     }
 }
 
@@ -531,9 +534,10 @@ fn of_counted(
     args: &[Token],
     values: &[&str],
 ) -> Place {
-    let values = match usage.words.ends_with("set") && !usage.words.ends_with("reset") {
-        true => values,
-        false => &[],
+    let values = if usage.words.ends_with("set") && !usage.words.ends_with("reset") {
+        values
+    } else {
+        &[]
     };
     let Some(table) = direct_table_id.and_then(|id| schema.table_by_id(id)) else {
         return match args.len() {

@@ -219,9 +219,10 @@ pub fn usage(items: &mut Items) -> Parsed<&'static Usage> {
         return Err(begin);
     };
     let is_verb = |verb: &str| verbs.contains(&verb);
-    let meant = match is_verb(&verb) {
-        true => verb.as_str(),
-        false => other(OTHER_WORDS, &verb),
+    let meant = if is_verb(&verb) {
+        verb.as_str()
+    } else {
+        other(OTHER_WORDS, &verb)
     };
     if is_verb(meant) {
         return find_usage(&format!("{noun} {meant}"));
@@ -290,9 +291,10 @@ pub fn help(words: Option<&str>) -> Parsed<String> {
         .iter()
         .filter(|it| it.words == words || it.words.split(' ').next() == Some(words));
     let found: Vec<String> = of_words.map(about).collect();
-    match found.is_empty() {
-        false => Ok(found.join("\n")),
-        true => Err(unknown(words)),
+    if found.is_empty() {
+        Err(unknown(words))
+    } else {
+        Ok(found.join("\n"))
     }
 }
 

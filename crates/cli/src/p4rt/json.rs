@@ -1,6 +1,7 @@
 //! Entities and messages of the stream as JSON: full names, and values as text in the shell's notation. Counts are
 //! numbers.
 
+use data_encoding::HEXLOWER;
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
 use p4runtime_proto::p4::v1::{
@@ -92,9 +93,12 @@ fn register(schema: &Schema, entry: &RegisterEntry) -> Value {
     let register = schema.register_by_id(entry.register_id);
     let spec = register.and_then(|it| it.type_spec.as_ref()?.type_spec.as_ref());
     let preamble = register.and_then(|it| it.preamble.as_ref());
-    let value = |it| match preamble.is_some_and(|it| is_secret(&it.annotations)) {
-        true => SECRET.to_owned(),
-        false => data(schema, it, spec, &name),
+    let value = |it| {
+        if preamble.is_some_and(|it| is_secret(&it.annotations)) {
+            SECRET.to_owned()
+        } else {
+            data(schema, it, spec, &name)
+        }
     };
     json!({
         "kind": "register",
@@ -280,7 +284,7 @@ pub fn packet_fields(schema: &Schema, packet: &PacketIn) -> Vec<(String, String)
 }
 
 pub fn payload(bytes: &[u8]) -> String {
-    value::hex(bytes)[2..].to_owned()
+    HEXLOWER.encode(bytes)
 }
 
 pub fn packet_in(schema: &Schema, packet: &PacketIn) -> Value {

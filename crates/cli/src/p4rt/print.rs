@@ -100,9 +100,10 @@ fn named(words_before: &str, schema: &Schema, object: Object, id: u32) -> Line {
 }
 
 fn table_entry(schema: &Schema, entry: &TableEntry) -> Line {
-    let verb = match entry.is_default_action {
-        true => "table default",
-        false => "table add",
+    let verb = if entry.is_default_action {
+        "table default"
+    } else {
+        "table add"
     };
     let mut line = named(verb, schema, Object::Table, entry.table_id);
     line.words.extend(key(schema, entry));
@@ -196,9 +197,10 @@ fn matches(schema: &Schema, fields: &[config::MatchField], found: &[FieldMatch])
 pub fn short_field(fields: &[config::MatchField], field: &config::MatchField) -> String {
     let all = || fields.iter().map(|it| it.name.as_str());
     let short = short_name(&field.name, all);
-    match ATTRIBUTES.contains(&short) {
-        true => format!("{KEY_PREFIX}{short}"),
-        false => short.to_owned(),
+    if ATTRIBUTES.contains(&short) {
+        format!("{KEY_PREFIX}{short}")
+    } else {
+        short.to_owned()
     }
 }
 
@@ -240,13 +242,9 @@ pub fn match_text(ty: &ValueType, found: &FieldMatch) -> String {
 
 fn mask_text(ty: &ValueType, mask: &[u8]) -> String {
     match ty.format.text(mask) {
-        text if text.bytes().all(|byte| byte.is_ascii_digit()) => short_hex(mask),
+        text if text.bytes().all(|byte| byte.is_ascii_digit()) => value::short_hex(mask),
         text => text,
     }
-}
-
-fn short_hex(bytes: &[u8]) -> String {
-    ValueType::default().format.text(bytes)
 }
 
 fn table_action(schema: &Schema, action: &TableAction) -> Vec<String> {

@@ -96,10 +96,13 @@ impl Shell {
     pub(super) fn release_primary(&mut self, place: &Place) {
         let was_primary = self.client.election_id().is_some();
         self.client.step_down();
-        self.tell(place, json!({ "primary": false }), || match was_primary {
-            true => "not primary any more; the next write, or `primary take`, takes the role again"
-                .to_owned(),
-            false => "this shell was not primary".to_owned(),
+        self.tell(place, json!({ "primary": false }), || {
+            if was_primary {
+                "not primary any more; the next write, or `primary take`, takes the role again"
+                    .to_owned()
+            } else {
+                "this shell was not primary".to_owned()
+            }
         });
     }
 

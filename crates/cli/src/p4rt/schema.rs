@@ -11,7 +11,7 @@ use p4runtime_proto::p4::config::v1::{
 
 use super::words::{Atom, quoted};
 use crate::entries::file::{id_of, name_of};
-use crate::entries::value::{self, Kind, Misfit};
+use crate::entries::value::{self, Kind, Misfit, padded};
 
 /// A message about a line: expected, found, next step.
 pub type Parsed<T> = Result<T, String>;
@@ -228,9 +228,10 @@ impl Schema {
     /// The actions allowed in a table's entries, or in its default entry.
     pub fn actions_of(&self, table: &config::Table, is_default: bool) -> Vec<&config::Action> {
         use config::action_ref::Scope;
-        let elsewhere = match is_default {
-            true => Scope::TableOnly,
-            false => Scope::DefaultOnly,
+        let elsewhere = if is_default {
+            Scope::TableOnly
+        } else {
+            Scope::DefaultOnly
         };
         let refs = table
             .action_refs
@@ -512,10 +513,6 @@ impl Format {
         }
     }
 
-    fn bare(bytes: &[u8]) -> String {
-        value::hex(bytes)
-    }
-
     pub fn text(self, bytes: &[u8]) -> String {
         if self.is_secret {
             return SECRET.to_owned();
@@ -524,9 +521,9 @@ impl Format {
         match (self.kind, self.style) {
             (Kind::Text, _) => match std::str::from_utf8(bytes) {
                 Ok(text) => string_text(text),
-                Err(_) => Format::bare(bytes),
+                Err(_) => value::hex(bytes),
             },
-            (Kind::Bits(0), _) | (_, Style::Hex) => short_hex(&canonical),
+            (Kind::Bits(0), _) | (_, Style::Hex) => value::short_hex(&canonical),
             (_, Style::Mac) => Mac(padded(&canonical)).to_string(),
             (_, Style::Ipv4) => Ipv4Addr::from(padded::<4>(&canonical)).to_string(),
             (Kind::Bits(bits), Style::Ipv6) => {
@@ -535,7 +532,7 @@ impl Format {
                 Ipv6Addr::from(address).to_string()
             }
             (_, Style::Decimal) => conference::entities::number(&canonical)
-                .map_or_else(|| short_hex(&canonical), |n| n.to_string()),
+                .map_or_else(|| value::short_hex(&canonical), |n| n.to_string()),
         }
     }
 
@@ -598,9 +595,10 @@ fn string_text(text: &str) -> String {
         && !text.contains("->")
         && !text.contains("..")
         && !text.starts_with('-');
-    match is_plain {
-        true => text.to_owned(),
-        false => quoted(text),
+    if is_plain {
+        text.to_owned()
+    } else {
+        quoted(text)
     }
 }
 
@@ -617,24 +615,6 @@ fn by_name(bits: u32, name: &str) -> Style {
         16 if last.contains("type") => Style::Hex,
         _ => Style::Decimal,
     }
-}
-
-/// `0x1f`, not `0x001f`.
-fn short_hex(canonical: &[u8]) -> String {
-    let digits = value::hex(canonical);
-    let digits = digits[2..].trim_start_matches('0');
-    match digits {
-        "" => "0x0".to_owned(),
-        digits => format!("0x{digits}"),
-    }
-}
-
-fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut all = [0; N];
-    for (to, from) in all.iter_mut().rev().zip(bytes.iter().rev()) {
-        *to = *from;
-    }
-    all
 }
 
 #[derive(Clone, Debug, Default)]

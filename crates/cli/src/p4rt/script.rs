@@ -145,9 +145,10 @@ pub async fn source(shell: &mut Shell, path: &Path, from: &Place) -> Result<(), 
             Err(Stop::Interrupted) => return Err(Stop::Interrupted),
             Err(Stop::Failed(message, found)) => {
                 // A failure in a nested file already has its place.
-                let message = match line.trim_start().starts_with("source") {
-                    true => message,
-                    false => format!("{}: {message}", place.words().unwrap_or_default()),
+                let message = if line.trim_start().starts_with("source") {
+                    message
+                } else {
+                    format!("{}: {message}", place.words().unwrap_or_default())
                 };
                 return Err(Stop::Failed(message, found));
             }

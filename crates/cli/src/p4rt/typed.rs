@@ -19,7 +19,7 @@ use crate::entries::value::{and, canonical, may_be_range, ones};
 
 use actions::table_action;
 pub use actions::{group, member};
-pub use items::{Items, attribute, count_of, duration_of, hex_bytes, hex_of, number_u32, set};
+pub use items::{Items, attribute, count_of, duration_of, hex_of, number_u32, set};
 use items::{i32_of, u32_of};
 pub use values::{data, is_zero, packet_header, value_set_members};
 

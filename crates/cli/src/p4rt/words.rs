@@ -63,9 +63,10 @@ impl fmt::Display for Value {
 
 impl fmt::Display for Atom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_quoted {
-            true => f.write_str(&quoted(&self.text)),
-            false => f.write_str(&self.text),
+        if self.is_quoted {
+            f.write_str(&quoted(&self.text))
+        } else {
+            f.write_str(&self.text)
         }
     }
 }
@@ -88,9 +89,10 @@ pub fn quoted(text: &str) -> String {
 /// A name as a user types it: quoted if it would not be one word.
 pub fn name_text(name: &str) -> String {
     let is_plain = matches!(tokens(name).as_deref(), Ok([Token { kind: Kind::Word(word), .. }]) if word == name);
-    match is_plain {
-        true => name.to_owned(),
-        false => quoted(name),
+    if is_plain {
+        name.to_owned()
+    } else {
+        quoted(name)
     }
 }
 

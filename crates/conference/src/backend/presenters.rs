@@ -61,6 +61,13 @@ struct Entry {
     count: Count,
 }
 
+/// The group that gets a presenter's packets, and the MAC that they must have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Link {
+    group: GroupId,
+    mac: Option<Mac>,
+}
+
 /// One group's part in an interrupted or running change.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Record {
@@ -114,6 +121,15 @@ pub(super) struct Transition<'a> {
     /// Whether a deleted group loses its presenter first, even if the presenter moves to another
     /// group.
     pub(super) early: bool,
+}
+
+impl Entry {
+    fn link(&self) -> Link {
+        Link {
+            group: self.group,
+            mac: self.mac,
+        }
+    }
 }
 
 impl Presenters {
@@ -182,11 +198,12 @@ impl Presenters {
 
     /// The updates that lead from the entries to the desired presenters.
     pub(super) fn steps(&self, entries: &Entries, change: &Transition<'_>) -> Steps {
-        let desired: BTreeMap<Key, (GroupId, Option<Mac>)> = change
-            .desired
-            .groups()
-            .iter()
-            .map(|(id, group)| (key_of(&group.presenter), (*id, group.presenter.mac)))
+        let groups = change.desired.groups().iter();
+        let desired: BTreeMap<Key, Link> = groups
+            .map(|(id, Group { presenter, .. })| {
+                let (group, mac) = (*id, presenter.mac);
+                (key_of(presenter), Link { group, mac })
+            })
             .collect();
         let mut steps = Steps::default();
         // This change's records, by the key of the entry that holds them.
@@ -205,17 +222,13 @@ impl Presenters {
                 }
                 Way::Late => steps.cleanup.push(self.delete(*key)),
                 Way::Record { record, off } => {
-                    steps.records.push(entities::modify(self.entity(
-                        *key,
-                        (entry.group, entry.mac),
-                        Some(&record),
-                    )));
+                    let mut link = entry.link();
+                    let entity = self.entity(*key, link, Some(&record));
+                    steps.records.push(entities::modify(entity));
                     if off {
-                        steps.unlink.push(entities::modify(self.entity(
-                            *key,
-                            (entry.group, Some(OFF)),
-                            Some(&record),
-                        )));
+                        link.mac = Some(OFF);
+                        let entity = self.entity(*key, link, Some(&record));
+                        steps.unlink.push(entities::modify(entity));
                     }
                     if !desired.contains_key(key) {
                         steps.cleanup.push(self.delete(*key));
@@ -225,9 +238,9 @@ impl Presenters {
             }
         }
         self.head_steps(entries, &records, &mut steps);
-        for (key, (group, mac)) in &desired {
+        for (key, link) in &desired {
             let there = entries.entries.get(key).filter(|_| !unlinked.contains(key));
-            self.link(there, *key, (*group, *mac), records.get(key), &mut steps);
+            self.link(there, *key, *link, records.get(key), &mut steps);
         }
         steps
     }
@@ -256,7 +269,7 @@ impl Presenters {
         entries: &Entries,
         key: Key,
         entry: &Entry,
-        desired: &BTreeMap<Key, (GroupId, Option<Mac>)>,
+        desired: &BTreeMap<Key, Link>,
         change: &Transition<'_>,
     ) -> Way {
         let to = desired.get(&key).copied();
@@ -273,8 +286,8 @@ impl Presenters {
             (Some(_), None) => Way::Stays,
             (to, Some(after)) => {
                 let viewers_change = current.is_some_and(|group| group.viewers != after.viewers);
-                let stays = to.is_some_and(|(group, _)| group == entry.group);
-                let same_mac = to.is_some_and(|(_, mac)| mac == entry.mac);
+                let stays = to.is_some_and(|link| link.group == entry.group);
+                let same_mac = to.is_some_and(|link| link.mac == entry.mac);
                 if stays && (same_mac || !viewers_change) {
                     return Way::Stays;
                 }
@@ -292,35 +305,30 @@ impl Presenters {
         &self,
         there: Option<&Entry>,
         key: Key,
-        (group, mac): (GroupId, Option<Mac>),
+        link: Link,
         record: Option<&Record>,
         steps: &mut Steps,
     ) {
         let Some(there) = there else {
-            let entity = self.entity(key, (group, mac), None);
+            let entity = self.entity(key, link, None);
             return steps.link.push(entities::insert(entity));
         };
         let record = record.or(there.record.as_ref());
         // The record of the group that the presenter left is needed until the head is deleted.
-        let kept = record.filter(|record| record.group != group);
-        let is_linked = (there.group, there.mac) == (group, mac);
+        let kept = record.filter(|record| record.group != link.group);
+        let is_linked = there.link() == link;
         if !is_linked {
-            let entity = self.entity(key, (group, mac), kept);
+            let entity = self.entity(key, link, kept);
             steps.link.push(entities::modify(entity));
         }
         if kept.is_some() || is_linked && record.is_some() {
-            let entity = self.entity(key, (group, mac), None);
+            let entity = self.entity(key, link, None);
             steps.cleanup.push(entities::modify(entity));
         }
     }
 
-    fn entity(
-        &self,
-        key: Key,
-        (group, mac): (GroupId, Option<Mac>),
-        record: Option<&Record>,
-    ) -> Entity {
-        let args = [group.0.into(), mac.map_or(0, Mac::to_u64)];
+    fn entity(&self, key: Key, link: Link, record: Option<&Record>) -> Entity {
+        let args = [link.group.0.into(), link.mac.map_or(0, Mac::to_u64)];
         let metadata = record.map_or(Vec::new(), to_json);
         entities::of_table(TableEntry {
             metadata,

@@ -157,9 +157,10 @@ impl Client {
         let response = self.written(request).await?;
         response.map_err(|status| {
             let errors = update_errors(&status);
-            match errors.len() == n_updates {
-                true => WriteError::Updates(errors),
-                false => WriteError::Call(self.error("a write", &status)),
+            if errors.len() == n_updates {
+                WriteError::Updates(errors)
+            } else {
+                WriteError::Call(self.error("a write", &status))
             }
         })
     }

@@ -72,9 +72,10 @@ pub(super) fn word<'de, D: Deserializer<'de>, T: Word>(deserializer: D) -> Resul
     };
     let error = || {
         let has_leading_zero = text.len() > 1 && text.starts_with('0');
-        let why = match has_leading_zero && text.parse::<u16>().is_ok() {
-            true => ": a leading zero makes it octal to some readers of YAML, leave it out",
-            false => "",
+        let why = if has_leading_zero && text.parse::<u16>().is_ok() {
+            ": a leading zero makes it octal to some readers of YAML, leave it out"
+        } else {
+            ""
         };
         D::Error::custom(format!("expected {expected}, got \"{text}\"{why}"))
     };

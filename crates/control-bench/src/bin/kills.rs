@@ -205,9 +205,10 @@ fn of_status<T>(answer: std::result::Result<T, Status>) -> Outcome {
                 }
                 _ => false,
             };
-            match is_gone {
-                true => Outcome::Gone,
-                false => Outcome::Refused(format!("{:?}", status.code())),
+            if is_gone {
+                Outcome::Gone
+            } else {
+                Outcome::Refused(format!("{:?}", status.code()))
             }
         }
     }
@@ -327,13 +328,14 @@ impl Kills {
             Some((it["name"].as_str()?.to_owned(), n_bits))
         });
         let crcs: Vec<_> = crcs.collect();
-        match crcs.is_empty() {
-            true => Err("the program has no custom CRC".into()),
-            false => Ok(Self {
+        if crcs.is_empty() {
+            Err("the program has no custom CRC".into())
+        } else {
+            Ok(Self {
                 grammars: grammars.collect(),
                 programs,
                 crcs,
-            }),
+            })
         }
     }
 
@@ -341,9 +343,10 @@ impl Kills {
     fn any(&self, rng: &mut Rng, past: &Past) -> Call {
         let any = rng.usize(..PROGRAMS.len());
         let Some(mut program) = past.program.filter(|_| rng.u8(..32) > 0) else {
-            return match rng.bool() {
-                true => Call::Pipeline(Action::VerifyAndCommit, any),
-                false => Call::Thrift("standard:bm_swap_configs", vec![]),
+            return if rng.bool() {
+                Call::Pipeline(Action::VerifyAndCommit, any)
+            } else {
+                Call::Thrift("standard:bm_swap_configs", vec![])
             };
         };
         if rng.u8(..16) == 0 {
@@ -638,12 +641,13 @@ async fn check_crc(
     tokio::task::block_in_place(|| process.kill())?;
     let mut again = Switch::start(KILLED, Some(file.to_owned())).await?;
     let (after, expected) = (hashes(&mut again)?, hashes(&mut twin)?);
-    match before == after && after == expected {
-        true => Ok(()),
-        false => Err(format!(
+    if before == after && after == expected {
+        Ok(())
+    } else {
+        Err(format!(
             "CRCs of a packet: before {before:?}, after {after:?}, of the twin {expected:?}"
         )
-        .into()),
+        .into())
     }
 }
 

@@ -60,13 +60,15 @@ impl Emit<'_, '_, '_> {
             };
             if let Some(carry) = carry {
                 let carry = self.b.ins().uextend(types::I64, carry);
-                let next = match subtract {
-                    true => self.b.ins().isub(sum, carry),
-                    false => self.b.ins().iadd(sum, carry),
+                let next = if subtract {
+                    self.b.ins().isub(sum, carry)
+                } else {
+                    self.b.ins().iadd(sum, carry)
                 };
-                let again = match subtract {
-                    true => self.b.ins().icmp(IntCC::UnsignedLessThan, sum, carry),
-                    false => self.b.ins().icmp(IntCC::UnsignedLessThan, next, sum),
+                let again = if subtract {
+                    self.b.ins().icmp(IntCC::UnsignedLessThan, sum, carry)
+                } else {
+                    self.b.ins().icmp(IntCC::UnsignedLessThan, next, sum)
                 };
                 over = self.b.ins().bor(over, again);
                 sum = next;
@@ -168,9 +170,10 @@ impl Emit<'_, '_, '_> {
                     }
                     // The top word's shift brings in its sign.
                     if word + whole + 1 == exact {
-                        return match signed {
-                            true => self.b.ins().sshr_imm_u(low, part),
-                            false => self.b.ins().ushr_imm_u(low, part),
+                        return if signed {
+                            self.b.ins().sshr_imm_u(low, part)
+                        } else {
+                            self.b.ins().ushr_imm_u(low, part)
                         };
                     }
                     let low = self.b.ins().ushr_imm_u(low, part);
@@ -183,17 +186,19 @@ impl Emit<'_, '_, '_> {
         let (words, signed) = self.exact(left)?;
         let (shifted, width) = match words.as_slice() {
             [word] => {
-                let shifted = match signed {
-                    true => self.b.ins().sshr(*word, amount),
-                    false => self.b.ins().ushr(*word, amount),
+                let shifted = if signed {
+                    self.b.ins().sshr(*word, amount)
+                } else {
+                    self.b.ins().ushr(*word, amount)
                 };
                 (vec![shifted], 64)
             }
             [low, high] => {
                 let whole = self.b.ins().iconcat(*low, *high);
-                let shifted = match signed {
-                    true => self.b.ins().sshr(whole, amount),
-                    false => self.b.ins().ushr(whole, amount),
+                let shifted = if signed {
+                    self.b.ins().sshr(whole, amount)
+                } else {
+                    self.b.ins().ushr(whole, amount)
                 };
                 let (low, high) = self.b.ins().isplit(shifted);
                 (vec![low, high], 128)

@@ -114,9 +114,10 @@ impl Emit<'_, '_, '_> {
         self.action = Some(action);
         self.args = args;
         let specialised = self.unit.options.action_specialisation;
-        let mut dead = match specialised {
-            true => coalesce::dead_stores(self.ir(), &body.primitives),
-            false => Vec::new(),
+        let mut dead = if specialised {
+            coalesce::dead_stores(self.ir(), &body.primitives)
+        } else {
+            Vec::new()
         };
         let jumps = |it: &Primitive| matches!(it, Primitive::Jump(_) | Primitive::JumpIfZero(..));
         let is_straight = specialised && !body.primitives.iter().any(jumps);

@@ -36,9 +36,10 @@ impl Emit<'_, '_, '_> {
     pub(super) fn bounded(&self, expr: &Expr) -> Native<Range> {
         let range = self.names().range(expr);
         let range = range.ok_or("no bound is known for an operand")?;
-        match range.words() as usize <= WORDS_MAX {
-            true => Ok(range),
-            false => Err(format!("an operand of more than {} bits", 64 * WORDS_MAX)),
+        if range.words() as usize <= WORDS_MAX {
+            Ok(range)
+        } else {
+            Err(format!("an operand of more than {} bits", 64 * WORDS_MAX))
         }
     }
 

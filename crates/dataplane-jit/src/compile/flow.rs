@@ -84,9 +84,10 @@ impl Emit<'_, '_, '_> {
                     let value = (0..place.words())
                         .map(|word| self.field_word(*field, word))
                         .collect();
-                    match self.layout().field(*field).signed {
-                        true => self.wrap(value, place.bits, false),
-                        false => value,
+                    if self.layout().field(*field).signed {
+                        self.wrap(value, place.bits, false)
+                    } else {
+                        value
                     }
                 }
             };

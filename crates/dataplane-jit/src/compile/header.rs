@@ -68,9 +68,10 @@ impl Emit<'_, '_, '_> {
         for (field, word) in self.packed_fields(header) {
             self.know(field, word, zero);
         }
-        let both = match self.unit.options.action_specialisation && words.len() > 1 {
-            true => Some(self.b.ins().splat(types::I64X2, zero)),
-            false => None,
+        let both = if self.unit.options.action_specialisation && words.len() > 1 {
+            Some(self.b.ins().splat(types::I64X2, zero))
+        } else {
+            None
         };
         let mut rest = &words[..];
         while let [word, others @ ..] = rest {
@@ -169,9 +170,10 @@ impl Emit<'_, '_, '_> {
     fn change_length(&mut self, bytes: Value, grows: bool) {
         let offset = offset_of!(PassContext, packet_length);
         let length = self.load_context(types::I64, offset);
-        let length = match grows {
-            true => self.b.ins().iadd(length, bytes),
-            false => self.b.ins().isub(length, bytes),
+        let length = if grows {
+            self.b.ins().iadd(length, bytes)
+        } else {
+            self.b.ins().isub(length, bytes)
         };
         self.store_context(length, offset);
     }
@@ -339,9 +341,10 @@ impl Emit<'_, '_, '_> {
         self.put_next_index(stack, next);
         for step in 0..size {
             let to = if up { size - 1 - step } else { step };
-            let from = match up {
-                true => to.checked_sub(count),
-                false => Some(to + count).filter(|from| *from < size),
+            let from = if up {
+                to.checked_sub(count)
+            } else {
+                Some(to + count).filter(|from| *from < size)
             };
             match from {
                 Some(from) if from != to => self.copy_or_invalidate(elements[to], elements[from]),
@@ -369,9 +372,10 @@ impl Emit<'_, '_, '_> {
             return Err("an assignment between headers of different types".into());
         }
         let total: u32 = to.field_ids().map(|field| shape(field).0).sum();
-        match total <= COPY_WORDS_MAX {
-            true => Ok(()),
-            false => Err(format!("an assignment of a header of {total} words")),
+        if total <= COPY_WORDS_MAX {
+            Ok(())
+        } else {
+            Err(format!("an assignment of a header of {total} words"))
         }
     }
 

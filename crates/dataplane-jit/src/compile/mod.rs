@@ -123,9 +123,10 @@ impl<'p> Unit<'p> {
         };
         let ir = program.ir();
         let n_nodes = ir.nodes.len() + ir.parser.states.len();
-        let level = match n_nodes > OPTIMISED_NODES {
-            true => "none",
-            false => "speed",
+        let level = if n_nodes > OPTIMISED_NODES {
+            "none"
+        } else {
+            "speed"
         };
         for (name, value) in [
             ("opt_level", level),

@@ -31,9 +31,10 @@ impl Emit<'_, '_, '_> {
         let (offset, bits) = place(slot, word);
         let block = self.block_bytes();
         let value = bits::load_chunk(&mut self.b, block, offset, bits);
-        match slot.signed && bits < 64 {
-            true => bits::sign_extend(&mut self.b, value, bits),
-            false => value,
+        if slot.signed && bits < 64 {
+            bits::sign_extend(&mut self.b, value, bits)
+        } else {
+            value
         }
     }
 

@@ -378,9 +378,10 @@ impl Emit<'_, '_, '_> {
         let index = self.index(index)?;
         let words = self.low(value, 1)?;
         let within = self.names().range(value);
-        let words = match within.is_some_and(|it| it.is_within(&Range::field(bits, false))) {
-            true => words,
-            false => self.wrap(words, bits, false),
+        let words = if within.is_some_and(|it| it.is_within(&Range::field(bits, false))) {
+            words
+        } else {
+            self.wrap(words, bits, false)
         };
         self.if_inside(index, cells, |emit| {
             let cell = emit.cell_address(register, index, 3);

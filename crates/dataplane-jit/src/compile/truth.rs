@@ -13,9 +13,10 @@ impl Emit<'_, '_, '_> {
         let mut result = None;
         for (position, (a, b)) in left.iter().zip(right).enumerate() {
             let is_top = position + 1 == left.len();
-            let code = match is_top && signed {
-                true => IntCC::SignedLessThan,
-                false => IntCC::UnsignedLessThan,
+            let code = if is_top && signed {
+                IntCC::SignedLessThan
+            } else {
+                IntCC::UnsignedLessThan
             };
             let here = self.b.ins().icmp(code, *a, *b);
             result = Some(match result {

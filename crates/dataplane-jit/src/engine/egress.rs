@@ -74,9 +74,10 @@ impl Native {
             clone_session: request.map(|(session, _)| session),
             frame_len_bytes: None,
         };
-        match is_written {
-            true => outcome.deparsed(self.end_egress(state, handle)),
-            false => outcome,
+        if is_written {
+            outcome.deparsed(self.end_egress(state, handle))
+        } else {
+            outcome
         }
     }
 

@@ -78,9 +78,10 @@ impl Native {
                 break;
             };
             let frame = self.scratch_frame(written, payload_id);
-            match changes_payloads {
-                true => state.depart(&self.context.payload_call, input.port, frame, copies),
-                false => copies.leave(input.port, frame),
+            if changes_payloads {
+                state.depart(&self.context.payload_call, input.port, frame, copies)
+            } else {
+                copies.leave(input.port, frame)
             }
         }
         if changes_payloads {

@@ -53,7 +53,8 @@ impl Native {
         state: &mut State,
         input: &IngressInput,
         handle: PacketHandle,
-        (arrived, epoch): (u64, u64),
+        arrived: u64,
+        epoch: u64,
     ) {
         let port = input.ingress_port.0.into();
         let block = self.attach(state, handle, false);

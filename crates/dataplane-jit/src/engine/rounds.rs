@@ -53,7 +53,8 @@ impl Native {
         &mut self,
         state: &mut State,
         input: &RoundsInput,
-        (handle, code): (PacketHandle, RoundCode),
+        handle: PacketHandle,
+        code: RoundCode,
         clones: &mut dyn LoneClones,
     ) -> Rounds {
         let mut rounds = Rounds::none(input);
@@ -117,9 +118,10 @@ impl Native {
                 break Stopped::Clone(own);
             };
             let frame = self.scratch_frame(written, shared.payload_id);
-            match changes_payloads {
-                true => state.depart(&self.context.payload_call, to.port, frame, clones),
-                false => clones.leave(to.port, frame),
+            if changes_payloads {
+                state.depart(&self.context.payload_call, to.port, frame, clones)
+            } else {
+                clones.leave(to.port, frame)
             }
             rounds.n_rounds += 1;
         };

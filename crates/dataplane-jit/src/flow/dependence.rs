@@ -131,16 +131,18 @@ impl<'p> Values<'p> {
         let varies = times.contains(&Some(field))
             || queueing.is_some_and(|fields| fields.contains(&field))
             || self.ir.fields[field.index()].variable;
-        match varies {
-            true => Inputs::anything(),
-            false => Inputs::of(variable),
+        if varies {
+            Inputs::anything()
+        } else {
+            Inputs::of(variable)
         }
     }
 
     fn valid(&self, header: HeaderId) -> Inputs {
-        match self.ir.headers[header.index()].metadata {
-            true => Inputs::nothing(),
-            false => self.variable(Variable::Valid(header)),
+        if self.ir.headers[header.index()].metadata {
+            Inputs::nothing()
+        } else {
+            self.variable(Variable::Valid(header))
         }
     }
 

@@ -149,9 +149,10 @@ impl<'p> Follower<'p> {
             let declared = &ir.action_profiles[profile.index()];
             declared.selector.is_some()
         });
-        let found = match is_known && !choice {
-            true => Inputs::of(Variable::Found(id)),
-            false => Inputs::anything(),
+        let found = if is_known && !choice {
+            Inputs::of(Variable::Found(id))
+        } else {
+            Inputs::anything()
         };
         values.reached = values.reached.and(&found);
         if let Some(meter) = &node.meter {

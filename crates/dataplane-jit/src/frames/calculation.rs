@@ -170,9 +170,10 @@ pub(crate) fn calculate(e: &mut Emit<'_, '_, '_>, id: CalculationId, kept: Kept<
     let gathered = gather(e, id);
     e.b.ins().jump(next, &[BlockArg::Value(gathered)]);
     e.begin_inner(whole);
-    let computed = match is_sum {
-        true => internet_checksum(e, &input, kept),
-        false => packed(e, id, &input),
+    let computed = if is_sum {
+        internet_checksum(e, &input, kept)
+    } else {
+        packed(e, id, &input)
     };
     e.b.ins().jump(next, &[BlockArg::Value(computed)]);
     e.begin(next);

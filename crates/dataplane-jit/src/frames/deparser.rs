@@ -91,7 +91,7 @@ fn fields(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
     let joined = bits::join(&mut e.b, &parts);
     let copy = e.layout().packed(header).start;
     for (number, word) in (0_u32..).zip(joined) {
-        put_word(e, (number, word), kept(&packed, number), copy, out);
+        put_word(e, number, word, kept(&packed, number), copy, out);
     }
     bits::add_const(&mut e.b, out, u64::from(declared.fixed_bits / 8))
 }
@@ -101,9 +101,10 @@ fn kept(ranges: &[std::ops::Range<u32>], number: u32) -> u64 {
     let (start, end) = (number * 64, number * 64 + 64);
     let masks = ranges.iter().map(|range| {
         let (first, behind) = (range.start.max(start), range.end.min(end));
-        match first < behind {
-            true => (u64::MAX >> (64 - (behind - first))) << (end - behind),
-            false => 0,
+        if first < behind {
+            (u64::MAX >> (64 - (behind - first))) << (end - behind)
+        } else {
+            0
         }
     });
     masks.fold(0, |all, mask| all | mask)
@@ -112,7 +113,8 @@ fn kept(ranges: &[std::ops::Range<u32>], number: u32) -> u64 {
 /// Writes one word of a header: the packed bits from the copy, and the joined bits.
 fn put_word(
     e: &mut Emit<'_, '_, '_>,
-    (number, joined): (u32, Option<Value>),
+    number: u32,
+    joined: Option<Value>,
     kept: u64,
     copy: u32,
     out: Value,

@@ -124,11 +124,12 @@ impl Frames {
         unit.touches_state = false;
         let parse = unit.define("parse", |emit| parser::emit(emit))?;
         let is_verified = ir.checksums.iter().any(|checksum| checksum.verify);
-        let verify = match is_verified {
-            true => Some(unit.define_with("verify", 0, Some(types::I64), |emit, _| {
+        let verify = if is_verified {
+            Some(unit.define_with("verify", 0, Some(types::I64), |emit, _| {
                 Some(checksum::emit_verification(emit))
-            })?),
-            false => None,
+            })?)
+        } else {
+            None
         };
         let is_stateless = !unit.touches_state && !has_primitives(ir) && !draws_to_verify(ir);
         let deparse = unit.define_with("deparse", 1, Some(types::I64), |emit, more| {

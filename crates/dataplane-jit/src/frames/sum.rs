@@ -31,9 +31,10 @@ pub(crate) fn fold(mut sum: u64) -> u16 {
 pub(crate) fn of(bytes: &[u8], begins_low: bool) -> u16 {
     // Sums of swapped words are swapped sums (RFC 1071, section 2 (B)).
     let sum = in_memory(bytes);
-    match begins_low ^ cfg!(target_endian = "little") {
-        true => sum.swap_bytes(),
-        false => sum,
+    if begins_low ^ cfg!(target_endian = "little") {
+        sum.swap_bytes()
+    } else {
+        sum
     }
 }
 

@@ -92,7 +92,7 @@ impl TableIndex {
             Index::Ternary(index) => {
                 let len = i32::try_from(words.prefix_len).expect("a key has fewer than 2^31 bits");
                 let priority = if self.has_priority { priority } else { len };
-                index.insert((&words.value, &words.mask), &words.ranges, priority, entry);
+                index.insert(&words.value, &words.mask, &words.ranges, priority, entry);
             }
         }
     }
@@ -287,9 +287,10 @@ mod tests {
             }
             MatchKind::Range => {
                 let other = random_int(random, bits);
-                let (low, high) = match value <= other {
-                    true => (value, other),
-                    false => (other, value),
+                let (low, high) = if value <= other {
+                    (value, other)
+                } else {
+                    (other, value)
                 };
                 Matcher::Range { low, high }
             }

@@ -219,13 +219,14 @@ impl Emit<'_> {
         let punt = self.ends.punt;
         self.asm.jump(punt);
         let go_on = |emit: &mut Self, position: Option<usize>| match &node.next {
-            NextNode::HitMiss { hit, miss } => match hit == miss {
-                true => emit.asm.jump(at(*hit)),
-                false => {
+            NextNode::HitMiss { hit, miss } => {
+                if hit == miss {
+                    emit.asm.jump(at(*hit))
+                } else {
                     emit.asm.jump_if_imm(Jump::Eq, BODY, 0, at(*miss));
                     emit.asm.jump(at(*hit));
                 }
-            },
+            }
             NextNode::PerAction(next) => {
                 let next = match position {
                     // An action that is not in the list ends the control.

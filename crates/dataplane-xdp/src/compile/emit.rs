@@ -292,9 +292,10 @@ impl<'p> Emit<'p> {
         let (at, bit) = self.layout.valid(header);
         let mask = 1_u32 << bit;
         self.asm.load(Size::B4, R0, SCRATCH, at);
-        match valid {
-            true => self.asm.alu32_imm(Alu::Or, R0, mask.cast_signed()),
-            false => self.asm.alu32_imm(Alu::And, R0, (!mask).cast_signed()),
+        if valid {
+            self.asm.alu32_imm(Alu::Or, R0, mask.cast_signed())
+        } else {
+            self.asm.alu32_imm(Alu::And, R0, (!mask).cast_signed())
         }
         self.asm.store(Size::B4, SCRATCH, at, R0);
     }

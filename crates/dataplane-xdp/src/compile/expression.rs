@@ -25,9 +25,10 @@ impl Emit<'_> {
     pub(super) fn bounded(&self, expr: &Expr) -> Native<Range> {
         let range = self.names().range(expr);
         let range = range.ok_or("no bound is known for an operand")?;
-        match range.words() <= WORDS_MAX {
-            true => Ok(range),
-            false => Err(format!("an operand of more than {} bits", 64 * WORDS_MAX)),
+        if range.words() <= WORDS_MAX {
+            Ok(range)
+        } else {
+            Err(format!("an operand of more than {} bits", 64 * WORDS_MAX))
         }
     }
 
@@ -220,15 +221,15 @@ impl Emit<'_> {
             _ => None,
         };
         if let Some(alu) = bitwise {
-            return self.simple(alu, (left, right), word, to);
+            return self.simple(alu, left, right, word, to);
         }
         match op {
             Arithmetic::Add if word > 0 => self.wide_sum(left, right, false, word, to),
             Arithmetic::Sub if word > 0 => self.wide_sum(left, right, true, word, to),
             Arithmetic::Mul if word > 0 => Err("a product of more than 64 bits".into()),
-            Arithmetic::Add => self.simple(Alu::Add, (left, right), 0, to),
-            Arithmetic::Sub => self.simple(Alu::Sub, (left, right), 0, to),
-            Arithmetic::Mul => self.simple(Alu::Mul, (left, right), 0, to),
+            Arithmetic::Add => self.simple(Alu::Add, left, right, 0, to),
+            Arithmetic::Sub => self.simple(Alu::Sub, left, right, 0, to),
+            Arithmetic::Mul => self.simple(Alu::Mul, left, right, 0, to),
             Arithmetic::ShiftLeft => self.shift_left(left, right, word, to),
             Arithmetic::ShiftRight => self.shift_right(left, right, word, to),
             Arithmetic::Div | Arithmetic::Mod => self.divide(op, left, right, to),
@@ -238,13 +239,7 @@ impl Emit<'_> {
     }
 
     /// An operation whose words depend only on the same words of the operands.
-    fn simple(
-        &mut self,
-        alu: Alu,
-        (left, right): (&Expr, &Expr),
-        word: u32,
-        to: Reg,
-    ) -> Native<()> {
+    fn simple(&mut self, alu: Alu, left: &Expr, right: &Expr, word: u32, to: Reg) -> Native<()> {
         let constant = match right {
             Expr::Const(value) => i32::try_from(low_word(value, word).cast_signed()).ok(),
             _ => None,
@@ -358,10 +353,7 @@ impl Emit<'_> {
 
     fn shift_right(&mut self, left: &Expr, right: &Expr, word: u32, to: Reg) -> Native<()> {
         let range = self.bounded(left)?;
-        let arithmetic = match range.signed {
-            true => Alu::Arsh,
-            false => Alu::Rsh,
-        };
+        let arithmetic = if range.signed { Alu::Arsh } else { Alu::Rsh };
         if let Some(amount) = range::constant_amount(right) {
             // Wider than every field: only the sign remains.
             let amount = amount.unwrap_or(dataplane::limits::FIELD_BITS_MAX);
@@ -387,12 +379,11 @@ impl Emit<'_> {
         let inside = self.asm.label();
         self.pair(to, (left, 0), (right, 0), |emit, value, amount| {
             emit.asm.jump_if_imm(Jump::Le, amount, 63, inside);
-            match range.signed {
-                true => emit.asm.mov_imm(amount, 63),
-                false => {
-                    emit.asm.mov_imm(value, 0);
-                    emit.asm.mov_imm(amount, 0);
-                }
+            if range.signed {
+                emit.asm.mov_imm(amount, 63)
+            } else {
+                emit.asm.mov_imm(value, 0);
+                emit.asm.mov_imm(amount, 0);
             }
             emit.asm.place(inside);
             emit.asm.alu(arithmetic, value, amount);
@@ -412,9 +403,10 @@ impl Emit<'_> {
                 Arithmetic::Div => Alu::Div,
                 _ => Alu::Mod,
             };
-            match both.signed {
-                true => emit.asm.signed_alu(alu, value, divisor),
-                false => emit.asm.alu(alu, value, divisor),
+            if both.signed {
+                emit.asm.signed_alu(alu, value, divisor)
+            } else {
+                emit.asm.alu(alu, value, divisor)
             }
             emit.asm.jump(end);
             emit.asm.place(zero);
@@ -454,9 +446,10 @@ impl Emit<'_> {
         let target = Range::field(bits, op == Arithmetic::SaturateSigned);
         let range = self.exact(left, to)?;
         let (low, high) = target.bounds();
-        let (above, below) = match range.signed {
-            true => (Jump::Sle, Jump::Sge),
-            false => (Jump::Le, Jump::Ge),
+        let (above, below) = if range.signed {
+            (Jump::Sle, Jump::Sge)
+        } else {
+            (Jump::Le, Jump::Ge)
         };
         for (limit, inside, is_needed) in [
             (low, below, range.goes_below(&target)),

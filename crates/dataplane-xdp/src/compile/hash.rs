@@ -1,13 +1,13 @@
 //! Hashes, and checksums that are not sums of fields: the input is assembled byte by byte in the scratch memory.
 //! Fields of invalid headers are left out, so the input's length is known only at run time.
 
-use dataplane::engine::ir::{
-    Algorithm, Calculation, CalculationId, Expr, FieldId, HeaderId, Place,
+use dataplane::engine::{
+    Crc,
+    ir::{Algorithm, Calculation, CalculationId, Expr, FieldId, HeaderId, Place},
 };
 
 use super::{
     checksum::{Part, SUM},
-    crc::Crc,
     emit::{Emit, Kind, Native, SCRATCH},
     expression::low_word,
     layout::Word,
@@ -18,6 +18,16 @@ use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 const TO: Reg = R4;
 /// Zero bytes after the input.
 const PADDING_BYTES: u32 = 8;
+
+/// The CRCs that can be compiled. Each has at most 32 bits, one bit order for input and output, and an initial value that
+/// is the same reflected.
+pub(super) const CRCS: [Algorithm; 3] = [Algorithm::Crc16, Algorithm::CrcCcitt, Algorithm::Crc32];
+
+/// A CRC's remainders of all bytes, 4 bytes each, in host order.
+pub(super) fn crc_table(crc: &Crc) -> Vec<u8> {
+    let entries = (0..=u8::MAX).map(|byte| crc.remainder(byte) as u32);
+    entries.flat_map(u32::to_ne_bytes).collect()
+}
 
 /// Fails for an algorithm that cannot be compiled.
 pub(super) fn check(algorithm: Algorithm) -> Native<()> {
@@ -119,10 +129,7 @@ impl Emit<'_> {
             Algorithm::Xor16 => self.join_words(n_bytes, Size::B2, Alu::Xor),
             Algorithm::Xor32 => self.join_words(n_bytes, Size::B4, Alu::Xor),
             Algorithm::Identity => self.first_bytes(),
-            algorithm => {
-                let crc = Crc::of(algorithm).ok_or("an unknown hash")?;
-                self.crc(&crc, n_bytes)?;
-            }
+            algorithm => self.crc(algorithm, n_bytes)?,
         }
         Ok(())
     }
@@ -302,19 +309,19 @@ impl Emit<'_> {
         self.asm.place(end);
     }
 
-    fn crc(&mut self, crc: &Crc, n_bytes: u32) -> Native<()> {
+    fn crc(&mut self, algorithm: Algorithm, n_bytes: u32) -> Native<()> {
+        let Crc {
+            bits, parameters, ..
+        } = algorithm.crc().ok_or("an unknown hash")?;
         let buffer = self.layout.buffer();
-        let table = self
-            .memory
-            .crc_table(crc)
-            .ok_or("a CRC without its table")?;
-        self.heap(R4, table);
-        self.asm.mov_imm(SUM, crc.initial);
+        let table = self.memory.crc_table(algorithm);
+        self.heap(R4, table.ok_or("a CRC without its table")?);
+        self.asm.mov_imm(SUM, parameters.initial);
         self.over_input(n_bytes, 1, |emit| {
             emit.asm.load(Size::B1, R1, R1, buffer);
             emit.asm.mov(R0, SUM);
-            if !crc.is_reflected {
-                emit.asm.alu_imm(Alu::Rsh, R0, crc.bits as i32 - 8);
+            if !parameters.reflect_in {
+                emit.asm.alu_imm(Alu::Rsh, R0, *bits as i32 - 8);
             }
             emit.asm.alu(Alu::Xor, R1, R0);
             emit.asm.alu_imm(Alu::And, R1, 0xff);
@@ -322,18 +329,52 @@ impl Emit<'_> {
             emit.asm.mov(R0, R4);
             emit.asm.alu(Alu::Add, R0, R1);
             emit.asm.load(Size::B4, R1, R0, 0);
-            let towards = match crc.is_reflected {
-                true => Alu::Rsh,
-                false => Alu::Lsh,
+            let towards = if parameters.reflect_in {
+                Alu::Rsh
+            } else {
+                Alu::Lsh
             };
             emit.asm.alu_imm(towards, SUM, 8);
             emit.asm.alu(Alu::Xor, SUM, R1);
-            if !crc.is_reflected {
-                emit.wrap(SUM, crc.bits, false);
+            if !parameters.reflect_in {
+                emit.wrap(SUM, *bits, false);
             }
         });
-        self.asm.mov_imm(R1, crc.xor_out);
+        self.asm.mov_imm(R1, parameters.xor_out);
         self.asm.alu(Alu::Xor, SUM, R1);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Computes a CRC as the generated code does.
+    fn compute(algorithm: Algorithm, bytes: &[u8]) -> u64 {
+        let crc = algorithm.crc().expect("a CRC");
+        let table = crc_table(crc);
+        let entry = |at: u64| {
+            let word = &table.as_chunks::<4>().0[(at & 0xff) as usize];
+            u64::from(u32::from_ne_bytes(*word))
+        };
+        let remainder = bytes
+            .iter()
+            .fold(crc.parameters.initial, |remainder, byte| {
+                let byte = u64::from(*byte);
+                if crc.parameters.reflect_in {
+                    remainder >> 8 ^ entry(remainder ^ byte)
+                } else {
+                    let next = remainder << 8 ^ entry(remainder >> (crc.bits - 8) ^ byte);
+                    next & (u64::MAX >> (64 - crc.bits))
+                }
+            });
+        remainder ^ crc.parameters.xor_out
+    }
+
+    #[test]
+    fn the_catalogue_s_check_values() {
+        let checks = CRCS.map(|algorithm| compute(algorithm, b"123456789"));
+        assert_eq!(checks, [0xbb3d, 0x29b1, 0xcbf4_3926]);
     }
 }

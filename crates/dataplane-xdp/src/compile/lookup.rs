@@ -184,9 +184,10 @@ impl Emit<'_> {
         let prefix = parts.iter().map(|part| part.at).max();
         for (source, part) in key.iter().zip(parts) {
             // The prefix field is left-aligned, the others are right-aligned.
-            let behind = match Some(part.at) == prefix {
-                true => 8 * part.bytes - part.bits,
-                false => 0,
+            let behind = if Some(part.at) == prefix {
+                8 * part.bytes - part.bits
+            } else {
+                0
             };
             let n = part.bytes / 4;
             for quarter in 0..n {

@@ -2,12 +2,15 @@
 
 use dataplane::{
     ActionId, DropReason, MatchKind, Program, TableId, TableInfo,
-    engine::{Interpreted, ir::Expr},
+    engine::{
+        Interpreted,
+        ir::{Algorithm, Expr},
+    },
 };
 
 use bpf::MapConfig;
 
-use super::{control, crc::Crc, digest::ring_bytes, layout::Layout, needs::Needs};
+use super::{control, digest::ring_bytes, hash, layout::Layout, needs::Needs};
 use crate::image::{
     Body, Counters, FanOut, GroupArg, Heap, Index, Interface, KeyPart, MapKind, MapRef, MapRole,
     MapSpec, Room, TableLayout, Turns,
@@ -45,7 +48,7 @@ pub(super) struct Memory {
     pub heap_map: MapRef,
     /// The heap's initial contents.
     pub constants: Vec<(u32, Vec<u8>)>,
-    crc_tables: Vec<(Crc, u32)>,
+    crc_tables: Vec<(Algorithm, u32)>,
     room: Room,
 }
 
@@ -220,20 +223,21 @@ impl Memory {
 
     fn crc_tables(&mut self, program: &Program) -> Result<(), String> {
         let calculations = &program.ir().calculations;
-        for crc in Crc::ALL {
-            let mut used = calculations.iter().map(|it| Crc::of(it.algorithm));
-            if used.any(|used| used == Some(crc)) {
-                let at = self.take(Crc::TABLE_BYTES)?;
-                self.constants.push((at, crc.table()));
-                self.crc_tables.push((crc, at));
+        for algorithm in hash::CRCS {
+            let is_used = calculations.iter().any(|it| it.algorithm == algorithm);
+            if let Some(crc) = algorithm.crc().filter(|_| is_used) {
+                let table = hash::crc_table(crc);
+                let at = self.take(table.len() as u32)?;
+                self.constants.push((at, table));
+                self.crc_tables.push((algorithm, at));
             }
         }
         Ok(())
     }
 
-    pub(super) fn crc_table(&self, crc: &Crc) -> Option<u32> {
+    pub(super) fn crc_table(&self, algorithm: Algorithm) -> Option<u32> {
         let mut tables = self.crc_tables.iter();
-        tables.find(|(other, _)| other == crc).map(|(_, at)| *at)
+        tables.find(|(of, _)| *of == algorithm).map(|(_, at)| *at)
     }
 
     fn add(&mut self, map: MapSpec) -> MapRef {
@@ -273,9 +277,10 @@ impl Memory {
         if arg_words > ARG_WORDS_MAX {
             return Err("an action with too many arguments".into());
         }
-        let n = match info.key.is_empty() {
-            true => 1,
-            false => bodies(info.size).ok_or("it is too large")?,
+        let n = if info.key.is_empty() {
+            1
+        } else {
+            bodies(info.size).ok_or("it is too large")?
         };
         let key_bits: Vec<u32> = info.key.iter().map(|field| field.width_bits).collect();
         let index = self.index(info, &key_bits, n)?;
@@ -480,9 +485,10 @@ impl Memory {
 }
 
 fn check_key(bytes: u32) -> Result<(), String> {
-    match bytes <= KEY_BYTES_MAX {
-        true => Ok(()),
-        false => Err(format!("its key is longer than {KEY_BYTES_MAX} bytes")),
+    if bytes <= KEY_BYTES_MAX {
+        Ok(())
+    } else {
+        Err(format!("its key is longer than {KEY_BYTES_MAX} bytes"))
     }
 }
 

@@ -18,7 +18,6 @@
 mod checksum;
 mod control;
 mod copies;
-mod crc;
 mod deparser;
 mod digest;
 mod emit;

@@ -139,12 +139,11 @@ impl<'p> Needs<'p> {
     /// Whether a field must start as zero in a copy: something may read it before it is written.
     pub(super) fn is_cleared_in_egress(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
-        match self.ir.headers[header.index()].metadata {
-            true => {
-                let is_verdict = field == self.ir.metadata.egress_spec;
-                is_verdict || self.is_read_in_egress(field) && !self.travels(field)
-            }
-            false => self.is_needed_in_egress(field) && self.unguarded.contains(&field),
+        if self.ir.headers[header.index()].metadata {
+            let is_verdict = field == self.ir.metadata.egress_spec;
+            is_verdict || self.is_read_in_egress(field) && !self.travels(field)
+        } else {
+            self.is_needed_in_egress(field) && self.unguarded.contains(&field)
         }
     }
 

@@ -169,7 +169,7 @@ impl<'p> Emit<'p> {
                 return Ok(true);
             }
             Step::ExtractsVariable(header, at) => {
-                self.extract_variable(op, header, (at, was_moved), parsing)?;
+                self.extract_variable(op, header, at, was_moved, parsing)?;
                 self.note_next(op, walk);
                 return Ok(true);
             }
@@ -302,9 +302,10 @@ impl<'p> Emit<'p> {
             .into_iter()
             .find(|size| size.bytes() >= n_bytes);
         let load = fitting.and_then(|size| {
-            let from = match first + size.bytes() <= n_checked {
-                true => first,
-                false => end.checked_sub(size.bytes())?,
+            let from = if first + size.bytes() <= n_checked {
+                first
+            } else {
+                end.checked_sub(size.bytes())?
             };
             Some((size, from))
         });

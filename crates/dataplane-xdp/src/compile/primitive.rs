@@ -423,9 +423,10 @@ impl Emit<'_> {
         self.asm.place(inside);
         self.asm.store(Size::B8, SCRATCH, at, R1);
         for step in 0..size {
-            let (to, from) = match up {
-                true => (size - 1 - step, (size - 1 - step).checked_sub(count)),
-                false => (step, Some(step + count)),
+            let (to, from) = if up {
+                (size - 1 - step, (size - 1 - step).checked_sub(count))
+            } else {
+                (step, Some(step + count))
             };
             let from = from.filter(|from| *from < size);
             self.move_element(stack, to, from.map(|from| (stack, from)))?;

@@ -1,6 +1,8 @@
 //! Conditions, as jumps: comparisons, validity, equality of headers.
 
-use dataplane::engine::ir::{BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, UnionExpr, UnionId};
+use dataplane::engine::ir::{
+    BoolExpr, Comparison, Expr, HeaderExpr, HeaderId, UnionId, range::Range,
+};
 
 use super::{
     emit::{Emit, Native, next},
@@ -24,6 +26,22 @@ fn jump_of(op: Comparison, signed: bool) -> Jump {
     }
 }
 
+/// A jump to `to` if a condition's value is `wanted`. Evaluation overwrites registers from `free` on.
+#[derive(Clone, Copy)]
+struct Branch {
+    wanted: bool,
+    to: Label,
+    free: Reg,
+}
+
+/// Two numbers to compare, in registers from `free` on.
+#[derive(Clone, Copy)]
+struct Operands<'e> {
+    left: &'e Expr,
+    right: &'e Expr,
+    free: Reg,
+}
+
 impl Emit<'_> {
     /// Jumps if the expression's value is `wanted`. Overwrites registers from `free` on.
     pub(super) fn jump_if(
@@ -33,6 +51,7 @@ impl Emit<'_> {
         to: Label,
         free: Reg,
     ) -> Native<()> {
+        let branch = Branch { wanted, to, free };
         match expr {
             BoolExpr::Const(truth) => {
                 if *truth == wanted {
@@ -40,18 +59,22 @@ impl Emit<'_> {
                 }
                 Ok(())
             }
-            BoolExpr::Compare(op, left, right) => {
-                self.compare(*op, (left, right), wanted, to, free)
+            BoolExpr::Compare(op, left, right) => self.compare(*op, left, right, branch),
+            BoolExpr::SameHeader(left, right) => {
+                let (left, right) = (self.header_of(left), self.header_of(right));
+                self.same_found(&left, &right, branch, Self::same_fields)
             }
-            BoolExpr::SameHeader(left, right) => self.same_header((left, right), wanted, to, free),
-            BoolExpr::SameUnion(left, right) => self.same_union((left, right), wanted, to, free),
+            BoolExpr::SameUnion(left, right) => {
+                let (left, right) = (self.union_of(left), self.union_of(right));
+                self.same_found(&left, &right, branch, Self::same_members)
+            }
             BoolExpr::SameBool(left, right) => {
                 let same = Expr::FromBool(left.clone());
                 let other = Expr::FromBool(right.clone());
-                self.compare(Comparison::Equal, (&same, &other), wanted, to, free)
+                self.compare(Comparison::Equal, &same, &other, branch)
             }
-            BoolExpr::And(left, right) => self.both((left, right), false, wanted, to, free),
-            BoolExpr::Or(left, right) => self.both((left, right), true, wanted, to, free),
+            BoolExpr::And(left, right) => self.both(left, right, false, branch),
+            BoolExpr::Or(left, right) => self.both(left, right, true, branch),
             BoolExpr::Not(operand) => self.jump_if(operand, !wanted, to, free),
             BoolExpr::Valid(header) => self.valid(header, wanted, to, free),
             BoolExpr::ValidUnion(union) => {
@@ -79,12 +102,12 @@ impl Emit<'_> {
     /// `And` or `Or`: the value is `early` as soon as one operand is.
     fn both(
         &mut self,
-        (left, right): (&BoolExpr, &BoolExpr),
+        left: &BoolExpr,
+        right: &BoolExpr,
         early: bool,
-        wanted: bool,
-        to: Label,
-        free: Reg,
+        branch: Branch,
     ) -> Native<()> {
+        let Branch { wanted, to, free } = branch;
         if wanted == early {
             self.jump_if(left, early, to, free)?;
             return self.jump_if(right, early, to, free);
@@ -136,39 +159,33 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn compare(
-        &mut self,
-        op: Comparison,
-        (left, right): (&Expr, &Expr),
-        wanted: bool,
-        to: Label,
-        free: Reg,
-    ) -> Native<()> {
+    fn compare(&mut self, op: Comparison, left: &Expr, right: &Expr, branch: Branch) -> Native<()> {
         let both = self.bounded(left)?.join(&self.bounded(right)?);
         let words = both.words();
         if words > WORDS_MAX {
             return Err(format!("a comparison of more than {} bits", 64 * WORDS_MAX));
         }
-        let jump = jump_of(op, both.signed);
+        let Branch { wanted, to, free } = branch;
+        let operands = Operands { left, right, free };
         if words > 1 {
-            return self.compare_words(op, (left, right), (words, both.signed), (wanted, to), free);
+            return self.compare_words(op, operands, &both, branch);
         }
-        let jump = match wanted {
-            true => jump,
-            false => jump.inverse().ok_or("a comparison without an opposite")?,
-        };
-        self.compare_word(jump, (left, right), 0, to, free)
+        let mut jump = jump_of(op, both.signed);
+        if !wanted {
+            jump = jump.inverse().ok_or("a comparison without an opposite")?;
+        }
+        self.compare_word(jump, operands, 0, to)
     }
 
     /// Compares one word of two numbers.
     fn compare_word(
         &mut self,
         jump: Jump,
-        (left, right): (&Expr, &Expr),
+        operands: Operands<'_>,
         word: u32,
         to: Label,
-        free: Reg,
     ) -> Native<()> {
+        let Operands { left, right, free } = operands;
         let constant = match right {
             Expr::Const(value) => i32::try_from(low_word(value, word).cast_signed()).ok(),
             _ => None,
@@ -183,23 +200,22 @@ impl Emit<'_> {
         })
     }
 
+    /// Compares all words of two numbers whose values are in `range`.
     fn compare_words(
         &mut self,
         op: Comparison,
-        sides: (&Expr, &Expr),
-        (words, signed): (u32, bool),
-        (wanted, to): (bool, Label),
-        free: Reg,
+        operands: Operands<'_>,
+        range: &Range,
+        Branch { wanted, to, .. }: Branch,
     ) -> Native<()> {
+        let words = range.words();
         let end = self.asm.label();
         if matches!(op, Comparison::Equal | Comparison::NotEqual) {
             // `!=` holds as soon as a word differs.
-            let differs_to = match (op == Comparison::NotEqual) == wanted {
-                true => to,
-                false => end,
-            };
+            let jumps_if_different = (op == Comparison::NotEqual) == wanted;
+            let differs_to = if jumps_if_different { to } else { end };
             for word in 0..words {
-                self.compare_word(Jump::Ne, sides, word, differs_to, free)?;
+                self.compare_word(Jump::Ne, operands, word, differs_to)?;
             }
             if differs_to == end {
                 self.asm.jump(to);
@@ -211,15 +227,9 @@ impl Emit<'_> {
         let if_less = if is_less == wanted { to } else { end };
         let if_greater = if is_less == wanted { end } else { to };
         for word in (0..words).rev() {
-            let signed = signed && word + 1 == words;
-            self.compare_word(
-                jump_of(Comparison::Less, signed),
-                sides,
-                word,
-                if_less,
-                free,
-            )?;
-            self.compare_word(Jump::Ne, sides, word, if_greater, free)?;
+            let less = jump_of(Comparison::Less, range.signed && word + 1 == words);
+            self.compare_word(less, operands, word, if_less)?;
+            self.compare_word(Jump::Ne, operands, word, if_greater)?;
         }
         let holds_if_equal = matches!(op, Comparison::LessEqual | Comparison::GreaterEqual);
         if holds_if_equal == wanted {
@@ -229,37 +239,14 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn same_header(
-        &mut self,
-        (left, right): (&HeaderExpr, &HeaderExpr),
-        wanted: bool,
-        to: Label,
-        free: Reg,
-    ) -> Native<()> {
-        let found = (self.header_of(left), self.header_of(right));
-        self.same_found(&found, wanted, to, free, Self::same_fields)
-    }
-
-    fn same_union(
-        &mut self,
-        (left, right): (&UnionExpr, &UnionExpr),
-        wanted: bool,
-        to: Label,
-        free: Reg,
-    ) -> Native<()> {
-        let found = (self.union_of(left), self.union_of(right));
-        self.same_found(&found, wanted, to, free, Self::same_members)
-    }
-
     /// Jumps if two headers or unions are equal, or if they are not. An index beyond its stack equals nothing. `same`
     /// compares two existing ones, and falls through if they are equal.
     fn same_found<T: Copy>(
         &mut self,
-        (left, right): &(Found<'_, T>, Found<'_, T>),
-        wanted: bool,
-        to: Label,
-        free: Reg,
-        same: impl Fn(&mut Self, (T, T), Label, Reg) -> Native<()>,
+        left: &Found<'_, T>,
+        right: &Found<'_, T>,
+        Branch { wanted, to, free }: Branch,
+        same: impl Fn(&mut Self, T, T, Label, Reg) -> Native<()>,
     ) -> Native<()> {
         let differ = self.asm.label();
         let differs_to = if wanted { differ } else { to };
@@ -268,7 +255,7 @@ impl Emit<'_> {
             left,
             free,
             |emit, left| {
-                let some = |emit: &mut Self, right| same(emit, (left, right), differs_to, free);
+                let some = |emit: &mut Self, right| same(emit, left, right, differs_to, free);
                 emit.for_found(right, free, some, differs)
             },
             differs,
@@ -283,7 +270,8 @@ impl Emit<'_> {
     /// Falls through if both are valid, of one type, and have equal fields.
     fn same_fields(
         &mut self,
-        (left, right): (HeaderId, HeaderId),
+        left: HeaderId,
+        right: HeaderId,
         differs_to: Label,
         free: Reg,
     ) -> Native<()> {
@@ -314,7 +302,8 @@ impl Emit<'_> {
     /// Falls through if in each pair of members both are equal or both invalid.
     fn same_members(
         &mut self,
-        (left, right): (UnionId, UnionId),
+        left: UnionId,
+        right: UnionId,
         differs_to: Label,
         free: Reg,
     ) -> Native<()> {
@@ -323,7 +312,7 @@ impl Emit<'_> {
             self.jump_if_valid(left, true, some, free);
             self.jump_if_valid(right, false, none, free);
             self.asm.place(some);
-            self.same_fields((left, right), differs_to, free)?;
+            self.same_fields(left, right, differs_to, free)?;
             self.asm.place(none);
         }
         Ok(())

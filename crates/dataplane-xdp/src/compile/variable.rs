@@ -18,7 +18,8 @@ impl Emit<'_> {
         &mut self,
         op: &ParserOp,
         header: HeaderId,
-        (at, is_moved): (u32, bool),
+        at: u32,
+        is_moved: bool,
         parsing: &mut Parsing<'_>,
     ) -> Native<()> {
         let ParserOp::ExtractVariable { bits, .. } = op else {

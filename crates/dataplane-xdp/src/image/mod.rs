@@ -53,7 +53,7 @@ mod digest;
 mod encode;
 mod layout;
 
-pub use crate::asm::{Code, Symbol};
+pub use crate::asm::{Code, MapRef, Symbol};
 pub use encode::{EncodeError, EncodedKey};
 pub use layout::{
     ACTION_MISS, ACTION_NONE, ACTION_PUNT, Body, Counters, FanOut, GroupArg, Heap, Index,
@@ -66,16 +66,6 @@ use std::collections::BTreeMap;
 
 pub use bpf::{Instruction, MapKind};
 use dataplane::engine::Interpreted;
-
-/// A map of an image, by its position in [`Image::maps`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MapRef(pub u32);
-
-impl MapRef {
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapRole {

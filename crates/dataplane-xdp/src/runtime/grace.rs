@@ -64,9 +64,10 @@ impl Counts {
         if self.running.is_none() && self.wanted > self.ended {
             self.begun += 1;
             let mut running = Running::begin(self.begun, turns);
-            match running.look(turns) {
-                true => self.ended = self.begun,
-                false => self.running = Some(running),
+            if running.look(turns) {
+                self.ended = self.begun;
+            } else {
+                self.running = Some(running);
             }
         }
     }
@@ -155,9 +156,10 @@ impl Graces {
                 return self.during(job).is_ok();
             }
             let is_due;
-            (counts, is_due) = match counts.wanted > counts.ended {
-                true => self.leave_to_turns(counts),
-                false => (self.await_change(counts), false),
+            (counts, is_due) = if counts.wanted > counts.ended {
+                self.leave_to_turns(counts)
+            } else {
+                (self.await_change(counts), false)
             };
             if is_due {
                 break;

@@ -317,9 +317,10 @@ impl FanOuts {
             let has_waited = put.is_ok();
             // Only this job sets the result.
             let _ = result.set(put);
-            match has_waited {
-                true => Ok(()),
-                false => bpf::wait_for_programs(),
+            if has_waited {
+                Ok(())
+            } else {
+                bpf::wait_for_programs()
             }
         }));
     }

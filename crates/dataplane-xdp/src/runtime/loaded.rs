@@ -198,9 +198,10 @@ impl Loaded {
         for port in self.ports.there().into_iter().filter(is_there) {
             self.enter(&port)?;
             let is_known = written.ports().any(|it| it == port.id);
-            let written = match is_known {
-                true => self.serving.write(&port),
-                false => Ok(()),
+            let written = if is_known {
+                self.serving.write(&port)
+            } else {
+                Ok(())
             };
             if let Err(error) = written
                 && !port.interface.is_gone()
@@ -518,15 +519,12 @@ impl Loaded {
             let undetached = undetached.unwrap_or_else(|_| Some(ENDED.to_owned()));
             self.undetached = self.undetached.take().or(undetached);
         }
-        match self.is_left {
-            true => {
-                self.await_shown();
-                self.serving.end();
-            }
-            false => {
-                let undetached = self.serving.give_back();
-                self.undetached = self.undetached.take().or(undetached);
-            }
+        if self.is_left {
+            self.await_shown();
+            self.serving.end();
+        } else {
+            let undetached = self.serving.give_back();
+            self.undetached = self.undetached.take().or(undetached);
         }
     }
 

@@ -98,9 +98,10 @@ impl KernelPorts {
 
     fn set_served(&self, port: &KernelPort, is_served: bool) {
         let mut ports = self.ports();
-        match is_served {
-            true => drop(ports.served.insert(port.id, port.interface.clone())),
-            false => drop(ports.served.remove(&port.id)),
+        if is_served {
+            drop(ports.served.insert(port.id, port.interface.clone()))
+        } else {
+            drop(ports.served.remove(&port.id))
         }
     }
 }
@@ -272,9 +273,10 @@ impl Serving {
         let Some(entered) = entered.filter(|_| !*is_over) else {
             return Ok(Served::Gone);
         };
-        let served = match is_to_write {
-            true => self.write_entered(entered),
-            false => Ok(()),
+        let served = if is_to_write {
+            self.write_entered(entered)
+        } else {
+            Ok(())
         };
         let served = served.and_then(|()| port.interface.run(&program));
         match served {
@@ -298,9 +300,10 @@ impl Serving {
         // Each refused port with the reason last reported.
         let mut refused: Vec<(KernelPort, Reason)> = Vec::new();
         loop {
-            let port = match refused.is_empty() {
-                true => ports.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => ports.recv_timeout(LOOK_AGAIN),
+            let port = if refused.is_empty() {
+                ports.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                ports.recv_timeout(LOOK_AGAIN)
             };
             let due: Vec<(KernelPort, Reason)> = match port {
                 Ok(port) => vec![(port, Reason::new())],

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use bpf::{Instruction, Program, ProgramConfig, ProgramKind};
+use bpf::{Program, ProgramConfig, ProgramKind};
 
+use crate::asm::{Assembler, reg::R0};
 use crate::compile::compile;
 use crate::image::{Image, Room};
 
@@ -20,16 +21,14 @@ pub(super) fn image() -> Image {
 
 /// An egress program for copies that does nothing.
 pub(super) fn passing() -> io::Result<Program> {
-    let instruction = |code, immediate| Instruction {
-        code,
-        registers: 0,
-        offset: 0,
-        immediate,
-    };
+    let mut asm = Assembler::default();
+    asm.mov_imm(R0, 2);
+    asm.exit();
+    let code = asm.finish().map_err(io::Error::other)?;
     Program::load(&ProgramConfig {
         name: "passing",
         kind: ProgramKind::XdpDeviceMap,
         has_fragments: false,
-        instructions: &[instruction(0xb7, 2), instruction(0x95, 0)],
+        instructions: &code.instructions,
     })
 }

@@ -132,9 +132,10 @@ impl Bodies {
             return Ok(());
         };
         *self.masks.entry(mask.clone()).or_default() += 1;
-        match self.masks.len() <= *n_masks_max as usize {
-            true => Ok(()),
-            false => Err(format!("its entries have more than {n_masks_max} masks")),
+        if self.masks.len() <= *n_masks_max as usize {
+            Ok(())
+        } else {
+            Err(format!("its entries have more than {n_masks_max} masks"))
         }
     }
 
@@ -269,9 +270,10 @@ impl Told {
     ) -> Result<(), Unsaid> {
         let did_punt = !self.punting.is_empty();
         self.follow(written, change)?;
-        match did_punt == self.punting.is_empty() {
-            true => self.resolve_groups(written),
-            false => Ok(()),
+        if did_punt == self.punting.is_empty() {
+            self.resolve_groups(written)
+        } else {
+            Ok(())
         }
     }
 
@@ -428,9 +430,10 @@ impl Told {
 
     fn show_slot(&mut self, table: TableId, body: u32, slot: Vec<u8>) {
         if self.copied.contains(&table.index()) {
-            match slot[..4] == ACTION_PUNT.to_ne_bytes() {
-                true => self.punting.insert((table.index(), body)),
-                false => self.punting.remove(&(table.index(), body)),
+            if slot[..4] == ACTION_PUNT.to_ne_bytes() {
+                self.punting.insert((table.index(), body))
+            } else {
+                self.punting.remove(&(table.index(), body))
             };
         }
         let at = TableRef::Program(table.index());

@@ -357,9 +357,10 @@ impl Writer {
             waiting.refill(|ops| self.free_from(ops));
         }
         // Keys are not deleted while commits wait: the commits would have to wait for another grace period.
-        match waiting.is_empty() {
-            true => self.tidy()?,
-            false => self.free()?,
+        if waiting.is_empty() {
+            self.tidy()?
+        } else {
+            self.free()?
         }
         self.graces.ask(waiting.free_from);
         self.tell(waiting, progress);

@@ -91,9 +91,10 @@ impl Rates {
             }
         }
         self.committed.fill(micros);
-        match self.committed.pay(cost) {
-            true => GREEN,
-            false => YELLOW,
+        if self.committed.pay(cost) {
+            GREEN
+        } else {
+            YELLOW
         }
     }
 
@@ -104,10 +105,7 @@ impl Rates {
         if self.committed.pay(cost) {
             return GREEN;
         }
-        match self.excess.pay(cost) {
-            true => YELLOW,
-            false => RED,
-        }
+        if self.excess.pay(cost) { YELLOW } else { RED }
     }
 }
 

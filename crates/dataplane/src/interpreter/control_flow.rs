@@ -547,8 +547,9 @@ fn apply(
     }
     if let Some(entry) = hit {
         pass.execute_direct_meter(tables, id, entry);
+        let packet = CounterValue::packet(pass.ingress_bytes);
+        tables.tables[id.index()].count_hits(entry, packet, pass.now);
     }
-    let load = (pass.ingress_bytes, pass.now);
     // The selector of a group sees the packet after the direct meter.
     let selector = node.profile.and_then(|profile| pass.ir.selector(profile));
     let hash = || {
@@ -558,7 +559,7 @@ fn apply(
             selector.algorithm.compute(&bytes, random)
         })
     };
-    let call = tables.account(id, node.profile, hit, load, hash);
+    let call = tables.call(id, node.profile, hit, hash);
     if let Some(call) = &call {
         pass.trace_action(call.action, &call.args);
         pass.args = call.args.clone();

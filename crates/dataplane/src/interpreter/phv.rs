@@ -221,16 +221,18 @@ impl Phv {
     pub(crate) fn shift_stack(&mut self, ir: &Ir, stack: AnyStack, count: usize, up: bool) {
         let size = ir.stack_size(stack);
         let next = self.next_index(stack);
-        let new_next = match up {
-            true => next.saturating_add(count).min(size),
-            false => next.saturating_sub(count),
+        let new_next = if up {
+            next.saturating_add(count).min(size)
+        } else {
+            next.saturating_sub(count)
         };
         self.set_next_index(stack, new_next);
         let count = count.min(size);
         for step in 0..size {
-            let (to, from) = match up {
-                true => (size - 1 - step, (size - 1 - step).checked_sub(count)),
-                false => (step, Some(step + count)),
+            let (to, from) = if up {
+                (size - 1 - step, (size - 1 - step).checked_sub(count))
+            } else {
+                (step, Some(step + count))
             };
             let from = from.filter(|from| *from < size);
             self.move_element(ir, (stack, to), from.map(|from| (stack, from)));

@@ -287,9 +287,10 @@ impl Profile {
             }
         }
         let weights = members.values().map(|(weight, _)| u64::from(*weight));
-        let (total, of) = match group.counts_members {
-            true => (members.len() as u64, "members"),
-            false => (weights.sum(), "weights"),
+        let (total, of) = if group.counts_members {
+            (members.len() as u64, "members")
+        } else {
+            (weights.sum(), "weights")
         };
         let size = group.max_size;
         if size > 0 && total > u64::from(size) {

@@ -15,7 +15,7 @@ pub(crate) use entry::{number, to_call, to_key};
 pub(crate) use table::{Slot, SlotSnapshot, Table, TableView, no_entry};
 
 use crate::{
-    ActionProfileId, CounterValue, Nanos, TableId,
+    ActionProfileId, Nanos, TableId,
     model::PortSet,
     program::{Program, TableInfo, ir::Matcher},
     trace::{self, TraceValue},
@@ -108,22 +108,18 @@ impl Tables {
             .collect()
     }
 
-    /// Counts a hit and returns the call that runs: the entry's or the default action. `hash` computes the selector's
-    /// hash and is called only for a group.
-    pub(crate) fn account(
-        &mut self,
+    /// Returns the call that runs: the entry's or the default action. `hash` computes the selector's hash and is called
+    /// only for a group.
+    pub(crate) fn call(
+        &self,
         id: TableId,
         profile: Option<ActionProfileId>,
         hit: Option<EntryIndex>,
-        (bytes, now): (usize, Nanos),
         hash: impl FnOnce() -> u64,
     ) -> Option<Call> {
-        let table = &mut self.tables[id.index()];
+        let table = &self.tables[id.index()];
         let action = match hit {
-            Some(entry) => {
-                table.count_hits(entry, CounterValue::packet(bytes), now);
-                table.action(entry)?
-            }
+            Some(entry) => table.action(entry)?,
             None => table.default_action()?,
         };
         match (action, profile) {

@@ -47,9 +47,10 @@ impl PortSet {
     pub(crate) fn set(&mut self, port: PortId, is_in: bool) -> bool {
         let before = *self;
         if let Some((place, bit)) = Self::place(port) {
-            match is_in {
-                true => self.0[place] |= bit,
-                false => self.0[place] &= !bit,
+            if is_in {
+                self.0[place] |= bit;
+            } else {
+                self.0[place] &= !bit;
             }
         }
         *self != before

@@ -61,9 +61,10 @@ impl KeyField {
     /// The rank of a bit pattern among the field's values, from 0 for the least. Applied twice, gives the bit pattern
     /// again.
     pub fn order(&self, bits: &Int) -> Int {
-        match self.is_signed {
-            true => bits ^ self.sign(),
-            false => bits.clone(),
+        if self.is_signed {
+            bits ^ self.sign()
+        } else {
+            bits.clone()
         }
     }
 

@@ -52,9 +52,10 @@ impl Program {
         };
         let json: bmv2_json::Program =
             bmv2_json::Program::from_json(text.as_bytes()).map_err(|error| {
-                match error.is_data() {
-                    true => fail(format!("not a program for BMv2: {error}")),
-                    false => fail(format!("not well-formed: {error}")),
+                if error.is_data() {
+                    fail(format!("not a program for BMv2: {error}"))
+                } else {
+                    fail(format!("not well-formed: {error}"))
                 }
             })?;
         if json.pipelines.is_empty() {

@@ -109,9 +109,10 @@ impl Generator {
         };
         let due = |number| began.saturating_add(self.config.pace.due(number));
         let counters = &mut self.counters;
-        match is_taken {
-            true => counters.sent += 1,
-            false => counters.dropped += 1,
+        if is_taken {
+            counters.sent += 1;
+        } else {
+            counters.dropped += 1;
         }
         let late_ns = now.saturating_sub(due(number));
         counters.late += u64::from(late_ns > 0 && now >= due(number + 1));

@@ -182,9 +182,10 @@ impl Switch {
     fn load_engine_as(&mut self, is_interpreted: bool) {
         self.is_engine_outdated = false;
         let state = &mut self.model.state;
-        let engine = match is_interpreted {
-            true => InterpreterFactory.load(state),
-            false => self.factory.load(state),
+        let engine = if is_interpreted {
+            InterpreterFactory.load(state)
+        } else {
+            self.factory.load(state)
         };
         self.model.fuses_fanout = engine.fuses_fanout();
         self.engine = Some(engine);

@@ -141,12 +141,11 @@ impl Attached {
     /// Takes no more than the control plane's queue has room for; digests that stay in the offload are not lost.
     fn take_digests(&mut self, model: &mut V1Model, n_max: usize) -> usize {
         let n_max = n_max.min(model.digests.room());
-        match self.is_loaded() {
-            true => {
-                let mut accounts = accounts(model, &mut self.n_inside);
-                self.offload.take_digests(n_max, &mut accounts)
-            }
-            false => 0,
+        if self.is_loaded() {
+            let mut accounts = accounts(model, &mut self.n_inside);
+            self.offload.take_digests(n_max, &mut accounts)
+        } else {
+            0
         }
     }
 

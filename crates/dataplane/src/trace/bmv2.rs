@@ -9,7 +9,9 @@ use std::{
     sync::Arc,
 };
 
-use super::{Stage, TraceEvent, TraceIndex, TraceKind, TraceValue};
+use data_encoding::HEXLOWER;
+
+use super::{Stage, TraceEvent, TraceIndex, TraceKind, TraceValue, render::short_hex};
 use crate::{
     DropReason, PortId, Stream, limits,
     program::{HIDDEN, ir::SourceLine},
@@ -345,9 +347,10 @@ impl Lines<'_> {
                 self.trace_at_source(format_args!("Condition \"{text}\" is {holds}"));
             }
             TraceKind::Assign { old, new } => {
-                let new = match old.is_secret {
-                    true => HIDDEN.to_owned(),
-                    false => format!("0x{}", shortest(new)),
+                let new = if old.is_secret {
+                    HIDDEN.to_owned()
+                } else {
+                    format!("0x{}", short_hex(new))
                 };
                 self.trace_at_source(format_args!("Primitive {} = {new}", old.name));
             }
@@ -452,32 +455,20 @@ fn key_lines(key: &[TraceValue]) -> String {
 }
 
 fn shown(value: &TraceValue, form: fn(&[u8]) -> String) -> String {
-    match value.is_secret {
-        true => HIDDEN.to_owned(),
-        false => form(&value.value),
+    if value.is_secret {
+        HIDDEN.to_owned()
+    } else {
+        form(&value.value)
     }
 }
 
 fn hexadecimal(value: &[u8]) -> String {
-    const DIGITS: [u8; 16] = *b"0123456789abcdef";
-    let digits = value.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits
-        .map(|digit| char::from(DIGITS[usize::from(digit)]))
-        .collect()
-}
-
-/// Hexadecimal digits without leading zeros.
-fn shortest(value: &[u8]) -> String {
-    let digits = hexadecimal(value);
-    match digits.trim_start_matches('0') {
-        "" => "0".to_owned(),
-        significant => significant.to_owned(),
-    }
+    HEXLOWER.encode(value)
 }
 
 /// Decimal up to 128 bits, otherwise hexadecimal.
 fn number(value: &[u8]) -> String {
-    let digits = shortest(value);
+    let digits = short_hex(value);
     u128::from_str_radix(&digits, 16).map_or(format!("0x{digits}"), |number| number.to_string())
 }
 
@@ -493,9 +484,10 @@ impl Numbers {
         let frame = label.split('.').next().unwrap_or_default();
         // "?" is a packet that arrived before the trace was on.
         let frame = frame.parse::<u64>().map_or(0, |n| n.saturating_sub(1));
-        match label.contains('.') {
-            true => (frame, self.copy(frame, label)),
-            false => (frame, 0),
+        if label.contains('.') {
+            (frame, self.copy(frame, label))
+        } else {
+            (frame, 0)
         }
     }
 

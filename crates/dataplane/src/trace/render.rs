@@ -6,6 +6,8 @@
 
 use std::{fmt, sync::Arc};
 
+use data_encoding::HEXLOWER;
+
 use super::{Stage, TraceEvent, TraceHeader, TraceIndex, TraceKind, TraceValue};
 use crate::{
     DropReason, Nanos, Stream, color, limits,
@@ -81,14 +83,16 @@ impl TraceRenderer {
             _ if is_same => return String::new(),
             _ => format!(", pass {}", event.pass),
         };
-        let blank = match is_same || self.headline.is_none() {
-            true => "",
-            false => "\n",
+        let blank = if is_same || self.headline.is_none() {
+            ""
+        } else {
+            "\n"
         };
         let is_new_time = self.now.replace(event.now) != Some(event.now);
-        let time = match is_new_time {
-            true => format!(", at {} ms", millis(event.now)),
-            false => String::new(),
+        let time = if is_new_time {
+            format!(", at {} ms", millis(event.now))
+        } else {
+            String::new()
         };
         self.headline = Some(current);
         format!("{blank}packet {}{part}{time}\n", event.packet)
@@ -272,7 +276,7 @@ pub(crate) fn format_value(name: &str, width_bits: u32, value: &[u8]) -> String 
 }
 
 fn format_number(name: &str, width_bits: u32, value: &[u8]) -> String {
-    let digits = hexadecimal(value);
+    let digits = short_hex(value);
     let Ok(number) = u64::from_str_radix(&digits, 16) else {
         return format!("0x{digits}");
     };
@@ -292,15 +296,16 @@ fn format_number(name: &str, width_bits: u32, value: &[u8]) -> String {
 }
 
 pub(crate) fn format_mask(name: &str, width_bits: u32, value: &[u8]) -> String {
-    match is_address(name) {
-        true => format_value(name, width_bits, value),
-        false => format!("0x{}", hexadecimal(value)),
+    if is_address(name) {
+        format_value(name, width_bits, value)
+    } else {
+        format!("0x{}", short_hex(value))
     }
 }
 
-fn hexadecimal(value: &[u8]) -> String {
-    let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
-    match digits.trim_start_matches('0') {
+/// Hexadecimal digits without leading zeros.
+pub(super) fn short_hex(value: &[u8]) -> String {
+    match HEXLOWER.encode(value).trim_start_matches('0') {
         "" => "0".to_owned(),
         significant => significant.to_owned(),
     }
@@ -325,9 +330,10 @@ impl fmt::Display for Line<'_> {
             TraceKind::Extract(header) => write!(f, "extract {header}"),
             TraceKind::Transition { key, next } => {
                 let next = next.as_deref().unwrap_or("accept");
-                match key.is_empty() {
-                    true => write!(f, "transition {next}"),
-                    false => write!(f, "transition select({}): {next}", list(key)),
+                if key.is_empty() {
+                    write!(f, "transition {next}")
+                } else {
+                    write!(f, "transition select({}): {next}", list(key))
                 }
             }
             TraceKind::ParserError(error) => write!(f, "parser error {error}"),
@@ -382,9 +388,10 @@ fn fmt_assign(f: &mut fmt::Formatter<'_>, old: &TraceValue, new: &[u8]) -> fmt::
     }
     let value = format_value(&old.name, old.width_bits, new);
     write!(f, "{name} := {value}")?;
-    match old.value.iter().all(|byte| *byte == 0) {
-        true => Ok(()),
-        false => write!(f, " (was {})", text_of(old)),
+    if old.value.iter().all(|byte| *byte == 0) {
+        Ok(())
+    } else {
+        write!(f, " (was {})", text_of(old))
     }
 }
 
@@ -444,9 +451,12 @@ fn fmt_traffic(f: &mut fmt::Formatter<'_>, kind: &TraceKind) -> fmt::Result {
             port,
             instance,
         } => {
-            let shown = |number: &u32| match is_secret {
-                true => HIDDEN.to_owned(),
-                false => number.to_string(),
+            let shown = |number: &u32| {
+                if *is_secret {
+                    HIDDEN.to_owned()
+                } else {
+                    number.to_string()
+                }
             };
             match by {
                 Stream::CloneSession(session) => write!(f, "clone session {}", shown(session))?,

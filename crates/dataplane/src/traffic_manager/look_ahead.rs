@@ -45,9 +45,10 @@ impl LookAhead {
     pub(crate) fn n_passes_left(&self) -> usize {
         let copies = limits::COPIES_PER_LOOK.saturating_sub(self.n_copies);
         let credit = limits::COPIES_PER_LOOK_IN_VAIN.saturating_sub(self.credit);
-        match self.is_on {
-            true => copies.max(credit) as usize,
-            false => usize::MAX,
+        if self.is_on {
+            copies.max(credit) as usize
+        } else {
+            usize::MAX
         }
     }
 
@@ -69,9 +70,10 @@ impl LookAhead {
 
     /// Frames that the caller should keep available until it asks again.
     pub(crate) fn n_frames_wanted(&self) -> usize {
-        match self.is_on && self.can_pay() {
-            true => limits::LOOK_AHEAD_FRAMES,
-            false => 0,
+        if self.is_on && self.can_pay() {
+            limits::LOOK_AHEAD_FRAMES
+        } else {
+            0
         }
     }
 }

@@ -66,9 +66,10 @@ impl TrafficManager {
 
     /// Egress passes that may run before the next look-ahead, if nothing recirculates.
     pub(crate) fn n_passes_before_look(&self) -> usize {
-        match self.ingress.is_empty() {
-            true => usize::MAX,
-            false => self.look_ahead.n_passes_left(),
+        if self.ingress.is_empty() {
+            usize::MAX
+        } else {
+            self.look_ahead.n_passes_left()
         }
     }
 }

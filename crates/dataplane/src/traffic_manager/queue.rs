@@ -706,9 +706,10 @@ mod tests {
                 if rng.below(4) == 0 && has_room {
                     push_each(&mut one_by_one, now, queue, handle, &copies);
                     let one = packet(handle, now);
-                    match push_all(&mut together, now, queue, one, &copies) {
-                        true => n_together += 1,
-                        false => push_each(&mut together, now, queue, handle, &copies),
+                    if push_all(&mut together, now, queue, one, &copies) {
+                        n_together += 1;
+                    } else {
+                        push_each(&mut together, now, queue, handle, &copies)
                     }
                 }
                 let at = now.saturating_sub(rng.below(2).into());

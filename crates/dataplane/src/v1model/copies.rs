@@ -26,6 +26,7 @@ struct Copied {
 
 /// A clone session, with its copies at the time of one clone.
 struct Session {
+    id: u32,
     copies: Arc<Copies>,
     truncate_bytes: Option<u32>,
     queue: u32,
@@ -42,7 +43,7 @@ impl Run<'_> {
                 .clone_ingress(state, &input, waiting.packet, copies);
             let instance_type = InstanceType::IngressClone;
             let (common, cloned) =
-                self.count_clones(&waiting.common, (id, &session), clones, instance_type);
+                self.count_clones(&waiting.common, &session, clones, instance_type);
             self.send_copies(&waiting.common, common, cloned, session.copies);
         }
     }
@@ -52,19 +53,20 @@ impl Run<'_> {
     pub(super) fn clone_at_egress(
         &mut self,
         parent: &Common,
-        (packet, leaves): (PacketHandle, bool),
+        packet: PacketHandle,
+        leaves: bool,
         id: u32,
     ) -> Option<Departure> {
         let session = self.session(parent, id)?;
         let state = &mut self.model.state;
         let clones = self.engine.clone_egress(state, packet, copies_of(&session));
         let instance_type = InstanceType::EgressClone;
-        let (common, cloned) = self.count_clones(parent, (id, &session), clones, instance_type);
-        let only = match leaves {
-            true => None,
-            false => self
-                .model
-                .only_copy(parent, common, cloned, &session.copies),
+        let (common, cloned) = self.count_clones(parent, &session, clones, instance_type);
+        let only = if leaves {
+            None
+        } else {
+            self.model
+                .only_copy(parent, common, cloned, &session.copies)
         };
         if only.is_none() {
             self.send_copies(parent, common, cloned, session.copies);
@@ -76,6 +78,7 @@ impl Run<'_> {
     fn session(&mut self, parent: &Common, id: u32) -> Option<Session> {
         let traffic = &self.model.traffic;
         let session = traffic.sessions.get(id).map(|session| Session {
+            id,
             copies: session.copies(&traffic.groups),
             truncate_bytes: session.truncate_bytes,
             queue: session.queue,
@@ -98,14 +101,14 @@ impl Run<'_> {
     fn count_clones(
         &mut self,
         parent: &Common,
-        (id, session): (u32, &Session),
+        session: &Session,
         clones: Clones,
         instance_type: InstanceType,
     ) -> (Common, Copied) {
         let n_clones = session.copies.replicas.len() as u64;
         self.model.state.counters.created_by_clone += n_clones;
         self.model.traffic.inside.enter_many(parent.epoch, n_clones);
-        let mut common = parent.of_copy(Stream::CloneSession(id));
+        let mut common = parent.of_copy(Stream::CloneSession(session.id));
         common.clone_generation += 1;
         let cloned = Copied {
             packet: clones.packet,

@@ -121,9 +121,10 @@ impl V1Model {
         if !self.may_fuse(&batch.packet.common) {
             return None;
         }
-        let n_copies = match self.traffic.recirculation.is_empty() {
-            true => max_frames.min(self.traffic.n_passes_before_look()),
-            false => max_frames,
+        let n_copies = if self.traffic.recirculation.is_empty() {
+            max_frames.min(self.traffic.n_passes_before_look())
+        } else {
+            max_frames
         };
         let n_copies = self.n_plain(batch.places().take(n_copies));
         (n_copies > 0).then_some((batch, n_copies))

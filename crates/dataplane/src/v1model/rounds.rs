@@ -98,8 +98,9 @@ impl Run<'_> {
         } = leaving;
         let clone = found.map(|(session, lone)| (clone_of(&going.common, session, &rounds), lone));
         if let Some((clone, lone)) = &clone {
-            let sent = (rounds.n_rounds - n_failed, n_bytes);
-            self.model.count_rounds(clone, lone.to.port, &rounds, sent);
+            let (port, n_sent) = (lone.to.port, rounds.n_rounds - n_failed);
+            self.model
+                .count_rounds(clone, port, &rounds, n_sent, n_bytes);
             self.model.leave_many(clone, n_failed);
         }
         (rounds.n_rounds - n_failed) as usize + self.end_rounds(going, clone, &rounds)
@@ -155,7 +156,8 @@ impl V1Model {
         clone: &Common,
         port: PortId,
         rounds: &Rounds,
-        (n_sent, n_bytes): (u32, u64),
+        n_sent: u32,
+        n_bytes: u64,
     ) {
         let n_clones = n_clones(rounds);
         // A round has two egress passes.

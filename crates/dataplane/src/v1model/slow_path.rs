@@ -135,7 +135,7 @@ impl Run<'_> {
         let leaves = !matches!(outcome.verdict, EgressVerdict::Recirculate);
         let next = outcome
             .clone_session
-            .and_then(|session| self.clone_at_egress(common, (packet, leaves), session));
+            .and_then(|session| self.clone_at_egress(common, packet, leaves, session));
         let deparsed = match (outcome.verdict, outcome.frame_len_bytes) {
             (EgressVerdict::Drop(reason), _) => Err(reason),
             (_, Some(len)) => Ok(len),

@@ -135,9 +135,10 @@ impl Diagnostic {
 fn one_line(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
-        match c.is_control() {
-            true => out.extend(c.escape_default()),
-            false => out.push(c),
+        if c.is_control() {
+            out.extend(c.escape_default())
+        } else {
+            out.push(c)
         }
     }
     out

@@ -60,9 +60,10 @@ impl Explanation {
             .filter(is_used)
             .map(|(name, what)| format!("    {name:<14} {what}\n"))
             .collect();
-        match used.is_empty() {
-            true => String::new(),
-            false => format!("\nAround the examples:\n\n{}", used.concat()),
+        if used.is_empty() {
+            String::new()
+        } else {
+            format!("\nAround the examples:\n\n{}", used.concat())
         }
     }
 

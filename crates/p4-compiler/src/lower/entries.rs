@@ -242,9 +242,10 @@ impl Lower<'_> {
 }
 
 fn ends(width: u32, is_signed: bool) -> (BigInt, BigInt) {
-    match is_signed {
-        true => (-(mask(width - 1) + BigInt::from(1)), mask(width - 1)),
-        false => (BigInt::zero(), mask(width)),
+    if is_signed {
+        (-(mask(width - 1) + BigInt::from(1)), mask(width - 1))
+    } else {
+        (BigInt::zero(), mask(width))
     }
 }
 

@@ -159,9 +159,10 @@ impl Lower<'_> {
             }
             ExprKind::Range(low, high) => {
                 // With the sign bit flipped, signed values are in the order of unsigned ones.
-                let sign = match key.is_signed {
-                    true => BigInt::one() << (width - 1),
-                    false => BigInt::zero(),
+                let sign = if key.is_signed {
+                    BigInt::one() << (width - 1)
+                } else {
+                    BigInt::zero()
                 };
                 let (first, last) = (number(self, low)? ^ &sign, number(self, high)? ^ &sign);
                 if first > last {

@@ -175,9 +175,10 @@ impl Lower<'_> {
             let argument = argument.as_ref()?;
             let is_fixed = matches!(argument.kind, ExprKind::Int(_) | ExprKind::Bool(_));
             let is_read = at < last && !is_out(at) && self.program.width(&argument.ty).is_some();
-            Some(match is_read && !is_fixed {
-                true => self.stable(argument),
-                false => argument.clone(),
+            Some(if is_read && !is_fixed {
+                self.stable(argument)
+            } else {
+                argument.clone()
             })
         });
         kept.collect()

@@ -29,7 +29,7 @@ impl Lower<'_> {
             .enumerate()
             .map(|(at, key)| {
                 let expr = self.hoist(&key.expr);
-                self.key((&name, at), key, &expr, at < n_before)
+                self.key(&name, at, key, &expr, at < n_before)
             })
             .collect();
         self.flush(span);
@@ -74,7 +74,8 @@ impl Lower<'_> {
     /// change (`is_kept`).
     fn key(
         &mut self,
-        (table, at): (&str, usize),
+        table: &str,
+        at: usize,
         key: &Key,
         expr: &Expr,
         is_kept: bool,
@@ -85,9 +86,10 @@ impl Lower<'_> {
         } else {
             &*key.match_kind
         };
-        let simple = match is_kept {
-            true => None,
-            false => self.simple_key(&expr),
+        let simple = if is_kept {
+            None
+        } else {
+            self.simple_key(&expr)
         };
         let (target, bits, input) = match simple {
             Some((place, bits)) => place_key(&place, bits, self.read_raw(&place).0),

@@ -38,9 +38,11 @@ type Ends = HashMap<Node, Option<String>>;
 
 /// Where a node without effect leads; `None` if the node has an effect.
 fn past(
-    (graph, pipeline): (&Graph, &Pipeline),
+    graph: &Graph,
+    pipeline: &Pipeline,
     node: Node,
-    (visible, empty): (&Visible, &HashSet<u32>),
+    visible: &Visible,
+    empty: &HashSet<u32>,
     ends: &Ends,
 ) -> Option<Option<String>> {
     let end = |next: &Option<String>| {
@@ -106,8 +108,7 @@ fn redirect(program: &Program, pipeline: &mut Pipeline, visible: &Visible) -> bo
     let mut others: Vec<Node> = others.copied().collect();
     others.sort_unstable();
     for node in order.iter().rev().chain(others.iter().rev()) {
-        let kept = (visible, &empty);
-        if let Some(end) = past((&graph, pipeline), *node, kept, &ends) {
+        if let Some(end) = past(&graph, pipeline, *node, visible, &empty, &ends) {
             ends.insert(*node, end);
         }
     }

@@ -94,9 +94,10 @@ fn rewritten(folder: &Folder<'_>, primitive: &Primitive) -> Option<Primitive> {
         let Some(value) = primitive.parameters.get(*at) else {
             continue;
         };
-        let simpler = match copies {
-            true => folder.assigned(value, &primitive.parameters[0]),
-            false => folder.parameter(value),
+        let simpler = if copies {
+            folder.assigned(value, &primitive.parameters[0])
+        } else {
+            folder.parameter(value)
         };
         if simpler != *value {
             let new = new.get_or_insert_with(|| primitive.clone());
@@ -212,6 +213,12 @@ struct Walk<'a> {
     entries: HashMap<u32, Facts>,
 }
 
+/// The edges of one pipeline, and the facts that hold at the ends of those walked so far.
+struct Flow {
+    graph: Graph,
+    known: HashMap<Node, Facts>,
+}
+
 impl Walk<'_> {
     /// Walks through one pipeline; returns whether anything but its actions changed.
     fn pipeline(&mut self, program: &Program, pipeline: &mut Pipeline, start: Facts) -> bool {
@@ -220,25 +227,28 @@ impl Walk<'_> {
             self.give_up(program, pipeline);
             return false;
         };
-        let mut known: HashMap<Node, Facts> = HashMap::default();
+        let mut flow = Flow {
+            graph,
+            known: HashMap::default(),
+        };
         let init = pipeline.init_table.clone();
-        let init = self.edge(pipeline, &graph, init, start, &mut known);
+        let init = self.edge(pipeline, &mut flow, init, start);
         let mut changed = put(&mut pipeline.init_table, init);
         for node in order {
             // No edge leads here any more.
-            let Some(facts) = known.remove(&node) else {
+            let Some(facts) = flow.known.remove(&node) else {
                 continue;
             };
             changed |= match node {
-                Node::If(at) => self.conditional(pipeline, &graph, at, facts, &mut known),
+                Node::If(at) => self.conditional(pipeline, &mut flow, at, facts),
                 Node::Call(at) => {
                     let id = pipeline.action_calls[at].action_id;
                     let behind = self.action(program, id, &facts);
                     let next = pipeline.action_calls[at].next_node.clone();
-                    let next = self.edge(pipeline, &graph, next, behind, &mut known);
+                    let next = self.edge(pipeline, &mut flow, next, behind);
                     put(&mut pipeline.action_calls[at].next_node, next)
                 }
-                Node::Table(at) => self.table(program, pipeline, &graph, at, facts, &mut known),
+                Node::Table(at) => self.table(program, pipeline, &mut flow, at, facts),
             };
         }
         changed
@@ -310,14 +320,12 @@ impl Walk<'_> {
     fn edge(
         &self,
         pipeline: &Pipeline,
-        graph: &Graph,
+        flow: &mut Flow,
         mut to: Option<String>,
-        facts: Facts,
-        known: &mut HashMap<Node, Facts>,
+        mut facts: Facts,
     ) -> Option<String> {
-        let mut facts = facts;
         for _ in 0..BYPASSED_MAX {
-            let Some(Node::If(at)) = graph.node(to.as_ref()) else {
+            let Some(Node::If(at)) = flow.graph.node(to.as_ref()) else {
                 break;
             };
             let conditional = &pipeline.conditionals[at];
@@ -326,15 +334,16 @@ impl Walk<'_> {
                 .value(&conditional.expression);
             let Value::Bool(truth) = value else { break };
             facts.learn(self.model, &conditional.expression, truth);
-            to = match truth {
-                true => conditional.true_next.clone(),
-                false => conditional.false_next.clone(),
+            to = if truth {
+                conditional.true_next.clone()
+            } else {
+                conditional.false_next.clone()
             };
         }
-        if let Some(node) = graph.node(to.as_ref()) {
-            match known.get_mut(&node) {
+        if let Some(node) = flow.graph.node(to.as_ref()) {
+            match flow.known.get_mut(&node) {
                 Some(other) => other.meet(&facts),
-                None => drop(known.insert(node, facts)),
+                None => drop(flow.known.insert(node, facts)),
             }
         }
         to
@@ -343,10 +352,9 @@ impl Walk<'_> {
     fn conditional(
         &self,
         pipeline: &mut Pipeline,
-        graph: &Graph,
+        flow: &mut Flow,
         at: usize,
         facts: Facts,
-        known: &mut HashMap<Node, Facts>,
     ) -> bool {
         let value = self
             .folder(Some(&facts), &[])
@@ -359,7 +367,7 @@ impl Walk<'_> {
             let mut facts = facts;
             facts.learn(self.model, &value, truth);
             let next = way(&mut pipeline.conditionals[at], truth).clone();
-            let next = self.edge(pipeline, graph, next, facts, known);
+            let next = self.edge(pipeline, flow, next, facts);
             changed |= put(way(&mut pipeline.conditionals[at], truth), next);
         }
         put(&mut pipeline.conditionals[at].expression, value) | changed
@@ -369,10 +377,9 @@ impl Walk<'_> {
         &mut self,
         program: &Program,
         pipeline: &mut Pipeline,
-        graph: &Graph,
+        flow: &mut Flow,
         at: usize,
         mut facts: Facts,
-        known: &mut HashMap<Node, Facts>,
     ) -> bool {
         let table = &pipeline.tables[at];
         let ids = graph::table_actions(program, table);
@@ -402,7 +409,7 @@ impl Walk<'_> {
         let edges = table.next_tables.clone();
         for (label, next) in edges {
             let facts = behind.get(&label).unwrap_or(&any).clone();
-            let new = self.edge(pipeline, graph, next.clone(), facts, known);
+            let new = self.edge(pipeline, flow, next.clone(), facts);
             if new != next {
                 pipeline.tables[at].next_tables.insert(label, new);
                 changed = true;
@@ -412,7 +419,7 @@ impl Walk<'_> {
             Some(next) => next,
             None => {
                 let base = pipeline.tables[at].base_default_next.clone();
-                self.edge(pipeline, graph, base, any, known)
+                self.edge(pipeline, flow, base, any)
             }
         };
         put(&mut pipeline.tables[at].base_default_next, base) | changed
@@ -420,9 +427,10 @@ impl Walk<'_> {
 }
 
 fn way(conditional: &mut Conditional, truth: bool) -> &mut Option<String> {
-    match truth {
-        true => &mut conditional.true_next,
-        false => &mut conditional.false_next,
+    if truth {
+        &mut conditional.true_next
+    } else {
+        &mut conditional.false_next
     }
 }
 

@@ -321,9 +321,10 @@ impl Preprocessor<'_> {
             return;
         }
         let least = wanted - usize::from(function.variadic);
-        let takes = match function.variadic {
-            true => format!("at least {}", counted(least, "argument", "arguments")),
-            false => counted(wanted, "argument", "arguments"),
+        let takes = if function.variadic {
+            format!("at least {}", counted(least, "argument", "arguments"))
+        } else {
+            counted(wanted, "argument", "arguments")
         };
         let message = format!(
             "macro `{}` takes {takes}, {} given",

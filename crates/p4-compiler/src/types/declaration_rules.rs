@@ -118,7 +118,8 @@ impl Checker<'_> {
         method: &ast::Function,
         id: usize,
         arguments: &[Type],
-        (parameters, returns): (&[usize], &Type),
+        parameters: &[usize],
+        returns: &Type,
     ) {
         let info = &self.externs[id];
         let bindings = (info.type_parameters.iter().cloned())

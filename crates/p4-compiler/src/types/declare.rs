@@ -439,7 +439,7 @@ impl Checker<'_> {
             let returns = self.resolve_type(&method.returns);
             let parameters = self.declare_parameters(&method.parameters);
             if let InstanceKind::Extern(id, arguments) = of {
-                self.legal_method(method, *id, arguments, (&parameters, &returns));
+                self.legal_method(method, *id, arguments, &parameters, &returns);
             }
             let place = std::mem::replace(&mut self.place, Place::Function);
             let returns = std::mem::replace(&mut self.returns, returns);

@@ -5,6 +5,7 @@ use num_traits::{Signed as _, ToPrimitive as _};
 
 use super::Type;
 use super::check::Checker;
+use super::part_slice::PartSlice;
 use super::scope::{Symbol, nearest};
 use crate::ir::{Direction, Expr, ExprKind, StackProperty};
 use crate::source::Span;
@@ -41,9 +42,12 @@ impl Checker<'_> {
             ast::ExprKind::Member(base, member) => self.member(base, member, span),
             ast::ExprKind::Index(base, index) => self.index(base, index, span),
             ast::ExprKind::Slice(base, high, low) => self.slice(base, high, low, span),
-            ast::ExprKind::PartSlice(base, start, width) => {
-                self.part_slice(base, start, width, span)
-            }
+            ast::ExprKind::PartSlice(base, start, width) => self.part_slice(PartSlice {
+                base,
+                start,
+                width,
+                span,
+            }),
             ast::ExprKind::Unary(op, inner) => self.unary(*op, inner, span),
             ast::ExprKind::Binary(op, left, right) => {
                 let (left, right) = (self.expr(left), self.expr(right));

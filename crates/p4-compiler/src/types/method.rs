@@ -9,6 +9,14 @@ use crate::source::Span;
 use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
+/// A call `.method<types>(arguments)` as written.
+struct MethodCall<'a> {
+    method: &'a ast::Ident,
+    types: &'a [ast::Type],
+    arguments: &'a [ast::Argument],
+    span: Span,
+}
+
 impl Checker<'_> {
     pub fn method_call(
         &mut self,
@@ -49,7 +57,13 @@ impl Checker<'_> {
                 self.apply_block(object, arguments, span)
             }
             Type::Extern(id, given) => {
-                self.extern_method(object, id, given, method, types, arguments, span)
+                let call = MethodCall {
+                    method,
+                    types,
+                    arguments,
+                    span,
+                };
+                self.extern_method(object, id, given, call)
             }
             Type::Struct(_) | Type::Stack(..) => self.builtin(object, method, arguments, span),
             ref other => match &*method.name {
@@ -209,17 +223,19 @@ impl Checker<'_> {
         kind
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the parts of one production")]
     fn extern_method(
         &mut self,
         object: Expr,
         id: usize,
         given: Vec<Type>,
-        method: &ast::Ident,
-        types: &[ast::Type],
-        arguments: &[ast::Argument],
-        span: Span,
+        call: MethodCall<'_>,
     ) -> Expr {
+        let MethodCall {
+            method,
+            types,
+            arguments,
+            span,
+        } = call;
         let info = &self.externs[id];
         let overloads: Vec<Signature> = info
             .methods

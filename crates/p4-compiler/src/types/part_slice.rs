@@ -10,6 +10,15 @@ use crate::ir::{BinaryOp, Expr, ExprKind, StatementKind, UnaryOp};
 use crate::source::Span;
 use crate::syntax::ast;
 
+/// `base[start +: width]` as written.
+#[derive(Clone, Copy)]
+pub struct PartSlice<'a> {
+    pub base: &'a ast::Expr,
+    pub start: &'a ast::Expr,
+    pub width: &'a ast::Expr,
+    pub span: Span,
+}
+
 struct Part {
     base: Expr,
     start: Expr,
@@ -17,15 +26,9 @@ struct Part {
 }
 
 impl Checker<'_> {
-    fn part(
-        &mut self,
-        base: &ast::Expr,
-        start: &ast::Expr,
-        width: &ast::Expr,
-        span: Span,
-    ) -> Option<Part> {
-        let (base, start) = (self.expr(base), self.expr(start));
-        let width = self.constant_int(width, "the slice's width")?;
+    fn part(&mut self, written: PartSlice<'_>) -> Option<Part> {
+        let (base, start) = (self.expr(written.base), self.expr(written.start));
+        let width = self.constant_int(written.width, "the slice's width")?;
         let Type::Bits { width: whole, .. } = *self.program.underlying(&base.ty) else {
             if !base.ty.is_poison() {
                 self.mismatch_operand(&base, "a slice is taken from bit<W> or int<W>");
@@ -36,20 +39,15 @@ impl Checker<'_> {
             Some(width) => Some(Part { base, start, width }),
             None => {
                 let message = format!("the slice's width {width} is not from 1 to {whole}");
-                self.sink.error("E0504", span, message);
+                self.sink.error("E0504", written.span, message);
                 None
             }
         }
     }
 
-    pub fn part_slice(
-        &mut self,
-        base: &ast::Expr,
-        start: &ast::Expr,
-        width: &ast::Expr,
-        span: Span,
-    ) -> Expr {
-        let Some(Part { base, start, width }) = self.part(base, start, width, span) else {
+    pub fn part_slice(&mut self, written: PartSlice<'_>) -> Expr {
+        let span = written.span;
+        let Some(Part { base, start, width }) = self.part(written) else {
             return self.poison(span);
         };
         if let ExprKind::Int(low) = &start.kind {
@@ -78,13 +76,13 @@ impl Checker<'_> {
     /// `a[start +: width] = value` with a start known only at run time: keeps the bits around it.
     pub fn assign_part(
         &mut self,
-        (base, start, width): (&ast::Expr, &ast::Expr, &ast::Expr),
+        written: PartSlice<'_>,
         op: Option<BinaryOp>,
         right: &ast::Expr,
-        span: Span,
     ) -> Option<StatementKind> {
-        let old = self.part_slice(base, start, width, span);
-        let Part { base, start, width } = self.part(base, start, width, span)?;
+        let span = written.span;
+        let old = self.part_slice(written);
+        let Part { base, start, width } = self.part(written)?;
         let value = self.expr(right);
         if !self.check_writable(&base) || old.ty.is_poison() {
             return None;

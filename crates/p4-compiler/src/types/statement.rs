@@ -2,6 +2,7 @@
 
 use super::Type;
 use super::check::{Checker, Place};
+use super::part_slice::PartSlice;
 use super::scope::Symbol;
 use crate::ir::{Callee, Direction, Expr, ExprKind, Statement, StatementKind, Var};
 use crate::lower::has_call;
@@ -84,8 +85,13 @@ impl Checker<'_> {
         if let ast::ExprKind::PartSlice(base, start, width) = &*left.kind
             && !matches!(self.expr(start).kind, ExprKind::Int(_))
         {
-            let span = left.span.to(right.span);
-            return self.assign_part((base, start, width), op, right, span);
+            let written = PartSlice {
+                base,
+                start,
+                width,
+                span: left.span.to(right.span),
+            };
+            return self.assign_part(written, op, right);
         }
         let place = self.expr(left);
         let value = self.expr(right);
@@ -123,9 +129,10 @@ impl Checker<'_> {
             }
             ExprKind::Index(inner, index) => {
                 let inner = self.hold_indices(*inner, declared);
-                let index = match has_call(&index) {
-                    true => self.hold(*index, declared),
-                    false => *index,
+                let index = if has_call(&index) {
+                    self.hold(*index, declared)
+                } else {
+                    *index
                 };
                 ExprKind::Index(Box::new(inner), Box::new(index))
             }

@@ -128,9 +128,10 @@ fn weight(profile: &Profile, given: i32, what: &str) -> EntityResult<u32> {
 }
 
 fn weight_to_proto(profile: &Profile, weight: u32) -> i32 {
-    match profile.weights_disallowed {
-        true => 0,
-        false => i32::try_from(weight).unwrap_or(i32::MAX),
+    if profile.weights_disallowed {
+        0
+    } else {
+        i32::try_from(weight).unwrap_or(i32::MAX)
     }
 }
 

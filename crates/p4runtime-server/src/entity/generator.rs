@@ -125,9 +125,10 @@ fn list(kinds: impl Iterator<Item = Value>) -> Value {
 /// Encodes a whole number: as a double if that is exact, otherwise as a decimal string.
 fn whole(number: u64) -> Value {
     let double = number as f64;
-    match double < EXACT_NUMBERS {
-        true => Value::NumberValue(double),
-        false => Value::StringValue(number.to_string()),
+    if double < EXACT_NUMBERS {
+        Value::NumberValue(double)
+    } else {
+        Value::StringValue(number.to_string())
     }
 }
 

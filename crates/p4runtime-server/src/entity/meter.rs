@@ -27,9 +27,10 @@ pub(super) fn operation(
     let config = entry.config.as_ref();
     let config = config.map(|config| meter_config(meter.kind, config, &what));
     let config = config.transpose()?;
-    let value = match resets(entry.counter_data.as_ref(), &what)? {
-        true => CellValue::MeterAnew(meter.meter, config),
-        false => CellValue::Meter(meter.meter, config),
+    let value = if resets(entry.counter_data.as_ref(), &what)? {
+        CellValue::MeterAnew(meter.meter, config)
+    } else {
+        CellValue::Meter(meter.meter, config)
     };
     Ok(Operation::SetCells(value, cells))
 }

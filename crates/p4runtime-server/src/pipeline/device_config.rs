@@ -22,9 +22,10 @@ struct P4DeviceConfig {
 }
 
 pub(super) fn bmv2_json(device_config: &[u8]) -> PipelineResult<bmv2_json::Program> {
-    let what = match begins_like_json(device_config) {
-        true => "the device config",
-        false => "the P4DeviceConfig's device_data",
+    let what = if begins_like_json(device_config) {
+        "the device config"
+    } else {
+        "the P4DeviceConfig's device_data"
     };
     bmv2_json::Program::from_json(&bmv2_json_text(device_config)?)
         .map_err(|error| PipelineError(format!("{what} is not BMv2 JSON: {error}")))

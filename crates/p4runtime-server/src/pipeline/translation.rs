@@ -53,9 +53,10 @@ impl Values {
             } => {
                 let value = bytestring::parse(given, *controller_bits, what)?;
                 let translated = || format!("{what}: translated to {data_bits} bits");
-                match data_bits < controller_bits {
-                    true => bytestring::parse(&value, *data_bits, translated()),
-                    false => Ok(value),
+                if data_bits < controller_bits {
+                    bytestring::parse(&value, *data_bits, translated())
+                } else {
+                    Ok(value)
                 }
             }
             Self::Names(names) => names.number(given, new_names, what),
@@ -391,12 +392,13 @@ impl<'a> Types<'a> {
         data_bits: u32,
     ) -> Result<Arc<Names>, String> {
         if let Some(names) = self.names.get(name) {
-            return match names.data_bits == data_bits {
-                true => Ok(Arc::clone(names)),
-                false => Err(format!(
+            return if names.data_bits == data_bits {
+                Ok(Arc::clone(names))
+            } else {
+                Err(format!(
                     "has type {name} in {data_bits} bits, elsewhere it has {}",
                     names.data_bits
-                )),
+                ))
             };
         }
         let of_type = |message: String| format!("type {name}: {message}");

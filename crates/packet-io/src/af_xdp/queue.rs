@@ -42,10 +42,11 @@ pub(super) struct QueueConfig {
 
 impl QueueConfig {
     fn n_tx_chunks(&self) -> u32 {
-        match self.sends {
-            true => XDP_TX_CHUNKS as u32,
+        if self.sends {
+            XDP_TX_CHUNKS as u32
+        } else {
             // A socket always has both rings.
-            false => 1,
+            1
         }
     }
 }
@@ -90,16 +91,18 @@ impl Queue {
         let socket = socket::open(libc::AF_XDP, libc::SOCK_RAW, 0)?;
         let fd = socket.as_fd();
         let room = |chunk_bytes: usize| chunk_bytes - XDP_CHUNK_HEADROOM_BYTES;
-        let chunk_bytes = match config.frame_bytes_max <= room(XDP_CHUNK_BYTES) {
-            true => XDP_CHUNK_BYTES,
-            false => XDP_LARGE_CHUNK_BYTES,
+        let chunk_bytes = if config.frame_bytes_max <= room(XDP_CHUNK_BYTES) {
+            XDP_CHUNK_BYTES
+        } else {
+            XDP_LARGE_CHUNK_BYTES
         };
         let is_scattered = config.frame_bytes_max > room(chunk_bytes);
         let n_chunks = (config.n_rx_chunks + config.n_tx_chunks()) as usize;
         let chunks_end = (n_chunks * chunk_bytes).next_multiple_of(XDP_LARGE_CHUNK_BYTES);
-        let mapped = match config.sends && !is_zero_copy {
-            true => SharedPayloads::map(chunks_end)?,
-            false => None,
+        let mapped = if config.sends && !is_zero_copy {
+            SharedPayloads::map(chunks_end)?
+        } else {
+            None
         };
         let (memory, shared) = match mapped {
             Some((memory, shared)) => (memory, Some(shared)),
@@ -156,9 +159,10 @@ impl Queue {
 
     fn bind(&mut self, config: &QueueConfig) -> io::Result<()> {
         let mut flags = libc::XDP_USE_NEED_WAKEUP;
-        flags |= match self.is_zero_copy {
-            true => libc::XDP_ZEROCOPY,
-            false => libc::XDP_COPY,
+        flags |= if self.is_zero_copy {
+            libc::XDP_ZEROCOPY
+        } else {
+            libc::XDP_COPY
         };
         if self.is_scattered {
             flags |= libc::XDP_USE_SG;
@@ -405,9 +409,10 @@ fn set_memory(
         len: memory.n_bytes() as u64,
         chunk_size: chunk_bytes as u32,
         headroom: 0,
-        flags: match is_unaligned {
-            true => libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
-            false => 0,
+        flags: if is_unaligned {
+            libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG
+        } else {
+            0
         },
         tx_metadata_len: 0,
     };

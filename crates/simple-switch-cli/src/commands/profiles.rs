@@ -16,11 +16,12 @@ fn profile<'a>(program: &'a Program, name: &str) -> Result<&'a Profile, Error> {
 
 fn with_groups<'a>(program: &'a Program, name: &str) -> Result<&'a Profile, Error> {
     let profile = profile(program, name)?;
-    match profile.has_groups {
-        true => Ok(profile),
-        false => Err(Error::input(
+    if profile.has_groups {
+        Ok(profile)
+    } else {
+        Err(Error::input(
             "Cannot run this command on an action profile without selector",
-        )),
+        ))
     }
 }
 

@@ -19,9 +19,10 @@ use bmv2_json::ReadError;
 /// commands.
 pub fn shell(session: &mut Session, typed: &Typed<'_>) -> Done {
     session.out.flush()?;
-    let stdin = match io::IsTerminal::is_terminal(&io::stdin()) {
-        true => Stdio::inherit(),
-        false => Stdio::null(),
+    let stdin = if io::IsTerminal::is_terminal(&io::stdin()) {
+        Stdio::inherit()
+    } else {
+        Stdio::null()
     };
     let mut command = Command::new("/bin/sh");
     command.arg("-c").arg(typed.rest).stdin(stdin);

@@ -2,6 +2,7 @@
 
 use bmv2_thrift::Call;
 use bmv2_thrift::message::{ActionEntry, Entry, MatchParam, Structure};
+use data_encoding::HEXLOWER;
 
 use super::profiles::dump_profile;
 use super::{Typed, find, program};
@@ -9,7 +10,7 @@ use crate::connection::Answer;
 use crate::error::{Done, Error};
 use crate::program::{Action, MatchType, Program, Table, TableType};
 use crate::session::{Session, say};
-use crate::value::{colons, decimal, hex, hex_number, i32_of, match_key, runtime_data};
+use crate::value::{colons, decimal, hex_number, i32_of, match_key, runtime_data};
 
 fn action<'a>(
     program: &'a Program,
@@ -125,11 +126,12 @@ fn at_arrow<'a>(
 
 fn expect_fields(table: &Table, typed: &str, key: &[&str]) -> Done {
     let expected = table.key.len();
-    match key.len() == expected {
-        true => Ok(()),
-        false => Err(Error::input(format!(
+    if key.len() == expected {
+        Ok(())
+    } else {
+        Err(Error::input(format!(
             "Table {typed} needs {expected} key fields"
-        ))),
+        )))
     }
 }
 
@@ -335,7 +337,7 @@ pub fn indirect_set_default_with_group(session: &mut Session, typed: &Typed<'_>)
 }
 
 pub(super) fn dump_call(session: &Session, name: &str, args: &[Vec<u8>]) -> Done {
-    let args: Vec<String> = args.iter().map(|arg| hex(arg)).collect();
+    let args: Vec<String> = args.iter().map(|arg| HEXLOWER.encode(arg)).collect();
     Ok(say!(session, "Action entry: {name} - {}", args.join(", "))?)
 }
 
@@ -350,6 +352,7 @@ fn dump_action(session: &Session, action: &ActionEntry) -> Done {
 }
 
 fn dumped(param: &MatchParam) -> (MatchType, String) {
+    let hex = |bytes: &[u8]| HEXLOWER.encode(bytes);
     match param {
         MatchParam::Exact(value) => (MatchType::Exact, hex(value)),
         MatchParam::Lpm(value, length) => (MatchType::Lpm, format!("{}/{length}", hex(value))),

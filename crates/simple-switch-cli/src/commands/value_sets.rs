@@ -1,12 +1,13 @@
 //! Commands for parser value sets.
 
 use bmv2_thrift::Call;
+use data_encoding::HEXLOWER;
 
 use super::{Typed, find, program};
 use crate::connection::{Answer, Operation};
 use crate::error::{Done, Error};
 use crate::session::{Session, say};
-use crate::value::{hex, value_set_value};
+use crate::value::value_set_value;
 
 const WHAT: &str = "parser value set";
 
@@ -39,7 +40,7 @@ fn of_set(session: &mut Session, typed: &Typed<'_>, call: &'static str) -> Resul
 pub fn get(session: &mut Session, typed: &Typed<'_>) -> Done {
     let answer = of_set(session, typed, "bm_parse_vset_get")?;
     for value in answer.result(|args, id| args.all_bytes(id))? {
-        say!(session, "{}", hex(value))?;
+        say!(session, "{}", HEXLOWER.encode(value))?;
     }
     Ok(())
 }

@@ -74,9 +74,10 @@ fn group(id: u32) -> Operation {
 fn kept(operations: Vec<Operation>, sets_pipeline: bool) -> Kept {
     let results = vec![Ok(()); operations.len()].into();
     let (origin, batch): (OriginOf, _) = (Some(Arc::new(Json)), Arc::new(Batch::new(operations)));
-    match sets_pipeline {
-        true => Kept::Pipeline(Slot::Forwards, origin, batch, results),
-        false => Kept::Written(Slot::Forwards, origin, batch, results),
+    if sets_pipeline {
+        Kept::Pipeline(Slot::Forwards, origin, batch, results)
+    } else {
+        Kept::Written(Slot::Forwards, origin, batch, results)
     }
 }
 

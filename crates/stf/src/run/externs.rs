@@ -1,5 +1,6 @@
 //! Commands for meters, digests, value sets, action profiles and selectors.
 
+use data_encoding::HEXLOWER;
 use dataplane::{
     ActionProfileId, MatchField, MeterConfig, MeterId, ProfileGroup, ProfileMember, TableAction,
     TableId, WeightedCall,
@@ -8,7 +9,6 @@ use dataplane::{
 use super::{Done, Runner, text};
 use crate::{
     command::{Command, Match, Named},
-    difference::hex,
     names::find,
 };
 
@@ -204,8 +204,8 @@ fn config([rate, burst, peak_rate, peak_burst]: [u64; 4]) -> MeterConfig {
 
 fn shown(name: &str, values: Option<&[Vec<u8>]>) -> String {
     let values = values.unwrap_or_default();
-    let values = values.iter().map(|value| format!(" 0x{}", hex(value)));
-    format!("{name}{}", values.collect::<String>())
+    let hex = |value: &Vec<u8>| format!(" 0x{}", HEXLOWER.encode(value));
+    format!("{name}{}", values.iter().map(hex).collect::<String>())
 }
 
 /// Converts a part of a value set's key: a value, a prefix or a mask.

@@ -487,9 +487,10 @@ impl Rotating {
         }
         self.n_bytes += n_lines_bytes;
         self.waiting.extend_from_slice(lines);
-        match self.waiting.len() < WRITTEN_BYTES {
-            true => Ok(()),
-            false => self.flush(),
+        if self.waiting.len() < WRITTEN_BYTES {
+            Ok(())
+        } else {
+            self.flush()
         }
     }
 

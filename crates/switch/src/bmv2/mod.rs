@@ -543,9 +543,10 @@ impl Request {
                 "{expected}; \"{number}\" in \"{given}\" is no port number from 0 to {max}"
             ));
         }
-        Ok(match self.uses_files {
-            true => format!("{number}@pcap:{interface}_in.pcap,{interface}_out.pcap"),
-            false => given.to_owned(),
+        Ok(if self.uses_files {
+            format!("{number}@pcap:{interface}_in.pcap,{interface}_out.pcap")
+        } else {
+            given.to_owned()
         })
     }
 }
@@ -584,18 +585,20 @@ fn file(spec: &Spec, text: &str) -> Result<Option<String>, Mistake> {
 }
 
 fn path(spec: &Spec, text: &str) -> Result<PathBuf, Mistake> {
-    match text.is_empty() {
-        true => fail(format!("--{}: expected a file, found nothing", spec.long)),
-        false => Ok(PathBuf::from(text)),
+    if text.is_empty() {
+        fail(format!("--{}: expected a file, found nothing", spec.long))
+    } else {
+        Ok(PathBuf::from(text))
     }
 }
 
 /// The folder of `--pcap`, which must exist.
 fn folder(text: &str) -> Result<PathBuf, Mistake> {
     let folder = PathBuf::from(if text.is_empty() { "." } else { text });
-    match folder.is_dir() {
-        true => Ok(folder),
-        false => fail(format!("--pcap: expected a folder, found \"{text}\"")),
+    if folder.is_dir() {
+        Ok(folder)
+    } else {
+        fail(format!("--pcap: expected a folder, found \"{text}\""))
     }
 }
 

@@ -486,19 +486,23 @@ fn unknown(name: Name, shown: &str, long: &str, is_behind: bool) -> String {
             let other = name.other().as_str();
             return format!("option {shown} is one of {other}, not of {}", name.as_str());
         }
-        return match is_behind {
-            true => format!("option {shown} stands before the \"--\", with the general options"),
-            false => format!(
+        return if is_behind {
+            format!("option {shown} stands before the \"--\", with the general options")
+        } else {
+            format!(
                 "option {shown} stands behind a \"--\": {} ... prog.json -- {shown}",
                 name.as_str()
-            ),
+            )
         };
     }
     let specs = OPTIONS.iter().filter(|spec| spec.place.is_of(name));
     let nearest = specs.min_by_key(|spec| distance(long, spec.long));
-    let nearest = nearest.map_or_else(String::new, |spec| match spec.place.is_behind() {
-        true => format!("; the nearest is --{}, behind a \"--\"", spec.long),
-        false => format!("; the nearest is --{}", spec.long),
+    let nearest = nearest.map_or_else(String::new, |spec| {
+        if spec.place.is_behind() {
+            format!("; the nearest is --{}, behind a \"--\"", spec.long)
+        } else {
+            format!("; the nearest is --{}", spec.long)
+        }
     });
     format!("unknown option {shown}{nearest}; --help lists all")
 }

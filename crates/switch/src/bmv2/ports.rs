@@ -1,9 +1,9 @@
 //! Observers of a port's frames: recordings and the log.
 
-use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use data_encoding::HEXLOWER;
 use dataplane::{PortId, Severity};
 use packet_io::{ObservedPort, Observer, Port, PortError, Recorder, SharedObserver};
 
@@ -96,11 +96,7 @@ struct Dump {
 
 impl Dump {
     fn tell(&self, what: &str, frame: &[u8]) {
-        let mut bytes = String::new();
-        for byte in frame.iter().take(self.n_bytes) {
-            // Writing to a string does not fail.
-            let _ = write!(bytes, "{byte:02x}");
-        }
+        let bytes = HEXLOWER.encode(&frame[..frame.len().min(self.n_bytes)]);
         let (len, port) = (frame.len(), self.port);
         let text = format!("{what} packet of length {len} on port {port}: {bytes}");
         self.log.gather(Severity::Info, &text);

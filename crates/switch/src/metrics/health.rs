@@ -129,9 +129,10 @@ fn lacking(context: &SwitchContext<'_>) -> Vec<String> {
 
 fn answer(faults: impl IntoIterator<Item = String>) -> (StatusCode, String) {
     let faults: Vec<String> = faults.into_iter().map(|fault| fault + "\n").collect();
-    match faults.is_empty() {
-        true => (StatusCode::OK, "ok\n".to_owned()),
-        false => (StatusCode::SERVICE_UNAVAILABLE, faults.concat()),
+    if faults.is_empty() {
+        (StatusCode::OK, "ok\n".to_owned())
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, faults.concat())
     }
 }
 

@@ -5,11 +5,11 @@
 //! than a small one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt::Write;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use control::Device;
+use data_encoding::HEXLOWER;
 use dataplane::{CounterValue, KeyField, MatchField, Switch, TableEntry, TableInfo};
 
 use super::{Labels, Metrics};
@@ -289,12 +289,7 @@ fn number(width_bits: u32, bytes: &[u8]) -> String {
 fn hex(bytes: &[u8]) -> String {
     let n_zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     let n_zeros = n_zeros.min(bytes.len().saturating_sub(1));
-    let mut text = "0x".to_owned();
-    for byte in &bytes[n_zeros..] {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("0x{}", HEXLOWER.encode(&bytes[n_zeros..]))
 }
 
 impl Selection {

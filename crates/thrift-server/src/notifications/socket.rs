@@ -14,15 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
+use stream_socket::ACCEPT_RETRY;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
-use crate::limits::{
-    ACCEPT_RETRY_MS, HANDSHAKE_S, HANDSHAKES_MAX, STALL_S, SUBSCRIBERS_MAX, TURNED_AWAY_TOLD_S,
-};
+use crate::limits::{HANDSHAKE_S, HANDSHAKES_MAX, STALL_S, SUBSCRIBERS_MAX, TURNED_AWAY_TOLD_S};
 
 /// The handshakes of both sides.
 const PUBLISHER: [u8; 8] = *b"\0SP\0\0\x20\0\0";
@@ -163,7 +162,7 @@ impl Accept for tokio::net::TcpListener {
         let (stream, _) = self.accept().await?;
         // Without it, short messages are only delayed.
         let _ = stream.set_nodelay(true);
-        crate::connections::keep_alive(&stream);
+        crate::server::keep_alive(&stream);
         Ok(stream)
     }
 }
@@ -214,7 +213,7 @@ async fn accept_all<L: Accept>(listener: L, messages: Sender<Shared>) -> io::Res
                 // connected.
                 Ok(stream) => handshakes.begin(stream, messages.subscribe()),
                 // Without a free descriptor accept would fail again at once, over and over.
-                Err(_) => tokio::time::sleep(Duration::from_millis(ACCEPT_RETRY_MS)).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY).await,
             },
         }
     }
@@ -257,9 +256,10 @@ async fn shake_hands(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::
     stream.write_all(&PUBLISHER).await?;
     let mut peer = [0; 8];
     stream.read_exact(&mut peer).await?;
-    match peer == SUBSCRIBER {
-        true => Ok(()),
-        false => Err(io::Error::from(io::ErrorKind::InvalidData)),
+    if peer == SUBSCRIBER {
+        Ok(())
+    } else {
+        Err(io::Error::from(io::ErrorKind::InvalidData))
     }
 }
 

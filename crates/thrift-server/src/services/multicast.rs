@@ -227,12 +227,13 @@ impl Call {
 
     async fn expect_group(&mut self, id: i32) -> Result<u32, Refusal> {
         let id = id.cast_unsigned();
-        match self.know(id).await? {
-            true => Ok(id),
-            false => refuse(
+        if self.know(id).await? {
+            Ok(id)
+        } else {
+            refuse(
                 MulticastCode::InvalidGroupHandle,
                 format!("no multicast group {id}"),
-            ),
+            )
         }
     }
 

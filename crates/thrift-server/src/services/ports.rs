@@ -34,9 +34,10 @@ pub(crate) async fn show(site: &Site) -> Answered {
     let ports = answers.all().await?.into_iter().next().unwrap_or_default();
     let ports = ports.iter().map(|port| PortInfo {
         port: port.id.0.into(),
-        interface: match port.interface.is_empty() {
-            true => port.name.clone(),
-            false => port.interface.clone(),
+        interface: if port.interface.is_empty() {
+            port.name.clone()
+        } else {
+            port.interface.clone()
         },
         is_up: port.is_up(),
         extra: Vec::new(),

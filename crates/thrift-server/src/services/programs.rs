@@ -119,12 +119,11 @@ fn id_from_name(site: &Site, args: Args<'_>) -> Answered {
         return Err(Exception::new(IdCode::InvalidType, message).into());
     };
     let json: Value = serde_json::from_slice(&text(site)).unwrap_or_default();
-    let found = match is_of_pipelines {
-        true => {
-            let mut pipelines = json["pipelines"].as_array().into_iter().flatten();
-            pipelines.find_map(|pipeline| id_in(&pipeline[list], name))
-        }
-        false => id_in(&json[list], name),
+    let found = if is_of_pipelines {
+        let mut pipelines = json["pipelines"].as_array().into_iter().flatten();
+        pipelines.find_map(|pipeline| id_in(&pipeline[list], name))
+    } else {
+        id_in(&json[list], name)
     };
     match found {
         Some(id) => Ok(Answer::I32(id)),

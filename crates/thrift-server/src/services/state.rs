@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use control::{Pipeline, Places, Reading};
+use data_encoding::HEXLOWER;
 use dataplane::{ActionCall, MatchField, Program, TableAction, TableEntry, TableInfo};
 use serde_json::{Map, Value, json};
 
@@ -54,9 +55,12 @@ async fn tables(reading: &Reading, pipeline: &Pipeline) -> Result<Value, Refusal
 
 fn entry_json(program: &Program, info: &TableInfo, entry: &TableEntry) -> Value {
     let key = info.key.iter().zip(&entry.key);
-    let key = key.map(|(field, matched)| match field.is_secret {
-        true => match_text(&hidden(matched)),
-        false => match_text(matched),
+    let key = key.map(|(field, matched)| {
+        if field.is_secret {
+            match_text(&hidden(matched))
+        } else {
+            match_text(matched)
+        }
     });
     let key: Vec<String> = key.collect();
     json!({
@@ -70,8 +74,7 @@ fn entry_json(program: &Program, info: &TableInfo, entry: &TableEntry) -> Value 
 }
 
 fn hex(bytes: &[u8]) -> String {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("0x{digits}")
+    format!("0x{}", HEXLOWER.encode(bytes))
 }
 
 /// The notation of command files.

@@ -419,7 +419,8 @@ async fn each_part(
 async fn at_handle(
     site: &Site,
     target: Target,
-    (handle, means): (i32, Means),
+    handle: i32,
+    means: Means,
     code: impl Fn(ControlErrorKind) -> TableCode + Send + 'static,
     operation: impl FnOnce(&Target, TableEntry) -> Operation + Send + 'static,
 ) -> Answered {
@@ -435,10 +436,10 @@ async fn at_handle(
 
 async fn delete(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
     let target = Target::of(site, args)?.expect(kinds)?;
-    let at = (args.i32(3)?, Means::TheEntry);
+    let handle = args.i32(3)?;
     let delete =
         |target: &Target, entry: TableEntry| Operation::DeleteEntry(key_of(target, &entry));
-    at_handle(site, target, at, code, delete).await
+    at_handle(site, target, handle, Means::TheEntry, code, delete).await
 }
 
 async fn modify_action(site: &Site, args: Args<'_>) -> Answered {
@@ -460,7 +461,7 @@ async fn write_action(site: &Site, target: Target, handle: i32, action: TableAct
         let timeout = entry.idle_timeout_ns;
         changed_action(target, entry, action, timeout)
     };
-    at_handle(site, target, (handle, Means::TheEntry), code, modify).await
+    at_handle(site, target, handle, Means::TheEntry, code, modify).await
 }
 
 /// Keeps the record that another protocol's client stores with the entry.
@@ -494,7 +495,7 @@ async fn set_ttl(site: &Site, args: Args<'_>) -> Answered {
         let action = entry.action.clone();
         changed_action(target, entry, action, timeout_ns)
     };
-    at_handle(site, target, (args.i32(3)?, Means::ThePlace), code, set).await
+    at_handle(site, target, args.i32(3)?, Means::ThePlace, code, set).await
 }
 
 async fn entries(site: &Site, args: Args<'_>) -> Answered {
@@ -664,7 +665,7 @@ async fn write_counter(site: &Site, args: Args<'_>) -> Answered {
     expect_counters(&target)?;
     let value = counter_value(args.fields(4)?)?;
     let write = move |target: &Target, entry: TableEntry| counter_change(target, &entry, value);
-    at_handle(site, target, (args.i32(3)?, Means::ThePlace), code, write).await
+    at_handle(site, target, args.i32(3)?, Means::ThePlace, code, write).await
 }
 
 async fn reset_counters(site: &Site, args: Args<'_>) -> Answered {
@@ -702,7 +703,7 @@ async fn set_meter_rates(site: &Site, args: Args<'_>) -> Answered {
         ControlErrorKind::InvalidArgument => TableCode::Error,
         kind => code(kind),
     };
-    at_handle(site, target, (args.i32(3)?, Means::ThePlace), code, set).await
+    at_handle(site, target, args.i32(3)?, Means::ThePlace, code, set).await
 }
 
 /// The direct meters of a table as an array, which BMv2 offers as well. The index is the entry's position.

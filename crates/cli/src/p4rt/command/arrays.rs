@@ -107,10 +107,6 @@ fn entry_key(
             _ => key.push(item),
         }
     }
-    let usage = match key.is_empty() && usage == KeyUse::Filter {
-        true => KeyUse::Filter,
-        false => usage,
-    };
     let mut key = Items::new(key);
     let entry = table_entry(schema, table, &mut key, usage)?;
     items.note(&mut key.into_notes());

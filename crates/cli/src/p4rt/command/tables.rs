@@ -131,9 +131,10 @@ fn of_profile(schema: &Schema, items: &mut Items, what: &str) -> Parsed<(u32, u3
         return Ok((0, 0));
     };
     let profile = schema.profile(&name)?;
-    let id = match items.is_empty() {
-        true => 0,
-        false => number_u32(items, what)?,
+    let id = if items.is_empty() {
+        0
+    } else {
+        number_u32(items, what)?
     };
     Ok((id_of(profile.preamble.as_ref()), id))
 }

@@ -20,9 +20,10 @@ pub(super) fn table_action(
     usage: KeyUse,
 ) -> Parsed<TableAction> {
     let is_default = usage == KeyUse::Default;
-    let kind = match is_default {
-        true => format!("default action of {}", table_words(table)),
-        false => format!("action of {}", table_words(table)),
+    let kind = if is_default {
+        format!("default action of {}", table_words(table))
+    } else {
+        format!("action of {}", table_words(table))
     };
     let expected = || format!("expected an {kind} after \"->\"");
     let item = items

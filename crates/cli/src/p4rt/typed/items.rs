@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
+
 use crate::p4rt::print::UNITS;
 use crate::p4rt::schema::{Parsed, number};
 use crate::p4rt::words::{Item, Value};
@@ -143,17 +145,9 @@ pub fn hex_of(name: &str, value: &Value) -> Parsed<Vec<u8>> {
     let Value::Atom(atom) = value else {
         return Err(wrong());
     };
-    hex_bytes(atom.text.strip_prefix("0x").unwrap_or(&atom.text)).ok_or_else(wrong)
-}
-
-pub fn hex_bytes(digits: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = digits.bytes().collect();
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let pair = |pair: &[u8]| match *pair {
-        [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
-        _ => None,
-    };
-    digits.chunks(2).map(pair).collect()
+    let digits = atom.text.strip_prefix("0x").unwrap_or(&atom.text);
+    let bytes = HEXLOWER_PERMISSIVE.decode(digits.as_bytes());
+    bytes.map_err(|_| wrong())
 }
 
 /// Takes the members of a `{...}` set.

@@ -44,9 +44,10 @@ async fn one(shared: Arc<Shared>, mut rng: Rng) {
         return;
     };
     let stay = Duration::from_millis(rng.u64(..STAY_MAX_MS));
-    let half = match is_thrift {
-        true => CALL.to_vec(),
-        false => [PREFACE, HALF].concat(),
+    let half = if is_thrift {
+        CALL.to_vec()
+    } else {
+        [PREFACE, HALF].concat()
     };
     let (what, said) = match rng.u8(..4) {
         0 => ("silent", Vec::new()),

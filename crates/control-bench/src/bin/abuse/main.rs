@@ -145,9 +145,10 @@ impl Memory {
     fn expect_flat(&self) -> Result<()> {
         let (before, after) = (self.of_quarter(1), self.of_quarter(3));
         let (factor, more) = MEMORY_MORE_MAX;
-        match after as f64 <= before as f64 * factor + more as f64 {
-            true => Ok(()),
-            false => Err(format!("memory grew from {before} to {after} bytes").into()),
+        if after as f64 <= before as f64 * factor + more as f64 {
+            Ok(())
+        } else {
+            Err(format!("memory grew from {before} to {after} bytes").into())
         }
     }
 }
@@ -324,13 +325,14 @@ fn expect_accounted(totals: &Value, passed: &control_bench::traffic::Passed) -> 
         "frames: {} sent, {came} in (with copies), {went} out: {}",
         passed.n_sent, totals["packets"]
     );
-    match came == went && came >= passed.n_sent {
-        true => Ok(told),
-        false => Err(format!(
+    if came == went && came >= passed.n_sent {
+        Ok(told)
+    } else {
+        Err(format!(
             "{told}; drops {}; ports {}",
             totals["drops"], totals["ports"]
         )
-        .into()),
+        .into())
     }
 }
 

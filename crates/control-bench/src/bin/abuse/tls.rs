@@ -125,9 +125,10 @@ async fn plaintext(shared: &Shared, rng: &mut Rng) {
         shared.count("TLS connections refused");
         return;
     };
-    let said = match rng.bool() {
-        true => PREFACE.to_vec(),
-        false => (0..rng.usize(1..500)).map(|_| rng.u8(..)).collect(),
+    let said = if rng.bool() {
+        PREFACE.to_vec()
+    } else {
+        (0..rng.usize(1..500)).map(|_| rng.u8(..)).collect()
     };
     let mut answer = Vec::new();
     let told = async {
@@ -137,9 +138,10 @@ async fn plaintext(shared: &Shared, rng: &mut Rng) {
     // Noise may look like the head of a long record, for the rest of which the switch waits.
     let _ = timeout(Duration::from_millis(rng.u64(..STAY_MAX_MS)), told).await;
     // The header of an HTTP/2 SETTINGS frame: three bytes of length, then the type.
-    match answer.get(3) == Some(&4) && answer.first() == Some(&0) {
-        true => shared.broken("plaintext was answered".to_owned()),
-        false => shared.count("TLS plaintext"),
+    if answer.get(3) == Some(&4) && answer.first() == Some(&0) {
+        shared.broken("plaintext was answered".to_owned())
+    } else {
+        shared.count("TLS plaintext")
     }
 }
 

@@ -58,9 +58,10 @@ impl Writer<'_, '_, '_, '_> {
         match self.e.low(expr, n_words as usize) {
             Ok(words) => {
                 let range = self.e.names().range(expr);
-                match range.is_some_and(|range| range.is_within(&Range::field(bits, false))) {
-                    true => words,
-                    false => self.e.wrap(words, bits, false),
+                if range.is_some_and(|range| range.is_within(&Range::field(bits, false))) {
+                    words
+                } else {
+                    self.e.wrap(words, bits, false)
                 }
             }
             Err(reason) => {

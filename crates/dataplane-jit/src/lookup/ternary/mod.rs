@@ -134,7 +134,8 @@ impl TernaryIndex {
     /// priority, the one added first is found.
     pub fn insert(
         &mut self,
-        (value, mask): (&[u64], &[u64]),
+        value: &[u64],
+        mask: &[u64],
         ranges: &[FieldRange],
         priority: i32,
         entry: u32,
@@ -142,7 +143,7 @@ impl TernaryIndex {
         let rank = Rank::new(priority, self.age);
         self.age += 1;
         self.len += 1;
-        self.store.put(entry, (value, mask), ranges, rank);
+        self.store.put(entry, value, mask, ranges, rank);
         let mask = self.store.mask(entry);
         let group = match self.groups.get_mut(mask) {
             Some(group) => group,

@@ -59,7 +59,8 @@ impl Store {
     pub(super) fn put(
         &mut self,
         entry: u32,
-        (value, mask): (&[u64], &[u64]),
+        value: &[u64],
+        mask: &[u64],
         ranges: &[FieldRange],
         rank: Rank,
     ) {

@@ -134,9 +134,10 @@ impl Check {
             Masks::Own => true,
             Masks::Mixed => self.random.u8(0..4) == 0,
         };
-        let mask = match own {
-            true => self.random_words(true),
-            false => self.masks[self.random.usize(0..self.masks.len())].clone(),
+        let mask = if own {
+            self.random_words(true)
+        } else {
+            self.masks[self.random.usize(0..self.masks.len())].clone()
         };
         let mut value = self.random_words(true);
         if let Some(entry) = self.model.last()
@@ -151,8 +152,7 @@ impl Check {
             .map(|at| self.range(self.shape.fields()[self.ranges[at]]))
             .collect();
         let priority = self.random.i32(1..6);
-        self.index
-            .insert((&value, &mask), &ranges, priority, number);
+        self.index.insert(&value, &mask, &ranges, priority, number);
         self.model.push(Entry {
             number,
             priority,

@@ -11,10 +11,13 @@ use crate::{
 /// Table `n` has the contribution of a byte followed by `n` zero bytes.
 type Tables = [[u64; 256]; 8];
 
+/// A CRC with its tables.
 #[derive(Debug, Clone)]
-pub(crate) struct Crc {
-    pub(super) bits: u32,
-    pub(crate) parameters: CrcParameters,
+pub struct Crc {
+    /// Its width, 8 to 64.
+    pub bits: u32,
+    /// Its parameters.
+    pub parameters: CrcParameters,
     tables: Box<Tables>,
 }
 
@@ -36,15 +39,17 @@ impl Crc {
         let mut tables = Box::new([[0; 256]; 8]);
         for byte in 0..=u8::MAX {
             // With `reflect_in`, tables are stored reflected, so that input bytes need no reversal.
-            let mut remainder = match parameters.reflect_in {
-                true => u64::from(byte.reverse_bits()) << 56,
-                false => u64::from(byte) << 56,
+            let mut remainder = if parameters.reflect_in {
+                u64::from(byte.reverse_bits()) << 56
+            } else {
+                u64::from(byte) << 56
             };
             for table in tables.iter_mut() {
                 remainder = one_byte(remainder, polynomial);
-                table[usize::from(byte)] = match parameters.reflect_in {
-                    true => remainder.reverse_bits(),
-                    false => remainder,
+                table[usize::from(byte)] = if parameters.reflect_in {
+                    remainder.reverse_bits()
+                } else {
+                    remainder
                 };
             }
         }
@@ -55,12 +60,23 @@ impl Crc {
         }
     }
 
+    /// The remainder of one byte; its highest term is the lowest bit with `reflect_in`, otherwise bit `bits - 1`.
+    pub fn remainder(&self, byte: u8) -> u64 {
+        let remainder = self.tables[0][usize::from(byte)];
+        if self.parameters.reflect_in {
+            remainder
+        } else {
+            remainder >> (64 - self.bits)
+        }
+    }
+
     pub(crate) fn compute(&self, bytes: &[u8]) -> u64 {
         let parameters = &self.parameters;
         let initial = parameters.initial << (64 - self.bits);
-        let mut remainder = match parameters.reflect_in {
-            true => self.divide_reflected(initial.reverse_bits(), bytes),
-            false => self.divide(initial, bytes),
+        let mut remainder = if parameters.reflect_in {
+            self.divide_reflected(initial.reverse_bits(), bytes)
+        } else {
+            self.divide(initial, bytes)
         };
         // If both reflections agree, the lowest bit is already the CRC's lowest.
         remainder = match (parameters.reflect_in, parameters.reflect_out) {
@@ -147,9 +163,10 @@ mod tests {
         let mask = u64::MAX >> (64 - bits);
         let mut remainder = parameters.initial & mask;
         for byte in bytes {
-            let byte = match parameters.reflect_in {
-                true => byte.reverse_bits(),
-                false => *byte,
+            let byte = if parameters.reflect_in {
+                byte.reverse_bits()
+            } else {
+                *byte
             };
             remainder ^= u64::from(byte) << (bits - 8);
             for _ in 0..8 {

@@ -7,7 +7,7 @@ mod crc;
 
 use std::sync::LazyLock;
 
-use self::crc::Crc;
+pub use self::crc::Crc;
 pub(crate) use self::crc::CustomCrcs;
 
 use super::random::Random;
@@ -30,7 +30,8 @@ impl Algorithm {
         }
     }
 
-    fn crc(self) -> Option<&'static Crc> {
+    /// The CRC, for a custom one with the parameters that it has first; `None` if it is none.
+    pub fn crc(self) -> Option<&'static Crc> {
         static CRC_8: LazyLock<Crc> = LazyLock::new(|| plain_crc(8, 0x07, 0, false));
         static CRC_16: LazyLock<Crc> = LazyLock::new(|| plain_crc(16, 0x8005, 0, true));
         static CCITT: LazyLock<Crc> = LazyLock::new(|| plain_crc(16, 0x1021, 0xffff, false));

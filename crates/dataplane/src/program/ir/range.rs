@@ -34,9 +34,10 @@ impl Range {
 
     /// The narrowest range that contains this value.
     fn constant(value: &Int) -> Option<Self> {
-        let (magnitude, signed) = match *value < Int::ZERO {
-            true => (!value.clone(), true),
-            false => (value.clone(), false),
+        let (magnitude, signed) = if *value < Int::ZERO {
+            (!value.clone(), true)
+        } else {
+            (value.clone(), false)
         };
         let bits = u32::try_from(magnitude.bit_len()).ok()?;
         Self::of(bits + u32::from(signed), signed)
@@ -88,9 +89,10 @@ impl Range {
     /// The lowest and the highest value.
     pub fn bounds(&self) -> (Int, Int) {
         let end = Int::ONE << self.magnitude() as usize;
-        match self.signed {
-            true => (-end.clone(), end - Int::ONE),
-            false => (Int::ZERO, end - Int::ONE),
+        if self.signed {
+            (-end.clone(), end - Int::ONE)
+        } else {
+            (Int::ZERO, end - Int::ONE)
         }
     }
 

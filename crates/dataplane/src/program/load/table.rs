@@ -107,12 +107,11 @@ impl At<'_, '_> {
                 .map(|place| ActionId(index_u32(place)))
                 .ok_or_else(error)
         };
-        let actions: Vec<_> = match table.action_ids.is_empty() {
-            true => table.actions.iter().map(by_name).collect::<Load<_>>()?,
-            false => {
-                let ids = table.action_ids.iter();
-                ids.map(|id| self.action_by_id(*id)).collect::<Load<_>>()?
-            }
+        let actions: Vec<_> = if table.action_ids.is_empty() {
+            table.actions.iter().map(by_name).collect::<Load<_>>()?
+        } else {
+            let ids = table.action_ids.iter();
+            ids.map(|id| self.action_by_id(*id)).collect::<Load<_>>()?
         };
         if action::has_duplicates(&actions) {
             return self.fail("names an action twice");
@@ -261,9 +260,10 @@ impl At<'_, '_> {
                 }
                 _ => given,
             };
-            match value::fits(&number, bits) {
-                true => Ok(number),
-                false => self.fail(format!("key \"{name}\": {text} does not fit {bits} bits")),
+            if value::fits(&number, bits) {
+                Ok(number)
+            } else {
+                self.fail(format!("key \"{name}\": {text} does not fit {bits} bits"))
             }
         };
         Ok(match (field.kind, key) {

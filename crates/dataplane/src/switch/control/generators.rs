@@ -51,9 +51,10 @@ impl Switch {
     pub fn delete_generator(&mut self, id: u32) -> Controlled {
         let n_generators = self.generators.len();
         self.generators.retain(|generator| generator.id != id);
-        match self.generators.len() < n_generators {
-            true => Ok(()),
-            false => not_found(id),
+        if self.generators.len() < n_generators {
+            Ok(())
+        } else {
+            not_found(id)
         }
     }
 

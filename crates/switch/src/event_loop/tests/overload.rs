@@ -101,11 +101,12 @@ struct Flooded {
 
 impl Case {
     fn switch(self) -> Switch {
-        let factory: Box<dyn EngineFactory> = match self.is_native {
-            true => Box::new(NativeFactory {
+        let factory: Box<dyn EngineFactory> = if self.is_native {
+            Box::new(NativeFactory {
                 options: NativeOptions::ALL,
-            }),
-            false => Box::new(InterpreterFactory),
+            })
+        } else {
+            Box::new(InterpreterFactory)
         };
         let config = SwitchConfig {
             cpu_port: Some(PortId(u16::from(CPU_PORT))),

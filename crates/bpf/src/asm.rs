@@ -1,11 +1,10 @@
 //! eBPF instructions, and an assembler with labels. Encodings and names are those of RFC 9669, "BPF Instruction Set
 //! Architecture".
 
-use std::{collections::HashMap, os::fd::BorrowedFd};
+use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
 
-use bpf::{Instruction, MapReference};
-
-use crate::image::MapRef;
+use crate::{Instruction, MapReference};
 
 /// A register. `R0` holds a call's result. `R1` to `R5` are its arguments, and a call overwrites them. A call
 /// preserves `R6` to `R9`. `R10` is the end of the stack.
@@ -15,17 +14,17 @@ pub struct Reg(pub u8);
 pub mod reg {
     use super::Reg;
 
-    pub(crate) const R0: Reg = Reg(0);
-    pub(crate) const R1: Reg = Reg(1);
-    pub(crate) const R2: Reg = Reg(2);
-    pub(crate) const R3: Reg = Reg(3);
-    pub(crate) const R4: Reg = Reg(4);
-    pub(crate) const R5: Reg = Reg(5);
-    pub(crate) const R6: Reg = Reg(6);
-    pub(crate) const R7: Reg = Reg(7);
-    pub(crate) const R8: Reg = Reg(8);
-    pub(crate) const R9: Reg = Reg(9);
-    pub(crate) const R10: Reg = Reg(10);
+    pub const R0: Reg = Reg(0);
+    pub const R1: Reg = Reg(1);
+    pub const R2: Reg = Reg(2);
+    pub const R3: Reg = Reg(3);
+    pub const R4: Reg = Reg(4);
+    pub const R5: Reg = Reg(5);
+    pub const R6: Reg = Reg(6);
+    pub const R7: Reg = Reg(7);
+    pub const R8: Reg = Reg(8);
+    pub const R9: Reg = Reg(9);
+    pub const R10: Reg = Reg(10);
 }
 
 // Instruction classes, RFC 9669 section 3.
@@ -201,6 +200,16 @@ pub enum Helper {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(u32);
+
+/// A map that code refers to, by its position in the loader's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MapRef(pub u32);
+
+impl MapRef {
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A 64-bit immediate load that the loader completes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,33 +1,40 @@
-//! Accepts connections from anybody, bounds their number and closes unused ones, so that strangers cannot take every
-//! descriptor of the process.
+//! Bounds the number of connections and closes unused ones, so that strangers cannot take every descriptor of the
+//! process.
 //!
 //! If the limit is reached, a new connection replaces another one. The first choice is the oldest connection that has
 //! called nothing yet. The second is the connection that has been idle for longest: its client can open another one.
 //! If all connections are busy, the choice is the newest connection of the address (of Unix sockets: the user) that
 //! has most, provided that it has more than the newcomer's will have. Otherwise the new connection is closed at once.
-//! If the process has no descriptor left, the limit becomes three quarters of the connections that are open.
+//!
+//! Where clients may be silent for ever, only the connection that has been silent for longest makes room, whether it
+//! has called before or not.
+//!
+//! If the process has no descriptor left, a [`BoundedListener`] lowers its limit to three quarters of the connections
+//! that are open.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::future::Future;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use stream_socket::{Listener, Peer, Stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
-use tonic::transport::server::Connected;
 
-use crate::authority::AuthorityRepair;
-use crate::bytes::Kind;
-use crate::device::lock;
-use crate::limits::{ACCEPT_RETRY_MS, CONNECTIONS_MIN, CONNECTIONS_TOLD_S};
-use crate::pace::{Pace, PerSecond};
+use crate::{Listener, Peer, Stream};
+
+/// Connections of one service that are always accepted, however few descriptors the process may have.
+const CONNECTIONS_MIN: usize = 8;
+
+/// Pause after a failed accept: without a free descriptor the kernel would fail again at once, over and over.
+pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// The shortest interval between two log lines about closed or refused connections.
+pub const CONNECTIONS_TOLD: Duration = Duration::from_secs(60);
 
 /// How many connections a service may have, and how long they may be silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,28 +42,28 @@ pub struct ConnectionLimits {
     /// Name of the service, for the log.
     pub service: &'static str,
     pub open_max: usize,
-    /// How long a connection may be silent before its first call.
-    pub silent_max: Duration,
+    /// How long a connection may be silent before its first call. `None` if clients may be persons: then silence is no
+    /// sign of a stranger, and a call in progress is never cut.
+    pub silent_max: Option<Duration>,
 }
 
-pub struct Connections {
+/// The open connections of a service. Clones share them.
+#[derive(Clone)]
+pub struct Connections(Arc<Mutex<Open>>);
+
+/// A listener whose connections are bounded.
+pub struct BoundedListener {
     listener: Listener,
-    limits: ConnectionLimits,
-    open: Arc<Mutex<Open>>,
+    connections: Connections,
 }
 
 struct Open {
+    limits: ConnectionLimits,
     n_accepted: u64,
-    open_max: usize,
     /// By number: the oldest is the first.
     callers: BTreeMap<u64, Caller>,
-    told: Told,
-}
-
-/// Connections cut or refused since the last log line.
-#[derive(Default)]
-struct Told {
-    at: Option<Instant>,
+    told_at: Option<Instant>,
+    /// Connections cut or refused since the last log line.
     n_cut: u64,
 }
 
@@ -70,26 +77,26 @@ struct CallerState {
     calls: Mutex<Calls>,
     /// Sending closes the connection.
     cut: Mutex<Option<oneshot::Sender<()>>>,
-    free_for_answers: OnceLock<Arc<Semaphore>>,
-    free_for_requests: OnceLock<Arc<Semaphore>>,
-    pace: Mutex<Pace>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Calls {
     /// Calls in progress.
     n_open: usize,
-    /// When the last call ended. `None` before the first.
-    idle_since: Option<Instant>,
+    has_called: bool,
+    /// When the last call ended, or when the connection was accepted.
+    silent_since: Instant,
 }
 
-pub(crate) struct Call(Caller);
+/// A call in progress.
+#[derive(Debug)]
+pub struct Call(Caller);
 
 impl Drop for Call {
     fn drop(&mut self) {
         let mut calls = lock(&self.0.0.calls);
         calls.n_open -= 1;
-        calls.idle_since = Some(Instant::now());
+        calls.silent_since = Instant::now();
     }
 }
 
@@ -104,82 +111,104 @@ impl Caller {
     fn of(peer: Peer, cut: Option<oneshot::Sender<()>>) -> Self {
         Self(Arc::new(CallerState {
             peer,
-            calls: Mutex::default(),
+            calls: Mutex::new(Calls {
+                n_open: 0,
+                has_called: false,
+                silent_since: Instant::now(),
+            }),
             cut: Mutex::new(cut),
-            free_for_answers: OnceLock::new(),
-            free_for_requests: OnceLock::new(),
-            pace: Mutex::default(),
         }))
     }
 
-    pub(crate) fn peer(&self) -> Peer {
+    pub fn peer(&self) -> Peer {
         self.0.peer
     }
 
     /// Counts a call: from now on the connection is no silent stranger.
-    pub(crate) fn begin_call(&self) -> Call {
-        lock(&self.0.calls).n_open += 1;
+    pub fn begin_call(&self) -> Call {
+        let mut calls = lock(&self.0.calls);
+        calls.n_open += 1;
+        calls.has_called = true;
         Call(self.clone())
     }
 
     /// Closes the connection.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         if let Some(cut) = lock(&self.0.cut).take() {
             // The connection may have ended on its own just now.
             let _ = cut.send(());
         }
     }
 
-    /// The caller's free bytes. `max` must be the same in each call.
-    pub(crate) fn free(&self, kind: Kind, max: usize) -> Arc<Semaphore> {
-        let free = match kind {
-            Kind::Answers => &self.0.free_for_answers,
-            Kind::Requests => &self.0.free_for_requests,
-        };
-        Arc::clone(free.get_or_init(|| Arc::new(Semaphore::new(max))))
-    }
-
-    /// The earliest time at which a message that arrives now may be processed.
-    pub(crate) fn turn(&self, rate: PerSecond) -> Instant {
-        lock(&self.0.pace).turn(Instant::now(), rate)
-    }
-
-    fn is_silent(&self) -> bool {
-        let calls = lock(&self.0.calls);
-        calls.n_open == 0 && calls.idle_since.is_none()
-    }
-
-    /// `None` while a call is in progress, and before the first call.
-    fn idle_since(&self) -> Option<Instant> {
-        let calls = lock(&self.0.calls);
-        calls.idle_since.filter(|_| calls.n_open == 0)
+    fn has_called(&self) -> bool {
+        lock(&self.0.calls).has_called
     }
 }
 
 /// An accepted connection, counted until it is dropped.
 pub struct Connection {
     stream: Stream,
-    /// Of Unix sockets only.
-    authority: Option<AuthorityRepair>,
     caller: Caller,
     number: u64,
-    silent_max: Duration,
-    deadline: Pin<Box<Sleep>>,
+    silence: Option<Silence>,
     cut: oneshot::Receiver<()>,
-    open: Arc<Mutex<Open>>,
+    connections: Connections,
+}
+
+/// The time that a connection may be silent before its first call.
+struct Silence {
+    max: Duration,
+    deadline: Pin<Box<Sleep>>,
 }
 
 impl Connections {
+    pub fn new(limits: ConnectionLimits) -> Self {
+        Self(Arc::new(Mutex::new(Open {
+            limits,
+            n_accepted: 0,
+            callers: BTreeMap::new(),
+            told_at: None,
+            n_cut: 0,
+        })))
+    }
+
+    /// Admits a connection, in place of another one if there are as many as there may be. `None` if none can make
+    /// room.
+    pub fn admit(&self, stream: Stream, peer: Peer) -> Option<Connection> {
+        let mut open = lock(&self.0);
+        if open.is_full() && !open.make_room(peer) {
+            return None;
+        }
+        Some(self.insert(&mut open, stream, peer))
+    }
+
+    fn insert(&self, open: &mut Open, stream: Stream, peer: Peer) -> Connection {
+        // Answers are short: Nagle's algorithm would only delay them.
+        stream.set_nodelay();
+        let (tell, cut) = oneshot::channel();
+        let caller = Caller::of(peer, Some(tell));
+        open.n_accepted += 1;
+        let number = open.n_accepted;
+        open.callers.insert(number, caller.clone());
+        Connection {
+            stream,
+            caller,
+            number,
+            silence: open.limits.silent_max.map(|max| Silence {
+                max,
+                deadline: Box::pin(tokio::time::sleep(max)),
+            }),
+            cut,
+            connections: self.clone(),
+        }
+    }
+}
+
+impl BoundedListener {
     pub fn new(listener: impl Into<Listener>, limits: ConnectionLimits) -> Self {
         Self {
             listener: listener.into(),
-            limits,
-            open: Arc::new(Mutex::new(Open {
-                n_accepted: 0,
-                open_max: limits.open_max,
-                callers: BTreeMap::new(),
-                told: Told::default(),
-            })),
+            connections: Connections::new(limits),
         }
     }
 
@@ -187,7 +216,7 @@ impl Connections {
     ///
     /// # Errors
     /// The kernel does not report it, or the listener is a Unix socket.
-    pub fn local_addr(&self) -> io::Result<std::net::SocketAddr> {
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
@@ -202,67 +231,59 @@ impl Connections {
                     }
                 }
                 Err(error) => {
-                    lock(&self.open).be_fewer(&self.limits, &error);
-                    tokio::time::sleep(Duration::from_millis(ACCEPT_RETRY_MS)).await;
+                    lock(&self.connections.0).be_fewer(&error);
+                    tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }
         }
     }
 
+    /// As [`Connections::admit`], and logs what had to make room.
     fn admit(&self, stream: Stream, peer: Peer) -> Option<Connection> {
-        let mut open = lock(&self.open);
-        if open.callers.len() >= open.open_max {
-            let is_room = open.cut_one() || open.cut_of_many(peer);
-            open.told.n_cut += 1;
-            open.tell(&self.limits, &"as many as there may be");
+        let mut open = lock(&self.connections.0);
+        if open.is_full() {
+            let is_room = open.make_room(peer);
+            open.tell(&"as many as there may be");
             if !is_room {
                 return None;
             }
         }
-        // Answers are short: Nagle's algorithm would only delay them.
-        stream.set_nodelay();
-        let (tell, cut) = oneshot::channel();
-        let caller = Caller::of(peer, Some(tell));
-        open.n_accepted += 1;
-        let number = open.n_accepted;
-        open.callers.insert(number, caller.clone());
-        let is_unix = matches!(stream, Stream::Unix(_));
-        Some(Connection {
-            stream,
-            authority: is_unix.then(AuthorityRepair::default),
-            caller,
-            number,
-            silent_max: self.limits.silent_max,
-            deadline: Box::pin(tokio::time::sleep(self.limits.silent_max)),
-            cut,
-            open: Arc::clone(&self.open),
-        })
+        Some(self.connections.insert(&mut open, stream, peer))
     }
 }
 
 impl Open {
-    /// Lowers the limit after a failed accept: most likely the process has no descriptor left, and other users of
-    /// descriptors need some.
-    fn be_fewer(&mut self, limits: &ConnectionLimits, error: &io::Error) {
-        self.open_max = (self.callers.len() * 3 / 4).max(CONNECTIONS_MIN);
-        while self.callers.len() > self.open_max && self.cut_one() {
-            self.told.n_cut += 1;
-        }
-        self.tell(limits, error);
+    fn is_full(&self) -> bool {
+        self.callers.len() >= self.limits.open_max
     }
 
-    /// Cuts the oldest connection that has called nothing, else the one that has been idle for longest. False if all
-    /// are busy.
+    /// Cuts a connection for a new one of `newcomer`. False if none can be cut.
+    fn make_room(&mut self, newcomer: Peer) -> bool {
+        self.n_cut += 1;
+        self.cut_one() || self.limits.silent_max.is_some() && self.cut_of_many(newcomer)
+    }
+
+    /// Lowers the limit after a failed accept: most likely the process has no descriptor left, and other users of
+    /// descriptors need some.
+    fn be_fewer(&mut self, error: &io::Error) {
+        self.limits.open_max = (self.callers.len() * 3 / 4).max(CONNECTIONS_MIN);
+        while self.callers.len() > self.limits.open_max && self.cut_one() {
+            self.n_cut += 1;
+        }
+        self.tell(error);
+    }
+
+    /// Cuts the connection without a call that has been silent for longest. Where silence has a limit, one that has
+    /// never called goes first. False if all are busy.
     fn cut_one(&mut self) -> bool {
-        let mut callers = self.callers.iter();
-        let silent = callers.find(|(_, caller)| caller.is_silent());
-        let idle = || {
-            let callers = self.callers.iter();
-            let idle = callers.filter_map(|(number, caller)| Some((caller.idle_since()?, number)));
-            idle.min().map(|(_, number)| *number)
-        };
-        let chosen = silent.map(|(number, _)| *number).or_else(idle);
-        chosen.is_some_and(|number| self.cut(number))
+        let strangers_first = self.limits.silent_max.is_some();
+        let idle = self.callers.iter().filter_map(|(number, caller)| {
+            let calls = lock(&caller.0.calls);
+            let is_known = strangers_first && calls.has_called;
+            (calls.n_open == 0).then_some((is_known, calls.silent_since, *number))
+        });
+        let chosen = idle.min();
+        chosen.is_some_and(|(_, _, number)| self.cut(number))
     }
 
     /// Cuts the newest connection of the address that has most, provided that the newcomer's address will still have
@@ -288,15 +309,14 @@ impl Open {
         caller.inspect(Caller::cut).is_some()
     }
 
-    fn tell(&mut self, limits: &ConnectionLimits, why: &dyn Display) {
+    fn tell(&mut self, why: &dyn Display) {
         let now = Instant::now();
-        let interval = Duration::from_secs(CONNECTIONS_TOLD_S);
-        if self.told.at.is_some_and(|at| now - at < interval) {
+        if self.told_at.is_some_and(|at| now - at < CONNECTIONS_TOLD) {
             return;
         }
-        let (service, open) = (limits.service, self.callers.len());
-        let closed = std::mem::take(&mut self.told.n_cut);
-        self.told.at = Some(now);
+        let (service, open) = (self.limits.service, self.callers.len());
+        let closed = std::mem::take(&mut self.n_cut);
+        self.told_at = Some(now);
         tracing::warn!(
             event = "connections_full",
             service,
@@ -309,11 +329,18 @@ impl Open {
 }
 
 impl Connection {
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     /// Restarts the timeout for silence.
     fn progress(&mut self) {
-        self.deadline
-            .as_mut()
-            .reset(Instant::now() + self.silent_max);
+        if let Some(silence) = &mut self.silence {
+            silence
+                .deadline
+                .as_mut()
+                .reset(Instant::now() + silence.max);
+        }
     }
 
     /// Fails if the connection must end: it was cut to make room, or it was silent for too long before its first
@@ -325,7 +352,10 @@ impl Connection {
                 "closed to make room for others",
             ));
         }
-        if self.caller.is_silent() && self.deadline.as_mut().poll(cx).is_ready() {
+        if let Some(silence) = &mut self.silence
+            && !self.caller.has_called()
+            && silence.deadline.as_mut().poll(cx).is_ready()
+        {
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
                 "nothing was called",
@@ -337,7 +367,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        lock(&self.open).callers.remove(&self.number);
+        lock(&self.connections.0).callers.remove(&self.number);
     }
 }
 
@@ -349,11 +379,7 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.expect_wanted(cx)?;
-        let n_before = buffer.filled().len();
         ready!(Pin::new(&mut this.stream).poll_read(cx, buffer))?;
-        if let Some(authority) = &mut this.authority {
-            authority.mend(&mut buffer.filled_mut()[n_before..]);
-        }
         this.progress();
         Poll::Ready(Ok(()))
     }
@@ -381,12 +407,9 @@ impl AsyncWrite for Connection {
     }
 }
 
-impl Connected for Connection {
-    type ConnectInfo = Caller;
-
-    fn connect_info(&self) -> Caller {
-        self.caller.clone()
-    }
+/// Ignores poisoning: a panic elsewhere does not make the data wrong.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -396,25 +419,25 @@ mod tests {
 
     use super::*;
 
-    async fn connections(open_max: usize, silent_max: Duration) -> Connections {
+    async fn connections(open_max: usize, silent_max: Option<Duration>) -> BoundedListener {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let limits = ConnectionLimits {
             service: "test",
             open_max,
             silent_max,
         };
-        Connections::new(listener, limits)
+        BoundedListener::new(listener, limits)
     }
 
     /// Returns the accepted end first.
-    async fn pair(connections: &Connections) -> (Connection, TcpStream) {
+    async fn pair(connections: &BoundedListener) -> (Connection, TcpStream) {
         let stream = TcpStream::connect(connections.local_addr().unwrap());
         let (connection, stream) = tokio::join!(connections.accept(), stream);
         (connection, stream.unwrap())
     }
 
     /// Connects from 127.0.0.`host`.
-    async fn pair_from(connections: &Connections, host: u8) -> (Connection, TcpStream) {
+    async fn pair_from(connections: &BoundedListener, host: u8) -> (Connection, TcpStream) {
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, host], 0).into()).unwrap();
         let stream = socket.connect(connections.local_addr().unwrap());
@@ -431,11 +454,11 @@ mod tests {
     async fn one_over_which_nothing_was_called_for_longest_makes_room_before_a_busy_one() {
         let connections = connections(3, LONG).await;
         let (mut busy, _far_of_busy) = pair(&connections).await;
-        let _call = busy.connect_info().begin_call();
+        let _call = busy.caller().begin_call();
         let (mut idle, _far_of_idle) = pair(&connections).await;
-        drop(idle.connect_info().begin_call());
+        drop(idle.caller().begin_call());
         let (mut lately, _far_of_lately) = pair(&connections).await;
-        drop(lately.connect_info().begin_call());
+        drop(lately.caller().begin_call());
         let (_new, _far_of_new) = pair(&connections).await;
         assert!(is_cut(&mut idle).await);
         assert!(!is_cut(&mut busy).await);
@@ -449,14 +472,14 @@ mod tests {
         let mut of_one = Vec::new();
         for _ in 0..N_MAX {
             let (connection, far) = pair_from(&connections, 2).await;
-            let call = connection.connect_info().begin_call();
+            let call = connection.caller().begin_call();
             of_one.push((connection, far, call));
         }
         // The second address takes over half of the places, the newest first.
         let mut of_other = Vec::new();
         for newest in (N_MAX / 2..N_MAX).rev() {
             let (connection, far) = pair_from(&connections, 3).await;
-            let call = connection.connect_info().begin_call();
+            let call = connection.caller().begin_call();
             of_other.push((connection, far, call));
             assert!(is_cut(&mut of_one[newest].0).await, "{newest}");
         }
@@ -467,7 +490,7 @@ mod tests {
         let mut refused = socket.connect(address).await.unwrap();
         let (third, _far_of_third) = pair_from(&connections, 4).await;
         let expected = Peer::Address(IpAddr::from([127, 0, 0, 4]));
-        assert_eq!(third.connect_info().peer(), expected);
+        assert_eq!(third.caller().peer(), expected);
         assert_eq!(refused.read(&mut [0]).await.unwrap_or(0), 0);
         let mut n_cut = 0;
         for (connection, _, _) in of_one[..N_MAX / 2].iter_mut().chain(&mut of_other) {
@@ -476,13 +499,13 @@ mod tests {
         assert_eq!(n_cut, 1);
     }
 
-    const LONG: Duration = Duration::from_secs(600);
+    const LONG: Option<Duration> = Some(Duration::from_secs(600));
 
     #[tokio::test]
     async fn a_new_one_takes_the_place_of_the_oldest_that_called_nothing() {
         let connections = connections(3, LONG).await;
         let (mut caller, mut far) = pair(&connections).await;
-        let _call = caller.connect_info().begin_call();
+        let _call = caller.caller().begin_call();
         let (mut stranger, _far_of_stranger) = pair(&connections).await;
         let (mut other, mut far_of_other) = pair(&connections).await;
         let (_new, _far_of_new) = pair(&connections).await;
@@ -500,7 +523,7 @@ mod tests {
     async fn where_all_are_busy_and_of_one_address_a_new_one_is_closed() {
         let connections = Arc::new(connections(1, LONG).await);
         let (caller, _far) = pair(&connections).await;
-        let _call = caller.connect_info().begin_call();
+        let _call = caller.caller().begin_call();
         let accepting = tokio::spawn({
             let connections = Arc::clone(&connections);
             async move { connections.accept().await }
@@ -516,15 +539,40 @@ mod tests {
 
     #[tokio::test]
     async fn one_that_calls_nothing_ends_and_one_that_has_stays() {
-        let connections = connections(2, Duration::from_millis(50)).await;
+        let connections = connections(2, Some(Duration::from_millis(50))).await;
         let (mut stranger, _far) = pair(&connections).await;
         let ended = stranger.read_u8().await.unwrap_err();
         assert_eq!(ended.kind(), io::ErrorKind::TimedOut);
         let (mut caller, mut far) = pair(&connections).await;
-        drop(caller.connect_info().begin_call());
+        drop(caller.caller().begin_call());
         let quiet = tokio::time::timeout(Duration::from_millis(200), caller.read_u8());
         assert!(quiet.await.is_err(), "it was not cut");
         far.write_u8(9).await.unwrap();
         assert_eq!(caller.read_u8().await.unwrap(), 9);
+    }
+
+    #[tokio::test]
+    async fn where_silence_has_no_limit_the_one_silent_for_longest_makes_room_and_a_busy_one_never()
+    {
+        let connections = connections(3, None).await;
+        let (mut busy, _far_of_busy) = pair_from(&connections, 2).await;
+        let call = busy.caller().begin_call();
+        let (mut known, _far_of_known) = pair_from(&connections, 2).await;
+        drop(known.caller().begin_call());
+        let (mut stranger, _far_of_stranger) = pair_from(&connections, 2).await;
+        let (mut new, _far_of_new) = pair_from(&connections, 3).await;
+        assert!(is_cut(&mut known).await);
+        for connection in [&mut busy, &mut stranger, &mut new] {
+            assert!(!is_cut(connection).await);
+        }
+        let _calls = [&stranger, &new].map(|connection| connection.caller().begin_call());
+        let socket = TcpStream::connect(connections.local_addr().unwrap());
+        let (accepted, _far) = tokio::join!(connections.listener.accept(), socket);
+        let (stream, peer) = accepted.unwrap();
+        assert!(connections.connections.admit(stream, peer).is_none());
+        assert!(!is_cut(&mut busy).await);
+        drop(call);
+        let (_newest, _far_of_newest) = pair_from(&connections, 3).await;
+        assert!(is_cut(&mut busy).await);
     }
 }
