@@ -7,8 +7,7 @@ use dataplane::{ControlError, ControlErrorKind};
 
 use crate::error::{Error, OperationResult};
 use crate::limits::{CELLS_PER_UPDATE, UNDIVIDED_UPDATES_MAX, UPDATES_PER_PIECE};
-use crate::operation::{Operation, Site};
-use crate::undo::Undo;
+use crate::operation::{Operation, Site, Undo};
 
 /// The updates of one call, in order. Each is done completely or not at all; frames may see the state between two of
 /// them, unless the batch is undivided.
@@ -129,7 +128,7 @@ impl Running {
         n_updates_max: usize,
         site: &mut Site<'_>,
     ) -> usize {
-        let Operation::SetCells(value, cells) = operation else {
+        let Operation::Cells(value, cells) = operation else {
             self.push(operation.run(site));
             return operation.n_updates();
         };
@@ -170,7 +169,7 @@ pub(crate) fn all_or_none(operations: &[Operation], site: &mut Site<'_>) -> Vec<
     let mut undo = Undo::default();
     let mut attempt = |operation: &Operation| {
         operation.expect_reversible()?;
-        undo.note(operation, site);
+        operation.record(&mut undo, site);
         operation.run(site)
     };
     let mut attempts = operations.iter().map(&mut attempt).enumerate();

@@ -47,7 +47,7 @@
 //! - **Frames** pass between pieces: an event loop executes a bounded number of updates an iteration, whoever wrote
 //!   them.
 //!
-//! Reading order: `switch_handle`, `device`, `turn`, `pipeline`, `operation`, `batch`, `undo`, `reading`,
+//! Reading order: `switch_handle`, `device`, `turn`, `pipeline`, `operation`, `batch`, `reading`,
 //! `changes`, `store`, `ports`.
 #![warn(missing_docs)]
 
@@ -66,7 +66,6 @@ mod reading;
 mod store;
 mod switch_handle;
 mod turn;
-mod undo;
 mod workers;
 
 pub use batch::{Atomicity, Batch};
@@ -76,7 +75,10 @@ pub use device::{Answers, Device};
 pub use error::{Error, OperationResult};
 pub use lent::Lent;
 pub use notes::{EntryKey, Note, Notes};
-pub use operation::{CellValue, EntryChange, NewAction, Operation};
+pub use operation::{
+    CellValue, EntryChange, EntryUpdate, GeneratorUpdate, NewAction, Operation, Place, Stored,
+    Update,
+};
 pub use pipeline::{Checked, Pipeline, blank_switch};
 pub use ports::Port;
 pub use reading::{Places, Reading};

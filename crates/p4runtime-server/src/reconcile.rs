@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use control::{Checked, EntryKey, Operation, Turn, blank_switch};
+use control::{Checked, EntryKey, EntryUpdate, Operation, Turn, blank_switch};
 use dataplane::{Switch, TableAction};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
@@ -163,11 +163,11 @@ fn without_initial_entries(new: &Pipeline) -> Vec<Operation> {
         let entries = switch.entries(table.table);
         let entries = entries.into_iter().filter(|entry| !entry.is_const);
         let delete = |entry: dataplane::TableEntry| {
-            Operation::DeleteEntry(EntryKey {
+            Operation::Entry(EntryUpdate::Delete(EntryKey {
                 table: table.table,
                 key: entry.key,
                 priority: entry.priority,
-            })
+            }))
         };
         entries.map(delete).collect::<Vec<_>>()
     };

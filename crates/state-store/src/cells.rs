@@ -2,20 +2,18 @@
 
 use std::ops::Range;
 
-use control::{CellValue, Operation, Slot};
+use control::{CellValue, Operation, Place, Slot};
 use redb::{ReadableTable, Table};
 
 use crate::file::{Result, decode, encode};
-use crate::key::{self, Class};
+use crate::key;
 
 /// The array of a value; `None` for a counter, which is not kept.
-fn place(value: &CellValue) -> Option<(Class, usize)> {
+fn place(value: &CellValue) -> Option<Place> {
     match value {
         CellValue::Counter(..) => None,
-        CellValue::Meter(meter, _) | CellValue::MeterAnew(meter, _) => {
-            Some((Class::Meter, meter.index()))
-        }
-        CellValue::Register(register, _) => Some((Class::Register, register.index())),
+        CellValue::Meter(meter, _) | CellValue::MeterAnew(meter, _) => Some(Place::Meter(*meter)),
+        CellValue::Register(register, _) => Some(Place::Register(*register)),
     }
 }
 
@@ -26,10 +24,10 @@ pub(crate) fn put(
     value: &CellValue,
     cells: &Range<u64>,
 ) -> Result<()> {
-    let Some((class, array)) = place(value).filter(|_| !cells.is_empty()) else {
+    let Some(array) = place(value).filter(|_| !cells.is_empty()) else {
         return Ok(());
     };
-    let at = |start| key::cells(slot, class, array, start);
+    let at = |start| key::cells(slot, &array, start);
     for (value, there) in overlapped(table, &at, cells)? {
         table.remove(&at(there.start)[..])?;
         let outside = [
@@ -49,7 +47,7 @@ fn insert(
     value: &CellValue,
     cells: Range<u64>,
 ) -> Result<()> {
-    let kept = encode(&[Operation::SetCells(value.clone(), cells)]);
+    let kept = encode(&[Operation::Cells(value.clone(), cells)]);
     table.insert(key, &kept[..])?;
     Ok(())
 }
@@ -69,7 +67,7 @@ fn overlapped(
         let of_cells = operations
             .into_iter()
             .filter_map(|operation| match operation {
-                Operation::SetCells(value, there) => Some((value, there)),
+                Operation::Cells(value, there) => Some((value, there)),
                 _ => None,
             });
         found.extend(of_cells.filter(|(_, there)| there.end > cells.start));

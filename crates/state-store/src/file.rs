@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use control::{Kept, Operation, OperationResult, OriginOf, Slot, Store, StoreError};
+use control::{Kept, Operation, OperationResult, OriginOf, Slot, Store, StoreError, Stored};
 use dataplane::PortId;
 use redb::backends::FileBackend;
 use redb::{
@@ -19,12 +19,11 @@ use redb::{
 };
 
 use crate::contents::{self, Contents, OpenTo};
-use crate::fold::{Fold, changed, fold};
 use crate::{cells, key};
 use header::{MAGIC, Transactions};
 
 /// The encoding of values. Incremented whenever [`Operation`], or a type in it, changes.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
 
 const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("reprise-switch state");
 
@@ -452,24 +451,27 @@ fn write(
 ) -> Result<()> {
     let attempted = operations.iter().zip(results);
     for (operation, _) in attempted.filter(|(_, result)| result.is_ok()) {
-        match fold(slot, operation) {
-            Fold::Put(key, operation) => {
+        match operation.stored() {
+            Stored::Replaced(place, operation) => {
+                let key = key::of(slot, &place);
                 state.insert(&key[..], &encode(&[*operation])[..])?;
             }
-            Fold::Remove(key) => {
-                state.remove(&key[..])?;
+            Stored::Removed(place) => {
+                state.remove(&key::of(slot, &place)[..])?;
             }
-            Fold::Change(key, operation) => change(state, &key, operation)?,
-            Fold::Cells(Operation::SetCells(value, range)) => {
-                cells::put(state, slot, value, range)?
+            Stored::Combined(place) => combine(state, &key::of(slot, &place), operation)?,
+            Stored::Cells => {
+                if let Operation::Cells(value, cells) = operation {
+                    cells::put(state, slot, value, cells)?;
+                }
             }
-            Fold::Cells(_) | Fold::Nothing => {}
+            Stored::Unchanged => {}
         }
     }
     Ok(())
 }
 
-fn change(
+fn combine(
     state: &mut Table<'_, &'static [u8], &'static [u8]>,
     key: &[u8],
     operation: &Operation,
@@ -478,7 +480,7 @@ fn change(
         Some(kept) => decode(kept.value())?,
         None => Vec::new(),
     };
-    let after = changed(before, operation);
+    let after = operation.combined(before);
     if after.is_empty() {
         state.remove(key)?.map(drop)
     } else {

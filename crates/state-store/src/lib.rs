@@ -13,14 +13,13 @@
 //! | 3. It is committed with redb's default durability: on the disk when the call returns. | all of it |
 //! | 4. The call is answered. | all of it |
 //!
-//! Reading order: `key`, `fold`, `cells`, `contents`, `file`.
+//! Reading order: `key`, `cells`, `contents`, `file`.
 
 #![forbid(unsafe_code)]
 
 mod cells;
 mod contents;
 mod file;
-mod fold;
 mod key;
 
 pub use contents::{Contents, OpenTo, StoredPipeline};

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use control::{
-    Atomicity, Batch, CellValue, Device, DigestSender, EntryChange, EntryKey, Note, Operation,
-    Pipeline, Places, Subscriber,
+    Atomicity, Batch, CellValue, Device, DigestSender, EntryChange, EntryKey, EntryUpdate,
+    GeneratorUpdate, Note, Operation, Pipeline, Places, Subscriber, Update,
 };
 use dataplane::{
     ActionCall, CloneSession, ControlErrorKind, CounterValue, CrcParameters, GeneratorChange,
@@ -121,30 +121,30 @@ impl Rig {
             program.counter("count").unwrap(),
         );
         vec![
-            Operation::InsertMember(profile, self.member(1, 7)),
-            Operation::InsertMember(profile, self.member(2, 8)),
-            Operation::InsertProfileGroup(profile, group(&[(1, 1)])),
-            Operation::InsertEntry {
+            Operation::Member(profile, Update::Insert(self.member(1, 7))),
+            Operation::Member(profile, Update::Insert(self.member(2, 8))),
+            Operation::ProfileGroup(profile, Update::Insert(group(&[(1, 1)]))),
+            Operation::Entry(EntryUpdate::Insert {
                 table: table("chosen"),
                 entry: TableEntry::new(kind(1), 0, TableAction::Group(9)),
                 note: Note::default(),
-            },
-            Operation::InsertEntry {
+            }),
+            Operation::Entry(EntryUpdate::Insert {
                 table: table("direct"),
                 entry: self.entry(),
                 note: noted(4),
-            },
-            Operation::SetDefaultAction {
+            }),
+            Operation::DefaultAction {
                 table: table("direct"),
                 action: Some(self.call(0xff).into()),
                 note: noted(5),
             },
-            Operation::SetCells(CellValue::Counter(count, COUNTED), 0..100),
-            Operation::SetCells(CellValue::Meter(rate, Some(RATES)), 1..3),
-            Operation::SetValueSet(program.value_set("set").unwrap(), vec![kind(1), kind(2)]),
-            Operation::InsertDigest("seen_t".into(), noted(8)),
-            Operation::InsertMulticastGroup(multicast(3), noted(6)),
-            Operation::InsertCloneSession(session(1), noted(7)),
+            Operation::Cells(CellValue::Counter(count, COUNTED), 0..100),
+            Operation::Cells(CellValue::Meter(rate, Some(RATES)), 1..3),
+            Operation::ValueSet(program.value_set("set").unwrap(), vec![kind(1), kind(2)]),
+            Operation::Digest("seen_t".into(), Update::Insert(noted(8))),
+            Operation::MulticastGroup(Update::Insert(multicast(3)), noted(6)),
+            Operation::CloneSession(Update::Insert(session(1)), noted(7)),
         ]
     }
 
@@ -157,14 +157,17 @@ impl Rig {
         };
         let rate = program.meter("rate").unwrap();
         vec![
-            Operation::ModifyEntry(key(program.table("direct").unwrap()), no_rates),
-            Operation::ModifyMember(profile, self.member(1, 9)),
-            Operation::ModifyProfileGroup(profile, group(&[(2, 1)])),
-            Operation::ModifyDigest("seen_t".into(), noted(9)),
-            Operation::ModifyMulticastGroup(multicast(1), Note::default()),
-            Operation::ModifyCloneSession(session(2), Note::default()),
-            Operation::SetValueSet(program.value_set("set").unwrap(), Vec::new()),
-            Operation::SetCells(CellValue::Meter(rate, None), 0..4),
+            Operation::Entry(EntryUpdate::Modify(
+                key(program.table("direct").unwrap()),
+                no_rates,
+            )),
+            Operation::Member(profile, Update::Modify(self.member(1, 9))),
+            Operation::ProfileGroup(profile, Update::Modify(group(&[(2, 1)]))),
+            Operation::Digest("seen_t".into(), Update::Modify(noted(9))),
+            Operation::MulticastGroup(Update::Modify(multicast(1)), Note::default()),
+            Operation::CloneSession(Update::Modify(session(2)), Note::default()),
+            Operation::ValueSet(program.value_set("set").unwrap(), Vec::new()),
+            Operation::Cells(CellValue::Meter(rate, None), 0..4),
         ]
     }
 
@@ -173,18 +176,18 @@ impl Rig {
         let profile = program.action_profile("p").unwrap();
         let direct = program.table("direct").unwrap();
         vec![
-            Operation::DeleteEntry(key(program.table("chosen").unwrap())),
-            Operation::DeleteEntry(key(direct)),
-            Operation::SetDefaultAction {
+            Operation::Entry(EntryUpdate::Delete(key(program.table("chosen").unwrap()))),
+            Operation::Entry(EntryUpdate::Delete(key(direct))),
+            Operation::DefaultAction {
                 table: direct,
                 action: None,
                 note: noted(1),
             },
-            Operation::DeleteProfileGroup(profile, 9),
-            Operation::DeleteMember(profile, 1),
-            Operation::DeleteDigest("seen_t".into()),
-            Operation::DeleteMulticastGroup(2),
-            Operation::DeleteCloneSession(3),
+            Operation::ProfileGroup(profile, Update::Delete(9)),
+            Operation::Member(profile, Update::Delete(1)),
+            Operation::Digest("seen_t".into(), Update::Delete(())),
+            Operation::MulticastGroup(Update::Delete(2), Note::default()),
+            Operation::CloneSession(Update::Delete(3), Note::default()),
         ]
     }
 
@@ -304,12 +307,12 @@ fn irreversible() -> [Operation; 2] {
         reflect_in: false,
         reflect_out: false,
     };
-    let generator = Operation::InsertGenerator {
+    let generator = Operation::Generator(GeneratorUpdate::Insert {
         id: 1,
         config: config(),
         runs: false,
-    };
-    [Operation::SetCrcParameters("calc".into(), crc), generator]
+    });
+    [Operation::Crc("calc".into(), crc), generator]
 }
 
 fn session(n_replicas: u16) -> CloneSession {
@@ -394,10 +397,10 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     }
 
     rig.write(rig.changes()).await;
-    rig.write(vec![Operation::ModifyGenerator(
+    rig.write(vec![Operation::Generator(GeneratorUpdate::Modify(
         1,
         GeneratorChange::default(),
-    )])
+    ))])
     .await;
     let reading = rig.device.reading().await.unwrap();
     let mut places = Places::ALL;
@@ -406,7 +409,8 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     assert_eq!(reading.multicast_groups(2).await.unwrap(), [multicast(1)]);
     drop(reading);
     rig.write(rig.deletes()).await;
-    rig.write(vec![Operation::DeleteGenerator(1)]).await;
+    rig.write(vec![Operation::Generator(GeneratorUpdate::Delete(1))])
+        .await;
     let notes = rig.pipeline.notes();
     assert_eq!(notes.entry(&key(direct)), Note::default());
     assert_eq!(notes.default_action(direct), Note::default());
@@ -416,7 +420,7 @@ async fn every_entity_is_written_read_changed_and_deleted() {
 async fn a_batch_that_is_whole_is_taken_back_in_every_entity_or_done_in_every_one() {
     for atomicity in [Atomicity::Whole, Atomicity::WholeForPackets] {
         let rig = Rig::start().await;
-        let refused = Operation::DeleteMulticastGroup(99);
+        let refused = Operation::MulticastGroup(Update::Delete(99), Note::default());
         for operations in [rig.inserts(), rig.changes(), rig.deletes()] {
             let before = rig.state().await;
             let n_operations = operations.len();
@@ -435,7 +439,7 @@ async fn a_batch_that_is_whole_is_taken_back_in_every_entity_or_done_in_every_on
         }
         let before = rig.state().await;
         for operation in irreversible() {
-            let session = Operation::InsertCloneSession(session(1), Note::default());
+            let session = Operation::CloneSession(Update::Insert(session(1)), Note::default());
             let operations = vec![session, operation];
             let refused = rig.come_to(atomicity, operations).await;
             assert_eq!(refused.last(), Some(&Some(ControlErrorKind::Unimplemented)));
@@ -460,10 +464,12 @@ async fn each_kind_of_mistake_is_told_as_what_it_is() {
         program.meter("rate").unwrap(),
         program.value_set("set").unwrap(),
     );
-    let insert = |table, action: TableAction| Operation::InsertEntry {
-        table,
-        entry: TableEntry::new(kind(1), 0, action),
-        note: Note::default(),
+    let insert = |table, action: TableAction| {
+        Operation::Entry(EntryUpdate::Insert {
+            table,
+            entry: TableEntry::new(kind(1), 0, action),
+            note: Note::default(),
+        })
     };
     let member = ProfileMember {
         id: 1,
@@ -477,26 +483,29 @@ async fn each_kind_of_mistake_is_told_as_what_it_is() {
         (insert(chosen, TableAction::Member(1)), NotFound),
         (insert(chosen, rig.call(1).into()), InvalidArgument),
         (
-            Operation::InsertMember(profile, member.clone()),
+            Operation::Member(profile, Update::Insert(member.clone())),
             AlreadyExists,
         ),
-        (Operation::DeleteMember(profile, 5), NotFound),
+        (Operation::Member(profile, Update::Delete(5)), NotFound),
         (
-            Operation::SetCells(CellValue::Meter(rate, Some(RATES)), 3..5),
+            Operation::Cells(CellValue::Meter(rate, Some(RATES)), 3..5),
             OutOfRange,
         ),
         (
-            Operation::SetCells(CellValue::Meter(rate, Some(wrong_rates)), 0..2),
+            Operation::Cells(CellValue::Meter(rate, Some(wrong_rates)), 0..2),
             InvalidArgument,
         ),
         (
-            Operation::SetValueSet(set, vec![kind(1); 3]),
+            Operation::ValueSet(set, vec![kind(1); 3]),
             ResourceExhausted,
         ),
-        (Operation::DeleteMulticastGroup(7), NotFound),
-        (Operation::DeleteGenerator(7), NotFound),
         (
-            Operation::SetCrcParameters(
+            Operation::MulticastGroup(Update::Delete(7), Note::default()),
+            NotFound,
+        ),
+        (Operation::Generator(GeneratorUpdate::Delete(7)), NotFound),
+        (
+            Operation::Crc(
                 "none".into(),
                 CrcParameters {
                     polynomial: 1,
@@ -511,13 +520,13 @@ async fn each_kind_of_mistake_is_told_as_what_it_is() {
     ];
     let (mut operations, expected): (Vec<_>, Vec<_>) = mistakes.into_iter().unzip();
     // The first finds no member, the third finds the member there already.
-    operations.insert(1, Operation::InsertMember(profile, member));
+    operations.insert(1, Operation::Member(profile, Update::Insert(member)));
     let mut expected: Vec<_> = expected.into_iter().map(Some).collect();
     expected.insert(1, None);
     assert_eq!(rig.kinds(operations).await, expected);
     let used = [
         insert(chosen, TableAction::Member(1)),
-        Operation::DeleteMember(profile, 1),
+        Operation::Member(profile, Update::Delete(1)),
     ];
     assert_eq!(
         rig.kinds(used.to_vec()).await,
@@ -541,11 +550,11 @@ async fn digests_and_idle_entries_are_told_with_the_program_that_they_are_of() {
     let direct = rig.pipeline.program().table("direct").unwrap();
     let mut entry = TableEntry::new(kind(1), 0, rig.call(5));
     entry.idle_timeout_ns = 1_000;
-    let insert = Operation::InsertEntry {
+    let insert = Operation::Entry(EntryUpdate::Insert {
         table: direct,
         entry,
         note: Note::default(),
-    };
+    });
     rig.write(vec![insert]).await;
     rig.switch.receive(1, &[9; 60]);
     let told = patiently(digests.recv()).await.unwrap();

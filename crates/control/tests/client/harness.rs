@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{
-    Batch, CellValue, Device, EntryKey, Note, Operation, OperationResult, Pipeline, Places,
-    Registers, SwitchHandle,
+    Batch, CellValue, Device, EntryKey, EntryUpdate, Note, Operation, OperationResult, Pipeline,
+    Places, Registers, SwitchHandle,
 };
 use dataplane::{ActionCall, MatchField, Program, Replica, SwitchConfig, TableEntry, TableId};
 use testkit::memory_loop::MemoryLoop;
@@ -64,15 +64,15 @@ impl Harness {
     }
 
     pub fn insert(&self, dst: u8, port: u8) -> Operation {
-        Operation::InsertEntry {
+        Operation::Entry(EntryUpdate::Insert {
             table: self.forward,
             entry: self.entry(dst, port),
             note: Note::default(),
-        }
+        })
     }
 
     pub fn delete(&self, dst: u8) -> Operation {
-        Operation::DeleteEntry(self.key(dst))
+        Operation::Entry(EntryUpdate::Delete(self.key(dst)))
     }
 
     pub fn key(&self, dst: u8) -> EntryKey {
@@ -85,12 +85,12 @@ impl Harness {
 
     pub fn every_slot(&self, value: u8) -> Operation {
         let slots = self.pipeline.program().register("ingress.slots").unwrap();
-        Operation::SetCells(CellValue::Register(slots, vec![value]), 0..N_SLOTS)
+        Operation::Cells(CellValue::Register(slots, vec![value]), 0..N_SLOTS)
     }
 
     pub fn slot(&self, cell: u64, value: u8) -> Operation {
         let slots = self.pipeline.program().register("ingress.slots").unwrap();
-        Operation::SetCells(CellValue::Register(slots, vec![value]), cell..cell + 1)
+        Operation::Cells(CellValue::Register(slots, vec![value]), cell..cell + 1)
     }
 
     /// Writes operations that must succeed.

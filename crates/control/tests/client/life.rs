@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use control::{
-    Atomicity, Batch, CellValue, EntryChange, Error, NewAction, Note, Operation, Subscriber, Turn,
-    limits,
+    Atomicity, Batch, CellValue, EntryChange, EntryUpdate, Error, GeneratorUpdate, NewAction, Note,
+    Operation, Subscriber, Turn, Update, limits,
 };
 use dataplane::{
     ControlErrorKind, CounterValue, GeneratorConfig, GeneratorState, Pace, PortId, SwitchConfig,
@@ -27,11 +27,11 @@ async fn a_device_lives_from_no_program_to_another() {
         ..Note::default()
     };
     let entry = harness.entry(0xa, 2);
-    let insert = Operation::InsertEntry {
+    let insert = Operation::Entry(EntryUpdate::Insert {
         table: harness.forward,
         entry: entry.clone(),
         note: note.clone(),
-    };
+    });
     harness.write(vec![insert]).await;
     assert_eq!(harness.entries().await, [entry]);
     assert_eq!(harness.pipeline.notes().entry(&harness.key(0xa)), note);
@@ -64,7 +64,7 @@ async fn a_device_lives_from_no_program_to_another() {
         counter: Some(counted),
         ..EntryChange::default()
     };
-    let change = Operation::ModifyEntry(harness.key(0xa), change);
+    let change = Operation::Entry(EntryUpdate::Modify(harness.key(0xa), change));
     harness.write(vec![change, harness.slot(3, 9)]).await;
     assert_eq!(harness.entries().await[0].counter, counted);
     assert_eq!(harness.slot_value(3).await, [9]);
@@ -78,7 +78,7 @@ async fn a_device_lives_from_no_program_to_another() {
         action: Some(action),
         ..EntryChange::default()
     };
-    let change = Operation::ModifyEntry(harness.key(0xa), change);
+    let change = Operation::Entry(EntryUpdate::Modify(harness.key(0xa), change));
     harness.write(vec![change]).await;
     let entries = harness.entries().await;
     assert_eq!(entries[0].action, harness.entry(0xa, 3).action);
@@ -221,7 +221,7 @@ async fn a_large_batch_comes_in_pieces_with_frames_between_them() {
         replicas: replicas(n_replicas),
         ..dataplane::MulticastGroup::default()
     };
-    let insert = |n| Operation::InsertMulticastGroup(group(n), Note::default());
+    let insert = |n| Operation::MulticastGroup(Update::Insert(group(n)), Note::default());
     let cycle = |n| {
         let operations = [harness.insert(1, 2), harness.delete(1)];
         operations.into_iter().cycle().take(n).collect::<Vec<_>>()
@@ -270,17 +270,17 @@ async fn an_update_that_is_refused_in_its_middle_changes_nothing() {
     };
     let beyond = CellValue::Register(slots.unwrap(), vec![1]);
     let operations = vec![
-        Operation::ModifyEntry(harness.key(1), wrong),
-        Operation::ModifyEntry(
+        Operation::Entry(EntryUpdate::Modify(harness.key(1), wrong)),
+        Operation::Entry(EntryUpdate::Modify(
             harness.key(1),
             EntryChange {
                 meter: Some(None),
                 counter: Some(CounterValue::default()),
                 ..EntryChange::default()
             },
-        ),
-        Operation::SetCells(beyond, 0..131_073),
-        Operation::SetDefaultAction {
+        )),
+        Operation::Cells(beyond, 0..131_073),
+        Operation::DefaultAction {
             table: routes,
             action: Some(harness.entry(1, 2).action),
             note: Note {
@@ -362,7 +362,7 @@ async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committ
     assert_eq!(harness.addresses().await, [2]);
     harness.switch.receive(1, &frame(1));
     assert_eq!(harness.switch.transmitted().len(), 1);
-    let generator = Operation::DeleteGenerator(1);
+    let generator = Operation::Generator(GeneratorUpdate::Delete(1));
     let batch = Batch::new(vec![generator]);
     let refused = harness
         .device
@@ -414,11 +414,11 @@ async fn frames_for_the_cpu_go_to_who_subscribed_with_the_program_that_made_them
     let mut entry = harness.entry(1, 2);
     let args = Vec::new();
     entry.action = dataplane::ActionCall { action, args }.into();
-    let insert = Operation::InsertEntry {
+    let insert = Operation::Entry(EntryUpdate::Insert {
         table: harness.forward,
         entry,
         note: Note::default(),
-    };
+    });
     harness.write(vec![insert]).await;
     harness.switch.receive(1, &frame(1));
     let packet_in = patiently(packet_ins.recv()).await.unwrap();
@@ -437,7 +437,7 @@ async fn runs_again(count: Option<u64>) -> bool {
         count,
     };
     let (id, runs) = (1, true);
-    let insert = Operation::InsertGenerator { id, config, runs };
+    let insert = Operation::Generator(GeneratorUpdate::Insert { id, config, runs });
     let checked = harness.device.check(bridge(), ()).unwrap();
     let operations = vec![harness.slot(3, 9), insert];
     let call = |turn: Turn| async move {

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use control::{
-    Batch, CellValue, Counted, Device, Error, Note, Operation, OperationResult, Pipeline, Places,
-    Turn,
+    Batch, CellValue, Counted, Device, EntryUpdate, Error, Note, Operation, OperationResult,
+    Pipeline, Places, Turn, Update,
 };
 use dataplane::{
     ActionCall, CounterValue, DropReason, MulticastGroup, OffloadStatus, PortId, Replica,
@@ -64,27 +64,27 @@ impl Beside {
             action: program.action_of(table, name).unwrap(),
             args: vec![argument.to_be_bytes().to_vec()],
         };
-        Operation::InsertEntry {
+        Operation::Entry(EntryUpdate::Insert {
             table,
             entry: TableEntry::new(key(kind), 0, call),
             note: Note::default(),
-        }
+        })
     }
 
     fn delete(&self, kind: u8) -> Operation {
         let table = self.pipeline.program().table("l2").unwrap();
         let (key, priority) = (key(kind), 0);
-        Operation::DeleteEntry(control::EntryKey {
+        Operation::Entry(EntryUpdate::Delete(control::EntryKey {
             table,
             key,
             priority,
-        })
+        }))
     }
 
     fn stamp(&self, value: u16) -> Operation {
         let stamp = self.pipeline.program().register("stamp").unwrap();
         let value = CellValue::Register(stamp, value.to_be_bytes().to_vec());
-        Operation::SetCells(value, 0..1)
+        Operation::Cells(value, 0..1)
     }
 
     async fn results(&self, operations: Vec<Operation>) -> Vec<OperationResult> {
@@ -186,7 +186,7 @@ async fn what_both_sides_of_all_workers_have_counted_is_read_together() {
             .into(),
         ..MulticastGroup::default()
     };
-    let group = Operation::InsertMulticastGroup(group, Note::default());
+    let group = Operation::MulticastGroup(Update::Insert(group), Note::default());
     let entries = vec![
         beside.insert(1, "forward", 2),
         beside.insert(2, "flood", 3),

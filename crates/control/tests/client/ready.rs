@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use control::{Batch, Device, Error, Operation, Pipeline, Turn};
+use control::{Batch, Device, Error, GeneratorUpdate, Operation, Pipeline, Turn};
 use dataplane::engine::{Engine, EngineFactory, State};
 use dataplane::interpret::InterpreterFactory;
 use dataplane::{GeneratorConfig, Pace, PortId, Switch, SwitchConfig};
@@ -235,7 +235,7 @@ async fn a_program_has_what_is_written_to_it_beside_from_its_first_packet() {
         count: None,
     };
     let (id, runs) = (1, true);
-    let generator = Operation::InsertGenerator { id, config, runs };
+    let generator = Operation::Generator(GeneratorUpdate::Insert { id, config, runs });
     let operations = vec![
         harness.insert(1, 2),
         harness.every_slot(7),

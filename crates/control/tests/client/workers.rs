@@ -1,6 +1,6 @@
 //! Several workers are one device: a write reaches each, and their counts are summed.
 
-use control::{Error, Operation};
+use control::{EntryUpdate, Error, GeneratorUpdate, Note, Operation};
 use dataplane::{ControlErrorKind, CounterValue, Program, SwitchConfig};
 
 use crate::harness::{Harness, bare, bridge, frame};
@@ -13,11 +13,11 @@ async fn a_write_comes_to_every_worker_and_what_they_count_adds_up() {
         packets: 10,
         bytes: 100,
     };
-    let insert = Operation::InsertEntry {
+    let insert = Operation::Entry(EntryUpdate::Insert {
         table: harness.forward,
         entry,
-        note: control::Note::default(),
-    };
+        note: Note::default(),
+    });
     harness.write(vec![insert]).await;
     let n_entries = harness.device.submit({
         let forward = harness.forward;
@@ -85,13 +85,16 @@ async fn what_several_workers_cannot_do_is_refused() {
     let harness = Harness::with(SwitchConfig::default(), 2).await;
     let mut entry = harness.entry(1, 2);
     entry.idle_timeout_ns = 5;
-    let insert = Operation::InsertEntry {
+    let insert = Operation::Entry(EntryUpdate::Insert {
         table: harness.forward,
         entry,
-        note: control::Note::default(),
-    };
+        note: Note::default(),
+    });
     let results = harness
-        .results(vec![insert, Operation::DeleteGenerator(1)])
+        .results(vec![
+            insert,
+            Operation::Generator(GeneratorUpdate::Delete(1)),
+        ])
         .await;
     let messages = results.iter().map(|it| &*it.as_ref().unwrap_err().message);
     let messages: Vec<&str> = messages.collect();

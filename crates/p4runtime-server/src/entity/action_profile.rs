@@ -2,7 +2,7 @@
 //!
 //! Source: P4Runtime 1.5.0, "ActionProfileMember & ActionProfileGroup".
 
-use control::Operation;
+use control::{Operation, Update};
 use dataplane::{PortId, ProfileGroup, ProfileMember, TableAction, WeightedCall};
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::v1;
@@ -14,7 +14,7 @@ use p4runtime_proto::p4::v1::update::Type;
 
 use super::replication::{port_number, port_to_proto};
 use super::table_entry::{call, call_to_proto};
-use super::unset;
+use super::{unset, update};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{GroupSize, Pipeline, Profile, Table};
 
@@ -30,16 +30,13 @@ pub(super) fn member_operation(
         &format!("action profile \"{name}\": expected a member id"),
     )?;
     if kind == Type::Delete {
-        return Ok(Operation::DeleteMember(profile.profile, id));
+        return Ok(Operation::Member(profile.profile, Update::Delete(id)));
     }
     let action = entry.action.as_ref().ok_or_else(|| unset("action"))?;
     let table = pipeline.table_of(profile)?;
     let action = call(table, action, Scope::TableOnly)?;
     let member = ProfileMember { id, action };
-    Ok(match kind {
-        Type::Insert => Operation::InsertMember(profile.profile, member),
-        _ => Operation::ModifyMember(profile.profile, member),
-    })
+    Ok(Operation::Member(profile.profile, update(kind, member)))
 }
 
 pub(super) fn group_operation(
@@ -59,7 +56,7 @@ pub(super) fn group_operation(
         &format!("action profile \"{name}\": expected a group id"),
     )?;
     if kind == Type::Delete {
-        return Ok(Operation::DeleteProfileGroup(profile.profile, id));
+        return Ok(Operation::ProfileGroup(profile.profile, Update::Delete(id)));
     }
     let what = format!("action profile \"{name}\": group {id}");
     let mut group = ProfileGroup {
@@ -78,10 +75,7 @@ pub(super) fn group_operation(
             .watched
             .extend(watch.map(|port| (member.member_id, port)));
     }
-    Ok(match kind {
-        Type::Insert => Operation::InsertProfileGroup(profile.profile, group),
-        _ => Operation::ModifyProfileGroup(profile.profile, group),
-    })
+    Ok(Operation::ProfileGroup(profile.profile, update(kind, group)))
 }
 
 fn expect_id(id: u32, expected: &str) -> EntityResult {

@@ -2,7 +2,7 @@
 //!
 //! Source: P4Runtime 1.5.0, "CounterEntry & DirectCounterEntry".
 
-use control::{CellValue, EntryChange, Operation};
+use control::{CellValue, EntryChange, EntryUpdate, Operation};
 use dataplane::CounterValue;
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::update::Type;
@@ -31,7 +31,7 @@ pub(super) fn operation(
         }
     };
     let value = CellValue::Counter(counter.counter, value);
-    Ok(Operation::SetCells(value, cells))
+    Ok(Operation::Cells(value, cells))
 }
 
 pub(super) fn direct_operation(
@@ -53,7 +53,7 @@ pub(super) fn direct_operation(
         counter: value.transpose()?,
         ..EntryChange::default()
     };
-    Ok(Operation::ModifyEntry(key, change))
+    Ok(Operation::Entry(EntryUpdate::Modify(key, change)))
 }
 
 /// Checks that a direct counter can be read and written.

@@ -4,12 +4,13 @@
 
 use std::time::Duration;
 
-use control::{Note, Operation};
+use control::{Note, Operation, Update};
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::digest_entry::Config;
 use p4runtime_proto::p4::v1::update::Type;
 use prost::Message;
 
+use super::update;
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Digest, Pipeline};
 
@@ -32,7 +33,7 @@ pub(super) fn operation(
     let digest = pipeline.digest(entry.digest_id)?;
     let name = digest.name.clone();
     if kind == Type::Delete {
-        return Ok(Operation::DeleteDigest(name));
+        return Ok(Operation::Digest(name, Update::Delete(())));
     }
     if let Some(part) = digest.data.unsupported() {
         return Err(EntityError::unimplemented(format!(
@@ -47,10 +48,7 @@ pub(super) fn operation(
         form: u32::from(entry.config.is_some()),
         ..Note::default()
     };
-    Ok(match kind {
-        Type::Insert => Operation::InsertDigest(name, note),
-        _ => Operation::ModifyDigest(name, note),
-    })
+    Ok(Operation::Digest(name, update(kind, note)))
 }
 
 fn telling(config: &Config, name: &str) -> EntityResult<Telling> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use control::Operation;
+use control::{GeneratorUpdate, Operation};
 use dataplane::{
     GeneratorChange, GeneratorConfig, GeneratorCounters, GeneratorState, GeneratorStatus, Pace,
     PortId, limits,
@@ -43,15 +43,19 @@ pub(super) fn operation(kind: Type, entry: &v1::ExternEntry) -> EntityResult<Ope
     expect_type(entry.extern_type_id)?;
     let id = number(entry.extern_id)?;
     if kind == Type::Delete {
-        return Ok(Operation::DeleteGenerator(id));
+        return Ok(Operation::Generator(GeneratorUpdate::Delete(id)));
     }
     let change = change(entry)?;
     if kind == Type::Modify {
-        return Ok(Operation::ModifyGenerator(id, change));
+        return Ok(Operation::Generator(GeneratorUpdate::Modify(id, change)));
     }
     let runs = change.runs.unwrap_or(false);
     let config = config(id, change)?;
-    Ok(Operation::InsertGenerator { id, config, runs })
+    Ok(Operation::Generator(GeneratorUpdate::Insert {
+        id,
+        config,
+        runs,
+    }))
 }
 
 /// The generator that a Read requests. `None` means all.

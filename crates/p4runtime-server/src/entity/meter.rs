@@ -2,7 +2,7 @@
 //!
 //! Source: P4Runtime 1.5.0, "MeterEntry & DirectMeterEntry".
 
-use control::{CellValue, EntryChange, Operation};
+use control::{CellValue, EntryChange, EntryUpdate, Operation};
 use dataplane::{MeterConfig, MeterCounts};
 use p4runtime_proto::p4::config::v1::meter_spec::Type as MeterType;
 use p4runtime_proto::p4::v1;
@@ -32,7 +32,7 @@ pub(super) fn operation(
     } else {
         CellValue::Meter(meter.meter, config)
     };
-    Ok(Operation::SetCells(value, cells))
+    Ok(Operation::Cells(value, cells))
 }
 
 pub(super) fn direct_operation(
@@ -54,7 +54,7 @@ pub(super) fn direct_operation(
         resets_meter_counts: resets(entry.counter_data.as_ref(), &what)?,
         ..EntryChange::default()
     };
-    Ok(Operation::ModifyEntry(key, change))
+    Ok(Operation::Entry(EntryUpdate::Modify(key, change)))
 }
 
 /// Checks that a direct meter can be read and written, and returns its type.

@@ -99,6 +99,14 @@ pub(crate) fn unset(field: &str) -> EntityError {
     EntityError::invalid(format!("expected {field} to be set, found it unset"))
 }
 
+/// An update that is no deletion.
+fn update<T, K>(kind: Type, value: T) -> control::Update<T, K> {
+    match kind {
+        Type::Insert => control::Update::Insert(value),
+        _ => control::Update::Modify(value),
+    }
+}
+
 /// The entity always exists, so only MODIFY is possible.
 fn expect_modify(kind: Type, what: &str) -> EntityResult {
     if kind == Type::Modify {

@@ -25,7 +25,7 @@ pub(super) fn operation(
     let data = entry.data.as_ref().ok_or_else(|| unset("data"))?;
     let value = register.cell.number(data, &what)?;
     let value = CellValue::Register(register.register, value);
-    Ok(Operation::SetCells(value, cells))
+    Ok(Operation::Cells(value, cells))
 }
 
 /// Checks that the register's cells can be read and written.

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use control::{Note, Notes, Operation};
+use control::{Note, Notes, Operation, Update};
 use dataplane::limits::{CLONE_SESSION_ID_MAX, MULTICAST_GROUP_ID_MAX, PORT_ID_MAX};
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica};
 use p4runtime_proto::p4::v1;
@@ -13,6 +13,7 @@ use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replicatio
 use p4runtime_proto::p4::v1::replica::PortKind;
 use p4runtime_proto::p4::v1::update::Type;
 
+use super::update;
 use crate::bytestring;
 use crate::error::{EntityError, EntityResult};
 
@@ -51,7 +52,10 @@ pub(super) fn group_operation(
     let what = format!("multicast group {id}");
     check_id(id, MULTICAST_GROUP_ID_MAX, "multicast group")?;
     if kind == Type::Delete {
-        return Ok(Operation::DeleteMulticastGroup(id));
+        return Ok(Operation::MulticastGroup(
+            Update::Delete(id),
+            Note::default(),
+        ));
     }
     let (replicas, ports) = replicas(&entry.replicas, &what)?;
     let group = MulticastGroup {
@@ -60,10 +64,7 @@ pub(super) fn group_operation(
         backups: backups(&entry.replicas, &what)?,
     };
     let note = ports.note(&entry.metadata);
-    Ok(match kind {
-        Type::Insert => Operation::InsertMulticastGroup(group, note),
-        _ => Operation::ModifyMulticastGroup(group, note),
-    })
+    Ok(Operation::MulticastGroup(update(kind, group), note))
 }
 
 pub(super) fn session_operation(
@@ -74,7 +75,7 @@ pub(super) fn session_operation(
     let what = format!("clone session {id}");
     check_id(id, CLONE_SESSION_ID_MAX, "clone session")?;
     if kind == Type::Delete {
-        return Ok(Operation::DeleteCloneSession(id));
+        return Ok(Operation::CloneSession(Update::Delete(id), Note::default()));
     }
     if entry
         .replicas
@@ -99,10 +100,7 @@ pub(super) fn session_operation(
         class_of_service: entry.class_of_service,
     };
     let note = ports.note(&[]);
-    Ok(match kind {
-        Type::Insert => Operation::InsertCloneSession(session, note),
-        _ => Operation::ModifyCloneSession(session, note),
-    })
+    Ok(Operation::CloneSession(update(kind, session), note))
 }
 
 fn check_id(id: u32, max: u32, what: &str) -> EntityResult {

@@ -2,7 +2,7 @@
 //!
 //! Source: P4Runtime 1.5.0, "TableEntry".
 
-use control::{EntryChange, EntryKey, NewAction, Note, Notes, Operation};
+use control::{EntryChange, EntryKey, EntryUpdate, NewAction, Note, Notes, Operation};
 use dataplane::{ActionCall, CounterValue, MatchField, MeterConfig, TableAction};
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::v1;
@@ -54,7 +54,7 @@ pub(super) fn operation(
     match kind {
         Type::Insert => insert(pipeline, table, entry, key),
         Type::Modify => modify(pipeline, table, entry, key),
-        Type::Delete | Type::Unspecified => Ok(Operation::DeleteEntry(key)),
+        Type::Delete | Type::Unspecified => Ok(Operation::Entry(EntryUpdate::Delete(key))),
     }
 }
 
@@ -72,11 +72,11 @@ fn insert(
         idle_timeout_ns: entry.idle_timeout_ns.unsigned_abs(),
         ..dataplane::TableEntry::new(key.key, key.priority, action)
     };
-    Ok(Operation::InsertEntry {
+    Ok(Operation::Entry(EntryUpdate::Insert {
         table: key.table,
         entry: new,
         note: note(entry),
-    })
+    }))
 }
 
 /// Translates a MODIFY. An unset counter stays unchanged. If the action is unset, action, idle timeout and metadata
@@ -105,7 +105,7 @@ fn modify(
         meter: table.direct_meter.map(|_| meter),
         resets_meter_counts: meter::resets(entry.meter_counter_data.as_ref(), &what)?,
     };
-    Ok(Operation::ModifyEntry(key, change))
+    Ok(Operation::Entry(EntryUpdate::Modify(key, change)))
 }
 
 fn constant(table: &str) -> EntityError {
@@ -151,7 +151,7 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
         Some(action) => Some(direct_call(table, action, Scope::DefaultOnly)?.into()),
         None => None,
     };
-    Ok(Operation::SetDefaultAction {
+    Ok(Operation::DefaultAction {
         table: table.table,
         action,
         note: note(entry),

@@ -39,7 +39,7 @@ pub(super) fn operation(
         let message = format!("{what}: member {} is given twice", place + 1);
         return Err(EntityError::new(Code::AlreadyExists, message));
     }
-    Ok(Operation::SetValueSet(set.set, members))
+    Ok(Operation::ValueSet(set.set, members))
 }
 
 pub(crate) fn to_proto(set: &ValueSet, members: &[Vec<MatchField>]) -> v1::ValueSetEntry {

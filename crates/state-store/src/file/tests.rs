@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use control::{Batch, Note};
+use control::{Batch, Note, Update};
 use dataplane::{MulticastGroup, PortId, Replica};
 use redb::StorageBackend;
 
@@ -68,7 +68,11 @@ fn group(id: u32) -> Operation {
         replicas: vec![Replica { port, instance: 0 }],
         backups: Vec::new(),
     };
-    Operation::InsertMulticastGroup(group, Note::default())
+    of_group(Update::Insert(group))
+}
+
+fn of_group(update: Update<MulticastGroup>) -> Operation {
+    Operation::MulticastGroup(update, Note::default())
 }
 
 fn kept(operations: Vec<Operation>, sets_pipeline: bool) -> Kept {
@@ -156,7 +160,7 @@ fn what_could_not_be_stored_is_stored_before_anything_else() {
             continue;
         }
         file.catch_up().expect("there is room again");
-        let deletion = vec![Operation::DeleteMulticastGroup(1), group(3)];
+        let deletion = vec![of_group(Update::Delete(1)), group(3)];
         file.keep(kept(deletion, false)).expect("stored");
         drop(file);
         assert_eq!(operations(open(&path).1), [group(2), group(3)]);

@@ -104,9 +104,7 @@ async fn set(
     value: CellValue,
     cells: Range<u64>,
 ) -> Answered {
-    let result = site
-        .write(pipeline, Operation::SetCells(value, cells))
-        .await?;
+    let result = site.write(pipeline, Operation::Cells(value, cells)).await?;
     result.map_err(declared(code))?;
     Ok(Answer::Void)
 }

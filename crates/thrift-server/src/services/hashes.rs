@@ -64,7 +64,7 @@ async fn set(site: &Site, args: Args<'_>, bits: u32) -> Answered {
         let message = format!("calculation \"{name}\" is no custom CRC of {bits} bits");
         return Err(Exception::new(HashCode::WrongType, message).into());
     }
-    let set = Operation::SetCrcParameters(name.to_owned(), parameters(fields, bits)?);
+    let set = Operation::Crc(name.to_owned(), parameters(fields, bits)?);
     site.write(pipeline, set).await?.map_err(declared(code))?;
     Ok(Answer::Void)
 }

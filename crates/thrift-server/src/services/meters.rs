@@ -121,7 +121,7 @@ async fn set(site: &Site, args: Args<'_>, index_field: Option<i16>) -> Answered 
             0..site.read_first(&pipeline, size).await?
         }
     };
-    let set = Operation::SetCells(CellValue::Meter(meter, Some(config)), cells);
+    let set = Operation::Cells(CellValue::Meter(meter, Some(config)), cells);
     site.write(pipeline, set).await?.map_err(declared(code))?;
     Ok(Answer::Void)
 }

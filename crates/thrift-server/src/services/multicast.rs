@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use control::{Device, Note, Operation, Pipeline, Turn};
+use control::{Device, Note, Operation, Pipeline, Turn, Update};
 use dataplane::{MulticastGroup, PortId, Replica};
 use serde_json::json;
 
@@ -255,7 +255,7 @@ impl Call {
                 replicas,
             };
             let note = pipeline.notes().group(*id);
-            operations.push(Operation::ModifyMulticastGroup(group, note));
+            operations.push(Operation::MulticastGroup(Update::Modify(group), note));
         }
         let written = write_all(turn, &pipeline, operations).await?;
         written.map_err(declared(|_| MulticastCode::Error))?;
@@ -329,7 +329,7 @@ async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
             replicas: Vec::new(),
             backups: Vec::new(),
         };
-        let insert = Operation::InsertMulticastGroup(group, Note::default());
+        let insert = Operation::MulticastGroup(Update::Insert(group), Note::default());
         let written = write_all(call.turn, &call.pipeline, vec![insert]).await?;
         written.map_err(declared(|_| MulticastCode::InvalidGroup))?;
         call.multicast.groups.insert(id, Vec::new());
@@ -345,7 +345,7 @@ async fn destroy_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
     let id = args.i32(2)?.cast_unsigned();
     in_turn(site, move |mut call| async move {
         if call.know(id).await? {
-            let delete = Operation::DeleteMulticastGroup(id);
+            let delete = Operation::MulticastGroup(Update::Delete(id), Note::default());
             let written = write_all(call.turn, &call.pipeline, vec![delete]).await?;
             written.map_err(declared(|_| MulticastCode::Error))?;
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use control::{Operation, OperationResult, Pipeline, Turn};
+use control::{Operation, OperationResult, Pipeline, Turn, Update};
 use dataplane::{
     ActionCall, ActionId, ActionProfileId, ControlErrorKind, ProfileGroup, ProfileMember, Switch,
 };
@@ -200,7 +200,7 @@ async fn add_member(site: &Site, args: Args<'_>) -> Answered {
     let ids = target.ids(Of::Members);
     let insert = |profile, id| {
         let action = action.clone();
-        Operation::InsertMember(profile, ProfileMember { id, action })
+        Operation::Member(profile, Update::Insert(ProfileMember { id, action }))
     };
     let (id, added) = add(site, target, Of::Members, insert).await?;
     added.map_err(declared(member_code))?;
@@ -219,7 +219,7 @@ async fn create_group(site: &Site, args: Args<'_>) -> Answered {
             members: Vec::new(),
             watched: Vec::new(),
         };
-        Operation::InsertProfileGroup(profile, group)
+        Operation::ProfileGroup(profile, Update::Insert(group))
     };
     let (id, added) = add(site, target, Of::Groups, insert).await?;
     added.map_err(declared(group_code))?;
@@ -230,7 +230,7 @@ async fn create_group(site: &Site, args: Args<'_>) -> Answered {
 async fn delete_member(site: &Site, args: Args<'_>) -> Answered {
     let target = Target::of(site, args)?;
     let (ids, id) = (target.ids(Of::Members), args.i32(3)?.cast_unsigned());
-    let delete = Operation::DeleteMember(target.id, id);
+    let delete = Operation::Member(target.id, Update::Delete(id));
     site.write(target.pipeline, delete)
         .await?
         .map_err(declared(member_code))?;
@@ -241,7 +241,7 @@ async fn delete_member(site: &Site, args: Args<'_>) -> Answered {
 async fn delete_group(site: &Site, args: Args<'_>) -> Answered {
     let target = Target::with_groups(site, args)?;
     let (ids, id) = (target.ids(Of::Groups), args.i32(3)?.cast_unsigned());
-    let delete = Operation::DeleteProfileGroup(target.id, id);
+    let delete = Operation::ProfileGroup(target.id, Update::Delete(id));
     site.write(target.pipeline, delete)
         .await?
         .map_err(declared(group_code))?;
@@ -253,7 +253,7 @@ async fn modify_member(site: &Site, args: Args<'_>) -> Answered {
     let target = Target::of(site, args)?;
     let id = args.i32(3)?.cast_unsigned();
     let action = target.call(args.text(4)?, &args.all_bytes(5)?)?;
-    let modify = Operation::ModifyMember(target.id, ProfileMember { id, action });
+    let modify = Operation::Member(target.id, Update::Modify(ProfileMember { id, action }));
     site.write(target.pipeline, modify)
         .await?
         .map_err(declared(member_code))?;
@@ -301,7 +301,7 @@ async fn change_group(site: &Site, args: Args<'_>, change: ChangeMembers) -> Ans
         }
         let mut group = target.group(turn.device(), group).await?;
         change(&mut group.members, member.cast_unsigned())?;
-        let modify = Operation::ModifyProfileGroup(target.id, group);
+        let modify = Operation::ProfileGroup(target.id, Update::Modify(group));
         let written = write_all(turn, &target.pipeline, vec![modify]).await?;
         written.map_err(declared(group_code))
     };

@@ -6,7 +6,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use control::{EntryChange, EntryKey, NewAction, Note, Operation, OperationResult, Pipeline, Turn};
+use control::{
+    EntryChange, EntryKey, EntryUpdate, NewAction, Note, Operation, OperationResult, Pipeline, Turn,
+};
 use dataplane::{
     ActionCall, ControlErrorKind, CounterValue, EntryHandle, MeterConfig, TableAction, TableEntry,
     TableId, TableInfo,
@@ -208,7 +210,9 @@ async fn clear(site: &Site, args: Args<'_>) -> Answered {
         let mut operations = Vec::new();
         each_part(turn.device(), &target, |_, entry| {
             if !entry.is_const {
-                operations.push(Operation::DeleteEntry(key_of(&target, &entry)));
+                operations.push(Operation::Entry(EntryUpdate::Delete(key_of(
+                    &target, &entry,
+                ))));
             }
             Ok(())
         })
@@ -259,7 +263,7 @@ async fn add(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
     let code = code_of_action(&action);
     let entry = TableEntry::new(key.clone(), priority, action);
     let note = Note::default();
-    let insert = Operation::InsertEntry { table, entry, note };
+    let insert = Operation::Entry(EntryUpdate::Insert { table, entry, note });
     let handle = move |switch: &dataplane::Switch| switch.entry_handle(table, &key, priority);
     let (result, handle) = site.write_and_read(target.pipeline, insert, handle).await?;
     result.map_err(declared(code))?;
@@ -293,7 +297,7 @@ async fn expect_members(site: &Site, target: &Target, action: &TableAction) -> R
 }
 
 fn set_default_operation(target: &Target, action: Option<TableAction>) -> Operation {
-    Operation::SetDefaultAction {
+    Operation::DefaultAction {
         table: target.id,
         action,
         note: Note::default(),
@@ -437,8 +441,9 @@ async fn at_handle(
 async fn delete(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
     let target = Target::of(site, args)?.expect(kinds)?;
     let handle = args.i32(3)?;
-    let delete =
-        |target: &Target, entry: TableEntry| Operation::DeleteEntry(key_of(target, &entry));
+    let delete = |target: &Target, entry: TableEntry| {
+        Operation::Entry(EntryUpdate::Delete(key_of(target, &entry)))
+    };
     at_handle(site, target, handle, Means::TheEntry, code, delete).await
 }
 
@@ -481,7 +486,7 @@ fn changed_action(
         }),
         ..EntryChange::default()
     };
-    Operation::ModifyEntry(key, change)
+    Operation::Entry(EntryUpdate::Modify(key, change))
 }
 
 async fn set_ttl(site: &Site, args: Args<'_>) -> Answered {
@@ -657,7 +662,7 @@ fn counter_change(target: &Target, entry: &TableEntry, value: CounterValue) -> O
         counter: Some(value),
         ..EntryChange::default()
     };
-    Operation::ModifyEntry(key_of(target, entry), change)
+    Operation::Entry(EntryUpdate::Modify(key_of(target, entry), change))
 }
 
 async fn write_counter(site: &Site, args: Args<'_>) -> Answered {
@@ -776,7 +781,7 @@ fn meter_change(target: &Target, entry: &TableEntry, config: MeterConfig) -> Ope
         meter: Some(Some(config)),
         ..EntryChange::default()
     };
-    Operation::ModifyEntry(key_of(target, entry), change)
+    Operation::Entry(EntryUpdate::Modify(key_of(target, entry), change))
 }
 
 async fn meter_rates(site: &Site, args: Args<'_>) -> Answered {

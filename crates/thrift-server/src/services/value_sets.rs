@@ -61,7 +61,7 @@ async fn change(site: &Site, args: Args<'_>, change: Change) -> Answered {
         let mut members = read_first(turn.device(), &pipeline, read).await?;
         let parts = pipeline.program().value_set_parts(set);
         change(&mut members, &cut(&value, parts.iter().sum()), parts);
-        let set = Operation::SetValueSet(set, members);
+        let set = Operation::ValueSet(set, members);
         let written = write_all(turn, &pipeline, vec![set]).await?;
         written.map_err(declared(|_: ControlErrorKind| ValueSetCode::Error))
     };

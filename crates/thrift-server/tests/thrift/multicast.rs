@@ -1,6 +1,6 @@
 //! Multicast groups made of nodes.
 
-use control::{Note, Operation};
+use control::{Note, Operation, Update};
 use dataplane::{MulticastGroup, PortId, Replica};
 use serde_json::{Value, json};
 
@@ -161,7 +161,10 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
     };
     let theirs = group(&[(1, 5), (3, 5), (2, 5), (4, 6)]);
     harness
-        .write(vec![Operation::InsertMulticastGroup(theirs, note.clone())])
+        .write(vec![Operation::MulticastGroup(
+            Update::Insert(theirs),
+            note.clone(),
+        )])
         .await;
     let found = entries(&mut client).await;
     assert_eq!(found["mgrps"], json!([{"id": 7, "l1_handles": [0, 1, 2]}]));
@@ -172,8 +175,8 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
     assert_eq!(harness.pipeline().notes().group(7), note);
     // The other protocol writes again: the old nodes belong to no group.
     harness
-        .write(vec![Operation::ModifyMulticastGroup(
-            group(&[(6, 1)]),
+        .write(vec![Operation::MulticastGroup(
+            Update::Modify(group(&[(6, 1)])),
             note,
         )])
         .await;
@@ -182,7 +185,10 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
     call(&mut client, "bm_mc_node_associate", ids(&[7, 0])).await;
     assert_eq!(harness.ports_of(&frame(1)), [6, 5]);
     harness
-        .write(vec![Operation::DeleteMulticastGroup(7)])
+        .write(vec![Operation::MulticastGroup(
+            Update::Delete(7),
+            Note::default(),
+        )])
         .await;
     assert_eq!(entries(&mut client).await["mgrps"], json!([]));
     let associate = refused(&mut client, "bm_mc_node_associate", ids(&[7, 0])).await;
@@ -200,7 +206,7 @@ async fn replicas_keep_the_backups_that_p4runtime_has_written() {
         replicas: replicas(&[(1, 1), (2, 2), (3, 3)]),
         backups: backups.clone(),
     };
-    let insert = Operation::InsertMulticastGroup(group, Note::default());
+    let insert = Operation::MulticastGroup(Update::Insert(group), Note::default());
     harness.write(vec![insert]).await;
     entries(&mut client).await;
     let found = async || {

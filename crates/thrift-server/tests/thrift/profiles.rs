@@ -1,7 +1,7 @@
 //! Action profiles.
 
 use bmv2_thrift::wire::read::Value;
-use control::Operation;
+use control::{Operation, Update};
 use dataplane::{ActionCall, ProfileMember};
 
 use crate::client::{
@@ -104,9 +104,9 @@ async fn handles_go_around_the_ids_of_another_protocol() {
             args: vec![vec![7]],
         };
         harness
-            .write(vec![Operation::InsertMember(
+            .write(vec![Operation::Member(
                 profile,
-                ProfileMember { id, action },
+                Update::Insert(ProfileMember { id, action }),
             )])
             .await;
     }

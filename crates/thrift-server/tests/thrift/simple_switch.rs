@@ -1,7 +1,7 @@
 //! The service SimpleSwitch.
 
 use bmv2_thrift::wire::read::Value;
-use control::{Note, Operation};
+use control::{Note, Operation, Update};
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica};
 
 use crate::client::{Arg, Client, Refused, all_bytes, exact, key, priority};
@@ -61,15 +61,15 @@ async fn a_clone_goes_to_a_session_s_port_and_to_its_group_as_that_is() {
         .await;
     assert_eq!(harness.ports_of(&frame(1)), [1]);
     harness
-        .write(vec![Operation::InsertMulticastGroup(
-            group(&[2, 3]),
+        .write(vec![Operation::MulticastGroup(
+            Update::Insert(group(&[2, 3])),
             Note::default(),
         )])
         .await;
     assert_eq!(sorted(harness.ports_of(&frame(1))), [1, 2, 3]);
     harness
-        .write(vec![Operation::ModifyMulticastGroup(
-            group(&[6]),
+        .write(vec![Operation::MulticastGroup(
+            Update::Modify(group(&[6])),
             Note::default(),
         )])
         .await;
@@ -112,7 +112,10 @@ async fn a_session_of_another_protocol_is_seen_and_replaced() {
         class_of_service: 0,
     };
     harness
-        .write(vec![Operation::InsertCloneSession(theirs, Note::default())])
+        .write(vec![Operation::CloneSession(
+            Update::Insert(theirs),
+            Note::default(),
+        )])
         .await;
     let port = client
         .number(

@@ -1,7 +1,7 @@
 //! Tables.
 
 use bmv2_thrift::wire::read::{Fields, Value};
-use control::{Changed, EntryKey, Note, Operation, Places};
+use control::{Changed, EntryKey, EntryUpdate, Note, Operation, Places};
 use dataplane::{ActionCall, MatchField, TableEntry};
 
 use crate::client::{
@@ -193,11 +193,11 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
         form: 0,
     };
     harness
-        .write(vec![Operation::InsertEntry {
+        .write(vec![Operation::Entry(EntryUpdate::Insert {
             table,
             entry: TableEntry::new(key_of(1), 0, call),
             note: note.clone(),
-        }])
+        })])
         .await;
     assert_eq!(add(&mut client, 2, 4).await, 1);
     let entry = client
@@ -592,7 +592,7 @@ async fn keys_are_as_short_as_those_of_other_protocols() {
     let Changed::Written(batch, _) = change.what else {
         panic!("expected a batch, found {:?}", change.what)
     };
-    let [Operation::InsertEntry { entry, .. }] = &batch.operations[..] else {
+    let [Operation::Entry(EntryUpdate::Insert { entry, .. })] = &batch.operations[..] else {
         panic!("expected an insert, found {batch:?}")
     };
     let [MatchField::Exact(value)] = &entry.key[..] else {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use control::{Batch, Counted, Device, Note, Operation, Registers};
+use control::{Batch, Counted, Device, EntryUpdate, Note, Operation, Registers};
 use dataplane::{DropReason, OffloadNotice, TableId};
 use p4runtime_server::{Server, ServerConfig};
 use serde_json::{Value, json};
@@ -99,11 +99,11 @@ impl Beside {
             let args = vec![vec![*port]];
             let call = ActionCall { action, args };
             let key = vec![MatchField::Exact(vec![*kind])];
-            Operation::InsertEntry {
+            Operation::Entry(EntryUpdate::Insert {
                 table,
                 entry: TableEntry::new(key, 0, call),
                 note: Note::default(),
-            }
+            })
         });
         let batch = Batch::new(operations.collect());
         let write = self.device.write(Arc::clone(&pipeline), batch);

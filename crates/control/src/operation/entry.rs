@@ -1,0 +1,313 @@
+//! Table entries and default actions.
+
+use dataplane::{
+    ControlError, ControlErrorKind, CounterValue, MatchField, MeterConfig, MeterCounts,
+    TableAction, TableEntry, TableId,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Operation, Place, Rules, Site, Stored, Undo};
+use crate::error::OperationResult;
+use crate::notes::{EntryKey, Note};
+
+/// A change of a table's entries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EntryUpdate {
+    /// As [`dataplane::Switch::insert_entry`].
+    Insert {
+        /// The table that gets the entry.
+        table: TableId,
+        /// The entry; its counter is the sum over all workers.
+        entry: TableEntry,
+        /// Client data of the entry.
+        note: Note,
+    },
+    /// Changes the given parts of an entry.
+    Modify(EntryKey, EntryChange),
+    /// As [`dataplane::Switch::delete_entry`].
+    Delete(EntryKey),
+}
+
+/// A change of an entry; parts that are `None` stay. Action and meter of a constant entry cannot change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryChange {
+    /// The new action, with its idle timeout and client data.
+    pub action: Option<NewAction>,
+    /// The direct counter, summed over all workers.
+    pub counter: Option<CounterValue>,
+    /// The direct meter's rates; an inner `None` makes it always green.
+    pub meter: Option<Option<MeterConfig>>,
+    /// Whether the direct meter's counts restart from zero.
+    pub resets_meter_counts: bool,
+}
+
+/// An entry's new action, and what is written with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewAction {
+    /// What a hit executes.
+    pub action: TableAction,
+    /// The idle timeout, which restarts; 0: none.
+    pub idle_timeout_ns: u64,
+    /// Client data of the entry.
+    pub note: Note,
+}
+
+/// A table's new default action, with its client data.
+pub(super) struct DefaultAction<'a>(
+    pub(super) TableId,
+    pub(super) Option<&'a TableAction>,
+    pub(super) &'a Note,
+);
+
+impl EntryUpdate {
+    fn key(&self) -> EntryKey {
+        match self {
+            Self::Insert { table, entry, .. } => EntryKey {
+                table: *table,
+                key: entry.key.clone(),
+                priority: entry.priority,
+            },
+            Self::Modify(key, _) | Self::Delete(key) => key.clone(),
+        }
+    }
+
+    /// The table, and the action with its idle timeout that an entry gets there.
+    fn new_action(&self) -> Option<(TableId, &TableAction, u64)> {
+        match self {
+            Self::Insert { table, entry, .. } => {
+                Some((*table, &entry.action, entry.idle_timeout_ns))
+            }
+            Self::Modify(key, change) => {
+                let new = change.action.as_ref()?;
+                Some((key.table, &new.action, new.idle_timeout_ns))
+            }
+            Self::Delete(_) => None,
+        }
+    }
+}
+
+impl Rules for EntryUpdate {
+    fn expect_possible(&self, site: &Site<'_>) -> OperationResult {
+        let Some((table, action, idle_timeout_ns)) = self.new_action() else {
+            return Ok(());
+        };
+        if let (TableAction::OneShot(_), Some(profile)) = (action, site.profile_of(table)) {
+            site.expect_one_way(profile, site.switch.has_members(profile))?;
+        }
+        if idle_timeout_ns == 0 {
+            return Ok(());
+        }
+        // An entry that is idle in one worker may be hit in another.
+        let name = site.table_name(table);
+        site.expect_one_worker(&format!("table \"{name}\": idle timeouts"))
+    }
+
+    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+        match self {
+            Self::Insert { table, entry, note } => {
+                let mut entry = entry.clone();
+                entry.counter = site.share_of(entry.counter);
+                site.switch.insert_entry(*table, entry)?;
+                site.notes.set_entry(self.key(), note.clone());
+            }
+            Self::Modify(key, change) => {
+                site.modify_entry(key, change)?;
+                if let Some(new) = &change.action {
+                    site.notes.set_entry(key.clone(), new.note.clone());
+                }
+            }
+            Self::Delete(of) => {
+                site.switch.delete_entry(of.table, &of.key, of.priority)?;
+                site.notes.remove_entry(of);
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+        let of = self.key();
+        let Ok(was) = site.switch.entry_snapshot(of.table, &of.key, of.priority) else {
+            return;
+        };
+        undo.profile_of(of.table, site);
+        let note = site.notes.entry(&of);
+        undo.push(move |site| {
+            site.notes.set_entry(of, note);
+            site.switch.restore_entry(&was)
+        });
+    }
+
+    fn stored(&self) -> Stored {
+        Stored::Combined(Place::Entry(self.key()))
+    }
+
+    fn combined(&self, mut kept: Vec<Operation>) -> Vec<Operation> {
+        match self {
+            Self::Insert { .. } => kept.push(Operation::Entry(self.without_counts())),
+            // Nothing stays stored of an entry that a controller inserted. The deletion of any other entry is stored,
+            // and repeated at each start.
+            Self::Delete(_) => match kept.first() {
+                Some(Operation::Entry(Self::Insert { .. })) => kept.clear(),
+                _ => kept = vec![Operation::Entry(self.clone())],
+            },
+            Self::Modify(of, change) => match kept.last_mut() {
+                Some(Operation::Entry(Self::Insert { entry, note, .. })) => {
+                    change.apply(entry, note);
+                }
+                Some(Operation::Entry(Self::Modify(_, before))) => before.merge(change),
+                _ if change.action.is_none() && change.meter.is_none() => {}
+                _ => {
+                    let mut all = EntryChange::default();
+                    all.merge(change);
+                    kept.push(Operation::Entry(Self::Modify(of.clone(), all)));
+                }
+            },
+        }
+        kept
+    }
+}
+
+impl EntryUpdate {
+    fn without_counts(&self) -> Self {
+        let mut update = self.clone();
+        if let Self::Insert { entry, .. } = &mut update {
+            entry.counter = CounterValue::default();
+            entry.meter_counts = MeterCounts::default();
+            entry.since_last_hit_ns = 0;
+        }
+        update
+    }
+}
+
+impl EntryChange {
+    /// Changes an entry as the data plane does.
+    fn apply(&self, entry: &mut TableEntry, note: &mut Note) {
+        if let Some(new) = &self.action {
+            entry.action = new.action.clone();
+            entry.idle_timeout_ns = new.idle_timeout_ns;
+            entry.meter = self.meter.flatten();
+            *note = new.note.clone();
+        } else if let Some(meter) = self.meter {
+            entry.meter = meter;
+        }
+    }
+
+    /// Adds what a later change writes, except counts.
+    fn merge(&mut self, later: &Self) {
+        if later.action.is_some() {
+            self.action.clone_from(&later.action);
+            self.meter = later.meter;
+        } else if later.meter.is_some() {
+            self.meter = later.meter;
+        }
+    }
+}
+
+impl Rules for DefaultAction<'_> {
+    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+        let Self(table, action, note) = *self;
+        site.switch.set_default_action(table, action.cloned())?;
+        let note = action.map(|_| note.clone()).unwrap_or_default();
+        site.notes.set_default_action(table, note);
+        Ok(())
+    }
+
+    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+        let table = self.0;
+        undo.profile_of(table, site);
+        let was = site.switch.default_action(table);
+        let note = site.notes.default_action(table);
+        undo.push(move |site| {
+            site.notes.set_default_action(table, note);
+            site.switch.set_default_action(table, was)
+        });
+    }
+
+    fn stored(&self) -> Stored {
+        let Self(table, action, note) = *self;
+        let place = Place::DefaultAction(table);
+        match action {
+            None => Stored::Removed(place),
+            Some(action) => {
+                let (action, note) = (Some(action.clone()), note.clone());
+                Stored::replaced(
+                    place,
+                    Operation::DefaultAction {
+                        table,
+                        action,
+                        note,
+                    },
+                )
+            }
+        }
+    }
+}
+
+impl Site<'_> {
+    fn modify_entry(&mut self, key: &EntryKey, change: &EntryChange) -> OperationResult {
+        let EntryKey {
+            table,
+            key: of,
+            priority,
+        } = key;
+        let mut entry = self.find(*table, of, *priority)?;
+        let counter = change.counter.map(|value| self.share_of(value));
+        // Checked before any change, in case the table has no counter or meter.
+        if counter.is_some() {
+            self.switch.direct_counter(*table, of, *priority)?;
+        }
+        if change.meter.is_some() || change.resets_meter_counts {
+            self.switch.direct_meter(*table, of, *priority)?;
+        }
+        if change.action.is_some() || change.meter.is_some() {
+            self.expect_changeable(*table, &entry)?;
+        }
+        if let Some(new) = &change.action {
+            entry.action = new.action.clone();
+            entry.idle_timeout_ns = new.idle_timeout_ns;
+            entry.meter = change.meter.flatten();
+            self.switch.modify_entry(*table, entry)?;
+        }
+        if let Some(config) = change.meter
+            && (config.is_none() || change.action.is_none())
+        {
+            self.switch
+                .set_direct_meter(*table, of, *priority, config)?;
+        }
+        if change.resets_meter_counts {
+            self.switch
+                .reset_direct_meter_counts(*table, of, *priority)?;
+        }
+        if let Some(value) = counter {
+            self.switch
+                .set_direct_counter(*table, of, *priority, value)?;
+        }
+        Ok(())
+    }
+
+    fn find(
+        &self,
+        table: TableId,
+        key: &[MatchField],
+        priority: i32,
+    ) -> Result<TableEntry, ControlError> {
+        self.switch.entry(table, key, priority).ok_or_else(|| {
+            let table = self.table_name(table);
+            let message = format!("table \"{table}\" has no such entry");
+            ControlError::new(ControlErrorKind::NotFound, message)
+        })
+    }
+
+    fn expect_changeable(&self, table: TableId, entry: &TableEntry) -> OperationResult {
+        if !entry.is_const {
+            return Ok(());
+        }
+        let table = self.table_name(table);
+        let message =
+            format!("table \"{table}\": the entry is constant, its action cannot be written");
+        Err(ControlError::new(
+            ControlErrorKind::PermissionDenied,
+            message,
+        ))
+    }
+}

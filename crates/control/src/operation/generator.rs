@@ -1,0 +1,102 @@
+//! The switch's packet generators.
+
+use dataplane::{ControlError, ControlErrorKind, GeneratorChange, GeneratorConfig};
+use serde::{Deserialize, Serialize};
+
+use super::{Operation, Place, Rules, Site, Stored, Undo};
+use crate::error::OperationResult;
+
+/// A change of the switch's generators, which have numbers from 1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GeneratorUpdate {
+    /// As [`dataplane::Switch::insert_generator`].
+    Insert {
+        /// The generator's number.
+        id: u32,
+        /// Frames, pace, count and ingress port.
+        config: GeneratorConfig,
+        /// Whether it starts at once.
+        runs: bool,
+    },
+    /// As [`dataplane::Switch::modify_generator`].
+    Modify(u32, GeneratorChange),
+    /// As [`dataplane::Switch::delete_generator`].
+    Delete(u32),
+}
+
+impl Rules for GeneratorUpdate {
+    fn irreversible(&self) -> Option<&'static str> {
+        Some("packet generators go on with time")
+    }
+
+    fn expect_possible(&self, site: &Site<'_>) -> OperationResult {
+        expect_forwarding(site.forwards)?;
+        site.expect_one_worker("packet generators")
+    }
+
+    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+        match self {
+            Self::Insert { id, config, runs } => {
+                site.switch.insert_generator(*id, config.clone(), *runs)
+            }
+            Self::Modify(id, change) => site.switch.modify_generator(*id, change),
+            Self::Delete(id) => site.switch.delete_generator(*id),
+        }
+    }
+
+    /// Nothing: see [`Rules::irreversible`].
+    fn record(&self, _: &mut Undo, _: &mut Site<'_>) {}
+
+    fn stored(&self) -> Stored {
+        let (Self::Insert { id, .. } | Self::Modify(id, _) | Self::Delete(id)) = self;
+        Stored::Combined(Place::Generator(*id))
+    }
+
+    fn combined(&self, mut kept: Vec<Operation>) -> Vec<Operation> {
+        match self {
+            Self::Insert { .. } => kept.push(Operation::Generator(self.clone())),
+            // Nothing stays stored of a generator that a controller inserted.
+            Self::Delete(_) => match kept.first() {
+                Some(Operation::Generator(Self::Insert { .. })) => kept.clear(),
+                _ => kept = vec![Operation::Generator(self.clone())],
+            },
+            Self::Modify(_, change) => match kept.last_mut() {
+                Some(Operation::Generator(Self::Insert { config, runs, .. })) => {
+                    change.apply(config);
+                    *runs = change.runs.unwrap_or(*runs);
+                }
+                Some(Operation::Generator(Self::Modify(_, before))) => merge(before, change),
+                _ => kept.push(Operation::Generator(self.clone())),
+            },
+        }
+        kept
+    }
+}
+
+fn merge(before: &mut GeneratorChange, later: &GeneratorChange) {
+    let GeneratorChange {
+        name,
+        port,
+        frames,
+        pace,
+        count,
+        runs,
+    } = later.clone();
+    before.name = name.or(before.name.take());
+    before.port = port.or(before.port);
+    before.frames = frames.or(before.frames.take());
+    before.pace = pace.or(before.pace);
+    before.count = count.or(before.count);
+    before.runs = runs.or(before.runs);
+}
+
+/// Refuses generators for a saved pipeline, since they belong to the switch that forwards.
+pub(crate) fn expect_forwarding(forwards: bool) -> OperationResult {
+    if forwards {
+        return Ok(());
+    }
+    Err(ControlError::new(
+        ControlErrorKind::FailedPrecondition,
+        "packet generators belong to the switch that forwards, and a saved pipeline waits: commit it first",
+    ))
+}

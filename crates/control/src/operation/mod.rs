@@ -1,0 +1,273 @@
+//! Every write to a switch as data: any thread makes it, each worker's thread executes it.
+//!
+//! Ids are the program's ([`dataplane::Program::table`] and its like return them by name), values the data plane's. An
+//! operation is done completely or not at all. Each entity has a file with its [`Rules`]: how it is written, undone
+//! and stored.
+
+mod cells;
+mod digest;
+mod entry;
+mod generator;
+mod profile;
+mod replication;
+mod settings;
+mod stored;
+mod undo;
+
+use std::ops::Range;
+
+use dataplane::{
+    ActionProfileId, CloneSession, ControlError, ControlErrorKind, CounterValue, CrcParameters,
+    MatchField, Mirror, MulticastGroup, ProfileGroup, ProfileMember, Program, Switch, TableAction,
+    TableId, ValueSetId,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::OperationResult;
+use crate::notes::{Digests, Note, Notes};
+
+pub use cells::CellValue;
+use cells::Cells;
+use digest::Subscription;
+use entry::DefaultAction;
+pub use entry::{EntryChange, EntryUpdate, NewAction};
+pub use generator::GeneratorUpdate;
+pub(crate) use generator::expect_forwarding;
+use profile::InProfile;
+use replication::{Mirrored, Noted};
+use settings::{Crc, Handles, Members};
+pub use stored::{Place, Stored};
+pub(crate) use undo::Undo;
+
+/// One update of a switch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Operation {
+    /// A change of a table's entries.
+    Entry(EntryUpdate),
+    /// As [`Switch::set_default_action`]; the client data is removed when the program's own action comes back.
+    DefaultAction {
+        /// The table whose default action is set.
+        table: TableId,
+        /// `None`: the program's own action.
+        action: Option<TableAction>,
+        /// Client data of the default action.
+        note: Note,
+    },
+    /// As [`Switch::forget_handles`].
+    ForgetHandles(TableId),
+    /// A change of an action profile's members.
+    Member(ActionProfileId, Update<ProfileMember>),
+    /// A change of an action profile's groups.
+    ProfileGroup(ActionProfileId, Update<ProfileGroup>),
+    /// Sets a range of an array's cells to the same value; frames may pass in the middle of a long range.
+    Cells(CellValue, Range<u64>),
+    /// As [`Switch::set_value_set`].
+    ValueSet(ValueSetId, Vec<Vec<MatchField>>),
+    /// As [`Switch::set_crc_parameters`].
+    Crc(String, CrcParameters),
+    /// A change of a client's subscription to the digests of a name; the client data has the settings.
+    Digest(String, Update<Note, ()>),
+    /// A change of the multicast groups, with client data: the default value for a deletion.
+    MulticastGroup(Update<MulticastGroup>, Note),
+    /// A change of the clone sessions, with client data: the default value for a deletion.
+    CloneSession(Update<CloneSession>, Note),
+    /// As [`Switch::mirror`]: makes or replaces a clone session.
+    Mirror(u32, Mirror),
+    /// A change of the switch's packet generators.
+    Generator(GeneratorUpdate),
+}
+
+/// A change of an entity, which has an id `K`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Update<T, K = u32> {
+    /// Makes an entity; it must not exist.
+    Insert(T),
+    /// Replaces an entity; it must exist.
+    Modify(T),
+    /// Removes an entity; it must exist.
+    Delete(K),
+}
+
+/// An entity whose id is a number.
+pub(crate) trait Identified {
+    fn id(&self) -> u32;
+}
+
+impl<T: Identified> Update<T> {
+    fn id(&self) -> u32 {
+        match self {
+            Self::Insert(it) | Self::Modify(it) => it.id(),
+            Self::Delete(id) => *id,
+        }
+    }
+
+    /// The new entity, unless it is removed.
+    fn value(&self) -> Option<&T> {
+        match self {
+            Self::Insert(it) | Self::Modify(it) => Some(it),
+            Self::Delete(_) => None,
+        }
+    }
+}
+
+/// What holds for the updates of an entity.
+pub(crate) trait Rules {
+    /// Duration of the update, in table-entry updates.
+    fn n_updates(&self) -> usize {
+        1
+    }
+
+    /// Why the update cannot be undone, if it cannot.
+    fn irreversible(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Refuses what several workers cannot do, or what a saved pipeline cannot.
+    fn expect_possible(&self, site: &Site<'_>) -> OperationResult {
+        let _ = site;
+        Ok(())
+    }
+
+    /// Executes the whole update at once, and keeps its client data.
+    fn run(&self, site: &mut Site<'_>) -> OperationResult;
+
+    /// Records what the update is about to change. If that does not exist, nothing is recorded, and the update will be
+    /// refused.
+    fn record(&self, undo: &mut Undo, site: &mut Site<'_>);
+
+    /// What becomes of what a store has of the entity.
+    fn stored(&self) -> Stored;
+
+    /// The operations to store in place of `kept`, where [`Rules::stored`] says [`Stored::Combined`].
+    fn combined(&self, kept: Vec<Operation>) -> Vec<Operation> {
+        kept
+    }
+}
+
+/// The worker state that operations change.
+pub(crate) struct Site<'a> {
+    pub(crate) switch: &'a mut Switch,
+    /// Only the first worker's are kept.
+    pub(crate) notes: &'a mut Notes,
+    pub(crate) digests: &'a mut Digests,
+    pub(crate) worker: usize,
+    pub(crate) n_workers: usize,
+    /// False for the switch of a saved pipeline.
+    pub(crate) forwards: bool,
+}
+
+impl Operation {
+    /// Lends the rules of the operation's entity.
+    fn with_rules<R>(&self, work: impl FnOnce(&dyn Rules) -> R) -> R {
+        match self {
+            Self::Entry(update) => work(update),
+            Self::DefaultAction {
+                table,
+                action,
+                note,
+            } => work(&DefaultAction(*table, action.as_ref(), note)),
+            Self::ForgetHandles(table) => work(&Handles(*table)),
+            Self::Member(profile, update) => work(&InProfile(*profile, update)),
+            Self::ProfileGroup(profile, update) => work(&InProfile(*profile, update)),
+            Self::Cells(value, cells) => work(&Cells(value, cells)),
+            Self::ValueSet(set, members) => work(&Members(*set, members)),
+            Self::Crc(name, parameters) => work(&Crc(name, *parameters)),
+            Self::Digest(name, update) => work(&Subscription(name, update)),
+            Self::MulticastGroup(update, note) => work(&Noted(update, note)),
+            Self::CloneSession(update, note) => work(&Noted(update, note)),
+            Self::Mirror(id, mirror) => work(&Mirrored(*id, *mirror)),
+            Self::Generator(update) => work(update),
+        }
+    }
+
+    /// Duration of the operation, in table-entry updates.
+    pub(crate) fn n_updates(&self) -> usize {
+        self.with_rules(|rules| rules.n_updates())
+    }
+
+    /// What of an operation a new process may repeat, since the packets' state is lost.
+    pub(crate) fn in_a_new_process(mut self, program: &Program) -> Option<Self> {
+        match &mut self {
+            // Packets have changed the register since the controller wrote it: a restored counter would give out every
+            // number a second time.
+            Self::Cells(CellValue::Register(register, _), _)
+                if program.is_written_by_packets(*register) =>
+            {
+                return None;
+            }
+            // Nobody knows how many of its frames were sent.
+            Self::Generator(GeneratorUpdate::Insert { config, runs, .. })
+                if config.count.is_some() =>
+            {
+                *runs = false;
+            }
+            _ => {}
+        }
+        Some(self)
+    }
+
+    /// Refuses an operation that cannot be undone.
+    pub(crate) fn expect_reversible(&self) -> OperationResult {
+        let Some(what) = self.with_rules(|rules| rules.irreversible()) else {
+            return Ok(());
+        };
+        let message = format!("no batch that is done whole or not at all can have it: {what}");
+        Err(ControlError::new(ControlErrorKind::Unimplemented, message))
+    }
+
+    /// Executes the whole operation at once.
+    pub(crate) fn run(&self, site: &mut Site<'_>) -> OperationResult {
+        self.with_rules(|rules| {
+            rules.expect_possible(site)?;
+            rules.run(site)
+        })
+    }
+
+    pub(crate) fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+        self.with_rules(|rules| rules.record(undo, site));
+    }
+
+    /// What becomes of what a store has of the operation's entity.
+    pub fn stored(&self) -> Stored {
+        self.with_rules(|rules| rules.stored())
+    }
+
+    /// The operations to store in place of `kept`, where [`Operation::stored`] says [`Stored::Combined`]. The program
+    /// or the command line may have made the entity; then `kept` is empty as long as no controller has written it.
+    pub fn combined(&self, kept: Vec<Operation>) -> Vec<Operation> {
+        self.with_rules(|rules| rules.combined(kept))
+    }
+
+    pub(crate) fn is_of_generator(&self) -> bool {
+        matches!(self, Self::Generator(_))
+    }
+}
+
+impl Site<'_> {
+    /// This worker's share of a count that a client writes. The first worker has all of it and the others 0, so that
+    /// the sum of all workers is the count.
+    fn share_of(&self, value: CounterValue) -> CounterValue {
+        match self.worker {
+            0 => value,
+            _ => CounterValue::default(),
+        }
+    }
+
+    fn expect_one_worker(&self, what: &str) -> OperationResult {
+        if self.n_workers == 1 {
+            return Ok(());
+        }
+        let n_workers = self.n_workers;
+        let message = format!("{what} need a switch with one worker, this one has {n_workers}");
+        Err(ControlError::new(ControlErrorKind::Unimplemented, message))
+    }
+
+    fn table_name(&self, table: TableId) -> &str {
+        let info = self.switch.program().and_then(|it| it.table_info(table));
+        info.map_or("", |info| &info.name)
+    }
+
+    fn profile_of(&self, table: TableId) -> Option<ActionProfileId> {
+        self.switch.program()?.table_info(table)?.action_profile
+    }
+}

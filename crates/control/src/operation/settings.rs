@@ -1,0 +1,71 @@
+//! What a program has one of, or the switch alone numbers: value sets, CRC parameters, handles.
+
+use dataplane::{CrcParameters, MatchField, TableId, ValueSetId};
+
+use super::{Operation, Place, Rules, Site, Stored, Undo};
+use crate::error::OperationResult;
+
+/// All members of a value set.
+pub(super) struct Members<'a>(pub(super) ValueSetId, pub(super) &'a [Vec<MatchField>]);
+
+/// The parameters of a calculation.
+pub(super) struct Crc<'a>(pub(super) &'a String, pub(super) CrcParameters);
+
+/// The handles of a table, which begin anew.
+pub(super) struct Handles(pub(super) TableId);
+
+impl Rules for Members<'_> {
+    fn n_updates(&self) -> usize {
+        1 + self.1.len()
+    }
+
+    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+        site.switch.set_value_set(self.0, self.1.to_vec())
+    }
+
+    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+        let (set, members) = (self.0, site.switch.value_set(self.0));
+        undo.push(move |site| site.switch.set_value_set(set, members));
+    }
+
+    fn stored(&self) -> Stored {
+        let set = Operation::ValueSet(self.0, self.1.to_vec());
+        Stored::replaced(Place::ValueSet(self.0), set)
+    }
+}
+
+impl Rules for Crc<'_> {
+    fn irreversible(&self) -> Option<&'static str> {
+        Some("what a CRC was cannot be read")
+    }
+
+    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+        site.switch.set_crc_parameters(self.0, self.1)
+    }
+
+    /// Nothing: see [`Rules::irreversible`].
+    fn record(&self, _: &mut Undo, _: &mut Site<'_>) {}
+
+    fn stored(&self) -> Stored {
+        let set = Operation::Crc(self.0.clone(), self.1);
+        Stored::replaced(Place::Crc(self.0.clone()), set)
+    }
+}
+
+impl Rules for Handles {
+    fn irreversible(&self) -> Option<&'static str> {
+        Some("handles that began anew cannot be told")
+    }
+
+    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+        site.switch.forget_handles(self.0)
+    }
+
+    /// Nothing: see [`Rules::irreversible`].
+    fn record(&self, _: &mut Undo, _: &mut Site<'_>) {}
+
+    /// Handles begin anew with each start.
+    fn stored(&self) -> Stored {
+        Stored::Unchanged
+    }
+}

@@ -1,0 +1,71 @@
+//! What a store keeps of an entity: the operations that make it in a switch on which only the pipeline was set, mostly
+//! one insert. For an entity of the program itself, that is a change or a deletion.
+
+use dataplane::{ActionProfileId, MeterId, RegisterId, TableId, ValueSetId};
+use serde::Serialize;
+
+use super::{Identified, Operation, Update};
+use crate::notes::EntryKey;
+
+/// The entity of an operation. The order of the kinds is one in which a switch takes them: an entity comes after those
+/// that it refers to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub enum Place {
+    /// The parameters of a CRC, by its name.
+    Crc(String),
+    /// A parser value set.
+    ValueSet(ValueSetId),
+    /// A member of an action profile.
+    Member(ActionProfileId, u32),
+    /// A group of an action profile.
+    ProfileGroup(ActionProfileId, u32),
+    /// A multicast group.
+    MulticastGroup(u32),
+    /// A clone session.
+    CloneSession(u32),
+    /// A subscription to digests, by their name.
+    Digest(String),
+    /// A table's default action.
+    DefaultAction(TableId),
+    /// A table's entry.
+    Entry(EntryKey),
+    /// A meter array.
+    Meter(MeterId),
+    /// A register array.
+    Register(RegisterId),
+    /// A packet generator. Generators belong to the switch and outlive pipelines.
+    Generator(u32),
+}
+
+/// The effect of an operation on the stored operations of its entity.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// This operation replaces them.
+    Replaced(Place, Box<Operation>),
+    /// They are removed.
+    Removed(Place),
+    /// They are combined with the operation ([`Operation::combined`]).
+    Combined(Place),
+    /// Cells of an array are written ([`Operation::Cells`]).
+    Cells,
+    /// Nothing that is kept changes.
+    Unchanged,
+}
+
+impl Stored {
+    pub(super) fn replaced(place: Place, operation: Operation) -> Self {
+        Self::Replaced(place, Box::new(operation))
+    }
+
+    /// An insert of the new entity is stored, and nothing of one that is removed.
+    pub(super) fn of_update<T: Identified + Clone>(
+        update: &Update<T>,
+        place: Place,
+        insert: impl FnOnce(Update<T>) -> Operation,
+    ) -> Self {
+        match update.value() {
+            Some(value) => Self::replaced(place, insert(Update::Insert(value.clone()))),
+            None => Self::Removed(place),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Undoes operations exactly, with a record taken before each operation. No frame passes between the record and the
+//! operation.
+
+use std::collections::HashMap;
+
+use dataplane::{ActionProfileId, ProfileSnapshot, Switch, TableId};
+
+use super::Site;
+use crate::error::OperationResult;
+
+type Step = Box<dyn FnOnce(&mut Site<'_>) -> OperationResult>;
+
+/// Undo steps, in the order of the operations.
+#[derive(Default)]
+pub(crate) struct Undo {
+    steps: Vec<Step>,
+    /// Each action profile as it was before the first operation that concerns it.
+    profiles: HashMap<ActionProfileId, Option<ProfileSnapshot>>,
+}
+
+impl Undo {
+    /// Undoes all operations, the last one first.
+    pub(crate) fn take_back(self, site: &mut Site<'_>) {
+        for step in self.steps.into_iter().rev() {
+            step(site).expect("what was there before fits");
+        }
+        for was in self.profiles.into_values().flatten() {
+            site.switch.restore_profile(was);
+        }
+    }
+
+    pub(super) fn push(&mut self, step: impl FnOnce(&mut Site<'_>) -> OperationResult + 'static) {
+        self.steps.push(Box::new(step));
+    }
+
+    pub(super) fn profile(&mut self, profile: ActionProfileId, switch: &Switch) {
+        let was = || switch.profile_snapshot(profile);
+        self.profiles.entry(profile).or_insert_with(was);
+    }
+
+    /// Records the table's action profile, since it counts the entries that use it.
+    pub(super) fn profile_of(&mut self, table: TableId, site: &Site<'_>) {
+        if let Some(profile) = site.profile_of(table) {
+            self.profile(profile, site.switch);
+        }
+    }
+}
