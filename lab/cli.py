@@ -10,26 +10,26 @@ from datetime import datetime
 from pathlib import Path
 
 from lab import peers
-from lab import report as text
-from lab.bench.readme import MarkerError
-from lab.bench.suite import PIPELINE_BENCH, measurement_of
+from lab import text as text
 from lab.controller import REPRISE
 from lab.experiment import Experiment, ExperimentError, known, parse
 from lab.files import write_whole
+from lab.machine import session
 from lab.netns import NamespaceError, require_namespaces
+from lab.pages import compare_benchmarks
+from lab.pages.compare import HEADER, Side, compared
+from lab.pages.derive import REPORT, Derived, NothingMeasuredError, derive
+from lab.pages.index import n_due_rows, rows_without_results, write_index
+from lab.pages.readme import MarkerError
+from lab.pages.report import NOT_JUDGED
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
+from lab.progress import clock
+from lab.results.folder import EXPERIMENT, Folder, FolderError, folders
 from lab.rows import ROWS, bmv2
 from lab.sites import LOAD_CPU, SFU_CPU
-from lab.study import compare_benchmarks
-from lab.study.compare import HEADER, Side, compared
-from lab.study.derive import REPORT, Derived, NothingMeasuredError, derive
-from lab.study.folder import EXPERIMENT, Folder, FolderError, folders
-from lab.study.index import n_due_rows, rows_without_results, write_index
 from lab.study.keep import current_pages, keep
-from lab.study.machine import session
-from lab.study.progress import clock
-from lab.study.report import NOT_JUDGED
 from lab.study.runner import planned_s, run_missing
+from lab.study.suite import PIPELINE_BENCH, measurement_of
 from lab.sudo import give_to_user
 from lab.switch import SWITCH, MissingBuildError, require_build
 from lab.terminal import StatusLine

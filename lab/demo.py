@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from lab import report, video
+from lab import text as report
+from lab import video
 from lab.addresses import PRESENTER
 from lab.capture import CaptureError
 from lab.conference import (

@@ -28,10 +28,10 @@ from pydantic import (
 )
 
 from lab import media
+from lab.added import RowsError, add_rows
 from lab.meter import FRAME_LEN_MAX_BYTES, FRAME_LEN_MIN_BYTES
 from lab.pcap import PcapError, times_and_lengths
 from lab.rows import ROWS
-from lab.rows.added import RowsError, add_rows
 from lab.rows.row import Variant
 from lab.sites import MTU_BYTES, SFU_UDP_PORT, SITES, Site
 
@@ -358,7 +358,7 @@ def _check_once(name: str, values: Sequence[object]) -> None:
 
 
 class Benchmark(_Model):
-    """The measurement of a benchmark (`lab/bench`, `lab/pisces`, `lab/neobft`)."""
+    """The measurement of a benchmark (`lab/study/suite.py`)."""
 
     part: Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
     about: str = ""
@@ -387,6 +387,11 @@ class Benchmark(_Model):
     """Of `rows_from`: what enters `fanout` beside the project's rows."""
     short: bool = False
     """In the shortest form that has all that the report shows."""
+
+    @property
+    def file(self) -> str:
+        """What it writes last: with this file it is done."""
+        return f"{self.measure}.csv"
 
 
 def _kind(value: object) -> str:

@@ -1,10 +1,11 @@
 """Child processes of the lab: they end when the lab ends, however it ends."""
 
 import contextlib
+import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -185,14 +186,11 @@ def run(argv: Sequence[str], *, timeout_s: float = 120.0, stdin: str = "") -> st
     return done.stdout
 
 
-def real_time_prefix() -> list[str]:
-    """Puts a command before other processes, where the system lets us; else nothing."""
-    prefix = ["chrt", "--fifo", "1"]
-    try:
-        run([*prefix, "true"])
-    except (ChildError, FileNotFoundError):
-        return []
-    return prefix
+def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    """Signals processes. What is asked of one that has ended says so."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 @contextlib.contextmanager

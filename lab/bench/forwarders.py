@@ -2,15 +2,16 @@
 
 import contextlib
 import math
+import signal
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.process import ChildError, cpu_ns_of_threads
+from lab.process import cpu_ns_of_threads, signal_all
 from lab.rows import ROWS, in_kernel
 from lab.rows.p4 import ConferenceRow
-from lab.rows.row import Row, Variant
+from lab.rows.row import Row, Variant, told_of
 from lab.sites import OnePort, Participant, Stream
 from lab.switch import REPLICATION_PROGRAM
 
@@ -18,7 +19,6 @@ RAW = "raw"
 """No forwarder: one processor that pushes frames, the limit of all of them."""
 PRIORITY = "p4_priority"
 SFU_PROGRAMS = ("p4_replication", "p4_recirculation")
-BMV2_PROGRAMS = ("bmv2_replication", "bmv2_recirculation")
 AUDIO_UDP_PORT = 5006
 """Where the second stream goes, where there is one."""
 
@@ -62,6 +62,10 @@ class Forwarder:
         return P4Priority if self.row == PRIORITY else ROWS[self.row]
 
 
+KERNEL = Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.SHARED)
+RELAY = Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.SHARED)
+"""The kernel engine's peer by hand."""
+NATIVE = Forwarder("p4_replication", "native", "afxdp", "spin")
 TICKS_MIN = 100
 """That tell the kernel's share to some percent."""
 
@@ -100,7 +104,7 @@ class Running:
 
     pids: tuple[int, ...]
     has_metrics: bool = False
-    """Whether `lab.bench.counters` can ask it."""
+    """Whether `lab.counters` can ask it."""
 
     def cpu_s(self) -> float:
         """Processor time that it has used."""
@@ -109,6 +113,20 @@ class Running:
     def ticks(self) -> "Ticks":
         """How often the kernel's tick has met it, and where."""
         return ticks_of(self.pids)
+
+    def stand(self) -> None:
+        """It stands until it may go on: others have their turn."""
+        signal_all(self.pids, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """It runs again; a stopped process cannot even end."""
+        signal_all(self.pids, signal.SIGCONT)
+
+
+def forwarders_of(row: str, variants: Iterable[Variant]) -> list[Forwarder]:
+    """A row in these variants; none where this machine lacks something for it."""
+    found = [Forwarder(row, one.engine, one.port, one.wait) for one in variants]
+    return found if found and there_is(row) else []
 
 
 def there_is(row: str) -> bool:
@@ -150,17 +168,6 @@ def running(forwarder: Forwarder, n_viewers: int) -> Iterator[tuple[OnePort, Run
                 row.subscribe_all(groups)
                 pids = row.pids
             yield site, Running(pids, has_metrics=isinstance(row, ConferenceRow))
-
-
-@contextlib.contextmanager
-def told_of(row: str) -> Iterator[None]:
-    """Whatever a row's own code raises is an error of that row's, and ends no benchmark."""
-    try:
-        yield
-    except ChildError:
-        raise
-    except Exception as error:
-        raise ChildError(f"{row}: {type(error).__name__}: {error}") from error
 
 
 @contextlib.contextmanager

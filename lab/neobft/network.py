@@ -69,7 +69,7 @@ class Links(Network):
 
 
 @dataclass
-class Contestant:
+class Sequencer:
     """A switch with its program and a group, and the load at its ends."""
 
     kind: str
@@ -164,7 +164,7 @@ class Contestant:
             os.killpg(child.pid, number)
 
     @contextlib.contextmanager
-    def turn(self) -> Iterator["Contestant"]:
+    def turn(self) -> Iterator["Sequencer"]:
         """It runs until the end of the block."""
         self.tell(signal.SIGCONT)
         try:
@@ -174,11 +174,11 @@ class Contestant:
 
 
 @contextlib.contextmanager
-def contestant(kind: str, folder: Path) -> Iterator[Contestant]:
+def sequencer(kind: str, folder: Path) -> Iterator[Sequencer]:
     """Up, and running."""
     folder.mkdir(parents=True)
     with Links() as links:
-        one = Contestant(kind, links, folder)
+        one = Sequencer(kind, links, folder)
         try:
             one.start()
             yield one

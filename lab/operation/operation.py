@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
-from lab.bench.counters import METRICS_ADDRESS, Counters, read_metrics
+from lab.counters import METRICS_ADDRESS, Counters, read_metrics
 from lab.operation.changes import (
     OTHER_UDP_PORT,
     Apply,

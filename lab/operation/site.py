@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lab.addresses import ip_of, mac_of
-from lab.bench.counters import device_drops
+from lab.counters import device_drops
 from lab.netns import HOST_INTERFACE, SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Namespace, Star
 from lab.process import ChildError, run
 

@@ -8,8 +8,9 @@ applies, compiles and tries with packets; its lines are those that it adds or ch
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from lab.results.benchmarks import Change, Counted
 
 PROGRAMS = (
     "p4/bench/l2.p4",
@@ -38,30 +39,6 @@ _TABLE = re.compile(r"^\s*table \w+", re.MULTILINE)
 _BLOCK = re.compile(r"^(?:parser|control) \w+", re.MULTILINE)
 _P4_FUNCTION = re.compile(r"^(?:bit<\d+>|bool|void) \w+\(", re.MULTILINE)
 _C_FUNCTION = re.compile(r"^(?!struct \w+ \{|typedef)[a-z][\w \*]*\([^;{}]*\)\s*\{", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A program, with its includes from the repository."""
-
-    name: str
-    files: int
-    lines: int
-    functions: int
-    """Functions of C; actions and functions of P4."""
-    tables: int
-    states: int
-    blocks: int
-    """Parsers and controls."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The lines of a new header."""
-
-    name: str
-    files: int
-    lines: int
 
 
 def code_lines(text: str) -> list[str]:

@@ -6,7 +6,6 @@ kernel forwards, it forwards on the processor that sends.
 
 import contextlib
 import functools
-import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 from lab.controller import REPRISE
 from lab.pisces import linux, openflow, p4_entries
 from lab.pisces.network import Network
-from lab.process import REPOSITORY, Child, ChildError, run
+from lab.process import REPOSITORY, Child, ChildError, run, signal_all
 from lab.rows import in_kernel
 from lab.rows.open_vswitch import BRIDGE, PROTOCOL, Daemons, OvsGroup
 from lab.sites import LOAD_CPU, SFU_CPU, PortPerHost, on_cpu
@@ -103,18 +102,11 @@ class Running:
 
     def stand(self) -> None:
         """It stands until it may go on: others have their turn."""
-        self._tell(signal.SIGSTOP)
+        signal_all(self.pids, signal.SIGSTOP)
 
     def go_on(self) -> None:
         """It runs again."""
-        self._tell(signal.SIGCONT)
-
-    def _tell(self, what: signal.Signals) -> None:
-        if self.pid is None:
-            return
-        # One that has ended is told of by what is asked of it.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, what)
+        signal_all(self.pids, signal.SIGCONT)
 
 
 def optimise_option(variant: str, flow_caches: str) -> str:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from lab.colours import ORANGE, SKY
 from lab.controller import REPRISE
 from lab.process import Child, ChildError, run
-from lab.rows.row import Row, Variant
+from lab.rows.row import ProcessRow, Variant
 from lab.rows.thrift import (
     STRING,
     STRUCT,
@@ -179,7 +180,7 @@ def _connected(switch: Child) -> Client:
             time.sleep(0.05)
 
 
-class Bmv2(Row):
+class Bmv2(ProcessRow):
     """simple_switch; started anew for every change of viewers, with all entries."""
 
     source = "BMv2"
@@ -187,9 +188,10 @@ class Bmv2(Row):
         Variant("one processor", "afpacket", "sleep"),
         Variant("all processors", "afpacket", "sleep"),
     )
+    fanout = overload = variants[:1]
+    takes_turns = False
     is_optional = True
     program: ClassVar[Path]
-    _switch: Child | None = None
 
     @classmethod
     def lacks(cls) -> str:
@@ -220,7 +222,7 @@ class Bmv2(Row):
         if self.variant.engine == "one processor":
             argv = on_cpu(SFU_CPU, argv)
         switch = self.site.sfu.start(argv, self.folder / "simple_switch.log")
-        self._switch = switch
+        self._child = switch
 
         def write() -> None:
             with _connected(switch) as client:
@@ -228,22 +230,14 @@ class Bmv2(Row):
 
         self.site.sfu.call(write)
 
-    def stop(self) -> None:
-        """Ends it."""
-        if self._switch is not None:
-            self._switch.stop()
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """The one process."""
-        return () if self._switch is None else (self._switch.pid,)
-
 
 class Bmv2Replication(Bmv2):
     """`p4/sfu.p4`."""
 
     name = "bmv2_replication"
     label = "BMv2, replication"
+    look = (ORANGE, "1")
+    rank = 14
     program = REPLICATION_PROGRAM
 
 
@@ -252,4 +246,6 @@ class Bmv2Recirculation(Bmv2):
 
     name = "bmv2_recirculation"
     label = "BMv2, recirculation"
+    look = (SKY, "2")
+    rank = 15
     program = RECIRCULATION_PROGRAM

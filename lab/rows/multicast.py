@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from lab.colours import VIOLET
 from lab.rows.p4 import SWITCH_VARIANTS, SwitchRow
 from lab.rows.shared_groups import SharedGroups, Subscription
 from lab.sites import Participant, Stream
@@ -83,6 +84,8 @@ class MulticastOneStream(MulticastRow):
 
     name = "multicast_one_stream"
     label = "P4, multicast, one stream"
+    look = (VIOLET, "P")
+    rank = 3
     program = MULTICAST_ONE_STREAM_PROGRAM
     group_ids: ClassVar[Mapping[int, int]] = {LOW_QUALITY_PORT: 1}
 
@@ -92,5 +95,7 @@ class MulticastTwoStreams(MulticastRow):
 
     name = "multicast_two_streams"
     label = "P4, multicast, two streams"
+    look = (VIOLET, "X")
+    rank = 4
     program = MULTICAST_TWO_STREAMS_PROGRAM
     group_ids: ClassVar[Mapping[int, int]] = {LOW_QUALITY_PORT: 1, HIGH_QUALITY_PORT: 2}

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from lab.colours import PURPLE
 from lab.process import Child, ChildError
 from lab.rows.row import Row, Variant
 from lab.sites import LOAD_CPU, SFU_CPU, SFU_IP, Participant, Site, Stream, on_cpu
@@ -141,6 +142,9 @@ class OvsGroup(Row):
     label = "Open vSwitch, group"
     source = "PISCES's switch"
     variants = (Variant(port="afxdp", wait="spin"), Variant(port="system", wait="sleep"))
+    fanout = overload = variants[::-1]
+    look = (PURPLE, "D")
+    rank = 10
     topologies = ("one_port", "port_per_host")
     packages = "openvswitch"
 

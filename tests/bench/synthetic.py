@@ -4,7 +4,7 @@ import itertools
 from dataclasses import MISSING, fields
 from typing import Any
 
-from lab.bench.results import (
+from lab.results.benchmarks import (
     FanoutRow,
     OverloadRow,
     PktswitchRow,

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from lab import peers
-from lab.bench.switching import FRAME_BYTES, LINUX, OVS, PORT, PROGRAMS
 from lab.pisces.network import published
 from lab.pisces.offer import Traffic, offer
 from lab.pisces.switches import Contestant, Setting, running
+from lab.pisces.switching import FRAME_BYTES, LINUX, OVS, PORT, PROGRAMS
 from lab.rows.open_vswitch import OvsGroup
 
 CASES = [(program, one) for program, those in PROGRAMS.items() for one in those]

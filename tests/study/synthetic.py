@@ -6,8 +6,8 @@ from dataclasses import replace
 from lab.experiment import Cell, Experiment, Part, Place, parse
 from lab.meter import EmptyLoop, Sample, Seen, Slot, Totals
 from lab.offered import copies_due
+from lab.results.folder import Facts, Run
 from lab.rows.row import Variant
-from lab.study.folder import Facts, Run
 
 N_PACKETS = 12
 FRAME_BYTES = 1400

@@ -11,8 +11,8 @@ import pytest
 from lab import cli, peers
 from lab.cli import main
 from lab.experiment import known
-from lab.study.folder import Folder
-from lab.study.index import rows_of
+from lab.pages.index import rows_of
+from lab.results.folder import Folder
 from tests.bench.synthetic import files
 from tests.study.synthetic import runs_of
 

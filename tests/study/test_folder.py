@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from lab.experiment import Cell, ExperimentError
+from lab.results.folder import FORMAT, Folder, FolderError, Run, folders
 from lab.rows import ROWS
-from lab.study.folder import FORMAT, Folder, FolderError, Run, folders
 from tests.study import small
 from tests.study.synthetic import FACTS, run_of
 

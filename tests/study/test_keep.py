@@ -13,11 +13,12 @@ from random import Random
 
 import pytest
 
+from lab.csvs import rows_of
 from lab.files import alone
 from lab.process import REPOSITORY
+from lab.results import served, verdicts
+from lab.results.folder import Folder, FolderError, folders
 from lab.study import keep as keeping
-from lab.study import served, verdicts
-from lab.study.folder import Folder, FolderError, folders
 from lab.study.keep import keep, without_commit
 from tests.study.synthetic import run_of
 
@@ -29,7 +30,7 @@ TEXT = (
 )
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 KEEP = (
-    "import sys; from pathlib import Path; from lab.study.folder import Folder; "
+    "import sys; from pathlib import Path; from lab.results.folder import Folder; "
     "from lab.study.keep import keep; keep(Folder.open(Path(sys.argv[1])), Path(sys.argv[2]))"
 )
 
@@ -155,7 +156,7 @@ def test_what_is_kept_says_which_of_its_checks_hold_and_how_many_viewers_are_ser
     kept = keep(study(tmp_path / "results"), tmp_path / "studies")
     told = {one.name: one.holds for one in verdicts.read((kept / "checks.csv").read_text())}
     assert told["every row forwards"] is True
-    rows = served.read((kept / "served.csv").read_text())
+    rows = rows_of(served.ServedRow, (kept / "served.csv").read_text(), "served.csv")
     assert {(one.row, one.limit_ms) for one in rows} == {("userspace", 20.0), ("userspace", 150.0)}
     assert {str(one.served) for one in rows} == {"3 or more"}
 

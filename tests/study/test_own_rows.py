@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.added import add_rows
 from lab.bench import matrix
 from lab.bench.forwarders import Forwarder
 from lab.bench.matrix import Choice
@@ -18,11 +19,10 @@ from lab.offered import sendings_of, viewer_numbers
 from lab.pcap import PcapError, times_and_lengths
 from lab.peers import build
 from lab.process import run
+from lab.results.folder import Folder
 from lab.rows import ROWS
-from lab.rows.added import add_rows
 from lab.sites import OnePort
 from lab.study import runner
-from lab.study.folder import Folder
 from tests.study.synthetic import cell_of, part_of
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -15,9 +15,9 @@ import pytest
 from lab import meter, netns, peers
 from lab.meter import MeterError, Seen, Sending, Steady, Trace
 from lab.process import REPOSITORY, ChildError, run
+from lab.results.folder import Folder
 from lab.sites import OnePort, Stream
 from lab.study import runner
-from lab.study.folder import Folder
 from lab.study.runner import run_missing
 from tests.study import small
 from tests.study.processes import alive, children
