@@ -83,7 +83,6 @@ def read_capture(file: Path) -> list[pcap.Record]:
 
 
 def read_statistics(file: Path) -> Statistics:
-    """The statistics beside a finished capture."""
     return Statistics(**json.loads(_statistics_file(file).read_text()))
 
 
@@ -117,7 +116,6 @@ class _Ring:
         self.n_written = 0
 
     def write_all_to(self, file: BinaryIO) -> None:
-        """Appends all frames that are there."""
         memory = self.memory
         while True:
             at = self._slot * self.slot_len_bytes
@@ -168,7 +166,6 @@ def _capture(interface: str, file: Path, mtu_bytes: int) -> None:
 
 
 def main() -> None:
-    """The command line of the capturing process."""
     parser = argparse.ArgumentParser(prog="python -m lab.capture", description=__doc__)
     parser.add_argument("interface")
     parser.add_argument("file", type=Path)

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from lab import peers
-from lab import text as text
+from lab import peers, text
 from lab.controller import REPRISE
 from lab.experiment import Experiment, ExperimentError, known, parse
 from lab.files import write_whole
@@ -56,7 +55,6 @@ will do. Each run of a study makes a folder with raw samples, tables, figures an
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; the exit code."""
     interrupt_on_termination()
     typed = list(sys.argv[1:] if argv is None else argv)
     arguments = _parser().parse_args(typed)

@@ -115,7 +115,6 @@ def observed(star: Star, folder: Path, receivers: Sequence[tuple[int, int]]) -> 
 
 
 def read_observation(folder: Path) -> Observation:
-    """The observation that `observed` wrote."""
     records = read_capture(folder / "sfu.pcap")
     matched = match(datagrams(records), SFU_IP)
     return Observation(records, matched, read_received(folder / "received.csv"))

@@ -26,7 +26,6 @@ class Counters:
         )
 
     def since(self, before: "Counters") -> "Counters":
-        """The counts since an earlier reading."""
         earlier = before.metrics
         return Counters({key: n - earlier.get(key, 0) for key, n in self.metrics.items()})
 

@@ -63,7 +63,6 @@ class Progress:
         self._start_s = time.monotonic()
 
     def say(self, text: str) -> None:
-        """One step."""
         print(f"[{time.monotonic() - self._start_s:5.1f} s] {text}", flush=True)
 
     def block(self, text: str) -> None:
@@ -160,7 +159,6 @@ def results_folder(final: Path) -> Iterator[Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m lab.demo", description=__doc__)
     parser.add_argument("--results", type=Path, default=REPOSITORY / "results", metavar="FOLDER")
     results = parser.parse_args(arguments).results

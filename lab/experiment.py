@@ -108,7 +108,6 @@ class StreamOf(_Model):
 
     @property
     def pcap_file(self) -> Path:
-        """Where its capture is."""
         return self._folder / (self.pcap or "")
 
     @property
@@ -343,7 +342,6 @@ class Part(_Model):
         ]
 
     def places(self) -> list["Place"]:
-        """Its rows in their variants."""
         return [
             Place(self.part, self.topology, row, variant)
             for row in self.rows
@@ -485,7 +483,6 @@ class Experiment(_Model):
         return [part for part in self.parts if isinstance(part, Benchmark)]
 
     def places(self) -> list["Place"]:
-        """All of them, in order."""
         return [place for part in self.loads for place in part.places()]
 
     def site(self, part: Part) -> Site:
@@ -497,7 +494,6 @@ class Experiment(_Model):
         return site
 
     def part(self, name: str) -> Part:
-        """The load of that name."""
         return next(part for part in self.loads if part.part == name)
 
 
@@ -512,7 +508,6 @@ class Place:
 
     @property
     def name(self) -> str:
-        """A file's name."""
         words = (self.part, self.row, str(self.variant).replace(" ", "-"))
         return "-".join(filter(None, words))
 
@@ -547,7 +542,6 @@ class _Loader(yaml.SafeLoader):
     """YAML in which no field stands twice: the one above would be ignored in silence."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping."""
         keys = [str(key.value) for key, _ in node.value]
         twice = [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
         if twice:
@@ -609,7 +603,6 @@ def _check_pcap(stream: StreamOf, part: str) -> None:
 
 
 def known() -> dict[str, Path]:
-    """The experiments of the project, by name."""
     return {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
 
 

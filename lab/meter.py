@@ -53,7 +53,6 @@ class Trace:
 
     @property
     def n_packets(self) -> int:
-        """How many."""
         return len(self.packets)
 
     @property
@@ -138,8 +137,6 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One run."""
-
     totals: Totals
     samples: tuple[Sample, ...]
     slots: tuple[Slot, ...]
@@ -188,7 +185,6 @@ def measure(
 
 
 def totals_of(content: dict[str, Any]) -> Totals:
-    """From JSON."""
     content["sent_of_streams"] = tuple(content["sent_of_streams"])
     return Totals(**content)
 

@@ -43,7 +43,6 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     @property
@@ -52,7 +51,6 @@ class Child:
         return self._process.poll()
 
     def log_text(self) -> str:
-        """The content of its log."""
         return self.log.read_text(errors="replace")
 
     def fail(self, what: str) -> ChildError:
@@ -93,7 +91,6 @@ class Child:
             time.sleep(POLL_INTERVAL_S)
 
     def tell(self, line: str) -> None:
-        """Writes a line to its standard input."""
         if self._process.stdin is None or self._process.stdin.closed:
             raise self.fail("its standard input is closed")
         try:
@@ -115,7 +112,6 @@ class Child:
                 self._process.stdin.close()
 
     def wait(self, timeout_s: float) -> int:
-        """Waits for the end; the exit code."""
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:

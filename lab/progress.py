@@ -13,7 +13,6 @@ class Estimate:
     beyond_plan_s: float = 0.0
 
     def add(self, took_s: float, planned_s: float) -> None:
-        """Learns from a finished run."""
         self.n_done += 1
         self.beyond_plan_s += took_s - planned_s
 

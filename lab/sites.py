@@ -100,18 +100,15 @@ class Site(Network):
 
     @property
     def namespaces(self) -> tuple[Namespace, ...]:
-        """Both."""
         return (self.hosts, self.sfu)
 
     def participant(self, number: int) -> Participant:
-        """One of them, from 1."""
         if not 1 <= number <= self.n_participants:
             raise ValueError(f"participants are 1 to {self.n_participants}, not {number}")
         link = self.link_of(number)
         return Participant(number, _FIRST + number, link.host_mac, link.port)
 
     def participants(self, first: int, n: int) -> list[Participant]:
-        """So many, from `first` on."""
         return [self.participant(number) for number in range(first, first + n)]
 
     @abstractmethod
@@ -207,7 +204,6 @@ class OnePort(Site):
     topology = "one_port"
 
     def link_of(self, number: int) -> Link:
-        """The one link."""
         return self.links[0]
 
     def _n_links(self) -> int:
@@ -240,13 +236,11 @@ class StreamPerPort(ScaledSite):
     topology = "stream_per_port"
 
     def stream(self, number: int) -> tuple[Stream, list[Participant]]:
-        """The sender, then its viewers."""
         first = 1 + number * (1 + self.n_viewers)
         viewers = self.participants(first + 1, self.n_viewers)
         return Stream(number + 1, self.participant(first)), viewers
 
     def link_of(self, number: int) -> Link:
-        """The stream's."""
         return self.links[(number - 1) // (1 + self.n_viewers)]
 
     def _n_links(self) -> int:
@@ -269,7 +263,6 @@ class Queued(ScaledSite):
         )
 
     def link_of(self, number: int) -> Link:
-        """The one link."""
         return self.links[0]
 
     def _n_links(self) -> int:
@@ -288,7 +281,6 @@ class PortPerHost(Site):
     topology = "port_per_host"
 
     def link_of(self, number: int) -> Link:
-        """The participant's own link."""
         return self.links[number - 1]
 
     def _n_links(self) -> int:
@@ -315,10 +307,8 @@ def _link(port: int) -> Link:
 
 
 def on_cpu(cpu: int, argv: list[str]) -> list[str]:
-    """`argv` on one processor."""
     return on_cpus([cpu], argv)
 
 
 def on_cpus(cpus: Iterable[int], argv: list[str]) -> list[str]:
-    """`argv` on some processors."""
     return ["taskset", "--cpu-list", ",".join(map(str, cpus)), *argv]

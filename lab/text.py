@@ -38,7 +38,6 @@ DELAY_HEADER = (
 
 
 def delay_row(summary: Summary) -> tuple[str, ...]:
-    """One run as a row under `DELAY_HEADER`."""
     return (
         str(summary.n_viewers),
         str(summary.n_packets_in),

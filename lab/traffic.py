@@ -72,7 +72,6 @@ class Burst:
 
     @property
     def interval_ns(self) -> float:
-        """Time from one packet to the next."""
         return self.frame_len_bytes * 8 * NS_PER_S / self.rate_bps
 
     @property
@@ -81,7 +80,6 @@ class Burst:
         return self.interval_ns * (self.n_packets - 1) / NS_PER_S
 
     def payloads(self) -> list[bytes]:
-        """The payloads, in order."""
         sequences = range(self.first_sequence, self.first_sequence + self.n_packets)
         return [payload(self.host, sequence, self.frame_len_bytes) for sequence in sequences]
 

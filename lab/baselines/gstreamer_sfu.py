@@ -54,7 +54,6 @@ def end_at_error(_bus: object, message: "Gst.Message") -> "Gst.BusSyncReply":
 
 
 def main() -> None:
-    """Serves until standard input ends."""
     Gst.init(None)
     ip = sys.argv[1]
     streams: dict[int, Stream] = {}

@@ -70,7 +70,6 @@ def serve(interface: str, own_ip: str, own_mac: str) -> None:
 
 
 def main() -> None:
-    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m lab.baselines.scapy_sfu", description=__doc__)
     parser.add_argument("interface")
     parser.add_argument("--ip", required=True, help="the SFU's own address")

@@ -38,8 +38,6 @@ SET_S = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The result of one."""
-
     copies_per_s: float
     cpu_ns_per_copy: float
 
@@ -133,7 +131,6 @@ def _up(
 def measure(
     programs: tuple[Path, Path], forwarder: Forwarder, n_viewers: int, n_turns: int, number: int
 ) -> Set:
-    """One set of turns."""
     is_turned = number % 2 == 1
     with _up(programs, forwarder, n_viewers, is_turned=is_turned) as builds:
         peaks = [build.turn().copies_per_s for build in builds]
@@ -202,7 +199,6 @@ def _print(sets: list[Set]) -> None:
 
 
 def main() -> int:
-    """The command line."""
     if sys.argv[1:2] == ["--serve"]:
         given = dict(word.split("=", 1) for word in sys.argv[2:])
         n_viewers = int(given.pop("viewers"))

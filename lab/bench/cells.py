@@ -116,5 +116,4 @@ def measured_sets(
 
 
 def label_of(cell: tuple[Forwarder, int]) -> str:
-    """A forwarder and a fan-out for people."""
     return f"{cell[0]}, {cell[1]} copies"

@@ -48,7 +48,6 @@ class Forwarder:
 
     @property
     def variant(self) -> Variant:
-        """As rows know it."""
         return Variant(self.engine, self.port, self.wait)
 
     @property
@@ -58,7 +57,6 @@ class Forwarder:
 
     @property
     def kind(self) -> type[Row]:
-        """The row's class."""
         return P4Priority if self.row == PRIORITY else ROWS[self.row]
 
 
@@ -78,7 +76,6 @@ class Ticks:
     system: int = 0
 
     def since(self, before: "Ticks") -> "Ticks":
-        """What has come since."""
         return Ticks(self.user - before.user, self.system - before.system)
 
     @property
@@ -107,7 +104,6 @@ class Running:
     """Whether `lab.counters` can ask it."""
 
     def cpu_s(self) -> float:
-        """Processor time that it has used."""
         return sum(sum(cpu_ns_of_threads(pid)) for pid in self.pids) / 1e9
 
     def ticks(self) -> "Ticks":

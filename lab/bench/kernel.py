@@ -44,7 +44,6 @@ class Timed:
 
 
 def timed() -> list[Timed]:
-    """Whose processor time is measured."""
     threads = (replace(one, wait=in_kernel.THREAD) for one in (KERNEL, RELAY))
     return [Timed(one) for one in (*threads, SLEEPING, NATIVE) if there_is(one.row)]
 

@@ -50,12 +50,10 @@ class Run:
 
     @property
     def copies_per_s(self) -> float:
-        """Copies that came while packets were sent."""
         return self.copies_while_sending / self.seconds
 
     @property
     def sent_copies_per_s(self) -> float:
-        """The copies of what was sent."""
         return self.sent * self.n_viewers / self.seconds
 
     @property
@@ -77,7 +75,6 @@ class Run:
 
     @property
     def loss(self) -> float:
-        """The share of copies that never came."""
         return 1.0 - self.copies / (self.sent * self.n_viewers)
 
     @property

@@ -43,8 +43,6 @@ def forwarders() -> list[Forwarder]:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The counts at some moment."""
-
     counters: Counters | None
     wire_drops: int
     refused: int = 0
@@ -200,7 +198,6 @@ def run(
     seconds: float = STEP_S,
     pairs: int = PAIRS,
 ) -> Failures:
-    """Writes `overload.csv`."""
     return measured(
         folder / "overload.csv",
         OverloadRow,

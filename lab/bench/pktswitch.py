@@ -85,7 +85,6 @@ def _alone(forwarder: Forwarder, n: int, effort: Effort) -> FanoutRow:
 
 
 def measure(step: Step, n: int, effort: Effort) -> PktswitchRow:
-    """One step at one fan-out."""
     sockets, beyond = step.sockets, step.beyond
     slow, fast = (_alone(one, n, effort) for one in (sockets, beyond))
     if min(slow.copies_per_s_lossless, fast.copies_per_s_lossless) <= 0:
@@ -124,7 +123,6 @@ def run(
     fanouts: Sequence[int] = FANOUTS,
     effort: Effort = FULL,
 ) -> Failures:
-    """Writes `pktswitch.csv`."""
     failures = measured(
         folder / "pktswitch.csv",
         PktswitchRow,

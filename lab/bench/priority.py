@@ -94,7 +94,6 @@ def measure(forwarder: Forwarder, fanout: int, sweeps: int) -> list[PriorityRow]
 def run(
     folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int], *, sweeps: int = SWEEPS
 ) -> Failures:
-    """Writes `priority.csv`."""
     return measured(
         folder / "priority.csv",
         PriorityRow,

@@ -54,7 +54,6 @@ class Cell:
 
     @property
     def planned_s(self) -> float:
-        """The approximate duration."""
         return len(self.forwarders) * (UP_S + self.effort.planned_s)
 
     def __str__(self) -> str:
@@ -63,7 +62,6 @@ class Cell:
 
 
 def loads_of(forwarder: Forwarder, processors: int) -> list[int]:
-    """The processors of the loads."""
     first = processors if forwarder == NATIVE else 0
     return [*range(first, first + processors)]
 

@@ -49,8 +49,6 @@ GROWTH_MAX_KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One row of soak.csv."""
-
     time_s: float
     packets: int
     copies: int
@@ -165,7 +163,6 @@ def last_line(path: Path, key: str) -> dict[str, Any]:
 
 
 def rss_kib(pid: int) -> int:
-    """A process' resident memory."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
@@ -210,7 +207,6 @@ def judge(
     counted: Counters,
     wire_drops: int,
 ) -> Verdict:
-    """The result."""
     guests = memberships(said)
     known = {*guests, *range(run.n_viewers)}
     before, after = Moment(Counters({}), 0), Moment(counted, wire_drops)
@@ -289,7 +285,6 @@ def run(
 
 
 def main() -> int:
-    """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m lab.bench.soak",
         description=__doc__,

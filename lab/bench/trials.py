@@ -18,8 +18,6 @@ REPEATS_OF_ALL_S = 150.0
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One trial, and its result."""
-
     what: Mapping[str, object]
     """The columns that say of what it is."""
     trial: Trial
@@ -36,7 +34,6 @@ class Probe:
         return self.noise.spoils(self.run.seconds)
 
     def columns(self, unit: str) -> dict[str, object]:
-        """Its columns in the raw samples."""
         used = {"cpu_s": self.cpu_s, "kernel_share": self.kernel_share}
         return {
             **self.what,
@@ -72,7 +69,6 @@ class Runner(ABC):
     def _once(self, trial: Trial) -> Probe: ...
 
     def probe_of(self, run: Run | None) -> Probe | None:
-        """The probe of a run."""
         return next((one for one in reversed(self.probes) if one.run is run), None)
 
     def how(self, found: Found) -> dict[str, Any]:

@@ -45,7 +45,6 @@ class Cell:
 
     @property
     def planned_s(self) -> float:
-        """The approximate duration."""
         if self.forwarders[0].row == NO_FORWARDER:
             return PUSH_CELL_S
         return planned_s(self.effort) * len(self.forwarders)
@@ -74,7 +73,6 @@ class _Runner:
             self.meter.set_up.stand()
 
     def offer(self, trial: Trial) -> Run:
-        """It runs for one trial."""
         with self.turn() as meter:
             return meter.offer(trial)
 

@@ -41,8 +41,6 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines against a number."""
-
     key: str
     title: str
     x: Axis
@@ -54,8 +52,6 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar with its number."""
-
     label: str
     colour: str
     value: float

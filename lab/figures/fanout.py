@@ -80,14 +80,12 @@ def figures(rows: Sequence[FanoutRow], beside: Beside) -> list[Lines]:
 
 
 def of_kind(rows: Sequence[FanoutRow], kind: tuple[str, str]) -> list[FanoutRow]:
-    """The forwarders of one kind of port."""
     return [row for row in rows if kind_of(row.port, row.wait) == kind and row.row != "raw"]
 
 
 def row_of(
     rows: Sequence[FanoutRow], forwarder: str, engine: str, fanout: int = COMPARED
 ) -> FanoutRow | None:
-    """One forwarder's row at one fan-out."""
     wanted = (forwarder, engine, fanout)
     return next((row for row in rows if (row.row, row.engine, row.fanout) == wanted), None)
 
@@ -191,7 +189,8 @@ def _reading_of_delays(rows: Sequence[FanoutRow], beside: Beside) -> str:
         if ours is None:
             continue
         text = (
-            f"{name_of(forwarder)}, at {COMPARED} copies: first {number(ours.first_copy_p50_us)} µs "
+            f"{name_of(forwarder)}, at {COMPARED} copies: first "
+            f"{number(ours.first_copy_p50_us)} µs "
             f"(p99 {number(ours.first_copy_p99_us)}), last {number(ours.last_copy_p50_us)} µs "
             f"(p99 {number(ours.last_copy_p99_us)})"
         )

@@ -30,7 +30,6 @@ def at_sink(rows: Sequence[FanoutRow], sink: str = XDP_SINK) -> list[FanoutRow]:
 def _of(
     rows: Sequence[FanoutRow], forwarder: str, engine: str, sink: str = XDP_SINK
 ) -> dict[int, FanoutRow]:
-    """A forwarder's rows by fan-out."""
     found = at_sink(rows, sink)
     return {row.fanout: row for row in found if (row.row, row.engine) == (forwarder, engine)}
 
@@ -54,7 +53,6 @@ def of_native(
 
 
 def figures(rows: Sequence[FanoutRow], beside: Beside) -> list[Lines]:
-    """The rate, then the delay."""
     if not rows:
         return []
     ticks = tuple(float(n) for n in sorted({row.fanout for row in rows}))

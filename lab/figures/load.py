@@ -25,7 +25,6 @@ def curves(rows: Sequence[OverloadRow], fanout: int) -> dict[Curve, list[Overloa
 
 
 def curve_name(curve: Curve) -> str:
-    """For people."""
     forwarder, engine, port, wait = curve
     # Whose processor it is tells the kernel's curves apart.
     where = f", {WAITS[wait]}" if port == "xdp" else ""
@@ -151,7 +150,6 @@ def _priority_table(rows: Sequence[PriorityRow]) -> Table:
 
 
 def pktswitch_figures(rows: Sequence[PktswitchRow]) -> list[Bars]:
-    """How much less, beside the published figures."""
     if not rows:
         return []
     columns = (
@@ -184,7 +182,6 @@ def pktswitch_figures(rows: Sequence[PktswitchRow]) -> list[Bars]:
 
 
 def pktswitch_tables(rows: Sequence[PktswitchRow]) -> list[Table]:
-    """The values behind the reductions."""
     if not rows:
         return []
     lines = [

@@ -66,12 +66,10 @@ def name_of(forwarder: str, engine: str = "") -> str:
 
 
 def colour_of(row: str) -> str:
-    """The same in every figure."""
     return _look(row)[0]
 
 
 def marker_of(row: str) -> str:
-    """The same in every figure."""
     return _look(row)[1]
 
 
@@ -87,7 +85,6 @@ def kind_of(port: str, wait: str) -> tuple[str, str]:
 
 
 def kind_name(kind: tuple[str, str]) -> str:
-    """For people."""
     port, wait = kind
     return ", ".join(filter(None, (PORTS.get(port, port), WAITS.get(wait, wait))))
 

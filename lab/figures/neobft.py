@@ -27,7 +27,6 @@ _RECEIVERS = Axis("receivers (number)", ticks=tuple(float(size) for size in publ
 
 
 def delay_figures(rows: Sequence[DistributionRow]) -> list[Lines]:
-    """A CDF for each variant."""
     return [_cdf(rows, kind) for kind in ("tagged", "signed") if _loads(rows, kind)]
 
 

@@ -42,7 +42,6 @@ def of_workload(rows: Sequence[PipelineRow], workload: tuple[str, int]) -> list[
 
 
 def with_role(rows: Sequence[PipelineRow], role: str, part: str = WHOLE) -> PipelineRow | None:
-    """The row of a variant."""
     return next((row for row in rows if role in row.roles and row.part == part), None)
 
 
@@ -60,14 +59,12 @@ def steps(rows: Sequence[PipelineRow]) -> list[tuple[str, PipelineRow]]:
 
 
 def name_of(workload: tuple[str, int]) -> str:
-    """A program and its flows, for people."""
     program, flows = workload
     name = PIPELINES.get(program, program)
     return name if program.startswith("sfu") else f"{name}, {flows:,} flow{'s' * (flows > 1)}"
 
 
 def figures(rows: Sequence[PipelineRow]) -> list[Bars]:
-    """The steps of each workload."""
     return [_steps(workload, of_workload(rows, workload)) for workload in workloads(rows)]
 
 

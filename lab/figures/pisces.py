@@ -80,8 +80,6 @@ SETTINGS = (
 
 
 class Rates:
-    """Rows by program, port and frame size."""
-
     def __init__(self, rows: Sequence[PiscesRow]) -> None:
         self._rows: Mapping[Key, PiscesRow] = {
             (row.port, row.program, row.frame_bytes, contestant_of(row)): row for row in rows
@@ -90,11 +88,9 @@ class Rates:
         self.ports = [port for port in PORTS if port in known]
 
     def sizes(self, port: str, program: str) -> list[int]:
-        """Frame sizes that were measured."""
         return sorted({key[2] for key in self._rows if key[:2] == (port, program)})
 
     def row(self, port: str, program: str, size: int, one: Contestant) -> PiscesRow | None:
-        """One of them."""
         return self._rows.get((port, program, size, one))
 
     def peak(self, port: str, program: str, size: int, one: Contestant) -> float:
@@ -211,7 +207,6 @@ def _line(
 
 
 def tables(rows: Sequence[PiscesRow]) -> list[Table]:
-    """The points and the rates."""
     rates = Rates(rows)
     if not rates.ports:
         return []

@@ -56,7 +56,6 @@ IN_PAGE = Paper(INK_OF_PAGE, "none", titled=False)
 
 
 def pdf(chart: Chart) -> bytes:
-    """As PDF, dark on white."""
     canvas = _drawn(chart, ON_WHITE)
     FigureCanvasPdf(canvas)
     out = io.BytesIO()
@@ -65,7 +64,6 @@ def pdf(chart: Chart) -> bytes:
 
 
 def svg(chart: Chart) -> str:
-    """As SVG, dark on white."""
     return _svg(chart, ON_WHITE)
 
 

@@ -21,7 +21,6 @@ def _name(key: Key) -> str:
 
 
 def figures(rows: Sequence[ScalingRow]) -> list[Lines]:
-    """The rate against processors."""
     if not rows:
         return []
     lines = []

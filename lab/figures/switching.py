@@ -26,14 +26,12 @@ _NAMES = {
 
 
 def switch_name(row: SwitchingRow) -> str:
-    """For people."""
     if row.switch == LINUX_NAME:
         return _LINUX.get(row.program, row.switch)
     return _NAMES.get(row.switch, row.switch)
 
 
 def figures(rows: Sequence[SwitchingRow]) -> list[Bars]:
-    """A bar each, program by program."""
     if not rows:
         return []
     n_bytes = rows[0].frame_bytes
@@ -69,7 +67,6 @@ def where_time_goes(row: SwitchingRow) -> tuple[float, float, float]:
 
 
 def tables(rows: Sequence[SwitchingRow], beside: Beside) -> list[Table]:
-    """Every row, beside the kernel engine."""
     if not rows:
         return []
     ours = {row.program: row for row in rows if row.switch == KERNEL_NAME}

@@ -14,8 +14,6 @@ Column = tuple[str, str, Callable[[Line], str]]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; `groups` head several columns each."""
-
     key: str
     title: str
     groups: tuple[tuple[str, int], ...]
@@ -25,7 +23,6 @@ class Table:
 
     @property
     def header(self) -> list[str]:
-        """Each column's group and its own name."""
         heads = [group for group, span in self.groups for _ in range(span)]
         return [
             f"{head}: {name}" if head else name
@@ -33,7 +30,6 @@ class Table:
         ]
 
     def as_csv(self) -> str:
-        """As CSV."""
         return text_of([self.header, *self.rows])
 
     def as_markdown(self) -> str:

@@ -30,7 +30,6 @@ def tables(results: Results) -> list[Table]:
 
 
 def milliseconds(seconds: float | None) -> str:
-    """A delay, with the digits it deserves."""
     if seconds is None:
         return NONE
     value = seconds * 1e3
@@ -55,12 +54,10 @@ def seconds(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A change or a share."""
     return "" if value is None else f"{value:.2f}"
 
 
 def few(value: float | None) -> str:
-    """An average count."""
     return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
@@ -139,7 +136,6 @@ SUMMARY_GROUPS = (
 
 
 def overview(part: str, about: str, series: Sequence[Series]) -> Table:
-    """All rows of a part."""
     rows = [_summary(one, row) for one in series for row in one.summaries]
     note = (
         "Mean of the runs' means, its interval by bootstrap over runs and blocks of ten packets; "

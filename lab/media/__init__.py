@@ -31,8 +31,6 @@ class MediaError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One packet of a trace."""
-
     time_ns: int
     """Since the first packet."""
     frame_len_bytes: int
@@ -61,8 +59,6 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class MediaTrace:
-    """A trace, whole."""
-
     facts: Facts
     packets: tuple[Packet, ...]
 
@@ -86,7 +82,6 @@ class MediaTrace:
 
 
 def names() -> list[str]:
-    """The traces that there are."""
     return sorted(path.name.removesuffix(SUFFIX) for path in FOLDER.glob(f"*{SUFFIX}"))
 
 

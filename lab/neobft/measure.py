@@ -42,8 +42,6 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured."""
-
     sizes: tuple[int, ...] = SIZES
     turn_s: float = 0.25
     sustained_s: float = 3.0
@@ -54,7 +52,6 @@ class Effort:
 
     @property
     def planned_s(self) -> float:
-        """About."""
         of_size = 3 * (6 + self.turns + self.tries) * (self.turn_s + 0.2)
         return len(self.sizes) * of_size + 6 * self.delay_s + 4.0 * self.pass_turns
 
@@ -193,8 +190,6 @@ def _append(file: Path, kind: type[Any], rows: Sequence[Any]) -> None:
 
 @dataclass(slots=True)
 class _InTurns:
-    """A contestant, and its measured rates."""
-
     one: Sequencer
     peak: float
     at_peak: list[float]

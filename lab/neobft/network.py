@@ -52,7 +52,6 @@ class Links(Network):
 
     @property
     def namespaces(self) -> tuple[Namespace, ...]:
-        """All of them."""
         return (self.switch, self.hosts, self.signer)
 
     def _make(self) -> None:
@@ -148,7 +147,6 @@ class Sequencer:
         child.wait_for_line("ready:", READY_TIMEOUT_S)
 
     def load(self, rate: float, seconds: float, delays: Path | None = None) -> dict[str, Any]:
-        """Requests at that rate; the load's result."""
         argv = [str(BENCH), "load", "--send", "send", "--receive", "receive"]
         argv += ["--kind", self.kind, "--group", GROUP_IP, "--receivers", str(self.receivers)]
         argv += ["--first-receiver", str(FIRST_RECEIVER), "--rate", f"{rate:.3f}"]

@@ -37,7 +37,6 @@ def _arguments() -> argparse.Namespace:
 
 
 def verdict(operation: Operation, seconds: float, seed: int) -> dict[str, object]:
-    """The actions, and the errors."""
     oracle, tally = operation.oracle, operation.tally
     return {
         "program": operation.program.name,

@@ -39,8 +39,6 @@ ORDER_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The hosts and their sockets."""
-
     namespaces: Mapping[str, str]
     """Host number (text, for JSON) to the file of its namespace."""
     ips: Mapping[str, str]

@@ -68,8 +68,6 @@ KILLED_AFTER_S = 0.02
 
 @dataclass(slots=True)
 class Running:
-    """A command that was started."""
-
     change: Change
     argv: list[str]
     process: subprocess.Popen[str]
@@ -77,7 +75,6 @@ class Running:
     kill_at_s: float | None
 
     def is_killed_by(self, now_s: float) -> bool:
-        """Whether its time has come."""
         return self.kill_at_s is not None and now_s >= self.kill_at_s
 
 
@@ -198,7 +195,6 @@ class Operation:
         self.endpoints.send_to(self._sfu_ips(self.model.own))
 
     def argv(self, *arguments: str) -> list[str]:
-        """`reprise` beside the switch."""
         return self.site.sfu.command([str(REPRISE), "--switch", GRPC_ADDRESS, *arguments])
 
     def command(self, *arguments: str) -> str:
@@ -209,7 +205,6 @@ class Operation:
         return done.stdout
 
     def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command, with any result."""
         self.tally.commands += 1
         return subprocess.run(
             dying_with_parent(self.argv(*arguments)),
@@ -225,7 +220,6 @@ class Operation:
         self.oracle.fail(time.monotonic_ns(), what)
 
     def note(self, what: str) -> None:
-        """A line of the log of actions."""
         self.log.write(f"{time.monotonic_ns() / 1e9:.3f} {what}\n")
         self.log.flush()
 
@@ -415,7 +409,6 @@ class Operation:
         return [host for host, at in self.ports.items() if at == port]
 
     def metrics(self) -> Counters:
-        """The switch's counters."""
         return read_metrics(self.site.sfu)
 
     def check_accounts(self) -> None:

@@ -34,8 +34,6 @@ class Due(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something that must not be."""
-
     time_ns: int
     what: str
 
@@ -100,17 +98,14 @@ class Oracle:
         return disturbance
 
     def fail(self, now_ns: int, what: str) -> None:
-        """Reports something that is wrong."""
         self.violations.append(Violation(now_ns, what))
 
     # Observations.
 
     def sent(self, presenter: int, sequence: int, at_ns: int) -> None:
-        """A presenter sent a packet."""
         self._packet(presenter, sequence).sent_ns = at_ns
 
     def received(self, pair: Pair, sequence: int, at_ns: int) -> None:
-        """A viewer's socket got a copy."""
         packet = self._packet(pair.presenter, sequence)
         packet.copies[(pair.viewer, pair.udp_port)] += 1
         packet.first_ns = packet.first_ns or at_ns

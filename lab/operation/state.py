@@ -76,11 +76,9 @@ class Conference:
         ]
 
     def copy(self) -> "Conference":
-        """An independent one."""
         return deepcopy(self)
 
     def presenters(self) -> set[int]:
-        """The hosts that present."""
         return {group.presenter for group in self.groups.values()}
 
     def document(

@@ -36,8 +36,6 @@ _OFFERED = {"topology", "senders", "streams", "duration_s", "seed"}
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A study."""
-
     experiment: Experiment
     runs: Sequence[Run]
 

@@ -32,8 +32,6 @@ class NothingMeasuredError(FolderError):
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What was made."""
-
     results: Results
     promises: list[Promise]
     """Of benchmarks."""
@@ -119,7 +117,6 @@ def _checks(results: Results) -> list[Check]:
 
 
 def benchmarks_of(folder: Folder) -> Benchmarks:
-    """What benchmarks wrote."""
     session = {name: value for name, value in folder.sessions[-1].items() if isinstance(value, str)}
     return rows_of_benchmarks(folder.benchmark_files(), session)
 

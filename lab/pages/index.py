@@ -51,7 +51,6 @@ def rows_without_results(of: Iterable[Folder]) -> set[str]:
 
 
 def n_due_rows() -> int:
-    """How many rows every machine can have."""
     return sum(not row.is_optional for row in ROWS.values())
 
 

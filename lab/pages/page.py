@@ -25,7 +25,6 @@ def head(title: str) -> str:
 
 
 def navigation(places: Iterable[str]) -> str:
-    """Links to places in the page."""
     return "<nav>" + "".join(f'<a href="#{place}">{place}</a>' for place in places) + "</nav>"
 
 
@@ -105,7 +104,6 @@ def _classes(**holds: bool) -> str:
 
 
 def prose(text: str) -> str:
-    """Text with `code` marked."""
     parts = escape(text).split("`")
     return "".join(f"<code>{part}</code>" if idx % 2 else part for idx, part in enumerate(parts))
 

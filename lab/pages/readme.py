@@ -39,12 +39,10 @@ class KeptStudy:
 
     @property
     def link(self) -> str:
-        """For people."""
         return f"[{self.where}]({self.where}/report.html)"
 
     @property
     def command(self) -> str:
-        """What makes it."""
         return COMMANDS.get(self.name, f"./reprise-lab run {self.name}")
 
     @property
@@ -63,7 +61,6 @@ def replaced(readme: str, section: str) -> str:
 
 
 def section_of(kept: Sequence[KeptStudy]) -> str:
-    """The section."""
     of = {study.name: study for study in kept}
     viewers = of.get(VIEWERS)
     if viewers is None:

@@ -24,8 +24,6 @@ N_OPEN_COLUMNS = 20
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What goes into a page."""
-
     experiment: Experiment
     is_quick: bool
     sessions: Sequence[Mapping[str, object]]
@@ -40,7 +38,6 @@ class Content:
 
 
 def report(content: Content) -> str:
-    """The page of a study."""
     experiment, results = content.experiment, content.results
     first, *others = content.tables or (None,)
     parts = [

@@ -14,8 +14,6 @@ from lab.results.benchmarks import Results
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One experiment in the report."""
-
     key: str
     title: str
     about: str
@@ -102,7 +100,6 @@ def sections_of(found: Results) -> list[Section]:
 
 
 def html_of(section: Section) -> str:
-    """A section of the page."""
     figures = "\n".join(page.chart(one) for one in section.charts)
     tables = "\n".join(
         page.table_of(table, is_open=idx == 0) for idx, table in enumerate(section.tables)

@@ -71,7 +71,6 @@ def _joined(path: str, name: str) -> str:
 
 
 def count_p4(program: str, read: Read) -> Counted:
-    """Counts a P4 program."""
     files = files_of(program, read)
     text = "\n".join(_COMMENT.sub("", one) for one in files.values())
 
@@ -90,7 +89,6 @@ def count_p4(program: str, read: Read) -> Counted:
 
 
 def count_c(program: str, read: Read) -> Counted:
-    """Counts a program in C."""
     files = files_of(program, read)
     text = "\n".join(_COMMENT.sub("", one) for one in files.values())
     functions = len(_C_FUNCTION.findall(text))
@@ -98,12 +96,10 @@ def count_c(program: str, read: Read) -> Counted:
 
 
 def counted(read: Read) -> list[Counted]:
-    """The programs, then the hand-written peer."""
     return [*(count_p4(program, read) for program in PROGRAMS), count_c(PEER, read)]
 
 
 def changes(read: Read) -> list[Change]:
-    """The lines of each new header."""
     return [_change(name, read(path)) for name, path in CHANGES.items()]
 
 

@@ -46,8 +46,6 @@ OFFER_S = 0.35
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One set of turns."""
-
     number: int
     """Of the set, from 0."""
     port: str
@@ -58,7 +56,6 @@ class Cell:
 
     @property
     def planned_s(self) -> float:
-        """The approximate duration."""
         of_one_s = UP_S + self.effort.planned_s + self.peak_turns * OFFER_S
         return len(CONTESTANTS) * of_one_s
 

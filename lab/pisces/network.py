@@ -33,8 +33,6 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """A known station."""
-
     mac: str
     vlan: int
     port: int
@@ -42,8 +40,6 @@ class Station:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """A station that sends through the router."""
-
     mac: str
     router: str
     vlan: int
@@ -135,7 +131,6 @@ def station_mac(side: int, number: int) -> str:
 
 
 def host_ip(side: int, number: int) -> IPv4Address:
-    """The IP address of the same station."""
     return _NETWORKS[side] + 1 + number
 
 

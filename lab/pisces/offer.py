@@ -36,7 +36,6 @@ class Traffic:
     n_flows: int = traffic.N_FLOWS
 
     def write(self) -> None:
-        """Writes the file."""
         frames = traffic.frames(self.program, self.n_flows, self.frame_bytes)
         self.file.write_text("".join(f"{frame.hex()}\n" for frame in frames))
 
@@ -71,7 +70,6 @@ class Turns(Runner):
 
     @property
     def contestant(self) -> Contestant:
-        """Which."""
         return self.up.setting.contestant
 
     def _once(self, trial: Trial) -> Probe:

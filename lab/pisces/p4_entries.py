@@ -168,7 +168,6 @@ def p4info_of(text: str) -> P4Info:
 
 
 def write_request(program: str, network: Network, p4info: P4Info) -> str:
-    """All entries as one WriteRequest."""
     updates = (
         f"updates {{ type: INSERT entity {{ {_entity(one, p4info)} }} }}\n"
         for one in entries_of(program, network)

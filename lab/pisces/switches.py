@@ -46,8 +46,6 @@ PORTS = {"afxdp": "spin", "afpacket": "sleep"}
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One switch in one of its settings."""
-
     switch: str
     variant: str
     """`naive` or `optimised`; empty where there is no choice."""
@@ -110,7 +108,6 @@ class Running:
 
 
 def optimise_option(variant: str, flow_caches: str) -> str:
-    """The value of `reprise-switch --optimise`."""
     names = [*(CACHES if flow_caches == ON else ()), *(OTHERS if variant == OPTIMISED else ())]
     if flow_caches == ON and variant == OPTIMISED:
         names.append(PREFETCH)
@@ -150,7 +147,6 @@ def p4info_of(program: str, folder: Path) -> p4_entries.P4Info:
 
 
 def source_of(program: str) -> Path:
-    """Where a program is."""
     return REPOSITORY / "p4" / "bench" / f"{program}.p4"
 
 

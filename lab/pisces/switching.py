@@ -55,7 +55,6 @@ class Cell:
 
     @property
     def planned_s(self) -> float:
-        """The approximate duration."""
         return len(self.contestants) * (UP_S + self.effort.planned_s)
 
     def __str__(self) -> str:

@@ -74,8 +74,6 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A finished run."""
-
     cell: Cell
     facts: Facts
     empty_loop: EmptyLoop
@@ -83,8 +81,6 @@ class Run:
 
 
 class Folder:
-    """A study's folder."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self._experiment: Experiment | None = None
@@ -109,7 +105,6 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> "Folder":
-        """An existing folder."""
         folder = cls(path)
         if not folder.is_of_this_format:
             found = folder._read().get("format")
@@ -120,7 +115,6 @@ class Folder:
 
     @property
     def is_of_this_format(self) -> bool:
-        """Whether this lab can read it."""
         return self._read().get("format") == FORMAT
 
     @property
@@ -139,12 +133,10 @@ class Folder:
 
     @property
     def is_quick(self) -> bool:
-        """Whether it is the short form."""
         return bool(self._read()["quick"])
 
     @property
     def sessions(self) -> list[dict[str, Any]]:
-        """The sessions in which it was measured."""
         sessions: list[dict[str, Any]] = self._read()["sessions"]
         return sessions
 
@@ -172,7 +164,6 @@ class Folder:
         return dict(sessions[-1]["not_measured"]) if sessions else {}
 
     def is_done(self, cell: Cell) -> bool:
-        """Whether the run is there, whole."""
         return self._file(cell).exists()
 
     def places(self) -> list[Place]:
@@ -190,7 +181,6 @@ class Folder:
         return [cell for cell in self.cells_at(place) if not self.is_done(cell)]
 
     def missing(self) -> list[Cell]:
-        """All of them."""
         return [cell for place in self.places() for cell in self.missing_at(place)]
 
     def cells_at(self, place: Place) -> list[Cell]:
@@ -232,7 +222,6 @@ class Folder:
                 write_whole(target, content)
 
     def benchmark_files(self) -> dict[str, str]:
-        """What benchmarks wrote, by name."""
         return {
             name: (self.path / name).read_text() for name in FILES if (self.path / name).exists()
         }
@@ -251,7 +240,6 @@ class Folder:
         write_whole(self._file(run.cell), lzma.compress(text.encode(), preset=6))
 
     def run(self, cell: Cell) -> Run:
-        """A finished run."""
         try:
             content = json.loads(lzma.decompress(self._file(cell).read_bytes()))
             return _run(cell, content)
@@ -262,7 +250,6 @@ class Folder:
             ) from None
 
     def runs(self) -> Iterator[Run]:
-        """All finished runs, in order."""
         for place in self.places():
             for cell in sorted(self.cells_at(place), key=lambda one: (one.participants, one.run)):
                 if self.is_done(cell):

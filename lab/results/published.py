@@ -83,11 +83,9 @@ class PublishedTable:
     """Its delays are those of all copies, not of packets' last ones."""
 
     def at(self, viewers: int) -> PublishedRow | None:
-        """The row for a number of viewers."""
         return next((row for row in self.rows if row.viewers == viewers), None)
 
     def run(self, viewers: int, run: int) -> PublishedRun | None:
-        """The row of a run."""
         wanted = (viewers, run)
         return next((row for row in self.runs if (row.viewers, row.run) == wanted), None)
 
@@ -117,7 +115,6 @@ PUBLISHED_ONLY = (
 
 @cache
 def tables() -> tuple[PublishedTable, ...]:
-    """All of them, the thesis' first."""
     return (*_thesis(), *_multicast())
 
 

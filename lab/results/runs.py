@@ -180,15 +180,12 @@ class SummaryRow:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """All rows of a study."""
-
     runs: tuple[RunRow, ...]
     viewers: tuple[ViewerRow, ...]
     summaries: tuple[SummaryRow, ...]
 
 
 def measured(experiment: Experiment, runs: Iterable[Run]) -> Measured:
-    """Everything that is derived from the runs."""
     rows: list[RunRow] = []
     viewers: list[ViewerRow] = []
     summaries: list[SummaryRow] = []
@@ -264,7 +261,6 @@ def _drawn_means(run: Delays, n: int, draw: np.random.Generator) -> Delays:
 
 
 def viewer_rows(part: Part, run: Run) -> list[ViewerRow]:
-    """What each participant got."""
     cell = run.cell
     due = _due(part, run)
     due_of: Counter[int] = Counter()

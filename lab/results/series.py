@@ -33,7 +33,6 @@ class Series:
 
     @property
     def row(self) -> str:
-        """The row's name."""
         return self.summaries[0].row
 
     @property
@@ -44,7 +43,6 @@ class Series:
 
     @property
     def key(self) -> str:
-        """A file's name."""
         words = (self.part.part, self.row, self.variant.replace(" ", "-"))
         return "-".join(filter(None, words))
 
@@ -54,7 +52,6 @@ class Series:
         return table_for(self.row, load_of(self.part))
 
     def at(self, viewers: int) -> SummaryRow | None:
-        """What came of a number of viewers."""
         return next((one for one in self.summaries if one.viewers == viewers), None)
 
     def served(self, limit_ms: float) -> "Served":
@@ -139,8 +136,6 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All of a study."""
-
     experiment: Experiment
     measured: Measured
     cdfs: tuple["Cdf", ...]
@@ -156,12 +151,10 @@ class Results:
         return found
 
     def series_of(self, part: Part) -> list[Series]:
-        """Those of a part."""
         return [one for one in self.series if one.part.part == part.part]
 
     @property
     def checks(self) -> list[Check]:
-        """What must hold."""
         return _checks(self)
 
 
@@ -187,7 +180,6 @@ def _by_key(rows: Iterable[Row]) -> defaultdict[Key, list[Row]]:
 
 
 def load_of(part: Part) -> Load:
-    """As published tables know it."""
     told = {stream.bitrate_mbps for stream in part.streams}
     intervals = {stream.interval_ms for stream in part.streams}
     return Load(
@@ -199,7 +191,6 @@ def load_of(part: Part) -> Load:
 
 
 def label_of(row: str, variant: str = "") -> str:
-    """A row for people."""
     return f"{ROWS[row].label} ({variant})" if variant else ROWS[row].label
 
 

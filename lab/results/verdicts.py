@@ -42,7 +42,6 @@ class Verdict:
 
 
 def verdicts_of(checks: Iterable[Check], promises: Iterable[Promise]) -> list[Verdict]:
-    """All of a study."""
     return [
         *(
             Verdict(one.name, one.holds, "; ".join(one.failures) or f"{one.n_rows} runs")
@@ -53,12 +52,10 @@ def verdicts_of(checks: Iterable[Check], promises: Iterable[Promise]) -> list[Ve
 
 
 def as_csv(verdicts: Iterable[Verdict]) -> str:
-    """A line each."""
     return text_of([_COLUMNS, *([one.name, WORDS[one.holds], one.found] for one in verdicts)])
 
 
 def read(text: str) -> list[Verdict]:
-    """What `as_csv` wrote."""
     words = {word: holds for holds, word in WORDS.items()}
     return [
         Verdict(row["check"], words[row["verdict"]], row["found"])

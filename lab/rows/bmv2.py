@@ -42,7 +42,6 @@ EXACT = i32(0)
 
 
 def binary_path() -> Path | None:
-    """Where simple_switch is, if it was said."""
     said = os.environ.get(VARIABLE)
     return Path(said) if said else None
 
@@ -79,7 +78,6 @@ class Runtime:
         )
 
     def write_register(self, register: str, index: int, value: int) -> None:
-        """One cell."""
         name = _named(self.program["register_arrays"], register)["name"]
         self._standard("bm_register_write", binary(name), i32(index), i64(value))
 
@@ -201,16 +199,13 @@ class Bmv2(ProcessRow):
         return ""
 
     def start(self) -> None:
-        """Compiles the program."""
         self._groups: dict[int, Group] = {}
         run([str(REPRISE), "compile", str(self.program), "-o", str(self.folder)])
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Starts it anew."""
         self.subscribe_all([(stream, viewers)])
 
     def subscribe_all(self, subscriptions: Sequence[Group]) -> None:
-        """Starts it anew once."""
         for stream, viewers in subscriptions:
             self._groups[stream.number] = (stream, viewers)
         self.stop()
@@ -232,8 +227,6 @@ class Bmv2(ProcessRow):
 
 
 class Bmv2Replication(Bmv2):
-    """`p4/sfu.p4`."""
-
     name = "bmv2_replication"
     label = "BMv2, replication"
     look = (ORANGE, "1")
@@ -242,8 +235,6 @@ class Bmv2Replication(Bmv2):
 
 
 class Bmv2Recirculation(Bmv2):
-    """`p4/sfu_recirculation.p4`."""
-
     name = "bmv2_recirculation"
     label = "BMv2, recirculation"
     look = (SKY, "2")

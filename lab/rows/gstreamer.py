@@ -45,7 +45,6 @@ class GStreamerMultiUdpSink(RedirectedRow):
         self._ports: dict[int, int] = {}
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Adds and removes the sink's clients."""
         if stream.number not in self._ports:
             self._ports[stream.number] = self._redirects.port_of_its_own(stream)
         told = {

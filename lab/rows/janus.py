@@ -72,7 +72,6 @@ class JanusStreaming(RedirectedRow):
         return cls.lacks_program(PROGRAM, "iptables")
 
     def start(self) -> None:
-        """Starts the server."""
         self.site.give_address()
         self._forwarders: dict[int, dict[str, int]] = {}
         configuration = self.folder / "janus.jcfg"
@@ -104,7 +103,6 @@ class JanusStreaming(RedirectedRow):
                 forwarders[forwarder["host"]] = forwarder["stream_id"]
 
     def stop(self) -> None:
-        """Ends the server."""
         if self._admin is not None:
             self._admin.close()
         super().stop()
@@ -139,7 +137,6 @@ class JanusStreaming(RedirectedRow):
         raise server.fail("its Admin API did not open")
 
     def _ask(self, request: str, **keys: object) -> dict[str, Any]:
-        """A request to the VideoRoom; its answer."""
         server = self.child
         if self._admin is None:
             raise ChildError("Janus was not started")

@@ -37,11 +37,9 @@ class MulticastRow(SwitchRow):
         self._apply({})
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Writes the group of the stream's quality."""
         self.subscribe_all([(stream, viewers)])
 
     def subscribe_all(self, subscriptions: Sequence[Subscription]) -> None:
-        """Writes the groups at once."""
         for stream, _ in subscriptions:
             if stream.udp_port not in self.group_ids:
                 known = " or ".join(str(udp_port) for udp_port in self.group_ids)
@@ -80,8 +78,6 @@ class MulticastRow(SwitchRow):
 
 
 class MulticastOneStream(MulticastRow):
-    """`p4/sfu_multicast_one_stream.p4`."""
-
     name = "multicast_one_stream"
     label = "P4, multicast, one stream"
     look = (VIOLET, "P")
@@ -91,8 +87,6 @@ class MulticastOneStream(MulticastRow):
 
 
 class MulticastTwoStreams(MulticastRow):
-    """`p4/sfu_multicast_two_streams.p4`."""
-
     name = "multicast_two_streams"
     label = "P4, multicast, two streams"
     look = (VIOLET, "X")

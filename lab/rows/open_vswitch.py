@@ -53,7 +53,6 @@ class Daemons:
         self.switch = self._start("ovs-vswitchd", SFU_CPU, control, self._socket)
 
     def stop(self) -> None:
-        """Ends both and removes their sockets, which a killed one leaves."""
         for daemon in (self.switch, self._database):
             if daemon is not None:
                 daemon.stop()
@@ -156,7 +155,6 @@ class OvsGroup(Row):
 
     @classmethod
     def lacks(cls) -> str:
-        """Its programs, where they are not installed."""
         missing = [name for name in PROGRAMS if shutil.which(name) is None]
         if not missing and SCHEMA.exists():
             return ""
@@ -183,7 +181,6 @@ class OvsGroup(Row):
         self._flows[stream.number] = match
 
     def stop(self) -> None:
-        """Ends the daemons."""
         self._daemons.stop()
 
     @property

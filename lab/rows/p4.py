@@ -109,7 +109,6 @@ class ConferenceRow(SwitchRow):
         super().start()
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Applies the conference in its new state."""
         self.subscribe_all([(stream, viewers)])
 
     def subscribe_all(self, subscriptions: Sequence[tuple[Stream, Sequence[Participant]]]) -> None:
@@ -146,8 +145,6 @@ class ConferenceRow(SwitchRow):
 
 
 class P4Replication(ConferenceRow):
-    """`p4/sfu.p4`."""
-
     name = "p4_replication"
     label = "P4, replication"
     source = "Reprise"
@@ -160,8 +157,6 @@ class P4Replication(ConferenceRow):
 
 
 class P4Recirculation(ConferenceRow):
-    """`p4/sfu_recirculation.p4`, the thesis' mechanism."""
-
     name = "p4_recirculation"
     label = "P4, recirculation"
     source = "thesis"

@@ -42,7 +42,6 @@ class Pktswitch(ProcessRow):
         """By stream, what was asked for, and whether it is known to be so: an answer may lack."""
 
     def start(self) -> None:
-        """Starts it, without subscriptions."""
         peers.build()
         argv = [
             str(peers.program("pktswitch")),
@@ -102,8 +101,6 @@ class Pktswitch(ProcessRow):
 
 
 class PktswitchSockets(Pktswitch):
-    """The paper's first design."""
-
     name = "pktswitch_sockets"
     label = "pktswitch, sockets"
     needs_address = True

@@ -53,7 +53,6 @@ class RtpEngine(RedirectedRow):
         return cls.lacks_program(PROGRAM, "iptables")
 
     def start(self) -> None:
-        """Starts the daemon."""
         self.site.give_address()
         self._viewers: dict[int, set[Participant]] = {}
         self._n_asked = 0

@@ -38,7 +38,6 @@ class Userspace(ScapyRow):
     module = "lab.baselines.scapy_sfu"
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Tells the stream's viewers."""
         told = {
             "sender": str(stream.sender.ip),
             "udp_port": stream.udp_port,
@@ -72,11 +71,9 @@ class UserspacePortPerHost(ScapyRow):
         super().start()
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Tells the group of the stream's UDP port."""
         self.subscribe_all([(stream, viewers)])
 
     def subscribe_all(self, subscriptions: Sequence[Subscription]) -> None:
-        """Tells the groups, one after the other."""
         for udp_port, group in self._groups.subscribe(subscriptions).items():
             receivers = [
                 (str(one.ip), one.mac, self.site.link_of(one.number).sfu_interface) for one in group

@@ -40,7 +40,6 @@ class XdpRelay(ProcessRow):
         return f"{' and '.join(missing)} (scripts/install-packages clang)" if missing else ""
 
     def start(self) -> None:
-        """Starts it, without groups."""
         program, kernel_part = _built()
         link = self.site.links[self.link_number]
         in_kernel.take_redirected(self.site)
@@ -49,7 +48,6 @@ class XdpRelay(ProcessRow):
         self._threads = in_kernel.threads(self.site, self.variant.wait)
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Tells it the whole group."""
         words = [str(stream.sender.ip), str(stream.udp_port)]
         for viewer in viewers:
             words += [str(viewer.ip), str(stream.viewer_udp_port), viewer.mac]

@@ -53,7 +53,6 @@ class Running:
     log: Path
 
     def told(self) -> AbstractContextManager[None]:
-        """Around what calls the row's own code."""
         return told_of(self.row.name, self.log)
 
     @property
@@ -261,7 +260,6 @@ def unpaced(seen: Seen, planned_s: float) -> str:
 
 
 def is_broken(part: Part, cell: Cell, seen: Seen) -> bool:
-    """Copies are missing, or too late."""
     due = copies_due(part, cell.participants, seen.totals.sent_of_streams)
     last_ms = [sample.last_copy_ns / 1e6 for sample in seen.samples if sample.copies]
     is_late = (percentile(last_ms, 99) or 0) > part.limit_ms

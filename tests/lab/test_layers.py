@@ -4,7 +4,6 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +15,7 @@ MODULES = {
     for file in sorted((REPOSITORY / "lab").rglob("*.py"))
 }
 LAYERS = [
-    re.findall(r"`(\w+)`", layer)
-    for layer in re.split(r"\n    (?=\w)", lab.__doc__ or "")[1:]
+    re.findall(r"`(\w+)`", layer) for layer in re.split(r"\n    (?=\w)", lab.__doc__ or "")[1:]
 ]
 
 
