@@ -7,7 +7,6 @@ from lab.figures.table import Table
 from lab.results.published import PUBLISHED_ONLY, PublishedCost, PublishedTable
 from lab.results.runs import RunRow, SummaryRow
 from lab.results.series import CONVERSATION_MS, MUSICIANS_MS, Results, Series, label_of, load_of
-from lab.results.statistics import ratio
 
 PLACE = 50
 """The viewer whose waiting is set beside the first one's."""
@@ -213,6 +212,7 @@ def beside(one: Series, table: PublishedTable) -> Table:
 def _beside(row: SummaryRow, table: PublishedTable) -> tuple[str, ...]:
     published = table.at(row.viewers)
     average = average_of(row, table)
+    ratio = published.avg_delay_s / average if published and average else None
     theirs = ("",) * 7
     if published:
         theirs = (
@@ -234,7 +234,7 @@ def _beside(row: SummaryRow, table: PublishedTable) -> tuple[str, ...]:
         few(row.avg_packets_lost_in),
         few(row.avg_copies_missing),
         *theirs,
-        times(ratio(published.avg_delay_s if published else None, average)),
+        times(ratio),
     )
 
 
