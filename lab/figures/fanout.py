@@ -13,13 +13,14 @@ from lab.figures.names import (
     PKTSWITCH,
     colour_of,
     count,
+    full_name,
     kind_name,
     kind_of,
     marker_of,
     name_of,
     number,
 )
-from lab.figures.table import Table
+from lab.figures.table import Column, Table, tabulate
 from lab.results.benchmarks import ALONE, BY_PLACE, FanoutRow, ScalingRow, SwitchingRow
 from lab.results.statistics import by_columns, median, ratio
 from lab.rows import ROWS
@@ -223,61 +224,6 @@ def tables(rows: Sequence[FanoutRow], beside: Beside) -> list[Table]:
     return [*compared, _whole_table(rows)] if rows else []
 
 
-COMPARED_COLUMNS = (
-    "forwarder",
-    "lossless, copies/s",
-    "peak, copies/s",
-    "first p50, µs",
-    "last p50, µs",
-    "last p99, µs",
-    "CPU, ns/copy",
-    "of pktswitch's rate",
-    "of Open vSwitch's",
-)
-
-
-def compared_table(rows: Sequence[FanoutRow], beside: Beside) -> Table:
-    """Every forwarder at the compared fan-out, with the ratios to the peers of its kind."""
-    lines = []
-    others = (kind_of(row.port, row.wait) for row in rows if row.row != "raw")
-    for kind in dict.fromkeys([*KINDS, *others]):
-        found = [row for row in of_kind(rows, kind) if row.fanout == COMPARED]
-        pktswitch, ovs = row_of(found, PKTSWITCH, ""), row_of(found, OVS, "")
-        for row in found:
-            ratios = [
-                number(beside(row, peer), ".2f") if peer is not None and row.row != peer.row else ""
-                for peer in (pktswitch, ovs)
-            ]
-            lines.append(
-                (
-                    f"{name_of(row.row, row.engine)}: {kind_name(kind)}",
-                    *_numbers(row),
-                    *ratios,
-                )
-            )
-    return Table(
-        key="table-fanout-compared",
-        title=f"{COMPARED} copies of each packet, like beside like",
-        groups=(("", 1), ("rate", 2), ("delay at 360 packets/s", 3), ("", 1), ("ratio", 2)),
-        columns=COMPARED_COLUMNS,
-        rows=tuple(lines),
-        note="Medians over the sets, of ratios too; of what was measured alone, the ratio of the "
-        "medians. A peak with ≥ is all that the load could offer. Open vSwitch's system port is an "
-        "AF_PACKET socket that sleeps.",
-    )
-
-
-def _numbers(row: FanoutRow) -> tuple[str, ...]:
-    return (
-        rate_of(row),
-        peak_of(row),
-        number(row.first_copy_p50_us),
-        number(row.last_copy_p50_us),
-        number(row.last_copy_p99_us),
-        number(row.cpu_ns_per_copy),
-    )
-
-
 def rate_of(row: Searched) -> str:
     """The rate without loss; a dash where no trial was without."""
     rate = getattr(row, row.measured[0])
@@ -289,35 +235,66 @@ def peak_of(row: Searched) -> str:
     return f"{'≥ ' * bool(row.is_peak_least)}{count(getattr(row, row.measured[1]))}"
 
 
-def how_of(row: Searched | ScalingRow) -> tuple[str, ...]:
-    """What bounds the rate, what was late, how long the trial was that decided, how many sets."""
-    return (row.bound_by, number(100 * row.late_share), number(row.trial_s), str(row.sets))
+DELAY = "delay at 360 packets/s"
+SPEED: tuple[Column[FanoutRow], ...] = (
+    ("rate", "lossless, copies/s", rate_of),
+    ("rate", "peak, copies/s", peak_of),
+    (DELAY, "first p50, µs", lambda row: number(row.first_copy_p50_us)),
+    (DELAY, "last p50, µs", lambda row: number(row.last_copy_p50_us)),
+    (DELAY, "last p99, µs", lambda row: number(row.last_copy_p99_us)),
+    ("", "CPU, ns/copy", lambda row: number(row.cpu_ns_per_copy)),
+)
+HOW: tuple[Column[Searched | ScalingRow], ...] = (
+    ("how", "bound by", lambda row: row.bound_by),
+    ("how", "late, %", lambda row: number(100 * row.late_share)),
+    ("how", "trial, s", lambda row: number(row.trial_s)),
+    ("how", "sets", lambda row: str(row.sets)),
+)
+"""What bounds the rate, what was late, how long the trial was that decided, how many sets."""
+
+
+def compared_table(rows: Sequence[FanoutRow], beside: Beside) -> Table:
+    """Every forwarder at the compared fan-out, with the ratios to the peers of its kind."""
+    compared = [row for row in rows if row.fanout == COMPARED and row.row != "raw"]
+    others = (kind_of(row.port, row.wait) for row in rows if row.row != "raw")
+
+    def to(name: str) -> Callable[[FanoutRow], str]:
+        def times(row: FanoutRow) -> str:
+            peer = row_of(of_kind(compared, kind_of(row.port, row.wait)), name, "")
+            return "" if peer is None or row.row == peer.row else number(beside(row, peer), ".2f")
+
+        return times
+
+    columns: list[Column[FanoutRow]] = [
+        ("", "forwarder", full_name),
+        *SPEED,
+        ("ratio", "of pktswitch's rate", to(PKTSWITCH)),
+        ("ratio", "of Open vSwitch's", to(OVS)),
+    ]
+    return tabulate(
+        "table-fanout-compared",
+        f"{COMPARED} copies of each packet, like beside like",
+        columns,
+        [row for kind in dict.fromkeys([*KINDS, *others]) for row in of_kind(compared, kind)],
+        "Medians over the sets, of ratios too; of what was measured alone, the ratio of the "
+        "medians. A peak with ≥ is all that the load could offer. Open vSwitch's system port is an "
+        "AF_PACKET socket that sleeps.",
+    )
 
 
 def _whole_table(rows: Sequence[FanoutRow]) -> Table:
-    return Table(
-        key="table-fanout",
-        title="Every forwarder at every fan-out",
-        groups=(("", 2), ("rate", 2), ("delay at 360 packets/s", 3), ("", 1), ("how", 4)),
-        columns=(
-            "forwarder",
-            "copies",
-            *COMPARED_COLUMNS[1:-2],
-            "bound by",
-            "late, %",
-            "trial, s",
-            "sets",
-        ),
-        rows=tuple(
-            (
-                f"{name_of(row.row, row.engine)}: {kind_name(kind_of(row.port, row.wait))}",
-                str(row.fanout),
-                *_numbers(row),
-                *how_of(row),
-            )
-            for row in rows
-        ),
-        note="A dash: no rate was without loss, or the forwarder has no such column. Bound by: "
+    columns: list[Column[FanoutRow]] = [
+        ("", "forwarder", full_name),
+        ("", "copies", lambda row: str(row.fanout)),
+        *SPEED,
+        *HOW,
+    ]
+    return tabulate(
+        "table-fanout",
+        "Every forwarder at every fan-out",
+        columns,
+        rows,
+        "A dash: no rate was without loss, or the forwarder has no such column. Bound by: "
         "what failed at the next higher rate, loss or lateness, or the load could send no more. "
         "Late: of the copies of the trial that decided, those that came after its last packet.",
     )

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from lab.bench.load import TCX_SINK, XDP_SINK
 from lab.figures.charts import Axis, Line, Lines, finite
-from lab.figures.fanout import COMPARED, Beside, how_of, peak_of, rate_of
-from lab.figures.names import RELAY, colour_of, kind_name, marker_of, name_of, number
-from lab.figures.table import Table
+from lab.figures.fanout import COMPARED, HOW, SPEED, Beside
+from lab.figures.names import RELAY, colour_of, full_name, marker_of, number
+from lab.figures.table import Column, Table, tabulate
 from lab.results.benchmarks import FanoutRow, ProcessorRow
 
 OURS = "p4_replication"
@@ -83,8 +83,7 @@ def _lines(rows: Sequence[FanoutRow], value: Callable[[FanoutRow], float]) -> li
         found = _of(rows, forwarder, engine)
         xs, ys = finite([(fanout, value(row)) for fanout, row in found.items()])
         colour, marker = colour_of(forwarder), marker_of(forwarder)
-        kind = next(iter(found.values()))
-        label = f"{name_of(forwarder, engine)}: {kind_name((kind.port, kind.wait))}"
+        label = full_name(next(iter(found.values())))
         # One colour a program: its engines differ in the marker's filling.
         lines.append(Line(label, colour, xs, ys, marker, engine == "native"))
     return lines
@@ -107,80 +106,46 @@ def tables(rows: Sequence[FanoutRow], beside: Beside, times: Sequence[ProcessorR
 
 
 def _table(rows: Sequence[FanoutRow], beside: Beside) -> Table:
-    lines = []
-    for row in sorted(rows, key=lambda row: (row.sink != XDP_SINK, row.fanout)):
-        sink = row.sink or XDP_SINK
-        relay, native = _of(rows, RELAY, "", sink), _of(rows, OURS, "native", sink)
-        ratios = [
-            number(beside(row, peer), ".2f") if peer is not None and peer is not row else ""
-            for peer in (relay.get(row.fanout), native.get(row.fanout))
-        ]
-        lines.append(
-            (
-                f"{name_of(row.row, row.engine)}: {kind_name((row.port, row.wait))}",
-                SINKS.get(row.sink, "each at its own"),
-                str(row.fanout),
-                rate_of(row),
-                peak_of(row),
-                number(row.first_copy_p50_us),
-                number(row.last_copy_p50_us),
-                number(row.last_copy_p99_us),
-                number(row.cpu_ns_per_copy),
-                *ratios,
-                *how_of(row),
-            )
-        )
-    return Table(
-        key="table-kernel",
-        title="In the kernel, like beside like",
-        groups=(
-            ("", 3),
-            ("rate", 2),
-            ("delay at 360 packets/s", 3),
-            ("", 1),
-            ("ratio", 2),
-            ("how", 4),
-        ),
-        columns=(
-            "forwarder",
-            "sink",
-            "copies",
-            "lossless, copies/s",
-            "peak, copies/s",
-            "first p50, µs",
-            "last p50, µs",
-            "last p99, µs",
-            "CPU, ns/copy",
-            "of the relay's rate",
-            "of AF_XDP's",
-            "bound by",
-            "late, %",
-            "trial, s",
-            "sets",
-        ),
-        rows=tuple(lines),
-        note="Medians over the sets, of ratios too. The processor's time in the kernel has the "
+    def to(forwarder: str, engine: str) -> Callable[[FanoutRow], str]:
+        def times(row: FanoutRow) -> str:
+            peer = _of(rows, forwarder, engine, row.sink or XDP_SINK).get(row.fanout)
+            return "" if peer is None or peer is row else number(beside(row, peer), ".2f")
+
+        return times
+
+    columns: list[Column[FanoutRow]] = [
+        ("", "forwarder", full_name),
+        ("", "sink", lambda row: SINKS.get(row.sink, "each at its own")),
+        ("", "copies", lambda row: str(row.fanout)),
+        *SPEED,
+        ("ratio", "of the relay's rate", to(RELAY, "")),
+        ("ratio", "of AF_XDP's", to(OURS, "native")),
+        *HOW,
+    ]
+    return tabulate(
+        "table-kernel",
+        "In the kernel, like beside like",
+        columns,
+        sorted(rows, key=lambda row: (row.sink != XDP_SINK, row.fanout)),
+        "Medians over the sets, of ratios too. The processor's time in the kernel has the "
         f"sender's work in it. {WHY_TWO_SINKS}",
     )
 
 
 def _processor_table(times: Sequence[ProcessorRow]) -> Table:
     viewers = max(row.viewers for row in times)
-    return Table(
-        key="table-kernel-processor",
-        title=f"Processor time: idle, and {viewers} viewers of a 4 Mbit/s stream",
-        groups=(("", 4),),
-        columns=("forwarder", "idle, % of a processor", "ns/copy", "lost"),
-        rows=tuple(
-            (
-                f"{name_of(row.row, row.engine)}: {kind_name((row.port, row.wait))}",
-                number(row.idle_cpu_pct, ".2f"),
-                number(row.cpu_ns_per_copy),
-                f"{row.loss:.2%}",
-            )
-            for row in times
-        ),
-        note="What spins takes its processor whether packets come or not. In the kernel: the "
+    columns: list[Column[ProcessorRow]] = [
+        ("", "forwarder", full_name),
+        ("", "idle, % of a processor", lambda row: number(row.idle_cpu_pct, ".2f")),
+        ("", "ns/copy", lambda row: number(row.cpu_ns_per_copy)),
+        ("", "lost", lambda row: f"{row.loss:.2%}"),
+    ]
+    return tabulate(
+        "table-kernel-processor",
+        f"Processor time: idle, and {viewers} viewers of a 4 Mbit/s stream",
+        columns,
+        times,
+        "What spins takes its processor whether packets come or not. In the kernel: the "
         "thread that forwards, and the process beside it. It receives the packets too, which on "
         "AF_XDP is done on the sender's processor.",
     )

@@ -1,34 +1,29 @@
 """Overload, priorities and sockets against bypass as figures and tables. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from lab.colours import GREY
 from lab.figures.charts import Axis, Bar, Bars, Line, Lines, finite
 from lab.figures.names import PORTS, WAITS, colour_of, count, marker_of, name_of, number
-from lab.figures.table import Table
+from lab.figures.table import Column, Table, tabulate
 from lab.results.benchmarks import OverloadRow, PktswitchRow, PriorityRow
+from lab.results.statistics import by_columns
 
-STREAM_MBPS = 4.0
 PKTSWITCH_OVERHEAD_PCT = 76.0
 PKTSWITCH_DELAY_PCT = 89.0
-Curve = tuple[str, str, str, str]
 
 
-def curves(rows: Sequence[OverloadRow], fanout: int) -> dict[Curve, list[OverloadRow]]:
-    """The rows of each forwarder at one fan-out, by what is offered."""
-    found: dict[Curve, list[OverloadRow]] = {}
-    for row in sorted(rows, key=lambda it: it.offered_over_capacity):
-        if row.fanout == fanout:
-            key = (row.row, row.engine, row.port, row.wait)
-            found.setdefault(key, []).append(row)
-    return found
+def curves(rows: Sequence[OverloadRow]) -> list[list[OverloadRow]]:
+    """The rows of each forwarder at each fan-out, by what is offered."""
+    ordered = sorted(rows, key=lambda row: (row.fanout, row.offered_over_capacity))
+    return [*by_columns(ordered, ("fanout", "row", "engine", "port", "wait")).values()]
 
 
-def curve_name(curve: Curve) -> str:
-    forwarder, engine, port, wait = curve
+def curve_name(row: OverloadRow) -> str:
     # Whose processor it is tells the kernel's curves apart.
-    where = f", {WAITS[wait]}" if port == "xdp" else ""
-    return f"{name_of(forwarder, engine)}, {PORTS.get(port, port)}{where}"
+    where = f", {WAITS[row.wait]}" if row.port == "xdp" else ""
+    return f"{name_of(row.row, row.engine)}, {PORTS.get(row.port, row.port)}{where}"
 
 
 def kept(curve: Sequence[OverloadRow]) -> float:
@@ -36,41 +31,32 @@ def kept(curve: Sequence[OverloadRow]) -> float:
     return max(curve, key=lambda row: row.offered_over_capacity).of_peak
 
 
-def _curve_line(curve: Curve, points: Sequence[tuple[float, float]]) -> Line:
-    xs, ys = finite(points)
-    forwarder, engine, port, wait = curve
+def _curve_line(curve: Sequence[OverloadRow], column: str) -> Line:
+    xs, ys = finite([(row.offered_over_capacity, getattr(row, column)) for row in curve])
+    of = curve[0]
     # One colour a forwarder: its ports differ in the marker's filling.
-    is_weak = engine == "interpreter" or port in {"afpacket", "system"} or wait == "shared"
-    colour, marker = colour_of(forwarder), marker_of(forwarder)
-    marker = {"interpreter": "P", "kernel": "*"}.get(engine, marker)
-    turn = 1 if engine == "kernel" else 0
-    return Line(curve_name(curve), colour, xs, ys, marker, is_weak, turn)
+    is_weak = of.engine == "interpreter" or of.port in {"afpacket", "system"} or of.wait == "shared"
+    marker = {"interpreter": "P", "kernel": "*"}.get(of.engine, marker_of(of.row))
+    turn = 1 if of.engine == "kernel" else 0
+    return Line(curve_name(of), colour_of(of.row), xs, ys, marker, is_weak, turn)
 
 
 def overload_figures(rows: Sequence[OverloadRow]) -> list[Lines]:
     """The rate, then the delay, of each fan-out."""
     charts = []
-    for fanout in sorted({row.fanout for row in rows}):
-        found = curves(rows, fanout)
-        ticks = tuple(sorted({row.offered_over_capacity for row in rows if row.fanout == fanout}))
-        shown = tuple(tick for tick in ticks if tick in {0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0})
-        x = Axis("offered, in capacities (ratio)", is_log=True, ticks=shown)
-        rates = [
-            _curve_line(key, [(row.offered_over_capacity, row.copies_per_s) for row in curve])
-            for key, curve in found.items()
-        ]
-        delays = [
-            _curve_line(key, [(row.offered_over_capacity, row.last_copy_p99_us) for row in curve])
-            for key, curve in found.items()
-        ]
-        left = ", ".join(f"{curve_name(key)} {kept(curve):.0%}" for key, curve in found.items())
+    for fanout, group in groupby(curves(rows), key=lambda curve: curve[0].fanout):
+        found = [*group]
+        offered = {row.offered_over_capacity for curve in found for row in curve}
+        ticks = tuple(sorted(offered & {0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0}))
+        x = Axis("offered, in capacities (ratio)", is_log=True, ticks=ticks)
+        left = ", ".join(f"{curve_name(curve[0])} {kept(curve):.0%}" for curve in found)
         charts += [
             Lines(
                 key=f"overload-rate-{fanout}",
                 title=f"Overload: copies a second, {fanout} copies of each packet",
                 x=x,
                 y=Axis("copies that came (1/s)", starts_at_zero=True),
-                lines=tuple(rates),
+                lines=tuple(_curve_line(curve, "copies_per_s") for curve in found),
                 note=f"Of the peak stays at the most that is offered, the median of pairs: {left}.",
             ),
             Lines(
@@ -78,7 +64,7 @@ def overload_figures(rows: Sequence[OverloadRow]) -> list[Lines]:
                 title=f"Overload: delay of the last copy, {fanout} copies of each packet",
                 x=x,
                 y=Axis("99th percentile of the last copy (µs)", is_log=True),
-                lines=tuple(delays),
+                lines=tuple(_curve_line(curve, "last_copy_p99_us") for curve in found),
                 note="Of packets that were forwarded: a queue that is full bounds the wait in it.",
             ),
         ]
@@ -87,65 +73,54 @@ def overload_figures(rows: Sequence[OverloadRow]) -> list[Lines]:
 
 def overload_tables(rows: Sequence[OverloadRow], priorities: Sequence[PriorityRow]) -> list[Table]:
     """The share of the peak that remains, and equal viewers; then the urgent stream."""
-    made = []
-    if rows:
-        made.append(_overload_table(rows))
-    if priorities:
-        made.append(_priority_table(priorities))
-    return made
+    made = [_overload_table(rows)] if rows else []
+    return [*made, *([_priority_table(priorities)] if priorities else [])]
 
 
 def _overload_table(rows: Sequence[OverloadRow]) -> Table:
-    lines = []
-    for fanout in sorted({row.fanout for row in rows}):
-        for key, curve in curves(rows, fanout).items():
-            counted = [row.vanished for row in curve if row.vanished >= 0]
-            lines.append(
-                (
-                    curve_name(key),
-                    str(fanout),
-                    count(max(row.copies_per_s for row in curve)),
-                    number(kept(curve), ".0%"),
-                    number(max(row.loss for row in curve), ".0%"),
-                    number(max(row.viewers_spread_pct for row in curve), ".2f"),
-                    f"{sum(counted):.0f}" if counted else "does not count",
-                )
-            )
-    return Table(
-        key="table-overload",
-        title="Overload: what stays",
-        groups=(("", 7),),
-        columns=(
-            "forwarder",
-            "copies",
-            "peak, copies/s",
-            "of it at the most offered",
-            "largest loss",
-            "viewers differ by, %",
-            "lost uncounted",
-        ),
-        rows=tuple(lines),
-        note="Lost uncounted: packets and copies that neither came out nor stand in any counter.",
+    def uncounted(curve: Sequence[OverloadRow]) -> str:
+        counted = [row.vanished for row in curve if row.vanished >= 0]
+        return f"{sum(counted):.0f}" if counted else "does not count"
+
+    def most(column: str, form: str) -> Callable[[Sequence[OverloadRow]], str]:
+        return lambda curve: number(max(getattr(row, column) for row in curve), form)
+
+    columns: list[Column[list[OverloadRow]]] = [
+        ("", "forwarder", lambda curve: curve_name(curve[0])),
+        ("", "copies", lambda curve: str(curve[0].fanout)),
+        ("", "peak, copies/s", lambda curve: count(max(row.copies_per_s for row in curve))),
+        ("", "of it at the most offered", lambda curve: number(kept(curve), ".0%")),
+        ("", "largest loss", most("loss", ".0%")),
+        ("", "viewers differ by, %", most("viewers_spread_pct", ".2f")),
+        ("", "lost uncounted", uncounted),
+    ]
+    return tabulate(
+        "table-overload",
+        "Overload: what stays",
+        columns,
+        curves(rows),
+        "Lost uncounted: packets and copies that neither came out nor stand in any counter.",
     )
 
 
 def _priority_table(rows: Sequence[PriorityRow]) -> Table:
-    return Table(
-        key="table-priority",
-        title="One packet in ten is urgent",
-        groups=(("", 5),),
-        columns=("forwarder", "copies", "offered, capacities", "urgent lost", "others lost"),
-        rows=tuple(
-            (
-                f"{name_of(row.row, row.engine)}, {PORTS.get(row.port, row.port)}",
-                str(row.fanout),
-                f"{row.offered_over_capacity:g}",
-                f"{row.audio_loss:.2%}",
-                f"{row.video_loss:.2%}",
-            )
-            for row in rows
+    columns: list[Column[PriorityRow]] = [
+        (
+            "",
+            "forwarder",
+            lambda row: f"{name_of(row.row, row.engine)}, {PORTS.get(row.port, row.port)}",
         ),
-        note="`standard_metadata.priority` of a program says which packets go first.",
+        ("", "copies", lambda row: str(row.fanout)),
+        ("", "offered, capacities", lambda row: f"{row.offered_over_capacity:g}"),
+        ("", "urgent lost", lambda row: f"{row.audio_loss:.2%}"),
+        ("", "others lost", lambda row: f"{row.video_loss:.2%}"),
+    ]
+    return tabulate(
+        "table-priority",
+        "One packet in ten is urgent",
+        columns,
+        rows,
+        "`standard_metadata.priority` of a program says which packets go first.",
     )
 
 
@@ -184,40 +159,35 @@ def pktswitch_figures(rows: Sequence[PktswitchRow]) -> list[Bars]:
 def pktswitch_tables(rows: Sequence[PktswitchRow]) -> list[Table]:
     if not rows:
         return []
-    lines = [
+
+    def value(column: str, form: str = "", sign: int = 1) -> Callable[[PktswitchRow], str]:
+        return lambda row: number(sign * getattr(row, column), form)
+
+    columns: list[Column[PktswitchRow]] = [
         (
-            f"{name_of(row.row, row.engine)}, {WAITS.get(row.wait, row.wait)}",
-            str(row.fanout),
-            *(
-                text
-                for before, after, less in (
-                    (row.overhead_sockets_ns, row.overhead_bypass_ns, row.overhead_reduction_pct),
-                    (row.delay_sockets_us, row.delay_bypass_us, row.delay_reduction_pct),
-                    (
-                        row.busy_delay_sockets_us,
-                        row.busy_delay_bypass_us,
-                        row.busy_delay_reduction_pct,
-                    ),
-                )
-                for text in (number(before), number(after), number(-less, "+.0f"))
-            ),
-        )
-        for row in rows
+            "",
+            "forwarder",
+            lambda row: f"{name_of(row.row, row.engine)}, {WAITS.get(row.wait, row.wait)}",
+        ),
+        ("", "copies", lambda row: str(row.fanout)),
     ]
-    three = ("sockets", "beyond", "change, %")
+    for group, what, unit in (
+        ("processor time a copy, ns", "overhead", "ns"),
+        ("median last copy, µs", "delay", "us"),
+        ("mean copy when busy, µs", "busy_delay", "us"),
+    ):
+        columns += [
+            (group, "sockets", value(f"{what}_sockets_{unit}")),
+            (group, "beyond", value(f"{what}_bypass_{unit}")),
+            (group, "change, %", value(f"{what}_reduction_pct", "+.0f", -1)),
+        ]
     return [
-        Table(
-            key="table-pktswitch",
-            title="Sockets against kernel bypass",
-            groups=(
-                ("", 2),
-                ("processor time a copy, ns", 3),
-                ("median last copy, µs", 3),
-                ("mean copy when busy, µs", 3),
-            ),
-            columns=("forwarder", "copies", *three, *three, *three),
-            rows=tuple(lines),
-            note="Beyond: AF_XDP, or XDP in the kernel. pktswitch on netmap: -76 % overhead, "
+        tabulate(
+            "table-pktswitch",
+            "Sockets against kernel bypass",
+            columns,
+            rows,
+            "Beyond: AF_XDP, or XDP in the kernel. pktswitch on netmap: -76 % overhead, "
             "-89 % delay; no absolute values were published. "
             "`docs/performance.md` says why ours differ.",
         )

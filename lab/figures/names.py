@@ -4,6 +4,7 @@ import math
 
 from lab.bench.forwarders import PRIORITY, RAW, P4Priority
 from lab.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from lab.results.benchmarks import FanoutRow, ProcessorRow, ScalingRow
 from lab.rows import ROWS
 from lab.rows.row import Row
 
@@ -27,6 +28,7 @@ PORTS = {
 PIPELINES = {
     "l2": "L2",
     "l3": "L3 router",
+    "l2l3": "L2L3",
     "l2l3_acl": "L2L3-ACL",
     "sfu": "SFU, replication",
     "sfu_recirculation": "SFU, recirculation",
@@ -34,11 +36,15 @@ PIPELINES = {
 PIPELINE_COLOURS = {
     "l2": ORANGE,
     "l3": PURPLE,
+    "l2l3": PURPLE,
     "l2l3_acl": VERMILION,
     "sfu": GREEN,
     "sfu_recirculation": BLUE,
 }
-PIPELINE_MARKERS = {"l2": "v", "l3": "D", "l2l3_acl": "^", "sfu": "s", "sfu_recirculation": "o"}
+PIPELINE_MARKERS = {
+    **{"l2": "v", "l3": "D", "l2l3": "D", "l2l3_acl": "^"},
+    **{"sfu": "s", "sfu_recirculation": "o"},
+}
 WAITS = {
     "spin": "spinning",
     "sleep": "sleeping",
@@ -79,6 +85,11 @@ def _look(row: str) -> tuple[str, str]:
     return ROWS[row].look if row in ROWS else Row.look
 
 
+def full_name(row: FanoutRow | ScalingRow | ProcessorRow) -> str:
+    """A forwarder, its port and how it waits."""
+    return f"{name_of(row.row, row.engine)}: {kind_name((row.port, row.wait))}"
+
+
 def kind_of(port: str, wait: str) -> tuple[str, str]:
     """Which of the kinds a forwarder belongs to."""
     return ({"system": "afpacket", "udp_batched": "udp"}.get(port, port), wait)
@@ -103,10 +114,3 @@ def number(value: float, form: str = "") -> str:
         return "-"
     usual = ",.0f" if abs(value) >= 1000 else ".3g"
     return f"{value:{form or usual}}"
-
-
-def ratio(ours: float, theirs: float) -> float:
-    """Not a number where one of them was not measured."""
-    if math.isnan(ours) or math.isnan(theirs) or theirs <= 0:
-        return float("nan")
-    return ours / theirs

@@ -7,10 +7,10 @@ carries, as in the paper.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from lab.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from lab.colours import BLUE, GREEN, GREY, VERMILION
 from lab.figures.charts import Axis, Level, Line, Lines
+from lab.figures.names import PIPELINE_COLOURS, PIPELINE_MARKERS, PIPELINES, count, number
 from lab.figures.names import PORTS as PORT_NAMES
-from lab.figures.names import count, number
 from lab.figures.table import Table
 from lab.pisces.complexity import PUBLISHED_OVS_LINES, PUBLISHED_P4_LINES
 from lab.pisces.network import PROGRAMS
@@ -29,9 +29,6 @@ from lab.pisces.traffic import FRAMES_BYTES
 from lab.results.benchmarks import Change, Counted, PiscesRow
 from lab.results.statistics import ratio
 
-NAMES = {"l2": "L2", "l2l3": "L2L3", "l2l3_acl": "L2L3-ACL"}
-COLOURS = {"l2": ORANGE, "l2l3": PURPLE, "l2l3_acl": VERMILION}
-MARKERS = {"l2": "v", "l2l3": "D", "l2l3_acl": "^"}
 ENOUGH = 0.95
 """Of Open vSwitch's rate."""
 PUBLISHED_OPTIMISED = {
@@ -118,7 +115,7 @@ def points(rows: Sequence[PiscesRow], caches: str) -> list[tuple[str, float]]:
     rates = Rates(rows)
     return [
         (
-            f"{NAMES[program]}, {size} bytes:",
+            f"{PIPELINES[program]}, {size} bytes:",
             rates.of_ovs("afxdp", program, size, _ours(OPTIMISED, caches)),
         )
         for program in PROGRAMS
@@ -153,7 +150,7 @@ def _rates(rates: Rates, program: str) -> Lines:
             lines.append(line)
     return Lines(
         key=f"pisces-{program}",
-        title=f"{NAMES[program]}: packets a second on AF_XDP",
+        title=f"{PIPELINES[program]}: packets a second on AF_XDP",
         x=_SIZES,
         y=Axis("packets a second (number)", starts_at_zero=True),
         lines=tuple(lines),
@@ -164,13 +161,13 @@ def _rates(rates: Rates, program: str) -> Lines:
 def _ratios(rates: Rates) -> Lines:
     lines = [
         _line(
-            f"{NAMES[program]}, caches {caches}",
-            COLOURS[program],
+            f"{PIPELINES[program]}, caches {caches}",
+            PIPELINE_COLOURS[program],
             [
                 (float(size), rates.of_ovs("afxdp", program, size, _ours(OPTIMISED, caches)))
                 for size in rates.sizes("afxdp", program)
             ],
-            marker=MARKERS[program],
+            marker=PIPELINE_MARKERS[program],
             is_dashed=caches == ON,
         )
         for program in PROGRAMS
@@ -217,7 +214,7 @@ def _points(rates: Rates) -> Table:
     lines = []
     for program in PROGRAMS:
         for size in rates.sizes("afxdp", program):
-            cells = [NAMES[program], f"{size}"]
+            cells = [PIPELINES[program], f"{size}"]
             for caches in (OFF, ON):
                 optimised, naive = (
                     rates.of_ovs("afxdp", program, size, _ours(variant, caches))
@@ -258,7 +255,7 @@ def _megaflow(rates: Rates) -> Table:
                 for known in (PUBLISHED_OPTIMISED, PUBLISHED_NAIVE)
             ]
             cells = (*map(_share, shares), *map(_share, published))
-            lines.append((NAMES[program], f"{size}", *cells))
+            lines.append((PIPELINES[program], f"{size}", *cells))
     return Table(
         key="pisces-megaflow",
         title="PISCES: both with what finds megaflows, neither with Open vSwitch's microflow cache",
@@ -277,7 +274,7 @@ def _rate_table(rates: Rates, port: str) -> Table:
     for program in PROGRAMS:
         for size in rates.sizes(port, program):
             for switch, variant, _, label in _LINES:
-                cells: list[str] = [NAMES[program], f"{size}", label]
+                cells: list[str] = [PIPELINES[program], f"{size}", label]
                 for caches in (OFF, ON):
                     row = rates.row(port, program, size, Contestant(switch, variant, caches))
                     cells += ["-"] * 3 if row is None else list(_rate_cells(row))

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from lab.figures.charts import Axis, Line, Lines, finite
-from lab.figures.fanout import how_of
-from lab.figures.names import RELAY, colour_of, count, kind_name, marker_of, name_of, number
-from lab.figures.table import Table
+from lab.figures.fanout import HOW
+from lab.figures.names import RELAY, colour_of, count, full_name, marker_of, number
+from lab.figures.table import Column, Table, tabulate
 from lab.results.benchmarks import ScalingRow
-from lab.results.statistics import ratio
+from lab.results.statistics import by_columns, ratio
 
 Key = tuple[str, str, str, str]
 
@@ -16,20 +16,15 @@ def _key(row: ScalingRow) -> Key:
     return (row.row, row.engine, row.port, row.wait)
 
 
-def _name(key: Key) -> str:
-    return f"{name_of(*key[:2])}: {kind_name((key[2], key[3]))}"
-
-
 def figures(rows: Sequence[ScalingRow]) -> list[Lines]:
     if not rows:
         return []
     lines = []
-    for key in dict.fromkeys(_key(row) for row in rows):
-        points = [
-            (float(row.processors), row.copies_per_s_lossless) for row in rows if _key(row) == key
-        ]
-        colour, marker = colour_of(key[0]), marker_of(key[0])
-        lines.append(Line(_name(key), colour, *finite(points), marker, key[1] == "native"))
+    for found in by_columns(rows, ("row", "engine", "port", "wait")).values():
+        points = [(float(row.processors), row.copies_per_s_lossless) for row in found]
+        of = found[0]
+        colour, marker = colour_of(of.row), marker_of(of.row)
+        lines.append(Line(full_name(of), colour, *finite(points), marker, of.engine == "native"))
     ticks = tuple(float(n) for n in sorted({row.processors for row in rows}))
     return [
         Lines(
@@ -47,45 +42,33 @@ def tables(rows: Sequence[ScalingRow]) -> list[Table]:
     """Every row, beside one processor and beside the relay."""
     if not rows:
         return []
-    of = {(_key(row), row.processors): row for row in rows}
+    alone = {_key(row): row for row in rows if row.processors == 1}
     relay = {row.processors: row for row in rows if row.row == RELAY}
-    lines = []
-    for row in rows:
-        one, peer = of.get((_key(row), 1)), relay.get(row.processors)
-        shares = [
-            number(ratio(row.copies_per_s_lossless, other.copies_per_s_lossless), ".2f")
-            if other is not None and other is not row
-            else ""
-            for other in (one, peer)
-        ]
-        lines.append(
-            (
-                _name(_key(row)),
-                str(row.processors),
-                count(row.copies_per_s_lossless),
-                f"{'≥ ' * bool(row.is_peak_least)}{count(row.copies_per_s_peak)}",
-                *shares,
-                *how_of(row),
-            )
-        )
+
+    def times(row: ScalingRow, peer: ScalingRow | None) -> str:
+        if peer is None or peer is row:
+            return ""
+        return number(ratio(row.copies_per_s_lossless, peer.copies_per_s_lossless), ".2f")
+
+    columns: list[Column[ScalingRow]] = [
+        ("", "forwarder", full_name),
+        ("", "processors", lambda row: str(row.processors)),
+        ("copies/s", "lossless", lambda row: count(row.copies_per_s_lossless)),
+        (
+            "copies/s",
+            "peak",
+            lambda row: f"{'≥ ' * bool(row.is_peak_least)}{count(row.copies_per_s_peak)}",
+        ),
+        ("times", "those of one", lambda row: times(row, alone.get(_key(row)))),
+        ("times", "the relay's", lambda row: times(row, relay.get(row.processors))),
+        *HOW,
+    ]
     return [
-        Table(
-            key="table-scaling",
-            title=f"Copies a second on more processors, {rows[0].fanout} copies of each packet",
-            groups=(("", 2), ("copies/s", 2), ("times", 2), ("how", 4)),
-            columns=(
-                "forwarder",
-                "processors",
-                "lossless",
-                "peak",
-                "those of one",
-                "the relay's",
-                "bound by",
-                "late, %",
-                "trial, s",
-                "sets",
-            ),
-            rows=tuple(lines),
-            note="Medians over the sets. A peak with ≥ is all that the loads could offer.",
+        tabulate(
+            "table-scaling",
+            f"Copies a second on more processors, {rows[0].fanout} copies of each packet",
+            columns,
+            rows,
+            "Medians over the sets. A peak with ≥ is all that the loads could offer.",
         )
     ]

@@ -19,6 +19,8 @@ from lab.results.benchmarks import (
     PiscesRow,
     PriorityRow,
     Results,
+    ScalingRow,
+    SwitchingRow,
 )
 from lab.results.statistics import ratio
 from lab.results.verdicts import Promise
@@ -32,6 +34,7 @@ PEAK_SHARE_MIN = 0.95
 SPREAD_PCT_MAX = 2.0
 ALIKE = 0.05
 """By so much of its packets one of two streams without priorities may lose more."""
+Rate = FanoutRow | ScalingRow | SwitchingRow | PiscesRow
 COMPARED_KINDS = tuple(kind for kind in KINDS if kind[0] != "udp")
 
 
@@ -71,49 +74,29 @@ def check(
 
 def _work_checks(results: Results) -> Iterator[Promise]:
     """Everything forwards at all, and nobody disturbed it."""
-    rates = [
-        *(
-            (f"{name_of(row.row, row.engine)}, {row.fanout} copies:", row.copies_per_s_lossless)
-            for row in (*results.fanout, *results.kernel)
-        ),
-        *(
-            (
-                f"{name_of(row.row, row.engine)}, {row.processors} processors:",
-                row.copies_per_s_lossless,
-            )
-            for row in results.scaling
-        ),
-        *(
-            (f"{row.program}, {row.switch}:", row.packets_per_s_lossless)
-            for row in results.switching
-        ),
-        *((f"{row.program}, {row.switch}:", row.packets_per_s_lossless) for row in results.pisces),
-    ]
+    measured: list[Rate] = [*results.fanout, *results.kernel, *results.scaling]
+    measured += [*results.switching, *results.pisces]
+    rates = [(_what(row), getattr(row, row.measured[0])) for row in measured]
     if rates:
         silent = [(what, rate, False) for what, rate in rates if not rate > 0]
         name = f"everything that is measured forwards without loss at some rate ({len(rates)} rows)"
         every = ("", float(len(rates)), True)
         yield check(name, silent or [every], ",.0f", is_of_speed=False)
-    trials = [
-        *(
-            (f"{name_of(row.row, row.engine)}, {row.fanout} copies:", row.is_disturbed)
-            for row in (*results.fanout_rounds, *results.kernel_rounds)
-            if row.trial_s > 0
-        ),
-        *(
-            (f"{name_of(row.row, row.engine)}, {row.processors} processors:", row.is_disturbed)
-            for row in results.scaling_rounds
-        ),
-        *(
-            (f"{row.program}, {row.switch}:", row.is_disturbed)
-            for row in results.switching_rounds
-            if row.trial_s > 0
-        ),
-    ]
+    rounds: list[FanoutRow | ScalingRow | SwitchingRow] = [*results.fanout_rounds]
+    rounds += [*results.kernel_rounds, *results.scaling_rounds, *results.switching_rounds]
+    trials = [(_what(row), row.is_disturbed) for row in rounds if row.trial_s > 0]
     if trials:
         void = [(what, 1.0, False) for what, is_disturbed in trials if is_disturbed]
         name = f"nobody else used the processors in a trial that decided ({len(trials)} trials)"
         yield check(name, void or [("", float(len(trials)), True)], ",.0f")
+
+
+def _what(row: Rate) -> str:
+    if isinstance(row, FanoutRow):
+        return f"{name_of(row.row, row.engine)}, {row.fanout} copies:"
+    if isinstance(row, ScalingRow):
+        return f"{name_of(row.row, row.engine)}, {row.processors} processors:"
+    return f"{row.program}, {row.switch}:"
 
 
 def _fanout_checks(rows: Sequence[FanoutRow], beside: Beside) -> Iterator[Promise]:
@@ -181,18 +164,17 @@ def _pipeline_checks(rows: Sequence[PipelineRow]) -> Iterator[Promise]:
 
 def _overload_checks(rows: Sequence[OverloadRow]) -> Iterator[Promise]:
     shares, spreads, lost = [], [], []
-    for fanout in sorted({row.fanout for row in rows}):
-        for key, curve in curves(rows, fanout).items():
-            name = f"{curve_name(key)}, {fanout} copies:"
-            counted = [row.vanished for row in curve if not math.isnan(row.vanished)]
-            if counted:
-                lost.append((name, sum(counted), sum(counted) == 0))
-            if key[0] not in OURS:
-                continue
-            share = kept(curve)
-            spread = max(row.viewers_spread_pct for row in curve)
-            shares.append((name, share, share >= PEAK_SHARE_MIN))
-            spreads.append((name, spread, spread <= SPREAD_PCT_MAX))
+    for curve in curves(rows):
+        name = f"{curve_name(curve[0])}, {curve[0].fanout} copies:"
+        counted = [row.vanished for row in curve if not math.isnan(row.vanished)]
+        if counted:
+            lost.append((name, sum(counted), sum(counted) == 0))
+        if curve[0].row not in OURS:
+            continue
+        share = kept(curve)
+        spread = max(row.viewers_spread_pct for row in curve)
+        shares.append((name, share, share >= PEAK_SHARE_MIN))
+        spreads.append((name, spread, spread <= SPREAD_PCT_MAX))
     if shares:
         yield check(f"overload: at least {PEAK_SHARE_MIN:.0%} of the peak rate stays", shares)
         yield check(f"overload: viewers differ by at most {SPREAD_PCT_MAX:g} % of copies", spreads)
