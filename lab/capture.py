@@ -45,8 +45,6 @@ class CaptureError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The kernel's counts of a capture."""
-
     n_captured: int
     n_dropped: int
 
@@ -131,7 +129,6 @@ class _Ring:
             self.n_written += 1
 
     def statistics(self) -> Statistics:
-        """Frames written, frames the kernel had no slot for."""
         data = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
         n_seen, n_dropped = struct.unpack("=II", data)
         # The kernel counts dropped frames among the seen ones.

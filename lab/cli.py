@@ -332,7 +332,6 @@ def _new(arguments: argparse.Namespace, study: str) -> Folder:
 
 
 def _newest(arguments: argparse.Namespace, study: str) -> Folder | None:
-    """The newest folder of an experiment in this form."""
     name = _experiment(study, is_quick=arguments.quick).experiment
     found = [
         folder

@@ -121,7 +121,6 @@ def read_observation(folder: Path) -> Observation:
 
 
 def send_burst(star: Star, burst: Burst, folder: Path) -> None:
-    """Sends `burst` from its host to the end."""
     with start_sender(star.host(burst.host), burst, folder / "sender.log") as sender:
         sender.expect_success(burst.duration_s + SPARE_S)
 

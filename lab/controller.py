@@ -26,7 +26,6 @@ class Controller:
         return self._star.sfu.run(argv, timeout_s=COMMAND_TIMEOUT_S)
 
     def set_pipeline(self, program: Path) -> None:
-        """Compiles `program` and loads it into the switch."""
         self.reprise("pipeline", "set", str(program))
 
     def set_address(self) -> None:

@@ -31,7 +31,6 @@ class Counters:
 
     @property
     def received(self) -> int:
-        """Frames that the switch took from its ports."""
         return self.sum_of("reprise_port_received_packets_total")
 
     @property
@@ -41,7 +40,6 @@ class Counters:
 
     @property
     def sent(self) -> int:
-        """Frames that ports have sent."""
         return self.sum_of("reprise_port_transmitted_packets_total") - self.transmit_drops
 
     @property

@@ -38,7 +38,6 @@ def csv_text(
 
 
 def lines_of(rows: Sequence[dict[str, object]]) -> str:
-    """Mappings with the same keys as CSV."""
     names = list(rows[0]) if rows else []
     return text_of([names, *([str(value) for value in row.values()] for row in rows)])
 

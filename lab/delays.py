@@ -48,8 +48,6 @@ class DelayStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result of one run of N viewers."""
-
     n_viewers: int
     n_packets_in: int
     n_copies_out: int

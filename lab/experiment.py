@@ -296,7 +296,6 @@ class Part(_Model):
 
     @property
     def frame_len_max_bytes(self) -> int:
-        """The longest frame of any stream."""
         longest = 0
         for of in self.streams:
             if of.pcap:
@@ -474,19 +473,16 @@ class Experiment(_Model):
 
     @property
     def loads(self) -> list[Part]:
-        """The parts in which rows are offered a load."""
         return [part for part in self.parts if isinstance(part, Part)]
 
     @property
     def benchmarks(self) -> list[Benchmark]:
-        """The other parts."""
         return [part for part in self.parts if isinstance(part, Benchmark)]
 
     def places(self) -> list["Place"]:
         return [place for part in self.loads for place in part.places()]
 
     def site(self, part: Part) -> Site:
-        """A new site for a part."""
         site = SITES[part.topology](part.size_max)
         site.mtu_bytes = max(MTU_BYTES, part.frame_len_max_bytes - ETHERNET_BYTES)
         if self.interfaces:
@@ -652,7 +648,6 @@ def _quick(part: object, name: str, *, is_quick: bool) -> list[object]:
 
 
 def _swept(part: object, name: str) -> list[object]:
-    """The parts that a part with `sweep` stands for."""
     if not isinstance(part, dict) or "sweep" not in part:
         return [part]
     sweep = part["sweep"]

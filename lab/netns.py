@@ -248,7 +248,6 @@ def remove_leftovers() -> None:
 
 
 def process_ids(namespace: Namespace) -> list[int]:
-    """The processes that are inside."""
     return [int(pid) for pid in run(["ip", "netns", "pids", namespace.name]).split()]
 
 

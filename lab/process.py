@@ -100,7 +100,6 @@ class Child:
             raise self.fail(f"it has ended before it was told {line!r}") from None
 
     def kill(self) -> None:
-        """Ends it at once, with SIGKILL."""
         self._process.kill()
         self._process.wait()
         self.close_stdin()
@@ -128,7 +127,6 @@ class Child:
             raise self.fail(f"exit code {code}")
 
     def interrupt(self) -> None:
-        """Sends SIGINT."""
         self._process.send_signal(signal.SIGINT)
 
     def stop(self) -> int:

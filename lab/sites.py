@@ -53,8 +53,6 @@ class Participant:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """UDP packets of a participant to the SFU."""
-
     number: int
     sender: Participant
     udp_port: int = SFU_UDP_PORT

@@ -18,7 +18,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """`seconds` as milliseconds with three digits after the point."""
     return f"{seconds * 1000:.3f}"
 
 

@@ -119,7 +119,6 @@ def start_receivers(
 
 
 def inject(namespace: Namespace, frame: bytes) -> None:
-    """Sends one crafted frame out of a host's interface."""
     namespace.run([*_THIS, "inject", frame.hex()])
 
 
@@ -239,7 +238,6 @@ def _inject(frame: bytes) -> None:
 
 
 def main() -> None:
-    """The command line of the processes inside the namespaces."""
     parser = argparse.ArgumentParser(prog="python -m lab.traffic", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     send = commands.add_parser("send", help="send a burst")

@@ -114,7 +114,6 @@ class Watching:
             time.sleep(POLL_INTERVAL_S)
 
     def n_frames(self) -> int:
-        """How many frames it has decoded so far."""
         counts = re.findall(r"(?m)^frame=\s*(\d+)$", self.child.log_text())
         return int(counts[-1]) if counts else 0
 
@@ -154,7 +153,6 @@ def watch(
     *,
     udp_port: int = SFU_UDP_PORT,
 ) -> list[Watched]:
-    """Sends `video` once; what each of `viewers` decoded."""
     with ExitStack() as stack:
         watching = []
         for viewer, namespace in viewers:

@@ -44,7 +44,6 @@ def star(namespaces: None) -> Iterator[Star]:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """A folder for the files of a run."""
     folder = tmp_path / "run"
     folder.mkdir()
     return folder

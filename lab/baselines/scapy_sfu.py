@@ -36,7 +36,6 @@ def copy_for(packet: Packet, ip: str, mac: str, own_mac: str) -> Packet:
 
 
 def is_for(packet: Packet, own_ip: str) -> bool:
-    """Whether it is a UDP packet to the SFU."""
     return IP in packet and UDP in packet and packet[IP].dst == own_ip
 
 

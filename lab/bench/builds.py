@@ -78,8 +78,6 @@ def serve(forwarder: Forwarder, n_viewers: int) -> None:
 
 
 class Build:
-    """A build that is served by a process."""
-
     def __init__(self, programs: Path, forwarder: Forwarder, n_viewers: int, log: Path) -> None:
         argv = ["env", f"REPRISE_PROGRAMS={programs}", sys.executable, "-m", "lab.bench.builds"]
         argv += ["--serve", *(f"{name}={value}" for name, value in asdict(forwarder).items())]

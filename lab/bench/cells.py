@@ -37,7 +37,6 @@ RAW = "raw"
 
 
 def prepare() -> None:
-    """Builds the peers; raises if something else is lacking."""
     require_namespaces()
     require_build(SWITCH, REPRISE)
     peers.build()

@@ -72,7 +72,6 @@ def cpu_ns_per_copy(wait: str, probe: Probe | None) -> float:
 def row_of(
     meter: Meter, found: Found, number: int, first_us: Sequence[float], last_us: Sequence[float]
 ) -> FanoutRow:
-    """What was measured of a forwarder in a set."""
     return FanoutRow(
         **asdict(meter.forwarder),
         fanout=meter.fanout,

@@ -97,8 +97,6 @@ def ticks_of(pids: Iterable[int]) -> Ticks:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A forwarder that is set up."""
-
     pids: tuple[int, ...]
     has_metrics: bool = False
     """Whether `lab.counters` can ask it."""
@@ -136,7 +134,6 @@ def stream_of(site: OnePort) -> Stream:
 
 
 def audio_of(site: OnePort) -> Stream:
-    """The second stream."""
     return Stream(2, site.participant(1), AUDIO_UDP_PORT)
 
 

@@ -30,8 +30,6 @@ the kernel has made of each, its receive path included."""
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The results of one run of the load."""
-
     n_viewers: int
     sent: int
     seconds: float
@@ -96,8 +94,6 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The delays of one packet's first and last copy."""
-
     copies: int
     first_copy_ns: int
     last_copy_ns: int

@@ -152,7 +152,6 @@ def share_of_peak(
 def measure(
     forwarder: Forwarder, fanout: int, offered: Sequence[float], seconds: float, pairs: int
 ) -> list[OverloadRow]:
-    """One forwarder at one fan-out, over all rates."""
     with running(forwarder, fanout) as (site, set_up):
         load.settle(site, fanout)
         capacity_pps = capacity(

@@ -41,7 +41,6 @@ def forwarders() -> list[Forwarder]:
 
 
 def measure(forwarder: Forwarder, fanout: int, sweeps: int) -> list[PriorityRow]:
-    """One forwarder at one fan-out, over its rates."""
     with running(forwarder, fanout) as (site, set_up):
 
         def offer(rate_pps: float, for_s: float) -> load.Run:

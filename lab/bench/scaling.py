@@ -69,7 +69,6 @@ def loads_of(forwarder: Forwarder, processors: int) -> list[int]:
 def cells(
     rounds: int = 0, trial_s: float = TRIAL_S, *, is_quick: bool = False, n_cpus: int = 0
 ) -> list[Cell]:
-    """A set of all points, then the next."""
     n_cpus = n_cpus or len(os.sched_getaffinity(0))
     effort = QUICK if is_quick else Effort(trial_s)
     todo = []
@@ -87,8 +86,6 @@ def cells(
 
 @dataclass(slots=True)
 class Up(Runner):
-    """A forwarder that is set up for all streams."""
-
     forwarder: Forwarder
     site: ScaledSite
     cell: Cell
@@ -164,7 +161,6 @@ def run(folder: Path, todo: Sequence[Cell]) -> Failures:
 
 
 def measure(cell: Cell, probes: list[Probe]) -> list[ScalingRow]:
-    """One cell; its trials are added to `probes`."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reprise-bench-")))
         ups: list[Up] = []

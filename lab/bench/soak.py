@@ -90,7 +90,6 @@ class Verdict:
     rss_last_kib: int
 
     def faults(self) -> list[str]:
-        """The bounds that do not hold."""
         checks = {
             "packets or copies vanished without a counter": self.vanished,
             "viewers got a copy of a packet sent after their removal": self.stale_viewers,

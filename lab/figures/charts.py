@@ -22,8 +22,6 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A horizontal line: a limit."""
-
     label: str
     colour: str
     y: float

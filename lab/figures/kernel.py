@@ -37,7 +37,6 @@ def _of(
 def of_relay(
     rows: Sequence[FanoutRow], beside: Beside, column: str = "copies_per_s_lossless"
 ) -> Iterator[tuple[int, float]]:
-    """The kernel engine's share of the relay's, by fan-out."""
     ours, theirs = _of(rows, OURS, "kernel"), _of(rows, RELAY, "")
     for fanout in sorted(ours.keys() & theirs.keys()):
         yield fanout, beside(ours[fanout], theirs[fanout], column)
@@ -100,7 +99,6 @@ def _reading(rows: Sequence[FanoutRow], beside: Beside) -> str:
 
 
 def tables(rows: Sequence[FanoutRow], beside: Beside, times: Sequence[ProcessorRow]) -> list[Table]:
-    """Every row with its ratios; then the processor time."""
     made = [_table(rows, beside)] if rows else []
     return [*made, *([_processor_table(times)] if times else [])]
 

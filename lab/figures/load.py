@@ -42,7 +42,6 @@ def _curve_line(curve: Sequence[OverloadRow], column: str) -> Line:
 
 
 def overload_figures(rows: Sequence[OverloadRow]) -> list[Lines]:
-    """The rate, then the delay, of each fan-out."""
     charts = []
     for fanout, group in groupby(curves(rows), key=lambda curve: curve[0].fanout):
         found = [*group]

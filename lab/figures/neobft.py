@@ -170,7 +170,6 @@ def _of(rows: Sequence[NeobftRow], kind: str) -> list[NeobftRow]:
 def tables(
     rows: Sequence[NeobftRow], delays: Sequence[DelayRow], passes: Sequence[PassRow]
 ) -> list[Table]:
-    """Quantiles, rates, and the cost inside the switch."""
     found = []
     if delays:
         found.append(_delay_table(delays))
@@ -264,7 +263,6 @@ def _pass_table(passes: Sequence[PassRow]) -> Table:
 def promises(
     rows: Sequence[NeobftRow], passes: Sequence[PassRow], signatures: Sequence[SignatureRow]
 ) -> Iterator[tuple[str, list[tuple[str, float, bool]]]]:
-    """The promises, with their values and whether they hold."""
     if rows:
         values = [
             (f"{row.receivers} receivers:", row.of_plain, row.of_plain >= PLAIN_SHARE_MIN)

@@ -39,7 +39,6 @@ def figures(rows: Sequence[ScalingRow]) -> list[Lines]:
 
 
 def tables(rows: Sequence[ScalingRow]) -> list[Table]:
-    """Every row, beside one processor and beside the relay."""
     if not rows:
         return []
     alone = {_key(row): row for row in rows if row.processors == 1}

@@ -42,7 +42,6 @@ class Table:
         return f"**{self.title}**\n\n{body}\n\n{self.note}\n"
 
     def as_latex(self) -> str:
-        """As a LaTeX table of the package booktabs."""
         columns = "l" + "r" * (len(self.columns) - 1)
         groups = " & ".join(
             f"\\multicolumn{{{span}}}{{c}}{{{_tex(name)}}}" for name, span in self.groups

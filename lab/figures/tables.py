@@ -36,7 +36,6 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def microseconds(value: float | None) -> str:
-    """A time that is in microseconds."""
     return NONE if value is None else f"{value:,.1f}"
 
 
@@ -239,7 +238,6 @@ def _beside(row: SummaryRow, table: PublishedTable) -> tuple[str, ...]:
 
 
 def average_of(row: SummaryRow, table: PublishedTable) -> float | None:
-    """Ours, of what the published average is of."""
     return row.avg_copy_delay_s if table.is_per_copy else row.avg_delay_s
 
 

@@ -43,8 +43,6 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts about a trace."""
-
     codec: str
     payload_format: str
     """The specification of how it is in RTP."""

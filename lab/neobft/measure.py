@@ -60,7 +60,6 @@ QUICK = Effort(sizes=(4, 64), sustained_s=2.0, turns=3, tries=3, delay_s=2.0, pa
 
 
 def copies_of(kind: str, receivers: int) -> int:
-    """Packets that leave the switch for a request."""
     return receivers if kind == "signed" else receivers * -(-receivers // 4)
 
 

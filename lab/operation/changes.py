@@ -16,8 +16,6 @@ OTHER_UDP_PORT = 6000
 
 
 class Change(ABC):
-    """One command that changes the conference."""
-
     runs_alone: ClassVar[bool] = False
     """Its outcome depends on the whole state, so no other command may run at once with it."""
 
@@ -190,7 +188,6 @@ class Busy:
     presenters: set[int] = field(default_factory=set)
 
     def add(self, change: Change, before: Conference) -> None:
-        """Adds the groups and presenters of a change."""
         self.groups |= change.groups(before)
         self.presenters |= change.after(before).presenters() - before.presenters()
 
@@ -200,8 +197,6 @@ Maker = Callable[[Conference, random.Random, Busy], Change | None]
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The values for random changes."""
-
     groups: Sequence[int]
     presenters: Sequence[int]
     viewers: Sequence[Viewer]
@@ -333,7 +328,6 @@ class Choices:
         return found[0] if found else self._card(viewer.host, looked_up=True)
 
     def conference(self, choose: random.Random) -> Conference:
-        """A random state."""
         own = {port: choose.choice(numbers) for port, numbers in self.addresses.items()}
         numbers = choose.sample(self.groups, choose.randint(1, len(self.groups)))
         presenters = choose.sample(self.presenters, min(len(numbers), len(self.presenters)))

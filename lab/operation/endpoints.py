@@ -188,7 +188,6 @@ class _Process:
 
 
 def main() -> None:
-    """Sends and receives until standard input ends."""
     config = Config(**json.loads(Path(sys.argv[1]).read_text()))
     with Path(config.sent).open("wb") as sent, Path(config.received).open("wb") as received:
         process = _Process(config, sent, received)

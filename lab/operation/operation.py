@@ -80,8 +80,6 @@ class Running:
 
 @dataclass(slots=True)
 class Tally:
-    """The counts of actions."""
-
     actions: Counter[str] = field(default_factory=Counter)
     commands: int = 0
     killed: int = 0
@@ -405,7 +403,6 @@ class Operation:
         self.note(f"calm: {disturbance.what}")
 
     def hosts_on(self, port: int) -> list[int]:
-        """The hosts on a port of the switch."""
         return [host for host, at in self.ports.items() if at == port]
 
     def metrics(self) -> Counters:

@@ -25,8 +25,6 @@ SETTLED_NS = 4_000_000_000
 
 
 class Due(Enum):
-    """The state of a pair."""
-
     MUST = "must"
     MAY = "may"
     MUST_NOT = "must not"

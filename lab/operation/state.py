@@ -119,7 +119,6 @@ def _viewer_document(viewer: Viewer, card: Card, silent: bool, has_ports: bool) 
 
 
 def host_of(ip: str) -> int:
-    """The number of a host by its address."""
     return int(ip.rsplit(".", 1)[1])
 
 

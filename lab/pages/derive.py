@@ -38,7 +38,6 @@ class Derived:
 
     @property
     def checks(self) -> list[Check]:
-        """What must hold, of what there are runs."""
         return _checks(self.results)
 
     is_quick: bool
@@ -122,7 +121,6 @@ def benchmarks_of(folder: Folder) -> Benchmarks:
 
 
 def results_of(folder: Folder) -> Results:
-    """Everything that the runs of a folder say."""
     runs = list(folder.runs())
     found = Results(folder.experiment, measured(folder.experiment, runs), ())
     cdfs = [cdf for part in folder.experiment.loads for cdf in _cdfs(found, part.part, runs)]

@@ -46,7 +46,6 @@ def figure(key: str, title: str, svg: str, note: str) -> str:
 
 
 def chart(drawn: Chart) -> str:
-    """A chart as a figure of the page."""
     # What draws takes half a second to load, and most commands of the lab draw nothing.
     from lab.figures.plot import svg_for_page  # noqa: PLC0415
 
@@ -54,7 +53,6 @@ def chart(drawn: Chart) -> str:
 
 
 def table_of(table: Table, *, is_open: bool = True) -> str:
-    """A table that can be folded away."""
     starts = {sum(span for _, span in table.groups[:idx]) for idx in range(1, len(table.groups))}
 
     columns = [[row[idx] for row in table.rows] for idx in range(len(table.columns))]

@@ -52,7 +52,6 @@ class KeptStudy:
 
 
 def replaced(readme: str, section: str) -> str:
-    """The README with the new section between its marks."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -36,5 +36,4 @@ def compiled(
 
 
 def program(name: str) -> Path:
-    """The path of a built peer."""
     return BUILT / name

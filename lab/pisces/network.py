@@ -83,7 +83,6 @@ class Network:
     """VLANs whose broadcasts go to all their ports."""
 
     def ports_of(self, vlan: int) -> tuple[Port, ...]:
-        """Those of a VLAN."""
         return tuple(port for port in self.ports if vlan in port.vlans)
 
 

@@ -86,8 +86,6 @@ Start = Callable[[Setting, PortPerHost, Path], contextlib.AbstractContextManager
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A contestant that is set up."""
-
     setting: Setting
     site: PortPerHost
     pid: int | None
@@ -95,7 +93,6 @@ class Running:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Its process, if it has one."""
         return () if self.pid is None else (self.pid,)
 
     def stand(self) -> None:
@@ -103,7 +100,6 @@ class Running:
         signal_all(self.pids, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """It runs again."""
         signal_all(self.pids, signal.SIGCONT)
 
 

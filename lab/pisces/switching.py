@@ -85,7 +85,6 @@ def run(folder: Path, todo: Sequence[Cell]) -> Failures:
 
 
 def measure(cell: Cell, probes: list[Probe]) -> list[SwitchingRow]:
-    """One cell; its trials are added to `probes`."""
     what = {"program": cell.program, "set": cell.number}
     with in_turn(cell.contestants, (PORT, cell.program, FRAME_BYTES), what, probes) as runners:
         found = in_turns([(search(cell.effort), runner.offer) for runner in runners])

@@ -12,8 +12,6 @@ ALONE, BY_PLACE = -1, -2
 
 
 class BenchmarkRow:
-    """A row of a benchmark's file."""
-
     __slots__ = ()
     names: ClassVar[tuple[str, ...]] = ()
     """The columns that say of what it is: rows that differ in none of them are sets of the same."""

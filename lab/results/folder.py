@@ -119,7 +119,6 @@ class Folder:
 
     @property
     def experiment(self) -> Experiment:
-        """What it is the folder of."""
         if self._experiment is None:
             file = self.path / EXPERIMENT
             original = self._read().get("original")
@@ -201,11 +200,9 @@ class Folder:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is still to be done."""
         return not self.missing() and not self.missing_benchmarks()
 
     def missing_benchmarks(self) -> list[Benchmark]:
-        """Those that are still to be done."""
         return [part for part in self.experiment.benchmarks if not (self.path / part.file).exists()]
 
     def keep_benchmark(self, work: Path, file: str) -> None:

@@ -48,7 +48,6 @@ class Series:
 
     @property
     def published(self) -> PublishedTable | None:
-        """What was published of it under this load."""
         return table_for(self.row, load_of(self.part))
 
     def at(self, viewers: int) -> SummaryRow | None:
@@ -256,7 +255,6 @@ def _where(run: RunRow) -> str:
 
 
 def in_common(series: Sequence[Series]) -> int | None:
-    """The largest number of viewers that all have."""
     sets = [{one.viewers for one in each.summaries} for each in series]
     common = set.intersection(*sets) if sets else set()
     return max(common, default=None)

@@ -42,7 +42,6 @@ def median(values: Iterable[float]) -> float:
 
 
 def change_pct(value: float | None, before: float | None) -> float | None:
-    """By how many percent `value` is above `before`."""
     if value is None or before is None or before == 0:
         return None
     return (value / before - 1) * 100

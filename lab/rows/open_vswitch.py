@@ -93,12 +93,10 @@ class Daemons:
         self.appctl("revalidator/wait")
 
     def vsctl(self, *arguments: str) -> str:
-        """Runs ovs-vsctl(8) on the database."""
         timeout = f"--timeout={TIMEOUT_S / 2:.0f}"
         return self.say("ovs-vsctl", f"--db={self._socket}", timeout, *arguments)
 
     def appctl(self, *arguments: str) -> str:
-        """Asks the switch by ovs-appctl(8)."""
         return self.say("ovs-appctl", "-t", self._control, *arguments)
 
     def say(self, *argv: str) -> str:
@@ -202,7 +200,6 @@ class OvsGroup(Row):
 
 
 def flow_match(stream: Stream) -> str:
-    """The match that identifies a stream's packets."""
     return (
         f"udp,in_port={stream.sender.port},nw_src={stream.sender.ip},nw_dst={SFU_IP},"
         f"udp_src={stream.udp_port},udp_dst={stream.udp_port}"

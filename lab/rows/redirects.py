@@ -18,8 +18,6 @@ FURTHER_UDP_PORT = 20_000
 
 
 class Redirects:
-    """Those of one row on its site."""
-
     def __init__(self, site: Site) -> None:
         self._site = site
         self._any = False
@@ -35,7 +33,6 @@ class Redirects:
         return udp_port
 
     def add(self, stream: Stream, udp_port: int) -> None:
-        """Redirects the stream to `udp_port` from now on."""
         if not self._any:
             self._any = True
             self._iptables(*_COPIES_ARE_NOT_TRACKED)

@@ -19,7 +19,6 @@ class ScapyRow(ProcessRow):
     module: ClassVar[str]
 
     def start(self) -> None:
-        """Starts the process; groups come with the streams."""
         argv = [sys.executable, "-m", self.module, "--ip", str(SFU_IP), *self._arguments()]
         self.launch(argv, "scapy.log", READY)
 
@@ -66,7 +65,6 @@ class UserspacePortPerHost(ScapyRow):
     module = "lab.baselines.scapy_server"
 
     def start(self) -> None:
-        """Starts the process; groups come with the streams."""
         self._groups = SharedGroups()
         super().start()
 

@@ -17,8 +17,6 @@ LIBBPF = Path("/usr/include/bpf/libbpf.h")
 
 
 class XdpRelay(ProcessRow):
-    """The relay, on one link of the site."""
-
     name = "xdp_relay"
     label = "XDP relay by hand"
     source = "Reprise"

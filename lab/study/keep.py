@@ -137,7 +137,6 @@ def _n_bytes(place: Path) -> int:
 
 
 def kept_studies(studies: Path = STUDIES) -> list[KeptStudy]:
-    """What README and docs/performance.md tell of them."""
     return [_told(folder) for folder in folders(studies)]
 
 

@@ -45,8 +45,6 @@ class RowEndedError(ChildError):
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A row that is up on its site."""
-
     site: Site
     row: Row
     work: Path
@@ -57,7 +55,6 @@ class Running:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The row's processes."""
         with self.told():
             return self.row.pids
 

@@ -145,5 +145,4 @@ MEASUREMENTS: dict[str, Callable[[Benchmark], Measurement]] = {
 
 
 def measurement_of(part: Benchmark) -> Measurement:
-    """The benchmark of a part of an experiment."""
     return MEASUREMENTS[part.measure](part)

@@ -26,7 +26,6 @@ GROWTH = "program,engine,optimisations,grows,value,ns_per_packet,copies_per_pack
 
 
 def _header(kind: type[Any]) -> str:
-    """The columns that every file has."""
     return ",".join(column.name for column in fields(kind) if column.default is MISSING)
 
 
@@ -142,7 +141,6 @@ def _switching() -> str:
 
 
 def files() -> dict[str, str]:
-    """All files by name."""
     priority = "sfu_priority,native,afxdp,spin,8,1.2,1,9,0,81,0.2,1,0"
     return {
         "pipeline.csv": _pipeline(),

@@ -32,7 +32,6 @@ def imports_of(module: str) -> Iterator[str]:
 
 
 def part_of(module: str) -> str:
-    """The package, or the module of this folder."""
     return module.split(".")[1] if "." in module else ""
 
 

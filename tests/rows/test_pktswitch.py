@@ -49,7 +49,6 @@ FRAME_DROPS = ("no_stream", "too_long", "not_ours", "malformed", "fragments", "i
 
 
 def said(what: object) -> str:
-    """Of a test's name."""
     return what.name if isinstance(what, type) and issubclass(what, Pktswitch) else str(what)
 
 
@@ -137,7 +136,6 @@ def flood_command(site: OnePort) -> list[str]:
 
 
 def with_ipv4(frame: bytes, at: int, value: int, *, sum_is_right: bool = True) -> bytes:
-    """A frame with another byte in its IPv4 header."""
     changed = bytearray(frame)
     changed[ETHERNET_LEN_BYTES + at] = value
     if sum_is_right:

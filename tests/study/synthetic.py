@@ -99,7 +99,6 @@ def slot(stream: int, participant: int, delays_ns: Sequence[int]) -> Slot:
 
 
 def runs_of(experiment: Experiment, delay: Delay = usual) -> Iterator[Run]:
-    """Every run of it."""
     for part in experiment.loads:
         for place in part.places():
             for cell in part.cells(place, {}):
@@ -107,7 +106,6 @@ def runs_of(experiment: Experiment, delay: Delay = usual) -> Iterator[Run]:
 
 
 def part_of(text: str) -> Part:
-    """A load, from the fields that matter."""
     head = "experiment: x\nabout: a\nsource: s\nparts:\n  - part: a\n    rows: [userspace]\n"
     (part,) = parse(f"{head}    {text}\n", "f.yaml").loads
     return part
@@ -118,5 +116,4 @@ def cell_of(participants: int, senders: int = 1, run: int = 1) -> Cell:
 
 
 def changed(run: Run, **fields: object) -> Run:
-    """With other fields of what was seen."""
     return replace(run, seen=replace(run.seen, **fields))  # type: ignore[arg-type]

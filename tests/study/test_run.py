@@ -235,8 +235,6 @@ def test_a_full_disk_is_said_and_leaves_nothing_half(place: Path) -> None:
 
 
 class Study:
-    """`./reprise-lab run` in a process of its own."""
-
     def __init__(self, file: Path) -> None:
         argv = [sys.executable, "-m", "lab.cli", "run", str(file), "--results", str(file.parent)]
         self.process = subprocess.Popen(
