@@ -4,6 +4,7 @@ import itertools
 from dataclasses import MISSING, fields
 from typing import Any
 
+from lab.bench.load import Run
 from lab.results.benchmarks import (
     FanoutRow,
     OverloadRow,
@@ -138,6 +139,12 @@ def _switching() -> str:
         if (program, switch) != ("l2l3_acl", "linux")
     ]
     return _csv(_header(SwitchingRow), lines)
+
+
+def run_of(sent_per_s: float, seconds: float, came: float, in_time: float) -> Run:
+    """Copies of one viewer: what was sent, what came at all and while it was sent."""
+    sent, copies, while_sending = round(sent_per_s * seconds), round(came), round(in_time)
+    return Run(1, sent, seconds, copies, while_sending, 0, 0, 0, 0, 0, 0)
 
 
 def files() -> dict[str, str]:

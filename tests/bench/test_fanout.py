@@ -15,7 +15,6 @@ from lab.bench import fanout, load, matrix
 from lab.bench.fanout import Meter, cpu_ns_per_copy, row_of
 from lab.bench.forwarders import RAW as NO_FORWARDER
 from lab.bench.forwarders import Forwarder, Running
-from lab.bench.load import Run
 from lab.bench.matrix import Choice
 from lab.bench.noise import Listener, Noise
 from lab.bench.search import QUICK, Found, Trial
@@ -24,29 +23,16 @@ from lab.experiment import known, parse
 from lab.results.statistics import median, percentile_or_nan
 from lab.sites import OnePort
 from lab.study.suite import MEASUREMENTS, measurement_of
+from tests.bench.synthetic import run_of
 
 MAKE_BENCH_S, QUICK_BENCH_S = 3 * 3600.0, 480.0
 
 
-def run_of(sent_copies_per_s: float, came_per_s: float) -> Run:
-    return Run(
-        n_viewers=1,
-        sent=round(sent_copies_per_s),
-        seconds=1.0,
-        copies=round(came_per_s),
-        copies_while_sending=round(came_per_s),
-        copies_of_viewer_min=0,
-        copies_of_viewer_max=0,
-        audio_sent=0,
-        audio_copies=0,
-        refusals=0,
-        others=0,
-    )
-
-
 def test_what_spins_takes_the_time_between_two_copies_of_its_processor() -> None:
     per_s = 500_000.0
-    probe = Probe({}, Trial(per_s, 1.0, "decide"), run_of(per_s, per_s), Noise(), cpu_s=3.0)
+    probe = Probe(
+        {}, Trial(per_s, 1.0, "decide"), run_of(per_s, 1.0, per_s, per_s), Noise(), cpu_s=3.0
+    )
     for wait, cpu_ns in (("spin", 2_000.0), ("sleep", 6_000.0)):
         assert cpu_ns_per_copy(wait, probe) == pytest.approx(cpu_ns)
     assert math.isnan(cpu_ns_per_copy("sleep", None))
@@ -56,7 +42,7 @@ def test_a_trial_that_others_disturbed_is_void_and_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     noises = [Noise(0.1), Noise(stolen_s=0.1), Noise(0.001), Noise(9.0)]
-    runs = iter(run_of(1e5, 1e5) for _ in range(20))
+    runs = iter(run_of(1e5, 1.0, 1e5, 1e5) for _ in range(20))
     monkeypatch.setattr(fanout, "Listener", lambda: SimpleNamespace(noise=lambda: noises.pop(0)))
     monkeypatch.setattr(load, "offer", lambda *_, **__: next(runs))
     forwarder = Forwarder("pktswitch_bypass", "", "afxdp", "spin")

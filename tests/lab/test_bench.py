@@ -12,6 +12,7 @@ from lab.bench.overload import PAIRS, Moment, share_of_peak, vanished
 from lab.counters import Counters, parse_metrics
 from lab.csvs import csv_text
 from lab.results.benchmarks import OverloadRow
+from tests.bench.synthetic import run_of
 
 METRICS = """\
 # HELP reprise_packets_total Packets that came, were made, and left.
@@ -30,34 +31,12 @@ reprise_port_receive_drops_total{port="1",name="s0"} 10
 reprise_port_transmit_drops_total{port="1",name="s0"} 3
 reprise_port_latency_seconds{port="1",name="s0",quantile="0.5"} 0.000012
 """
-RUN = Run(
-    n_viewers=2,
-    sent=100,
-    seconds=1.0,
-    copies=157,
-    copies_while_sending=150,
-    copies_of_viewer_min=78,
-    copies_of_viewer_max=79,
-    audio_sent=0,
-    audio_copies=0,
-    refusals=0,
-    others=0,
+RUN = replace(
+    run_of(100, 1.0, 157, 150), n_viewers=2, copies_of_viewer_min=78, copies_of_viewer_max=79
 )
 ROW = OverloadRow(
-    row="p4_replication",
-    engine="native",
-    fanout=8,
-    offered_over_capacity=1.0,
-    copies_per_s=100.0,
-    loss=0.0,
-    last_copy_p99_us=9.0,
-    port="afxdp",
-    wait="spin",
-    offered_pps=12.5,
-    viewers_spread_pct=0.5,
-    drops=0.0,
-    vanished=0.0,
-    of_peak=float("nan"),
+    *("p4_replication", "native", 8, 1.0, 100.0, 0.0, 9.0, "afxdp", "spin"),
+    *(12.5, 0.5, 0.0, 0.0, math.nan),
 )
 NOTHING = Moment(Counters({}), 0)
 
