@@ -503,6 +503,12 @@ class Place:
     variant: Variant
 
     @property
+    def key(self) -> tuple[str, str, str, str, str, str]:
+        """What rows of results of it have in common."""
+        of = self.variant
+        return (self.part, self.topology, self.row, of.engine, of.port, of.wait)
+
+    @property
     def name(self) -> str:
         words = (self.part, self.row, str(self.variant).replace(" ", "-"))
         return "-".join(filter(None, words))

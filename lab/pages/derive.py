@@ -35,13 +35,12 @@ class Derived:
     results: Results
     promises: list[Promise]
     """Of benchmarks."""
+    is_quick: bool
+    """What promises speed means nothing then."""
 
     @property
     def checks(self) -> list[Check]:
         return _checks(self.results)
-
-    is_quick: bool
-    """What promises speed means nothing then."""
 
     @property
     def holds(self) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from lab.csvs import rows_of
+
 FOLDER = Path(__file__).resolve().parent.parent / "reference"
 THESIS_BITRATES_MBPS = (4.0, 2.5, 0.15, 0.076)
 """In the order of the thesis."""
@@ -55,6 +57,8 @@ class PublishedRow:
 class PublishedRun:
     """A row of the thesis' Tables 11 to 18."""
 
+    sfu: str
+    bitrate_mbps: float
     viewers: int
     run: int
     min_delay_s: float
@@ -129,15 +133,16 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def _thesis() -> list[PublishedTable]:
-    summaries, runs = _rows("thesis_summary.csv"), _rows("thesis_extended.csv")
+    name = "thesis_extended.csv"
+    summaries, runs = (
+        _rows("thesis_summary.csv"),
+        rows_of(PublishedRun, (FOLDER / name).read_text(), name),
+    )
     found = []
     for idx, mbps in enumerate(THESIS_BITRATES_MBPS):
         for sfu, row in (("p4", "p4_recirculation"), ("userspace", "userspace")):
             number = 1 + 2 * idx + (sfu == "userspace")
-
-            def is_here(line: Mapping[str, str], sfu: str = sfu, mbps: float = mbps) -> bool:
-                return line["sfu"] == sfu and float(line["bitrate_mbps"]) == mbps
-
+            here = (sfu, mbps)
             name = "P4-based" if sfu == "p4" else "user space"
             found.append(
                 PublishedTable(
@@ -145,8 +150,12 @@ def _thesis() -> list[PublishedTable]:
                     title=f"Table {number}: Summary results for {name} SFU at {mbps:g} Mbit/s",
                     row=row,
                     load=Load(everybody_sends=False, n_streams=1, bitrate_mbps=mbps),
-                    rows=tuple(_thesis_row(line) for line in summaries if is_here(line)),
-                    runs=tuple(_thesis_run(line) for line in runs if is_here(line)),
+                    rows=tuple(
+                        _thesis_row(line)
+                        for line in summaries
+                        if (line["sfu"], float(line["bitrate_mbps"])) == here
+                    ),
+                    runs=tuple(run for run in runs if (run.sfu, run.bitrate_mbps) == here),
                     runs_title=f"Table {number + 10}: Extended results for {name} SFU "
                     f"at {mbps:g} Mbit/s",
                     figure=f"Figure {number + 22}",
@@ -167,21 +176,6 @@ def _thesis_row(line: Mapping[str, str]) -> PublishedRow:
         packets_lost=float(line["avg_packets_lost"]),
         packets=None,
         volume_kbit=None,
-    )
-
-
-def _thesis_run(line: Mapping[str, str]) -> PublishedRun:
-    return PublishedRun(
-        viewers=int(line["viewers"]),
-        run=int(line["run"]),
-        min_delay_s=float(line["min_delay_s"]),
-        max_delay_s=float(line["max_delay_s"]),
-        avg_delay_s=float(line["avg_delay_s"]),
-        stddev_delay_s=float(line["stddev_delay_s"]),
-        packets_in=int(line["packets_in"]),
-        packets_out=int(line["packets_out"]),
-        packets_lost=int(line["packets_lost"]),
-        true_bitrate_kbps=float(line["true_bitrate_kbps"]),
     )
 
 

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lab.experiment import Experiment, Part
+from lab.experiment import Experiment, Part, Place
 from lab.meter import Sample, Slot
 from lab.offered import copies_due, copies_missing
 from lab.results.folder import Run
-from lab.results.statistics import change_pct, percentile
+from lab.results.statistics import change_pct, mean, percentile
 
 WARM_UP_PACKETS = 10
 """The first so many are shown apart; nothing is left out."""
@@ -40,8 +40,24 @@ Delays = npt.NDArray[np.float64]
 _FORMS = (("_s", ".9f"), ("_pct", ".4f"), ("_kbps", ".3f"), ("_us", ".3f"), ("_packet", ".3f"))
 
 
+class Placed:
+    """A row of results that is of a place: a row in a variant under a load."""
+
+    __slots__ = ()
+    row: str
+    engine: str
+    port: str
+    part: str
+    topology: str
+    wait: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str, str]:
+        return (self.part, self.topology, self.row, self.engine, self.port, self.wait)
+
+
 @dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(Placed):
     """A row of `runs.csv`; columns in this order, times in seconds."""
 
     row: str
@@ -110,7 +126,7 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ViewerRow:
+class ViewerRow(Placed):
     """A row of `viewers.csv`: a participant in a run, over all streams that it views."""
 
     row: str
@@ -133,7 +149,7 @@ class ViewerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryRow:
+class SummaryRow(Placed):
     """A row of `summary.csv`: all runs of a row at a size; delays of the last copy."""
 
     row: str
@@ -171,11 +187,6 @@ class SummaryRow:
     kernel_cpu_us_per_packet: float | None
     is_broken: bool
     avg_copy_delay_s: float | None
-
-    @property
-    def key(self) -> tuple[str, str, str, str, str, str]:
-        """Its series: everything but the number of viewers."""
-        return (self.part, self.topology, self.row, self.engine, self.port, self.wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,12 +290,7 @@ def viewer_rows(part: Part, run: Run) -> list[ViewerRow]:
         n_timed = sum(slot.timed for slot in timed)
         rows.append(
             ViewerRow(
-                row=cell.place.row,
-                engine=cell.place.variant.engine,
-                port=cell.place.variant.port,
-                part=cell.place.part,
-                topology=cell.place.topology,
-                wait=cell.place.variant.wait,
+                **_place(cell.place),
                 viewers=cell.viewers,
                 run=cell.run,
                 participant=participant,
@@ -293,20 +299,17 @@ def viewer_rows(part: Part, run: Run) -> list[ViewerRow]:
                 duplicates=sum(slot.duplicates for slot in wanted),
                 misordered=sum(slot.misordered for slot in wanted),
                 avg_delay_s=sum(s.sum_ns for s in timed) / n_timed / NS if timed else None,
-                min_delay_s=min((s.min_ns for s in timed), default=None),
-                max_delay_s=max((s.max_ns for s in timed), default=None),
+                min_delay_s=min((s.min_ns / NS for s in timed), default=None),
+                max_delay_s=max((s.max_ns / NS for s in timed), default=None),
                 jitter_s=sum(s.jitter_ns for s in timed) / len(timed) / NS if timed else None,
             )
         )
-    return [_in_seconds(row) for row in rows]
+    return rows
 
 
-def _in_seconds(row: ViewerRow) -> ViewerRow:
-    values = {name: getattr(row, name) for name in ViewerRow.__slots__}
-    for name in ("min_delay_s", "max_delay_s"):
-        if values[name] is not None:
-            values[name] /= NS
-    return ViewerRow(**values)
+def _place(of: Place) -> dict[str, str]:
+    names = ("part", "topology", "row", "engine", "port", "wait")
+    return dict(zip(names, of.key, strict=True))
 
 
 def _due(part: Part, run: Run) -> dict[tuple[int, int], int]:
@@ -327,17 +330,11 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
     averages = [one.avg_delay_s for one in of_viewers if one.avg_delay_s is not None]
     jitters = [slot.jitter_ns / NS for slot in seen.slots if slot.timed > 1]
     average = float(last.mean()) if len(last) else None
-    is_same = before is not None and (
-        (before.part, before.topology, before.row, before.engine, before.port, before.wait)
-        == (cell.place.part, cell.place.topology, cell.place.row, *_variant(run))
-    )
     n_packets = max(1, totals.sent)
     size = totals.bytes_sent / n_packets
     sending_s = max(totals.sending_s, 1e-9)
     return RunRow(
-        row=cell.place.row,
-        engine=cell.place.variant.engine,
-        port=cell.place.variant.port,
+        **_place(cell.place),
         bitrate_mbps=nominal_mbps(part, totals.bytes_sent / cell.senders, facts.planned_s),
         packet_size_bytes=size,
         viewers=cell.viewers,
@@ -356,7 +353,7 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
         volume_in_kbit=totals.bytes_sent * 8 / 1000,
         volume_out_kbit=copies * size * 8 / 1000,
         avg_delay_change_vs_previous_run_pct=change_pct(
-            average, before.avg_delay_s if before and is_same else None
+            average, before.avg_delay_s if before and before.key == cell.place.key else None
         ),
         true_bitrate_kbps=totals.bytes_sent * 8 / 1000 / sending_s,
         repeats=len(facts.repeated_because),
@@ -365,9 +362,6 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
         avg_first_copy_delay_s=float(first.mean()) if len(first) else None,
         p99_delay_s=percentile(last, 99),
         sfu_cpu_s=facts.sfu_cpu_s,
-        part=cell.place.part,
-        topology=cell.place.topology,
-        wait=cell.place.variant.wait,
         senders=cell.senders,
         streams=cell.senders * len(part.streams),
         sample_every=facts.sample_every,
@@ -383,7 +377,7 @@ def run_row(part: Part, run: Run, of_viewers: Sequence[ViewerRow], before: RunRo
         strangers=strangers,
         viewers_spread_pct=change_pct(max(averages), min(averages)) if averages else None,
         fairness=jain([one.copies / one.copies_due for one in of_viewers]),
-        jitter_avg_s=sum(jitters) / len(jitters) if jitters else None,
+        jitter_avg_s=mean(jitters),
         jitter_max_s=max(jitters, default=None),
         sfu_cpu_us_per_packet=facts.sfu_cpu_s * 1e6 / n_packets,
         kernel_cpu_us_per_packet=(
@@ -406,11 +400,6 @@ def _avg_copy_s(samples: Sequence[Sample]) -> float | None:
     return sum(sample.sum_ns for sample in samples) / n_copies / NS if n_copies else None
 
 
-def _variant(run: Run) -> tuple[str, str, str]:
-    variant = run.cell.place.variant
-    return (variant.engine, variant.port, variant.wait)
-
-
 def nominal_mbps(part: Part, sent_bytes: float, planned_s: float) -> float:
     """What a sender's streams are told to send, or send on average where they are not told."""
     told = [stream.bitrate_mbps for stream in part.streams]
@@ -431,54 +420,42 @@ def _summary(rows: Sequence[RunRow], runs: Sequence[Run], before: SummaryRow | N
     pooled = np.concatenate(of_runs)
     averages = np.array([row.avg_delay_s for row in rows if row.avg_delay_s is not None])
     average = float(averages.mean()) if len(averages) else None
-    key = (first.part, first.topology, first.row, first.engine, first.port, first.wait)
     low_s, high_s = bootstrap_mean(of_runs)
     due = sum(row.copies_missing for row in rows) + sum(
         row.packets_out - row.duplicates - row.strangers for row in rows
     )
-    firsts = [row.avg_first_copy_delay_s for row in rows if row.avg_first_copy_delay_s is not None]
-    jitters = [row.jitter_avg_s for row in rows if row.jitter_avg_s is not None]
-    kernel = [
-        row.kernel_cpu_us_per_packet for row in rows if row.kernel_cpu_us_per_packet is not None
-    ]
-    per_copy = [row.avg_copy_delay_s for row in rows if row.avg_copy_delay_s is not None]
     n = len(rows)
     return SummaryRow(
-        row=first.row,
-        engine=first.engine,
-        port=first.port,
+        **_place(runs[0].cell.place),
         bitrate_mbps=first.bitrate_mbps,
         viewers=first.viewers,
         min_delay_s=float(pooled.min()) if len(pooled) else None,
         max_delay_s=float(pooled.max()) if len(pooled) else None,
         avg_delay_s=average,
         avg_delay_change_vs_previous_viewers_pct=change_pct(
-            average, before.avg_delay_s if before and before.key == key else None
+            average, before.avg_delay_s if before and before.key == first.key else None
         ),
         stddev_of_avg_delay_between_runs_s=float(averages.std()) if len(averages) else None,
         runs=n,
         avg_packets_lost_in=sum(row.packets_lost_in for row in rows) / n,
         avg_packets_lost_out=sum(row.packets_lost_out for row in rows) / n,
         avg_copies_missing=sum(row.copies_missing for row in rows) / n,
-        part=first.part,
-        topology=first.topology,
-        wait=first.wait,
         avg_delay_low_s=low_s,
         avg_delay_high_s=high_s,
-        first_copy_avg_s=sum(firsts) / len(firsts) if firsts else None,
+        first_copy_avg_s=mean(row.avg_first_copy_delay_s for row in rows),
         p50_delay_s=percentile(pooled, 50),
         p95_delay_s=percentile(pooled, 95),
         p99_delay_s=percentile(pooled, 99),
         p999_delay_s=percentile(pooled, 99.9),
-        jitter_avg_s=sum(jitters) / len(jitters) if jitters else None,
+        jitter_avg_s=mean(row.jitter_avg_s for row in rows),
         duplicates=sum(row.duplicates for row in rows),
         misordered=sum(row.misordered for row in rows),
         strangers=sum(row.strangers for row in rows),
         loss_pct=100.0 * sum(row.copies_missing for row in rows) / max(1, due),
         sfu_cpu_us_per_packet=sum(row.sfu_cpu_us_per_packet for row in rows) / n,
-        kernel_cpu_us_per_packet=sum(kernel) / len(kernel) if kernel else None,
+        kernel_cpu_us_per_packet=mean(row.kernel_cpu_us_per_packet for row in rows),
         is_broken=any(row.is_broken for row in rows),
-        avg_copy_delay_s=sum(per_copy) / len(per_copy) if per_copy else None,
+        avg_copy_delay_s=mean(row.avg_copy_delay_s for row in rows),
     )
 
 

@@ -174,7 +174,7 @@ def _by_key(rows: Iterable[Row]) -> defaultdict[Key, list[Row]]:
     """Rows of a part, a row and a variant, in their order."""
     found: defaultdict[Key, list[Row]] = defaultdict(list)
     for one in rows:
-        found[one.part, one.topology, one.row, one.engine, one.port, one.wait].append(one)
+        found[one.key].append(one)
     return found
 
 
