@@ -230,22 +230,19 @@ def _run_all(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
 
 def _run_one(folder: Folder, arguments: argparse.Namespace, typed: Sequence[str]) -> int:
     with folder.alone():
-        return _run_alone(folder, arguments, typed)
-
-
-def _run_alone(folder: Folder, arguments: argparse.Namespace, typed: Sequence[str]) -> int:
-    index = folder.add_session(session(["./reprise-lab", *typed]))
-    show = StatusLine()
-    try:
-        run_missing(folder, index, show, only=arguments.only)
-        show.end()
-        return _report(folder)
-    except BaseException:
-        show.end()
-        print(f"{folder.path}: go on: {shlex.join(_resuming(folder, arguments))}", file=sys.stderr)
-        raise
-    finally:
-        give_to_user(folder.path)
+        index = folder.add_session(session(["./reprise-lab", *typed]))
+        show = StatusLine()
+        try:
+            run_missing(folder, index, show, only=arguments.only)
+            show.end()
+            return _report(folder)
+        except BaseException:
+            show.end()
+            resuming = shlex.join(_resuming(folder, arguments))
+            print(f"{folder.path}: go on: {resuming}", file=sys.stderr)
+            raise
+        finally:
+            give_to_user(folder.path)
 
 
 def _resuming(folder: Folder, arguments: argparse.Namespace) -> list[str]:
@@ -259,8 +256,7 @@ def _resuming(folder: Folder, arguments: argparse.Namespace) -> list[str]:
 
 def _check_only(arguments: argparse.Namespace) -> None:
     """A misspelt name would leave everything out in silence."""
-    names = known() if arguments.study == ALL else [arguments.study]
-    found = [_experiment(study, is_quick=arguments.quick) for study in names]
+    found = _experiments(arguments)
     rows = [name for one in found for part in one.loads for name in part.rows]
     choices = dict.fromkeys([*rows, *(part.part for one in found for part in one.benchmarks)])
     for name in arguments.only:
@@ -270,11 +266,10 @@ def _check_only(arguments: argparse.Namespace) -> None:
 
 def _install_packages(arguments: argparse.Namespace) -> None:
     """Installs what the study's rows lack; a row whose package cannot be had is left out."""
-    names = known() if arguments.study == ALL else [arguments.study]
     rows = {
         name
-        for study in names
-        for part in _experiment(study, is_quick=arguments.quick).loads
+        for one in _experiments(arguments)
+        for part in one.loads
         for name in part.rows
         if not arguments.only or name in arguments.only
     }
@@ -294,6 +289,11 @@ def _file_of(study: str) -> Path:
 def _experiment(study: str, *, is_quick: bool) -> Experiment:
     file = _file_of(study)
     return parse(file.read_text(), str(file), is_quick=is_quick)
+
+
+def _experiments(arguments: argparse.Namespace) -> list[Experiment]:
+    names = known() if arguments.study == ALL else [arguments.study]
+    return [_experiment(name, is_quick=arguments.quick) for name in names]
 
 
 def _folder(arguments: argparse.Namespace, study: str) -> Folder:

@@ -47,11 +47,6 @@ def _processor() -> str:
     return platform.machine()
 
 
-def version_of(argv: Sequence[str]) -> str:
-    """The first line of what a program says of itself."""
-    return _said(argv).partition("\n")[0]
-
-
 def _said(argv: Sequence[str]) -> str:
     try:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=REPOSITORY)

@@ -109,12 +109,12 @@ class Site(Network):
     def participants(self, first: int, n: int) -> list[Participant]:
         return [self.participant(number) for number in range(first, first + n)]
 
-    @abstractmethod
     def link_of(self, number: int) -> Link:
         """The link that a participant is behind."""
+        return self.links[0]
 
-    @abstractmethod
-    def _n_links(self) -> int: ...
+    def _n_links(self) -> int:
+        return 1
 
     @abstractmethod
     def _routes(self) -> str:
@@ -201,12 +201,6 @@ class OnePort(Site):
 
     topology = "one_port"
 
-    def link_of(self, number: int) -> Link:
-        return self.links[0]
-
-    def _n_links(self) -> int:
-        return 1
-
     def _routes(self) -> str:
         link = self.links[0]
         return (
@@ -227,6 +221,9 @@ class ScaledSite(Site):
     def stream(self, number: int) -> tuple[Stream, list[Participant]]:
         """One of them, from 0, and its viewers, whose addresses are in a row."""
 
+    def _routes(self) -> str:
+        raise NotImplementedError("rows on UDP sockets have one stream's site")
+
 
 class StreamPerPort(ScaledSite):
     """Each stream is behind a port of its own, and so are its viewers."""
@@ -244,9 +241,6 @@ class StreamPerPort(ScaledSite):
     def _n_links(self) -> int:
         return self.n_streams
 
-    def _routes(self) -> str:
-        raise NotImplementedError("rows on UDP sockets have one port")
-
 
 class Queued(ScaledSite):
     """All are behind one port, which has a queue for each stream: its sender's processor's."""
@@ -259,15 +253,6 @@ class Queued(ScaledSite):
         return Stream(number + 1, self.participant(1 + number)), self.participants(
             first, self.n_viewers
         )
-
-    def link_of(self, number: int) -> Link:
-        return self.links[0]
-
-    def _n_links(self) -> int:
-        return 1
-
-    def _routes(self) -> str:
-        raise NotImplementedError("this site is for AF_XDP")
 
     def _queues(self) -> str:
         return f" numrxqueues {self.n_streams} numtxqueues {self.n_streams}"

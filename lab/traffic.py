@@ -4,7 +4,6 @@ Payloads are the thesis' (section 3.2): name of the sending host, sequence numbe
 """
 
 import argparse
-import csv
 import hashlib
 import json
 import re
@@ -18,6 +17,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab.addresses import SFU_IP, SFU_UDP_PORT, ip_of
+from lab.csvs import csv_text, rows_of
+from lab.files import write_whole
 from lab.frames import HEADERS_LEN_BYTES
 from lab.netns import HOST_INTERFACE, Namespace, enter
 from lab.pcap import NS_PER_S
@@ -124,19 +125,7 @@ def inject(namespace: Namespace, frame: bytes) -> None:
 
 def read_received(path: Path) -> list[Received]:
     """The datagrams of a receiver's file, in order of reception."""
-    with path.open(newline="") as file:
-        return [
-            Received(
-                host=int(row["host"]),
-                udp_port=int(row["udp_port"]),
-                sequence=int(row["sequence"]) if row["sequence"] else None,
-                received_ns=int(row["received_ns"]),
-                payload_digest=row["payload_digest"],
-                src_ip=row["src_ip"],
-                src_port=int(row["src_port"]),
-            )
-            for row in csv.DictReader(file)
-        ]
+    return rows_of(Received, path.read_text(), str(path))
 
 
 _THIS = [sys.executable, "-m", "lab.traffic"]
@@ -203,7 +192,7 @@ def _receive(path: Path, specifications: Sequence[str]) -> None:
                 elif isinstance(key.fileobj, socket.socket):
                     host, udp_port = key.data
                     _read_all(key.fileobj, host, udp_port, rows)
-    _write_rows(path, rows)
+    write_whole(path, csv_text(Received, rows))
 
 
 def _read_all(receiver: socket.socket, host: int, udp_port: int, rows: list[Received]) -> None:
@@ -219,16 +208,6 @@ def _read_all(receiver: socket.socket, host: int, udp_port: int, rows: list[Rece
         rows.append(
             Received(host, udp_port, sequence_of(data), received_ns, digest(data), src_ip, src_port)
         )
-
-
-def _write_rows(path: Path, rows: Sequence[Received]) -> None:
-    partial = path.with_suffix(path.suffix + ".partial")
-    with partial.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(Received.__dataclass_fields__)
-        for row in rows:
-            writer.writerow(asdict(row).values())
-    partial.rename(path)
 
 
 def _inject(frame: bytes) -> None:

@@ -26,9 +26,6 @@ PISCES = (
     ("all", 425.8),
 )
 """The published steps, in cycles a packet: the first and the last whole, the others differences."""
-PISCES_ROLE = "pisces"
-"""The variant with what PISCES has too and no more: specialisation of actions and of the parser,
-inline editing, incremental checksums. Flow caches, prefetch and fusion are not among its steps."""
 
 
 def workloads(rows: Sequence[PipelineRow]) -> list[tuple[str, int]]:

@@ -12,7 +12,6 @@ XLINK = "http://www.w3.org/1999/xlink"
 GROUP = f"{{{SVG}}}g"
 METADATA = f"{{{SVG}}}metadata"
 STYLE = f"{{{SVG}}}style"
-HREF = f"{{{XLINK}}}href"
 
 ElementTree.register_namespace("", SVG)
 ElementTree.register_namespace("xlink", XLINK)

@@ -15,7 +15,7 @@ MODULES = {
     for file in sorted((REPOSITORY / "lab").rglob("*.py"))
 }
 LAYERS = [
-    re.findall(r"`(\w+)`", layer) for layer in re.split(r"\n    (?=\w)", lab.__doc__ or "")[1:]
+    re.findall(r"`(\w+)`", layer) for layer in re.split(r"\n *(?=\w)", lab.__doc__ or "")[1:]
 ]
 
 
