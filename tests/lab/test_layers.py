@@ -14,9 +14,7 @@ MODULES = {
     ".".join(file.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__"): file
     for file in sorted((REPOSITORY / "lab").rglob("*.py"))
 }
-LAYERS = [
-    re.findall(r"`(\w+)`", layer) for layer in re.split(r"\n *(?=\w)", lab.__doc__ or "")[1:]
-]
+LAYERS = [re.findall(r"`(\w+)`", layer) for layer in re.split(r"\n *(?=\w)", lab.__doc__ or "")[1:]]
 
 
 def imports_of(module: str) -> Iterator[str]:
