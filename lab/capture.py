@@ -19,7 +19,7 @@ from typing import BinaryIO
 from lab import pcap
 from lab.netns import MTU_MAX_BYTES, SFU_LINK_AT_BRIDGE, Namespace
 from lab.process import Child
-from lab.traffic import QUIET_S, READY, SO_TIMESTAMPNS
+from lab.traffic import READY, SO_TIMESTAMPNS, until_quiet
 
 SOL_PACKET = 263
 PACKET_RX_RING = 5
@@ -141,16 +141,7 @@ def _capture(interface: str, file: Path, mtu_bytes: int) -> None:
     with partial.open("wb") as output, selectors.DefaultSelector() as selector:
         output.write(pcap.file_header(ring.slot_len_bytes))
         selector.register(ring.socket, selectors.EVENT_READ)
-        stdin = selector.register(sys.stdin, selectors.EVENT_READ)
-        print(f"{READY} capturing {interface}", flush=True)
-        finishing = False
-        while True:
-            events = selector.select(QUIET_S if finishing else None)
-            if finishing and not events:
-                break
-            if any(key is stdin for key, _ in events):
-                selector.unregister(sys.stdin)
-                finishing = True
+        for _ in until_quiet(selector, f"{READY} capturing {interface}"):
             ring.write_all_to(output)
         statistics = ring.statistics()
         ring.write_all_to(output)

@@ -141,7 +141,7 @@ def _list(arguments: argparse.Namespace, _: Sequence[str]) -> int:
     found = folders(arguments.results)
     if found:
         print()
-        states = [(str(one.path), one.experiment.experiment, _state(one)) for one in found]
+        states = [(str(one.path), one.experiment.experiment, one.state) for one in found]
         print(text.table(("folder", "experiment", "state"), states))
     return 0
 
@@ -155,13 +155,6 @@ def _takes(experiment: Experiment) -> str:
     ]
     benchmarks_s = sum(measurement_of(part).planned_s for part in experiment.benchmarks)
     return clock(planned_s(cells, experiment) + benchmarks_s)
-
-
-def _state(folder: Folder) -> str:
-    n_missing = len(folder.missing()) + len(folder.missing_benchmarks())
-    if not n_missing:
-        return "complete"
-    return f"{n_missing} {'run' if n_missing == 1 else 'runs'} missing"
 
 
 def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:

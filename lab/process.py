@@ -187,6 +187,29 @@ def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
+class InTurn:
+    """What has processes, which stand while others have their turn."""
+
+    __slots__ = ()
+    pids: tuple[int, ...]
+
+    def stand(self) -> None:
+        signal_all(self.pids, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """They run again; a stopped process cannot even end."""
+        signal_all(self.pids, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """They run until the end of the block."""
+        self.go_on()
+        try:
+            yield
+        finally:
+            self.stand()
+
+
 @contextlib.contextmanager
 def deaf_to_signals() -> Iterator[None]:
     """Holds back Ctrl-C and similar signals during work that must not be interrupted."""

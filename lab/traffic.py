@@ -12,7 +12,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -178,21 +178,25 @@ def _receive(path: Path, specifications: Sequence[str]) -> None:
         for specification in specifications:
             host, udp_port, receiver = _open_receiver(specification)
             selector.register(receiver, selectors.EVENT_READ, (host, udp_port))
-        stdin = selector.register(sys.stdin, selectors.EVENT_READ)
-        print(f"{READY} {len(specifications)} sockets", flush=True)
-        finishing = False
-        while True:
-            events = selector.select(QUIET_S if finishing else None)
-            if finishing and not events:
-                break
-            for key, _ in events:
-                if key is stdin:
-                    selector.unregister(sys.stdin)
-                    finishing = True
-                elif isinstance(key.fileobj, socket.socket):
-                    host, udp_port = key.data
-                    _read_all(key.fileobj, host, udp_port, rows)
+        for key in until_quiet(selector, f"{READY} {len(specifications)} sockets"):
+            if isinstance(key.fileobj, socket.socket):
+                host, udp_port = key.data
+                _read_all(key.fileobj, host, udp_port, rows)
     write_whole(path, csv_text(Received, rows))
+
+
+def until_quiet(selector: selectors.BaseSelector, ready: str) -> Iterator[selectors.SelectorKey]:
+    """What can be read, once that is said, until standard input has ended and nothing comes."""
+    stdin = selector.register(sys.stdin, selectors.EVENT_READ)
+    print(ready, flush=True)
+    timeout_s: float | None = None
+    while (events := selector.select(timeout_s)) or timeout_s is None:
+        for key, _ in events:
+            if key is stdin:
+                selector.unregister(sys.stdin)
+                timeout_s = QUIET_S
+            else:
+                yield key
 
 
 def _read_all(receiver: socket.socket, host: int, udp_port: int, rows: list[Received]) -> None:

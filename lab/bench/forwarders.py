@@ -2,13 +2,12 @@
 
 import contextlib
 import math
-import signal
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.process import cpu_ns_of_threads, signal_all
+from lab.process import InTurn, cpu_ns_of_threads
 from lab.rows import ROWS, in_kernel
 from lab.rows.p4 import ConferenceRow
 from lab.rows.row import Row, Variant, told_of
@@ -96,7 +95,7 @@ def ticks_of(pids: Iterable[int]) -> Ticks:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class Running(InTurn):
     pids: tuple[int, ...]
     has_metrics: bool = False
     """Whether `lab.counters` can ask it."""
@@ -107,14 +106,6 @@ class Running:
     def ticks(self) -> "Ticks":
         """How often the kernel's tick has met it, and where."""
         return ticks_of(self.pids)
-
-    def stand(self) -> None:
-        """It stands until it may go on: others have their turn."""
-        signal_all(self.pids, signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """It runs again; a stopped process cannot even end."""
-        signal_all(self.pids, signal.SIGCONT)
 
 
 def forwarders_of(row: str, variants: Iterable[Variant]) -> list[Forwarder]:

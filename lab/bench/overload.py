@@ -6,7 +6,7 @@ viewers must lose alike, and the switch must count every loss.
 
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -110,15 +110,12 @@ def _rated(
     run, last_copy_p99_us = _offer(forwarder, site, fanout, rate_pps, seconds)
     after = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)
     return OverloadRow(
-        row=forwarder.row,
-        engine=forwarder.engine,
+        **asdict(forwarder),
         fanout=fanout,
         offered_over_capacity=times,
         copies_per_s=run.copies_per_s,
         loss=run.loss,
         last_copy_p99_us=last_copy_p99_us,
-        port=forwarder.port,
-        wait=forwarder.wait,
         offered_pps=run.sent / run.seconds,
         viewers_spread_pct=run.viewers_spread_pct,
         drops=counted_drops(before, after),

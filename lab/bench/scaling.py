@@ -10,7 +10,6 @@ for. They take turns (`lab.bench.turns`).
 import contextlib
 import json
 import os
-import signal
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ from lab.bench.load import SPARE_S, Run
 from lab.bench.noise import Listener
 from lab.bench.search import FULL, QUICK, TRIAL_S, Effort, Found, Trial, in_turns, search
 from lab.bench.trials import Probe, Runner
-from lab.process import signal_all
+from lab.process import InTurn
 from lab.results.benchmarks import ScalingRow
 from lab.rows.p4 import P4Replication
 from lab.rows.row import Row
@@ -85,26 +84,19 @@ def cells(
 
 
 @dataclass(slots=True)
-class Up(Runner):
+class Up(InTurn, Runner):
     forwarder: Forwarder
     site: ScaledSite
     cell: Cell
-    rows: Sequence[Row]
+    pids: tuple[int, ...]
     probes: list[Probe]
-
-    def tell(self, what: signal.Signals) -> None:
-        """Stops its processes, or has them go on."""
-        signal_all([pid for row in self.rows for pid in row.pids], what)
 
     def _once(self, trial: Trial) -> Probe:
         processors = self.cell.processors
-        self.tell(signal.SIGCONT)
-        try:
+        with self.turn():
             listener = Listener([*range(processors), *loads_of(self.forwarder, processors)])
             run = offer(self, trial)
             noise = listener.noise()
-        finally:
-            self.tell(signal.SIGSTOP)
         what = {"processors": processors, "set": self.cell.number, **asdict(self.forwarder)}
         return Probe(what, trial, run, noise)
 
@@ -167,9 +159,9 @@ def measure(cell: Cell, probes: list[Probe]) -> list[ScalingRow]:
         for forwarder in cell.forwarders:
             up = stack.enter_context(_up(cell, forwarder, folder / str(len(ups)), probes))
             # A stopped process cannot end.
-            stack.callback(up.tell, signal.SIGCONT)
+            stack.callback(up.go_on)
             offer(up, Trial(SETTLE_PER_S, SETTLE_S, "settle"))
-            up.tell(signal.SIGSTOP)
+            up.stand()
             ups.append(up)
         first_per_s = cell.effort.first_per_s * cell.processors
         effort = replace(cell.effort, first_per_s=first_per_s)
@@ -201,7 +193,8 @@ def _up(cell: Cell, forwarder: Forwarder, folder: Path, probes: list[Probe]) -> 
                 switch.options = ("--workers", str(cell.processors))
             rows.append(stack.enter_context(switch))
             switch.subscribe_all(streams)
-        yield Up(forwarder, site, cell, rows, probes)
+        pids = tuple(pid for row in rows for pid in row.pids)
+        yield Up(forwarder, site, cell, pids, probes)
 
 
 def _row(cell: Cell, up: Up, found: Found) -> ScalingRow:

@@ -7,7 +7,7 @@ that is compared with nobody is measured in the same way, alone.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -57,24 +57,13 @@ class Cell:
 
 @dataclass(slots=True)
 class _Runner:
-    """A forwarder that has its turn, or stands."""
-
     meter: Meter
     first_us: list[float] = field(default_factory=list)
     last_us: list[float] = field(default_factory=list)
 
-    @contextlib.contextmanager
-    def turn(self) -> Iterator[Meter]:
-        """It runs until the end of the block."""
-        self.meter.set_up.go_on()
-        try:
-            yield self.meter
-        finally:
-            self.meter.set_up.stand()
-
     def offer(self, trial: Trial) -> Run:
-        with self.turn() as meter:
-            return meter.offer(trial)
+        with self.meter.set_up.turn():
+            return self.meter.offer(trial)
 
 
 def measure(cell: Cell, raw: Path, probes: list[Probe]) -> list[FanoutRow]:
@@ -105,9 +94,8 @@ def _time(runners: Sequence[_Runner], cell: Cell, raw: Path) -> None:
         for runner in runners:
             name = "-".join(filter(None, asdict(runner.meter.forwarder).values()))
             where = f"{cell.fanout}-{cell.sink}-round{cell.round + 1}-turn{number}"
-            with runner.turn() as meter:
-                first, last = delays(
-                    meter.site, cell.fanout, raw / f"delays-{name}-{where}.csv", DELAY_TURN_S
-                )
+            kept = raw / f"delays-{name}-{where}.csv"
+            with runner.meter.set_up.turn():
+                first, last = delays(runner.meter.site, cell.fanout, kept, DELAY_TURN_S)
             runner.first_us += first
             runner.last_us += last

@@ -6,6 +6,7 @@ carries, as in the paper.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
 
 from lab.colours import BLUE, GREEN, GREY, VERMILION
 from lab.figures.charts import Axis, Level, Line, Lines
@@ -315,23 +316,7 @@ def complexity_tables(programs: Sequence[Counted], new: Sequence[Change]) -> lis
 
 
 def _written(programs: Sequence[Counted]) -> Table:
-    lines = [
-        (
-            one.name,
-            *(
-                str(value)
-                for value in (
-                    one.files,
-                    one.lines,
-                    one.functions,
-                    one.tables,
-                    one.states,
-                    one.blocks,
-                )
-            ),
-        )
-        for one in programs
-    ]
+    lines = [tuple(map(str, astuple(one))) for one in programs]
     none = ("-",) * 4
     lines.append(("PISCES, its P4 program", "-", f"{PUBLISHED_P4_LINES}", *none))
     lines.append(("PISCES, the same in Open vSwitch", "-", f"{PUBLISHED_OVS_LINES:,}", *none))

@@ -74,10 +74,8 @@ def _item(folder: Folder) -> str:
     experiment, name = folder.experiment, escape(folder.path.name)
     has_report = (folder.path / REPORT).exists()
     link = f'<a href="{name}/{REPORT}">{name}</a>' if has_report else name
-    n_missing = len(folder.missing()) + len(folder.missing_benchmarks())
-    state = f"{n_missing} runs missing" if n_missing else "complete"
     short = ", short form" if folder.is_quick else ""
-    return f"<li>{link}{short}: {page.prose(experiment.about)} ({state})</li>"
+    return f"<li>{link}{short}: {page.prose(experiment.about)} ({folder.state})</li>"
 
 
 def _table(found: Iterable[Folder]) -> Table:

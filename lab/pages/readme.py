@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.figures.names import kind_name, kind_of, number
+from lab.figures.names import kind_name, number
 from lab.results.benchmarks import Results
 from lab.results.series import MUSICIANS_MS
 from lab.results.served import ServedRow
@@ -129,5 +129,5 @@ def _way(one: ServedRow) -> str:
     """How a row is run; the native engine is the usual one."""
     engine = one.engine if one.engine != "native" else ""
     batches = "in batches" if one.port == "udp_batched" else ""
-    where = kind_name(kind_of(one.port, one.wait))
+    where = kind_name((one.port, one.wait))
     return ", ".join(filter(None, (engine, where, batches))) or "as it is"

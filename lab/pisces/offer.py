@@ -73,14 +73,11 @@ class Turns(Runner):
         return self.up.setting.contestant
 
     def _once(self, trial: Trial) -> Probe:
-        self.up.go_on()
-        try:
+        with self.up.turn():
             listener, before = Listener(), ticks_of(self.up.pids)
             run = offer(self.up, self.traffic, trial.per_s, trial.seconds)
             share = ticks_of(self.up.pids).since(before).kernel_share
             noise = listener.noise()
-        finally:
-            self.up.stand()
         return Probe({**self.what, **asdict(self.contestant)}, trial, run, noise, share)
 
 

@@ -6,7 +6,6 @@ kernel forwards, it forwards on the processor that sends.
 
 import contextlib
 import functools
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 from lab.controller import REPRISE
 from lab.pisces import linux, openflow, p4_entries
 from lab.pisces.network import Network
-from lab.process import REPOSITORY, Child, ChildError, run, signal_all
+from lab.process import REPOSITORY, Child, ChildError, InTurn, run
 from lab.rows import in_kernel
 from lab.rows.open_vswitch import BRIDGE, PROTOCOL, Daemons, OvsGroup
 from lab.sites import LOAD_CPU, SFU_CPU, PortPerHost, on_cpu
@@ -85,22 +84,11 @@ Start = Callable[[Setting, PortPerHost, Path], contextlib.AbstractContextManager
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class Running(InTurn):
     setting: Setting
     site: PortPerHost
-    pid: int | None
-    """The kernel's own forwarding has no process."""
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        return () if self.pid is None else (self.pid,)
-
-    def stand(self) -> None:
-        """It stands until it may go on: others have their turn."""
-        signal_all(self.pids, signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        signal_all(self.pids, signal.SIGCONT)
+    pids: tuple[int, ...]
+    """None of the kernel's own forwarding."""
 
 
 def optimise_option(variant: str, flow_caches: str) -> str:
@@ -126,7 +114,7 @@ def running(setting: Setting, folder: Path) -> Iterator[Running]:
             # Without it a port without an XDP program takes no frames from the load's program.
             site.sfu.run(["ethtool", "-K", link.sfu_interface, "gro", "on"])
         child = stack.enter_context(start(setting, site, folder))
-        up = Running(setting, site, child.pid if child else None)
+        up = Running(setting, site, (child.pid,) if child else ())
         try:
             yield up
         finally:

@@ -202,6 +202,13 @@ class Folder:
     def is_complete(self) -> bool:
         return not self.missing() and not self.missing_benchmarks()
 
+    @property
+    def state(self) -> str:
+        n_missing = len(self.missing()) + len(self.missing_benchmarks())
+        if not n_missing:
+            return "complete"
+        return f"{n_missing} {'run' if n_missing == 1 else 'runs'} missing"
+
     def missing_benchmarks(self) -> list[Benchmark]:
         return [part for part in self.experiment.benchmarks if not (self.path / part.file).exists()]
 
