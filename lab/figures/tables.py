@@ -1,9 +1,10 @@
 """The tables of a study: the rows' results, ours beside the published ones. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from lab.figures.table import Table
+from lab.figures.table import Column, Table, tabulate
 from lab.results.published import PUBLISHED_ONLY, PublishedCost, PublishedTable
 from lab.results.runs import RunRow, SummaryRow
 from lab.results.series import CONVERSATION_MS, MUSICIANS_MS, Results, Series, label_of, load_of
@@ -59,6 +60,14 @@ def few(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
+def kbps(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def whole(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
 def answers(results: Results) -> Table:
     """How many viewers each row serves, and what the fiftieth waits longer than the first."""
     rows: list[tuple[str, ...]] = []
@@ -105,135 +114,81 @@ def _published_only(one: PublishedCost) -> tuple[str, ...]:
     return ("published", one.label, *([NONE] * 4), f"{low_ms:.3f} to {high_ms:.3f}", NONE)
 
 
-SUMMARY_COLUMNS = (
-    "row",
-    "viewers",
-    "mean",
-    "95 % low",
-    "95 % high",
-    "p50",
-    "p95",
-    "p99",
-    "p99.9",
-    "max",
-    "first copy, mean",
-    "jitter",
-    "lost, %",
-    "twice",
-    "out of order",
-    "SFU, us",
-    "of it kernel, us",
-)
-SUMMARY_GROUPS = (
-    ("", 2),
-    ("last copy after, ms", 8),
-    ("ms", 2),
-    ("copies", 3),
-    ("CPU a packet", 2),
+def of(form: Callable[[Any], str], name: str) -> Callable[[Any], str]:
+    """The cell of an attribute."""
+    return lambda row: form(getattr(row, name))
+
+
+LAST, CPU = "last copy after, ms", "CPU a packet"
+SUMMARY: tuple[Column[SummaryRow], ...] = (
+    ("", "row", lambda row: label_of(row.row, row.variant)),
+    ("", "viewers", of(str, "viewers")),
+    (LAST, "mean", of(milliseconds, "avg_delay_s")),
+    (LAST, "95 % low", of(milliseconds, "avg_delay_low_s")),
+    (LAST, "95 % high", of(milliseconds, "avg_delay_high_s")),
+    (LAST, "p50", of(milliseconds, "p50_delay_s")),
+    (LAST, "p95", of(milliseconds, "p95_delay_s")),
+    (LAST, "p99", of(milliseconds, "p99_delay_s")),
+    (LAST, "p99.9", of(milliseconds, "p999_delay_s")),
+    (LAST, "max", of(milliseconds, "max_delay_s")),
+    ("ms", "first copy, mean", of(milliseconds, "first_copy_avg_s")),
+    ("ms", "jitter", of(milliseconds, "jitter_avg_s")),
+    ("copies", "lost, %", of(percent, "loss_pct")),
+    ("copies", "twice", of(str, "duplicates")),
+    ("copies", "out of order", of(str, "misordered")),
+    (CPU, "SFU, us", of(microseconds, "sfu_cpu_us_per_packet")),
+    (CPU, "of it kernel, us", of(microseconds, "kernel_cpu_us_per_packet")),
 )
 
 
 def overview(part: str, about: str, series: Sequence[Series]) -> Table:
-    rows = [_summary(one, row) for one in series for row in one.summaries]
-    note = (
+    return tabulate(
+        f"load-{part}",
+        f"Load “{part}”{': ' + about if about else ''}",
+        SUMMARY,
+        [row for one in series for row in one.summaries],
         "Mean of the runs' means, its interval by bootstrap over runs and blocks of ten packets; "
         "jitter is RFC 3550's, the average over streams and viewers; CPU is of the SFU's processes "
         "with their system calls; the kernel's part is sampled by its tick, and has interrupts of "
-        "the SFU's processor."
-    )
-    return Table(
-        f"load-{part}",
-        f"Load “{part}”{': ' + about if about else ''}",
-        SUMMARY_GROUPS,
-        SUMMARY_COLUMNS,
-        tuple(rows),
-        note,
-    )
-
-
-def _summary(one: Series, row: SummaryRow) -> tuple[str, ...]:
-    return (
-        label_of(one.row, one.variant),
-        str(row.viewers),
-        *(
-            milliseconds(value)
-            for value in (
-                row.avg_delay_s,
-                row.avg_delay_low_s,
-                row.avg_delay_high_s,
-                row.p50_delay_s,
-                row.p95_delay_s,
-                row.p99_delay_s,
-                row.p999_delay_s,
-                row.max_delay_s,
-                row.first_copy_avg_s,
-                row.jitter_avg_s,
-            )
-        ),
-        percent(row.loss_pct),
-        str(row.duplicates),
-        str(row.misordered),
-        microseconds(row.sfu_cpu_us_per_packet),
-        microseconds(row.kernel_cpu_us_per_packet),
+        "the SFU's processor.",
     )
 
 
 def beside(one: Series, table: PublishedTable) -> Table:
     """The counterpart of a published summary."""
-    rows = [_beside(row, table) for row in one.summaries]
-    return Table(
+
+    def theirs(form: Callable[[Any], str], name: str) -> Callable[[SummaryRow], str]:
+        return lambda row: form(getattr(table.at(row.viewers), name, None))
+
+    def ratio(row: SummaryRow) -> str:
+        published, average = table.at(row.viewers), average_of(row, table)
+        return times(published.avg_delay_s / average if published and average else None)
+
+    source = table.source
+    columns: list[Column[SummaryRow]] = [
+        ("", "viewers", of(str, "viewers")),
+        ("ours", "min delay, s", of(seconds, "min_delay_s")),
+        ("ours", "max delay, s", of(seconds, "max_delay_s")),
+        ("ours", "avg delay, s", lambda row: seconds(average_of(row, table))),
+        ("ours", "change, %", of(percent, "avg_delay_change_vs_previous_viewers_pct")),
+        ("ours", "stddev between runs, s", of(seconds, "stddev_of_avg_delay_between_runs_s")),
+        ("ours", "packets lost", of(few, "avg_packets_lost_in")),
+        ("ours", "copies missing", of(few, "avg_copies_missing")),
+        (source, "min delay, s", theirs(seconds, "min_delay_s")),
+        (source, "max delay, s", theirs(seconds, "max_delay_s")),
+        (source, "avg delay, s", theirs(seconds, "avg_delay_s")),
+        (source, "change, %", theirs(percent, "change_pct")),
+        (source, "packets lost", theirs(few, "packets_lost")),
+        (source, "packets", theirs(whole, "packets")),
+        (source, "volume, kbit", theirs(few, "volume_kbit")),
+        (f"{source} / ours", "avg delay", ratio),
+    ]
+    return tabulate(
         f"published-{one.key}",
-        f"{table.title} ({table.source}); ours: {label_of(one.row, one.variant)}",
-        (("", 1), ("ours", 7), (table.source, 7), (f"{table.source} / ours", 1)),
-        (
-            "viewers",
-            "min delay, s",
-            "max delay, s",
-            "avg delay, s",
-            "change, %",
-            "stddev between runs, s",
-            "packets lost",
-            "copies missing",
-            "min delay, s",
-            "max delay, s",
-            "avg delay, s",
-            "change, %",
-            "packets lost",
-            "packets",
-            "volume, kbit",
-            "avg delay",
-        ),
-        tuple(rows),
+        f"{table.title} ({source}); ours: {label_of(one.row, one.variant)}",
+        columns,
+        one.summaries,
         why(one, table),
-    )
-
-
-def _beside(row: SummaryRow, table: PublishedTable) -> tuple[str, ...]:
-    published = table.at(row.viewers)
-    average = average_of(row, table)
-    ratio = published.avg_delay_s / average if published and average else None
-    theirs = ("",) * 7
-    if published:
-        theirs = (
-            seconds(published.min_delay_s),
-            seconds(published.max_delay_s),
-            seconds(published.avg_delay_s),
-            percent(published.change_pct),
-            few(published.packets_lost),
-            "" if published.packets is None else str(published.packets),
-            few(published.volume_kbit),
-        )
-    return (
-        str(row.viewers),
-        seconds(row.min_delay_s),
-        seconds(row.max_delay_s),
-        seconds(average),
-        percent(row.avg_delay_change_vs_previous_viewers_pct),
-        seconds(row.stddev_of_avg_delay_between_runs_s),
-        few(row.avg_packets_lost_in),
-        few(row.avg_copies_missing),
-        *theirs,
-        times(ratio),
     )
 
 
@@ -243,66 +198,38 @@ def average_of(row: SummaryRow, table: PublishedTable) -> float | None:
 
 def runs_beside(one: Series, table: PublishedTable) -> Table:
     """The counterpart of a published table with a row a run."""
-    rows = [_run_beside(run, table) for run in one.runs]
-    return Table(
+
+    def theirs(form: Callable[[Any], str], name: str) -> Callable[[RunRow], str]:
+        return lambda run: form(getattr(table.run(run.viewers, run.run), name, None))
+
+    columns: list[Column[RunRow]] = [
+        ("", "viewers", of(str, "viewers")),
+        ("", "run", of(str, "run")),
+        ("ours", "duration, s", of(seconds, "duration_s")),
+        ("ours", "min delay, s", of(seconds, "min_delay_s")),
+        ("ours", "max delay, s", of(seconds, "max_delay_s")),
+        ("ours", "avg delay, s", of(seconds, "avg_delay_s")),
+        ("ours", "stddev, s", of(seconds, "stddev_delay_s")),
+        ("ours", "p99, s", of(seconds, "p99_delay_s")),
+        ("ours", "packets in", of(str, "packets_in")),
+        ("ours", "packets out", of(str, "packets_out")),
+        ("ours", "packets lost", of(str, "packets_lost_in")),
+        ("ours", "true bitrate, kbit/s", of(kbps, "true_bitrate_kbps")),
+        ("ours", "repeats", of(str, "repeats")),
+        (table.source, "min delay, s", theirs(seconds, "min_delay_s")),
+        (table.source, "max delay, s", theirs(seconds, "max_delay_s")),
+        (table.source, "avg delay, s", theirs(seconds, "avg_delay_s")),
+        (table.source, "packets in", theirs(whole, "packets_in")),
+        (table.source, "packets out", theirs(whole, "packets_out")),
+        (table.source, "packets lost", theirs(whole, "packets_lost")),
+        (table.source, "true bitrate, kbit/s", theirs(kbps, "true_bitrate_kbps")),
+    ]
+    return tabulate(
         f"published-runs-{one.key}",
         f"{table.runs_title} ({table.source}); ours: {label_of(one.row, one.variant)}",
-        (("", 2), ("ours", 11), (table.source, 7)),
-        (
-            "viewers",
-            "run",
-            "duration, s",
-            "min delay, s",
-            "max delay, s",
-            "avg delay, s",
-            "stddev, s",
-            "p99, s",
-            "packets in",
-            "packets out",
-            "packets lost",
-            "true bitrate, kbit/s",
-            "repeats",
-            "min delay, s",
-            "max delay, s",
-            "avg delay, s",
-            "packets in",
-            "packets out",
-            "packets lost",
-            "true bitrate, kbit/s",
-        ),
-        tuple(rows),
+        columns,
+        one.runs,
         "",
-    )
-
-
-def _run_beside(run: RunRow, table: PublishedTable) -> tuple[str, ...]:
-    published = table.run(run.viewers, run.run)
-    theirs = ("",) * 7
-    if published:
-        theirs = (
-            seconds(published.min_delay_s),
-            seconds(published.max_delay_s),
-            seconds(published.avg_delay_s),
-            str(published.packets_in),
-            str(published.packets_out),
-            str(published.packets_lost),
-            f"{published.true_bitrate_kbps:.3f}",
-        )
-    return (
-        str(run.viewers),
-        str(run.run),
-        f"{run.duration_s:.6f}",
-        seconds(run.min_delay_s),
-        seconds(run.max_delay_s),
-        seconds(run.avg_delay_s),
-        seconds(run.stddev_delay_s),
-        seconds(run.p99_delay_s),
-        str(run.packets_in),
-        str(run.packets_out),
-        str(run.packets_lost_in),
-        f"{run.true_bitrate_kbps:.3f}",
-        str(run.repeats),
-        *theirs,
     )
 
 

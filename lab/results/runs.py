@@ -55,6 +55,11 @@ class Placed:
     def key(self) -> tuple[str, str, str, str, str, str]:
         return (self.part, self.topology, self.row, self.engine, self.port, self.wait)
 
+    @property
+    def variant(self) -> str:
+        """For people; empty where the row has no choice."""
+        return " ".join(word for word in (self.engine, self.port, self.wait) if word)
+
 
 @dataclass(frozen=True, slots=True)
 class RunRow(Placed):

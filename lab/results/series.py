@@ -37,9 +37,7 @@ class Series:
 
     @property
     def variant(self) -> str:
-        """Its variant, for people; empty where the row has no choice."""
-        one = self.summaries[0]
-        return " ".join(word for word in (one.engine, one.port, one.wait) if word)
+        return self.summaries[0].variant
 
     @property
     def key(self) -> str:
@@ -250,8 +248,9 @@ def _published_most(run: RunRow, results: Results) -> int:
 
 
 def _where(run: RunRow) -> str:
-    words = " ".join(filter(None, (run.row, run.engine, run.port, run.wait)))
-    return f"{run.part}, {words}, {run.viewers} viewers, run {run.run}"
+    return (
+        f"{run.part}, {run.row} {run.variant}".rstrip() + f", {run.viewers} viewers, run {run.run}"
+    )
 
 
 def in_common(series: Sequence[Series]) -> int | None:
