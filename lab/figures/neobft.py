@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from lab.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
 from lab.figures.charts import Axis, Line, Lines
-from lab.figures.table import Table
+from lab.figures.table import Column, Table, tabulate
 from lab.neobft import published
 from lab.results.benchmarks import DelayRow, DistributionRow, NeobftRow, PassRow, SignatureRow
 from lab.results.statistics import ratio
@@ -213,30 +213,29 @@ def _us(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f}" if value >= 100 else f"{value:.3g}"
 
 
+RATES: tuple[Column[NeobftRow], ...] = (
+    ("", "variant", lambda row: NAMES[row.kind]),
+    ("", "receivers", lambda row: f"{row.receivers}"),
+    ("", "packets a request", lambda row: f"{row.packets_per_request}"),
+    ("requests a second", "peak", lambda row: f"{row.requests_per_s_peak:,.0f}"),
+    ("requests a second", "without loss", lambda row: _rate(row.requests_per_s_lossless)),
+    ("packets a second", "peak", lambda row: f"{row.copies_per_s_peak:,.0f}"),
+    ("", "of plain multicast", lambda row: f"{row.of_plain:.0%}" if row.kind == "tagged" else "-"),
+    ("", "signed", lambda row: f"{row.signed_share:.0%}" if row.kind == "signed" else "-"),
+)
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value else "-"
+
+
 def _rate_table(rows: Sequence[NeobftRow]) -> Table:
-    lines = [
-        (
-            NAMES[row.kind],
-            f"{row.receivers}",
-            f"{row.packets_per_request}",
-            f"{row.requests_per_s_peak:,.0f}",
-            f"{row.requests_per_s_lossless:,.0f}" if row.requests_per_s_lossless else "-",
-            f"{row.copies_per_s_peak:,.0f}",
-            "-" if row.kind != "tagged" else f"{row.of_plain:.0%}",
-            "-" if row.kind != "signed" else f"{row.signed_share:.0%}",
-        )
-        for row in sorted(rows, key=lambda row: (row.receivers, row.kind))
-    ]
-    return Table(
-        key="neobft-rates",
-        title="What each carries",
-        groups=(("", 3), ("requests a second", 2), ("packets a second", 1), ("", 2)),
-        columns=(
-            *("variant", "receivers", "packets a request", "peak", "without loss", "peak"),
-            *("of plain multicast", "signed"),
-        ),
-        rows=tuple(lines),
-        note="Peaks are medians of turns; the share of plain multicast is the median of the turns' "
+    return tabulate(
+        "neobft-rates",
+        "What each carries",
+        RATES,
+        sorted(rows, key=lambda row: (row.receivers, row.kind)),
+        "Peaks are medians of turns; the share of plain multicast is the median of the turns' "
         "ratios. Of AOM-PK, the share of packets that had a signature at the peak: one processor "
         "is shared by switch, signer and who makes its nonces.",
     )

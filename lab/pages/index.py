@@ -84,13 +84,8 @@ def _table(found: Iterable[Folder]) -> Table:
         for name in rows_of(folder):
             of_rows[name].append(folder.experiment.experiment)
     rows = [
-        (
-            name,
-            ROWS[name].label,
-            ROWS[name].source,
-            ", ".join(dict.fromkeys(studies)) or ROWS[name].lacks(),
-        )
-        for name, studies in of_rows.items()
+        (name, row.label, row.source, ", ".join(dict.fromkeys(of_rows[name])) or row.lacks())
+        for name, row in ROWS.items()
     ]
     rows += [
         (one.row, one.label, one.source, "published figures only; nothing is run")
