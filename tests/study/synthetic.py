@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from lab.experiment import Cell, Experiment, Part, Place, parse
 from lab.meter import EmptyLoop, Sample, Seen, Slot, Totals
@@ -9,6 +10,12 @@ from lab.offered import copies_due
 from lab.results.folder import Facts, Run
 from lab.rows.row import Variant
 
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+SMALL = (
+    "experiment: small\nabout: for tests\nsource: tests\nparts:\n"
+    "  - part: a\n    rows: [userspace]\n    viewers: [1, 3]\n    runs: 2\n"
+    "    streams: [{packets_per_s: 100}]\n    quick: {viewers: 1, runs: 1}\n"
+)
 N_PACKETS = 12
 FRAME_BYTES = 1400
 INTERVAL_NS = 10_000_000
@@ -103,6 +110,11 @@ def runs_of(experiment: Experiment, delay: Delay = usual) -> Iterator[Run]:
         for place in part.places():
             for cell in part.cells(place, {}):
                 yield run_of(part, cell, delay)
+
+
+def own_of(part: str, more: str = "") -> str:
+    """An experiment's file with one part of these fields."""
+    return f"experiment: own\nabout: a\nsource: s\n{more}parts:\n  - {{part: a, {part}}}\n"
 
 
 def part_of(text: str) -> Part:

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from lab.experiment import known
 from lab.pages.index import rows_of
 from lab.results.folder import Folder
 from tests.bench.synthetic import files
-from tests.study.synthetic import runs_of
+from tests.study.synthetic import NOW, runs_of
 
 TEXT = """
 experiment: {name}
@@ -28,7 +27,6 @@ parts:
     streams: [{{packets_per_s: 50}}]
     quick: {{rows: [userspace]}}
 """
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 
@@ -20,14 +20,8 @@ from lab.results import served, verdicts
 from lab.results.folder import Folder, FolderError, folders
 from lab.study import keep as keeping
 from lab.study.keep import keep, without_commit
-from tests.study.synthetic import run_of
+from tests.study.synthetic import NOW, SMALL, run_of
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-TEXT = (
-    "experiment: small\nabout: for tests\nsource: tests\nparts:\n"
-    "  - part: a\n    rows: [userspace]\n    viewers: [1, 3]\n    runs: 2\n"
-    "    streams: [{packets_per_s: 100}]\n    quick: {viewers: 1, runs: 1}\n"
-)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 KEEP = (
     "import sys; from pathlib import Path; from lab.results.folder import Folder; "
@@ -37,7 +31,7 @@ KEEP = (
 
 def study(results: Path, days: int = 0, n_packets: int = 12, *, is_quick: bool = False) -> Folder:
     """A finished one; two of its runs have most samples."""
-    made = Folder.create(results, TEXT, "small.yaml", NOW + timedelta(days), is_quick=is_quick)
+    made = Folder.create(results, SMALL, "small.yaml", NOW + timedelta(days), is_quick=is_quick)
     made.add_session({"command": "test", "commit": COMMIT})
     random = Random(1)
     for cell in made.missing():

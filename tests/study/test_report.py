@@ -5,7 +5,6 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -25,9 +24,8 @@ from lab.results.published import Load, table_for
 from lab.results.runs import measured
 from lab.results.series import Results, load_of
 from tests.html_parser import Strict
-from tests.study.synthetic import FACTS, US, changed, runs_of, slot
+from tests.study.synthetic import FACTS, NOW, US, changed, runs_of, slot
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SMALL = """
 experiment: small
 about: "for `tests` & <others>"
