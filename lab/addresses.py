@@ -13,7 +13,6 @@ SFU_PORT = 1
 
 
 def ip_of(number: int) -> str:
-    """The IPv4 address of host `number`."""
     return f"10.0.1.{number}"
 
 

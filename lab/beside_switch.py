@@ -19,7 +19,6 @@ N_HOSTS = 1
 
 
 def main() -> int:
-    """The command line; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m lab.beside_switch", description=__doc__)
     parser.add_argument("-p", "--program", type=Path, help="left out: the command brings one")
     parser.add_argument("command", nargs="+")

@@ -19,7 +19,7 @@ from typing import BinaryIO
 from lab import pcap
 from lab.netns import MTU_MAX_BYTES, SFU_LINK_AT_BRIDGE, Namespace
 from lab.process import Child
-from lab.traffic import QUIET_S, READY, SO_TIMESTAMPNS
+from lab.traffic import READY, SO_TIMESTAMPNS, until_quiet
 
 SOL_PACKET = 263
 PACKET_RX_RING = 5
@@ -45,8 +45,6 @@ class CaptureError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The kernel's counts of a capture."""
-
     n_captured: int
     n_dropped: int
 
@@ -83,7 +81,6 @@ def read_capture(file: Path) -> list[pcap.Record]:
 
 
 def read_statistics(file: Path) -> Statistics:
-    """The statistics beside a finished capture."""
     return Statistics(**json.loads(_statistics_file(file).read_text()))
 
 
@@ -117,7 +114,6 @@ class _Ring:
         self.n_written = 0
 
     def write_all_to(self, file: BinaryIO) -> None:
-        """Appends all frames that are there."""
         memory = self.memory
         while True:
             at = self._slot * self.slot_len_bytes
@@ -133,7 +129,6 @@ class _Ring:
             self.n_written += 1
 
     def statistics(self) -> Statistics:
-        """Frames written, frames the kernel had no slot for."""
         data = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
         n_seen, n_dropped = struct.unpack("=II", data)
         # The kernel counts dropped frames among the seen ones.
@@ -146,16 +141,7 @@ def _capture(interface: str, file: Path, mtu_bytes: int) -> None:
     with partial.open("wb") as output, selectors.DefaultSelector() as selector:
         output.write(pcap.file_header(ring.slot_len_bytes))
         selector.register(ring.socket, selectors.EVENT_READ)
-        stdin = selector.register(sys.stdin, selectors.EVENT_READ)
-        print(f"{READY} capturing {interface}", flush=True)
-        finishing = False
-        while True:
-            events = selector.select(QUIET_S if finishing else None)
-            if finishing and not events:
-                break
-            if any(key is stdin for key, _ in events):
-                selector.unregister(sys.stdin)
-                finishing = True
+        for _ in until_quiet(selector, f"{READY} capturing {interface}"):
             ring.write_all_to(output)
         statistics = ring.statistics()
         ring.write_all_to(output)
@@ -168,7 +154,6 @@ def _capture(interface: str, file: Path, mtu_bytes: int) -> None:
 
 
 def main() -> None:
-    """The command line of the capturing process."""
     parser = argparse.ArgumentParser(prog="python -m lab.capture", description=__doc__)
     parser.add_argument("interface")
     parser.add_argument("file", type=Path)

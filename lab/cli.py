@@ -9,27 +9,26 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from lab import peers
-from lab import report as text
-from lab.bench.readme import MarkerError
-from lab.bench.suite import PIPELINE_BENCH, measurement_of
+from lab import peers, text
 from lab.controller import REPRISE
 from lab.experiment import Experiment, ExperimentError, known, parse
 from lab.files import write_whole
+from lab.machine import session
 from lab.netns import NamespaceError, require_namespaces
+from lab.pages import compare_benchmarks
+from lab.pages.compare import HEADER, Side, compared
+from lab.pages.derive import REPORT, Derived, NothingMeasuredError, derive
+from lab.pages.index import n_due_rows, rows_without_results, write_index
+from lab.pages.readme import MarkerError
+from lab.pages.report import NOT_JUDGED
 from lab.process import REPOSITORY, ChildError, interrupt_on_termination
+from lab.progress import clock
+from lab.results.folder import EXPERIMENT, Folder, FolderError, folders
 from lab.rows import ROWS, bmv2
 from lab.sites import LOAD_CPU, SFU_CPU
-from lab.study import compare_benchmarks
-from lab.study.compare import HEADER, Side, compared
-from lab.study.derive import REPORT, Derived, NothingMeasuredError, derive
-from lab.study.folder import EXPERIMENT, Folder, FolderError, folders
-from lab.study.index import n_due_rows, rows_without_results, write_index
 from lab.study.keep import current_pages, keep
-from lab.study.machine import session
-from lab.study.progress import clock
-from lab.study.report import NOT_JUDGED
 from lab.study.runner import planned_s, run_missing
+from lab.study.suite import PIPELINE_BENCH, measurement_of
 from lab.sudo import give_to_user
 from lab.switch import SWITCH, MissingBuildError, require_build
 from lab.terminal import StatusLine
@@ -56,7 +55,6 @@ will do. Each run of a study makes a folder with raw samples, tables, figures an
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; the exit code."""
     interrupt_on_termination()
     typed = list(sys.argv[1:] if argv is None else argv)
     arguments = _parser().parse_args(typed)
@@ -143,7 +141,7 @@ def _list(arguments: argparse.Namespace, _: Sequence[str]) -> int:
     found = folders(arguments.results)
     if found:
         print()
-        states = [(str(one.path), one.experiment.experiment, _state(one)) for one in found]
+        states = [(str(one.path), one.experiment.experiment, one.state) for one in found]
         print(text.table(("folder", "experiment", "state"), states))
     return 0
 
@@ -157,13 +155,6 @@ def _takes(experiment: Experiment) -> str:
     ]
     benchmarks_s = sum(measurement_of(part).planned_s for part in experiment.benchmarks)
     return clock(planned_s(cells, experiment) + benchmarks_s)
-
-
-def _state(folder: Folder) -> str:
-    n_missing = len(folder.missing()) + len(folder.missing_benchmarks())
-    if not n_missing:
-        return "complete"
-    return f"{n_missing} {'run' if n_missing == 1 else 'runs'} missing"
 
 
 def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
@@ -232,22 +223,19 @@ def _run_all(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
 
 def _run_one(folder: Folder, arguments: argparse.Namespace, typed: Sequence[str]) -> int:
     with folder.alone():
-        return _run_alone(folder, arguments, typed)
-
-
-def _run_alone(folder: Folder, arguments: argparse.Namespace, typed: Sequence[str]) -> int:
-    index = folder.add_session(session(["./reprise-lab", *typed]))
-    show = StatusLine()
-    try:
-        run_missing(folder, index, show, only=arguments.only)
-        show.end()
-        return _report(folder)
-    except BaseException:
-        show.end()
-        print(f"{folder.path}: go on: {shlex.join(_resuming(folder, arguments))}", file=sys.stderr)
-        raise
-    finally:
-        give_to_user(folder.path)
+        index = folder.add_session(session(["./reprise-lab", *typed]))
+        show = StatusLine()
+        try:
+            run_missing(folder, index, show, only=arguments.only)
+            show.end()
+            return _report(folder)
+        except BaseException:
+            show.end()
+            resuming = shlex.join(_resuming(folder, arguments))
+            print(f"{folder.path}: go on: {resuming}", file=sys.stderr)
+            raise
+        finally:
+            give_to_user(folder.path)
 
 
 def _resuming(folder: Folder, arguments: argparse.Namespace) -> list[str]:
@@ -261,8 +249,7 @@ def _resuming(folder: Folder, arguments: argparse.Namespace) -> list[str]:
 
 def _check_only(arguments: argparse.Namespace) -> None:
     """A misspelt name would leave everything out in silence."""
-    names = known() if arguments.study == ALL else [arguments.study]
-    found = [_experiment(study, is_quick=arguments.quick) for study in names]
+    found = _experiments(arguments)
     rows = [name for one in found for part in one.loads for name in part.rows]
     choices = dict.fromkeys([*rows, *(part.part for one in found for part in one.benchmarks)])
     for name in arguments.only:
@@ -272,11 +259,10 @@ def _check_only(arguments: argparse.Namespace) -> None:
 
 def _install_packages(arguments: argparse.Namespace) -> None:
     """Installs what the study's rows lack; a row whose package cannot be had is left out."""
-    names = known() if arguments.study == ALL else [arguments.study]
     rows = {
         name
-        for study in names
-        for part in _experiment(study, is_quick=arguments.quick).loads
+        for one in _experiments(arguments)
+        for part in one.loads
         for name in part.rows
         if not arguments.only or name in arguments.only
     }
@@ -296,6 +282,11 @@ def _file_of(study: str) -> Path:
 def _experiment(study: str, *, is_quick: bool) -> Experiment:
     file = _file_of(study)
     return parse(file.read_text(), str(file), is_quick=is_quick)
+
+
+def _experiments(arguments: argparse.Namespace) -> list[Experiment]:
+    names = known() if arguments.study == ALL else [arguments.study]
+    return [_experiment(name, is_quick=arguments.quick) for name in names]
 
 
 def _folder(arguments: argparse.Namespace, study: str) -> Folder:
@@ -334,7 +325,6 @@ def _new(arguments: argparse.Namespace, study: str) -> Folder:
 
 
 def _newest(arguments: argparse.Namespace, study: str) -> Folder | None:
-    """The newest folder of an experiment in this form."""
     name = _experiment(study, is_quick=arguments.quick).experiment
     found = [
         folder

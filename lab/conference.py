@@ -115,14 +115,12 @@ def observed(star: Star, folder: Path, receivers: Sequence[tuple[int, int]]) -> 
 
 
 def read_observation(folder: Path) -> Observation:
-    """The observation that `observed` wrote."""
     records = read_capture(folder / "sfu.pcap")
     matched = match(datagrams(records), SFU_IP)
     return Observation(records, matched, read_received(folder / "received.csv"))
 
 
 def send_burst(star: Star, burst: Burst, folder: Path) -> None:
-    """Sends `burst` from its host to the end."""
     with start_sender(star.host(burst.host), burst, folder / "sender.log") as sender:
         sender.expect_success(burst.duration_s + SPARE_S)
 

@@ -26,11 +26,9 @@ class Controller:
         return self._star.sfu.run(argv, timeout_s=COMMAND_TIMEOUT_S)
 
     def set_pipeline(self, program: Path) -> None:
-        """Compiles `program` and loads it into the switch."""
         self.reprise("pipeline", "set", str(program))
 
     def set_address(self) -> None:
-        """Gives the SFU its own address."""
         self.reprise("address", "set", "--port", str(SFU_PORT), "--ip", SFU_IP, "--mac", SFU_MAC)
 
     def add_group(self, group: int, presenter: int, *options: str) -> None:
@@ -38,7 +36,6 @@ class Controller:
         self.reprise("group", "add", "--group", str(group), "--ip", ip_of(presenter), *options)
 
     def delete_group(self, group: int) -> None:
-        """Deletes a group with its viewers."""
         self.reprise("group", "delete", "--group", str(group))
 
     def add_viewer(self, group: int, viewer: int, *options: str) -> None:
@@ -46,13 +43,10 @@ class Controller:
         self.reprise("viewer", "add", "--group", str(group), "--ip", ip_of(viewer), *options)
 
     def remove_viewer(self, group: int, viewer: int, *options: str) -> None:
-        """Takes host `viewer` out of the group."""
         self.reprise("viewer", "remove", "--group", str(group), "--ip", ip_of(viewer), *options)
 
     def show(self) -> str:
-        """The state of the switch for people."""
         return self.reprise("show")
 
     def show_json(self) -> Any:
-        """The state of the switch for programs."""
         return json.loads(self.reprise("show", "--json"))

@@ -14,8 +14,6 @@ from lab.pcap import NS_PER_S, Record
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One UDP datagram on the SFU's link."""
-
     time_ns: int
     datagram: UdpFrame
 
@@ -43,8 +41,6 @@ class Matched:
 
 @dataclass(frozen=True, slots=True)
 class DelayStatistics:
-    """Minimum, average and maximum of delays."""
-
     min_s: float
     avg_s: float
     max_s: float
@@ -52,8 +48,6 @@ class DelayStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The result of one run of N viewers."""
-
     n_viewers: int
     n_packets_in: int
     n_copies_out: int

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from lab import report, video
+from lab import text as report
+from lab import video
 from lab.addresses import PRESENTER
 from lab.capture import CaptureError
 from lab.conference import (
@@ -62,7 +63,6 @@ class Progress:
         self._start_s = time.monotonic()
 
     def say(self, text: str) -> None:
-        """One step."""
         print(f"[{time.monotonic() - self._start_s:5.1f} s] {text}", flush=True)
 
     def block(self, text: str) -> None:
@@ -159,7 +159,6 @@ def results_folder(final: Path) -> Iterator[Path]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m lab.demo", description=__doc__)
     parser.add_argument("--results", type=Path, default=REPOSITORY / "results", metavar="FOLDER")
     results = parser.parse_args(arguments).results

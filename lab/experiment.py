@@ -28,10 +28,10 @@ from pydantic import (
 )
 
 from lab import media
+from lab.added import RowsError, add_rows
 from lab.meter import FRAME_LEN_MAX_BYTES, FRAME_LEN_MIN_BYTES
 from lab.pcap import PcapError, times_and_lengths
 from lab.rows import ROWS
-from lab.rows.added import RowsError, add_rows
 from lab.rows.row import Variant
 from lab.sites import MTU_BYTES, SFU_UDP_PORT, SITES, Site
 
@@ -108,7 +108,6 @@ class StreamOf(_Model):
 
     @property
     def pcap_file(self) -> Path:
-        """Where its capture is."""
         return self._folder / (self.pcap or "")
 
     @property
@@ -297,7 +296,6 @@ class Part(_Model):
 
     @property
     def frame_len_max_bytes(self) -> int:
-        """The longest frame of any stream."""
         longest = 0
         for of in self.streams:
             if of.pcap:
@@ -343,7 +341,6 @@ class Part(_Model):
         ]
 
     def places(self) -> list["Place"]:
-        """Its rows in their variants."""
         return [
             Place(self.part, self.topology, row, variant)
             for row in self.rows
@@ -358,7 +355,7 @@ def _check_once(name: str, values: Sequence[object]) -> None:
 
 
 class Benchmark(_Model):
-    """The measurement of a benchmark (`lab/bench`, `lab/pisces`, `lab/neobft`)."""
+    """The measurement of a benchmark (`lab/study/suite.py`)."""
 
     part: Annotated[str, Field(pattern=r"^[a-z0-9_.-]+$")]
     about: str = ""
@@ -387,6 +384,11 @@ class Benchmark(_Model):
     """Of `rows_from`: what enters `fanout` beside the project's rows."""
     short: bool = False
     """In the shortest form that has all that the report shows."""
+
+    @property
+    def file(self) -> str:
+        """What it writes last: with this file it is done."""
+        return f"{self.measure}.csv"
 
 
 def _kind(value: object) -> str:
@@ -471,20 +473,16 @@ class Experiment(_Model):
 
     @property
     def loads(self) -> list[Part]:
-        """The parts in which rows are offered a load."""
         return [part for part in self.parts if isinstance(part, Part)]
 
     @property
     def benchmarks(self) -> list[Benchmark]:
-        """The other parts."""
         return [part for part in self.parts if isinstance(part, Benchmark)]
 
     def places(self) -> list["Place"]:
-        """All of them, in order."""
         return [place for part in self.loads for place in part.places()]
 
     def site(self, part: Part) -> Site:
-        """A new site for a part."""
         site = SITES[part.topology](part.size_max)
         site.mtu_bytes = max(MTU_BYTES, part.frame_len_max_bytes - ETHERNET_BYTES)
         if self.interfaces:
@@ -492,7 +490,6 @@ class Experiment(_Model):
         return site
 
     def part(self, name: str) -> Part:
-        """The load of that name."""
         return next(part for part in self.loads if part.part == name)
 
 
@@ -506,8 +503,13 @@ class Place:
     variant: Variant
 
     @property
+    def key(self) -> tuple[str, str, str, str, str, str]:
+        """What rows of results of it have in common."""
+        of = self.variant
+        return (self.part, self.topology, self.row, of.engine, of.port, of.wait)
+
+    @property
     def name(self) -> str:
-        """A file's name."""
         words = (self.part, self.row, str(self.variant).replace(" ", "-"))
         return "-".join(filter(None, words))
 
@@ -542,7 +544,6 @@ class _Loader(yaml.SafeLoader):
     """YAML in which no field stands twice: the one above would be ignored in silence."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping."""
         keys = [str(key.value) for key, _ in node.value]
         twice = [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
         if twice:
@@ -604,7 +605,6 @@ def _check_pcap(stream: StreamOf, part: str) -> None:
 
 
 def known() -> dict[str, Path]:
-    """The experiments of the project, by name."""
     return {path.stem: path for path in sorted(FOLDER.glob("*.yaml"))}
 
 
@@ -654,7 +654,6 @@ def _quick(part: object, name: str, *, is_quick: bool) -> list[object]:
 
 
 def _swept(part: object, name: str) -> list[object]:
-    """The parts that a part with `sweep` stands for."""
     if not isinstance(part, dict) or "sweep" not in part:
         return [part]
     sweep = part["sweep"]

@@ -26,7 +26,6 @@ class UdpFrame:
 
 
 def mac_bytes(mac: str) -> bytes:
-    """The six bytes of a colon-separated Ethernet address."""
     return bytes.fromhex(mac.replace(":", ""))
 
 

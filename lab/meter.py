@@ -4,13 +4,13 @@ Delays are from right before a packet is handed to the hosts' interface to the k
 copy there: the SFU, and twice the veth pair.
 """
 
-import csv
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lab.csvs import numbers_of
 from lab.frames import HEADERS_LEN_BYTES
 from lab.peers import program
 from lab.process import run
@@ -22,8 +22,6 @@ FRAME_LEN_MIN_BYTES = HEADERS_LEN_BYTES + 2
 SHORT_FRAME_BELOW_BYTES = HEADERS_LEN_BYTES + 28
 """Shorter frames say with two bytes which packet they are, of `SHORT_STREAMS_MAX` streams."""
 SHORT_STREAMS_MAX = 32
-SHORT_PACKETS_MAX = 2_048
-"""Of a stream with a shorter frame."""
 QUIET_S = 1.0
 """A run in which copies are missing is over when none came for so long."""
 LIMIT_S = 300.0
@@ -55,7 +53,6 @@ class Trace:
 
     @property
     def n_packets(self) -> int:
-        """How many."""
         return len(self.packets)
 
     @property
@@ -140,8 +137,6 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One run."""
-
     totals: Totals
     samples: tuple[Sample, ...]
     slots: tuple[Slot, ...]
@@ -186,11 +181,10 @@ def measure(
         raise MeterError(f"{totals.samples_lost} copies were not timed: sample fewer packets")
     if totals.stopped:
         raise MeterError("the instrument was stopped")
-    return Seen(totals, read_samples(samples), _read_slots(slots))
+    return Seen(totals, numbers_of(Sample, samples), numbers_of(Slot, slots))
 
 
 def totals_of(content: dict[str, Any]) -> Totals:
-    """From JSON."""
     content["sent_of_streams"] = tuple(content["sent_of_streams"])
     return Totals(**content)
 
@@ -199,21 +193,6 @@ def empty_loop(cpu: int, seconds: float = EMPTY_LOOP_S) -> EmptyLoop:
     """The time that the machine takes from a processor's only process."""
     argv = on_cpu(cpu, [str(program("meter")), "--empty-loop", str(seconds)])
     return EmptyLoop(**json.loads(run(argv, timeout_s=seconds + SPARE_S)))
-
-
-def read_samples(path: Path) -> tuple[Sample, ...]:
-    """The samples that `measure` wrote."""
-    with path.open(newline="") as file:
-        return tuple(
-            Sample(*(int(row[name]) for name in Sample.__slots__)) for row in csv.DictReader(file)
-        )
-
-
-def _read_slots(path: Path) -> tuple[Slot, ...]:
-    with path.open(newline="") as file:
-        return tuple(
-            Slot(*(int(row[name]) for name in Slot.__slots__)) for row in csv.DictReader(file)
-        )
 
 
 def _plan(site: Site, sendings: Sequence[Sending], folder: Path) -> str:

@@ -50,13 +50,10 @@ class NamespaceError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A named network namespace."""
-
     name: str
 
     @property
     def path(self) -> Path:
-        """The file that holds it."""
         return NAMESPACES / self.name
 
     def command(self, argv: Sequence[str]) -> list[str]:
@@ -64,11 +61,9 @@ class Namespace:
         return ["nsenter", f"--net={self.path}", "--", *argv]
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 120.0) -> str:
-        """Runs a short command inside; its output."""
         return run(self.command(argv), timeout_s=timeout_s)
 
     def start(self, argv: Sequence[str], log: Path) -> Child:
-        """Starts a process inside."""
         return Child(self.command(argv), log)
 
     def call(self, function: Callable[[], Result]) -> Result:
@@ -142,8 +137,6 @@ class Network(ABC):
 
 
 class Star(Network):
-    """The topology; a context manager."""
-
     def __init__(self, n_hosts: int, *, mtu_bytes: int = 1500) -> None:
         if not 1 <= n_hosts <= N_HOSTS_MAX:
             raise ValueError(f"a star has 1 to {N_HOSTS_MAX} hosts, not {n_hosts}")
@@ -156,12 +149,10 @@ class Star(Network):
         self._hosts = {n: Namespace(f"{self.name}-h{n}") for n in range(1, n_hosts + 1)}
 
     def host(self, number: int) -> Namespace:
-        """The namespace of host `number`, from 1."""
         return self._hosts[number]
 
     @property
     def namespaces(self) -> tuple[Namespace, ...]:
-        """All of them."""
         return (self.bridge, self.sfu, *self._hosts.values())
 
     def _make(self) -> None:
@@ -257,7 +248,6 @@ def remove_leftovers() -> None:
 
 
 def process_ids(namespace: Namespace) -> list[int]:
-    """The processes that are inside."""
     return [int(pid) for pid in run(["ip", "netns", "pids", namespace.name]).split()]
 
 

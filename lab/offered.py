@@ -13,7 +13,6 @@ from lab.sites import VIEWER_UDP_PORT, Participant, Site, Stream
 
 
 def streams_of(part: Part, site: Site, cell: Cell) -> list[tuple[StreamOf, Stream]]:
-    """The streams of all senders."""
     senders = [site.participant(number) for number in range(1, cell.senders + 1)]
     streams: list[tuple[StreamOf, Stream]] = []
     for sender, of in itertools.product(senders, part.streams):
@@ -23,7 +22,6 @@ def streams_of(part: Part, site: Site, cell: Cell) -> list[tuple[StreamOf, Strea
 
 
 def viewers_of(of: StreamOf, stream: Stream, site: Site, cell: Cell) -> list[Participant]:
-    """The viewers of a stream."""
     numbers = viewer_numbers(of, stream.sender.number, cell.participants)
     return [site.participant(number) for number in numbers]
 

@@ -19,8 +19,6 @@ class PcapError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One captured frame; `time_ns` counts from 1970-01-01 UTC."""
-
     time_ns: int
     frame: bytes
 

@@ -1,10 +1,11 @@
 """Child processes of the lab: they end when the lab ends, however it ends."""
 
 import contextlib
+import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -42,7 +43,6 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._process.pid
 
     @property
@@ -51,7 +51,6 @@ class Child:
         return self._process.poll()
 
     def log_text(self) -> str:
-        """The content of its log."""
         return self.log.read_text(errors="replace")
 
     def fail(self, what: str) -> ChildError:
@@ -92,7 +91,6 @@ class Child:
             time.sleep(POLL_INTERVAL_S)
 
     def tell(self, line: str) -> None:
-        """Writes a line to its standard input."""
         if self._process.stdin is None or self._process.stdin.closed:
             raise self.fail("its standard input is closed")
         try:
@@ -102,7 +100,6 @@ class Child:
             raise self.fail(f"it has ended before it was told {line!r}") from None
 
     def kill(self) -> None:
-        """Ends it at once, with SIGKILL."""
         self._process.kill()
         self._process.wait()
         self.close_stdin()
@@ -114,7 +111,6 @@ class Child:
                 self._process.stdin.close()
 
     def wait(self, timeout_s: float) -> int:
-        """Waits for the end; the exit code."""
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -131,7 +127,6 @@ class Child:
             raise self.fail(f"exit code {code}")
 
     def interrupt(self) -> None:
-        """Sends SIGINT."""
         self._process.send_signal(signal.SIGINT)
 
     def stop(self) -> int:
@@ -185,14 +180,34 @@ def run(argv: Sequence[str], *, timeout_s: float = 120.0, stdin: str = "") -> st
     return done.stdout
 
 
-def real_time_prefix() -> list[str]:
-    """Puts a command before other processes, where the system lets us; else nothing."""
-    prefix = ["chrt", "--fifo", "1"]
-    try:
-        run([*prefix, "true"])
-    except (ChildError, FileNotFoundError):
-        return []
-    return prefix
+def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    """Signals processes. What is asked of one that has ended says so."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+class InTurn:
+    """What has processes, which stand while others have their turn."""
+
+    __slots__ = ()
+    pids: tuple[int, ...]
+
+    def stand(self) -> None:
+        signal_all(self.pids, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """They run again; a stopped process cannot even end."""
+        signal_all(self.pids, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """They run until the end of the block."""
+        self.go_on()
+        try:
+            yield
+        finally:
+            self.stand()
 
 
 @contextlib.contextmanager

@@ -53,8 +53,6 @@ class Participant:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """UDP packets of a participant to the SFU."""
-
     number: int
     sender: Participant
     udp_port: int = SFU_UDP_PORT
@@ -100,26 +98,23 @@ class Site(Network):
 
     @property
     def namespaces(self) -> tuple[Namespace, ...]:
-        """Both."""
         return (self.hosts, self.sfu)
 
     def participant(self, number: int) -> Participant:
-        """One of them, from 1."""
         if not 1 <= number <= self.n_participants:
             raise ValueError(f"participants are 1 to {self.n_participants}, not {number}")
         link = self.link_of(number)
         return Participant(number, _FIRST + number, link.host_mac, link.port)
 
     def participants(self, first: int, n: int) -> list[Participant]:
-        """So many, from `first` on."""
         return [self.participant(number) for number in range(first, first + n)]
 
-    @abstractmethod
     def link_of(self, number: int) -> Link:
         """The link that a participant is behind."""
+        return self.links[0]
 
-    @abstractmethod
-    def _n_links(self) -> int: ...
+    def _n_links(self) -> int:
+        return 1
 
     @abstractmethod
     def _routes(self) -> str:
@@ -206,13 +201,6 @@ class OnePort(Site):
 
     topology = "one_port"
 
-    def link_of(self, number: int) -> Link:
-        """The one link."""
-        return self.links[0]
-
-    def _n_links(self) -> int:
-        return 1
-
     def _routes(self) -> str:
         link = self.links[0]
         return (
@@ -233,6 +221,9 @@ class ScaledSite(Site):
     def stream(self, number: int) -> tuple[Stream, list[Participant]]:
         """One of them, from 0, and its viewers, whose addresses are in a row."""
 
+    def _routes(self) -> str:
+        raise NotImplementedError("rows on UDP sockets have one stream's site")
+
 
 class StreamPerPort(ScaledSite):
     """Each stream is behind a port of its own, and so are its viewers."""
@@ -240,20 +231,15 @@ class StreamPerPort(ScaledSite):
     topology = "stream_per_port"
 
     def stream(self, number: int) -> tuple[Stream, list[Participant]]:
-        """The sender, then its viewers."""
         first = 1 + number * (1 + self.n_viewers)
         viewers = self.participants(first + 1, self.n_viewers)
         return Stream(number + 1, self.participant(first)), viewers
 
     def link_of(self, number: int) -> Link:
-        """The stream's."""
         return self.links[(number - 1) // (1 + self.n_viewers)]
 
     def _n_links(self) -> int:
         return self.n_streams
-
-    def _routes(self) -> str:
-        raise NotImplementedError("rows on UDP sockets have one port")
 
 
 class Queued(ScaledSite):
@@ -268,16 +254,6 @@ class Queued(ScaledSite):
             first, self.n_viewers
         )
 
-    def link_of(self, number: int) -> Link:
-        """The one link."""
-        return self.links[0]
-
-    def _n_links(self) -> int:
-        return 1
-
-    def _routes(self) -> str:
-        raise NotImplementedError("this site is for AF_XDP")
-
     def _queues(self) -> str:
         return f" numrxqueues {self.n_streams} numtxqueues {self.n_streams}"
 
@@ -288,7 +264,6 @@ class PortPerHost(Site):
     topology = "port_per_host"
 
     def link_of(self, number: int) -> Link:
-        """The participant's own link."""
         return self.links[number - 1]
 
     def _n_links(self) -> int:
@@ -315,10 +290,8 @@ def _link(port: int) -> Link:
 
 
 def on_cpu(cpu: int, argv: list[str]) -> list[str]:
-    """`argv` on one processor."""
     return on_cpus([cpu], argv)
 
 
 def on_cpus(cpus: Iterable[int], argv: list[str]) -> list[str]:
-    """`argv` on some processors."""
     return ["taskset", "--cpu-list", ",".join(map(str, cpus)), *argv]

@@ -17,6 +17,5 @@ class StatusLine:
             print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Leaves the last line standing."""
         if self._on_terminal:
             print(file=sys.stderr)

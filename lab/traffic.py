@@ -4,7 +4,6 @@ Payloads are the thesis' (section 3.2): name of the sending host, sequence numbe
 """
 
 import argparse
-import csv
 import hashlib
 import json
 import re
@@ -13,11 +12,13 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lab.addresses import SFU_IP, SFU_UDP_PORT, ip_of
+from lab.csvs import csv_text, rows_of
+from lab.files import write_whole
 from lab.frames import HEADERS_LEN_BYTES
 from lab.netns import HOST_INTERFACE, Namespace, enter
 from lab.pcap import NS_PER_S
@@ -72,7 +73,6 @@ class Burst:
 
     @property
     def interval_ns(self) -> float:
-        """Time from one packet to the next."""
         return self.frame_len_bytes * 8 * NS_PER_S / self.rate_bps
 
     @property
@@ -81,7 +81,6 @@ class Burst:
         return self.interval_ns * (self.n_packets - 1) / NS_PER_S
 
     def payloads(self) -> list[bytes]:
-        """The payloads, in order."""
         sequences = range(self.first_sequence, self.first_sequence + self.n_packets)
         return [payload(self.host, sequence, self.frame_len_bytes) for sequence in sequences]
 
@@ -121,25 +120,12 @@ def start_receivers(
 
 
 def inject(namespace: Namespace, frame: bytes) -> None:
-    """Sends one crafted frame out of a host's interface."""
     namespace.run([*_THIS, "inject", frame.hex()])
 
 
 def read_received(path: Path) -> list[Received]:
     """The datagrams of a receiver's file, in order of reception."""
-    with path.open(newline="") as file:
-        return [
-            Received(
-                host=int(row["host"]),
-                udp_port=int(row["udp_port"]),
-                sequence=int(row["sequence"]) if row["sequence"] else None,
-                received_ns=int(row["received_ns"]),
-                payload_digest=row["payload_digest"],
-                src_ip=row["src_ip"],
-                src_port=int(row["src_port"]),
-            )
-            for row in csv.DictReader(file)
-        ]
+    return rows_of(Received, path.read_text(), str(path))
 
 
 _THIS = [sys.executable, "-m", "lab.traffic"]
@@ -192,21 +178,25 @@ def _receive(path: Path, specifications: Sequence[str]) -> None:
         for specification in specifications:
             host, udp_port, receiver = _open_receiver(specification)
             selector.register(receiver, selectors.EVENT_READ, (host, udp_port))
-        stdin = selector.register(sys.stdin, selectors.EVENT_READ)
-        print(f"{READY} {len(specifications)} sockets", flush=True)
-        finishing = False
-        while True:
-            events = selector.select(QUIET_S if finishing else None)
-            if finishing and not events:
-                break
-            for key, _ in events:
-                if key is stdin:
-                    selector.unregister(sys.stdin)
-                    finishing = True
-                elif isinstance(key.fileobj, socket.socket):
-                    host, udp_port = key.data
-                    _read_all(key.fileobj, host, udp_port, rows)
-    _write_rows(path, rows)
+        for key in until_quiet(selector, f"{READY} {len(specifications)} sockets"):
+            if isinstance(key.fileobj, socket.socket):
+                host, udp_port = key.data
+                _read_all(key.fileobj, host, udp_port, rows)
+    write_whole(path, csv_text(Received, rows))
+
+
+def until_quiet(selector: selectors.BaseSelector, ready: str) -> Iterator[selectors.SelectorKey]:
+    """What can be read, once that is said, until standard input has ended and nothing comes."""
+    stdin = selector.register(sys.stdin, selectors.EVENT_READ)
+    print(ready, flush=True)
+    timeout_s: float | None = None
+    while (events := selector.select(timeout_s)) or timeout_s is None:
+        for key, _ in events:
+            if key is stdin:
+                selector.unregister(sys.stdin)
+                timeout_s = QUIET_S
+            else:
+                yield key
 
 
 def _read_all(receiver: socket.socket, host: int, udp_port: int, rows: list[Received]) -> None:
@@ -224,16 +214,6 @@ def _read_all(receiver: socket.socket, host: int, udp_port: int, rows: list[Rece
         )
 
 
-def _write_rows(path: Path, rows: Sequence[Received]) -> None:
-    partial = path.with_suffix(path.suffix + ".partial")
-    with partial.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(Received.__dataclass_fields__)
-        for row in rows:
-            writer.writerow(asdict(row).values())
-    partial.rename(path)
-
-
 def _inject(frame: bytes) -> None:
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
         sender.bind((HOST_INTERFACE, 0))
@@ -241,7 +221,6 @@ def _inject(frame: bytes) -> None:
 
 
 def main() -> None:
-    """The command line of the processes inside the namespaces."""
     parser = argparse.ArgumentParser(prog="python -m lab.traffic", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     send = commands.add_parser("send", help="send a burst")

@@ -43,14 +43,11 @@ class Video:
 
     @property
     def duration_s(self) -> float:
-        """Its length."""
         return len(self.frame_hashes) / FRAMES_PER_S
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What one viewer decoded."""
-
     viewer: int
     frame_hashes: list[str]
 
@@ -110,7 +107,6 @@ class Watching:
         )
 
     def wait_until_listening(self) -> None:
-        """Returns once its socket is open."""
         deadline_s = time.monotonic() + LISTENING_TIMEOUT_S
         while self._queue() is None:
             if self.child.exit_code is not None or time.monotonic() > deadline_s:
@@ -118,7 +114,6 @@ class Watching:
             time.sleep(POLL_INTERVAL_S)
 
     def n_frames(self) -> int:
-        """How many frames it has decoded so far."""
         counts = re.findall(r"(?m)^frame=\s*(\d+)$", self.child.log_text())
         return int(counts[-1]) if counts else 0
 
@@ -158,7 +153,6 @@ def watch(
     *,
     udp_port: int = SFU_UDP_PORT,
 ) -> list[Watched]:
-    """Sends `video` once; what each of `viewers` decoded."""
     with ExitStack() as stack:
         watching = []
         for viewer, namespace in viewers:

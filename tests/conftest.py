@@ -1,6 +1,5 @@
 """What all tests share: namespaces are required, loudly."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from lab import netns
 from lab.netns import Star
 from lab.process import interrupt_on_termination
+from tests.needs import need
 
 
 def pytest_configure() -> None:
@@ -21,18 +21,13 @@ def namespaces() -> None:
     try:
         netns.require_namespaces()
     except netns.NamespaceError as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI=true and no network namespaces: {error}", pytrace=False)
-        pytest.skip(f"NOT TESTED, no network namespaces: {error}")
+        need(f"network namespaces: {error}")
 
 
 @pytest.fixture(scope="session")
 def system_root(namespaces: None) -> None:
     """Whoever uses this needs the kernel's BPF (AF_XDP): with CI=true its lack is a failure."""
-    if not netns.is_root_of_system():
-        if os.environ.get("CI") == "true":
-            pytest.fail("CI=true and not the system's root: no BPF", pytrace=False)
-        pytest.skip("NOT TESTED, BPF needs root outside any user namespace")
+    need("" if netns.is_root_of_system() else "BPF, which needs root outside any user namespace")
 
 
 @pytest.fixture
@@ -44,7 +39,6 @@ def star(namespaces: None) -> Iterator[Star]:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """A folder for the files of a run."""
     folder = tmp_path / "run"
     folder.mkdir()
     return folder

@@ -19,8 +19,6 @@ from gi.repository import Gst  # type: ignore[import-not-found]  # noqa: E402
 
 
 class Stream:
-    """A pipeline, and the receivers of its packets."""
-
     def __init__(self, ip: str, udp_port: int) -> None:
         self._viewers: set[tuple[str, int]] = set()
         self._pipeline = Gst.parse_launch(
@@ -36,7 +34,6 @@ class Stream:
             sys.exit(f"udpsrc address={ip} port={udp_port} did not start")
 
     def set_viewers(self, viewers: set[tuple[str, int]]) -> None:
-        """Removes former viewers and adds new ones."""
         for ip, udp_port in self._viewers - viewers:
             self._sink.emit("remove", ip, udp_port)
         for ip, udp_port in viewers - self._viewers:
@@ -54,7 +51,6 @@ def end_at_error(_bus: object, message: "Gst.Message") -> "Gst.BusSyncReply":
 
 
 def main() -> None:
-    """Serves until standard input ends."""
     Gst.init(None)
     ip = sys.argv[1]
     streams: dict[int, Stream] = {}

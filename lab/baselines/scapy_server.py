@@ -54,7 +54,6 @@ def serve(own_macs: dict[str, str], own_ip: str) -> None:
 
 
 def main() -> None:
-    """The command line."""
     parser = argparse.ArgumentParser(
         prog="python -m lab.baselines.scapy_server", description=__doc__
     )

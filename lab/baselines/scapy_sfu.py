@@ -36,7 +36,6 @@ def copy_for(packet: Packet, ip: str, mac: str, own_mac: str) -> Packet:
 
 
 def is_for(packet: Packet, own_ip: str) -> bool:
-    """Whether it is a UDP packet to the SFU."""
     return IP in packet and UDP in packet and packet[IP].dst == own_ip
 
 
@@ -70,7 +69,6 @@ def serve(interface: str, own_ip: str, own_mac: str) -> None:
 
 
 def main() -> None:
-    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m lab.baselines.scapy_sfu", description=__doc__)
     parser.add_argument("interface")
     parser.add_argument("--ip", required=True, help="the SFU's own address")

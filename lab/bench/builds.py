@@ -9,7 +9,6 @@ and processor time a copy below that, which says nothing of one that spins.
 import argparse
 import contextlib
 import json
-import signal
 import statistics
 import sys
 import tempfile
@@ -19,16 +18,10 @@ from pathlib import Path
 
 from lab import peers
 from lab.bench import load
-from lab.bench.experiment import each
-from lab.bench.fanout import (
-    FRAME_LEN_BYTES,
-    SETTLE_RATE_PPS,
-    SETTLE_S,
-    Meter,
-)
+from lab.bench.cells import each
+from lab.bench.fanout import Meter
 from lab.bench.forwarders import SFU_PROGRAMS, Forwarder, running
 from lab.bench.search import Effort, Trial, drive, peak_search
-from lab.bench.turns import tell
 from lab.netns import NamespaceError, require_namespaces
 from lab.process import Child, ChildError, interrupt_on_termination
 from lab.switch import MissingBuildError
@@ -45,8 +38,6 @@ SET_S = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The result of one."""
-
     copies_per_s: float
     cpu_ns_per_copy: float
 
@@ -67,13 +58,12 @@ def serve(forwarder: Forwarder, n_viewers: int) -> None:
     """A build's process: each line has the copies a second to offer, 0 for the most that come."""
     with running(forwarder, n_viewers) as (site, set_up), contextlib.ExitStack() as stack:
         # A stopped process cannot end.
-        stack.callback(tell, set_up, signal.SIGCONT)
-        settle = (SETTLE_RATE_PPS, SETTLE_S)
-        load.offer(site, n_viewers, *settle, frame_len_bytes=FRAME_LEN_BYTES)
-        tell(set_up, signal.SIGSTOP)
+        stack.callback(set_up.go_on)
+        load.settle(site, n_viewers)
+        set_up.stand()
         print("answer 0 {}", flush=True)
         for number, line in enumerate(sys.stdin, 1):
-            tell(set_up, signal.SIGCONT)
+            set_up.go_on()
             meter = Meter(forwarder, site, set_up, n_viewers, [])
             offered = float(line)
             if offered:
@@ -81,15 +71,13 @@ def serve(forwarder: Forwarder, n_viewers: int) -> None:
             else:
                 effort = Effort(short_s=TURN_S)
                 copies_per_s = drive(peak_search(effort), meter.offer)
-            tell(set_up, signal.SIGSTOP)
+            set_up.stand()
             probe = meter.probes[-1]
-            turn = Turn(copies_per_s, 1e9 * probe.cpu_s / max(1, probe.run.copies))
+            turn = Turn(copies_per_s, 1e9 * (probe.cpu_s or 0.0) / max(1, probe.run.copies))
             print(f"answer {number} {json.dumps(asdict(turn))}", flush=True)
 
 
 class Build:
-    """A build that is served by a process."""
-
     def __init__(self, programs: Path, forwarder: Forwarder, n_viewers: int, log: Path) -> None:
         argv = ["env", f"REPRISE_PROGRAMS={programs}", sys.executable, "-m", "lab.bench.builds"]
         argv += ["--serve", *(f"{name}={value}" for name, value in asdict(forwarder).items())]
@@ -141,7 +129,6 @@ def _up(
 def measure(
     programs: tuple[Path, Path], forwarder: Forwarder, n_viewers: int, n_turns: int, number: int
 ) -> Set:
-    """One set of turns."""
     is_turned = number % 2 == 1
     with _up(programs, forwarder, n_viewers, is_turned=is_turned) as builds:
         peaks = [build.turn().copies_per_s for build in builds]
@@ -210,7 +197,6 @@ def _print(sets: list[Set]) -> None:
 
 
 def main() -> int:
-    """The command line."""
     if sys.argv[1:2] == ["--serve"]:
         given = dict(word.split("=", 1) for word in sys.argv[2:])
         n_viewers = int(given.pop("viewers"))

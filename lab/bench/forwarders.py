@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.process import ChildError, cpu_ns_of_threads
+from lab.process import InTurn, cpu_ns_of_threads
 from lab.rows import ROWS, in_kernel
 from lab.rows.p4 import ConferenceRow
-from lab.rows.row import Row, Variant
+from lab.rows.row import Row, Variant, told_of
 from lab.sites import OnePort, Participant, Stream
 from lab.switch import REPLICATION_PROGRAM
 
@@ -18,7 +18,6 @@ RAW = "raw"
 """No forwarder: one processor that pushes frames, the limit of all of them."""
 PRIORITY = "p4_priority"
 SFU_PROGRAMS = ("p4_replication", "p4_recirculation")
-BMV2_PROGRAMS = ("bmv2_replication", "bmv2_recirculation")
 AUDIO_UDP_PORT = 5006
 """Where the second stream goes, where there is one."""
 
@@ -48,7 +47,6 @@ class Forwarder:
 
     @property
     def variant(self) -> Variant:
-        """As rows know it."""
         return Variant(self.engine, self.port, self.wait)
 
     @property
@@ -58,10 +56,13 @@ class Forwarder:
 
     @property
     def kind(self) -> type[Row]:
-        """The row's class."""
         return P4Priority if self.row == PRIORITY else ROWS[self.row]
 
 
+KERNEL = Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.SHARED)
+RELAY = Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.SHARED)
+"""The kernel engine's peer by hand."""
+NATIVE = Forwarder("p4_replication", "native", "afxdp", "spin")
 TICKS_MIN = 100
 """That tell the kernel's share to some percent."""
 
@@ -74,7 +75,6 @@ class Ticks:
     system: int = 0
 
     def since(self, before: "Ticks") -> "Ticks":
-        """What has come since."""
         return Ticks(self.user - before.user, self.system - before.system)
 
     @property
@@ -95,20 +95,23 @@ def ticks_of(pids: Iterable[int]) -> Ticks:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A forwarder that is set up."""
-
+class Running(InTurn):
     pids: tuple[int, ...]
     has_metrics: bool = False
-    """Whether `lab.bench.counters` can ask it."""
+    """Whether `lab.counters` can ask it."""
 
     def cpu_s(self) -> float:
-        """Processor time that it has used."""
         return sum(sum(cpu_ns_of_threads(pid)) for pid in self.pids) / 1e9
 
     def ticks(self) -> "Ticks":
         """How often the kernel's tick has met it, and where."""
         return ticks_of(self.pids)
+
+
+def forwarders_of(row: str, variants: Iterable[Variant]) -> list[Forwarder]:
+    """A row in these variants; none where this machine lacks something for it."""
+    found = [Forwarder(row, one.engine, one.port, one.wait) for one in variants]
+    return found if found and there_is(row) else []
 
 
 def there_is(row: str) -> bool:
@@ -122,7 +125,6 @@ def stream_of(site: OnePort) -> Stream:
 
 
 def audio_of(site: OnePort) -> Stream:
-    """The second stream."""
     return Stream(2, site.participant(1), AUDIO_UDP_PORT)
 
 
@@ -150,17 +152,6 @@ def running(forwarder: Forwarder, n_viewers: int) -> Iterator[tuple[OnePort, Run
                 row.subscribe_all(groups)
                 pids = row.pids
             yield site, Running(pids, has_metrics=isinstance(row, ConferenceRow))
-
-
-@contextlib.contextmanager
-def told_of(row: str) -> Iterator[None]:
-    """Whatever a row's own code raises is an error of that row's, and ends no benchmark."""
-    try:
-        yield
-    except ChildError:
-        raise
-    except Exception as error:
-        raise ChildError(f"{row}: {type(error).__name__}: {error}") from error
 
 
 @contextlib.contextmanager

@@ -1,19 +1,23 @@
 """One run of the load: offered packets, the copies that came back, samples of their delays."""
 
-import csv
 import json
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from lab.bench.forwarders import AUDIO_UDP_PORT, stream_of
+from lab.csvs import numbers_of
 from lab.peers import program
-from lab.sites import LOAD_CPU, SFU_IP, OnePort, on_cpu
+from lab.sites import LOAD_CPU, SFU_IP, Link, OnePort, Stream, on_cpu
 
+FRAME_LEN_BYTES = 1400
+SETTLE_RATE_PPS, SETTLE_S = 200.0, 0.1
 SPARE_S = 120.0
 """What a run may take longer than it sends: starting, waiting for the last copy."""
+SAMPLES_PER_S = 300.0
 SINK_BEGINS_S = 0.2
 """What a load takes until its sink is there."""
 LATE_SHARE, LATE_S, LATE_PACKETS = 0.005, 0.001, 4
@@ -26,8 +30,6 @@ the kernel has made of each, its receive path included."""
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The results of one run of the load."""
-
     n_viewers: int
     sent: int
     seconds: float
@@ -46,12 +48,10 @@ class Run:
 
     @property
     def copies_per_s(self) -> float:
-        """Copies that came while packets were sent."""
         return self.copies_while_sending / self.seconds
 
     @property
     def sent_copies_per_s(self) -> float:
-        """The copies of what was sent."""
         return self.sent * self.n_viewers / self.seconds
 
     @property
@@ -73,7 +73,6 @@ class Run:
 
     @property
     def loss(self) -> float:
-        """The share of copies that never came."""
         return 1.0 - self.copies / (self.sent * self.n_viewers)
 
     @property
@@ -95,8 +94,6 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The delays of one packet's first and last copy."""
-
     copies: int
     first_copy_ns: int
     last_copy_ns: int
@@ -118,6 +115,26 @@ class Watched:
     misordered: int
 
 
+def arguments(link: Link, stream: Stream, first_viewer: IPv4Address) -> list[str]:
+    """The load's command: a stream on a link, and its viewers, whose addresses are in a row."""
+    return [
+        *(str(program("load")), "--interface", link.host_interface),
+        *("--frame-len", str(FRAME_LEN_BYTES)),
+        *("--sfu", f"{SFU_IP}:{stream.udp_port}", "--sfu-mac", link.sfu_mac),
+        *("--host", f"{stream.sender.ip}:{stream.udp_port}", "--host-mac", link.host_mac),
+        *("--first-viewer", f"{first_viewer}:{stream.viewer_udp_port}"),
+    ]
+
+
+def _first(site: OnePort) -> IPv4Address:
+    return site.participant(min(2, site.n_participants)).ip
+
+
+def _argv(site: OnePort, n_viewers: int, rate_pps: float, seconds: float) -> list[str]:
+    argv = [*arguments(site.links[0], stream_of(site), _first(site)), "--viewers", str(n_viewers)]
+    return [*argv, "--rate", f"{rate_pps:.3f}", "--seconds", f"{seconds:.3f}"]
+
+
 def watching(
     site: OnePort, *, n_viewers: int, rate_pps: float, n_packets: int, seconds_max: float, to: Path
 ) -> list[str]:
@@ -125,28 +142,8 @@ def watching(
 
     Every second it says how far it is, in the end what `Run` is made of.
     """
-    argv = [str(program("load")), *_arguments(site, 1400), "--viewers", str(n_viewers)]
-    argv += ["--rate", f"{rate_pps:.3f}", "--seconds", f"{seconds_max:.3f}"]
+    argv = _argv(site, n_viewers, rate_pps, seconds_max)
     return on_cpu(LOAD_CPU, [*argv, "--packets", str(n_packets), "--watch", str(to)])
-
-
-def read_watched(path: Path) -> list[Watched]:
-    """The records that the load wrote."""
-    with path.open(newline="") as file:
-        return [
-            Watched(*(int(row[name]) for name in Watched.__slots__)) for row in csv.DictReader(file)
-        ]
-
-
-def _arguments(site: OnePort, frame_len_bytes: int) -> list[str]:
-    link, stream = site.links[0], stream_of(site)
-    first = site.participant(2).ip if site.n_participants > 1 else stream.sender.ip
-    return [
-        *("--interface", link.host_interface, "--frame-len", str(frame_len_bytes)),
-        *("--sfu", f"{SFU_IP}:{stream.udp_port}", "--sfu-mac", link.sfu_mac),
-        *("--host", f"{stream.sender.ip}:{stream.udp_port}", "--host-mac", link.host_mac),
-        *("--first-viewer", f"{first}:{stream.viewer_udp_port}"),
-    ]
 
 
 def offer(
@@ -155,7 +152,6 @@ def offer(
     rate_pps: float,
     seconds: float,
     *,
-    frame_len_bytes: int = 1400,
     sample_every: int = 0,
     samples: Path | None = None,
     audio_every: int = 0,
@@ -167,8 +163,7 @@ def offer(
     With `audio_every` one of so many is audio, to a port and viewers of its own. A
     forwarder that `is_in_kernel` refuses packets when it is behind, which are lost then.
     """
-    argv = [str(program("load")), *_arguments(site, frame_len_bytes), "--viewers", str(n_viewers)]
-    argv += ["--rate", f"{rate_pps:.3f}", "--seconds", f"{seconds:.3f}"]
+    argv = _argv(site, n_viewers, rate_pps, seconds)
     if samples is not None:
         argv += ["--sample-every", str(sample_every), "--samples", str(samples)]
     if audio_every:
@@ -181,20 +176,35 @@ def offer(
     return Run(n_viewers=n_viewers, **json.loads(said))
 
 
+def settle(site: OnePort, n_viewers: int) -> None:
+    """A few packets, so that the first that is measured is not the first."""
+    offer(site, n_viewers, SETTLE_RATE_PPS, SETTLE_S)
+
+
+def sampled(
+    site: OnePort, n_viewers: int, rate_pps: float, seconds: float, *, is_in_kernel: bool
+) -> tuple[Run, tuple[Sample, ...]]:
+    """The same with so many samples that they cost little."""
+    with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+        run = offer(
+            site,
+            n_viewers,
+            rate_pps,
+            seconds,
+            sample_every=max(1, round(rate_pps / SAMPLES_PER_S)),
+            samples=Path(file.name),
+            is_in_kernel=is_in_kernel,
+        )
+        return run, numbers_of(Sample, Path(file.name))
+
+
 def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> float:
     """Frames a second that one processor pushes to the sink, forwarding nothing: the median."""
-    argv = [
-        str(program("load")),
-        *_arguments(site, 1400),
-        "--push",
-        io,
-        "--seconds",
-        f"{seconds:.3f}",
-    ]
-    argv[argv.index(site.links[0].host_interface)] = site.links[0].sfu_interface
+    from_sfu = replace(site.links[0], host_interface=site.links[0].sfu_interface)
+    argv = [*arguments(from_sfu, stream_of(site), _first(site)), "--push", io]
+    argv += ["--seconds", f"{seconds:.3f}"]
     # The sink is part of a load, which offers next to nothing here and is ended.
-    sink = [str(program("load")), *_arguments(site, 1400), "--viewers", "1", "--rate", "1"]
-    sink += ["--seconds", f"{n_pushes * (seconds + SPARE_S):.3f}", "--xdp-sink"]
+    sink = [*_argv(site, 1, 1, n_pushes * (seconds + SPARE_S)), "--xdp-sink"]
     with (
         tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,
         site.hosts.start(on_cpu(LOAD_CPU, sink), Path(folder) / "sink.log"),
@@ -205,10 +215,3 @@ def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> flo
             for _ in range(n_pushes)
         ]
     return float(statistics.median(one["sent"] / one["seconds"] for one in said))
-
-
-def read_samples(path: Path) -> list[Sample]:
-    """The samples that `offer` wrote."""
-    with path.open(newline="") as file:
-        rows = csv.DictReader(file)
-        return [Sample(*(int(row[name]) for name in Sample.__slots__)) for row in rows]

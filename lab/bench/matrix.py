@@ -1,21 +1,18 @@
 """Which forwarders are measured at which fan-outs, how often; and the run over all of them."""
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.bench import turns
-from lab.bench.experiment import Failures, csv_text, each
-from lab.bench.fanout import FANOUTS, Kept, Probe, median_rows, pushed
-from lab.bench.forwarders import BMV2_PROGRAMS, SFU_PROGRAMS, Forwarder, running, there_is
+from lab.bench.cells import RAW, Failures, measured_sets
+from lab.bench.fanout import FANOUTS, pushed
 from lab.bench.forwarders import RAW as NO_FORWARDER
-from lab.bench.results import FanoutRow
-from lab.bench.search import FULL, QUICK, TRIAL_S, Effort
-from lab.bench.turns import Set
-from lab.csvs import text_of
-from lab.files import write_whole
-from lab.process import ChildError
+from lab.bench.forwarders import Forwarder, forwarders_of, running
+from lab.bench.search import QUICK, TRIAL_S, Effort
+from lab.bench.trials import Probe
+from lab.bench.turns import Cell
+from lab.results.benchmarks import FanoutRow
 from lab.rows import ROWS
 from lab.sites import SFU_CPU
 
@@ -32,20 +29,6 @@ FANOUTS_SLEEPING = (1, 64)
 FANOUTS_SLOW = (1, 16, 64)
 """Interpreted, or on UDP sockets."""
 FANOUTS_QUICK = (COMPARED_FANOUT,)
-PUSH_CELL_S = 4.0
-
-
-_KNOWN = {
-    *SFU_PROGRAMS,
-    *BMV2_PROGRAMS,
-    "pktswitch_bypass",
-    "pktswitch_sockets",
-    "ovs_group",
-    NO_FORWARDER,
-}
-"""Rows of the project; others are of an experiment's own file, and compared with their like."""
-RAW = "raw"
-"""Where raw samples go in a benchmark's folder; what is derived from them stands above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,69 +52,20 @@ class Choice:
         return Effort(self.trial_s if is_fast else self.trial_s / POINT_PART)
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One measurement."""
-
-    round: int
-    forwarders: tuple[Forwarder, ...]
-    """Several take turns."""
-    fanout: int
-    effort: Effort = FULL
-
-    @property
-    def planned_s(self) -> float:
-        """The approximate duration."""
-        if self.forwarders[0].row == NO_FORWARDER:
-            return PUSH_CELL_S
-        return turns.planned_s(self.effort) * len(self.forwarders)
-
-    def __str__(self) -> str:
-        names = " beside ".join(str(forwarder) for forwarder in self.forwarders)
-        return f"{names}, {self.fanout} copies"
-
-
 def all_forwarders(own: Sequence[str] = ()) -> list[Forwarder]:
     """Every row of the comparison, in the order of the tables; then an experiment's own."""
-    rows = [
-        Forwarder(name, engine, port, wait)
-        for name in SFU_PROGRAMS
-        for engine, port, wait in (
-            ("interpreter", "afpacket", "spin"),
-            ("native", "afpacket", "spin"),
-            ("native", "afpacket", "sleep"),
-            ("native", "afxdp", "spin"),
-            ("native", "afxdp", "sleep"),
-            ("native", "udp", "spin"),
-        )
-    ]
-    rows += [
-        Forwarder("pktswitch_bypass", "", port, wait)
-        for port, wait in itertools.product(("afpacket", "afxdp"), ("spin", "sleep"))
-    ]
-    rows += [Forwarder("pktswitch_sockets", "", "udp_batched", wait) for wait in ("spin", "sleep")]
-    rows += [
-        Forwarder("ovs_group", "", "system", "sleep"),
-        Forwarder("ovs_group", "", "afxdp", "spin"),
-    ]
-    rows += [Forwarder(name, "one processor", "afpacket", "sleep") for name in BMV2_PROGRAMS]
-    rows += [
-        Forwarder(name, variant.engine, variant.port, variant.wait)
-        for name in own
-        for variant in ROWS[name].variants
-    ]
-    rows += [Forwarder(NO_FORWARDER, "", port, "spin") for port in ("afpacket", "afxdp")]
-    return [row for row in rows if there_is(row.row)]
+    rows = [one for name, row in ROWS.items() for one in forwarders_of(name, row.fanout)]
+    rows += [one for name in own for one in forwarders_of(name, ROWS[name].variants)]
+    return rows + [Forwarder(NO_FORWARDER, "", port, "spin") for port in ("afpacket", "afxdp")]
 
 
 def _group(forwarder: Forwarder) -> tuple[str, str] | None:
     """What a forwarder is set against: what has the same kind of port and waits alike.
 
-    The interpreter, sockets and BMv2 are beyond a comparison that needs a third digit.
+    The interpreter and sockets are beyond a comparison that needs a third digit.
     """
-    is_ours = forwarder.row in SFU_PROGRAMS and forwarder.engine == "native"
-    is_peer = forwarder.row in ("pktswitch_bypass", "ovs_group") or forwarder.row not in _KNOWN
-    if not (is_ours or is_peer) or forwarder.port in ("", "udp"):
+    is_slow = forwarder.engine == "interpreter" or forwarder.port in ("", "udp")
+    if is_slow or forwarder.row == NO_FORWARDER or not forwarder.kind.takes_turns:
         return None
     # Open vSwitch's system port is an AF_PACKET socket.
     port = "afpacket" if forwarder.port == "system" else forwarder.port
@@ -186,39 +120,18 @@ def _fanouts(forwarder: Forwarder, choice: Choice, *, is_quick: bool) -> tuple[i
 
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
     """Measures every cell; a cell that fails is returned and left out."""
-    raw = folder / RAW
-    raw.mkdir(exist_ok=True)
-    rows: list[FanoutRow] = []
-    probes: list[Probe] = []
-    failures: Failures = [why for row in ("ovs_group",) if (why := ROWS[row].lacks())]
-    for cell in each(todo, todo[0].planned_s if todo else 0.0, failures):
-        of = Set(cell.fanout, cell.round, effort=cell.effort)
-        kept = turns.kept_in(raw, of)
-        try:
-            rows += _measured(cell, of, kept)
-        except ChildError as error:
-            failures.append(f"{cell}: {error}")
-        probes += [probe for one in cell.forwarders for probe in kept(one).probes]
-        write_whole(folder / "fanout-rounds.csv", csv_text(FanoutRow, rows))
-        write_whole(raw / "fanout-probes.csv", probes_csv(probes))
-    write_whole(folder / "fanout.csv", csv_text(FanoutRow, median_rows(rows)))
-    return failures
+    due = [row for row in ROWS.values() if row.fanout and not row.is_optional]
+    return measured_sets(
+        (folder, "fanout"),
+        FanoutRow,
+        todo,
+        lambda cell, probes: _measured(cell, folder / RAW, probes),
+        lacking=[row.lacks() for row in due],
+    )
 
 
-def _measured(cell: Cell, of: Set, kept: Callable[[Forwarder], Kept]) -> list[FanoutRow]:
+def _measured(cell: Cell, raw: Path, probes: list[Probe]) -> list[FanoutRow]:
     if cell.forwarders[0].row != NO_FORWARDER:
-        return turns.measure(cell.forwarders, of, kept)
+        return turns.measure(cell, raw, probes)
     with running(cell.forwarders[0], 1) as (site, _):
         return [pushed(cell.forwarders[0], site, SFU_CPU)]
-
-
-def probes_csv(probes: Sequence[Probe]) -> str:
-    """Raw samples: every trial."""
-    lines = [probe.cells() for probe in probes]
-    names = list(lines[0]) if lines else []
-    return text_of([names, *([str(value) for value in line.values()] for line in lines)])
-
-
-def names() -> Sequence[str]:
-    """The forwarders' names, as `--only` has them."""
-    return [str(forwarder) for forwarder in all_forwarders()]

@@ -23,8 +23,6 @@ _PROCESSOR, _PARENT = 36, 1
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """What the machine did beside a trial."""
-
     others_s: float = 0.0
     stolen_s: float = 0.0
 
@@ -45,7 +43,6 @@ class Listener:
         self._stolen = self._ticks()
 
     def noise(self) -> Noise:
-        """So far."""
         used = self._others()
         ran_ns = sum(used[pid] - before for pid, before in self._used.items() if pid in used)
         ticks = self._ticks() - self._stolen

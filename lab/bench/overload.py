@@ -4,39 +4,20 @@ Each forwarder gets a tenth to ten times its capacity. The rate of copies must r
 viewers must lose alike, and the switch must count every loss.
 """
 
-import math
 import statistics
-import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 
 from lab.bench import load
-from lab.bench.counters import Counters, device_drops, device_refusals, read_metrics
-from lab.bench.experiment import (
-    Failures,
-    label_of,
-    measured,
-    merged,
-)
-from lab.bench.fanout import (
-    FRAME_LEN_BYTES,
-    SETTLE_RATE_PPS,
-    SETTLE_S,
-    percentile,
-)
-from lab.bench.forwarders import (
-    BMV2_PROGRAMS,
-    SFU_PROGRAMS,
-    Forwarder,
-    Running,
-    running,
-    there_is,
-)
-from lab.bench.results import OverloadRow
+from lab.bench.cells import Failures, label_of, measured
+from lab.bench.forwarders import Forwarder, Running, forwarders_of, running
 from lab.bench.search import FULL, Trial, drive, peak_search
-from lab.rows import in_kernel
+from lab.counters import Counters, device_drops, device_refusals, read_metrics
+from lab.results.benchmarks import OverloadRow
+from lab.results.statistics import merged, percentile_or_nan
+from lab.rows import ROWS
 from lab.sites import OnePort
 
 FANOUTS = (8, 64)
@@ -50,45 +31,18 @@ SWEEPS = 3
 speed changes from second to second."""
 PAIRS = 6
 """How often, after that, the most is offered right before or after what gave the highest rate."""
-SAMPLES_PER_S = 300.0
 CAPACITY_S = 16.0
 """What finding the capacity takes, about."""
 CELL_S = (SWEEPS * len(OFFERED) + 2 * PAIRS) * (STEP_S + SPARE_S) + CAPACITY_S
-PEAK_SHARE_MIN = 0.95
-"""What must be left of the peak at the most that is offered, and ..."""
-SPREAD_PCT_MAX = 2.0
-"""... how much two viewers of a group may differ."""
 
 
 def forwarders() -> list[Forwarder]:
     """The forwarders to overload: spinning, unless they can only sleep."""
-    rows = [
-        Forwarder(name, engine, port, "spin")
-        for name in SFU_PROGRAMS
-        for engine, port in (
-            ("interpreter", "afpacket"),
-            ("native", "afpacket"),
-            ("native", "afxdp"),
-        )
-    ]
-    rows += [
-        Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.SHARED),
-        Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.THREAD),
-        Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.THREAD),
-    ]
-    rows += [Forwarder("pktswitch_bypass", "", port, "spin") for port in ("afpacket", "afxdp")]
-    rows += [
-        Forwarder("ovs_group", "", "system", "sleep"),
-        Forwarder("ovs_group", "", "afxdp", "spin"),
-    ]
-    rows += [Forwarder(name, "one processor", "afpacket", "sleep") for name in BMV2_PROGRAMS]
-    return [row for row in rows if there_is(row.row)]
+    return [one for name, row in ROWS.items() for one in forwarders_of(name, row.overload)]
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The counts at some moment."""
-
     counters: Counters | None
     wire_drops: int
     refused: int = 0
@@ -129,20 +83,11 @@ def _offer(
     forwarder: Forwarder, site: OnePort, fanout: int, rate_pps: float, seconds: float
 ) -> tuple[load.Run, float]:
     """The result of one rate, and the p99 of the last copies in microseconds."""
-    with tempfile.NamedTemporaryFile(suffix=".csv") as file:
-        run = load.offer(
-            site,
-            fanout,
-            rate_pps,
-            seconds,
-            frame_len_bytes=FRAME_LEN_BYTES,
-            sample_every=max(1, round(rate_pps / SAMPLES_PER_S)),
-            samples=Path(file.name),
-            is_in_kernel=forwarder.is_in_kernel,
-        )
-        samples = load.read_samples(Path(file.name))
+    run, samples = load.sampled(
+        site, fanout, rate_pps, seconds, is_in_kernel=forwarder.is_in_kernel
+    )
     last = [sample.last_copy_ns / 1e3 for sample in samples if sample.copies]
-    return run, percentile(last, 0.99)
+    return run, percentile_or_nan(last, 99)
 
 
 def capacity(offer: Callable[[Trial], load.Run], n_viewers: int) -> float:
@@ -165,15 +110,12 @@ def _rated(
     run, last_copy_p99_us = _offer(forwarder, site, fanout, rate_pps, seconds)
     after = look(site, set_up, is_in_kernel=forwarder.is_in_kernel)
     return OverloadRow(
-        row=forwarder.row,
-        engine=forwarder.engine,
+        **asdict(forwarder),
         fanout=fanout,
         offered_over_capacity=times,
         copies_per_s=run.copies_per_s,
         loss=run.loss,
         last_copy_p99_us=last_copy_p99_us,
-        port=forwarder.port,
-        wait=forwarder.wait,
         offered_pps=run.sent / run.seconds,
         viewers_spread_pct=run.viewers_spread_pct,
         drops=counted_drops(before, after),
@@ -207,9 +149,8 @@ def share_of_peak(
 def measure(
     forwarder: Forwarder, fanout: int, offered: Sequence[float], seconds: float, pairs: int
 ) -> list[OverloadRow]:
-    """One forwarder at one fan-out, over all rates."""
     with running(forwarder, fanout) as (site, set_up):
-        load.offer(site, fanout, SETTLE_RATE_PPS, SETTLE_S, frame_len_bytes=FRAME_LEN_BYTES)
+        load.settle(site, fanout)
         capacity_pps = capacity(
             # Samples too, for they cost the forwarder's processor something.
             lambda trial: _offer(forwarder, site, fanout, trial.per_s / fanout, trial.seconds)[0],
@@ -244,30 +185,6 @@ def measure(
         return curve
 
 
-def verdicts(rows: Sequence[OverloadRow]) -> list[str]:
-    """The verdict on each forwarder and fan-out, a line each."""
-    groups: dict[str, list[OverloadRow]] = {}
-    for row in rows:
-        name = f"{Forwarder(row.row, row.engine, row.port, row.wait)}, {row.fanout} copies"
-        groups.setdefault(name, []).append(row)
-    lines = []
-    for name, curve in groups.items():
-        peak = max(row.copies_per_s for row in curve)
-        left = curve[-1].of_peak
-        spread = max(row.viewers_spread_pct for row in curve)
-        lost = [row.vanished for row in curve if row.vanished == row.vanished]
-        stays = f"{'stays' if left >= PEAK_SHARE_MIN else 'FALLS'} at {left:4.0%}"
-        if math.isnan(left):
-            stays = "not offered more"
-        alike = "alike" if spread <= SPREAD_PCT_MAX else "UNLIKE"
-        uncounted = f"{sum(lost):,.0f} vanished" if lost else "does not count"
-        lines.append(
-            f"{name:52} peak {peak:>9,.0f} copies/s, {stays}; viewers {alike} "
-            f"({spread:.2f} %); {uncounted}"
-        )
-    return lines
-
-
 def run(
     folder: Path,
     chosen: Sequence[Forwarder],
@@ -277,8 +194,7 @@ def run(
     seconds: float = STEP_S,
     pairs: int = PAIRS,
 ) -> Failures:
-    """Writes `overload.csv` and reports its verdicts."""
-    rows, failures = measured(
+    return measured(
         folder / "overload.csv",
         OverloadRow,
         list(product(chosen, fanouts)),
@@ -286,5 +202,3 @@ def run(
         cell_s=CELL_S,
         label=label_of,
     )
-    print("\n".join(verdicts(rows)))
-    return failures

@@ -12,24 +12,19 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from lab.bench import fanout, load, turns
-from lab.bench.experiment import (
-    Failures,
-    measured,
-)
-from lab.bench.forwarders import Forwarder, running, there_is
-from lab.bench.results import FanoutRow, PktswitchRow
+from lab.bench import load, turns
+from lab.bench.cells import Failures, measured
+from lab.bench.forwarders import KERNEL, RELAY, Forwarder, running, there_is
 from lab.bench.search import FULL, Effort
+from lab.bench.turns import Cell
 from lab.process import ChildError
+from lab.results.benchmarks import FanoutRow, PktswitchRow
 from lab.rows import ROWS, in_kernel
 
 FANOUTS = (1, 8, 64)
 BUSY_SHARE = 0.9
 """Of what the sockets carry without loss: the load of the busy delay."""
 BUSY_S = 2.0
-SAMPLES_PER_S = 300.0
-PUBLISHED_OVERHEAD_REDUCTION_PCT = 76.0
-PUBLISHED_DELAY_REDUCTION_PCT = 89.0
 
 
 def reduction_pct(before: float, after: float) -> float:
@@ -65,15 +60,9 @@ def steps() -> list[Step]:
     sleeping = [one for one in sockets if one.wait == "sleep"]
     found = [
         *(Step(one, _past_the_kernel(one)) for one in sockets),
-        *(Step(*pair) for pair in zip(sleeping, IN_KERNEL, strict=True)),
+        *(Step(*pair) for pair in zip(sleeping, (RELAY, KERNEL), strict=True)),
     ]
     return [step for step in found if there_is(step.beyond.row)]
-
-
-IN_KERNEL = (
-    Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.SHARED),
-    Forwarder("p4_replication", "kernel", in_kernel.PORT, in_kernel.SHARED),
-)
 
 
 def _past_the_kernel(sockets: Forwarder) -> Forwarder:
@@ -82,36 +71,20 @@ def _past_the_kernel(sockets: Forwarder) -> Forwarder:
 
 
 def _busy_delay_us(forwarder: Forwarder, n: int, rate_pps: float) -> float:
-    with (
-        running(forwarder, n) as (site, _),
-        tempfile.NamedTemporaryFile(suffix=".csv") as file,
-    ):
-        settle = (fanout.SETTLE_RATE_PPS, fanout.SETTLE_S)
-        load.offer(site, n, *settle, frame_len_bytes=fanout.FRAME_LEN_BYTES)
-        load.offer(
-            site,
-            n,
-            rate_pps,
-            BUSY_S,
-            frame_len_bytes=fanout.FRAME_LEN_BYTES,
-            sample_every=max(1, round(rate_pps / SAMPLES_PER_S)),
-            samples=Path(file.name),
-            is_in_kernel=forwarder.is_in_kernel,
-        )
-        samples = load.read_samples(Path(file.name))
+    with running(forwarder, n) as (site, _):
+        load.settle(site, n)
+        _, samples = load.sampled(site, n, rate_pps, BUSY_S, is_in_kernel=forwarder.is_in_kernel)
     n_copies = sum(sample.copies for sample in samples)
     return sum(sample.sum_ns for sample in samples) / 1e3 / n_copies if n_copies else float("nan")
 
 
 def _alone(forwarder: Forwarder, n: int, effort: Effort) -> FanoutRow:
     with tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder:
-        of = turns.Set(n, effort=effort)
-        (row,) = turns.measure([forwarder], of, turns.kept_in(Path(folder), of))
+        (row,) = turns.measure(Cell(0, (forwarder,), n, effort), Path(folder), [])
         return row
 
 
 def measure(step: Step, n: int, effort: Effort) -> PktswitchRow:
-    """One step at one fan-out."""
     sockets, beyond = step.sockets, step.beyond
     slow, fast = (_alone(one, n, effort) for one in (sockets, beyond))
     if min(slow.copies_per_s_lossless, fast.copies_per_s_lossless) <= 0:
@@ -139,29 +112,6 @@ def measure(step: Step, n: int, effort: Effort) -> PktswitchRow:
     )
 
 
-def table(rows: Sequence[PktswitchRow]) -> str:
-    """The rows for people, beside the published figures."""
-    lines = [
-        f"{'':36}{'n':>4} {'overhead, ns a copy':>26} {'delay, us':>26} {'busy delay, us':>26}"
-    ]
-    for row in rows:
-        name = " ".join(filter(None, (row.row, row.engine, row.wait)))
-        cells = (
-            (row.overhead_sockets_ns, row.overhead_bypass_ns, row.overhead_reduction_pct),
-            (row.delay_sockets_us, row.delay_bypass_us, row.delay_reduction_pct),
-            (row.busy_delay_sockets_us, row.busy_delay_bypass_us, row.busy_delay_reduction_pct),
-        )
-        text = " ".join(
-            f"{old:>8,.0f} > {new:>6,.0f} ({-less:+4.0f} %)" for old, new, less in cells
-        )
-        lines.append(f"{name:36}{row.fanout:>4} {text}")
-    published = (-PUBLISHED_OVERHEAD_REDUCTION_PCT, -PUBLISHED_DELAY_REDUCTION_PCT)
-    lines.append(
-        f"{'pktswitch, netmap':40} {published[0]:+.0f} % overhead, {published[1]:+.0f} % delay"
-    )
-    return "\n".join(lines)
-
-
 def cell_s(effort: Effort) -> float:
     """What a step takes at one fan-out, about."""
     return 2 * (turns.planned_s(effort) + BUSY_S + 2.0)
@@ -173,8 +123,7 @@ def run(
     fanouts: Sequence[int] = FANOUTS,
     effort: Effort = FULL,
 ) -> Failures:
-    """Writes `pktswitch.csv` and prints it."""
-    rows, failures = measured(
+    failures = measured(
         folder / "pktswitch.csv",
         PktswitchRow,
         list(product(chosen, fanouts)),
@@ -182,5 +131,4 @@ def run(
         cell_s=cell_s(effort),
         label="{0[0]}, {0[1]} copies".format,
     )
-    print(table(rows))
-    return [*failures, *(why for why in (ROWS["xdp_relay"].lacks(),) if why)]
+    return [*failures, *filter(None, [ROWS[RELAY.row].lacks()])]

@@ -10,16 +10,12 @@ from itertools import product
 from pathlib import Path
 
 from lab.bench import load
-from lab.bench.experiment import (
-    Failures,
-    label_of,
-    measured,
-    merged,
-)
-from lab.bench.fanout import FRAME_LEN_BYTES, SETTLE_RATE_PPS, SETTLE_S
+from lab.bench.cells import Failures, label_of, measured
 from lab.bench.forwarders import PRIORITY, Forwarder, running
+from lab.bench.load import SETTLE_RATE_PPS, SETTLE_S
 from lab.bench.overload import CAPACITY_S, capacity, counted_drops, look, vanished
-from lab.bench.results import PriorityRow
+from lab.results.benchmarks import PriorityRow
+from lab.results.statistics import merged
 from lab.rows import in_kernel
 
 AUDIO_EVERY = 10
@@ -45,7 +41,6 @@ def forwarders() -> list[Forwarder]:
 
 
 def measure(forwarder: Forwarder, fanout: int, sweeps: int) -> list[PriorityRow]:
-    """One forwarder at one fan-out, over its rates."""
     with running(forwarder, fanout) as (site, set_up):
 
         def offer(rate_pps: float, for_s: float) -> load.Run:
@@ -54,7 +49,6 @@ def measure(forwarder: Forwarder, fanout: int, sweeps: int) -> list[PriorityRow]
                 fanout,
                 rate_pps,
                 for_s,
-                frame_len_bytes=FRAME_LEN_BYTES,
                 audio_every=AUDIO_EVERY,
                 is_in_kernel=forwarder.is_in_kernel,
             )
@@ -96,22 +90,10 @@ def measure(forwarder: Forwarder, fanout: int, sweeps: int) -> list[PriorityRow]
         ]
 
 
-def table(rows: Sequence[PriorityRow]) -> str:
-    """The rows for people."""
-    lines = [f"{'':40}{'n':>4} {'offered':>8} {'audio lost':>11} {'rest lost':>10}"]
-    lines += [
-        f"{Forwarder(row.row, row.engine, row.port, row.wait)!s:40}{row.fanout:>4} "
-        f"{row.offered_over_capacity:>7.1f}x {row.audio_loss:>11.2%} {row.video_loss:>10.2%}"
-        for row in rows
-    ]
-    return "\n".join(lines)
-
-
 def run(
     folder: Path, chosen: Sequence[Forwarder], fanouts: Sequence[int], *, sweeps: int = SWEEPS
 ) -> Failures:
-    """Writes `priority.csv` and prints it."""
-    rows, failures = measured(
+    return measured(
         folder / "priority.csv",
         PriorityRow,
         list(product(chosen, fanouts)),
@@ -119,5 +101,3 @@ def run(
         cell_s=CELL_S,
         label=label_of,
     )
-    print(table(rows))
-    return failures

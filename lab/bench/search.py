@@ -50,8 +50,6 @@ LOSS, LATENESS, LOAD = "loss", "lateness", "load"
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long is searched."""
-
     trial_s: float = TRIAL_S
     short_s: float = SHORT_S
     first_per_s: float = FIRST_PER_S
@@ -75,8 +73,6 @@ QUICK = Effort(trial_s=0.5, short_s=0.1)
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is to be offered."""
-
     per_s: float
     """Copies, or packets, a second."""
     seconds: float
@@ -86,8 +82,6 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came to."""
-
     lossless_per_s: float
     """What came in the trial that decided; 0 where none was without loss."""
     peak_per_s: float
@@ -112,7 +106,6 @@ def falls_short(trial: Trial, run: Run) -> bool:
 
 
 def search(effort: Effort) -> Search:
-    """One forwarder's trials."""
     good, failed = yield from _find(effort)
     if not good:
         return Found(0.0, 0.0, False, _cause(failed), effort.trial_s, math.nan, None)
@@ -257,5 +250,4 @@ def in_turns(searches: Sequence[tuple[Generator[Trial, Run, What], Offer]]) -> l
 
 
 def drive(steps: Generator[Trial, Run, What], offer: Offer) -> What:
-    """Drives one."""
     return in_turns([(steps, offer)])[0]

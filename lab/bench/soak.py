@@ -5,24 +5,29 @@ must be counted, no viewer may have a copy of a packet that was sent after its r
 viewer's copies must have come once and in order, and the switch's memory must not have grown.
 """
 
+import argparse
 import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
-from lab.bench.counters import Counters, device_drops, read_metrics
-from lab.bench.experiment import Failures, command_line, csv_text, run_alone
+from lab.bench.cells import Failures, prepare
 from lab.bench.forwarders import SFU_PROGRAMS, Forwarder, stream_of
-from lab.bench.load import Run, Watched, read_watched, watching
+from lab.bench.load import Run, Watched, watching
 from lab.bench.overload import Moment, counted_drops, vanished
-from lab.process import Child, ChildError
+from lab.counters import Counters, device_drops, read_metrics
+from lab.csvs import csv_text, numbers_of
+from lab.machine import session
+from lab.netns import NamespaceError
+from lab.process import REPOSITORY, Child, ChildError, interrupt_on_termination
+from lab.progress import bar
 from lab.sites import OnePort, Stream, viewer_ip
-from lab.study.progress import bar
 from lab.switch import GRPC_ADDRESS, RELEASE, MissingBuildError, require_build
 
 CHURN = RELEASE / "examples" / "membership_churn"
@@ -44,8 +49,6 @@ GROWTH_MAX_KIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One row of soak.csv."""
-
     time_s: float
     packets: int
     copies: int
@@ -87,7 +90,6 @@ class Verdict:
     rss_last_kib: int
 
     def faults(self) -> list[str]:
-        """The bounds that do not hold."""
         checks = {
             "packets or copies vanished without a counter": self.vanished,
             "viewers got a copy of a packet sent after their removal": self.stale_viewers,
@@ -160,7 +162,6 @@ def last_line(path: Path, key: str) -> dict[str, Any]:
 
 
 def rss_kib(pid: int) -> int:
-    """A process' resident memory."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
@@ -205,7 +206,6 @@ def judge(
     counted: Counters,
     wire_drops: int,
 ) -> Verdict:
-    """The result."""
     guests = memberships(said)
     known = {*guests, *range(run.n_viewers)}
     before, after = Moment(Counters({}), 0), Moment(counted, wire_drops)
@@ -269,7 +269,7 @@ def run(
     verdict = judge(
         forwarder,
         Run(n_viewers=staying, **seen),
-        watched=read_watched(watched),
+        watched=numbers_of(Watched, watched),
         said=json_lines((folder / "churn.log").read_text()),
         samples=samples,
         counted=counted,
@@ -284,15 +284,18 @@ def run(
 
 
 def main() -> int:
-    """The command line."""
-    parser = command_line(
-        "lab.bench.soak",
-        __doc__,
-        "Takes PACKETS / RATE seconds: 16 minutes unless told otherwise; Ctrl-C ends it early and "
-        "judges what was. Needs\n\n"
+    parser = argparse.ArgumentParser(
+        prog="python -m lab.bench.soak",
+        description=__doc__,
+        epilog="Takes PACKETS / RATE seconds: 16 minutes unless told otherwise; Ctrl-C ends it "
+        "early and judges what was. Needs\n\n"
         "  cargo build --release -p conference --example membership_churn\n\n"
         "Writes soak.csv (a row a second), soak.json (the verdict), logs. Exit code 1: something "
         "does not hold.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--results", type=Path, default=REPOSITORY / "results", help="where its folder is made"
     )
     parser.add_argument("--packets", type=int, default=PACKETS, help=f"{PACKETS:,} unless given")
     parser.add_argument("--rate", type=float, default=RATE_PPS, help="packets a second; 25,000")
@@ -319,8 +322,13 @@ def main() -> int:
         )
     forwarder = Forwarder(said.program, said.engine, said.port, said.wait)
 
-    def soak(folder: Path) -> Failures:
-        return run(
+    interrupt_on_termination()
+    try:
+        prepare()
+        folder = said.results / f"soak-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        folder.mkdir(parents=True)
+        (folder / "session.json").write_text(json.dumps(session(sys.argv), indent=1) + "\n")
+        faults = run(
             folder,
             forwarder,
             n_packets=said.packets,
@@ -329,12 +337,16 @@ def main() -> int:
             writes_per_s=said.writes,
             change_every=said.change_every,
         )
-
-    try:
-        return run_alone("soak", said.results, soak, complaint="does not hold")
-    except (ChildError, MissingBuildError) as error:
+    except KeyboardInterrupt:
+        print("\ninterrupted: nothing was judged", file=sys.stderr)
+        return 130
+    except (ChildError, MissingBuildError, NamespaceError) as error:
         print(f"lab.bench.soak: {error}", file=sys.stderr)
         return 1
+    for fault in faults:
+        print(f"does not hold: {fault}", file=sys.stderr)
+    print(folder)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -31,8 +31,6 @@ class MediaError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One packet of a trace."""
-
     time_ns: int
     """Since the first packet."""
     frame_len_bytes: int
@@ -45,8 +43,6 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts about a trace."""
-
     codec: str
     payload_format: str
     """The specification of how it is in RTP."""
@@ -61,8 +57,6 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class MediaTrace:
-    """A trace, whole."""
-
     facts: Facts
     packets: tuple[Packet, ...]
 
@@ -86,7 +80,6 @@ class MediaTrace:
 
 
 def names() -> list[str]:
-    """The traces that there are."""
     return sorted(path.name.removesuffix(SUFFIX) for path in FOLDER.glob(f"*{SUFFIX}"))
 
 

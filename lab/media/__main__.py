@@ -8,7 +8,6 @@ from lab.media.make import RECIPES, make
 
 
 def line(name: str, trace: MediaTrace) -> str:
-    """A trace in one line."""
     duration_s = trace.facts.duration_ns / 1e9
     bits = 8 * sum(packet.frame_len_bytes for packet in trace.packets)
     burst = max(
@@ -21,7 +20,6 @@ def line(name: str, trace: MediaTrace) -> str:
 
 
 def main() -> None:
-    """Carries out the command."""
     parser = argparse.ArgumentParser(prog="python -m lab.media", description=__doc__)
     parser.add_argument("command", choices=["list", "make"])
     parser.add_argument("name", nargs="*", help="of the traces to make; all without any")

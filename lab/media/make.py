@@ -63,8 +63,6 @@ _GROUP = f"-g {KEY_FRAME_EVERY} -b:v {VIDEO_BPS}"
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a trace is made."""
-
     name: str
     codec: str
     payload_format: str
@@ -116,7 +114,6 @@ RECIPES = (
 
 
 def make(recipe: Recipe) -> Path:
-    """Makes a trace anew; its file."""
     with tempfile.TemporaryDirectory(prefix="reprise-media-") as folder:
         encoded = Path(folder, "encoded.mkv")
         _encode(recipe, encoded)
@@ -146,8 +143,6 @@ def _encode(recipe: Recipe, file: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RtpPacket:
-    """A trace's data about an RTP packet."""
-
     timestamp: int
     payload_bytes: int
     marker: bool
@@ -160,7 +155,6 @@ class Collector(io.RawIOBase):
         self.packets: list[RtpPacket] = []
 
     def writable(self) -> bool:
-        """Always."""
         return True
 
     def write(self, data: object, /) -> int:

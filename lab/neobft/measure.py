@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab.bench.experiment import Failures, csv_text, each
-from lab.bench.names import ratio
+from lab.bench.cells import Failures, each
+from lab.csvs import csv_text
 from lab.files import write_whole
-from lab.neobft.network import BENCH, FRAME_BYTES, SIGNER, Contestant, contestant
+from lab.neobft.network import BENCH, FRAME_BYTES, SIGNER, Sequencer, sequencer
 from lab.neobft.published import SIZES
-from lab.neobft.results import DelayRow, DistributionRow, NeobftRow, PassRow, SignatureRow
 from lab.process import ChildError, run
+from lab.results.benchmarks import DelayRow, DistributionRow, NeobftRow, PassRow, SignatureRow
+from lab.results.statistics import ratio
 from lab.sites import SFU_CPU, on_cpu
 from lab.switch import require_build
 
@@ -41,8 +42,6 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is measured."""
-
     sizes: tuple[int, ...] = SIZES
     turn_s: float = 0.25
     sustained_s: float = 3.0
@@ -53,7 +52,6 @@ class Effort:
 
     @property
     def planned_s(self) -> float:
-        """About."""
         of_size = 3 * (6 + self.turns + self.tries) * (self.turn_s + 0.2)
         return len(self.sizes) * of_size + 6 * self.delay_s + 4.0 * self.pass_turns
 
@@ -62,7 +60,6 @@ QUICK = Effort(sizes=(4, 64), sustained_s=2.0, turns=3, tries=3, delay_s=2.0, pa
 
 
 def copies_of(kind: str, receivers: int) -> int:
-    """Packets that leave the switch for a request."""
     return receivers if kind == "signed" else receivers * -(-receivers // 4)
 
 
@@ -121,7 +118,7 @@ def _is_lossless(document: Document) -> bool:
     return bool(document["copies"] == due and in_time)
 
 
-def _find_peak(one: Contestant, turn_s: float) -> float:
+def _find_peak(one: Sequencer, turn_s: float) -> float:
     """Requests a second that it carries, about; at least 1."""
     rate, came, per_request = FIRST_RATE, 1.0, copies_of(one.kind, one.receivers)
     if one.kind == "plain":
@@ -136,7 +133,7 @@ def _find_peak(one: Contestant, turn_s: float) -> float:
     return came
 
 
-def _lossless(one: Contestant, peak: float, effort: Effort) -> float:
+def _lossless(one: Sequencer, peak: float, effort: Effort) -> float:
     """The highest rate of requests without loss: the gap below the peak is halved."""
     good, bad, rate = 0.0, BEYOND_WHAT_CAME * peak, peak
     for _ in range(effort.tries):
@@ -147,7 +144,7 @@ def _lossless(one: Contestant, peak: float, effort: Effort) -> float:
     return good
 
 
-def _sustained(one: Contestant, lossless: float, effort: Effort) -> float:
+def _sustained(one: Sequencer, lossless: float, effort: Effort) -> float:
     """As much for longer: in a short turn a queue may take what the switch does not carry."""
     for step in SUSTAINED_STEPS:
         if _is_lossless(one.load(lossless, effort.sustained_s)):
@@ -159,7 +156,7 @@ def _sustained(one: Contestant, lossless: float, effort: Effort) -> float:
 def _delays(folder: Path, kind: str, effort: Effort) -> None:
     """At parts of the highest rate without loss, found in the same run; four receivers."""
     here = tempfile.TemporaryDirectory(prefix="reprise-neobft-")
-    with here as name, contestant(kind, Path(name) / kind) as one:
+    with here as name, sequencer(kind, Path(name) / kind) as one:
         one.set_receivers(4)
         peak = _find_peak(one, effort.turn_s)
         lossless = _sustained(one, _lossless(one, peak, effort) or peak, effort)
@@ -192,9 +189,7 @@ def _append(file: Path, kind: type[Any], rows: Sequence[Any]) -> None:
 
 @dataclass(slots=True)
 class _InTurns:
-    """A contestant, and its measured rates."""
-
-    one: Contestant
+    one: Sequencer
     peak: float
     at_peak: list[float]
     signed: list[float]
@@ -204,7 +199,7 @@ def _throughput(folder: Path, effort: Effort) -> None:
     rows: list[NeobftRow] = []
     with tempfile.TemporaryDirectory(prefix="reprise-neobft-") as name, ExitStack() as stack:
         up = [
-            stack.enter_context(contestant(kind, Path(name) / kind))
+            stack.enter_context(sequencer(kind, Path(name) / kind))
             for kind in ("tagged", "plain", "signed")
         ]
         for receivers in effort.sizes:
@@ -212,7 +207,7 @@ def _throughput(folder: Path, effort: Effort) -> None:
             write_whole(folder / FILE, csv_text(NeobftRow, rows))
 
 
-def _of_size(up: Sequence[Contestant], receivers: int, effort: Effort) -> list[NeobftRow]:
+def _of_size(up: Sequence[Sequencer], receivers: int, effort: Effort) -> list[NeobftRow]:
     contestants = []
     for one in up:
         with one.turn():

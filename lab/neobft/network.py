@@ -52,7 +52,6 @@ class Links(Network):
 
     @property
     def namespaces(self) -> tuple[Namespace, ...]:
-        """All of them."""
         return (self.switch, self.hosts, self.signer)
 
     def _make(self) -> None:
@@ -69,7 +68,7 @@ class Links(Network):
 
 
 @dataclass
-class Contestant:
+class Sequencer:
     """A switch with its program and a group, and the load at its ends."""
 
     kind: str
@@ -148,7 +147,6 @@ class Contestant:
         child.wait_for_line("ready:", READY_TIMEOUT_S)
 
     def load(self, rate: float, seconds: float, delays: Path | None = None) -> dict[str, Any]:
-        """Requests at that rate; the load's result."""
         argv = [str(BENCH), "load", "--send", "send", "--receive", "receive"]
         argv += ["--kind", self.kind, "--group", GROUP_IP, "--receivers", str(self.receivers)]
         argv += ["--first-receiver", str(FIRST_RECEIVER), "--rate", f"{rate:.3f}"]
@@ -164,7 +162,7 @@ class Contestant:
             os.killpg(child.pid, number)
 
     @contextlib.contextmanager
-    def turn(self) -> Iterator["Contestant"]:
+    def turn(self) -> Iterator["Sequencer"]:
         """It runs until the end of the block."""
         self.tell(signal.SIGCONT)
         try:
@@ -174,11 +172,11 @@ class Contestant:
 
 
 @contextlib.contextmanager
-def contestant(kind: str, folder: Path) -> Iterator[Contestant]:
+def sequencer(kind: str, folder: Path) -> Iterator[Sequencer]:
     """Up, and running."""
     folder.mkdir(parents=True)
     with Links() as links:
-        one = Contestant(kind, links, folder)
+        one = Sequencer(kind, links, folder)
         try:
             one.start()
             yield one

@@ -12,7 +12,7 @@ from lab.operation.operation import Operation
 from lab.operation.oracle import Violation
 from lab.operation.run import operate
 from lab.process import ChildError, interrupt_on_termination
-from lab.study.progress import bar
+from lab.progress import bar
 from lab.switch import RECIRCULATION_PROGRAM, REPLICATION_PROGRAM, MissingBuildError
 
 PROGRAMS = {"sfu": REPLICATION_PROGRAM, "sfu_recirculation": RECIRCULATION_PROGRAM}
@@ -37,7 +37,6 @@ def _arguments() -> argparse.Namespace:
 
 
 def verdict(operation: Operation, seconds: float, seed: int) -> dict[str, object]:
-    """The actions, and the errors."""
     oracle, tally = operation.oracle, operation.tally
     return {
         "program": operation.program.name,

@@ -16,8 +16,6 @@ OTHER_UDP_PORT = 6000
 
 
 class Change(ABC):
-    """One command that changes the conference."""
-
     runs_alone: ClassVar[bool] = False
     """Its outcome depends on the whole state, so no other command may run at once with it."""
 
@@ -36,7 +34,6 @@ class Change(ABC):
         return {n for n in numbers if before.groups.get(n) != after.groups.get(n)}
 
     def after(self, before: Conference) -> Conference:
-        """The state after it."""
         after = before.copy()
         self.apply(after)
         return after
@@ -64,31 +61,25 @@ class AddViewer(Change):
     has_ports: bool
 
     def arguments(self, folder: Path) -> list[str]:
-        """See `Change`."""
         by_hand = [] if self.card.looked_up else ["--mac", self.card.mac]
         # Where it is looked up it is found by where it answers.
         port = ["--port", str(self.card.port)] if by_hand and self.has_ports else []
         return ["viewer", "add", *_viewer(self), *by_hand, *port]
 
     def apply(self, conference: Conference) -> None:
-        """See `Change`."""
         conference.groups[self.group].viewers[self.viewer] = self.card
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveViewer(Change):
-    """`viewer remove`."""
-
     group: int
     viewer: Viewer
     has_ports: bool
 
     def arguments(self, folder: Path) -> list[str]:
-        """See `Change`."""
         return ["viewer", "remove", *_viewer(self)]
 
     def apply(self, conference: Conference) -> None:
-        """See `Change`."""
         del conference.groups[self.group].viewers[self.viewer]
 
 
@@ -100,32 +91,24 @@ def _viewer(change: AddViewer | RemoveViewer) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class AddGroup(Change):
-    """`group add`."""
-
     group: int
     presenter: int
 
     def arguments(self, folder: Path) -> list[str]:
-        """See `Change`."""
         return ["group", "add", "--group", str(self.group), "--ip", ip_of(self.presenter)]
 
     def apply(self, conference: Conference) -> None:
-        """See `Change`."""
         conference.groups[self.group] = Group(self.presenter)
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup(Change):
-    """`group delete`."""
-
     group: int
 
     def arguments(self, folder: Path) -> list[str]:
-        """See `Change`."""
         return ["group", "delete", "--group", str(self.group)]
 
     def apply(self, conference: Conference) -> None:
-        """See `Change`."""
         del conference.groups[self.group]
 
 
@@ -136,11 +119,9 @@ class Refresh(Change):
     macs: Mapping[int, str]
 
     def arguments(self, folder: Path) -> list[str]:
-        """See `Change`."""
         return ["viewer", "refresh"]
 
     def apply(self, conference: Conference) -> None:
-        """See `Change`."""
         for group in conference.groups.values():
             for viewer, card in group.viewers.items():
                 if card.looked_up:
@@ -158,14 +139,12 @@ class Apply(Change):
     """Whose MAC is not in the file; `target` has what must be found."""
 
     def arguments(self, folder: Path) -> list[str]:
-        """See `Change`."""
         file = folder / "apply.yaml"
         document = self.target.document(has_ports=self.has_ports, unsaid=self.unsaid)
         file.write_text(json.dumps(document))
         return ["apply", str(file)]
 
     def apply(self, conference: Conference) -> None:
-        """See `Change`."""
         target = self.target.copy()
         conference.own = target.own
         conference.groups = target.groups
@@ -180,12 +159,10 @@ class MoveAddress(Change):
     number: int
 
     def arguments(self, folder: Path) -> list[str]:
-        """See `Change`."""
         address = ["--ip", ip_of(self.number), "--mac", mac_of(self.number)]
         return ["address", "set", "--port", str(self.port), *address]
 
     def apply(self, conference: Conference) -> None:
-        """See `Change`."""
         conference.own[self.port] = self.number
 
 
@@ -197,11 +174,9 @@ class DeleteAddress(Change):
     port: int
 
     def arguments(self, folder: Path) -> list[str]:
-        """See `Change`."""
         return ["address", "delete", "--port", str(self.port)]
 
     def apply(self, conference: Conference) -> None:
-        """See `Change`."""
         del conference.own[self.port]
 
 
@@ -213,7 +188,6 @@ class Busy:
     presenters: set[int] = field(default_factory=set)
 
     def add(self, change: Change, before: Conference) -> None:
-        """Adds the groups and presenters of a change."""
         self.groups |= change.groups(before)
         self.presenters |= change.after(before).presenters() - before.presenters()
 
@@ -223,8 +197,6 @@ Maker = Callable[[Conference, random.Random, Busy], Change | None]
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """The values for random changes."""
-
     groups: Sequence[int]
     presenters: Sequence[int]
     viewers: Sequence[Viewer]
@@ -356,7 +328,6 @@ class Choices:
         return found[0] if found else self._card(viewer.host, looked_up=True)
 
     def conference(self, choose: random.Random) -> Conference:
-        """A random state."""
         own = {port: choose.choice(numbers) for port, numbers in self.addresses.items()}
         numbers = choose.sample(self.groups, choose.randint(1, len(self.groups)))
         presenters = choose.sample(self.presenters, min(len(numbers), len(self.presenters)))

@@ -39,8 +39,6 @@ ORDER_TIMEOUT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The hosts and their sockets."""
-
     namespaces: Mapping[str, str]
     """Host number (text, for JSON) to the file of its namespace."""
     ips: Mapping[str, str]
@@ -190,7 +188,6 @@ class _Process:
 
 
 def main() -> None:
-    """Sends and receives until standard input ends."""
     config = Config(**json.loads(Path(sys.argv[1]).read_text()))
     with Path(config.sent).open("wb") as sent, Path(config.received).open("wb") as received:
         process = _Process(config, sent, received)

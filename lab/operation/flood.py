@@ -47,7 +47,6 @@ def send_malformed(sfu_mac: str, n_frames: int, choose: random.Random) -> None:
 
 
 def main() -> None:
-    """As the arguments say."""
     kind = sys.argv[1]
     host, sfu, n_frames, seed = map(int, sys.argv[2:])
     if kind == "malformed":

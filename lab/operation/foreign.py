@@ -95,7 +95,6 @@ class Controller:
 
 
 def main() -> int:
-    """As the arguments say."""
     parser = argparse.ArgumentParser()
     parser.add_argument("switch")
     parser.add_argument("seconds", type=float)

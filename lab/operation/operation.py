@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from lab.addresses import SFU_UDP_PORT, ip_of, mac_of
-from lab.bench.counters import METRICS_ADDRESS, Counters, read_metrics
+from lab.counters import METRICS_ADDRESS, Counters, read_metrics
 from lab.operation.changes import (
     OTHER_UDP_PORT,
     Apply,
@@ -68,8 +68,6 @@ KILLED_AFTER_S = 0.02
 
 @dataclass(slots=True)
 class Running:
-    """A command that was started."""
-
     change: Change
     argv: list[str]
     process: subprocess.Popen[str]
@@ -77,14 +75,11 @@ class Running:
     kill_at_s: float | None
 
     def is_killed_by(self, now_s: float) -> bool:
-        """Whether its time has come."""
         return self.kill_at_s is not None and now_s >= self.kill_at_s
 
 
 @dataclass(slots=True)
 class Tally:
-    """The counts of actions."""
-
     actions: Counter[str] = field(default_factory=Counter)
     commands: int = 0
     killed: int = 0
@@ -198,7 +193,6 @@ class Operation:
         self.endpoints.send_to(self._sfu_ips(self.model.own))
 
     def argv(self, *arguments: str) -> list[str]:
-        """`reprise` beside the switch."""
         return self.site.sfu.command([str(REPRISE), "--switch", GRPC_ADDRESS, *arguments])
 
     def command(self, *arguments: str) -> str:
@@ -209,7 +203,6 @@ class Operation:
         return done.stdout
 
     def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command, with any result."""
         self.tally.commands += 1
         return subprocess.run(
             dying_with_parent(self.argv(*arguments)),
@@ -225,7 +218,6 @@ class Operation:
         self.oracle.fail(time.monotonic_ns(), what)
 
     def note(self, what: str) -> None:
-        """A line of the log of actions."""
         self.log.write(f"{time.monotonic_ns() / 1e9:.3f} {what}\n")
         self.log.flush()
 
@@ -411,11 +403,9 @@ class Operation:
         self.note(f"calm: {disturbance.what}")
 
     def hosts_on(self, port: int) -> list[int]:
-        """The hosts on a port of the switch."""
         return [host for host, at in self.ports.items() if at == port]
 
     def metrics(self) -> Counters:
-        """The switch's counters."""
         return read_metrics(self.site.sfu)
 
     def check_accounts(self) -> None:

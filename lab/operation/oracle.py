@@ -25,8 +25,6 @@ SETTLED_NS = 4_000_000_000
 
 
 class Due(Enum):
-    """The state of a pair."""
-
     MUST = "must"
     MAY = "may"
     MUST_NOT = "must not"
@@ -34,8 +32,6 @@ class Due(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Something that must not be."""
-
     time_ns: int
     what: str
 
@@ -100,17 +96,14 @@ class Oracle:
         return disturbance
 
     def fail(self, now_ns: int, what: str) -> None:
-        """Reports something that is wrong."""
         self.violations.append(Violation(now_ns, what))
 
     # Observations.
 
     def sent(self, presenter: int, sequence: int, at_ns: int) -> None:
-        """A presenter sent a packet."""
         self._packet(presenter, sequence).sent_ns = at_ns
 
     def received(self, pair: Pair, sequence: int, at_ns: int) -> None:
-        """A viewer's socket got a copy."""
         packet = self._packet(pair.presenter, sequence)
         packet.copies[(pair.viewer, pair.udp_port)] += 1
         packet.first_ns = packet.first_ns or at_ns

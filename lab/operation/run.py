@@ -16,7 +16,6 @@ Action = Callable[[Operation], None]
 
 
 def commands(n_at_once: int, *, may_kill: bool) -> Action:
-    """So many commands at once."""
     return lambda operation: operation.change_at_random(n_at_once, may_kill=may_kill)
 
 

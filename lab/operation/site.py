@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lab.addresses import ip_of, mac_of
-from lab.bench.counters import device_drops
+from lab.counters import device_drops
 from lab.netns import HOST_INTERFACE, SFU_INTERFACE, SFU_LINK_AT_BRIDGE, Namespace, Star
 from lab.process import ChildError, run
 
@@ -30,7 +30,6 @@ class Site(Star):
     # Star makes port 1; the names of another port's parts end in its number.
 
     def interface(self, port: int) -> str:
-        """The switch's interface under a port."""
         return SFU_INTERFACE if port == 1 else f"{SFU_INTERFACE}p{port}"
 
     def _at_bridge(self, port: int) -> str:
@@ -38,7 +37,6 @@ class Site(Star):
 
     @property
     def ports(self) -> list[int]:
-        """The switch's."""
         return sorted(set(self._ports.values()))
 
     def _make(self) -> None:

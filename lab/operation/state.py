@@ -76,11 +76,9 @@ class Conference:
         ]
 
     def copy(self) -> "Conference":
-        """An independent one."""
         return deepcopy(self)
 
     def presenters(self) -> set[int]:
-        """The hosts that present."""
         return {group.presenter for group in self.groups.values()}
 
     def document(
@@ -121,7 +119,6 @@ def _viewer_document(viewer: Viewer, card: Card, silent: bool, has_ports: bool) 
 
 
 def host_of(ip: str) -> int:
-    """The number of a host by its address."""
     return int(ip.rsplit(".", 1)[1])
 
 

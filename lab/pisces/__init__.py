@@ -2,6 +2,6 @@
 
 L2, L2L3 and L2L3-ACL on `reprise-switch`, and OpenFlow rules that do the same on Open vSwitch, on
 the same kind of port. `network` describes the network, `p4_entries` and `openflow` write it for
-each switch, `switches` starts them, `measure` measures, `complexity` counts the source lines,
-`figures` shows the results beside the paper's. `./reprise-lab run pisces` does all of it.
+each switch, `switches` starts them, `measure` measures, `complexity` counts the source lines.
+`./reprise-lab run pisces` does all of it. `switching` sets the kernel engine beside them.
 """

@@ -8,8 +8,9 @@ applies, compiles and tries with packets; its lines are those that it adds or ch
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from lab.results.benchmarks import Change, Counted
 
 PROGRAMS = (
     "p4/bench/l2.p4",
@@ -38,30 +39,6 @@ _TABLE = re.compile(r"^\s*table \w+", re.MULTILINE)
 _BLOCK = re.compile(r"^(?:parser|control) \w+", re.MULTILINE)
 _P4_FUNCTION = re.compile(r"^(?:bit<\d+>|bool|void) \w+\(", re.MULTILINE)
 _C_FUNCTION = re.compile(r"^(?!struct \w+ \{|typedef)[a-z][\w \*]*\([^;{}]*\)\s*\{", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A program, with its includes from the repository."""
-
-    name: str
-    files: int
-    lines: int
-    functions: int
-    """Functions of C; actions and functions of P4."""
-    tables: int
-    states: int
-    blocks: int
-    """Parsers and controls."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The lines of a new header."""
-
-    name: str
-    files: int
-    lines: int
 
 
 def code_lines(text: str) -> list[str]:
@@ -94,7 +71,6 @@ def _joined(path: str, name: str) -> str:
 
 
 def count_p4(program: str, read: Read) -> Counted:
-    """Counts a P4 program."""
     files = files_of(program, read)
     text = "\n".join(_COMMENT.sub("", one) for one in files.values())
 
@@ -113,7 +89,6 @@ def count_p4(program: str, read: Read) -> Counted:
 
 
 def count_c(program: str, read: Read) -> Counted:
-    """Counts a program in C."""
     files = files_of(program, read)
     text = "\n".join(_COMMENT.sub("", one) for one in files.values())
     functions = len(_C_FUNCTION.findall(text))
@@ -121,12 +96,10 @@ def count_c(program: str, read: Read) -> Counted:
 
 
 def counted(read: Read) -> list[Counted]:
-    """The programs, then the hand-written peer."""
     return [*(count_p4(program, read) for program in PROGRAMS), count_c(PEER, read)]
 
 
 def changes(read: Read) -> list[Change]:
-    """The lines of each new header."""
     return [_change(name, read(path)) for name, path in CHANGES.items()]
 
 

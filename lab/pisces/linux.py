@@ -12,7 +12,6 @@ BRIDGE = "br0"
 
 
 def bridge_of(network: Network, interfaces: Sequence[str]) -> Iterator[str]:
-    """What ip(8) is told."""
     yield f"link add {BRIDGE} type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
     for port in network.ports:
         yield f"link set {interfaces[port.number - 1]} master {BRIDGE}"
@@ -20,7 +19,6 @@ def bridge_of(network: Network, interfaces: Sequence[str]) -> Iterator[str]:
 
 
 def stations_of(network: Network, interfaces: Sequence[str]) -> Iterator[str]:
-    """What bridge(8) is told."""
     for station in network.stations:
         interface = interfaces[station.port - 1]
         yield f"fdb replace {station.mac} dev {interface} master static"

@@ -8,44 +8,26 @@ ratio of peaks is the median of the turns' ratios, a ratio of lossless rates is 
 row's ratio is the median of its sets'.
 """
 
-import contextlib
-import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
 
-from lab.bench.experiment import Failures, csv_text, each, median, merged
-from lab.bench.forwarders import ticks_of
-from lab.bench.load import Run
-from lab.bench.names import ratio
-from lab.bench.noise import Listener, Noise
+from lab.bench.cells import Failures, measured_sets
 from lab.bench.search import QUICK, Effort, Found, Trial, in_turns, search
-from lab.csvs import text_of
+from lab.bench.trials import Probe
+from lab.csvs import csv_text
 from lab.files import write_whole
 from lab.pisces import traffic
-from lab.pisces.complexity import Change, Counted, changes, counted
-from lab.pisces.network import PROGRAMS, published
-from lab.pisces.offer import Traffic, offer
-from lab.pisces.results import PiscesRow, mbit_per_s
-from lab.pisces.switches import (
-    CONTESTANTS,
-    OVS_NAME,
-    PORTS,
-    Contestant,
-    Running,
-    Setting,
-    optimise_option,
-    running,
-)
-from lab.process import REPOSITORY, ChildError
+from lab.pisces.complexity import changes, counted
+from lab.pisces.network import PROGRAMS
+from lab.pisces.offer import UP_S, Turns, in_turn
+from lab.pisces.switches import CONTESTANTS, OVS_NAME, PORTS, optimise_option
+from lab.process import REPOSITORY
+from lab.results.benchmarks import Change, Counted, PiscesRow, mbit_per_s
+from lab.results.statistics import median, ratio
 from lab.rows.open_vswitch import OvsGroup
 
-FILE = "pisces.csv"
-SETS_FILE = "pisces-sets.csv"
-COMPLEXITY_FILE, HEADERS_FILE = "pisces-complexity.csv", "pisces-headers.csv"
-RAW = "raw"
-PROBES_FILE = "pisces-probes.csv"
 SETS = {"afxdp": 3, "afpacket": 2}
 SIZES = {"afxdp": traffic.FRAMES_BYTES, "afpacket": traffic.FRAMES_BYTES[::3]}
 """AF_PACKET is the second kind of port: the smallest and the largest frame say what it does."""
@@ -53,23 +35,17 @@ QUICK_SIZES = traffic.FRAMES_BYTES[:1]
 TURN_S = 0.1
 """Of the peak."""
 BEYOND_WHAT_CAME = 1.2
-SETTLE_PER_S, SETTLE_S = 20_000.0, 0.1
-"""Every flow some times, so that caches know it."""
 PEAK_TURNS, QUICK_TURNS = 9, 3
 SHORT_S = 0.1
 TRIAL_S = 5.0
 """Of 288 searches; `trial_s` of the experiment can say another."""
-REPEATS_MAX, REPEATS_OF_ALL_S = 5, 30.0
-"""As of `lab.bench.fanout`."""
-_MEASURED = tuple(one.name for one in fields(PiscesRow) if one.type is float)
-UP_S, OFFER_S = 2.0, 0.35
-"""What starting a contestant takes, and an offer for its peak, about."""
+REPEATS_OF_ALL_S = 30.0
+OFFER_S = 0.35
+"""What an offer for a contestant's peak takes, about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One set of turns."""
-
     number: int
     """Of the set, from 0."""
     port: str
@@ -80,7 +56,6 @@ class Cell:
 
     @property
     def planned_s(self) -> float:
-        """The approximate duration."""
         of_one_s = UP_S + self.effort.planned_s + self.peak_turns * OFFER_S
         return len(CONTESTANTS) * of_one_s
 
@@ -104,135 +79,42 @@ def cells(rounds: int = 0, trial_s: float = TRIAL_S, *, is_quick: bool = False) 
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """One offered rate, and its result."""
-
-    cell: Cell
-    contestant: Contestant
-    trial: Trial
-    """Its step is `turn` where all are offered a fifth too much."""
-    run: Run
-    kernel_share: float
-    noise: Noise
-
-    @property
-    def is_void(self) -> bool:
-        """Others used the processors."""
-        return self.noise.spoils(self.run.seconds)
-
-    def columns(self) -> dict[str, object]:
-        """Its columns in the raw samples."""
-        how = ("effort", "peak_turns")
-        cell = {name: value for name, value in asdict(self.cell).items() if name not in how}
-        rate = {"step": self.trial.step, "offered_packets_per_s": self.trial.per_s}
-        beside = {"kernel_share": self.kernel_share, **asdict(self.noise)}
-        return {**cell, **asdict(self.contestant), **rate, **asdict(self.run), **beside}
-
-
-@dataclass(slots=True)
-class _Runner:
-    """A contestant that has its turn, or stands."""
-
-    cell: Cell
-    up: Running
-    traffic: Traffic
-    probes: list[Probe]
-    at_peak: list[float] = field(default_factory=list)
-    _repeated_s: float = 0.0
-
-    @property
-    def contestant(self) -> Contestant:
-        """Which."""
-        return self.up.setting.contestant
-
-    def offer(self, trial: Trial) -> Run:
-        """It runs as long as packets are offered; again where others disturbed it."""
-        for _ in range(REPEATS_MAX):
-            probe = self._once(trial)
-            # Or packets of an earlier offer came: a switch that stood may have kept some.
-            is_void = probe.is_void or probe.run.loss < 0.0
-            if not is_void or self._repeated_s + trial.seconds > REPEATS_OF_ALL_S:
-                break
-            self._repeated_s += trial.seconds
-        return probe.run
-
-    def _once(self, trial: Trial) -> Probe:
-        self.up.go_on()
-        try:
-            listener, before = Listener(), ticks_of(self.up.pids)
-            run = offer(self.up, self.traffic, trial.per_s, trial.seconds)
-            share = ticks_of(self.up.pids).since(before).kernel_share
-            noise = listener.noise()
-        finally:
-            self.up.stand()
-        self.probes.append(Probe(self.cell, self.contestant, trial, run, share, noise))
-        return self.probes[-1]
-
-
 def run(folder: Path, todo: Sequence[Cell]) -> Failures:
     """Measures every cell; a cell that fails is returned and left out."""
-    write_whole(folder / COMPLEXITY_FILE, csv_text(Counted, counted(_read)))
-    write_whole(folder / HEADERS_FILE, csv_text(Change, changes(_read)))
-    rows: list[PiscesRow] = []
-    probes: list[Probe] = []
-    failures: Failures = []
-    if what := OvsGroup.lacks():
-        # Alone ours says nothing.
-        failures.append(f"this machine lacks {what}")
-        todo = []
-    for cell in each(todo, todo[0].planned_s if todo else 0.0, failures):
-        try:
-            rows += _measure(cell, probes)
-        except ChildError as error:
-            failures.append(f"{cell}: {error}")
-        write_whole(folder / SETS_FILE, csv_text(PiscesRow, rows))
-        write_whole(folder / RAW / PROBES_FILE, _probes_csv(probes))
-    write_whole(folder / FILE, csv_text(PiscesRow, merged_rows(rows)))
-    return failures
+    write_whole(folder / "pisces-complexity.csv", csv_text(Counted, counted(_read)))
+    write_whole(folder / "pisces-headers.csv", csv_text(Change, changes(_read)))
+    # Alone ours says nothing.
+    what = OvsGroup.lacks()
+    return measured_sets(
+        (folder, "pisces"),
+        PiscesRow,
+        [] if what else todo,
+        _measure,
+        unit="packets",
+        sets="sets",
+        lacking=[what and f"this machine lacks {what}"],
+    )
 
 
 def _read(path: str) -> str:
     return (REPOSITORY / path).read_text()
 
 
-def _probes_csv(probes: Sequence[Probe]) -> str:
-    lines = [probe.columns() for probe in probes]
-    names = list(lines[0]) if lines else []
-    return text_of([names, *([str(value) for value in line.values()] for line in lines)])
-
-
 def _measure(cell: Cell, probes: list[Probe]) -> list[PiscesRow]:
-    with _runners(cell, probes) as runners:
+    where = (cell.port, cell.program, cell.frame_bytes)
+    columns = ("number", "port", "program", "frame_bytes")
+    what = {name: getattr(cell, name) for name in columns}
+    with in_turn(CONTESTANTS, where, what, probes, REPEATS_OF_ALL_S) as runners:
         found = in_turns([(search(cell.effort), runner.offer) for runner in runners])
         for _ in range(cell.peak_turns):
             for runner, one in zip(runners, found, strict=True):
                 trial = Trial(BEYOND_WHAT_CAME * max(one.peak_per_s, 1.0), TURN_S, "turn")
                 runner.at_peak.append(runner.offer(trial).copies_per_s)
         pairs = [*zip(runners, found, strict=True)]
-        return [_row(*pair, *_ovs_beside(pair[0], pairs)) for pair in pairs]
+        return [_row(cell, *pair, *_ovs_beside(pair[0], pairs)) for pair in pairs]
 
 
-@contextlib.contextmanager
-def _runners(cell: Cell, probes: list[Probe]) -> Iterator[list[_Runner]]:
-    """All contestants, up and standing."""
-    network = published()
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reprise-pisces-")))
-        offered = Traffic(folder / "frames", cell.program, cell.frame_bytes)
-        offered.write()
-        runners = []
-        for contestant in CONTESTANTS:
-            setting = Setting(contestant, cell.port, cell.program, network)
-            here = folder / str(contestant).replace(" ", "-")
-            up = stack.enter_context(running(setting, here))
-            offer(up, offered, SETTLE_PER_S, SETTLE_S)
-            up.stand()
-            runners.append(_Runner(cell, up, offered, probes))
-        yield runners
-
-
-def _ovs_beside(runner: _Runner, pairs: Sequence[tuple[_Runner, Found]]) -> tuple[_Runner, Found]:
+def _ovs_beside(runner: Turns, pairs: Sequence[tuple[Turns, Found]]) -> tuple[Turns, Found]:
     """Open vSwitch with flow caches as this one's."""
     caches = runner.contestant.flow_caches
     return next(
@@ -242,11 +124,11 @@ def _ovs_beside(runner: _Runner, pairs: Sequence[tuple[_Runner, Found]]) -> tupl
     )
 
 
-def _row(runner: _Runner, found: Found, ovs: _Runner, of_ovs: Found) -> PiscesRow:
-    contestant, cell = runner.contestant, runner.cell
+def _row(cell: Cell, runner: Turns, found: Found, ovs: Turns, of_ovs: Found) -> PiscesRow:
+    contestant = runner.contestant
     options = optimise_option(contestant.variant, contestant.flow_caches)
     peak = median(runner.at_peak)
-    decided = next((one for one in reversed(runner.probes) if one.run is found.decided), None)
+    how = runner.how(found)
     return PiscesRow(
         **asdict(contestant),
         program=cell.program,
@@ -265,17 +147,6 @@ def _row(runner: _Runner, found: Found, ovs: _Runner, of_ovs: Found) -> PiscesRo
         peak_of_ovs=median(
             [ratio(*pair) for pair in zip(runner.at_peak, ovs.at_peak, strict=True)]
         ),
-        trial_s=found.trial_s,
-        late_share=found.late_share,
-        kernel_share=decided.kernel_share if decided else float("nan"),
-        disturbed=float(decided is not None and decided.is_void),
+        **{name: how[name] for name in ("trial_s", "late_share", "kernel_share")},
+        disturbed=float(how["is_disturbed"]),
     )
-
-
-def merged_rows(rows: Sequence[PiscesRow]) -> list[PiscesRow]:
-    """Sets of the same become one row: the median of each measured column."""
-    alike: dict[tuple[object, ...], list[PiscesRow]] = {}
-    for row in rows:
-        key = (row.port, row.program, row.frame_bytes, row.switch, row.variant, row.flow_caches)
-        alike.setdefault(key, []).append(row)
-    return [merged(sets, _MEASURED, ["sets"]) for _, sets in sorted(alike.items())]

@@ -33,8 +33,6 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """A known station."""
-
     mac: str
     vlan: int
     port: int
@@ -42,8 +40,6 @@ class Station:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """A station that sends through the router."""
-
     mac: str
     router: str
     vlan: int
@@ -87,7 +83,6 @@ class Network:
     """VLANs whose broadcasts go to all their ports."""
 
     def ports_of(self, vlan: int) -> tuple[Port, ...]:
-        """Those of a VLAN."""
         return tuple(port for port in self.ports if vlan in port.vlans)
 
 
@@ -135,7 +130,6 @@ def station_mac(side: int, number: int) -> str:
 
 
 def host_ip(side: int, number: int) -> IPv4Address:
-    """The IP address of the same station."""
     return _NETWORKS[side] + 1 + number
 
 

@@ -1,17 +1,29 @@
 """Offers frames to a switch at a rate, and counts the frames that leave at the other port."""
 
+import contextlib
 import json
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from lab.bench.forwarders import ticks_of
 from lab.bench.load import SPARE_S, Run
+from lab.bench.noise import Listener
+from lab.bench.search import Trial
+from lab.bench.trials import REPEATS_OF_ALL_S, Probe, Runner
 from lab.peers import program
 from lab.pisces import traffic
-from lab.pisces.switches import Running
+from lab.pisces.network import published
+from lab.pisces.switches import Contestant, Running, Setting, running
 from lab.sites import LOAD_CPU, on_cpu
 
 ANY_UDP_PORT = 1
 """The sink looks at addresses only."""
+SETTLE_PER_S, SETTLE_S = 20_000.0, 0.1
+"""Every flow some times, so that caches know it."""
+UP_S = 2.0
+"""What starting a switch takes, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +36,6 @@ class Traffic:
     n_flows: int = traffic.N_FLOWS
 
     def write(self) -> None:
-        """Writes the file."""
         frames = traffic.frames(self.program, self.n_flows, self.frame_bytes)
         self.file.write_text("".join(f"{frame.hex()}\n" for frame in frames))
 
@@ -44,3 +55,53 @@ def offer(running: Running, offered: Traffic, packets_per_s: float, seconds: flo
     argv.append("--xdp-sink")
     said = running.site.hosts.run(on_cpu(LOAD_CPU, argv), timeout_s=seconds + SPARE_S)
     return Run(n_viewers=1, **json.loads(said))
+
+
+@dataclass(slots=True)
+class Turns(Runner):
+    """A contestant that has its turn, or stands."""
+
+    what: Mapping[str, object]
+    up: Running
+    traffic: Traffic
+    probes: list[Probe]
+    repeats_of_all_s: float = REPEATS_OF_ALL_S
+    at_peak: list[float] = field(default_factory=list)
+
+    @property
+    def contestant(self) -> Contestant:
+        return self.up.setting.contestant
+
+    def _once(self, trial: Trial) -> Probe:
+        with self.up.turn():
+            listener, before = Listener(), ticks_of(self.up.pids)
+            run = offer(self.up, self.traffic, trial.per_s, trial.seconds)
+            share = ticks_of(self.up.pids).since(before).kernel_share
+            noise = listener.noise()
+        return Probe({**self.what, **asdict(self.contestant)}, trial, run, noise, share)
+
+
+@contextlib.contextmanager
+def in_turn(
+    contestants: Sequence[Contestant],
+    where: tuple[str, str, int],
+    what: Mapping[str, object],
+    probes: list[Probe],
+    repeats_of_all_s: float = REPEATS_OF_ALL_S,
+) -> Iterator[list[Turns]]:
+    """Contestants with a port, a program and a frame size, up and standing."""
+    port, program, frame_bytes = where
+    network = published()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reprise-pisces-")))
+        offered = Traffic(folder / "frames", program, frame_bytes)
+        offered.write()
+        found = []
+        for contestant in contestants:
+            setting = Setting(contestant, port, program, network)
+            here = folder / str(contestant).replace(" ", "-")
+            up = stack.enter_context(running(setting, here))
+            offer(up, offered, SETTLE_PER_S, SETTLE_S)
+            up.stand()
+            found.append(Turns(what, up, offered, probes, repeats_of_all_s))
+        yield found

@@ -56,7 +56,6 @@ def flows_of(program: str, network: Network) -> Iterator[str]:
 
 
 def groups_of(program: str, network: Network) -> Iterator[str]:
-    """The groups that the rules name."""
     if program == "l2":
         return
     for vlan in network.flooded_vlans:

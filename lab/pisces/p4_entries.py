@@ -120,8 +120,6 @@ class Field:
 
 @dataclass(slots=True)
 class Object:
-    """A table or an action of a program."""
-
     number: int
     fields: dict[str, Field] = field(default_factory=dict)
 
@@ -138,7 +136,6 @@ class P4Info:
     actions: dict[str, Object]
 
     def find(self, kind: str, name: str) -> Object:
-        """A table or an action."""
         known = self.tables if kind == "table" else self.actions
         if name not in known:
             raise P4InfoError(f"expected a {kind} {name}, the program has {', '.join(known)}")
@@ -168,7 +165,6 @@ def p4info_of(text: str) -> P4Info:
 
 
 def write_request(program: str, network: Network, p4info: P4Info) -> str:
-    """All entries as one WriteRequest."""
     updates = (
         f"updates {{ type: INSERT entity {{ {_entity(one, p4info)} }} }}\n"
         for one in entries_of(program, network)

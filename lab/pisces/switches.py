@@ -6,8 +6,6 @@ kernel forwards, it forwards on the processor that sends.
 
 import contextlib
 import functools
-import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ from pathlib import Path
 from lab.controller import REPRISE
 from lab.pisces import linux, openflow, p4_entries
 from lab.pisces.network import Network
-from lab.process import REPOSITORY, Child, ChildError, run
+from lab.process import REPOSITORY, Child, ChildError, InTurn, run
 from lab.rows import in_kernel
 from lab.rows.open_vswitch import BRIDGE, PROTOCOL, Daemons, OvsGroup
 from lab.sites import LOAD_CPU, SFU_CPU, PortPerHost, on_cpu
@@ -47,8 +45,6 @@ PORTS = {"afxdp": "spin", "afpacket": "sleep"}
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One switch in one of its settings."""
-
     switch: str
     variant: str
     """`naive` or `optimised`; empty where there is no choice."""
@@ -88,37 +84,14 @@ Start = Callable[[Setting, PortPerHost, Path], contextlib.AbstractContextManager
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A contestant that is set up."""
-
+class Running(InTurn):
     setting: Setting
     site: PortPerHost
-    pid: int | None
-    """The kernel's own forwarding has no process."""
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Its process, if it has one."""
-        return () if self.pid is None else (self.pid,)
-
-    def stand(self) -> None:
-        """It stands until it may go on: others have their turn."""
-        self._tell(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        """It runs again."""
-        self._tell(signal.SIGCONT)
-
-    def _tell(self, what: signal.Signals) -> None:
-        if self.pid is None:
-            return
-        # One that has ended is told of by what is asked of it.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, what)
+    pids: tuple[int, ...]
+    """None of the kernel's own forwarding."""
 
 
 def optimise_option(variant: str, flow_caches: str) -> str:
-    """The value of `reprise-switch --optimise`."""
     names = [*(CACHES if flow_caches == ON else ()), *(OTHERS if variant == OPTIMISED else ())]
     if flow_caches == ON and variant == OPTIMISED:
         names.append(PREFETCH)
@@ -141,7 +114,7 @@ def running(setting: Setting, folder: Path) -> Iterator[Running]:
             # Without it a port without an XDP program takes no frames from the load's program.
             site.sfu.run(["ethtool", "-K", link.sfu_interface, "gro", "on"])
         child = stack.enter_context(start(setting, site, folder))
-        up = Running(setting, site, child.pid if child else None)
+        up = Running(setting, site, (child.pid,) if child else ())
         try:
             yield up
         finally:
@@ -158,7 +131,6 @@ def p4info_of(program: str, folder: Path) -> p4_entries.P4Info:
 
 
 def source_of(program: str) -> Path:
-    """Where a program is."""
     return REPOSITORY / "p4" / "bench" / f"{program}.p4"
 
 

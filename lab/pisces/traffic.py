@@ -22,7 +22,6 @@ _FIRST_SOURCE_PORT, _DESTINATION_PORT = 20_000, 443
 
 
 def frames(program: str, n_flows: int, frame_bytes: int) -> list[bytes]:
-    """A frame of each flow."""
     return [_frame(program, flow, frame_bytes) for flow in range(n_flows)]
 
 

@@ -1,34 +1,20 @@
-"""The SFUs that studies compare: a class each, by name in `ROWS`."""
+"""The SFUs that studies compare: each class with a name in a module here is a row, in `ROWS`."""
 
-from lab.rows.bmv2 import Bmv2Recirculation, Bmv2Replication
-from lab.rows.gstreamer import GStreamerMultiUdpSink
-from lab.rows.janus import JanusStreaming
-from lab.rows.multicast import MulticastOneStream, MulticastTwoStreams
-from lab.rows.open_vswitch import OvsGroup
-from lab.rows.p4 import P4Recirculation, P4Replication
-from lab.rows.pktswitch import PktswitchBypass, PktswitchSockets
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from importlib import import_module
+
 from lab.rows.row import Row
-from lab.rows.rtpengine import RtpEngine
-from lab.rows.scapy import Userspace, UserspacePortPerHost
-from lab.rows.xdp_relay import XdpRelay
+
+
+def _found() -> Iterator[type[Row]]:
+    for module in pkgutil.iter_modules(__path__):
+        for one in vars(import_module(f"{__name__}.{module.name}")).values():
+            if inspect.isclass(one) and issubclass(one, Row) and "name" in vars(one):
+                yield one
+
 
 ROWS: dict[str, type[Row]] = {
-    row.name: row
-    for row in (
-        P4Recirculation,
-        P4Replication,
-        MulticastOneStream,
-        MulticastTwoStreams,
-        Userspace,
-        UserspacePortPerHost,
-        PktswitchSockets,
-        PktswitchBypass,
-        XdpRelay,
-        OvsGroup,
-        RtpEngine,
-        GStreamerMultiUdpSink,
-        JanusStreaming,
-        Bmv2Replication,
-        Bmv2Recirculation,
-    )
+    row.name: row for row in sorted(_found(), key=lambda row: (row.rank, row.name))
 }

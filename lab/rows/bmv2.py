@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from lab.colours import ORANGE, SKY
 from lab.controller import REPRISE
 from lab.process import Child, ChildError, run
-from lab.rows.row import Row, Variant
+from lab.rows.row import ProcessRow, Variant
 from lab.rows.thrift import (
     STRING,
     STRUCT,
@@ -41,7 +42,6 @@ EXACT = i32(0)
 
 
 def binary_path() -> Path | None:
-    """Where simple_switch is, if it was said."""
     said = os.environ.get(VARIABLE)
     return Path(said) if said else None
 
@@ -78,7 +78,6 @@ class Runtime:
         )
 
     def write_register(self, register: str, index: int, value: int) -> None:
-        """One cell."""
         name = _named(self.program["register_arrays"], register)["name"]
         self._standard("bm_register_write", binary(name), i32(index), i64(value))
 
@@ -179,7 +178,7 @@ def _connected(switch: Child) -> Client:
             time.sleep(0.05)
 
 
-class Bmv2(Row):
+class Bmv2(ProcessRow):
     """simple_switch; started anew for every change of viewers, with all entries."""
 
     source = "BMv2"
@@ -187,9 +186,10 @@ class Bmv2(Row):
         Variant("one processor", "afpacket", "sleep"),
         Variant("all processors", "afpacket", "sleep"),
     )
+    fanout = overload = variants[:1]
+    takes_turns = False
     is_optional = True
     program: ClassVar[Path]
-    _switch: Child | None = None
 
     @classmethod
     def lacks(cls) -> str:
@@ -199,16 +199,13 @@ class Bmv2(Row):
         return ""
 
     def start(self) -> None:
-        """Compiles the program."""
         self._groups: dict[int, Group] = {}
         run([str(REPRISE), "compile", str(self.program), "-o", str(self.folder)])
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Starts it anew."""
         self.subscribe_all([(stream, viewers)])
 
     def subscribe_all(self, subscriptions: Sequence[Group]) -> None:
-        """Starts it anew once."""
         for stream, viewers in subscriptions:
             self._groups[stream.number] = (stream, viewers)
         self.stop()
@@ -220,7 +217,7 @@ class Bmv2(Row):
         if self.variant.engine == "one processor":
             argv = on_cpu(SFU_CPU, argv)
         switch = self.site.sfu.start(argv, self.folder / "simple_switch.log")
-        self._switch = switch
+        self._child = switch
 
         def write() -> None:
             with _connected(switch) as client:
@@ -228,28 +225,18 @@ class Bmv2(Row):
 
         self.site.sfu.call(write)
 
-    def stop(self) -> None:
-        """Ends it."""
-        if self._switch is not None:
-            self._switch.stop()
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """The one process."""
-        return () if self._switch is None else (self._switch.pid,)
-
 
 class Bmv2Replication(Bmv2):
-    """`p4/sfu.p4`."""
-
     name = "bmv2_replication"
     label = "BMv2, replication"
+    look = (ORANGE, "1")
+    rank = 14
     program = REPLICATION_PROGRAM
 
 
 class Bmv2Recirculation(Bmv2):
-    """`p4/sfu_recirculation.p4`."""
-
     name = "bmv2_recirculation"
     label = "BMv2, recirculation"
+    look = (SKY, "2")
+    rank = 15
     program = RECIRCULATION_PROGRAM

@@ -13,16 +13,15 @@ Requests go to the VideoRoom over the Admin API (`message_plugin`), plain HTTP i
 
 import http.client
 import json
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lab.colours import SAND
 from lab.process import POLL_INTERVAL_S, Child, ChildError
-from lab.rows.redirects import Redirects
-from lab.rows.row import Row
-from lab.sites import SFU_CPU, SFU_IP, Participant, Stream, on_cpu
+from lab.rows.redirects import RedirectedRow
+from lab.sites import SFU_IP, Participant, Stream
 
 PROGRAM = "janus"
 PLUGIN = "/usr/lib/*/janus/plugins/libjanus_videoroom.so*"
@@ -55,39 +54,33 @@ MID = "0"
 """The name of a publisher's first stream."""
 
 
-class JanusStreaming(Row):
+class JanusStreaming(RedirectedRow):
     """One process; a room with a remote publisher for each stream, a forwarder for each viewer."""
 
     name = "janus_streaming"
     label = "Janus, RTP forwarders"
-    source = "what a user would pick"
-    topologies = ("one_port", "port_per_host")
+    look = (SAND, "*")
+    rank = 13
     packages = "janus"
-    _server: Child | None = None
     _admin: http.client.HTTPConnection | None = None
 
     @classmethod
     def lacks(cls) -> str:
         """The server with its VideoRoom plugin, or iptables."""
-        if shutil.which(PROGRAM) is None or not any(Path("/").glob(PLUGIN.lstrip("/"))):
+        if not any(Path("/").glob(PLUGIN.lstrip("/"))):
             return f"janus: run scripts/install-packages {cls.packages}"
-        if shutil.which("iptables") is None:
-            return f"iptables: run scripts/install-packages {cls.packages}"
-        return ""
+        return cls.lacks_program(PROGRAM, "iptables")
 
     def start(self) -> None:
-        """Starts the server."""
         self.site.give_address()
-        self._redirects = Redirects(self.site)
         self._forwarders: dict[int, dict[str, int]] = {}
         configuration = self.folder / "janus.jcfg"
         configuration.write_text(CONFIGURATION)
         (self.folder / "janus.transport.http.jcfg").write_text(HTTP_CONFIGURATION)
         (self.folder / "janus.plugin.videoroom.jcfg").write_text("general: {}\n")
         argv = [PROGRAM, f"--config={configuration}", f"--configs-folder={self.folder}"]
-        log = self.folder / "janus.log"
-        self._server = self.site.sfu.start(on_cpu(SFU_CPU, argv), log)
-        self._admin = self._connect(self._server)
+        self.launch(argv, "janus.log")
+        self._admin = self._connect(self.child)
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
         """Adds a publisher when the stream is new; stops and adds forwarders."""
@@ -110,17 +103,9 @@ class JanusStreaming(Row):
                 forwarders[forwarder["host"]] = forwarder["stream_id"]
 
     def stop(self) -> None:
-        """Ends the server."""
         if self._admin is not None:
             self._admin.close()
-        if self._server is not None:
-            self._server.stop()
-            self._redirects.remove()
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """The server."""
-        return () if self._server is None else (self._server.pid,)
+        super().stop()
 
     def _publish(self, stream: Stream) -> None:
         number = stream.number
@@ -152,8 +137,8 @@ class JanusStreaming(Row):
         raise server.fail("its Admin API did not open")
 
     def _ask(self, request: str, **keys: object) -> dict[str, Any]:
-        """A request to the VideoRoom; its answer."""
-        if self._server is None or self._admin is None:
+        server = self.child
+        if self._admin is None:
             raise ChildError("Janus was not started")
         message = {
             "janus": "message_plugin",
@@ -166,8 +151,8 @@ class JanusStreaming(Row):
             self._admin.request("POST", "/admin", json.dumps(message))
             reply = json.loads(self._admin.getresponse().read())
         except (OSError, http.client.HTTPException) as error:
-            raise self._server.fail(f"{request}: no answer: {error!r}") from error
+            raise server.fail(f"{request}: no answer: {error!r}") from error
         answer = reply.get("response", reply)
         if "error" in answer or "error" in reply:
-            raise self._server.fail(f"{request} {keys}: {answer.get('error', reply)}")
+            raise server.fail(f"{request} {keys}: {answer.get('error', reply)}")
         return dict(answer)

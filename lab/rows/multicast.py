@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from lab.colours import VIOLET
 from lab.rows.p4 import SWITCH_VARIANTS, SwitchRow
 from lab.rows.shared_groups import SharedGroups, Subscription
 from lab.sites import Participant, Stream
@@ -36,11 +37,9 @@ class MulticastRow(SwitchRow):
         self._apply({})
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Writes the group of the stream's quality."""
         self.subscribe_all([(stream, viewers)])
 
     def subscribe_all(self, subscriptions: Sequence[Subscription]) -> None:
-        """Writes the groups at once."""
         for stream, _ in subscriptions:
             if stream.udp_port not in self.group_ids:
                 known = " or ".join(str(udp_port) for udp_port in self.group_ids)
@@ -79,18 +78,18 @@ class MulticastRow(SwitchRow):
 
 
 class MulticastOneStream(MulticastRow):
-    """`p4/sfu_multicast_one_stream.p4`."""
-
     name = "multicast_one_stream"
     label = "P4, multicast, one stream"
+    look = (VIOLET, "P")
+    rank = 3
     program = MULTICAST_ONE_STREAM_PROGRAM
     group_ids: ClassVar[Mapping[int, int]] = {LOW_QUALITY_PORT: 1}
 
 
 class MulticastTwoStreams(MulticastRow):
-    """`p4/sfu_multicast_two_streams.p4`."""
-
     name = "multicast_two_streams"
     label = "P4, multicast, two streams"
+    look = (VIOLET, "X")
+    rank = 4
     program = MULTICAST_TWO_STREAMS_PROGRAM
     group_ids: ClassVar[Mapping[int, int]] = {LOW_QUALITY_PORT: 1, HIGH_QUALITY_PORT: 2}

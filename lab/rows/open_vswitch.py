@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from lab.colours import PURPLE
 from lab.process import Child, ChildError
 from lab.rows.row import Row, Variant
 from lab.sites import LOAD_CPU, SFU_CPU, SFU_IP, Participant, Site, Stream, on_cpu
@@ -52,7 +53,6 @@ class Daemons:
         self.switch = self._start("ovs-vswitchd", SFU_CPU, control, self._socket)
 
     def stop(self) -> None:
-        """Ends both and removes their sockets, which a killed one leaves."""
         for daemon in (self.switch, self._database):
             if daemon is not None:
                 daemon.stop()
@@ -93,12 +93,10 @@ class Daemons:
         self.appctl("revalidator/wait")
 
     def vsctl(self, *arguments: str) -> str:
-        """Runs ovs-vsctl(8) on the database."""
         timeout = f"--timeout={TIMEOUT_S / 2:.0f}"
         return self.say("ovs-vsctl", f"--db={self._socket}", timeout, *arguments)
 
     def appctl(self, *arguments: str) -> str:
-        """Asks the switch by ovs-appctl(8)."""
         return self.say("ovs-appctl", "-t", self._control, *arguments)
 
     def say(self, *argv: str) -> str:
@@ -141,6 +139,9 @@ class OvsGroup(Row):
     label = "Open vSwitch, group"
     source = "PISCES's switch"
     variants = (Variant(port="afxdp", wait="spin"), Variant(port="system", wait="sleep"))
+    fanout = overload = variants[::-1]
+    look = (PURPLE, "D")
+    rank = 10
     topologies = ("one_port", "port_per_host")
     packages = "openvswitch"
 
@@ -152,7 +153,6 @@ class OvsGroup(Row):
 
     @classmethod
     def lacks(cls) -> str:
-        """Its programs, where they are not installed."""
         missing = [name for name in PROGRAMS if shutil.which(name) is None]
         if not missing and SCHEMA.exists():
             return ""
@@ -179,7 +179,6 @@ class OvsGroup(Row):
         self._flows[stream.number] = match
 
     def stop(self) -> None:
-        """Ends the daemons."""
         self._daemons.stop()
 
     @property
@@ -201,7 +200,6 @@ class OvsGroup(Row):
 
 
 def flow_match(stream: Stream) -> str:
-    """The match that identifies a stream's packets."""
     return (
         f"udp,in_port={stream.sender.port},nw_src={stream.sender.ip},nw_dst={SFU_IP},"
         f"udp_src={stream.udp_port},udp_dst={stream.udp_port}"

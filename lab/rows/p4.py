@@ -6,14 +6,13 @@ from itertools import product
 from pathlib import Path
 from typing import ClassVar
 
+from lab.colours import BLUE, GREEN
 from lab.controller import REPRISE
-from lab.process import Child
 from lab.rows import in_kernel
-from lab.rows.row import Row, Variant
-from lab.sites import LOAD_CPU, SFU_CPU, SFU_IP, SFU_UDP_PORT, Link, Participant, Stream, on_cpu
+from lab.rows.row import ProcessRow, Variant
+from lab.sites import LOAD_CPU, SFU_IP, SFU_UDP_PORT, Link, Participant, Stream, on_cpu
 from lab.switch import (
     GRPC_ADDRESS,
-    READY_TIMEOUT_S,
     RECIRCULATION_PROGRAM,
     REPLICATION_PROGRAM,
     SWITCH,
@@ -36,14 +35,14 @@ SWITCH_VARIANTS = (
 )
 
 
-class SwitchRow(Row):
+class SwitchRow(ProcessRow):
     """`reprise-switch` with a program, on every link of the site."""
 
     program: ClassVar[Path]
     variants = SWITCH_VARIANTS
+    is_p4 = True
     options: tuple[str, ...] = ()
     """Further options of the switch."""
-    _switch: Child | None = None
     _threads: tuple[int, ...] = ()
 
     def start(self) -> None:
@@ -59,25 +58,14 @@ class SwitchRow(Row):
             argv += ["-i", f"{link.port}@{self._port(link)}"]
         wait = "sleep" if is_in_kernel else self.variant.wait
         argv += ["--engine", self.variant.engine, "--wait", wait, str(self.program)]
-        log = self.folder / "switch.log"
-        self._switch = self.site.sfu.start(self.placed(argv), log)
-        self._switch.wait_for_line("ready:", READY_TIMEOUT_S)
+        self.launch(argv, "switch.log", "ready:")
         if is_in_kernel:
             self._threads = in_kernel.threads(self.site, self.variant.wait)
-
-    def placed(self, argv: list[str]) -> list[str]:
-        """The switch's command, on its processor."""
-        return on_cpu(SFU_CPU, argv)
-
-    def stop(self) -> None:
-        """Ends the switch."""
-        if self._switch is not None:
-            self._switch.stop()
 
     @property
     def pids(self) -> tuple[int, ...]:
         """The switch, and the kernel's threads that forward for it."""
-        return () if self._switch is None else (self._switch.pid, *self._threads)
+        return (*super().pids, *self._threads)
 
     def reprise(self, *arguments: str) -> str:
         """Runs a command of `reprise` beside the switch; its output."""
@@ -100,15 +88,27 @@ class SwitchRow(Row):
 class ConferenceRow(SwitchRow):
     """A program of the project's, whose groups `reprise` knows: one for each stream."""
 
+    fanout = (
+        Variant("interpreter", "afpacket", "spin"),
+        *(
+            Variant("native", port, wait)
+            for port, wait in product(("afpacket", "afxdp"), ("spin", "sleep"))
+        ),
+        Variant("native", "udp", "spin"),
+    )
+    overload = (
+        Variant("interpreter", "afpacket", "spin"),
+        Variant("native", "afpacket", "spin"),
+        Variant("native", "afxdp", "spin"),
+    )
     has_stream_ports: ClassVar[bool]
     """Whether a sender may have several streams, and copies go to ports of the viewers' own."""
 
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
+    def start(self) -> None:
         self._groups: dict[int, dict[str, object]] = {}
+        super().start()
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
-        """Applies the conference in its new state."""
         self.subscribe_all([(stream, viewers)])
 
     def subscribe_all(self, subscriptions: Sequence[tuple[Stream, Sequence[Participant]]]) -> None:
@@ -145,21 +145,22 @@ class ConferenceRow(SwitchRow):
 
 
 class P4Replication(ConferenceRow):
-    """`p4/sfu.p4`."""
-
     name = "p4_replication"
     label = "P4, replication"
     source = "Reprise"
+    look = (GREEN, "s")
+    rank = 1
+    overload = (*ConferenceRow.overload, *reversed(KERNEL_VARIANTS))
     program = REPLICATION_PROGRAM
     topologies = ("one_port", "port_per_host")
     has_stream_ports = True
 
 
 class P4Recirculation(ConferenceRow):
-    """`p4/sfu_recirculation.p4`, the thesis' mechanism."""
-
     name = "p4_recirculation"
     label = "P4, recirculation"
     source = "thesis"
+    look = (BLUE, "o")
+    rank = 2
     program = RECIRCULATION_PROGRAM
     has_stream_ports = False

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from lab import peers
-from lab.process import Child, ChildError
+from lab.colours import BROWN, VERMILION
+from lab.process import ChildError
 from lab.rows.pktswitch_messages import (
     LIFETIME_MAX_S,
     Message,
@@ -20,21 +21,19 @@ from lab.rows.pktswitch_messages import (
     decode_counters,
 )
 from lab.rows.pktswitch_participants import CONTROL_PORT, Endpoint, Participants
-from lab.rows.row import Row, Variant
-from lab.sites import SFU_CPU, SFU_IP, Participant, Site, Stream, on_cpu
-from lab.switch import READY_TIMEOUT_S
+from lab.rows.row import ProcessRow, Variant
+from lab.sites import SFU_IP, Participant, Site, Stream
 
 Subscription = tuple[StreamName, Endpoint]
 
 
-class Pktswitch(Row):
+class Pktswitch(ProcessRow):
     """The program, on any of its ways to the network."""
 
     source = "pktswitch"
     topologies = ("one_port", "port_per_host")
     needs_address: ClassVar[bool]
     """Whether the kernel speaks for it."""
-    _child: Child | None = None
 
     def __init__(self, site: Site, variant: Variant, folder: Path) -> None:
         super().__init__(site, variant, folder)
@@ -43,7 +42,6 @@ class Pktswitch(Row):
         """By stream, what was asked for, and whether it is known to be so: an answer may lack."""
 
     def start(self) -> None:
-        """Starts it, without subscriptions."""
         peers.build()
         argv = [
             str(peers.program("pktswitch")),
@@ -55,18 +53,7 @@ class Pktswitch(Row):
         else:
             for link in self.site.links:
                 argv += ["--link", link.sfu_interface]
-        self._child = self.site.sfu.start(on_cpu(SFU_CPU, argv), self.folder / "pktswitch.log")
-        self._child.wait_for_line("ready", READY_TIMEOUT_S)
-
-    def stop(self) -> None:
-        """Ends it; the last line of its log has its counters."""
-        if self._child is not None:
-            self._child.stop()
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """The one process."""
-        return () if self._child is None else (self._child.pid,)
+        self.launch(argv, "pktswitch.log", "ready")
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
         """New viewers subscribe, in order, then former ones unsubscribe."""
@@ -91,12 +78,10 @@ class Pktswitch(Row):
         return decode_counters(self._participants.ask([(asking, message)])[0])
 
     def final_statistics(self) -> dict[str, int]:
-        """Its counters when it was stopped."""
-        if self._child is None:
-            raise ChildError("pktswitch was not started, so it has counted nothing")
-        lines = self._child.log_text().splitlines()
+        """Its counters when it was stopped: the last line of its log."""
+        lines = self.child.log_text().splitlines()
         if not lines or not lines[-1].startswith("{"):
-            raise self._child.fail("it ended without saying what it had counted")
+            raise self.child.fail("it ended without saying what it had counted")
         counted: dict[str, int] = json.loads(lines[-1])
         return counted
 
@@ -116,8 +101,6 @@ class Pktswitch(Row):
 
 
 class PktswitchSockets(Pktswitch):
-    """The paper's first design."""
-
     name = "pktswitch_sockets"
     label = "pktswitch, sockets"
     needs_address = True
@@ -125,6 +108,10 @@ class PktswitchSockets(Pktswitch):
         Variant(port=port, wait=wait)
         for wait, port in product(("sleep", "spin"), ("udp", "udp_batched"))
     )
+    fanout = tuple(Variant(port="udp_batched", wait=wait) for wait in ("spin", "sleep"))
+    takes_turns = False
+    look = (BROWN, "v")
+    rank = 8
 
 
 class PktswitchBypass(Pktswitch):
@@ -137,3 +124,10 @@ class PktswitchBypass(Pktswitch):
         Variant(port=port, wait=wait)
         for wait, port in product(("spin", "sleep"), ("afxdp", "afpacket"))
     )
+    fanout = tuple(
+        Variant(port=port, wait=wait)
+        for port, wait in product(("afpacket", "afxdp"), ("spin", "sleep"))
+    )
+    overload = tuple(Variant(port=port, wait="spin") for port in ("afpacket", "afxdp"))
+    look = (VERMILION, "^")
+    rank = 7

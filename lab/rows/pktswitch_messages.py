@@ -15,8 +15,6 @@ N_PORTS_MAX = 16
 
 
 class Type(IntEnum):
-    """The type of a message."""
-
     SUBSCRIBE = 0x01
     UNSUBSCRIBE = 0x02
     STATISTICS = 0x03
@@ -28,8 +26,6 @@ class Type(IntEnum):
 
 
 class Reason(IntEnum):
-    """Why a message was refused."""
-
     VERSION = 1
     LENGTH = 2
     TYPE = 3
@@ -123,7 +119,6 @@ class Message:
     version: int = VERSION
 
     def encode(self) -> bytes:
-        """As it is sent."""
         stream = self.stream
         return LAYOUT.pack(
             MAGIC,

@@ -6,6 +6,9 @@ costs a look-up for each incoming packet. Copies are exempt from connection trac
 redirects nothing is tracked.
 """
 
+from pathlib import Path
+
+from lab.rows.row import ProcessRow, Variant
 from lab.sites import SFU_IP, Site, Stream
 
 _COPIES_ARE_NOT_TRACKED = ["-t", "raw", "-A", "OUTPUT", "-p", "udp", "-j", "CT", "--notrack"]
@@ -15,8 +18,6 @@ FURTHER_UDP_PORT = 20_000
 
 
 class Redirects:
-    """Those of one row on its site."""
-
     def __init__(self, site: Site) -> None:
         self._site = site
         self._any = False
@@ -32,7 +33,6 @@ class Redirects:
         return udp_port
 
     def add(self, stream: Stream, udp_port: int) -> None:
-        """Redirects the stream to `udp_port` from now on."""
         if not self._any:
             self._any = True
             self._iptables(*_COPIES_ARE_NOT_TRACKED)
@@ -51,3 +51,18 @@ class Redirects:
 
     def _iptables(self, *arguments: str) -> None:
         self._site.sfu.run(["iptables", *arguments])
+
+
+class RedirectedRow(ProcessRow):
+    """A process of which each stream may need a port of its own."""
+
+    source = "what a user would pick"
+    topologies = ("one_port", "port_per_host")
+
+    def __init__(self, site: Site, variant: Variant, folder: Path) -> None:
+        super().__init__(site, variant, folder)
+        self._redirects = Redirects(site)
+
+    def stop(self) -> None:
+        super().stop()
+        self._redirects.remove()

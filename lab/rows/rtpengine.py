@@ -7,19 +7,17 @@ four threads too, which misorder a few packets (docs/lab.md).
 """
 
 import json
-import shutil
 import socket
 from collections.abc import Sequence
 from ipaddress import IPv4Address
 
+from lab.colours import OLIVE
 from lab.process import Child, ChildError
-from lab.rows.redirects import Redirects
-from lab.rows.row import Row
-from lab.sites import SFU_CPU, SFU_IP, SFU_UDP_PORT, Participant, Stream, on_cpu
+from lab.rows.redirects import RedirectedRow
+from lab.sites import SFU_IP, SFU_UDP_PORT, Participant, Stream
 
 PROGRAM = "rtpengine"
 NG_ADDRESS = ("127.0.0.1", 2223)
-START_TIMEOUT_S = 120.0
 REPLY_TIMEOUT_S = 5.0
 N_TRIES = 3
 REPLY_LEN_BYTES_MAX = 65_535
@@ -39,36 +37,29 @@ no-log-timestamps = true
 PUBLISHER = "publisher"
 
 
-class RtpEngine(Row):
+class RtpEngine(RedirectedRow):
     """One daemon; a call for each stream, a subscription for each viewer."""
 
     name = "rtpengine"
     label = "rtpengine"
-    source = "what a user would pick"
-    topologies = ("one_port", "port_per_host")
+    look = (OLIVE, "h")
+    rank = 11
     packages = "rtpengine"
-    _daemon: Child | None = None
     _control: socket.socket | None = None
 
     @classmethod
     def lacks(cls) -> str:
         """The daemon, or iptables, which its package depends on."""
-        for program in (PROGRAM, "iptables"):
-            if shutil.which(program) is None:
-                return f"{program}: run scripts/install-packages {cls.packages}"
-        return ""
+        return cls.lacks_program(PROGRAM, "iptables")
 
     def start(self) -> None:
-        """Starts the daemon."""
         self.site.give_address()
-        self._redirects = Redirects(self.site)
         self._viewers: dict[int, set[Participant]] = {}
         self._n_asked = 0
         file = self.folder / "rtpengine.conf"
         file.write_text(CONFIGURATION)
-        argv = on_cpu(SFU_CPU, [PROGRAM, "--config-file", str(file)])
-        self._daemon = self.site.sfu.start(argv, self.folder / "rtpengine.log")
-        self._daemon.wait_for_line("INFO: [core] Startup complete", START_TIMEOUT_S)
+        argv = [PROGRAM, "--config-file", str(file)]
+        self.launch(argv, "rtpengine.log", "INFO: [core] Startup complete")
         self._control = self.site.sfu.call(_control_socket)
 
     def subscribe(self, stream: Stream, viewers: Sequence[Participant]) -> None:
@@ -91,14 +82,7 @@ class RtpEngine(Row):
         """Ends the daemon; its calls end with it."""
         if self._control is not None:
             self._control.close()
-        if self._daemon is not None:
-            self._daemon.stop()
-            self._redirects.remove()
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """The daemon."""
-        return () if self._daemon is None else (self._daemon.pid,)
+        super().stop()
 
     def _publish(self, stream: Stream, call: dict[str, str]) -> None:
         sdp = _sdp(stream.sender.ip, stream.udp_port, "sendonly")
@@ -111,14 +95,15 @@ class RtpEngine(Row):
 
     def _ask(self, command: str, **keys: object) -> dict[str, object]:
         """One exchange of ng: a cookie that the reply repeats, a space, a dictionary (JSON)."""
-        if self._daemon is None or self._control is None:
+        daemon = self.child
+        if self._control is None:
             raise ChildError("rtpengine was not started")
         self._n_asked += 1
         cookie = f"{self._n_asked} "
         request = cookie + json.dumps({"command": command, **keys})
-        reply = json.loads(self._reply(self._daemon, self._control, request, cookie))
+        reply = json.loads(self._reply(daemon, self._control, request, cookie))
         if reply["result"] not in ("ok", "pong"):
-            raise self._daemon.fail(f"{command}: {reply.get('error-reason', reply)}")
+            raise daemon.fail(f"{command}: {reply.get('error-reason', reply)}")
         return dict(reply)
 
     def _reply(self, daemon: Child, control: socket.socket, request: str, cookie: str) -> str:

@@ -29,36 +29,29 @@ class Value:
 
 
 def i32(number: int) -> Value:
-    """A 32-bit number."""
     return Value(I32, struct.pack("!i", number))
 
 
 def i64(number: int) -> Value:
-    """A 64-bit number."""
     return Value(I64, struct.pack("!q", number))
 
 
 def binary(data: bytes | str) -> Value:
-    """Bytes, or text."""
     raw = data.encode() if isinstance(data, str) else data
     return Value(STRING, struct.pack("!i", len(raw)) + raw)
 
 
 def list_of(kind: int, values: Sequence[Value]) -> Value:
-    """Values of one type."""
     items = b"".join(value.data for value in values)
     return Value(LIST, struct.pack("!bi", kind, len(values)) + items)
 
 
 def structure(fields: Mapping[int, Value]) -> Value:
-    """Values by field number."""
     parts = [struct.pack("!bh", one.kind, number) + one.data for number, one in fields.items()]
     return Value(STRUCT, b"".join(parts) + bytes([STOP]))
 
 
 class Client:
-    """A connection; a context manager."""
-
     def __init__(self, address: tuple[str, int], timeout_s: float) -> None:
         self._socket = socket.create_connection(address, timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

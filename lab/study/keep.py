@@ -15,15 +15,16 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lab.bench.checks import checks
-from lab.bench.performance import page_of
-from lab.bench.readme import KeptStudy, replaced, section_of
+from lab.csvs import rows_of
 from lab.files import alone
+from lab.pages.checks import checks
+from lab.pages.derive import benchmarks_of, derive, results_of, small_files
+from lab.pages.index import write_index
+from lab.pages.performance import page_of
+from lab.pages.readme import KeptStudy, replaced, section_of
 from lab.process import REPOSITORY, deaf_to_signals
-from lab.study import served, verdicts
-from lab.study.derive import benchmarks_of, derive, results_of, small_files
-from lab.study.folder import DIGITS, Folder, FolderError, folders, thinned
-from lab.study.index import write_index
+from lab.results import served, verdicts
+from lab.results.folder import DIGITS, Folder, FolderError, folders, thinned
 
 README = REPOSITORY / "README.md"
 PERFORMANCE = REPOSITORY / "docs" / "performance.md"
@@ -136,7 +137,6 @@ def _n_bytes(place: Path) -> int:
 
 
 def kept_studies(studies: Path = STUDIES) -> list[KeptStudy]:
-    """What README and docs/performance.md tell of them."""
     return [_told(folder) for folder in folders(studies)]
 
 
@@ -156,7 +156,7 @@ def _told(folder: Folder) -> KeptStudy:
         {key: value for key, value in folder.sessions[-1].items() if isinstance(value, str)},
         found,
         verdicts.read(small[verdicts.FILE]),
-        served.read(small.get(served.FILE, "")),
+        rows_of(served.ServedRow, small[served.FILE], served.FILE) if served.FILE in small else [],
     )
 
 

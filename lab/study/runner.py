@@ -4,7 +4,6 @@ import math
 import os
 import shutil
 import time
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -12,18 +11,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab import meter
-from lab.bench.suite import measurement_of
 from lab.experiment import Benchmark, Cell, Experiment, Part, Place, StreamOf
 from lab.meter import SHORT_FRAME_BELOW_BYTES, MeterError, Seen, Sending, least_frame_len
 from lab.netns import is_root_of_system
 from lab.offered import copies_due, copies_missing, duration_s, sendings_of, streams_of, viewers_of
 from lab.process import ChildError, cpu_ns_of_threads
+from lab.progress import Estimate, bar, clock
+from lab.results.folder import Facts, Folder, Run
+from lab.results.statistics import percentile
 from lab.rows import ROWS
-from lab.rows.row import Row
+from lab.rows.row import Row, RowError, told_of
 from lab.sites import SFU_CPU, Site
-from lab.study.folder import Facts, Folder, Run
-from lab.study.progress import Estimate, bar, clock
-from lab.study.statistics import percentile
+from lab.study.suite import measurement_of
 
 N_REPEATS_MAX = 5
 PACE_TOLERANCE = 0.001
@@ -44,40 +43,18 @@ class RowEndedError(ChildError):
     """A process of the row's has ended."""
 
 
-class RowError(ChildError):
-    """A row raised something that it does not promise to raise."""
-
-
-@contextmanager
-def told_of(row: str, log: Path) -> Iterator[None]:
-    """Whatever a row's own code raises becomes an error of the row; its trace is in its log."""
-    try:
-        yield
-    except ChildError:
-        raise
-    except Exception as error:
-        log.mkdir(parents=True, exist_ok=True)
-        file = log / "error.log"
-        file.write_text(traceback.format_exc())
-        raise RowError(f"{row}: {type(error).__name__}: {error}; see {file}") from error
-
-
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A row that is up on its site."""
-
     site: Site
     row: Row
     work: Path
     log: Path
 
     def told(self) -> AbstractContextManager[None]:
-        """Around what calls the row's own code."""
         return told_of(self.row.name, self.log)
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The row's processes."""
         with self.told():
             return self.row.pids
 
@@ -129,7 +106,7 @@ def _run_benchmark(folder: Folder, session: int, part: Benchmark, show: Report) 
             return
         for idx, failure in enumerate(failures, 1):
             folder.note_not_measured(session, f"{part.part} {idx}", failure)
-        folder.keep_benchmark(work, measurement.file)
+        folder.keep_benchmark(work, part.file)
 
 
 def _run_place(folder: Folder, session: int, place: Place, progress: "_Progress") -> None:
@@ -280,7 +257,6 @@ def unpaced(seen: Seen, planned_s: float) -> str:
 
 
 def is_broken(part: Part, cell: Cell, seen: Seen) -> bool:
-    """Copies are missing, or too late."""
     due = copies_due(part, cell.participants, seen.totals.sent_of_streams)
     last_ms = [sample.last_copy_ns / 1e6 for sample in seen.samples if sample.copies]
     is_late = (percentile(last_ms, 99) or 0) > part.limit_ms

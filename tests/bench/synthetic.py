@@ -4,7 +4,8 @@ import itertools
 from dataclasses import MISSING, fields
 from typing import Any
 
-from lab.bench.results import (
+from lab.bench.load import Run
+from lab.results.benchmarks import (
     FanoutRow,
     OverloadRow,
     PktswitchRow,
@@ -26,7 +27,6 @@ GROWTH = "program,engine,optimisations,grows,value,ns_per_packet,copies_per_pack
 
 
 def _header(kind: type[Any]) -> str:
-    """The columns that every file has."""
     return ",".join(column.name for column in fields(kind) if column.default is MISSING)
 
 
@@ -141,8 +141,13 @@ def _switching() -> str:
     return _csv(_header(SwitchingRow), lines)
 
 
+def run_of(sent_per_s: float, seconds: float, came: float, in_time: float) -> Run:
+    """Copies of one viewer: what was sent, what came at all and while it was sent."""
+    sent, copies, while_sending = round(sent_per_s * seconds), round(came), round(in_time)
+    return Run(1, sent, seconds, copies, while_sending, 0, 0, 0, 0, 0, 0)
+
+
 def files() -> dict[str, str]:
-    """All files by name."""
     priority = "sfu_priority,native,afxdp,spin,8,1.2,1,9,0,81,0.2,1,0"
     return {
         "pipeline.csv": _pipeline(),

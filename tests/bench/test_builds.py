@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.bench import builds
-from lab.bench.experiment import prepare
+from lab.bench.cells import prepare
 from lab.bench.forwarders import Forwarder
 from lab.process import ChildError
 from lab.switch import RELEASE

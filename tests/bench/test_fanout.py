@@ -12,53 +12,37 @@ from typing import cast
 import pytest
 
 from lab.bench import fanout, load, matrix
-from lab.bench.experiment import median
-from lab.bench.fanout import Meter, Probe, cpu_ns_per_copy, percentile, row_of
+from lab.bench.fanout import Meter, cpu_ns_per_copy, row_of
 from lab.bench.forwarders import RAW as NO_FORWARDER
 from lab.bench.forwarders import Forwarder, Running
-from lab.bench.load import XDP_SINK, Run
 from lab.bench.matrix import Choice
 from lab.bench.noise import Listener, Noise
 from lab.bench.search import QUICK, Found, Trial
-from lab.bench.suite import FILES, measurement_of
+from lab.bench.trials import Probe
 from lab.experiment import known, parse
+from lab.results.statistics import median, percentile_or_nan
 from lab.sites import OnePort
+from lab.study.suite import MEASUREMENTS, measurement_of
+from tests.bench.synthetic import run_of
 
 MAKE_BENCH_S, QUICK_BENCH_S = 3 * 3600.0, 480.0
 
 
-def run_of(sent_copies_per_s: float, came_per_s: float) -> Run:
-    return Run(
-        n_viewers=1,
-        sent=round(sent_copies_per_s),
-        seconds=1.0,
-        copies=round(came_per_s),
-        copies_while_sending=round(came_per_s),
-        copies_of_viewer_min=0,
-        copies_of_viewer_max=0,
-        audio_sent=0,
-        audio_copies=0,
-        refusals=0,
-        others=0,
-    )
-
-
 def test_what_spins_takes_the_time_between_two_copies_of_its_processor() -> None:
-    def probe(wait: str, per_s: float) -> Probe:
-        forwarder = Forwarder("pktswitch_bypass", "", "afxdp", wait)
-        trial = Trial(per_s, 1.0, "decide")
-        return Probe(forwarder, trial, XDP_SINK, run_of(per_s, per_s), 3.0, math.nan, Noise())
-
+    per_s = 500_000.0
+    probe = Probe(
+        {}, Trial(per_s, 1.0, "decide"), run_of(per_s, 1.0, per_s, per_s), Noise(), cpu_s=3.0
+    )
     for wait, cpu_ns in (("spin", 2_000.0), ("sleep", 6_000.0)):
-        assert cpu_ns_per_copy(probe(wait, 500_000.0)) == pytest.approx(cpu_ns)
-    assert math.isnan(cpu_ns_per_copy(None))
+        assert cpu_ns_per_copy(wait, probe) == pytest.approx(cpu_ns)
+    assert math.isnan(cpu_ns_per_copy("sleep", None))
 
 
 def test_a_trial_that_others_disturbed_is_void_and_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     noises = [Noise(0.1), Noise(stolen_s=0.1), Noise(0.001), Noise(9.0)]
-    runs = iter(run_of(1e5, 1e5) for _ in range(20))
+    runs = iter(run_of(1e5, 1.0, 1e5, 1e5) for _ in range(20))
     monkeypatch.setattr(fanout, "Listener", lambda: SimpleNamespace(noise=lambda: noises.pop(0)))
     monkeypatch.setattr(load, "offer", lambda *_, **__: next(runs))
     forwarder = Forwarder("pktswitch_bypass", "", "afxdp", "spin")
@@ -172,16 +156,10 @@ def test_the_benchmark_takes_three_hours_and_its_short_form_eight_minutes() -> N
         for name, file in known().items()
         for part in parse(file.read_text(), name).benchmarks
     }
-    assert kept == set(FILES)
-
-
-def test_a_percentile_is_the_smallest_value_that_so_many_are_not_above() -> None:
-    assert percentile([4.0, 1.0, 3.0, 2.0], 0.5) == 2.0
-    assert percentile([float(n) for n in range(1, 101)], 0.99) == 99.0
-    assert percentile([7.0], 0.99) == 7.0
-    assert math.isnan(percentile([], 0.5))
+    assert kept == set(MEASUREMENTS)
 
 
 def test_what_was_not_measured_is_not_in_the_median() -> None:
     assert median([1.0, math.nan, 2.0, math.nan, 9.0]) == 2.0
     assert math.isnan(median([math.nan]))
+    assert math.isnan(percentile_or_nan([], 50))

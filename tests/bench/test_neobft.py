@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.bench.rows import rows_of
-from lab.neobft import figures, measure, published
-from lab.neobft.results import DelayRow, DistributionRow, NeobftRow, PassRow, SignatureRow
+from lab.csvs import rows_of
+from lab.figures import neobft as figures
+from lab.neobft import measure, published
+from lab.results.benchmarks import DelayRow, DistributionRow, NeobftRow, PassRow, SignatureRow
 
 
 def row(kind: str, receivers: int, requests_per_s: float, of_plain: float = 1.0) -> NeobftRow:

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from lab.bench import experiment, scaling
-from lab.bench.forwarders import Forwarder
-from lab.bench.results import ScalingRow
-from lab.bench.rows import rows_of
-from lab.bench.scaling import KERNEL, NATIVE, RELAY, Cell, together
+from lab.bench import cells as experiment
+from lab.bench import scaling
+from lab.bench.forwarders import KERNEL, NATIVE, RELAY, Forwarder
+from lab.bench.scaling import Cell, together
 from lab.bench.search import QUICK
+from lab.csvs import rows_of
+from lab.results.benchmarks import ScalingRow
 
 
 @pytest.mark.parametrize(
@@ -55,10 +56,10 @@ def test_every_stream_reaches_its_viewers(
     if why := forwarder.kind.lacks():
         pytest.skip(f"NOT TESTED, no {forwarder.row}: {why}")
     assert scaling.run(tmp_path, [Cell((forwarder,), processors, 0, QUICK, fanout=4)]) == []
-    (row,) = rows_of(ScalingRow, (tmp_path / scaling.FILE).read_text(), scaling.FILE)
+    (row,) = rows_of(ScalingRow, (tmp_path / "scaling.csv").read_text(), "scaling.csv")
     assert (row.row, row.processors, row.fanout) == (forwarder.row, processors, 4)
     assert row.copies_per_s_lossless > 1_000
-    probes = (tmp_path / "raw" / scaling.PROBES_FILE).read_text()
+    probes = (tmp_path / "raw" / "scaling-probes.csv").read_text()
     assert probes.count("\n") > 5
 
 
@@ -66,7 +67,7 @@ def test_every_stream_reaches_its_viewers(
 def test_workers_behind_one_port_have_a_queue_each(system_root: None, tmp_path: Path) -> None:
     """More loads and workers than this machine may have processors: here they share two."""
     experiment.prepare()
-    with scaling._up(Cell((NATIVE,), 2, 0, QUICK, fanout=2), NATIVE, tmp_path / "x") as up:
+    with scaling._up(Cell((NATIVE,), 2, 0, QUICK, fanout=2), NATIVE, tmp_path / "x", []) as up:
         link = up.site.links[0]
         shown = up.site.sfu.run(["ethtool", "-l", link.sfu_interface])
         current = shown.partition("Current")[2].split()

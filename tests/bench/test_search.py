@@ -24,25 +24,9 @@ from lab.bench.search import (
     peak_search,
     search,
 )
+from tests.bench.synthetic import run_of
 
 EFFORT = Effort()
-
-
-def run_of(sent_per_s: float, seconds: float, came: float, in_time: float) -> Run:
-    """Copies of one viewer: what was sent, what came at all and while it was sent."""
-    return Run(
-        n_viewers=1,
-        sent=round(sent_per_s * seconds),
-        seconds=seconds,
-        copies=round(came),
-        copies_while_sending=round(in_time),
-        copies_of_viewer_min=0,
-        copies_of_viewer_max=0,
-        audio_sent=0,
-        audio_copies=0,
-        refusals=0,
-        others=0,
-    )
 
 
 @dataclass

@@ -26,8 +26,6 @@ CLIENTS = {
 
 @dataclass
 class Switch:
-    """A switch that runs."""
-
     ip: str
     port: int
 
@@ -64,6 +62,5 @@ def running() -> Iterator[Switch]:
 
 @pytest.fixture
 def switch() -> Iterator[Switch]:
-    """A fresh one."""
     with running() as switch:
         yield switch

@@ -34,8 +34,6 @@ N_HEADER_BYTES = 28
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch that runs."""
-
     grpc: str
     udp: dict[int, int]
     """The UDP port on loopback behind each of its ports."""

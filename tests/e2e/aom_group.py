@@ -67,7 +67,6 @@ class Group:
         return self.whole.hosts.hosts[host]
 
     def told(self, n_events: int) -> list[list[Event]]:
-        """The next events of each member."""
         return [next_events(member, n_events) for member in self.members]
 
     def advance(self) -> None:
@@ -110,7 +109,6 @@ def number_of(event: Event) -> int:
 
 
 def messages(events: Sequence[Event]) -> list[Message]:
-    """All of them are messages."""
     found = [event for event in events if isinstance(event, Message)]
     assert len(found) == len(events), events
     return found
@@ -128,15 +126,12 @@ def brief(events: Sequence[Event]) -> list[tuple[int, str]]:
 
 
 class Client:
-    """Sends from a host."""
-
     def __init__(self, whole: Ordered, host: int) -> None:
         namespace = whole.hosts.hosts[host]
         self._socket = namespace.call(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         whole.stack.callback(self._socket.close)
 
     def ask(self, group: Group, *texts: str) -> None:
-        """Requests to a group."""
         for text in texts:
             datagram = request(text.encode(), signed=group.signed)
             self._socket.sendto(datagram, (group.address, UDP_PORT))

@@ -14,8 +14,6 @@ PROGRAMS = [RECIRCULATION_PROGRAM, REPLICATION_PROGRAM]
 
 @dataclass(frozen=True, slots=True)
 class Sfu:
-    """A program, and where it runs."""
-
     program: Path
     is_in_kernel: bool = False
 

@@ -40,8 +40,6 @@ def mac_of(host: int) -> str:
 
 
 class Hosts(Network):
-    """The topology; a context manager."""
-
     def __init__(self, n_hosts: int) -> None:
         super().__init__()
         self.switch = Namespace(f"{self.name}-switch")
@@ -79,8 +77,6 @@ class Hosts(Network):
 
 @dataclass
 class Ordered:
-    """The running whole."""
-
     hosts: Hosts
     logs: Path
     program: Path

@@ -49,7 +49,6 @@ class Terminal:
         )
 
     def press(self, keys: str) -> None:
-        """Presses keys."""
         os.write(self._keys, keys.encode())
 
     def expect(self, wanted: str) -> str:

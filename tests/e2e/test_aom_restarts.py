@@ -58,7 +58,6 @@ class Wire:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends its thread."""
         self._ended.set()
         self._thread.join()
         self._socket.close()
@@ -106,7 +105,6 @@ class Life:
         return self.whole.logs / "switch-state"
 
     def populate(self) -> None:
-        """All members are added, and started."""
         kind = self.kind
         self.files = {host: [] for host in self.hosts}
         for number in range(kind.n_members):
@@ -273,8 +271,6 @@ def _ended(processes: dict[str, Child]) -> list[str]:
 
 
 class Kind:
-    """What group it is."""
-
     def __init__(self, n_members: int, *, signed: bool, byzantine: bool) -> None:
         self.n_members, self.signed, self.byzantine = n_members, signed, byzantine
 
@@ -284,7 +280,6 @@ class Kind:
         return f"{self.n_members} members, {signed}{byzantine}"
 
     def options(self, signer_port: int, key: Path | None) -> list[str]:
-        """Of `group add`."""
         options = ["--byzantine"] if self.byzantine else []
         if key is not None:
             public = run([str(SIGNER), "key", "public", str(key)]).strip()

@@ -27,8 +27,6 @@ CERTIFICATE_HEAD = struct.Struct(">BHQI64s32s")
 
 
 class Signed:
-    """A group of three, its signer and a client."""
-
     def __init__(self, whole: Ordered, key: Path, public: bytes) -> None:
         self.whole, self.key, self.public = whole, key, public
         self.group = Group(whole, signed=True)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lab.bench import experiment, matrix, overload, priority, soak
+from lab.bench import cells as experiment
+from lab.bench import matrix, overload, priority, soak
 from lab.bench.forwarders import PRIORITY, Forwarder
-from lab.bench.matrix import Cell
 from lab.bench.search import QUICK
+from lab.bench.turns import Cell
+from lab.pages.checks import SPREAD_PCT_MAX
 
 pytestmark = pytest.mark.alone
 
@@ -55,7 +57,7 @@ def test_overload_in_small_loses_nothing_uncounted(tmp_path: Path) -> None:
     assert float(beyond["drops"]) > 0
     for row in (below, beyond):
         assert float(row["vanished"]) == 0
-        assert float(row["viewers_spread_pct"]) <= overload.SPREAD_PCT_MAX
+        assert float(row["viewers_spread_pct"]) <= SPREAD_PCT_MAX
 
 
 def test_the_urgent_stream_has_viewers_of_its_own(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ PROGRAMS = "$PWD/target/release"
 
 
 def conference_by_hand() -> str:
-    """The one block of commands of the page."""
     _, block, _ = PAGE.read_text().split("```\n")
     assert PROGRAMS in block
     return block.replace(PROGRAMS, str(RELEASE))

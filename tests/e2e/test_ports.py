@@ -28,7 +28,6 @@ def payloads(word: str, n: int = N_PACKETS) -> list[bytes]:
 
 
 def receive(receiver: socket.socket, n: int) -> list[tuple[bytes, tuple[str, int]]]:
-    """`n` datagrams with their source."""
     return [receiver.recvfrom(2048) for _ in range(n)]
 
 
@@ -124,7 +123,6 @@ def test_who_stays_loses_nothing_while_viewers_and_an_address_come_and_go(
 
 
 def tagged(tag: bytes, payload: bytes) -> bytes:
-    """The presenter's packet with a VLAN tag."""
     datagram = UdpFrame(mac_of(1), own_mac(1), ip_of(1), own_ip(1), 40_000, STREAM_PORT, payload)
     frame = udp_frame(datagram)
     return frame[:12] + b"\x81\x00" + tag + frame[12:]

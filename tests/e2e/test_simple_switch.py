@@ -91,7 +91,6 @@ class Hosts(Network):
 
     @property
     def namespaces(self) -> tuple[Namespace, ...]:
-        """All of them."""
         return (self.switch, *self.hosts.values())
 
     def _make(self) -> None:
@@ -114,7 +113,6 @@ class Hosts(Network):
 
 @pytest.fixture
 def bin_folder(tmp_path: Path) -> Path:
-    """A folder like compat/bin."""
     require_build(RELEASE / "reprise-switch", RELEASE / "reprise")
     folder = tmp_path / "bin"
     folder.mkdir()
@@ -126,7 +124,6 @@ def bin_folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def program(tmp_path: Path, bin_folder: Path) -> Path:
-    """A router between two hosts, compiled."""
     source, compiled = tmp_path / "forward.p4", tmp_path / "forward.json"
     source.write_text(FORWARD)
     run([str(bin_folder / "p4c-bm2-ss"), "--p4v", "16", "-o", str(compiled), str(source)])
@@ -147,14 +144,12 @@ def shell(bin_folder: Path, folder: Path, command: str) -> list[str]:
 
 
 def start(network: Hosts, argv: Sequence[str], log: Path) -> Child:
-    """The switch, when it takes packets."""
     child = network.switch.start(argv, log)
     child.wait_for_line("ready:", READY_TIMEOUT_S)
     return child
 
 
 def ping(network: Hosts, address: str, n: int) -> str:
-    """What ping(8) says on h1."""
     return network.hosts[1].run(["sh", "-c", f"ping -n -c {n} -i 0.2 -W 2 {address} || true"])
 
 
@@ -246,7 +241,6 @@ class Subscriber:
         assert self.read(8) == b"\0SP\0\0\x20\0\0"
 
     def read(self, n_bytes: int) -> bytes:
-        """So many bytes."""
         found = b""
         while len(found) < n_bytes:
             part = self.socket.recv(n_bytes - len(found))
@@ -255,7 +249,6 @@ class Subscriber:
         return found
 
     def message(self, topic: bytes) -> bytes:
-        """The next message of a topic."""
         while True:
             kind, length = struct.unpack("!BQ", self.read(9))
             assert kind == 1

@@ -23,7 +23,6 @@ PORT_OF = {1: 1, 2: 1, 3: 2, 4: 2}
 
 
 def ip_of(host: int) -> str:
-    """A host's address."""
     return f"10.0.{PORT_OF[host]}.{host}"
 
 
@@ -33,18 +32,14 @@ def mac_of(host: int) -> str:
 
 
 def own_ip(port: int) -> str:
-    """The SFU's address on a port."""
     return f"10.0.{port}.100"
 
 
 def own_mac(port: int) -> str:
-    """The SFU's MAC address on a port."""
     return f"02:00:00:00:0{port}:64"
 
 
 class TwoNetworks(Network):
-    """The topology; a context manager."""
-
     def __init__(self) -> None:
         super().__init__()
         self.bridges = Namespace(f"{self.name}-bridge")
@@ -53,7 +48,6 @@ class TwoNetworks(Network):
 
     @property
     def namespaces(self) -> tuple[Namespace, ...]:
-        """All of them."""
         return (self.bridges, self.sfu, *self.hosts.values())
 
     def _make(self) -> None:
@@ -99,19 +93,15 @@ class TwoPorts:
     folder: Path
 
     def command(self, *arguments: str) -> list[str]:
-        """`reprise` with `arguments`, against the switch."""
         return [str(REPRISE), "--switch", GRPC_ADDRESS, *arguments]
 
     def reprise(self, *arguments: str) -> str:
-        """Runs `reprise`; what it prints."""
         return self.network.sfu.run(self.command(*arguments), timeout_s=COMMAND_TIMEOUT_S)
 
     def show(self) -> Any:
-        """The state of the switch."""
         return json.loads(self.reprise("show", "--json"))
 
     def viewers(self, group: int) -> dict[str, Any]:
-        """The viewers of a group, by address."""
         groups = {one["group"]: one for one in self.show()["groups"]}
         return {viewer["ip"]: viewer for viewer in groups[group]["viewers"]}
 

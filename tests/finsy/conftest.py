@@ -50,7 +50,6 @@ def over_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pa
 
 @pytest.fixture
 def address(memory_switch: Path | None) -> Iterator[str]:
-    """Where the switch listens."""
     if memory_switch is None:
         yield os.environ["REPRISE_SWITCH"]
         return

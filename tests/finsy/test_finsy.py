@@ -209,7 +209,6 @@ def test_groups_and_sessions(address: str) -> None:
 
 
 def generator(**members: object) -> P4ExternEntry:
-    """The generator `load` with some of its members."""
     entry, packed = Struct(), AnyMessage()
     entry.update(members)
     packed.Pack(entry)
@@ -217,7 +216,6 @@ def generator(**members: object) -> P4ExternEntry:
 
 
 def members_of(entry: object) -> dict[str, object]:
-    """What was read of a generator."""
     assert isinstance(entry, P4ExternEntry)
     found = Struct()
     assert entry.entry.Unpack(found)

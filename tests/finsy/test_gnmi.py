@@ -50,7 +50,6 @@ async def first_port(client: fy.GNMIClient) -> tuple[str, int]:
 
 
 def of(name: str, leaf: str) -> fy.GNMIPath:
-    """A leaf of an interface."""
     return INTERFACE.set("interface", name=name) / leaf
 
 

@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from lab import pcap, report
+from lab import pcap
+from lab import text as report
 from lab.addresses import SFU_IP, SFU_MAC, ip_of, mac_of
 from lab.delays import Seen, Summary, datagrams, match, summarise
 from lab.frames import UdpFrame, udp_frame

@@ -29,7 +29,6 @@ NO_GUARDS = {
 
 
 def limits(text: str, patterns: tuple[re.Pattern[str], ...]) -> Iterator[tuple[str, float]]:
-    """The limits in a source, by name, in seconds."""
     for pattern in patterns:
         for name, value in pattern.findall(text):
             yield name, float(value)

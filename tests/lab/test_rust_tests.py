@@ -38,7 +38,6 @@ def cargo(folder: Path, programs: dict[str, str], *, status: int = 0) -> list[st
 
 
 def rust_tests(command: list[str]) -> tuple[int, str]:
-    """Its status and what it printed."""
     argv = [sys.executable, str(REPOSITORY / "scripts/rust-tests"), *command]
     done = subprocess.run(argv, check=False, text=True, capture_output=True, timeout=120)
     return done.returncode, done.stdout

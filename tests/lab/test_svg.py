@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lab.svg import for_page
+from lab.figures.svg import for_page
 
 DRAWN = """<?xml version="1.0"?>
 <svg xmlns:xlink="http://www.w3.org/1999/xlink" width="360pt" height="280pt" viewBox="0 0 360 280"

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,49 +11,30 @@ import pytest
 from lab import capture, netns, traffic
 from lab.addresses import SFU_IP, SFU_MAC, ip_of, mac_of
 from lab.capture import read_capture, start_capture
-from lab.delays import Matched, datagrams, match, summarise
+from lab.conference import Observation, at_stream_port, observed, read_observation, send_burst
+from lab.delays import summarise
 from lab.frames import UdpFrame, checksums_are_right, mac_bytes, udp_frame
 from lab.netns import SFU_INTERFACE, NamespaceError, Star
 from lab.process import REPOSITORY, Child, ChildError, run
-from lab.traffic import Burst, Received, read_received, start_receivers, start_sender
+from lab.traffic import Burst, read_received, start_receivers
 
 VIEWERS = [2, 3, 4]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    matched: Matched
-    received: list[Received]
-    frames: list[bytes]
-
-
-def run_burst(star: Star, logs: Path, burst: Burst, *mistake: str) -> Run:
+def run_burst(star: Star, logs: Path, burst: Burst, *mistake: str) -> Observation:
     star.host(burst.host).run(
         ["ip", "neighbour", "add", SFU_IP, "lladdr", SFU_MAC, "dev", netns.HOST_INTERFACE]
     )
     stand_in = [sys.executable, "-m", "tests.lab.replicator", SFU_INTERFACE, *map(str, VIEWERS)]
-    with (
-        star.sfu.start([*stand_in, *mistake], logs / "replicator.log") as replicator,
-        start_capture(
-            star.bridge, logs / "sfu.pcap", logs / "capture.log", mtu_bytes=star.mtu_bytes
-        ) as capturing,
-        start_receivers(
-            [(n, star.host(n), burst.udp_port) for n in VIEWERS],
-            logs / "received.csv",
-            logs / "receivers.log",
-        ) as receivers,
-    ):
+    with star.sfu.start([*stand_in, *mistake], logs / "replicator.log") as replicator:
         replicator.wait_for_line("ready:", 120.0)
-        with start_sender(star.host(burst.host), burst, logs / "sender.log") as sender:
-            sender.expect_success(30.0)
-        receivers.finish(30.0)
-        capturing.finish(30.0)
-    records = read_capture(logs / "sfu.pcap")
-    return Run(
-        match(datagrams(records), SFU_IP),
-        read_received(logs / "received.csv"),
-        [record.frame for record in records],
-    )
+        with observed(star, logs, at_stream_port(VIEWERS, burst.udp_port)):
+            send_burst(star, burst, logs)
+    return read_observation(logs)
+
+
+def frames_of(found: Observation) -> list[bytes]:
+    return [record.frame for record in found.records]
 
 
 @pytest.mark.alone
@@ -71,7 +51,7 @@ def test_a_burst_is_sent_at_its_rate_captured_whole_and_received_by_ordinary_soc
     sent = [traffic.digest(data) for data in burst.payloads()]
     for viewer in VIEWERS:
         assert [r.payload_digest for r in found.received if r.host == viewer] == sent
-    assert {len(frame) for frame in found.frames} == {1400}
+    assert {len(frame) for frame in frames_of(found)} == {1400}
 
 
 @pytest.mark.parametrize(
@@ -94,7 +74,7 @@ def test_jumbo_frames_pass_and_are_captured_whole(namespaces: None, logs: Path) 
     with Star(4, mtu_bytes=9000) as star:
         burst = Burst(host=1, n_packets=20, rate_bps=40e6, frame_len_bytes=9014)
         found = run_burst(star, logs, burst)
-    assert {len(frame) for frame in found.frames} == {9014}
+    assert {len(frame) for frame in frames_of(found)} == {9014}
     assert len(found.received) == 60
 
 
@@ -107,9 +87,9 @@ def test_a_sender_leaves_its_checksum_unfinished_unless_offload_is_off(
     star.host(1).set_offload(netns.HOST_INTERFACE, on=False)
     finished = run_burst(star, logs, burst)
 
-    def rights(found: Run) -> set[bool]:
+    def rights(found: Observation) -> set[bool]:
         sent = {packet.arrived.datagram for packet in found.matched.packets}
-        to_sfu = [frame for frame in found.frames if frame[30:34] == bytes([10, 0, 1, 100])]
+        to_sfu = [frame for frame in frames_of(found) if frame[30:34] == bytes([10, 0, 1, 100])]
         assert len(sent) == len(to_sfu) == 5
         return {checksums_are_right(frame) for frame in to_sfu}
 

@@ -25,8 +25,6 @@ class ExitError(Exception):
 
 
 class ReturnError(Exception):
-    """`return`."""
-
     def __init__(self, value: int = 0) -> None:
         super().__init__()
         self.value = value
@@ -53,8 +51,6 @@ class State:
 
 @dataclass(frozen=True)
 class Expr:
-    """An expression."""
-
     ty: Scalar
     text: str
     run: Callable[[State], int]
@@ -73,18 +69,15 @@ class Place:
     """Which element of a stack, where the name has a `?` for it."""
 
     def named(self, state: State) -> str:
-        """The name with the element's number."""
         return self.name.replace("?", str(self.index(state))) if self.index else self.name
 
     def get(self, state: State) -> int:
-        """Its value."""
         value = state.values[self.named(state)]
         if self.whole == self.ty:
             return value
         return (to_bits(self.whole, value) >> self.low) & ((1 << width(self.ty)) - 1)
 
     def put(self, state: State, value: int) -> None:
-        """Assigns."""
         if self.whole != self.ty:
             assert isinstance(self.whole, Bits)
             mask = ((1 << width(self.ty)) - 1) << self.low
@@ -93,7 +86,6 @@ class Place:
         state.values[self.named(state)] = value
 
     def read(self) -> Expr:
-        """Its value as an expression."""
         return Expr(self.ty, self.text, self.get)
 
 
@@ -108,22 +100,18 @@ class Code:
     steps: list[Step] = field(default_factory=list)
 
     def add(self, line: str, step: Step) -> None:
-        """A statement of one line."""
         self.lines.append(line)
         self.steps.append(step)
 
     def add_block(self, lines: list[str], step: Step) -> None:
-        """A statement of several lines."""
         self.lines += lines
         self.steps.append(step)
 
     def run(self, state: State) -> None:
-        """Does them all."""
         for step in self.steps:
             step(state)
 
     def indented(self) -> list[str]:
-        """The lines of a block."""
         return ["    " + line for line in self.lines]
 
 
@@ -137,8 +125,6 @@ class Parameter:
 
 @dataclass
 class Block:
-    """A function, an action, or another control."""
-
     name: str
     parameters: list[Parameter]
     body: Code
@@ -203,14 +189,11 @@ class Scope:
 
 
 def literal(ty: Scalar, value: int) -> Expr:
-    """A constant."""
     text = ("true" if value else "false") if isinstance(ty, Bool) else typed(ty, value)
     return Expr(ty, text, lambda _: value)
 
 
 class Maker:
-    """Makes the parts of one program."""
-
     def __init__(self, rng: Random) -> None:
         self.rng = rng
         self.n_names = 0
@@ -227,18 +210,15 @@ class Maker:
             self.types.append(Bits(some_width(rng, 80), rng.random() < 0.5))
 
     def name(self, prefix: str) -> str:
-        """A name that nothing else has."""
         self.n_names += 1
         return f"{prefix}{self.n_names}"
 
     def scalar(self) -> Scalar:
-        """A type of a variable."""
         return Bool() if self.rng.random() < 0.15 else self.rng.choice(self.types)
 
     # Expressions (section 8).
 
     def expr(self, ty: Scalar, scope: Scope, depth: int) -> Expr:
-        """An expression of a type."""
         if depth <= 0 or self.rng.random() < 0.15:
             return self.leaf(ty, scope)
         calls = [function for function in scope.functions if function.result == ty]
@@ -256,7 +236,6 @@ class Maker:
         return self.number(ty, scope, depth - 1)
 
     def leaf(self, ty: Scalar, scope: Scope) -> Expr:
-        """A variable or a constant."""
         fitting = [place for place in scope.places + scope.constant if place.ty == ty]
         if fitting and self.rng.random() < 0.75:
             return self.rng.choice(fitting).read()
@@ -318,7 +297,6 @@ class Maker:
         return Expr(ty, f"({ty}){text}", lambda s: ty.wrap(run(s)))
 
     def number(self, ty: Bits, scope: Scope, depth: int) -> Expr:
-        """An operator that gives a number."""
         rng = self.rng
         kind = rng.choice(
             [
@@ -407,7 +385,6 @@ class Maker:
         return Expr(ty, f"({left.text} {op} {by.text})", run)
 
     def truth(self, scope: Scope, depth: int) -> Expr:
-        """An operator that gives a bool."""
         rng = self.rng
         kind = rng.choice(["compare", "compare", "compare", "and", "or", "not", "same", "cast"])
         if kind in {"and", "or"}:
@@ -435,7 +412,6 @@ class Maker:
         )
 
     def called(self, function: Block, scope: Scope, depth: int) -> Expr | None:
-        """A call; none where nothing can be its argument."""
         arguments: list[Expr | Place] = []
         for parameter in function.parameters:
             if parameter.direction in {"in", ""}:
@@ -469,14 +445,12 @@ class Maker:
     # Statements (sections 11 and 12).
 
     def code(self, scope: Scope, n: int, depth: int) -> Code:
-        """Statements one after the other."""
         code = Code()
         for _ in range(n):
             scope = self.statement(code, scope, depth)
         return code
 
     def statement(self, code: Code, scope: Scope, depth: int) -> Scope:
-        """A statement, and what the next ones may use."""
         rng = self.rng
         kinds = ["assign"] * 8 + ["declare"] * 2 + ["if"] * 3 + ["switch"] + ["call"] * 3
         kinds += ["loop"] * (2 if self.has_loops else 0)
@@ -540,7 +514,6 @@ class Maker:
         code.add(f"{place.text} = {value.text};", lambda s: place.put(s, value.run(s)))
 
     def branch(self, code: Code, scope: Scope, depth: int) -> None:
-        """`if`."""
         condition = self.expr(Bool(), scope, 3)
         yes, no = (
             self.code(scope, self.rng.randint(1, 3), depth - 1),
@@ -615,7 +588,6 @@ class Maker:
         code.add_block([head, *body.indented(), "}"], run)
 
     def leave_loop(self, code: Code, scope: Scope) -> None:
-        """`break` or `continue`, on a condition."""
         condition = self.expr(Bool(), scope, 2)
         what = self.rng.choice(["break", "continue"])
 
@@ -661,7 +633,6 @@ class Maker:
         code.add(f"{name}.write({at}, {value.text});", write)
 
     def members(self, struct: str) -> list[Place]:
-        """A struct's members."""
         return [Place(ty, f"{struct}.{name}", f"{struct}.{name}", ty) for name, ty in self.inner]
 
     def struct(self, code: Code, scope: Scope) -> None:
@@ -689,7 +660,6 @@ class Maker:
         code.add(f"{to} = {text};", run)
 
     def same_structs(self) -> Expr:
-        """Whether two structs are equal: all their members are."""
         pairs = list(zip(*(self.members(struct) for struct in STRUCTS), strict=True))
         return Expr(
             Bool(),
@@ -698,7 +668,6 @@ class Maker:
         )
 
     def leave(self, code: Code, scope: Scope) -> None:
-        """`exit` or `return`, on a condition."""
         condition = self.expr(Bool(), scope, 2)
         what = self.rng.choice(scope.leave.split())
         value = self.expr(scope.result, scope, 2) if scope.result and what == "return" else None
@@ -780,7 +749,6 @@ class Maker:
         )
 
     def fields_of(self, header: str) -> list[Place]:
-        """A header's fields."""
         fields = self.element if is_element(header) else self.plain
         return [Place(ty, f"{header}.{name}", f"{header}.{name}", ty) for name, ty in fields]
 
@@ -892,12 +860,10 @@ def is_element(header: str) -> bool:
 
 
 def ordered(ty: Bits, op: str, left: int, right: int) -> int:
-    """An operator on values."""
     return ty.wrap(OPERATORS[op](left, right))
 
 
 def assigned(place: Place, value: Expr) -> Step:
-    """An assignment, as a step."""
     return lambda state: place.put(state, value.run(state))
 
 

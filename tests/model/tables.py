@@ -32,15 +32,11 @@ DATA = Bits(64)
 
 @dataclass(frozen=True)
 class Value:
-    """One value."""
-
     value: int
 
 
 @dataclass(frozen=True)
 class Mask:
-    """The bits that the mask has."""
-
     value: int
     mask: int
 
@@ -62,7 +58,6 @@ Match = Value | Mask | Span | Any
 
 
 def holds(match: Match, ty: Type, value: int) -> bool:
-    """Whether a key's value is in a set."""
     match match:
         case Any():
             return True
@@ -75,7 +70,6 @@ def holds(match: Match, ty: Type, value: int) -> bool:
 
 
 def prefix(ty: Type, length: int) -> int:
-    """The mask of a prefix, as bits."""
     n_bits = width(ty)
     return ((1 << length) - 1) << (n_bits - length)
 
@@ -85,16 +79,12 @@ def prefix(ty: Type, length: int) -> int:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of the header that packets give."""
-
     name: str
     ty: Type
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key: what is matched, and how."""
-
     name: str
     ty: Type
     kind: str
@@ -103,7 +93,6 @@ class Key:
     numbers: tuple[int, ...] = ()
 
     def text(self) -> str:
-        """The key's expression."""
         path = f"meta.{self.source.name}" if self.how == "metadata" else f"hdr.k.{self.source.name}"
         match self.how:
             case "cast":
@@ -119,7 +108,6 @@ class Key:
         return path
 
     def value(self, packet: dict[str, int]) -> int:
-        """The key's value."""
         value = packet[self.source.name]
         match self.how:
             case "cast":
@@ -147,7 +135,6 @@ class Key:
 
 
 def some_key(rng: Random, name: str, fields: list[Field], has_lpm: bool) -> Key:
-    """A key over one of the fields."""
     source = rng.choice(fields)
     ty, how, numbers = source.ty, "field", tuple[int, ...]()
     if isinstance(ty, Bits):
@@ -179,11 +166,9 @@ class Action:
 
     @property
     def name(self) -> str:
-        """The action's name."""
         return f"a{self.number}"
 
     def declaration(self) -> str:
-        """The action in P4."""
         listed = ", ".join(f"{ty} p{at}" for at, ty in enumerate(self.parameters))
         parts = [f"{widened(ty, f'p{at}')}" for at, ty in enumerate(self.parameters)]
         data = " ^ ".join([*parts, f"{DATA.width}w{self.number}"])
@@ -191,7 +176,6 @@ class Action:
         return f"    action {self.name}({listed}) {{ {body} }}\n"
 
     def data(self, values: tuple[int, ...]) -> int:
-        """What it writes."""
         result = self.number
         for value in values:
             result ^= DATA.wrap(value)
@@ -216,7 +200,6 @@ Call = tuple[Action, tuple[int, ...]]
 
 
 def some_call(rng: Random) -> Call:
-    """An action with arguments."""
     action = rng.choice(ACTIONS)
     return action, tuple(some_value(rng, ty) for ty in action.parameters)
 
@@ -239,8 +222,6 @@ class Entry:
 
 @dataclass
 class Table:
-    """A table with its entries."""
-
     name: str
     keys: list[Key]
     style: str
@@ -255,7 +236,6 @@ class Table:
         return any(key.kind in {"ternary", "range", "optional"} for key in self.keys)
 
     def look_up(self, packet: dict[str, int]) -> tuple[Call, bool]:
-        """What runs, and whether an entry was hit."""
         values = [key.value(packet) for key in self.keys]
         hits = [
             entry
@@ -323,7 +303,6 @@ def some_match(rng: Random, key: Key) -> Match:
 
 
 def some_fields(rng: Random) -> tuple[list[Field], list[Enum]]:
-    """The fields of a program's packets."""
     enums = []
     for at in range(2):
         base = Bits(rng.choice([3, 8, 16]), rng.random() < 0.5)
@@ -466,14 +445,12 @@ def match_text(rng: Random, match: Match, ty: Type) -> str:
 
 
 def call_text(call: Call) -> str:
-    """An action with its arguments."""
     action, values = call
     pairs = zip(action.parameters, values, strict=True)
     return f"{action.name}({', '.join(typed(ty, value) for ty, value in pairs)})"
 
 
 def table_text(rng: Random, table: Table) -> str:
-    """The table in P4."""
     lines = [f"    table {table.name} {{", "        key = {"]
     lines += [f'            {key.text()}: {key.kind} @name("{key.name}");' for key in table.keys]
     lines += ["        }", "        actions = { a1; a2; a3; a4; a5; }"]
@@ -545,11 +522,9 @@ class TableProgram:
 
     @property
     def n_pad(self) -> int:
-        """Bits behind the fields, to whole bytes."""
         return -sum(width(field.ty) for field in self.fields) % 8
 
     def text(self, rng: Random) -> str:
-        """The program in P4."""
         pad = f"    bit<{self.n_pad}> pad;\n" if self.n_pad else ""
         fields = "".join(f"    {field.ty} {field.name};\n" for field in self.fields)
         enums = "".join(enum.declaration() for enum in self.enums)
@@ -606,7 +581,6 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
         return packet
 
     def test(self, rng: Random) -> str:
-        """The packet test."""
         lines = []
         for table in self.tables:
             lines += [add_line(table, entry) for entry in table.entries if not entry.is_program]
@@ -625,7 +599,6 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
         return "\n".join(lines) + "\n"
 
     def bytes(self, packet: dict[str, int]) -> bytes:
-        """The header that has these values."""
         bits, n_bits = 0, 0
         for field_ in self.fields:
             bits = bits << width(field_.ty) | to_bits(field_.ty, packet[field_.name])
@@ -663,6 +636,5 @@ def at_edge(rng: Random, match: Match, ty: Type) -> int | None:
 
 
 def some_program(rng: Random, n_tables: int) -> TableProgram:
-    """A program with so many tables."""
     fields, enums = some_fields(rng)
     return TableProgram(fields, enums, [some_table(rng, at, fields) for at in range(n_tables)])

@@ -47,7 +47,6 @@ def key(kind: str) -> Key:
 
 
 def found(table: Table, value: int) -> int:
-    """The number of the action that runs."""
     return table.look_up({"f": value})[0][0].number
 
 

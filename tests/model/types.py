@@ -11,8 +11,6 @@ from random import Random
 
 @dataclass(frozen=True)
 class Bits:
-    """`bit<W>` or `int<W>`."""
-
     width: int
     signed: bool = False
 
@@ -21,12 +19,10 @@ class Bits:
 
     @property
     def low(self) -> int:
-        """The least value."""
         return -(1 << (self.width - 1)) if self.signed else 0
 
     @property
     def high(self) -> int:
-        """The greatest value."""
         return (1 << (self.width - 1)) - 1 if self.signed else (1 << self.width) - 1
 
     def wrap(self, number: int) -> int:
@@ -35,18 +31,14 @@ class Bits:
         return bits - (1 << self.width) if self.signed and bits >> (self.width - 1) else bits
 
     def saturate(self, number: int) -> int:
-        """The value that is nearest to a number."""
         return min(max(number, self.low), self.high)
 
     def bits(self, value: int) -> int:
-        """A value's bits, as a number without a sign."""
         return value & ((1 << self.width) - 1)
 
 
 @dataclass(frozen=True)
 class Bool:
-    """`bool`."""
-
     def __str__(self) -> str:
         return "bool"
 
@@ -63,7 +55,6 @@ class Enum:
         return self.name
 
     def declaration(self) -> str:
-        """The enum in P4."""
         if self.base is None:
             return f"enum {self.name} {{ {', '.join(name for name, _ in self.members)} }}\n"
         members = ", ".join(f"{name} = {literal(number)}" for name, number in self.members)
@@ -74,7 +65,6 @@ Type = Bits | Bool | Enum
 
 
 def width(ty: Type) -> int:
-    """How many bits a value has in a header."""
     if isinstance(ty, Enum):
         assert ty.base is not None
         return ty.base.width
@@ -82,12 +72,10 @@ def width(ty: Type) -> int:
 
 
 def to_bits(ty: Type, value: int) -> int:
-    """A value's bits in a header."""
     return int(value) & ((1 << width(ty)) - 1)
 
 
 def from_bits(ty: Type, bits: int) -> int:
-    """The value that has these bits in a header."""
     if isinstance(ty, Bool):
         return bool(bits)
     base = ty.base if isinstance(ty, Enum) else ty
@@ -101,7 +89,6 @@ def literal(number: int) -> str:
 
 
 def typed(ty: Bits, value: int) -> str:
-    """A number with its type."""
     text = f"{ty.width}{'s' if ty.signed else 'w'}{abs(value)}"
     return f"(-{text})" if value < 0 else text
 

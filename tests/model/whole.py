@@ -47,16 +47,13 @@ class Layout:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes in a packet."""
         return sum(width(ty) for _, ty in self.fields) // 8
 
     def text(self) -> str:
-        """The type in P4."""
         lines = [f"    {ty} {name};" for name, ty in self.fields]
         return f"header {self.name} {{\n" + "\n".join(lines) + "\n}\n"
 
     def extract(self, state: State, header: str, data: bytes) -> None:
-        """Fills a header from a packet's bytes."""
         bits, left = int.from_bytes(data[: self.n_bytes], "big"), 8 * self.n_bytes
         for name, ty in self.fields:
             left -= width(ty)
@@ -75,13 +72,10 @@ class Layout:
 
 @dataclass
 class Reader:
-    """A packet while it is parsed."""
-
     data: bytes
     at: int = 0
 
     def take(self, layout: Layout, state: State, header: str) -> None:
-        """Extracts a header."""
         if self.at + layout.n_bytes > len(self.data):
             raise ExitError
         layout.extract(state, header, self.data[self.at :])
@@ -103,8 +97,6 @@ class ParserState:
 
 @dataclass
 class Program:
-    """A program and how it runs."""
-
     maker: Maker
     layouts: dict[str, Layout]
     main: Layout
@@ -122,16 +114,13 @@ class Program:
     """Fields of the first header, and values at the ends of what a `select` asks for."""
 
     def layout(self, header: str) -> Layout:
-        """A header's type."""
         return self.layouts["element_t" if is_element(header) else "plain_t"]
 
     @property
     def has_union(self) -> bool:
-        """Whether it has a header union."""
         return MEMBERS[0] in self.maker.headers_used
 
     def run(self, state: State, data: bytes) -> bytes:
-        """What leaves for a packet."""
         state.values.clear()
         for header in HEADERS:
             state.valid[header] = False
@@ -205,7 +194,6 @@ class Program:
         return "\n".join(lines) + "\n"
 
     def text(self) -> str:
-        """The program in P4."""
         headers = "".join(
             layout.text() for layout in (self.main, self.result, *self.layouts.values())
         )
@@ -273,12 +261,10 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 
 
 def parameters(listed: list[Parameter]) -> str:
-    """Parameters in P4."""
     return ", ".join(f"{one.direction} {one.place.ty} {one.place.text}".strip() for one in listed)
 
 
 def declaration(head: str, body: Code, inner: str = "") -> str:
-    """A declaration with its body."""
     lines = body.indented()
     if inner:
         lines = [f"    {inner} {{", *("    " + line for line in lines), "    }"]
@@ -286,12 +272,10 @@ def declaration(head: str, body: Code, inner: str = "") -> str:
 
 
 def indented(text: str) -> str:
-    """A text one level deeper."""
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
 def set_text(match: Match, ty: Scalar) -> str:
-    """A set of a `select` or an entry."""
     match match:
         case Any():
             return "_"
@@ -306,7 +290,6 @@ def set_text(match: Match, ty: Scalar) -> str:
 
 
 def state_text(state: ParserState) -> str:
-    """A parser state in P4."""
     lines = [f"packet.extract({header});" for header, _ in state.extracts] + state.code.lines
     if not state.keys:
         lines.append(f"transition {state.otherwise};")
@@ -322,7 +305,6 @@ def state_text(state: ParserState) -> str:
 
 
 def some_set(rng: Random, ty: Scalar) -> Match:
-    """A set of any form (section 8.13)."""
     if not isinstance(ty, Bits):
         return Any() if rng.random() < 0.2 else Value(rng.random() < 0.5)
     value = some_value(rng, ty)
@@ -339,7 +321,6 @@ def some_set(rng: Random, ty: Scalar) -> Match:
 
 
 def n_prefixes(match: Match) -> int:
-    """How many prefixes a range may be."""
     return max(1, 2 * (match.high - match.low).bit_length()) if isinstance(match, Span) else 1
 
 
@@ -534,7 +515,6 @@ def filled(fields: list[tuple[str, Scalar]]) -> list[tuple[str, Scalar]]:
 
 
 def some_program(rng: Random) -> Program:
-    """A program."""
     maker = Maker(rng)
     maker.plain = filled([(f"x{at}", maker.scalar()) for at in range(rng.randint(1, 3))])
     element: list[tuple[str, Scalar]] = [

@@ -25,7 +25,6 @@ def serving(*pairs: Pair) -> Oracle:
 
 
 def wrong(oracle: Oracle) -> list[str]:
-    """All that is wrong in the end."""
     oracle.judge(LATER)
     return [one.what for one in oracle.violations]
 
@@ -128,12 +127,10 @@ PORTS = {n: 1 if n < 7 else 2 for n in range(1, 10)}
 
 
 def card(host: int, *, looked_up: bool = True) -> Card:
-    """As the host is."""
     return Card(mac_of(host), looked_up, PORTS[host])
 
 
 def conference_with(*viewers: Viewer) -> Conference:
-    """One group."""
     return Conference({1: 100}, {1: Group(4, {one: card(one.host) for one in viewers})})
 
 

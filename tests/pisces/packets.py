@@ -103,12 +103,10 @@ def _number(number: int) -> bytes:
 
 
 def number_of(frame: bytes) -> int:
-    """Which packet a frame is."""
     return int(struct.unpack("!I", frame[-4:])[0])
 
 
 def by_chance(n: int, seed: int) -> list[Packet]:
-    """Packets of all kinds that both switches treat alike."""
     chance = random.Random(seed)
     return [_one(chance) for _ in range(n)]
 

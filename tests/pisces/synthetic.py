@@ -4,8 +4,8 @@ from itertools import product
 
 from lab.pisces import measure, traffic
 from lab.pisces.network import PROGRAMS
-from lab.pisces.results import PiscesRow, mbit_per_s
 from lab.pisces.switches import CONTESTANTS, NAIVE, ON, OVS_NAME, PORTS
+from lab.results.benchmarks import PiscesRow, mbit_per_s
 
 
 def row(

@@ -12,8 +12,6 @@ from lab.pisces.complexity import (
     PEER,
     PROGRAMS,
     PUBLISHED_P4_LINES,
-    Change,
-    Counted,
     changes,
     code_lines,
     count_c,
@@ -22,6 +20,7 @@ from lab.pisces.complexity import (
     files_of,
 )
 from lab.process import REPOSITORY
+from lab.results.benchmarks import Change, Counted
 
 ACL = "p4/bench/l2l3_acl.p4"
 

@@ -85,8 +85,6 @@ def test_the_same_on_af_xdp(
 
 @dataclass(frozen=True)
 class Difference:
-    """A packet, and the ports it leaves by."""
-
     packet: Packet
     ours: tuple[int, ...]
     theirs: tuple[int, ...]

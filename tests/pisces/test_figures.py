@@ -4,16 +4,10 @@ import math
 
 import pytest
 
-from lab.page import Table
-from lab.pisces.complexity import Change, Counted
-from lab.pisces.figures import (
-    PUBLISHED_MBIT_PER_S,
-    complexity_tables,
-    figures,
-    points,
-    tables,
-)
+from lab.figures.pisces import PUBLISHED_MBIT_PER_S, complexity_tables, figures, points, tables
+from lab.figures.table import Table
 from lab.pisces.switches import NAIVE, OFF, ON, OPTIMISED
+from lab.results.benchmarks import Change, Counted
 from tests.pisces.synthetic import rows
 
 

@@ -12,16 +12,17 @@ from pathlib import Path
 import pytest
 
 from lab import peers
-from lab.bench.rows import rows_of
 from lab.bench.search import QUICK
+from lab.csvs import rows_of
 from lab.frames import checksums_are_right, parse_udp
 from lab.netns import NAME_PREFIX, NAMESPACES
 from lab.pisces import measure, traffic
-from lab.pisces.measure import Cell, cells, merged_rows, run
+from lab.pisces.measure import Cell, cells, run
 from lab.pisces.network import PROGRAMS, published
 from lab.pisces.offer import Traffic, offer
-from lab.pisces.results import PiscesRow, mbit_per_s
 from lab.pisces.switches import CONTESTANTS, OFF, ON, OPTIMISED, Contestant, Setting, running
+from lab.results.benchmarks import PiscesRow, mbit_per_s
+from lab.results.statistics import merged_sets
 from lab.rows.open_vswitch import Daemons
 from lab.sites import PortPerHost
 from tests.pisces.synthetic import row
@@ -110,7 +111,7 @@ def test_a_set_has_rates_and_ratios(
     monkeypatch.setattr(measure, "CONTESTANTS", (NATIVE, OVS))
     assert run(tmp_path, [Cell(0, "afxdp", "l2", 64, QUICK, peak_turns=1)]) == []
     ours, theirs = sorted(
-        rows_of(PiscesRow, (tmp_path / measure.FILE).read_text(), measure.FILE),
+        rows_of(PiscesRow, (tmp_path / "pisces.csv").read_text(), "pisces.csv"),
         key=lambda one: one.switch != "reprise",
     )
     assert (ours.switch, theirs.switch) == ("reprise", "ovs")
@@ -119,14 +120,14 @@ def test_a_set_has_rates_and_ratios(
         ours.packets_per_s_peak / theirs.packets_per_s_peak, rel=1e-4
     )
     assert ours.trial_s == theirs.trial_s == QUICK.trial_s
-    probes = (tmp_path / "raw" / measure.PROBES_FILE).read_text().splitlines()
+    probes = (tmp_path / "raw" / "pisces-probes.csv").read_text().splitlines()
     assert len(probes) > 6
 
 
 def test_sets_become_one_row_of_medians() -> None:
     names = ("reprise", OPTIMISED, ON)
     sets = [row("l2", names, 64, 1e6 * n, of_ovs=n / 10) for n in (9, 10, 12)]
-    (merged,) = merged_rows(sets)
+    (merged,) = merged_sets(sets, PiscesRow.names)
     assert merged == replace(
         sets[1],
         sets=3,

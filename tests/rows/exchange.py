@@ -1,13 +1,19 @@
 """Packets into a row and what comes out of it: every row passes `serves_and_stops_serving`."""
 
+import os
 import selectors
+import signal
 import socket
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pytest
+
 from lab.frames import UdpFrame, checksums_are_right, parse_udp, udp_frame
+from lab.netns import process_ids
+from lab.process import ChildError
 from lab.rows.row import Row
 from lab.sites import RTP_SSRC, SFU_IP, SFU_UDP_PORT, Participant, Site, Stream
 from lab.traffic import grow_receive_buffer
@@ -141,3 +147,16 @@ def serves_and_stops_serving(row: Row, udp_port: int = SFU_UDP_PORT) -> None:
         assert came(copies) == due(payloads, viewers)
         ports = {str(viewer.ip): viewer.port for viewer in viewers}
         assert all(copy.port == ports[copy.datagram.dst_ip] for copy in copies)
+
+
+def tells_that_it_was_killed(row: Row) -> None:
+    """Nobody can subscribe any more, and ending it is harmless."""
+    stream = Stream(1, row.site.participant(1))
+    row.subscribe(stream, row.site.participants(2, 1))
+    for pid in row.pids:
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(ChildError, match=r"\.log"):
+        row.subscribe(stream, row.site.participants(2, 2))
+    row.stop()
+    row.stop()
+    assert process_ids(row.site.sfu) == []

@@ -22,7 +22,6 @@ MARK = Message(0x7F, 0xFFFFFFFF)
 
 
 def datagram(site: Site, source: Endpoint, payload: bytes, sfu_port: int) -> UdpFrame:
-    """One from a participant to the SFU."""
     return UdpFrame(
         eth_src=source.participant.mac,
         eth_dst=site.links[source.participant.port - 1].sfu_mac,
@@ -35,7 +34,6 @@ def datagram(site: Site, source: Endpoint, payload: bytes, sfu_port: int) -> Udp
 
 
 def message_frame(site: Site, source: Endpoint, message: bytes | Message) -> bytes:
-    """A message of a participant's."""
     data = message.encode() if isinstance(message, Message) else message
     return udp_frame(datagram(site, source, data, CONTROL_PORT))
 
@@ -82,7 +80,6 @@ def _until_marked(one: socket.socket) -> list[bytes]:
 
 
 def answers(site: Site, said: Sequence[tuple[Endpoint, bytes | Message]]) -> list[Message]:
-    """The answers to messages, in order."""
     came = after(site, [message_frame(site, *one) for one in said])
     return [decode(one.payload) for one in came if one.src_port == CONTROL_PORT]
 
@@ -104,20 +101,16 @@ def token_of(site: Site, endpoint: Endpoint) -> int:
 
 
 def name_of(stream: Stream) -> StreamName:
-    """As messages call it."""
     return StreamName(stream.sender.ip, stream.udp_port, stream.udp_port)
 
 
 def subscribe(stream: StreamName, token: int, lifetime_s: int = LIFETIME_MAX_S) -> Message:
-    """The message."""
     return Message(Type.SUBSCRIBE, 2, stream, lifetime_s, token)
 
 
 def unsubscribe(stream: StreamName, token: int) -> Message:
-    """The message."""
     return Message(Type.UNSUBSCRIBE, 3, stream, 0, token)
 
 
 def is_refused(message: Message, reason: Reason) -> bool:
-    """Whether an answer says that."""
     return (message.type, message.value) == (Type.REFUSED, reason)

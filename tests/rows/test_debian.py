@@ -1,7 +1,5 @@
 """The rows that are packages of Debian's, with real packets."""
 
-import os
-import signal
 import socket
 from collections import Counter
 from pathlib import Path
@@ -16,24 +14,30 @@ from lab.rows.janus import JanusStreaming
 from lab.rows.row import Row, Variant
 from lab.rows.rtpengine import RtpEngine
 from lab.sites import SFU_UDP_PORT, SITES, Stream
-from tests.rows.exchange import came, due, exchange, rtp, serves_and_stops_serving
+from tests.needs import need
+from tests.rows.exchange import (
+    came,
+    due,
+    exchange,
+    rtp,
+    serves_and_stops_serving,
+    tells_that_it_was_killed,
+)
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 
 ROWS: list[type[Row]] = [RtpEngine, GStreamerMultiUdpSink, JanusStreaming]
 
 
-def require(row: type[Row]) -> None:
-    if lacks := row.lacks():
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI=true and {row.name} lacks {lacks}", pytrace=False)
-        pytest.skip(f"NOT TESTED, {row.name} lacks {lacks}")
+@pytest.fixture(params=ROWS)
+def row(request: pytest.FixtureRequest) -> type[Row]:
+    kind: type[Row] = request.param
+    need(kind.lacks())
+    return kind
 
 
-@pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("topology", ["one_port", "port_per_host"])
 def test_it_serves(row: type[Row], topology: str, tmp_path: Path) -> None:
-    require(row)
     with SITES[topology](4) as site:
         with row(site, Variant(), tmp_path) as running:
             serves_and_stops_serving(running)
@@ -52,9 +56,7 @@ def test_what_is_missing_is_told_with_the_next_step(
     assert f"\n    {row.packages})\n" in options
 
 
-@pytest.mark.parametrize("row", ROWS)
 def test_streams_have_viewers_of_their_own(row: type[Row], tmp_path: Path) -> None:
-    require(row)
     with SITES["one_port"](5) as site, row(site, Variant(), tmp_path) as running:
         first = Stream(1, site.participant(1), 5004, 6000)
         second = Stream(2, site.participant(1), 5104, 6100)
@@ -68,10 +70,8 @@ def test_streams_have_viewers_of_their_own(row: type[Row], tmp_path: Path) -> No
         assert all(copy.datagram.dst_port == ports[copy.datagram.payload] for copy in copies)
 
 
-@pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("topology", ["one_port", "port_per_host"])
 def test_senders_may_send_to_the_same_port(row: type[Row], topology: str, tmp_path: Path) -> None:
-    require(row)
     with SITES[topology](4) as site, row(site, Variant(), tmp_path) as running:
         streams = [Stream(number, site.participant(number)) for number in (1, 2, 3)]
         packets = [(stream, rtp(1000 * stream.number)) for stream in streams]
@@ -84,9 +84,7 @@ def test_senders_may_send_to_the_same_port(row: type[Row], topology: str, tmp_pa
         assert came(exchange(site, packets, 9)) == expected
 
 
-@pytest.mark.parametrize("row", ROWS)
 def test_many_viewers_and_large_packets(row: type[Row], tmp_path: Path) -> None:
-    require(row)
     with SITES["one_port"](41) as site, row(site, Variant(), tmp_path) as running:
         stream = Stream(1, site.participant(1))
         viewers = site.participants(2, 40)
@@ -96,24 +94,13 @@ def test_many_viewers_and_large_packets(row: type[Row], tmp_path: Path) -> None:
         assert came(copies) == due(payloads, viewers)
 
 
-@pytest.mark.parametrize("row", ROWS)
 def test_a_process_that_was_killed_is_told(row: type[Row], tmp_path: Path) -> None:
-    require(row)
     with SITES["one_port"](3) as site, row(site, Variant(), tmp_path) as running:
-        stream = Stream(1, site.participant(1))
-        running.subscribe(stream, site.participants(2, 1))
-        for pid in running.pids:
-            os.kill(pid, signal.SIGKILL)
-        with pytest.raises(ChildError, match=r"\.log"):
-            running.subscribe(stream, site.participants(2, 2))
-        running.stop()
-        running.stop()
-        assert process_ids(site.sfu) == []
+        tells_that_it_was_killed(running)
 
 
-@pytest.mark.parametrize("row", [GStreamerMultiUdpSink, JanusStreaming])
+@pytest.mark.parametrize("row", [GStreamerMultiUdpSink, JanusStreaming], indirect=True)
 def test_a_port_that_is_taken_is_told(row: type[Row], tmp_path: Path) -> None:
-    require(row)
 
     def take() -> socket.socket:
         taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

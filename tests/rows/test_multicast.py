@@ -110,7 +110,6 @@ def test_what_is_no_stream_goes_by_its_route(tmp_path: Path) -> None:
 
 
 def datagram(site: Site, to: str, udp_port: int, *, eth_dst: str = "") -> bytes:
-    """A frame of participant 1's."""
     sender = site.participant(1)
     return udp_frame(
         UdpFrame(

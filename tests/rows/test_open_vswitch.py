@@ -15,6 +15,7 @@ from lab.rows import open_vswitch
 from lab.rows.open_vswitch import BUCKETS_A_MESSAGE, OvsGroup, group_changes
 from lab.rows.row import Variant
 from lab.sites import LOAD_CPU, SFU_CPU, SITES, OnePort, PortPerHost, Stream
+from tests.needs import need
 from tests.rows.exchange import Copy, came, due, exchange, rtp, serves_and_stops_serving
 
 TRIES = 12
@@ -23,12 +24,7 @@ SLEEPING = Variant(port="system", wait="sleep")
 
 @pytest.fixture(autouse=True)
 def installed(namespaces: None) -> None:
-    """Says so where it is not, and in CI that is a failure."""
-    if what := OvsGroup.lacks():
-        message = f"NOT TESTED, this machine lacks {what}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message, pytrace=False)
-        pytest.skip(message)
+    need(OvsGroup.lacks())
 
 
 def sockets_in(folder: Path) -> list[str]:

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from lab.sites import (
     VIEWER_UDP_PORT,
     OnePort,
     PortPerHost,
+    Site,
     Stream,
     on_cpu,
 )
@@ -48,8 +50,17 @@ FLOOD_VIEWERS, FLOOD_PPS, FLOOD_S = 200, 15000, 60.0
 FRAME_DROPS = ("no_stream", "too_long", "not_ours", "malformed", "fragments", "ip_options")
 
 
+Start = Callable[[Site], Pktswitch]
+
+
+@pytest.fixture(params=SLEEPING, ids=lambda one: f"{one[0].name}-{one[1]}")
+def sleeping(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
+    """Each row in each variant that sleeps."""
+    row, variant = request.param
+    return lambda site: row(site, variant, tmp_path)
+
+
 def said(what: object) -> str:
-    """Of a test's name."""
     return what.name if isinstance(what, type) and issubclass(what, Pktswitch) else str(what)
 
 
@@ -63,23 +74,17 @@ def test_it_serves(row: type[Pktswitch], variant: Variant, tmp_path: Path) -> No
     assert (counted["subscribed"], counted["unsubscribed"], counted["subscriptions"]) == (3, 2, 1)
 
 
-@pytest.mark.parametrize(("row", "variant"), SLEEPING, ids=said)
-def test_it_serves_hosts_on_ports_of_their_own(
-    row: type[Pktswitch], variant: Variant, tmp_path: Path
-) -> None:
-    with PortPerHost(4) as site, row(site, variant, tmp_path) as running:
+def test_it_serves_hosts_on_ports_of_their_own(sleeping: Start) -> None:
+    with PortPerHost(4) as site, sleeping(site) as running:
         serves_and_stops_serving(running)
 
 
-@pytest.mark.parametrize(("row", "variant"), SLEEPING, ids=said)
-def test_payloads_of_every_length_are_untouched(
-    row: type[Pktswitch], variant: Variant, tmp_path: Path
-) -> None:
+def test_payloads_of_every_length_are_untouched(sleeping: Start) -> None:
     rng = random.Random(3)
     looks_like_a_message = Message(Type.UNSUBSCRIBE, 1).encode()
     payloads = [rng.randbytes(length) for length in (1, 2, 3, 17, 18, 19, 1400, 1471, 1472)]
     payloads += [looks_like_a_message, bytes(100), b"\xff" * 101]
-    with OnePort(4) as site, row(site, variant, tmp_path) as running:
+    with OnePort(4) as site, sleeping(site) as running:
         stream = Stream(1, site.participant(1))
         viewers = site.participants(2, 3)
         running.subscribe(stream, viewers)
@@ -90,9 +95,8 @@ def test_payloads_of_every_length_are_untouched(
         assert [copy.datagram.payload for copy in empty] == [b""] * len(viewers)
 
 
-@pytest.mark.parametrize(("row", "variant"), SLEEPING, ids=said)
-def test_ten_who_all_see_each_other(row: type[Pktswitch], variant: Variant, tmp_path: Path) -> None:
-    with PortPerHost(10) as site, row(site, variant, tmp_path) as running:
+def test_ten_who_all_see_each_other(sleeping: Start) -> None:
+    with PortPerHost(10) as site, sleeping(site) as running:
         everybody = site.participants(1, 10)
         packets, expected = [], Counter[tuple[str, bytes]]()
         for sender in everybody:
@@ -105,16 +109,13 @@ def test_ten_who_all_see_each_other(row: type[Pktswitch], variant: Variant, tmp_
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(("row", "variant"), SLEEPING, ids=said)
-def test_who_subscribes_gets_an_answer_though_packets_never_run_dry(
-    row: type[Pktswitch], variant: Variant, tmp_path: Path
-) -> None:
-    with OnePort(FLOOD_VIEWERS + 2) as site, row(site, variant, tmp_path) as running:
+def test_who_subscribes_gets_an_answer_though_packets_never_run_dry(sleeping: Start) -> None:
+    with OnePort(FLOOD_VIEWERS + 2) as site, sleeping(site) as running:
         stream = Stream(1, site.participant(1))
         viewers = site.participants(2, FLOOD_VIEWERS)
         running.subscribe(stream, viewers)
         flood = on_cpu(LOAD_CPU, flood_command(site))
-        with site.hosts.start(flood, tmp_path / "flood.log") as flooding:
+        with site.hosts.start(flood, running.folder / "flood.log") as flooding:
             flooding.wait_for_line('{"sent"', FLOOD_S)
             running.subscribe(stream, [*viewers, site.participant(FLOOD_VIEWERS + 2)])
             running.subscribe(stream, viewers[:1])
@@ -137,7 +138,6 @@ def flood_command(site: OnePort) -> list[str]:
 
 
 def with_ipv4(frame: bytes, at: int, value: int, *, sum_is_right: bool = True) -> bytes:
-    """A frame with another byte in its IPv4 header."""
     changed = bytearray(frame)
     changed[ETHERNET_LEN_BYTES + at] = value
     if sum_is_right:
@@ -226,11 +226,8 @@ def test_padding_is_no_payload_and_checksums_stay_what_they_were(
     assert all(internet_checksum(copy[14:34]) == 0 for copy in copies)
 
 
-@pytest.mark.parametrize(("row", "variant"), SLEEPING, ids=said)
-def test_a_viewer_whose_link_is_down_holds_up_nobody(
-    row: type[Pktswitch], variant: Variant, tmp_path: Path
-) -> None:
-    with PortPerHost(4) as site, row(site, variant, tmp_path) as running:
+def test_a_viewer_whose_link_is_down_holds_up_nobody(sleeping: Start) -> None:
+    with PortPerHost(4) as site, sleeping(site) as running:
         stream, viewers = Stream(1, site.participant(1)), site.participants(2, 3)
         running.subscribe(stream, viewers)
         link = ["ip", "-n", site.sfu.name, "link", "set", site.links[2].sfu_interface]
@@ -241,18 +238,15 @@ def test_a_viewer_whose_link_is_down_holds_up_nobody(
         assert came(exchange(site, sent, others.total())) == others
         assert running.statistics()["packets"] == len(payloads)
         run([*link, "up"])
-        if row is PktswitchSockets:
+        if isinstance(running, PktswitchSockets):
             return  # the kernel forgot its routes when the link went down
         # What AF_XDP was given while the link was down may come, too.
         copies = came(exchange(site, [(stream, b"again")], len(viewers)))
         assert not due([b"again"], viewers) - copies
 
 
-@pytest.mark.parametrize(("row", "variant"), SLEEPING, ids=said)
-def test_messages_that_are_repeated_since_it_stands_still_do_no_harm(
-    row: type[Pktswitch], variant: Variant, tmp_path: Path
-) -> None:
-    with OnePort(6) as site, row(site, variant, tmp_path) as running:
+def test_messages_that_are_repeated_since_it_stands_still_do_no_harm(sleeping: Start) -> None:
+    with OnePort(6) as site, sleeping(site) as running:
         stream, viewers = Stream(1, site.participant(1)), site.participants(2, 5)
         os.kill(running.pids[0], signal.SIGSTOP)
         asking = threading.Thread(target=running.subscribe, args=(stream, viewers))
@@ -268,13 +262,10 @@ def test_messages_that_are_repeated_since_it_stands_still_do_no_harm(
         assert (counted["subscribed"], counted["subscriptions"]) == (5, 5)
 
 
-@pytest.mark.parametrize(("row", "variant"), SLEEPING, ids=said)
-def test_one_that_was_killed_is_told_of_and_leaves_nothing(
-    row: type[Pktswitch], variant: Variant, tmp_path: Path
-) -> None:
+def test_one_that_was_killed_is_told_of_and_leaves_nothing(sleeping: Start) -> None:
     with OnePort(3) as site:
         stream, viewers = Stream(1, site.participant(1)), site.participants(2, 2)
-        killed = row(site, variant, tmp_path)
+        killed = sleeping(site)
         with pytest.raises(ChildError, match="is not started"):
             killed.subscribe(stream, viewers)
         with killed:
@@ -285,7 +276,7 @@ def test_one_that_was_killed_is_told_of_and_leaves_nothing(
         assert process_ids(site.sfu) == []
         with pytest.raises(ChildError, match="ended without saying"):
             killed.final_statistics()
-        with row(site, variant, tmp_path) as again:
+        with sleeping(site) as again:
             again.subscribe(stream, viewers)
             assert came(exchange(site, [(stream, rtp(1))], 2)) == due([rtp(1)], viewers)
             again.subscribe(stream, [])

@@ -1,18 +1,22 @@
 """The sources' SFUs in user space, with real packets."""
 
-import os
-import signal
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from lab.netns import process_ids
-from lab.process import ChildError
 from lab.rows.row import Variant
 from lab.rows.scapy import ScapyRow, Userspace, UserspacePortPerHost
 from lab.sites import SITES, Participant, Stream
-from tests.rows.exchange import came, due, exchange, rtp, serves_and_stops_serving
+from tests.rows.exchange import (
+    came,
+    due,
+    exchange,
+    rtp,
+    serves_and_stops_serving,
+    tells_that_it_was_killed,
+)
 
 pytestmark = pytest.mark.usefixtures("namespaces")
 
@@ -73,12 +77,4 @@ def test_a_process_that_was_killed_is_told(
     row: type[ScapyRow], topology: str, tmp_path: Path
 ) -> None:
     with SITES[topology](3) as site, row(site, Variant(), tmp_path) as running:
-        stream = Stream(1, site.participant(1))
-        running.subscribe(stream, site.participants(2, 1))
-        for pid in running.pids:
-            os.kill(pid, signal.SIGKILL)
-        with pytest.raises(ChildError, match=r"\.log"):
-            running.subscribe(stream, site.participants(2, 2))
-        running.stop()
-        running.stop()
-        assert process_ids(site.sfu) == []
+        tells_that_it_was_killed(running)

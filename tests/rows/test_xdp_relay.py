@@ -1,7 +1,6 @@
 """The relay in XDP, with real packets."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from lab.rows.row import Variant
 from lab.rows.xdp_relay import XdpRelay
 from lab.sites import SFU_UDP_PORT, OnePort, Stream
+from tests.needs import need
 from tests.rows.exchange import came, due, exchange, rtp, serves_and_stops_serving
 
 VARIANT = XdpRelay.variants[0]
@@ -16,12 +16,7 @@ VARIANT = XdpRelay.variants[0]
 
 @pytest.fixture(autouse=True)
 def installed(namespaces: None, system_root: None) -> None:
-    """Says so where it is not, and in CI that is a failure."""
-    if what := XdpRelay.lacks():
-        message = f"NOT TESTED, this machine lacks {what}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message, pytrace=False)
-        pytest.skip(message)
+    need(XdpRelay.lacks())
 
 
 @pytest.mark.parametrize("variant", XdpRelay.variants, ids=str)

@@ -34,7 +34,7 @@ class Forwarder:
         self._ports = ports
         self._viewers: dict[tuple[str, int], list[Viewer]] = {}
         self._delays_ms = itertools.cycle(options.delay_ms)
-        self._n_packets = 0
+        self._n_told = self._n_packets = 0
         self._held: list[tuple[Viewer, bytes]] = []
 
     def subscribe(self, line: str) -> None:
@@ -42,7 +42,8 @@ class Forwarder:
         time.sleep(self._options.slow)
         viewers = [Viewer(**viewer) for viewer in told["viewers"]]
         self._viewers[(told["ip"], told["udp_port"])] = viewers
-        print(f"subscribed {told['number']}", flush=True)
+        self._n_told += 1
+        print(f"done {self._n_told}", flush=True)
 
     def take(self, frame: bytes) -> None:
         packet = parse_udp(frame)

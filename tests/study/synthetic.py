@@ -2,13 +2,20 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from lab.experiment import Cell, Experiment, Part, Place, parse
 from lab.meter import EmptyLoop, Sample, Seen, Slot, Totals
 from lab.offered import copies_due
+from lab.results.folder import Facts, Run
 from lab.rows.row import Variant
-from lab.study.folder import Facts, Run
 
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+SMALL = (
+    "experiment: small\nabout: for tests\nsource: tests\nparts:\n"
+    "  - part: a\n    rows: [userspace]\n    viewers: [1, 3]\n    runs: 2\n"
+    "    streams: [{packets_per_s: 100}]\n    quick: {viewers: 1, runs: 1}\n"
+)
 N_PACKETS = 12
 FRAME_BYTES = 1400
 INTERVAL_NS = 10_000_000
@@ -99,15 +106,18 @@ def slot(stream: int, participant: int, delays_ns: Sequence[int]) -> Slot:
 
 
 def runs_of(experiment: Experiment, delay: Delay = usual) -> Iterator[Run]:
-    """Every run of it."""
     for part in experiment.loads:
         for place in part.places():
             for cell in part.cells(place, {}):
                 yield run_of(part, cell, delay)
 
 
+def own_of(part: str, more: str = "") -> str:
+    """An experiment's file with one part of these fields."""
+    return f"experiment: own\nabout: a\nsource: s\n{more}parts:\n  - {{part: a, {part}}}\n"
+
+
 def part_of(text: str) -> Part:
-    """A load, from the fields that matter."""
     head = "experiment: x\nabout: a\nsource: s\nparts:\n  - part: a\n    rows: [userspace]\n"
     (part,) = parse(f"{head}    {text}\n", "f.yaml").loads
     return part
@@ -118,5 +128,4 @@ def cell_of(participants: int, senders: int = 1, run: int = 1) -> Cell:
 
 
 def changed(run: Run, **fields: object) -> Run:
-    """With other fields of what was seen."""
     return replace(run, seen=replace(run.seen, **fields))  # type: ignore[arg-type]

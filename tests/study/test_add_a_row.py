@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.added import add_rows
 from lab.cli import main
 from lab.process import REPOSITORY
 from lab.rows import ROWS
-from lab.rows.added import add_rows
 from lab.rows.row import Variant
 from lab.sites import SITES
 from lab.study import runner

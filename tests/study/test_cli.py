@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,10 @@ import pytest
 from lab import cli, peers
 from lab.cli import main
 from lab.experiment import known
-from lab.study.folder import Folder
-from lab.study.index import rows_of
+from lab.pages.index import rows_of
+from lab.results.folder import Folder
 from tests.bench.synthetic import files
-from tests.study.synthetic import runs_of
+from tests.study.synthetic import NOW, runs_of
 
 TEXT = """
 experiment: {name}
@@ -28,7 +27,6 @@ parts:
     streams: [{{packets_per_s: 50}}]
     quick: {{rows: [userspace]}}
 """
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.fixture

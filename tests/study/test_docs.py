@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from lab.experiment import Benchmark, Experiment, Part, Search, StreamOf
 from lab.process import REPOSITORY
-from lab.study.measures import RunRow, SummaryRow, ViewerRow
+from lab.results.runs import RunRow, SummaryRow, ViewerRow
 
 PAGE = (REPOSITORY / "docs" / "lab.md").read_text()
 COMMON = {"row", "engine", "port", "part", "topology", "wait", "viewers", "run"}

@@ -48,105 +48,91 @@ def test_sizes_are_numbers_and_spans(said: str, meant: list[int]) -> None:
     assert part.sizes({}) == [size + 1 for size in meant]
 
 
+SILENT, SIZELESS = HEAD + PART + VIEWERS, HEAD + PART + STREAMS
+WHOLE = SILENT + STREAMS
 BAD: dict[str, str] = {
     "": "expected a mapping with `experiment:`, found None",
     "- 1": "expected a mapping with `experiment:`, found [1]",
     "experiment: x\nabout: a\nsource: s\n": "parts: expected, but missing",
     HEAD + "  []\n": "parts: expected at least one, found []",
     HEAD + "  - 5\n": "parts.0: expected fields, found 5",
-    "experiment: A b\n" + HEAD[14:] + PART + VIEWERS + STREAMS: "experiment: expected a name of "
-    "letters a-z, digits, _, . and -, found 'A b'",
-    HEAD + PART + VIEWERS + STREAMS + "    foo: 1\n": "parts.0.foo: there is no such field",
-    HEAD + PART + VIEWERS + STREAMS + VIEWERS: "line 5: expected each field once, found viewers "
-    "twice",
+    "experiment: A b\n" + WHOLE[14:]: "experiment: expected a name of letters a-z, digits, _, . "
+    "and -, found 'A b'",
+    WHOLE + "    foo: 1\n": "parts.0.foo: there is no such field",
+    WHOLE + "    viewers: 1\n": "line 5: expected each field once, found viewers twice",
     HEAD + "  - part: a\n    rows: nope\n" + VIEWERS + STREAMS: f"parts.0: rows: expected one of "
     f"{EVERY_ROW}, found 'nope'",
     HEAD + "  - part: a\n    rows: []\n" + VIEWERS + STREAMS: "parts.0.rows: expected at least "
     "one, found []",
     HEAD + "  - part: a\n    rows: [userspace, userspace]\n" + VIEWERS + STREAMS: "parts.0: rows: "
     "expected each once, found userspace twice",
-    HEAD + PART + VIEWERS + STREAMS + "    topology: ring\n": "parts.0.topology: expected "
-    "'one_port' or 'port_per_host', found 'ring'",
+    WHOLE + "    topology: ring\n": "parts.0.topology: expected 'one_port' or 'port_per_host', "
+    "found 'ring'",
     HEAD
     + "  - part: a\n    rows: p4_recirculation\n    topology: port_per_host\n"
     + VIEWERS
     + STREAMS: "parts.0: topology: p4_recirculation has one_port, found 'port_per_host'",
-    HEAD + PART + STREAMS: "parts.0: expected viewers with `senders: one`, participants with "
-    "more senders",
-    HEAD + PART + STREAMS + VIEWERS + "    participants: 2\n": "parts.0: expected viewers with "
-    "`senders: one`, participants with more senders",
-    HEAD + PART + STREAMS + "    viewers: 0\n": "parts.0.viewers.0: expected greater than or equal "
-    "to 1, found 0",
-    HEAD + PART + STREAMS + "    viewers: [2, 4097]\n": "parts.0.viewers.1: expected less than or "
-    "equal to 4096, found 4097",
-    HEAD + PART + STREAMS + "    viewers: x..3\n": "parts.0.viewers: expected a number, 1..11 or "
-    "2..50 by 4, found 'x..3'",
-    HEAD + PART + STREAMS + "    viewers: 5..3\n": "parts.0.viewers: expected a number, 1..11 or "
-    "2..50 by 4, found '5..3'",
-    HEAD + PART + STREAMS + "    viewers: 1..3 by 0\n": "parts.0.viewers: expected a number, 1..11 "
-    "or 2..50 by 4, found '1..3 by 0'",
-    HEAD + PART + STREAMS + "    viewers: 1.5\n": "parts.0.viewers.0: expected a whole number, "
-    "found 1.5",
-    HEAD + PART + STREAMS + "    viewers: [1..3, 2]\n": "parts.0: viewers: expected each once, "
-    "found 2 twice",
-    HEAD + PART + STREAMS + "    viewers: {first: 9, most: 5}\n": "parts.0.viewers: most: expected "
-    "9 or more, found 5",
-    HEAD + PART + STREAMS + "    viewers: {first: 0, growht: 2}\n": "parts.0.viewers.first: "
-    "expected greater than or equal to 1, found 0\nf.yaml: parts.0.viewers.growht: there is no "
-    "such field",
-    HEAD + PART + STREAMS + "    senders: everybody\n    participants: [1, 2]\n": "parts.0: "
-    "participants: expected 2 or more, found 1",
-    HEAD + PART + STREAMS + "    senders: everybody\n    participants: {most: 8}\n": "parts.0: "
-    "participants: expected 2 or more, found 1",
-    HEAD + PART + VIEWERS: "parts.0.streams: expected, but missing",
-    HEAD + PART + VIEWERS + "    streams: []\n": "parts.0.streams: expected at least one, found []",
-    HEAD + PART + VIEWERS + "    streams: [{}]\n": "parts.0.streams.0: expected one of "
-    "bitrate_mbps, packets_per_s, interval_ms, media and pcap",
-    HEAD + PART + VIEWERS + "    streams: [{bitrate_mbps: 3, packets_per_s: 3}]\n": "parts.0."
-    "streams.0: expected one of bitrate_mbps, packets_per_s, interval_ms, media and pcap",
-    HEAD + PART + VIEWERS + "    streams: [{media: mp3}]\n": "parts.0.streams.0: media: expected "
-    "one of av1, h264, opus, vp8, found 'mp3'",
-    HEAD + PART + VIEWERS + "    streams: [{bitrate_mbps: 0}]\n": "parts.0.streams.0.bitrate_mbps: "
-    "expected greater than 0, found 0",
-    HEAD + PART + VIEWERS + "    streams: [{bitrate_mbps: fast}]\n": "parts.0.streams.0."
-    "bitrate_mbps: expected a number, found 'fast'",
-    HEAD + PART + VIEWERS + "    streams: [{bitrate_mbps: 3, frame_len_bytes: 43}]\n": "parts.0."
-    "streams.0.frame_len_bytes: expected greater than or equal to 44, found 43",
-    HEAD
-    + PART
-    + VIEWERS
-    + "    streams: [{bitrate_mbps: 3, frame_len_bytes: [60, 80]}]\n": "parts."
-    "0.streams.0: frame_len_bytes: two of them need interval_ms",
-    HEAD
-    + PART
-    + VIEWERS
-    + "    streams: [{interval_ms: [1, 2], frame_len_bytes: [80, 60]}]\n": "parts.0.streams.0: "
-    "frame_len_bytes: expected the smaller one first, found [80, 60]",
-    HEAD + PART + VIEWERS + "    streams: [{interval_ms: 5}]\n": "parts.0.streams.0.interval_ms: "
-    "expected a list, found 5",
-    HEAD + PART + VIEWERS + "    streams: [{bitrate_mbps: 3}, {bitrate_mbps: 4}]\n": "parts.0: "
-    "streams: expected a udp_port each, found [5004, 5004]",
-    HEAD + PART + VIEWERS + STREAMS + "    runs: many\n": "parts.0.runs: expected a whole number, "
-    "found 'many'",
-    HEAD + PART + VIEWERS + STREAMS + "    stop_when_broken: 7\n": "parts.0.stop_when_broken: "
-    "expected true or false, found 7",
-    HEAD + PART + VIEWERS + STREAMS + PART + VIEWERS + STREAMS: "parts: expected names of their "
-    "own, found a twice",
+    SIZELESS: "parts.0: expected viewers with `senders: one`, participants with more senders",
+    SIZELESS + "    viewers: 1\n    participants: 2\n": "parts.0: expected viewers with `senders: "
+    "one`, participants with more senders",
+    SIZELESS + "    viewers: 0\n": "parts.0.viewers.0: expected greater than or equal to 1, found "
+    "0",
+    SIZELESS + "    viewers: [2, 4097]\n": "parts.0.viewers.1: expected less than or equal to "
+    "4096, found 4097",
+    SIZELESS + "    viewers: x..3\n": "parts.0.viewers: expected a number, 1..11 or 2..50 by 4, "
+    "found 'x..3'",
+    SIZELESS + "    viewers: 5..3\n": "parts.0.viewers: expected a number, 1..11 or 2..50 by 4, "
+    "found '5..3'",
+    SIZELESS + "    viewers: 1..3 by 0\n": "parts.0.viewers: expected a number, 1..11 or 2..50 by "
+    "4, found '1..3 by 0'",
+    SIZELESS + "    viewers: 1.5\n": "parts.0.viewers.0: expected a whole number, found 1.5",
+    SIZELESS + "    viewers: [1..3, 2]\n": "parts.0: viewers: expected each once, found 2 twice",
+    SIZELESS + "    viewers: {first: 9, most: 5}\n": "parts.0.viewers: most: expected 9 or more, "
+    "found 5",
+    SIZELESS + "    viewers: {first: 0, growht: 2}\n": "parts.0.viewers.first: expected greater "
+    "than or equal to 1, found 0\nf.yaml: parts.0.viewers.growht: there is no such field",
+    SIZELESS + "    senders: everybody\n    participants: [1, 2]\n": "parts.0: participants: "
+    "expected 2 or more, found 1",
+    SIZELESS + "    senders: everybody\n    participants: {most: 8}\n": "parts.0: participants: "
+    "expected 2 or more, found 1",
+    SILENT: "parts.0.streams: expected, but missing",
+    SILENT + "    streams: []\n": "parts.0.streams: expected at least one, found []",
+    SILENT + "    streams: [{}]\n": "parts.0.streams.0: expected one of bitrate_mbps, "
+    "packets_per_s, interval_ms, media and pcap",
+    SILENT + "    streams: [{bitrate_mbps: 3, packets_per_s: 3}]\n": "parts.0.streams.0: expected "
+    "one of bitrate_mbps, packets_per_s, interval_ms, media and pcap",
+    SILENT + "    streams: [{media: mp3}]\n": "parts.0.streams.0: media: expected one of av1, "
+    "h264, opus, vp8, found 'mp3'",
+    SILENT + "    streams: [{bitrate_mbps: 0}]\n": "parts.0.streams.0.bitrate_mbps: expected "
+    "greater than 0, found 0",
+    SILENT + "    streams: [{bitrate_mbps: fast}]\n": "parts.0.streams.0.bitrate_mbps: expected a "
+    "number, found 'fast'",
+    SILENT + "    streams: [{bitrate_mbps: 3, frame_len_bytes: 43}]\n": "parts.0.streams.0."
+    "frame_len_bytes: expected greater than or equal to 44, found 43",
+    SILENT + "    streams: [{bitrate_mbps: 3, frame_len_bytes: [60, 80]}]\n": "parts.0.streams.0: "
+    "frame_len_bytes: two of them need interval_ms",
+    SILENT + "    streams: [{interval_ms: [1, 2], frame_len_bytes: [80, 60]}]\n": "parts.0.streams."
+    "0: frame_len_bytes: expected the smaller one first, found [80, 60]",
+    SILENT + "    streams: [{interval_ms: 5}]\n": "parts.0.streams.0.interval_ms: expected a list, "
+    "found 5",
+    SILENT + "    streams: [{bitrate_mbps: 3}, {bitrate_mbps: 4}]\n": "parts.0: streams: expected "
+    "a udp_port each, found [5004, 5004]",
+    WHOLE + "    runs: many\n": "parts.0.runs: expected a whole number, found 'many'",
+    WHOLE + "    stop_when_broken: 7\n": "parts.0.stop_when_broken: expected true or false, found "
+    "7",
+    WHOLE + PART + VIEWERS + STREAMS: "parts: expected names of their own, found a twice",
     HEAD + "  - {part: a, measure: fanout}\n  - {part: b, measure: fanout}\n": "measure: expected "
     "each once, found fanout twice",
     HEAD + "  - {part: a, measure: speed}\n": "parts.0.measure: expected 'pipeline', 'growth', "
     "'fanout', 'overload', 'priority', 'pktswitch', 'kernel', 'switching', 'scaling', 'pisces' or "
     "'neobft', found 'speed'",
-    HEAD + PART + VIEWERS + STREAMS + "    sweep: 3\n": "sweep: expected paths with a list of "
-    "values, found 3",
-    HEAD + PART + VIEWERS + STREAMS + "    sweep: {runs: []}\n": "sweep: expected paths with a "
-    "list of values, found {'runs': []}",
-    HEAD + PART + VIEWERS + STREAMS + "    sweep: {streams.4.x: [3]}\n": "sweep: 'streams.4.x' is "
-    "no place in the part",
-    HEAD + PART + VIEWERS + STREAMS + "    quick: true\n": "a: quick: expected fields or false, "
-    "found True",
-    "rows_from: ../mine.py\n" + HEAD + PART + VIEWERS + STREAMS: "rows_from: expected a name of "
-    "letters a-z, digits, _, . and -, found '../mine.py'",
+    WHOLE + "    sweep: 3\n": "sweep: expected paths with a list of values, found 3",
+    WHOLE + "    sweep: {runs: []}\n": "sweep: expected paths with a list of values, found "
+    "{'runs': []}",
+    WHOLE + "    sweep: {streams.4.x: [3]}\n": "sweep: 'streams.4.x' is no place in the part",
+    WHOLE + "    quick: true\n": "a: quick: expected fields or false, found True",
+    "rows_from: ../mine.py\n" + WHOLE: "rows_from: expected a name of letters a-z, digits, _, . "
+    "and -, found '../mine.py'",
 }
 
 

@@ -6,25 +6,18 @@ import lzma
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
 
 import pytest
 
 from lab.experiment import Cell, ExperimentError
+from lab.results.folder import FORMAT, Folder, FolderError, Run, folders
 from lab.rows import ROWS
-from lab.study.folder import FORMAT, Folder, FolderError, Run, folders
 from tests.study import small
-from tests.study.synthetic import FACTS, run_of
+from tests.study.synthetic import FACTS, NOW, SMALL, run_of
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HEAD = "experiment: small\nabout: for tests\nsource: tests\nparts:\n"
-TEXT = (
-    HEAD
-    + "  - part: a\n    rows: [userspace]\n    viewers: [1, 3]\n    runs: 2\n"
-    + "    streams: [{packets_per_s: 100}]\n    quick: {viewers: 1, runs: 1}\n"
-)
 SEARCHED = (
     HEAD
     + "  - part: a\n    rows: [userspace]\n    viewers: {first: 2, most: 8, halvings: 1}\n"
@@ -34,7 +27,7 @@ SEARCHED = (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    made = Folder.create(tmp_path, TEXT, "small.yaml", NOW)
+    made = Folder.create(tmp_path, SMALL, "small.yaml", NOW)
     made.add_session({"command": "test"})
     return made
 
@@ -116,8 +109,8 @@ def test_a_packet_without_a_copy_has_no_mean_delay(folder: Folder) -> None:
 
 
 def test_the_experiment_stays_as_it_was(folder: Folder, tmp_path: Path) -> None:
-    assert (folder.path / "experiment.yaml").read_text() == TEXT
-    short = Folder.create(tmp_path / "short", TEXT, "small.yaml", NOW, is_quick=True)
+    assert (folder.path / "experiment.yaml").read_text() == SMALL
+    short = Folder.create(tmp_path / "short", SMALL, "small.yaml", NOW, is_quick=True)
     again = Folder.open(short.path)
     assert again.is_quick
     assert [(one.viewers, one.run) for one in again.missing()] == [(1, 1)]
@@ -250,7 +243,7 @@ def test_a_folder_of_another_format_is_refused(folder: Folder, content: str, say
 
 
 def test_folders_of_another_format_are_left_out_of_lists(folder: Folder, tmp_path: Path) -> None:
-    other = Folder.create(tmp_path, TEXT, "small.yaml", NOW.replace(second=6))
+    other = Folder.create(tmp_path, SMALL, "small.yaml", NOW.replace(second=6))
     (other.path / "study.json").write_text('{"format": 1}')
     (tmp_path / "something else").mkdir()
     assert [one.path for one in folders(tmp_path)] == [folder.path]

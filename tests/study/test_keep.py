@@ -7,36 +7,31 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from lab.csvs import rows_of
 from lab.files import alone
 from lab.process import REPOSITORY
+from lab.results import served, verdicts
+from lab.results.folder import Folder, FolderError, folders
 from lab.study import keep as keeping
-from lab.study import served, verdicts
-from lab.study.folder import Folder, FolderError, folders
 from lab.study.keep import keep, without_commit
-from tests.study.synthetic import run_of
+from tests.study.synthetic import NOW, SMALL, run_of
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-TEXT = (
-    "experiment: small\nabout: for tests\nsource: tests\nparts:\n"
-    "  - part: a\n    rows: [userspace]\n    viewers: [1, 3]\n    runs: 2\n"
-    "    streams: [{packets_per_s: 100}]\n    quick: {viewers: 1, runs: 1}\n"
-)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 KEEP = (
-    "import sys; from pathlib import Path; from lab.study.folder import Folder; "
+    "import sys; from pathlib import Path; from lab.results.folder import Folder; "
     "from lab.study.keep import keep; keep(Folder.open(Path(sys.argv[1])), Path(sys.argv[2]))"
 )
 
 
 def study(results: Path, days: int = 0, n_packets: int = 12, *, is_quick: bool = False) -> Folder:
     """A finished one; two of its runs have most samples."""
-    made = Folder.create(results, TEXT, "small.yaml", NOW + timedelta(days), is_quick=is_quick)
+    made = Folder.create(results, SMALL, "small.yaml", NOW + timedelta(days), is_quick=is_quick)
     made.add_session({"command": "test", "commit": COMMIT})
     random = Random(1)
     for cell in made.missing():
@@ -155,7 +150,7 @@ def test_what_is_kept_says_which_of_its_checks_hold_and_how_many_viewers_are_ser
     kept = keep(study(tmp_path / "results"), tmp_path / "studies")
     told = {one.name: one.holds for one in verdicts.read((kept / "checks.csv").read_text())}
     assert told["every row forwards"] is True
-    rows = served.read((kept / "served.csv").read_text())
+    rows = rows_of(served.ServedRow, (kept / "served.csv").read_text(), "served.csv")
     assert {(one.row, one.limit_ms) for one in rows} == {("userspace", 20.0), ("userspace", 150.0)}
     assert {str(one.served) for one in rows} == {"3 or more"}
 

@@ -9,24 +9,25 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from lab.csvs import csv_text
 from lab.experiment import Part
 from lab.meter import Slot
-from lab.study import measures
-from lab.study.derive import csv_of
-from lab.study.folder import Run
-from lab.study.measures import (
+from lab.results import runs as measures
+from lab.results.folder import Run
+from lab.results.runs import (
     Delays,
     RunRow,
     SummaryRow,
     ViewerRow,
     _summary,
     bootstrap_mean,
+    cell,
     jain,
     n_outliers,
     run_row,
     viewer_rows,
 )
-from lab.study.statistics import percentile
+from lab.results.statistics import percentile
 from tests.study.synthetic import (
     FACTS,
     FRAME_BYTES,
@@ -240,7 +241,7 @@ def test_a_run_without_any_copy_has_no_delays_and_loses_all() -> None:
     assert (row.avg_delay_s, row.p99_delay_s, row.fairness, row.jitter_avg_s) == (None,) * 4
     summary = summary_of([nothing])
     assert (summary.loss_pct, summary.avg_delay_s, summary.avg_delay_low_s) == (100, None, None)
-    (_, cells) = csv.reader(io.StringIO(csv_of(SummaryRow, [summary])))
+    (_, cells) = csv.reader(io.StringIO(csv_text(SummaryRow, [summary], cell)))
     assert dict(zip(SummaryRow.__slots__, cells, strict=True))["avg_delay_s"] == ""
 
 
@@ -258,7 +259,11 @@ def test_a_change_is_against_the_run_before_in_the_same_series() -> None:
 def test_columns_begin_as_ever_with_row_engine_and_port_in_front() -> None:
     header, row = csv.reader(
         io.StringIO(
-            csv_of(RunRow, [run_row(STEADY, hand_made(), viewer_rows(STEADY, hand_made()), None)])
+            csv_text(
+                RunRow,
+                [run_row(STEADY, hand_made(), viewer_rows(STEADY, hand_made()), None)],
+                cell,
+            )
         )
     )
     assert header[:6] == ["row", "engine", "port", "bitrate_mbps", "packet_size_bytes", "viewers"]

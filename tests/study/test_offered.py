@@ -16,9 +16,9 @@ from lab.offered import (
     viewer_numbers,
     viewers_of,
 )
+from lab.results.published import table_for, tables
+from lab.results.series import load_of
 from lab.sites import OnePort
-from lab.study.published import table_for, tables
-from lab.study.results import load_of
 from tests.study.synthetic import cell_of, part_of, slot
 
 

@@ -3,11 +3,11 @@
 import os
 import struct
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from lab.added import add_rows
 from lab.bench import matrix
 from lab.bench.forwarders import Forwarder
 from lab.bench.matrix import Choice
@@ -18,14 +18,12 @@ from lab.offered import sendings_of, viewer_numbers
 from lab.pcap import PcapError, times_and_lengths
 from lab.peers import build
 from lab.process import run
+from lab.results.folder import Folder
 from lab.rows import ROWS
-from lab.rows.added import add_rows
 from lab.sites import OnePort
 from lab.study import runner
-from lab.study.folder import Folder
-from tests.study.synthetic import cell_of, part_of
+from tests.study.synthetic import NOW, cell_of, own_of, part_of
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MINE = """
 import helper
 from pathlib import Path
@@ -147,10 +145,7 @@ def pcap(order: str, magic: int, unit_ns: int) -> bytes:
 def test_a_capture_is_a_load(tmp_path: Path, order: str, magic: int, unit_ns: int) -> None:
     (tmp_path / "call.pcap").write_bytes(pcap(order, magic, unit_ns))
     file = tmp_path / "own.yaml"
-    file.write_text(
-        "experiment: own\nabout: a\nsource: s\nparts:\n  - {part: a, rows: [p4_replication], "
-        "viewers: 1, streams: [{pcap: call.pcap}]}\n"
-    )
+    file.write_text(own_of("rows: [p4_replication], viewers: 1, streams: [{pcap: call.pcap}]"))
     folder = Folder.create(tmp_path / "results", file.read_text(), str(file), NOW)
     (tmp_path / "call.pcap").unlink()
     (part,) = Folder.open(folder.path).experiment.loads
@@ -169,8 +164,8 @@ def test_what_is_no_capture_is_told(data: bytes) -> None:
 
 def test_jumbo_frames_have_a_larger_mtu_and_others_the_usual_one() -> None:
     def site(streams: str) -> int:
-        text = "experiment: x\nabout: a\nsource: s\nparts:\n  - {part: a, rows: [userspace], "
-        experiment = parse(f"{text}viewers: 1, streams: {streams}}}\n", "x.yaml")
+        text = own_of(f"rows: [userspace], viewers: 1, streams: {streams}")
+        experiment = parse(text, "x.yaml")
         return experiment.site(experiment.loads[0]).mtu_bytes
 
     assert site("[{packets_per_s: 9}]") == 1500
@@ -181,10 +176,8 @@ def test_other_processors_are_those_that_rows_see(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "own.yaml"
-    file.write_text(
-        "experiment: own\nabout: a\nsource: s\nprocessors: {sfu: 1, load: 0}\nparts:\n"
-        "  - {part: a, rows: [userspace], viewers: 1, streams: [{packets_per_s: 9}]}\n"
-    )
+    part = "rows: [userspace], viewers: 1, streams: [{packets_per_s: 9}]"
+    file.write_text(own_of(part, "processors: {sfu: 1, load: 0}\n"))
 
     class ExecutedError(Exception):
         pass
@@ -224,10 +217,8 @@ def test_interfaces_of_the_machine_are_taken_and_given_back(
             assert "UP" in run(["ip", "-brief", "link", "show", one])
     finally:
         run(["ip", "link", "delete", ends[0]])
-    text = (
-        "experiment: x\nabout: a\nsource: s\ninterfaces: {hosts: eth1, sfu: eth2}\nparts:\n"
-        "  - {part: a, rows: [p4_replication], viewers: 1, streams: [{packets_per_s: 9}]}\n"
-    )
+    part = "rows: [p4_replication], viewers: 1, streams: [{packets_per_s: 9}]"
+    text = own_of(part, "interfaces: {hosts: eth1, sfu: eth2}\n")
     assert parse(text, "x.yaml").interfaces is not None
     with pytest.raises(ExperimentError, match="interfaces: expected loads on one port only"):
         parse(text.replace("viewers: 1", "viewers: 1, topology: port_per_host"), "x.yaml")
@@ -237,11 +228,8 @@ def test_jumbo_frames_come_through(
     namespaces: None, system_root: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "jumbo.yaml"
-    file.write_text(
-        "experiment: jumbo\nabout: a\nsource: s\nparts:\n  - {part: a, rows: [p4_replication], "
-        "viewers: 2, runs: 1, streams: [{packets: 20, packets_per_s: 100, "
-        "frame_len_bytes: 9000}]}\n"
-    )
+    streams = "[{packets: 20, packets_per_s: 100, frame_len_bytes: 9000}]"
+    file.write_text(own_of(f"rows: [p4_replication], viewers: 2, runs: 1, streams: {streams}"))
     assert main(["run", str(file), "--results", str(tmp_path / "results")]) == 0, (
         capsys.readouterr()
     )

@@ -2,13 +2,14 @@
 
 import pytest
 
-from lab.bench.charts import Axis, Line, Lines
-from lab.bench.plot import in_units, svg
 from lab.experiment import parse
-from lab.page import Table, table_of
-from lab.study.figures import figures
-from lab.study.measures import measured
-from lab.study.results import Results
+from lab.figures.charts import Axis, Line, Lines
+from lab.figures.loads import figures
+from lab.figures.plot import in_units, svg
+from lab.figures.table import Table
+from lab.pages.page import table_of
+from lab.results.runs import measured
+from lab.results.series import Results
 from tests.study.synthetic import runs_of
 
 TEXT = """

@@ -5,29 +5,27 @@ import io
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
-from lab.bench import charts
 from lab.experiment import Cell, Experiment, known, parse
-from lab.page import Table
-from lab.study import published
-from lab.study.compare import HEADER, Side, compared
-from lab.study.derive import derive, results_of
-from lab.study.figures import figures
-from lab.study.folder import Folder, Run
-from lab.study.index import write_index
-from lab.study.measures import measured
-from lab.study.published import Load, table_for
-from lab.study.results import Results, load_of
-from lab.study.tables import faster_pct, tables
+from lab.figures import charts, plot
+from lab.figures.loads import figures
+from lab.figures.table import Table
+from lab.figures.tables import faster_pct, tables
+from lab.pages.compare import HEADER, Side, compared
+from lab.pages.derive import derive, results_of
+from lab.pages.index import write_index
+from lab.results import published
+from lab.results.folder import Folder, Run
+from lab.results.published import Load, table_for
+from lab.results.runs import measured
+from lab.results.series import Results, load_of
 from tests.html_parser import Strict
-from tests.study.synthetic import FACTS, US, changed, runs_of, slot
+from tests.study.synthetic import FACTS, NOW, US, changed, runs_of, slot
 
-NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SMALL = """
 experiment: small
 about: "for `tests` & <others>"
@@ -347,7 +345,7 @@ def test_an_axis_of_viewers_has_whole_numbers(thesis: Results) -> None:
     for figure in figures(thesis):
         assert isinstance(figure, charts.Lines)
         if figure.key.startswith("delay-"):
-            page = charts.svg_for_page(figure)
+            page = plot.svg_for_page(figure)
             (middle,) = re.findall(r"\.([\w-]+)\{[^}]*text-anchor:middle", page)
             texts = re.findall(rf'<text[^>]*class="{middle}"[^>]*>([^<]*)</text>', page)
             ticks = [text for text in texts if re.fullmatch(r"[\d.,]+", text)]

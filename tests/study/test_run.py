@@ -15,9 +15,9 @@ import pytest
 from lab import meter, netns, peers
 from lab.meter import MeterError, Seen, Sending, Steady, Trace
 from lab.process import REPOSITORY, ChildError, run
+from lab.results.folder import Folder
 from lab.sites import OnePort, Stream
 from lab.study import runner
-from lab.study.folder import Folder
 from lab.study.runner import run_missing
 from tests.study import small
 from tests.study.processes import alive, children
@@ -235,8 +235,6 @@ def test_a_full_disk_is_said_and_leaves_nothing_half(place: Path) -> None:
 
 
 class Study:
-    """`./reprise-lab run` in a process of its own."""
-
     def __init__(self, file: Path) -> None:
         argv = [sys.executable, "-m", "lab.cli", "run", str(file), "--results", str(file.parent)]
         self.process = subprocess.Popen(

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from lab.bench.performance import BLOCK, CHECKS, KeyMissingError, page_of
-from lab.bench.readme import BEGIN, END
+from lab.pages.performance import BLOCK, CHECKS, KeyMissingError, page_of
+from lab.pages.readme import BEGIN, END
 from lab.study.keep import PERFORMANCE, README, current_pages, kept_studies
 
 NUMBER = re.compile(r"(?<![\w./-])\d[\d,.]*(?:%| ?[KMG]iB)?(?![\w])")

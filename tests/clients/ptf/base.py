@@ -71,21 +71,18 @@ class BridgeTest(BaseTest):
         return getattr(message, kind)
 
     def id_of(self, kind: str, alias: str) -> int:
-        """The id of an object of the P4Info."""
         for found in getattr(self.p4info, kind):
             if found.preamble.alias == alias:
                 return found.preamble.id
         return self.fail(f"expected {alias} among the {kind} of the P4Info")
 
     def metadata_of(self, header: str) -> dict[str, int]:
-        """The ids of a controller header's fields."""
         for found in self.p4info.controller_packet_metadata:
             if found.preamble.alias == header:
                 return {field.name: field.id for field in found.metadata}
         return self.fail(f"expected a controller header {header} in the P4Info")
 
     def write(self, kind: int, entities: Iterable[p4.Entity]) -> None:
-        """Writes a batch."""
         request = p4.WriteRequest(
             device_id=self.device_id,
             election_id=ELECTION_ID,
@@ -134,21 +131,18 @@ class BridgeTest(BaseTest):
         return p4.Entity(table_entry=entry)
 
     def group(self, number: int, *ports: int) -> p4.Entity:
-        """A multicast group."""
         replicas = (p4.Replica(egress_port=port, instance=n) for n, port in enumerate(ports))
         of = p4.MulticastGroupEntry(multicast_group_id=number, replicas=replicas)
         engine = p4.PacketReplicationEngineEntry(multicast_group_entry=of)
         return p4.Entity(packet_replication_engine_entry=engine)
 
     def counter(self, alias: str, index: int) -> p4.CounterData:
-        """What a counter has counted."""
         asked = p4.CounterEntry(
             counter_id=self.id_of("counters", alias), index=p4.Index(index=index)
         )
         return self.read(p4.Entity(counter_entry=asked)).counter_entry.data
 
     def packet_out(self, payload: bytes, port: int) -> None:
-        """Has the switch send a packet."""
         fields = self.metadata_of("packet_out")
         packet = p4.PacketOut(payload=payload)
         packet.metadata.add(metadata_id=fields["egress_port"], value=as_bytes(port))
@@ -165,7 +159,6 @@ class BridgeTest(BaseTest):
 
 
 def as_bytes(value: int) -> bytes:
-    """A value in P4Runtime's canonical form."""
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 

@@ -36,7 +36,6 @@ class Cables(Network):
 
     @property
     def namespaces(self) -> tuple[Namespace, ...]:
-        """The only one."""
         return (self.place,)
 
     def _make(self) -> None:
@@ -79,7 +78,6 @@ def ptf_command() -> list[str]:
 
 
 def main() -> int:
-    """The suite's exit code."""
     interrupt_on_termination()
     with tempfile.TemporaryDirectory() as name, Cables() as cables:
         folder = Path(name)

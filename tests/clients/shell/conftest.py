@@ -13,7 +13,6 @@ Start = Callable[..., None]
 
 
 def pipeline(program: Path) -> FwdPipeConfig:
-    """A program's files."""
     files = (program.with_suffix(suffix) for suffix in (".p4info.txtpb", ".json"))
     return FwdPipeConfig(*map(str, files))
 

@@ -59,7 +59,6 @@ def ordered(found: p4info_pb2.P4Info) -> p4info_pb2.P4Info:
 
 @cache
 def config(program: Path = EVERY_ENTITY, cookie: int = 0) -> p4.ForwardingPipelineConfig:
-    """A program as a controller brings it."""
     found = p4.ForwardingPipelineConfig(p4info=p4info(program))
     found.p4_device_config = program.with_suffix(".json").read_bytes()
     if cookie:
@@ -75,19 +74,16 @@ def ids(program: Path = EVERY_ENTITY) -> dict[str, int]:
 
 
 def packet_header(name: str, program: Path = EVERY_ENTITY) -> p4info_pb2.ControllerPacketMetadata:
-    """A controller header of the program."""
     headers = p4info(program).controller_packet_metadata
     (found,) = (header for header in headers if header.preamble.alias == name)
     return found
 
 
 def election(number: int) -> p4.Uint128:
-    """An election id of 128 bits."""
     return p4.Uint128(high=number >> 64, low=number & (2**64 - 1))
 
 
 def entity(message: Message) -> p4.Entity:
-    """The entity that a message is."""
     if isinstance(message, p4.Entity):
         return message
     if isinstance(message, p4.MulticastGroupEntry):
@@ -101,7 +97,6 @@ def entity(message: Message) -> p4.Entity:
 
 
 def update(kind: int, message: Message) -> p4.Update:
-    """An update of an entity."""
     return p4.Update(type=kind, entity=entity(message))
 
 
@@ -148,15 +143,12 @@ class Client:
         self.stub.Write(p4.WriteRequest(**(request | fields)), timeout=PATIENCE_S)
 
     def insert(self, *messages: Message) -> None:
-        """Inserts entities, in one batch."""
         self.write(*(update(INSERT, message) for message in messages))
 
     def modify(self, *messages: Message) -> None:
-        """Modifies entities, in one batch."""
         self.write(*(update(MODIFY, message) for message in messages))
 
     def delete(self, *messages: Message) -> None:
-        """Deletes entities, in one batch."""
         self.write(*(update(DELETE, message) for message in messages))
 
     def refused(self, kind: int, message: Message) -> int:
@@ -196,7 +188,6 @@ class Client:
         self.stub.SetForwardingPipelineConfig(request, timeout=PATIENCE_S)
 
     def get_pipeline(self, part: int = 0) -> p4.ForwardingPipelineConfig:
-        """The program, or a part of it."""
         request = p4.GetForwardingPipelineConfigRequest(device_id=DEVICE_ID, response_type=part)
         found = self.stub.GetForwardingPipelineConfig(request, timeout=PATIENCE_S).config
         if found.HasField("p4info"):
@@ -204,12 +195,10 @@ class Client:
         return found
 
     def close(self) -> None:
-        """Ends the connection."""
         self.channel.close()
 
 
 def unwrapped(found: p4.Entity) -> Message:
-    """The message inside an entity."""
     message = getattr(found, found.WhichOneof("entity"))
     if isinstance(message, p4.PacketReplicationEngineEntry):
         return getattr(message, message.WhichOneof("type"))
@@ -237,7 +226,6 @@ class Controller(Client):
             self._in.put(error)
 
     def send(self, **message: Message) -> None:
-        """Sends one message."""
         self._out.put(p4.StreamMessageRequest(**message))
 
     def next(self, kind: str) -> Message:
@@ -267,7 +255,6 @@ class Controller(Client):
         self.send(arbitration=p4.MasterArbitrationUpdate(**request))
 
     def close(self) -> None:
-        """Ends the stream and the connection."""
         self._out.put(None)
         self._call.cancel()
         self._reader.join(PATIENCE_S)

@@ -1,0 +1,118 @@
+"""The cells of a benchmark one after the other, into files that grow with each."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from lab import peers
+from lab.bench.forwarders import Forwarder
+from lab.bench.trials import Probe
+from lab.controller import REPRISE
+from lab.csvs import csv_text, lines_of
+from lab.files import write_whole
+from lab.netns import require_namespaces
+from lab.process import ChildError
+from lab.progress import bar
+from lab.results.benchmarks import BenchmarkRow
+from lab.results.statistics import merged_sets
+from lab.switch import SWITCH, require_build
+
+
+class Planned(Protocol):
+    """A cell that knows how long it takes, about."""
+
+    @property
+    def planned_s(self) -> float: ...
+
+
+Cell = TypeVar("Cell")
+PlannedCell = TypeVar("PlannedCell", bound=Planned)
+Row = TypeVar("Row", bound=BenchmarkRow)
+Failures = list[str]
+"""What could not be measured, and why, a line each."""
+RAW = "raw"
+"""Where raw samples go in a benchmark's folder; what is derived from them stands above."""
+
+
+def prepare() -> None:
+    require_namespaces()
+    require_build(SWITCH, REPRISE)
+    peers.build()
+
+
+def each(
+    cells: Sequence[Cell],
+    cell_s: float,
+    failures: Failures,
+    label: Callable[[Cell], str] = str,
+) -> Iterator[Cell]:
+    """The cells one after the other, under a progress bar; `cell_s` is only its first guess.
+
+    The caller adds to `failures` what could not be measured, and goes on.
+    """
+    began_s = time.monotonic()
+    for number, cell in enumerate(cells):
+        taken_s = time.monotonic() - began_s
+        left_s = (taken_s / number if number else cell_s) * (len(cells) - number)
+        what = label(cell) + (f", {len(failures)} failed" if failures else "")
+        line = "\r\033[K" + bar(number, len(cells), left_s, what)
+        print(line, end="", file=sys.stderr, flush=True)
+        yield cell
+    print("\r\033[K", end="", file=sys.stderr)
+
+
+def measured(
+    file: Path,
+    kind: type[Any],
+    cells: Sequence[Cell],
+    measure: Callable[[Cell], Iterable[object]],
+    *,
+    cell_s: float,
+    label: Callable[[Cell], str] = str,
+) -> Failures:
+    """Measures cells into a file, which has the rows of each as soon as it is done."""
+    rows: list[object] = []
+    failures: Failures = []
+    for cell in each(cells, cell_s, failures, label):
+        try:
+            rows += measure(cell)
+        except ChildError as error:
+            failures.append(f"{label(cell)}: {error}")
+        write_whole(file, csv_text(kind, rows))
+    return failures
+
+
+def measured_sets(
+    place: tuple[Path, str],
+    kind: type[Row],
+    cells: Sequence[PlannedCell],
+    measure: Callable[[PlannedCell, list[Probe]], Iterable[Row]],
+    *,
+    unit: str = "copies",
+    sets: str = "rounds",
+    lacking: Iterable[str] = (),
+) -> Failures:
+    """Measures cells, the sets of a benchmark, into NAME-rounds.csv of a folder, with every trial.
+
+    At last the sets of the same become NAME.csv. A cell that fails is returned and left out.
+    """
+    folder, name = place
+    rows: list[Row] = []
+    probes: list[Probe] = []
+    failures: Failures = [why for why in lacking if why]
+    for cell in each(cells, cells[0].planned_s if cells else 0.0, failures):
+        try:
+            rows += measure(cell, probes)
+        except ChildError as error:
+            failures.append(f"{cell}: {error}")
+        write_whole(folder / f"{name}-{sets}.csv", csv_text(kind, rows))
+        text = lines_of([probe.columns(unit) for probe in probes])
+        write_whole(folder / RAW / f"{name}-probes.csv", text)
+    write_whole(folder / f"{name}.csv", csv_text(kind, merged_sets(rows, kind.names)))
+    return failures
+
+
+def label_of(cell: tuple[Forwarder, int]) -> str:
+    return f"{cell[0]}, {cell[1]} copies"

@@ -1,0 +1,116 @@
+"""The names and colours of forwarders in every table and figure. Pure."""
+
+import math
+
+from lab.bench.forwarders import PRIORITY, RAW, P4Priority
+from lab.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from lab.results.benchmarks import FanoutRow, ProcessorRow, ScalingRow
+from lab.rows import ROWS
+from lab.rows.row import Row
+
+OURS = ("p4_replication", "p4_recirculation")
+PKTSWITCH = "pktswitch_bypass"
+"""The peer by hand: what the switch is set beside on every port past the kernel."""
+OVS = "ovs_group"
+RELAY = "xdp_relay"
+"""The peer by hand of what forwards in the kernel."""
+NO_FORWARDER = ("limit: one core pushing", GREY, "x")
+ENGINES = {"interpreter": ", interpreter", "kernel": ", kernel engine"}
+PORTS = {
+    "afxdp": "AF_XDP",
+    "afpacket": "AF_PACKET",
+    "udp": "UDP sockets",
+    "udp_batched": "UDP sockets",
+    "system": "AF_PACKET",
+    "xdp": "XDP",
+}
+"""Open vSwitch's system port is an AF_PACKET socket."""
+PIPELINES = {
+    "l2": "L2",
+    "l3": "L3 router",
+    "l2l3": "L2L3",
+    "l2l3_acl": "L2L3-ACL",
+    "sfu": "SFU, replication",
+    "sfu_recirculation": "SFU, recirculation",
+}
+PIPELINE_COLOURS = {
+    "l2": ORANGE,
+    "l3": PURPLE,
+    "l2l3": PURPLE,
+    "l2l3_acl": VERMILION,
+    "sfu": GREEN,
+    "sfu_recirculation": BLUE,
+}
+PIPELINE_MARKERS = {
+    **{"l2": "v", "l3": "D", "l2l3": "D", "l2l3_acl": "^"},
+    **{"sfu": "s", "sfu_recirculation": "o"},
+}
+WAITS = {
+    "spin": "spinning",
+    "sleep": "sleeping",
+    "thread": "a thread",
+    "shared": "on the sender's processor",
+}
+"""The latter two are the kernel's (`lab.rows.in_kernel`)."""
+KINDS = (
+    ("afxdp", "spin"),
+    ("afpacket", "spin"),
+    ("udp", "spin"),
+    ("afxdp", "sleep"),
+    ("afpacket", "sleep"),
+    ("udp", "sleep"),
+)
+"""Forwarders are compared within one of these: a port and a way of waiting."""
+
+
+def name_of(forwarder: str, engine: str = "") -> str:
+    """For people; other engines are named, the native one is the usual one."""
+    known = {**ROWS, PRIORITY: P4Priority}
+    name = known[forwarder].label if forwarder in known else forwarder
+    label = NO_FORWARDER[0] if forwarder == RAW else name
+    return f"{label}{ENGINES.get(engine, '')}"
+
+
+def colour_of(row: str) -> str:
+    return _look(row)[0]
+
+
+def marker_of(row: str) -> str:
+    return _look(row)[1]
+
+
+def _look(row: str) -> tuple[str, str]:
+    if row == RAW:
+        return NO_FORWARDER[1:]
+    return ROWS[row].look if row in ROWS else Row.look
+
+
+def full_name(row: FanoutRow | ScalingRow | ProcessorRow) -> str:
+    """A forwarder, its port and how it waits."""
+    return f"{name_of(row.row, row.engine)}: {kind_name((row.port, row.wait))}"
+
+
+def kind_of(port: str, wait: str) -> tuple[str, str]:
+    """Which of the kinds a forwarder belongs to."""
+    return ({"system": "afpacket", "udp_batched": "udp"}.get(port, port), wait)
+
+
+def kind_name(kind: tuple[str, str]) -> str:
+    port, wait = kind
+    return ", ".join(filter(None, (PORTS.get(port, port), WAITS.get(wait, wait))))
+
+
+def count(value: float) -> str:
+    """A rate to three digits, with thousands apart; a dash where there is none."""
+    if math.isnan(value):
+        return "-"
+    digits = max(0, len(f"{value:.0f}") - 3)
+    return f"{round(value, -digits):,.0f}"
+
+
+def number(value: float, form: str = "") -> str:
+    """A number, or a dash where there is none; three digits unless said otherwise."""
+    if math.isnan(value):
+        return "-"
+    usual = ",.0f" if abs(value) >= 1000 else ".3g"
+    return f"{value:{form or usual}}"

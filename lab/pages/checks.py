@@ -1,0 +1,256 @@
+"""Checks the measurements against the switch's promises. Pure."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from lab.figures import kernel as kernel_figures
+from lab.figures.fanout import COMPARED, Beside, of_kind, row_of
+from lab.figures.load import curve_name, curves, kept
+from lab.figures.names import KINDS, OURS, OVS, PKTSWITCH, kind_name, name_of, number
+from lab.figures.neobft import promises
+from lab.figures.pipeline import name_of as workload_name
+from lab.figures.pipeline import of_workload, with_role, workloads
+from lab.figures.pisces import ENOUGH, points
+from lab.pisces.switches import OFF, ON
+from lab.results.benchmarks import (
+    FanoutRow,
+    OverloadRow,
+    PipelineRow,
+    PiscesRow,
+    PriorityRow,
+    Results,
+    ScalingRow,
+    SwitchingRow,
+)
+from lab.results.statistics import ratio
+from lab.results.verdicts import Promise
+
+PKTSWITCH_SHARE_MIN = 0.9
+DELAY_RATIO_MAX = 1.2
+NAIVE_SHARE_MAX = 0.58
+"""PISCES went from 737 to 426 cycles, with other optimisations than all of ours."""
+NS_PER_PACKET_MAX = 150.0
+PEAK_SHARE_MIN = 0.95
+SPREAD_PCT_MAX = 2.0
+ALIKE = 0.05
+"""By so much of its packets one of two streams without priorities may lose more."""
+Rate = FanoutRow | ScalingRow | SwitchingRow | PiscesRow
+COMPARED_KINDS = tuple(kind for kind in KINDS if kind[0] != "udp")
+
+
+def checks(results: Results) -> list[Promise]:
+    """All of them, in the order of the report."""
+    return [
+        *_work_checks(results),
+        *_fanout_checks(results.fanout, Beside(results.fanout_rounds)),
+        *_pipeline_checks(results.pipeline),
+        *_overload_checks(results.overload),
+        *_priority_checks(results.priority),
+        *_kernel_checks(results.kernel, Beside(results.kernel_rounds)),
+        *_pisces_checks(results.pisces),
+        *_neobft_checks(results),
+    ]
+
+
+def check(
+    name: str,
+    values: Sequence[tuple[str, float, bool]],
+    form: str = ".2f",
+    *,
+    is_of_speed: bool = True,
+) -> Promise:
+    """From named values and whether each is as it should be."""
+    known = [(what, value, holds) for what, value, holds in values if not math.isnan(value)]
+    found = "; ".join(
+        f"{what} {number(value, form)}{'' if holds else ' (does not hold)'}"
+        for what, value, holds in known
+    )
+    lacking = [what for what, value, _ in values if math.isnan(value)]
+    if lacking:
+        found = "; ".join(filter(None, [found, f"not measured: {', '.join(lacking)}"]))
+    holds = all(holds for _, _, holds in known) and not lacking if known else None
+    return Promise(name, holds, found or "nothing was measured", is_of_speed)
+
+
+def _work_checks(results: Results) -> Iterator[Promise]:
+    """Everything forwards at all, and nobody disturbed it."""
+    measured: list[Rate] = [*results.fanout, *results.kernel, *results.scaling]
+    measured += [*results.switching, *results.pisces]
+    rates = [(_what(row), getattr(row, row.measured[0])) for row in measured]
+    if rates:
+        silent = [(what, rate, False) for what, rate in rates if not rate > 0]
+        name = f"everything that is measured forwards without loss at some rate ({len(rates)} rows)"
+        every = ("", float(len(rates)), True)
+        yield check(name, silent or [every], ",.0f", is_of_speed=False)
+    rounds: list[FanoutRow | ScalingRow | SwitchingRow] = [*results.fanout_rounds]
+    rounds += [*results.kernel_rounds, *results.scaling_rounds, *results.switching_rounds]
+    trials = [(_what(row), row.is_disturbed) for row in rounds if row.trial_s > 0]
+    if trials:
+        void = [(what, 1.0, False) for what, is_disturbed in trials if is_disturbed]
+        name = f"nobody else used the processors in a trial that decided ({len(trials)} trials)"
+        yield check(name, void or [("", float(len(trials)), True)], ",.0f")
+
+
+def _what(row: Rate) -> str:
+    if isinstance(row, FanoutRow):
+        return f"{name_of(row.row, row.engine)}, {row.fanout} copies:"
+    if isinstance(row, ScalingRow):
+        return f"{name_of(row.row, row.engine)}, {row.processors} processors:"
+    return f"{row.program}, {row.switch}:"
+
+
+def _fanout_checks(rows: Sequence[FanoutRow], beside: Beside) -> Iterator[Promise]:
+    if not rows:
+        return
+    at = f"at {COMPARED} copies, without loss"
+    yield check(
+        f"{at}: at least {PKTSWITCH_SHARE_MIN:.0%} of the rate of pktswitch",
+        [(what, r, r >= PKTSWITCH_SHARE_MIN) for what, r in _ratios(rows, beside, PKTSWITCH)],
+    )
+    yield check(
+        f"{at}: ahead of Open vSwitch on the same kind of port",
+        [(what, r, r > 1.0) for what, r in _ratios(rows, beside, OVS)],
+    )
+    for column, which in (("first_copy_p50_us", "first"), ("last_copy_p50_us", "last")):
+        yield check(
+            f"at {COMPARED} copies: the {which} copy's median delay within {DELAY_RATIO_MAX:g} "
+            "times pktswitch's",
+            [
+                (what, r, r <= DELAY_RATIO_MAX)
+                for what, r in _ratios(rows, beside, PKTSWITCH, column)
+            ],
+        )
+
+
+def _ratios(
+    rows: Sequence[FanoutRow],
+    beside: Beside,
+    peer: str,
+    column: str = "copies_per_s_lossless",
+) -> Iterator[tuple[str, float]]:
+    """Our native rows over a peer's, of each kind of port that both have."""
+    for kind in COMPARED_KINDS:
+        found = of_kind(rows, kind)
+        theirs = row_of(found, peer, "")
+        for forwarder in OURS:
+            ours = row_of(found, forwarder, "native")
+            if theirs is not None and ours is not None:
+                value = beside(ours, theirs, column)
+                yield f"{name_of(forwarder)}, {kind_name(kind)}:", value
+
+
+def _pipeline_checks(rows: Sequence[PipelineRow]) -> Iterator[Promise]:
+    shares, times = [], []
+    for workload in workloads(rows):
+        if workload[0] != "l2l3_acl":
+            continue
+        found = of_workload(rows, workload)
+        naive, best = with_role(found, "naive"), with_role(found, "all")
+        if naive is None or best is None:
+            continue
+        share = ratio(best.ns_per_packet, naive.ns_per_packet)
+        shares.append((f"{workload_name(workload)}:", share, share <= NAIVE_SHARE_MAX))
+        ns = best.ns_per_packet
+        times.append((f"{workload_name(workload)}, ns:", ns, ns < NS_PER_PACKET_MAX))
+    if shares:
+        yield check(
+            f"L2L3-ACL: with all optimisations, flow caches, prefetch and fusion among them, at "
+            f"most {NAIVE_SHARE_MAX:.0%} of naive",
+            shares,
+        )
+        limit = f"L2L3-ACL: under {NS_PER_PACKET_MAX:g} ns a packet without ports"
+        yield check(limit, times, ".0f")
+
+
+def _overload_checks(rows: Sequence[OverloadRow]) -> Iterator[Promise]:
+    shares, spreads, lost = [], [], []
+    for curve in curves(rows):
+        name = f"{curve_name(curve[0])}, {curve[0].fanout} copies:"
+        counted = [row.vanished for row in curve if not math.isnan(row.vanished)]
+        if counted:
+            lost.append((name, sum(counted), sum(counted) == 0))
+        if curve[0].row not in OURS:
+            continue
+        share = kept(curve)
+        spread = max(row.viewers_spread_pct for row in curve)
+        shares.append((name, share, share >= PEAK_SHARE_MIN))
+        spreads.append((name, spread, spread <= SPREAD_PCT_MAX))
+    if shares:
+        yield check(f"overload: at least {PEAK_SHARE_MIN:.0%} of the peak rate stays", shares)
+        yield check(f"overload: viewers differ by at most {SPREAD_PCT_MAX:g} % of copies", spreads)
+    if lost:
+        name = "overload: nothing is lost that is not counted"
+        yield check(name, lost, ".0f", is_of_speed=False)
+
+
+def _priority_checks(rows: Sequence[PriorityRow]) -> Iterator[Promise]:
+    named = [
+        (
+            f"{name_of(row.row, row.engine)}, {row.fanout} copies, "
+            f"{row.offered_over_capacity:g} times capacity:",
+            row,
+        )
+        for row in rows
+    ]
+    if named:
+        yield check(
+            "two streams: nothing is lost that is not counted",
+            [(what, row.vanished, row.vanished == 0) for what, row in named],
+            ",.0f",
+            is_of_speed=False,
+        )
+        yield check(
+            "two streams: copies of both come, in %",
+            [
+                (what, 100 * (1 - max(row.audio_loss, row.video_loss)), is_some)
+                for what, row in named
+                for is_some in (max(row.audio_loss, row.video_loss) < 1,)
+            ],
+            is_of_speed=False,
+        )
+    # What the kernel forwards has no queue, and so no priority: there both lose alike.
+    shared = [(what, row) for what, row in named if row.engine == "kernel"]
+    if shared:
+        yield check(
+            "two streams in the kernel: the urgent one loses no greater part than the other, in %",
+            [
+                (
+                    what,
+                    100 * (row.audio_loss - row.video_loss),
+                    row.audio_loss <= row.video_loss + ALIKE,
+                )
+                for what, row in shared
+            ],
+        )
+    queued = [row for row in rows if row.engine != "kernel"]
+    if queued:
+        yield check(
+            "overload: the urgent stream loses nothing, in %",
+            [
+                (
+                    f"{row.fanout} copies, {row.offered_over_capacity:g} times capacity:",
+                    100 * row.audio_loss,
+                    row.audio_loss == 0,
+                )
+                for row in queued
+            ],
+        )
+
+
+def _kernel_checks(rows: Sequence[FanoutRow], beside: Beside) -> Iterator[Promise]:
+    for name, values in kernel_figures.promises(rows, beside):
+        yield check(name, values)
+
+
+def _neobft_checks(results: Results) -> Iterator[Promise]:
+    measured = (results.neobft, results.neobft_passes, results.neobft_signatures)
+    for name, values in promises(*measured):
+        yield check(name, values)
+
+
+def _pisces_checks(rows: Sequence[PiscesRow]) -> Iterator[Promise]:
+    for caches in (OFF, ON) if rows else ():
+        yield check(
+            f"flow caches {caches}: optimised P4 at least {ENOUGH:.0%} of Open vSwitch's rate",
+            [(what, share, share >= ENOUGH) for what, share in points(rows, caches)],
+        )

@@ -1,0 +1,218 @@
+"""Published figures to compare with ours; `lab/reference/README.md` names the sources.
+
+A published table is found by the measurement: a row's name, the number of streams and whether all
+send, and the bitrate or the random intervals.
+"""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from lab.csvs import rows_of
+
+FOLDER = Path(__file__).resolve().parent.parent / "reference"
+THESIS_BITRATES_MBPS = (4.0, 2.5, 0.15, 0.076)
+"""In the order of the thesis."""
+MULTICAST_INTERVAL_MS = (36.0, 62.0)
+"""Not in the README itself: the thesis, section 4.5, says it of it."""
+_MULTICAST_TABLES = {
+    ("p4_multicast", 1): ("multicast_one_stream", "P4 based SFU statistics with one stream"),
+    ("p4_multicast", 2): ("multicast_two_streams", "P4 based SFU statistics with two streams"),
+    ("userspace", 1): ("userspace_port_per_host", "Server based SFU statistics with one stream"),
+    ("userspace", 2): ("userspace_port_per_host", "Server based SFU statistics with two streams"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What a published table was measured with, as far as it says."""
+
+    everybody_sends: bool
+    n_streams: int
+    """Of each sender."""
+    bitrate_mbps: float | None
+    interval_ms: tuple[float, float] | None = None
+    """Between packets, at random."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """A row of a published summary; delays of the last copy in seconds."""
+
+    viewers: int
+    min_delay_s: float
+    max_delay_s: float
+    avg_delay_s: float
+    change_pct: float | None
+    stddev_s: float | None
+    packets_lost: float | None
+    packets: int | None
+    """That each host sent, to all of its streams together."""
+    volume_kbit: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRun:
+    """A row of the thesis' Tables 11 to 18."""
+
+    sfu: str
+    bitrate_mbps: float
+    viewers: int
+    run: int
+    min_delay_s: float
+    max_delay_s: float
+    avg_delay_s: float
+    stddev_delay_s: float
+    packets_in: int
+    packets_out: int
+    packets_lost: int
+    true_bitrate_kbps: float
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """A published summary of one SFU under one load, and the runs it is of where they are known."""
+
+    source: str
+    title: str
+    row: str
+    load: Load
+    rows: tuple[PublishedRow, ...]
+    runs: tuple[PublishedRun, ...] = ()
+    runs_title: str = ""
+    figure: str = ""
+    is_per_copy: bool = False
+    """Its delays are those of all copies, not of packets' last ones."""
+
+    def at(self, viewers: int) -> PublishedRow | None:
+        return next((row for row in self.rows if row.viewers == viewers), None)
+
+    def run(self, viewers: int, run: int) -> PublishedRun | None:
+        wanted = (viewers, run)
+        return next((row for row in self.runs if (row.viewers, row.run) == wanted), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCost:
+    """An SFU of which only a cost is published: a row without runs, marked so."""
+
+    row: str
+    label: str
+    source: str
+    low_us: float
+    high_us: float
+    """Of each further copy of a packet."""
+
+
+PUBLISHED_ONLY = (
+    PublishedCost(
+        row="scallop_model",
+        label="Scallop, software model (published only)",
+        source="nearest published system",
+        low_us=11.0,
+        high_us=13.0,
+    ),
+)
+
+
+@cache
+def tables() -> tuple[PublishedTable, ...]:
+    return (*_thesis(), *_multicast())
+
+
+def table_for(row: str, load: Load) -> PublishedTable | None:
+    """What was published of a row under a load."""
+    return next((table for table in tables() if (table.row, table.load) == (row, load)), None)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with (FOLDER / name).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _thesis() -> list[PublishedTable]:
+    name = "thesis_extended.csv"
+    summaries, runs = (
+        _rows("thesis_summary.csv"),
+        rows_of(PublishedRun, (FOLDER / name).read_text(), name),
+    )
+    found = []
+    for idx, mbps in enumerate(THESIS_BITRATES_MBPS):
+        for sfu, row in (("p4", "p4_recirculation"), ("userspace", "userspace")):
+            number = 1 + 2 * idx + (sfu == "userspace")
+            here = (sfu, mbps)
+            name = "P4-based" if sfu == "p4" else "user space"
+            found.append(
+                PublishedTable(
+                    source="thesis",
+                    title=f"Table {number}: Summary results for {name} SFU at {mbps:g} Mbit/s",
+                    row=row,
+                    load=Load(everybody_sends=False, n_streams=1, bitrate_mbps=mbps),
+                    rows=tuple(
+                        _thesis_row(line)
+                        for line in summaries
+                        if (line["sfu"], float(line["bitrate_mbps"])) == here
+                    ),
+                    runs=tuple(run for run in runs if (run.sfu, run.bitrate_mbps) == here),
+                    runs_title=f"Table {number + 10}: Extended results for {name} SFU "
+                    f"at {mbps:g} Mbit/s",
+                    figure=f"Figure {number + 22}",
+                )
+            )
+    return found
+
+
+def _thesis_row(line: Mapping[str, str]) -> PublishedRow:
+    change = line["avg_delay_change_vs_previous_viewers_pct"]
+    return PublishedRow(
+        viewers=int(line["viewers"]),
+        min_delay_s=float(line["min_delay_s"]),
+        max_delay_s=float(line["max_delay_s"]),
+        avg_delay_s=float(line["avg_delay_s"]),
+        change_pct=float(change) if change else None,
+        stddev_s=float(line["stddev_of_avg_delay_between_runs_s"]),
+        packets_lost=float(line["avg_packets_lost"]),
+        packets=None,
+        volume_kbit=None,
+    )
+
+
+def _multicast() -> list[PublishedTable]:
+    lines = _rows("p4sfu_multicast.csv")
+    return [
+        PublishedTable(
+            source="multicast README",
+            title=title,
+            row=row,
+            load=Load(
+                everybody_sends=True,
+                n_streams=streams,
+                bitrate_mbps=None,
+                interval_ms=MULTICAST_INTERVAL_MS,
+            ),
+            rows=tuple(
+                _multicast_row(line)
+                for line in lines
+                if (line["sfu"], int(line["streams"])) == (sfu, streams)
+            ),
+            is_per_copy=True,
+        )
+        for (sfu, streams), (row, title) in _MULTICAST_TABLES.items()
+    ]
+
+
+def _multicast_row(line: Mapping[str, str]) -> PublishedRow:
+    volume = line["traffic_volume_kbit"]
+    return PublishedRow(
+        viewers=int(line["hosts"]) - 1,
+        min_delay_s=float(line["min_delay_s"]),
+        max_delay_s=float(line["max_delay_s"]),
+        avg_delay_s=float(line["avg_delay_s"]),
+        change_pct=float(line["avg_delay_increase_pct"]),
+        stddev_s=None,
+        packets_lost=None,
+        packets=int(line["packets"]),
+        volume_kbit=float(volume) if volume else None,
+    )

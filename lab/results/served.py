@@ -1,0 +1,39 @@
+"""`served.csv`: how many viewers each row of a load serves. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lab.results.series import CONVERSATION_MS, MUSICIANS_MS, Series, Served
+
+FILE = "served.csv"
+LIMITS_MS = (MUSICIANS_MS, CONVERSATION_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRow:
+    """How many viewers within a limit; without a first that is not served no more were tried."""
+
+    part: str
+    row: str
+    engine: str
+    port: str
+    wait: str
+    limit_ms: float
+    most: int
+    first_bad: int | None
+
+    @property
+    def served(self) -> Served:
+        return Served(self.most, self.first_bad)
+
+
+def served_of(series: Iterable[Series]) -> list[ServedRow]:
+    """Of each row in each variant, at each limit."""
+    found = []
+    for one in series:
+        variant = (one.summaries[0].engine, one.summaries[0].port, one.summaries[0].wait)
+        for limit_ms in LIMITS_MS:
+            served = one.served(limit_ms)
+            what = (one.part.part, one.row, *variant, limit_ms)
+            found.append(ServedRow(*what, served.most, served.first_bad))
+    return found

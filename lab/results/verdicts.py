@@ -1,0 +1,63 @@
+"""`checks.csv`: what must hold in a study and whether it does, of loads and of benchmarks. Pure."""
+
+import csv
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lab.csvs import text_of
+from lab.results.series import Check
+
+FILE = "checks.csv"
+WORDS = {True: "holds", False: "does not hold", None: "not measured"}
+_COLUMNS = ["check", "verdict", "found"]
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A promise of benchmarks, whether it holds (None: it was not measured), and what was found."""
+
+    name: str
+    holds: bool | None
+    found: str
+    is_of_speed: bool = True
+    """Means nothing in a short form; the others must hold in it, too."""
+
+    @property
+    def word(self) -> str:
+        return WORDS[self.holds]
+
+    def is_judged(self, *, is_quick: bool) -> bool:
+        """Whether it counts in this form of a study."""
+        return not (is_quick and self.is_of_speed)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A check and what came of it; None: it was not measured."""
+
+    name: str
+    holds: bool | None
+    found: str
+
+
+def verdicts_of(checks: Iterable[Check], promises: Iterable[Promise]) -> list[Verdict]:
+    return [
+        *(
+            Verdict(one.name, one.holds, "; ".join(one.failures) or f"{one.n_rows} runs")
+            for one in checks
+        ),
+        *(Verdict(one.name, one.holds, one.found) for one in promises),
+    ]
+
+
+def as_csv(verdicts: Iterable[Verdict]) -> str:
+    return text_of([_COLUMNS, *([one.name, WORDS[one.holds], one.found] for one in verdicts)])
+
+
+def read(text: str) -> list[Verdict]:
+    words = {word: holds for holds, word in WORDS.items()}
+    return [
+        Verdict(row["check"], words[row["verdict"]], row["found"])
+        for row in csv.DictReader(io.StringIO(text))
+    ]

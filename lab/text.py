@@ -1,0 +1,51 @@
+"""Text tables. Pure."""
+
+from collections.abc import Sequence
+
+from lab.delays import Summary
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns aligned to the right, the first to the left, with a rule under the header."""
+    widths = [max(len(row[idx]) for row in (header, *rows)) for idx in range(len(header))]
+
+    def line(cells: Sequence[str]) -> str:
+        aligned = [cells[0].ljust(widths[0])]
+        aligned += [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+        return "  ".join(aligned).rstrip()
+
+    return "\n".join([line(header), line(["-" * width for width in widths]), *map(line, rows)])
+
+
+def milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.3f}"
+
+
+DELAY_TITLE = "On the SFU's link; delays from a packet's arrival to its first and last copy, in ms"
+DELAY_HEADER = (
+    "viewers",
+    "packets",
+    "copies",
+    "lost",
+    "doubled",
+    "disorder",
+    "first avg",
+    "first max",
+    "last avg",
+    "last max",
+)
+
+
+def delay_row(summary: Summary) -> tuple[str, ...]:
+    return (
+        str(summary.n_viewers),
+        str(summary.n_packets_in),
+        str(summary.n_copies_out),
+        str(summary.n_lost),
+        str(summary.n_duplicated),
+        str(summary.n_out_of_order),
+        milliseconds(summary.first_copy_delay.avg_s),
+        milliseconds(summary.first_copy_delay.max_s),
+        milliseconds(summary.last_copy_delay.avg_s),
+        milliseconds(summary.last_copy_delay.max_s),
+    )
