@@ -14,7 +14,7 @@ pub const WAITS_FOR_PACKETS_MAX: usize = 1_000;
 
 /// How often a worker waits for queued packets before it replaces a program. Each wait is at most one event-loop
 /// iteration, and a busy loop receives no frames meanwhile. Packets that rates hold longer are dropped and counted.
-pub const TURNS_BEFORE_EXCHANGE_MAX: usize = 100;
+pub const WAITS_BEFORE_EXCHANGE_MAX: usize = 100;
 
 /// Array cells that count as one update, so that writing all cells of a large array takes many pieces.
 pub const CELLS_PER_UPDATE: u64 = 64;

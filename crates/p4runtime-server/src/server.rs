@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{
-    Batch, Checked, DigestNotice, DigestSender, IdleTimeoutNotice, IdleTimeoutSender, Operation,
-    OperationResult, PacketInFrame, PacketInSender, Subscriber, Turn,
+    Batch, Checked, DigestNotice, DigestSender, Exclusive, IdleTimeoutNotice, IdleTimeoutSender,
+    Operation, OperationResult, PacketInFrame, PacketInSender, Subscriber,
 };
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
@@ -136,11 +136,11 @@ impl Server {
             p4_device_config: device_config,
             cookie: None,
         })?;
-        let call = |turn: Turn| async move {
-            let ready = turn.ready(checked).await?;
-            pipeline_set(turn.commit(ready)).await
+        let call = |exclusive: Exclusive| async move {
+            let ready = exclusive.ready(checked).await?;
+            pipeline_set(exclusive.commit(ready)).await
         };
-        let set = self.device.control.in_turn(call).await;
+        let set = self.device.control.exclusively(call).await;
         let set = set.and_then(|set| set);
         set.map_err(|_| SetPipelineError::Stopped)
     }
@@ -151,11 +151,11 @@ impl Server {
     /// The switch refuses the pipeline or an operation. In this case some of the operations may have been applied.
     pub async fn restore(&self, stored: Stored) -> Result<(), RestoreError> {
         let (checked, operations) = self.read_stored(stored)?;
-        let call = |turn: Turn| async move {
-            let ready = turn.ready_again(checked, operations).await?;
-            pipeline_set(turn.commit(ready)).await
+        let call = |exclusive: Exclusive| async move {
+            let ready = exclusive.ready_again(checked, operations).await?;
+            pipeline_set(exclusive.commit(ready)).await
         };
-        let set = self.device.control.in_turn(call).await;
+        let set = self.device.control.exclusively(call).await;
         Ok(set.and_then(|set| set)?)
     }
 
@@ -165,8 +165,8 @@ impl Server {
     /// As [`Server::restore`].
     pub async fn restore_saved(&self, stored: Stored) -> Result<(), RestoreError> {
         let (checked, operations) = self.read_stored(stored)?;
-        let call = |turn: Turn| async move { turn.save(checked).done().await };
-        let saved = self.device.control.in_turn(call).await;
+        let call = |exclusive: Exclusive| async move { exclusive.save(checked).done().await };
+        let saved = self.device.control.exclusively(call).await;
         let pipeline = saved.and_then(|saved| saved)?;
         let batch = Batch::new(operations);
         let results = self.device.control.write(pipeline, batch).await?;

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use control::{Batch, Checked, Error, JsonOrigin, Kept, OperationResult, Store, StoreError, Turn};
+use control::{
+    Batch, Checked, Error, Exclusive, JsonOrigin, Kept, OperationResult, Store, StoreError,
+};
 use dataplane::Program;
 use p4runtime_server::{ORIGIN_KIND, RestoreError, Server, Stored};
 use state_store::{Contents, OpenError, OpenTo, StateFile, StoredPipeline};
@@ -208,19 +210,19 @@ async fn restore_json(server: &Server, pipeline: StoredPipeline) -> Result<(), R
     let device = server.device();
     let checked = checked(server, &pipeline)?;
     let operations = pipeline.operations;
-    let call = |turn: Turn| async move {
-        let ready = turn.ready_again(checked, operations).await?;
-        turn.commit(ready).done().await
+    let call = |exclusive: Exclusive| async move {
+        let ready = exclusive.ready_again(checked, operations).await?;
+        exclusive.commit(ready).done().await
     };
-    device.in_turn(call).await.and_then(|set| set)?;
+    device.exclusively(call).await.and_then(|set| set)?;
     Ok(())
 }
 
 async fn save_json(server: &Server, pipeline: StoredPipeline) -> Result<(), RestoreError> {
     let device = server.device();
     let checked = checked(server, &pipeline)?;
-    let call = |turn: Turn| async move { turn.save(checked).done().await };
-    let saved = device.in_turn(call).await.and_then(|saved| saved)?;
+    let call = |exclusive: Exclusive| async move { exclusive.save(checked).done().await };
+    let saved = device.exclusively(call).await.and_then(|saved| saved)?;
     let batch = Batch::new(pipeline.operations);
     let written: OperationResult = device.write(saved, batch).await?.into_iter().collect();
     Ok(written.map_err(Error::from)?)

@@ -50,16 +50,16 @@ async fn what_is_written_to_a_saved_program_is_told_with_its_commit() {
     let harness = Harness::start().await;
     let mut changes = harness.device.changes();
     let checked = harness.device.check(bridge(), ()).unwrap();
-    let save = |turn: control::Turn| async move { turn.save(checked).done().await };
-    harness.device.in_turn(save).await.unwrap().unwrap();
+    let save = |exclusive: control::Exclusive| async move { exclusive.save(checked).done().await };
+    harness.device.exclusively(save).await.unwrap().unwrap();
     let saved = harness.device.pipeline().unwrap();
     let batch = Batch::new(vec![harness.insert(1, 2)]);
     harness.device.write(saved, batch).await.unwrap();
-    let commit = |turn: control::Turn| async move {
-        let ready = turn.ready_saved().await?;
-        turn.commit(ready).done().await
+    let commit = |exclusive: control::Exclusive| async move {
+        let ready = exclusive.ready_saved().await?;
+        exclusive.commit(ready).done().await
     };
-    let committed = harness.device.in_turn(commit).await.unwrap().unwrap();
+    let committed = harness.device.exclusively(commit).await.unwrap().unwrap();
     let change = patiently(changes.next()).await.unwrap().unwrap();
     assert!(matches!(change.what, Changed::Pipeline), "{change:?}");
     assert!(Arc::ptr_eq(&change.pipeline, &committed));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use control::{Batch, Error, Turn};
+use control::{Batch, Error, Exclusive};
 use dataplane::SwitchConfig;
 
 use crate::harness::{Harness, bridge, frame, patiently};
@@ -30,7 +30,7 @@ async fn of_two_callers_one_is_carried_out_after_the_other() {
 }
 
 #[tokio::test]
-async fn who_gives_up_while_he_waits_for_his_turn_has_changed_nothing() {
+async fn who_gives_up_while_he_waits_for_exclusive_access_has_changed_nothing() {
     let harness = Harness::start().await;
     harness.switch.hold();
     let under_way = harness.write_apart(vec![harness.insert(1, 2)]);
@@ -45,7 +45,8 @@ async fn who_gives_up_while_he_waits_for_his_turn_has_changed_nothing() {
 }
 
 #[tokio::test]
-async fn a_call_whose_caller_gives_up_once_it_has_its_turn_is_carried_out_before_the_next() {
+async fn a_call_whose_caller_gives_up_once_it_has_exclusive_access_is_carried_out_before_the_next()
+{
     let harness = Harness::with(SwitchConfig::default(), 2).await;
     harness.switch.hold_worker(1);
     let given_up = harness.write_apart(vec![harness.insert(1, 2), harness.every_slot(7)]);
@@ -139,6 +140,6 @@ async fn of_a_switch_that_stops_every_caller_is_told() {
     assert_eq!(patiently(under_way).await.unwrap(), Err(Error::Stopped));
     assert_eq!(patiently(waits).await.unwrap(), Err(Error::Stopped));
     assert_eq!(patiently(harness.device.drain()).await, Err(Error::Stopped));
-    let call = |turn: Turn| async move { turn.device().n_workers() };
-    assert_eq!(harness.device.in_turn(call).await, Ok(1));
+    let call = |exclusive: Exclusive| async move { exclusive.device().n_workers() };
+    assert_eq!(harness.device.exclusively(call).await, Ok(1));
 }

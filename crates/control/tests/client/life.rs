@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use control::{
-    Atomicity, Batch, CellValue, EntryChange, EntryUpdate, Error, GeneratorUpdate, NewAction, Note,
-    Operation, Subscriber, Turn, Update, limits,
+    Atomicity, Batch, CellValue, EntryChange, EntryUpdate, Error, Exclusive, GeneratorUpdate,
+    NewAction, Note, Operation, Subscriber, Update, limits,
 };
 use dataplane::{
     ControlErrorKind, CounterValue, GeneratorConfig, GeneratorState, Pace, PortId, SwitchConfig,
@@ -347,8 +347,8 @@ async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committ
     let harness = Harness::start().await;
     harness.write(vec![harness.insert(1, 2)]).await;
     let checked = harness.device.check(bridge(), "a view").unwrap();
-    let call = |turn: control::Turn| async move { turn.save(checked).done().await };
-    harness.device.in_turn(call).await.unwrap().unwrap();
+    let call = |exclusive: control::Exclusive| async move { exclusive.save(checked).done().await };
+    harness.device.exclusively(call).await.unwrap().unwrap();
     let saved = harness.device.pipeline().unwrap();
     assert!(saved.is_saved());
     let batch = Batch::new(vec![harness.insert(2, 3), harness.insert(2, 3)]);
@@ -372,11 +372,11 @@ async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committ
     let refused = refused[0].as_ref().unwrap_err();
     assert_eq!(refused.kind, ControlErrorKind::FailedPrecondition);
 
-    let commit = |turn: control::Turn| async move {
-        let ready = turn.ready_saved().await?;
-        turn.commit(ready).done().await
+    let commit = |exclusive: control::Exclusive| async move {
+        let ready = exclusive.ready_saved().await?;
+        exclusive.commit(ready).done().await
     };
-    let committed = harness.device.in_turn(commit).await.unwrap().unwrap();
+    let committed = harness.device.exclusively(commit).await.unwrap().unwrap();
     assert_eq!(committed.view::<&str>().as_deref(), Some(&"a view"));
     assert_eq!(committed.view::<u64>(), None);
     assert_eq!(harness.addresses().await, [2]);
@@ -391,7 +391,7 @@ async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committ
         found: committed.generation(),
     };
     assert_eq!(refused, Err(replaced));
-    let none = harness.device.in_turn(commit).await.unwrap();
+    let none = harness.device.exclusively(commit).await.unwrap();
     let Err(Error::Refused(none)) = none else {
         panic!("expected that none is saved, found {none:?}")
     };
@@ -440,11 +440,11 @@ async fn runs_again(count: Option<u64>) -> bool {
     let insert = Operation::Generator(GeneratorUpdate::Insert { id, config, runs });
     let checked = harness.device.check(bridge(), ()).unwrap();
     let operations = vec![harness.slot(3, 9), insert];
-    let call = |turn: Turn| async move {
-        let ready = turn.ready_again(checked, operations).await?;
-        turn.commit(ready).done().await
+    let call = |exclusive: Exclusive| async move {
+        let ready = exclusive.ready_again(checked, operations).await?;
+        exclusive.commit(ready).done().await
     };
-    harness.device.in_turn(call).await.unwrap().unwrap();
+    harness.device.exclusively(call).await.unwrap().unwrap();
     let generators = harness.switch.in_switch(0, |switch| switch.generators());
     let [generator] = &generators[..] else {
         panic!("expected one, found {generators:?}")

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use control::{
-    Batch, CellValue, Counted, Device, EntryUpdate, Error, Note, Operation, OperationResult,
-    Pipeline, Places, Turn, Update,
+    Batch, CellValue, Counted, Device, EntryUpdate, Error, Exclusive, Note, Operation,
+    OperationResult, Pipeline, Places, Update,
 };
 use dataplane::{
     ActionCall, CounterValue, DropReason, MulticastGroup, OffloadStatus, PortId, Replica,
@@ -292,17 +292,17 @@ async fn a_pipeline_is_replaced_under_it_and_seen_with_what_was_written_while_it
     assert!(beside.receive(0, &[1, 0, 0, 0]));
     beside.told();
     let checked = beside.device.check(program(false).program(), ()).unwrap();
-    let save = |turn: Turn| async move { turn.save(checked).done().await };
-    beside.device.in_turn(save).await.unwrap().unwrap();
+    let save = |exclusive: Exclusive| async move { exclusive.save(checked).done().await };
+    beside.device.exclusively(save).await.unwrap().unwrap();
     let before = std::mem::replace(&mut beside.pipeline, beside.device.pipeline().unwrap());
     let many = (10..110).map(|kind| beside.insert(kind, "forward", 3));
     beside.write(many.collect()).await;
     assert_eq!(beside.told(), "", "what is saved is not forwarded by");
-    let commit = |turn: Turn| async move {
-        let ready = turn.ready_saved().await?;
-        turn.commit(ready).done().await
+    let commit = |exclusive: Exclusive| async move {
+        let ready = exclusive.ready_saved().await?;
+        exclusive.commit(ready).done().await
     };
-    let committed = beside.device.in_turn(commit).await.unwrap().unwrap();
+    let committed = beside.device.exclusively(commit).await.unwrap().unwrap();
     // The offload loads everything that was written.
     assert_eq!(beside.told(), "stop, load");
     let counted = beside.counted().await;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use control::{Batch, Device, Error, GeneratorUpdate, Operation, Pipeline, Turn};
+use control::{Batch, Device, Error, Exclusive, GeneratorUpdate, Operation, Pipeline};
 use dataplane::engine::{Engine, EngineFactory, State};
 use dataplane::interpret::InterpreterFactory;
 use dataplane::{GeneratorConfig, Pace, PortId, Switch, SwitchConfig};
@@ -218,7 +218,9 @@ async fn the_program_before_is_freed_beside_the_threads_that_forward() {
     let of_worker = of_worker.all().await.unwrap();
     let checked = device.check(bridge(), ()).unwrap();
     let _next = device.set_pipeline(checked).await.unwrap();
-    let thread = freed.try_recv().expect("it is freed in the turn");
+    let thread = freed
+        .try_recv()
+        .expect("it is freed under the exclusive access");
     assert!(!of_worker.contains(&thread));
     drop(switch);
 }
@@ -245,11 +247,11 @@ async fn a_program_has_what_is_written_to_it_beside_from_its_first_packet() {
     ];
     let checked = harness.device.check(bridge(), ()).unwrap();
     let n_pieces = harness.switch.n_pieces();
-    let call = |turn: Turn| async move {
-        let ready = turn.ready_again(checked, operations).await?;
-        turn.commit(ready).done().await
+    let call = |exclusive: Exclusive| async move {
+        let ready = exclusive.ready_again(checked, operations).await?;
+        exclusive.commit(ready).done().await
     };
-    let set = harness.device.in_turn(call).await.unwrap();
+    let set = harness.device.exclusively(call).await.unwrap();
     // As if executed in pieces: a failed operation is reported, and the operations behind it are executed all the same.
     assert!(matches!(set, Err(Error::Refused(_))), "{set:?}");
     assert_eq!(harness.switch.n_pieces() - n_pieces, 2);

@@ -4,7 +4,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use control::{Device, DigestSender, PacketInSender, Registers, Subscriber, SwitchHandle, Turn};
+use control::{
+    Device, DigestSender, Exclusive, PacketInSender, Registers, Subscriber, SwitchHandle,
+};
 use dataplane::{
     ActionCall, GeneratorConfig, GeneratorState, MatchField, Pace, Program, SwitchConfig,
     TableEntry,
@@ -393,12 +395,12 @@ fn frames_that_are_inside_when_a_program_is_replaced_leave_by_the_program_before
     runtime.block_on(async {
         // The exchange is the next piece of work after the piece that fills the switch.
         let filler = handle.clone();
-        let call = |turn: Turn| async move {
-            let ready = turn.ready(checked).await?;
+        let call = |exclusive: Exclusive| async move {
+            let ready = exclusive.ready(checked).await?;
             filler.submit(0, Box::new(fill));
-            turn.commit(ready).done().await
+            exclusive.commit(ready).done().await
         };
-        let set = device.in_turn(call).await;
+        let set = device.exclusively(call).await;
         set.and_then(|set| set).expect("the program is set");
         handle.stop();
     });

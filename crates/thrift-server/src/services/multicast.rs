@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use control::{Device, Note, Operation, Pipeline, Turn, Update};
+use control::{Device, Exclusive, Note, Operation, Pipeline, Update};
 use dataplane::{MulticastGroup, PortId, Replica};
 use serde_json::json;
 
@@ -169,16 +169,16 @@ fn nodes_of(group: &MulticastGroup) -> Vec<Node> {
     nodes.collect()
 }
 
-/// A call within the device's critical section.
+/// A call under exclusive access to the device.
 struct Call {
-    turn: Turn,
+    exclusive: Exclusive,
     pipeline: Arc<Pipeline>,
     /// The state after the call.
     multicast: Multicast,
 }
 
-/// Runs a call in the device's critical section. Keeps the changes of nodes only if it succeeds.
-async fn in_turn<R, F>(
+/// Runs a call under exclusive access to the device. Keeps the changes of nodes only if it succeeds.
+async fn exclusively<R, F>(
     site: &Arc<Site>,
     call: impl FnOnce(Call) -> F + Send + 'static,
 ) -> Result<R, Refusal>
@@ -187,13 +187,13 @@ where
     F: Future<Output = Result<(Multicast, R), Refusal>> + Send + 'static,
 {
     let there = Arc::clone(site);
-    let in_turn = |turn: Turn| async move {
+    let run = |exclusive: Exclusive| async move {
         let mut kept = there.multicast.lock().await;
-        let pipeline = turn.device().pipeline()?;
+        let pipeline = exclusive.device().pipeline()?;
         kept.be_of(pipeline.generation());
         let multicast = kept.clone();
         let (multicast, result) = call(Call {
-            turn,
+            exclusive,
             pipeline,
             multicast,
         })
@@ -201,13 +201,13 @@ where
         *kept = multicast;
         Ok(result)
     };
-    site.in_turn(in_turn).await
+    site.exclusively(run).await
 }
 
 impl Call {
     /// Adopts a group's state in the data plane. False if the group does not exist there.
     async fn know(&mut self, id: u32) -> Result<bool, Refusal> {
-        let group = group(self.turn.device(), &self.pipeline, id).await?;
+        let group = group(self.exclusive.device(), &self.pipeline, id).await?;
         match &group {
             Some(group) => self.multicast.know(group),
             None => self.multicast.forget_group(id),
@@ -240,7 +240,7 @@ impl Call {
     /// Writes groups to the data plane as their nodes define them.
     async fn write(self, groups: &[u32]) -> Result<(Multicast, ()), Refusal> {
         let Self {
-            turn,
+            exclusive,
             pipeline,
             multicast,
         } = self;
@@ -248,7 +248,7 @@ impl Call {
         for id in groups {
             let replicas = multicast.replicas(*id);
             expect_each_once(*id, &replicas)?;
-            let there = group(turn.device(), &pipeline, *id).await?;
+            let there = group(exclusive.device(), &pipeline, *id).await?;
             let group = MulticastGroup {
                 id: *id,
                 backups: backups(there.as_ref(), &replicas),
@@ -257,7 +257,7 @@ impl Call {
             let note = pipeline.notes().group(*id);
             operations.push(Operation::MulticastGroup(Update::Modify(group), note));
         }
-        let written = write_all(turn, &pipeline, operations).await?;
+        let written = write_all(exclusive, &pipeline, operations).await?;
         written.map_err(declared(|_| MulticastCode::Error))?;
         Ok((multicast, ()))
     }
@@ -320,7 +320,7 @@ async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
     let id = handle.cast_unsigned();
-    in_turn(site, move |mut call| async move {
+    exclusively(site, move |mut call| async move {
         if call.know(id).await? {
             return Ok((call.multicast, ()));
         }
@@ -330,7 +330,7 @@ async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
             backups: Vec::new(),
         };
         let insert = Operation::MulticastGroup(Update::Insert(group), Note::default());
-        let written = write_all(call.turn, &call.pipeline, vec![insert]).await?;
+        let written = write_all(call.exclusive, &call.pipeline, vec![insert]).await?;
         written.map_err(declared(|_| MulticastCode::InvalidGroup))?;
         call.multicast.groups.insert(id, Vec::new());
         Ok((call.multicast, ()))
@@ -343,10 +343,10 @@ async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
 async fn destroy_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let id = args.i32(2)?.cast_unsigned();
-    in_turn(site, move |mut call| async move {
+    exclusively(site, move |mut call| async move {
         if call.know(id).await? {
             let delete = Operation::MulticastGroup(Update::Delete(id), Note::default());
-            let written = write_all(call.turn, &call.pipeline, vec![delete]).await?;
+            let written = write_all(call.exclusive, &call.pipeline, vec![delete]).await?;
             written.map_err(declared(|_| MulticastCode::Error))?;
         }
         call.multicast.forget_group(id);
@@ -383,7 +383,7 @@ async fn create_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
         lags: ones(args.bytes(4)?)?,
         group: None,
     };
-    let handle = in_turn(site, |mut call| async move {
+    let handle = exclusively(site, |mut call| async move {
         if call.multicast.nodes.len() >= NODES_MAX {
             let message = format!("there are {NODES_MAX} nodes already");
             return refuse(MulticastCode::TableFull, message);
@@ -399,7 +399,7 @@ async fn update_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
     let (ports, lags) = (ones(args.bytes(3)?)?, ones(args.bytes(4)?)?);
-    in_turn(site, move |mut call| async move {
+    exclusively(site, move |mut call| async move {
         let group = call.group_of(handle).await?;
         let node = call.multicast.node(handle)?;
         (node.ports, node.lags) = (ports, lags);
@@ -412,7 +412,7 @@ async fn update_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
 async fn associate(site: &Arc<Site>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (group, handle) = (args.i32(2)?, args.i32(3)?);
-    in_turn(site, move |mut call| async move {
+    exclusively(site, move |mut call| async move {
         call.multicast.node(handle)?;
         let id = call.expect_group(group).await?;
         if let Some(found) = call.group_of(handle).await? {
@@ -430,7 +430,7 @@ async fn associate(site: &Arc<Site>, args: Args<'_>) -> Answered {
 async fn dissociate(site: &Arc<Site>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (group, handle) = (args.i32(2)?, args.i32(3)?);
-    in_turn(site, move |mut call| async move {
+    exclusively(site, move |mut call| async move {
         call.multicast.node(handle)?;
         let id = call.expect_group(group).await?;
         if call.group_of(handle).await? != Some(id) {
@@ -458,7 +458,7 @@ impl Multicast {
 async fn destroy_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
-    in_turn(site, move |mut call| async move {
+    exclusively(site, move |mut call| async move {
         let group = call.group_of(handle).await?;
         if let Some(id) = group {
             call.multicast.leave(handle, id);
@@ -478,7 +478,7 @@ async fn set_lag(site: &Arc<Site>, args: Args<'_>) -> Answered {
         let message = format!("expected a LAG of 0 to {}, found {lag}", MAP_BITS_MAX - 1);
         return refuse(MulticastCode::Error, message);
     };
-    in_turn(site, move |mut call| async move {
+    exclusively(site, move |mut call| async move {
         for group in call.multicast.groups_with(lag) {
             call.know(group).await?;
         }
@@ -494,14 +494,14 @@ async fn set_lag(site: &Arc<Site>, args: Args<'_>) -> Answered {
 async fn entries(site: &Arc<Site>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let _long = site.long_calls.acquire().await;
-    let json = in_turn(site, |mut call| async move {
+    let json = exclusively(site, |mut call| async move {
         let mut first = 0;
         let mut there = HashSet::new();
         loop {
             let read = move |switch: &dataplane::Switch| {
                 switch.multicast_groups_from(first, control::limits::ENTRIES_PER_VISIT)
             };
-            let groups = read_first(call.turn.device(), &call.pipeline, read).await?;
+            let groups = read_first(call.exclusive.device(), &call.pipeline, read).await?;
             let Some(last) = groups.last() else { break };
             first = last.id + 1;
             there.extend(groups.iter().map(|group| group.id));

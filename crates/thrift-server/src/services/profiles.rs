@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use control::{Operation, OperationResult, Pipeline, Turn, Update};
+use control::{Exclusive, Operation, OperationResult, Pipeline, Update};
 use dataplane::{
     ActionCall, ActionId, ActionProfileId, ControlErrorKind, ProfileGroup, ProfileMember, Switch,
 };
@@ -291,21 +291,21 @@ type ChangeMembers = fn(&mut Vec<(u32, u32)>, u32) -> Result<(), Refusal>;
 async fn change_group(site: &Site, args: Args<'_>, change: ChangeMembers) -> Answered {
     let target = Target::with_groups(site, args)?;
     let (member, group) = (args.i32(3)?, args.i32(4)?);
-    let call = move |turn: Turn| async move {
-        let members = target.members(turn.device()).await?;
+    let call = move |exclusive: Exclusive| async move {
+        let members = target.members(exclusive.device()).await?;
         if members.iter().all(|it| it.id != member.cast_unsigned()) {
             return refuse(
                 TableCode::InvalidMemberHandle,
                 format!("no member {member}"),
             );
         }
-        let mut group = target.group(turn.device(), group).await?;
+        let mut group = target.group(exclusive.device(), group).await?;
         change(&mut group.members, member.cast_unsigned())?;
         let modify = Operation::ProfileGroup(target.id, Update::Modify(group));
-        let written = write_all(turn, &target.pipeline, vec![modify]).await?;
+        let written = write_all(exclusive, &target.pipeline, vec![modify]).await?;
         written.map_err(declared(group_code))
     };
-    site.in_turn(call).await?;
+    site.exclusively(call).await?;
     Ok(Answer::Void)
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use control::{Pipeline, Turn};
+use control::{Exclusive, Pipeline};
 use dataplane::{ControlErrorKind, Program};
 use md5::{Digest, Md5};
 use serde_json::Value;
@@ -35,8 +35,8 @@ async fn load(site: &Site, args: Args<'_>) -> Answered {
     let program = Program::from_json_str_with(text, &externs);
     let program = program.map_err(|error| Refusal::internal(error.to_string()))?;
     let checked = site.device.check(program, ())?.with_json(text.as_bytes());
-    let call = |turn: Turn| async move {
-        let is_saved = turn
+    let call = |exclusive: Exclusive| async move {
+        let is_saved = exclusive
             .device()
             .pipeline()
             .is_ok_and(|pipeline| pipeline.is_saved());
@@ -44,42 +44,42 @@ async fn load(site: &Site, args: Args<'_>) -> Answered {
             let message = "a program waits for bm_swap_configs already";
             return Err(Exception::new(SwapCode::OngoingSwap, message).into());
         }
-        turn.save(checked).done().await?;
+        exclusive.save(checked).done().await?;
         Ok(())
     };
-    site.in_turn(call).await?;
+    site.exclusively(call).await?;
     site.notifications.swap(Swap::Loaded);
     Ok(Answer::Void)
 }
 
 async fn swap(site: &Site) -> Answered {
-    let call = |turn: Turn| async move {
-        let ready = turn.ready_saved().await.map_err(|error| match error {
+    let call = |exclusive: Exclusive| async move {
+        let ready = exclusive.ready_saved().await.map_err(|error| match error {
             control::Error::Refused(error) if error.kind == ControlErrorKind::NotFound => {
                 let message = "no program was loaded by bm_load_new_config";
                 Exception::new(SwapCode::NoOngoingSwap, message).into()
             }
             other => Refusal::from(other),
         })?;
-        turn.commit(ready).done().await?;
+        exclusive.commit(ready).done().await?;
         Ok(())
     };
     site.notifications.swap(Swap::Requested);
-    site.in_turn(call).await?;
+    site.exclusively(call).await?;
     site.notifications.swap(Swap::Completed);
     Ok(Answer::Void)
 }
 
 /// Sets the same program again, in its initial state.
 async fn reset(site: &Site) -> Answered {
-    let call = |turn: Turn| async move {
-        if let Some(pipeline) = turn.device().committed() {
-            let ready = turn.ready(pipeline.checked().clone()).await?;
-            turn.commit(ready).done().await?;
+    let call = |exclusive: Exclusive| async move {
+        if let Some(pipeline) = exclusive.device().committed() {
+            let ready = exclusive.ready(pipeline.checked().clone()).await?;
+            exclusive.commit(ready).done().await?;
         }
         Ok(())
     };
-    site.in_turn(call).await?;
+    site.exclusively(call).await?;
     Ok(Answer::Void)
 }
 

@@ -1,13 +1,14 @@
 //! Tables: entries by BMv2's handles, default actions, direct counters and meters.
 //!
 //! A handle names an entry's position in its table, so entries that P4Runtime writes have handles too. An operation
-//! on a handle looks the entry up and changes it in one critical section: nobody can remove the entry in between.
+//! on a handle looks the entry up and changes it under one exclusive access: nobody can remove the entry in between.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use control::{
-    EntryChange, EntryKey, EntryUpdate, NewAction, Note, Operation, OperationResult, Pipeline, Turn,
+    EntryChange, EntryKey, EntryUpdate, Exclusive, NewAction, Note, Operation, OperationResult,
+    Pipeline,
 };
 use dataplane::{
     ActionCall, ControlErrorKind, CounterValue, EntryHandle, MeterConfig, TableAction, TableEntry,
@@ -206,9 +207,9 @@ async fn num_entries(site: &Site, args: Args<'_>) -> Answered {
 async fn clear(site: &Site, args: Args<'_>) -> Answered {
     let target = Target::of(site, args)?;
     let resets_default = args.bool(3)?;
-    let call = |turn: Turn| async move {
+    let call = |exclusive: Exclusive| async move {
         let mut operations = Vec::new();
-        each_part(turn.device(), &target, |_, entry| {
+        each_part(exclusive.device(), &target, |_, entry| {
             if !entry.is_const {
                 operations.push(Operation::Entry(EntryUpdate::Delete(key_of(
                     &target, &entry,
@@ -221,10 +222,10 @@ async fn clear(site: &Site, args: Args<'_>) -> Answered {
         if resets_default {
             operations.push(set_default_operation(&target, None));
         }
-        let written = write_all(turn, &target.pipeline, operations).await?;
+        let written = write_all(exclusive, &target.pipeline, operations).await?;
         written.map_err(declared(code))
     };
-    site.in_turn(call).await?;
+    site.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
@@ -392,7 +393,7 @@ fn together(all: Vec<Vec<(EntryHandle, TableEntry)>>) -> Vec<(EntryHandle, Table
     entries
 }
 
-/// Visits all entries of a table by position. The caller must hold the critical section or block writes.
+/// Visits all entries of a table by position. The caller must have exclusive access or block writes.
 async fn each_part(
     device: &control::Device,
     target: &Target,
@@ -428,13 +429,13 @@ async fn at_handle(
     code: impl Fn(ControlErrorKind) -> TableCode + Send + 'static,
     operation: impl FnOnce(&Target, TableEntry) -> Operation + Send + 'static,
 ) -> Answered {
-    let call = move |turn: Turn| async move {
-        let (_, entry) = find(turn.device(), &target, handle, means).await?;
+    let call = move |exclusive: Exclusive| async move {
+        let (_, entry) = find(exclusive.device(), &target, handle, means).await?;
         let operation = operation(&target, entry);
-        let written = write_all(turn, &target.pipeline, vec![operation]).await?;
+        let written = write_all(exclusive, &target.pipeline, vec![operation]).await?;
         written.map_err(declared(code))
     };
-    site.in_turn(call).await?;
+    site.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
@@ -676,17 +677,17 @@ async fn write_counter(site: &Site, args: Args<'_>) -> Answered {
 async fn reset_counters(site: &Site, args: Args<'_>) -> Answered {
     let target = Target::of(site, args)?;
     expect_counters(&target)?;
-    let call = move |turn: Turn| async move {
+    let call = move |exclusive: Exclusive| async move {
         let mut operations = Vec::new();
-        each_part(turn.device(), &target, |_, entry| {
+        each_part(exclusive.device(), &target, |_, entry| {
             operations.push(counter_change(&target, &entry, CounterValue::default()));
             Ok(())
         })
         .await?;
-        let written: OperationResult = write_all(turn, &target.pipeline, operations).await?;
+        let written: OperationResult = write_all(exclusive, &target.pipeline, operations).await?;
         written.map_err(declared(code))
     };
-    site.in_turn(call).await?;
+    site.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
@@ -738,9 +739,9 @@ impl EntryMeters {
         code: impl Fn(ControlErrorKind) -> MeterCode + Send + 'static,
     ) -> Answered {
         let target = self.0;
-        let call = move |turn: Turn| async move {
+        let call = move |exclusive: Exclusive| async move {
             let mut operations = Vec::new();
-            each_part(turn.device(), &target, |handle, entry| {
+            each_part(exclusive.device(), &target, |handle, entry| {
                 let place = handle.place() as u64;
                 if places.as_ref().is_none_or(|places| places.contains(&place)) {
                     operations.push(meter_change(&target, &entry, config));
@@ -748,10 +749,11 @@ impl EntryMeters {
                 Ok(())
             })
             .await?;
-            let written: OperationResult = write_all(turn, &target.pipeline, operations).await?;
+            let written: OperationResult =
+                write_all(exclusive, &target.pipeline, operations).await?;
             written.map_err(declared(code))
         };
-        site.in_turn(call).await?;
+        site.exclusively(call).await?;
         Ok(Answer::Void)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use control::{Operation, Pipeline, Turn};
+use control::{Exclusive, Operation, Pipeline};
 use dataplane::{ControlErrorKind, MatchField, ValueSetId};
 
 use super::expect_context;
@@ -56,16 +56,16 @@ fn remove(members: &mut Members, value: &[u8], parts: &[u32]) {
 async fn change(site: &Site, args: Args<'_>, change: Change) -> Answered {
     let (pipeline, set) = find(site, args)?;
     let value = args.bytes(3)?.to_vec();
-    let call = move |turn: Turn| async move {
+    let call = move |exclusive: Exclusive| async move {
         let read = move |switch: &dataplane::Switch| switch.value_set(set);
-        let mut members = read_first(turn.device(), &pipeline, read).await?;
+        let mut members = read_first(exclusive.device(), &pipeline, read).await?;
         let parts = pipeline.program().value_set_parts(set);
         change(&mut members, &cut(&value, parts.iter().sum()), parts);
         let set = Operation::ValueSet(set, members);
-        let written = write_all(turn, &pipeline, vec![set]).await?;
+        let written = write_all(exclusive, &pipeline, vec![set]).await?;
         written.map_err(declared(|_: ControlErrorKind| ValueSetCode::Error))
     };
-    site.in_turn(call).await?;
+    site.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
