@@ -167,7 +167,7 @@ impl Emit<'_> {
         self.write_headers(&Writing {
             place: &|_| Place::Noted,
             is_changed: &|field| needs.is_written_in_egress(field),
-            may_turn: needs.turns_in_egress(),
+            may_change_validity: needs.changes_validity_in_egress(),
             refused: self.ends.punt,
         })
     }

@@ -31,7 +31,7 @@ pub(super) struct Writing<'a> {
     /// Whether a field in the frame may have changed.
     pub is_changed: &'a dyn Fn(FieldId) -> bool,
     /// Whether headers may have become valid or invalid.
-    pub may_turn: bool,
+    pub may_change_validity: bool,
     /// The target if the frame cannot be moved; nothing is changed then.
     pub refused: Label,
 }
@@ -57,7 +57,7 @@ impl Emit<'_> {
     pub(super) fn write_headers(&mut self, writing: &Writing<'_>) -> Native<()> {
         let emitted = self.emitted()?;
         let (anew, end) = (self.asm.label(), self.asm.label());
-        if writing.may_turn {
+        if writing.may_change_validity {
             for (now, parsed) in self.layout.valid_words() {
                 self.asm.load(Size::B4, R1, SCRATCH, now);
                 self.asm.load(Size::B4, R2, SCRATCH, parsed);
@@ -75,7 +75,7 @@ impl Emit<'_> {
         for header in &emitted {
             self.write_changed(*header, writing)?;
         }
-        if writing.may_turn {
+        if writing.may_change_validity {
             self.asm.jump(end);
             self.asm.place(anew);
             self.write_anew(&emitted, writing.refused)?;

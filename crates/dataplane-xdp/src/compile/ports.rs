@@ -322,7 +322,7 @@ impl Emit<'_> {
         self.write_headers(&Writing {
             place: &|header| place(paths, header),
             is_changed: &|field| needs.is_written(field),
-            may_turn: needs.is_rewritten,
+            may_change_validity: needs.is_rewritten,
             refused: self.ends.punt,
         })
     }
@@ -366,7 +366,7 @@ impl Emit<'_> {
         self.write_headers(&Writing {
             place: &|header| place(paths, header),
             is_changed: &|field| needs.is_written(field),
-            may_turn: needs.is_rewritten,
+            may_change_validity: needs.is_rewritten,
             refused: punt,
         })?;
         self.load_word(R1, Word::Serial);

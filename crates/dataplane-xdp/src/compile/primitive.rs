@@ -135,8 +135,8 @@ impl Emit<'_> {
             Primitive::NoOp | Primitive::Log { .. } => Ok(()),
             Primitive::Assign { to, from } => self.assign(to, from),
             Primitive::AssignHeader { to, from } => self.assign_header(to, from),
-            Primitive::AddHeader(header) => self.turn(header, true),
-            Primitive::RemoveHeader(header) => self.turn(header, false),
+            Primitive::AddHeader(header) => self.change_validity(header, true),
+            Primitive::RemoveHeader(header) => self.change_validity(header, false),
             Primitive::AssignStack { to, from } => self.assign_stack(*to, *from),
             Primitive::Push(stack, count) => self.shift_stack(*stack, count, true),
             Primitive::Pop(stack, count) => self.shift_stack(*stack, count, false),
@@ -245,17 +245,17 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn turn(&mut self, header: &HeaderExpr, valid: bool) -> Native<()> {
+    fn change_validity(&mut self, header: &HeaderExpr, valid: bool) -> Native<()> {
         let found = self.header_of(header);
         let some = |emit: &mut Self, header| {
-            emit.turn_known(header, valid);
+            emit.change_validity_of(header, valid);
             Ok(())
         };
         self.for_found(&found, R1, some, |_| {})
     }
 
     /// `setValid` or `setInvalid`. BMv2 adds the header's bytes to `packet_length`, or subtracts them.
-    fn turn_known(&mut self, header: HeaderId, valid: bool) {
+    fn change_validity_of(&mut self, header: HeaderId, valid: bool) {
         if self.ir.headers[header.index()].metadata {
             return;
         }
