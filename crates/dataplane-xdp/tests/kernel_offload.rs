@@ -400,7 +400,7 @@ fn copies_by_a_port_with_room_are_made_though_others_of_the_packet_are_refused()
 }
 
 #[test]
-fn what_a_full_port_refused_is_forwarded_again_when_nobody_sees_turns_end() {
+fn what_a_full_port_refused_is_forwarded_again_when_nobody_sees_polls_end() {
     in_root_namespace(|| {
         let mut beside = with_two_groups();
         beside.set_offload_that_leaves(beside.served(), Arc::new(AtomicBool::new(true)));

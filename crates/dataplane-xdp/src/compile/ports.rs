@@ -85,7 +85,7 @@ impl Emit<'_> {
         self.asm.alu_imm(Alu::Sub, FRAME_END, 1);
         self.store_word(Word::Port, FRAME_END);
         let port = self.needs.told(Moment::Arrival, Meaning::IngressPort);
-        self.begin_turn(aborted);
+        self.begin_poll(aborted);
         self.heap(R1, heap.version);
         self.asm.load(Size::B8, R1, R1, 0);
         self.asm.store(Size::B8, R10, STACK_VERSION, R1);

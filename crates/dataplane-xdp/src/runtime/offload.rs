@@ -145,14 +145,14 @@ impl KernelOffload {
         let thread = thread::Builder::new().name("reprise-load".into());
         // If no thread starts, the channel disconnects.
         let _ = thread.spawn(move || {
-            let turn = gate.lock().unwrap_or_else(PoisonError::into_inner);
+            let alone = gate.lock().unwrap_or_else(PoisonError::into_inner);
             if is_wanted.strong_count() > 0 {
                 let made = Prepared::new(&program, &ports, &left, wait).map(Box::new);
                 // If the program was replaced meanwhile, nobody receives this.
                 let _ = made_to.send(made);
                 wake();
             }
-            drop(turn);
+            drop(alone);
         });
         Preparing {
             made: None,

@@ -83,7 +83,7 @@ impl Prepared {
         let (freed_to, freed) = mpsc::channel();
         let (messages, of_writer) = mpsc::channel();
         let told = Told::new(&image, freed, messages.clone());
-        let graces = Arc::new(Graces::new(wait, tracepoints.turns(&maps)));
+        let graces = Arc::new(Graces::new(wait, tracepoints.polls(&maps)));
         let first = graces.during(bpf::wait_for_programs);
         first.map_err(kernel("wait for a grace period (membarrier)"))?;
         let (tables, groups) = written_to(program, &image, &maps, copies);

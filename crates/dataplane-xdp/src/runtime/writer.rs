@@ -471,7 +471,7 @@ impl Writer {
         }
         while let Some((_, epoch)) = self.drains.pop_front_if(is_past) {
             progress.drained.store(epoch + 1, Ordering::Release);
-            if waiting.n_commits > 0 && !self.graces.has_turns() {
+            if waiting.n_commits > 0 && !self.graces.has_polls() {
                 self.held_until = Some(Instant::now() + HELD_BACK);
             }
         }
@@ -485,14 +485,14 @@ mod tests {
 
     use super::*;
     use crate::image::ACTION_NONE;
-    use crate::runtime::grace::ReadTurns;
+    use crate::runtime::grace::ReadPolls;
     use crate::runtime::testing;
     use testkit::namespace::may_use_bpf;
 
     const TABLE: TableRef = TableRef::Program(0);
 
     /// A writer and its channels. The test ends the grace periods.
-    struct Turns {
+    struct Harness {
         writer: Writer,
         layout: TableLayout,
         waiting: Waiting,
@@ -501,22 +501,22 @@ mod tests {
         messages: Receiver<Message>,
     }
 
-    impl Turns {
-        fn new() -> Turns {
-            Turns::ended_by(None)
+    impl Harness {
+        fn new() -> Harness {
+            Harness::ended_by(None)
         }
 
-        fn ended_by(turns: Option<ReadTurns>) -> Turns {
+        fn ended_by(polls: Option<ReadPolls>) -> Harness {
             let image = testing::image();
             let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
             let layout = image.tables[0].clone();
             let tables = HashMap::from([(TABLE, Table::new(layout.clone(), &maps))]);
-            let graces = Arc::new(Graces::new(bpf::wait_for_programs, turns));
+            let graces = Arc::new(Graces::new(bpf::wait_for_programs, polls));
             let (freed, _) = mpsc::channel();
             let version_at = image.heap.version;
             let writer = Writer::new(maps, version_at, tables, None, graces, freed);
             let (to, messages) = mpsc::channel();
-            Turns {
+            Harness {
                 writer,
                 layout,
                 waiting: Waiting::default(),
@@ -556,42 +556,50 @@ mod tests {
         if !may_use_bpf() {
             return;
         }
-        let mut turns = Turns::new();
-        assert_eq!(turns.take(turns.changes(1)), 1);
-        assert_eq!(turns.take(turns.changes(1)), 1, "packets may see its slot");
-        assert_eq!(turns.take(turns.changes(2)), 1, "in the order of commits");
-        turns.take(Message::Drain(7));
-        assert_eq!(turns.take(turns.changes(1)), 1);
-        assert_eq!(turns.period(), 2);
-        assert!(turns.waiting.is_empty(), "all of them");
-        assert_eq!(turns.drained(), 0);
-        turns.period();
-        assert_eq!(turns.drained(), 8);
-        assert_eq!(turns.progress.n_seen.load(Ordering::Acquire), 4);
+        let mut harness = Harness::new();
+        assert_eq!(harness.take(harness.changes(1)), 1);
+        assert_eq!(
+            harness.take(harness.changes(1)),
+            1,
+            "packets may see its slot"
+        );
+        assert_eq!(
+            harness.take(harness.changes(2)),
+            1,
+            "in the order of commits"
+        );
+        harness.take(Message::Drain(7));
+        assert_eq!(harness.take(harness.changes(1)), 1);
+        assert_eq!(harness.period(), 2);
+        assert!(harness.waiting.is_empty(), "all of them");
+        assert_eq!(harness.drained(), 0);
+        harness.period();
+        assert_eq!(harness.drained(), 8);
+        assert_eq!(harness.progress.n_seen.load(Ordering::Acquire), 4);
     }
 
     #[test]
-    fn a_change_behind_another_is_shown_when_turns_have_ended() {
+    fn a_change_behind_another_is_shown_when_polls_have_ended() {
         if !may_use_bpf() {
             return;
         }
         let word = Arc::new(AtomicU64::new(0));
         let read = Arc::clone(&word);
-        let read: ReadTurns = Box::new(move || vec![read.load(Ordering::SeqCst)]);
-        let mut turns = Turns::ended_by(Some(read));
+        let read: ReadPolls = Box::new(move || vec![read.load(Ordering::SeqCst)]);
+        let mut harness = Harness::ended_by(Some(read));
         for (n, version) in [(1, 1), (3, 3), (5, 5)] {
             word.store(n, Ordering::SeqCst);
-            assert_eq!(turns.take(turns.changes(1)), version);
-            turns.take(Message::Drain(n));
-            assert_eq!(turns.take(turns.changes(1)), version, "within the turn");
-            assert!(turns.drained() <= n);
+            assert_eq!(harness.take(harness.changes(1)), version);
+            harness.take(Message::Drain(n));
+            assert_eq!(harness.take(harness.changes(1)), version, "within the poll");
+            assert!(harness.drained() <= n);
             // The poll ends, while packets keep coming.
             word.store(n + 1, Ordering::SeqCst);
-            assert_eq!(turns.take(Message::Look), version + 1);
-            assert_eq!(turns.drained(), n + 1, "nothing is held back");
-            assert!(turns.waiting.is_empty());
+            assert_eq!(harness.take(Message::Look), version + 1);
+            assert_eq!(harness.drained(), n + 1, "nothing is held back");
+            assert!(harness.waiting.is_empty());
         }
-        assert_eq!(turns.progress.n_seen.load(Ordering::Acquire), 6);
+        assert_eq!(harness.progress.n_seen.load(Ordering::Acquire), 6);
     }
 
     #[test]
@@ -599,24 +607,24 @@ mod tests {
         if !may_use_bpf() {
             return;
         }
-        let mut turns = Turns::new();
-        turns.take(turns.changes(1));
-        turns.take(Message::Drain(7));
-        turns.take(turns.changes(1));
+        let mut harness = Harness::new();
+        harness.take(harness.changes(1));
+        harness.take(Message::Drain(7));
+        harness.take(harness.changes(1));
         // Held back until the test ends it.
         let held_until = Some(Instant::now() + Duration::from_secs(3600));
-        turns.writer.held_until = held_until;
-        assert_eq!(turns.period(), 1);
-        assert_eq!(turns.drained(), 8);
-        assert_ne!(turns.writer.held_until, held_until, "for a short time");
-        turns.writer.held_until = held_until;
-        assert_eq!(turns.take(turns.changes(2)), 1);
-        turns.writer.held_until = None;
-        assert_eq!(turns.take(Message::Look), 2);
-        assert!(turns.waiting.is_empty(), "both of them");
+        harness.writer.held_until = held_until;
+        assert_eq!(harness.period(), 1);
+        assert_eq!(harness.drained(), 8);
+        assert_ne!(harness.writer.held_until, held_until, "for a short time");
+        harness.writer.held_until = held_until;
+        assert_eq!(harness.take(harness.changes(2)), 1);
+        harness.writer.held_until = None;
+        assert_eq!(harness.take(Message::Look), 2);
+        assert!(harness.waiting.is_empty(), "both of them");
         // A drain without waiting commits holds nothing back.
-        turns.take(Message::Drain(8));
-        turns.period();
-        assert_eq!((turns.drained(), turns.writer.held_until), (9, None));
+        harness.take(Message::Drain(8));
+        harness.period();
+        assert_eq!((harness.drained(), harness.writer.held_until), (9, None));
     }
 }

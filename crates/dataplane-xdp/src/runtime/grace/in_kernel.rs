@@ -16,11 +16,11 @@ use dataplane::{
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
 use testkit::namespace::{ethtool, in_root_namespace, ip, veth_pair};
 
-use super::{Graces, ReadTurns};
+use super::{Graces, ReadPolls};
 use crate::image::{Image, Interface, MapRole};
 use crate::runtime::maps::Maps;
 use crate::runtime::testing;
-use crate::runtime::transmit::TurnEnds;
+use crate::runtime::transmit::PollEnds;
 use crate::runtime::{KernelOffload, KernelPort};
 
 const LOOPBACK: u32 = 1;
@@ -50,10 +50,10 @@ fn program(image: &Image, maps: &Maps) -> Program {
     loaded.expect("the verifier takes it")
 }
 
-fn read(image: &Image, maps: &Arc<Maps>) -> ReadTurns {
+fn read(image: &Image, maps: &Arc<Maps>) -> ReadPolls {
     let (heap, maps) = (image.heap, Arc::clone(maps));
     let load = move |at| maps.load_u64(at).expect("a word");
-    Box::new(move || heap.turns().map(&load).collect())
+    Box::new(move || heap.polls().map(&load).collect())
 }
 
 /// Keeps all processors polling until `is_so` holds.
@@ -75,7 +75,7 @@ fn poll_until(is_so: impl Fn() -> bool + Sync) {
 }
 
 #[test]
-fn a_processor_is_within_a_turn_from_its_first_packet_until_a_poll_has_ended() {
+fn a_processor_is_within_a_poll_from_its_first_packet_until_a_poll_has_ended() {
     in_root_namespace(|| {
         ip("link set lo up");
         let image = testing::image();
@@ -98,10 +98,10 @@ fn a_processor_is_within_a_turn_from_its_first_packet_until_a_poll_has_ended() {
         graces.ask(moment);
         assert!(!graces.look().has_ended && !graces.is_past(moment));
         graces.wait_past(moment).expect("RCU ends it");
-        assert!(read_words().contains(&1), "no turn has");
+        assert!(read_words().contains(&1), "no poll has");
         let heap = image.map(MapRole::Heap).expect("a heap");
         let heap = maps.get(heap).expect("a heap");
-        let _turn_ends = TurnEnds::new(heap, image.heap, None).expect("a tracepoint");
+        let _poll_ends = PollEnds::new(heap, image.heap, None).expect("a tracepoint");
         poll_until(|| read_words().iter().all(|word| word % 2 == 0));
         let words = read_words();
         assert!(words.iter().all(|word| *word <= 2), "{words:?}");
@@ -188,7 +188,7 @@ impl WithoutRcu {
         let token = self.switch.begin_drain();
         let start = Instant::now();
         while !self.switch.is_drained(token) {
-            assert!(start.elapsed() < PATIENCE, "turns end no period");
+            assert!(start.elapsed() < PATIENCE, "polls end no period");
             thread::yield_now();
         }
     }
@@ -218,7 +218,7 @@ fn group(first: u16) -> MulticastGroup {
 }
 
 #[test]
-fn changes_behind_each_other_are_seen_within_turns_whatever_rcu_waits_for() {
+fn changes_behind_each_other_are_seen_within_polls_whatever_rcu_waits_for() {
     in_root_namespace(|| {
         let mut beside = WithoutRcu::new();
         let entry = beside.entry("flood", &[5]);

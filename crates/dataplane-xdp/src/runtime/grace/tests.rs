@@ -19,7 +19,7 @@ impl Words {
         self.0[processor].store(word, Ordering::SeqCst);
     }
 
-    fn read(&self) -> Option<ReadTurns> {
+    fn read(&self) -> Option<ReadPolls> {
         let words = Arc::clone(&self.0);
         let load = |word: &AtomicU64| word.load(Ordering::SeqCst);
         Some(Box::new(move || words.iter().map(load).collect()))
@@ -64,8 +64,8 @@ fn a_period_counts_for_what_was_done_before_it_began() {
 
 #[test]
 fn who_waits_is_told_of_a_stop_and_of_a_failure() {
-    for turns in [None, Words::new(&[0, 1]).read()] {
-        let graces = Arc::new(Graces::new(bpf::wait_for_programs, turns));
+    for polls in [None, Words::new(&[0, 1]).read()] {
+        let graces = Arc::new(Graces::new(bpf::wait_for_programs, polls));
         let waiter = waiter(&graces);
         let refused = graces.during(|| Err(io::ErrorKind::Unsupported.into()));
         assert!(refused.is_err());
@@ -73,8 +73,8 @@ fn who_waits_is_told_of_a_stop_and_of_a_failure() {
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
         assert!(graces.check().is_err());
     }
-    for turns in [None, Words::new(&[0, 1]).read()] {
-        let graces = Arc::new(Graces::new(bpf::wait_for_programs, turns));
+    for polls in [None, Words::new(&[0, 1]).read()] {
+        let graces = Arc::new(Graces::new(bpf::wait_for_programs, polls));
         let waiter = waiter(&graces);
         graces.stop();
         let error = waiter.join().expect("no panic").expect_err("a stop");
@@ -83,7 +83,7 @@ fn who_waits_is_told_of_a_stop_and_of_a_failure() {
 }
 
 #[test]
-fn turns_that_were_there_end_a_period_and_no_others_do() {
+fn polls_that_were_there_end_a_period_and_no_others_do() {
     let words = Words::new(&[0, 7, 2, 9]);
     let graces = words.graces();
     let moment = graces.now();
@@ -108,7 +108,7 @@ fn turns_that_were_there_end_a_period_and_no_others_do() {
 }
 
 #[test]
-fn where_no_processor_is_within_a_turn_a_period_is_over_at_once() {
+fn where_no_processor_is_within_a_poll_a_period_is_over_at_once() {
     let graces = Words::new(&[0, 4, 2]).graces();
     for _ in 0..3 {
         let moment = graces.now();
@@ -124,7 +124,7 @@ fn where_no_processor_is_within_a_turn_a_period_is_over_at_once() {
 }
 
 #[test]
-fn rcu_ends_what_a_processor_would_hold_up_that_stays_within_a_turn() {
+fn rcu_ends_what_a_processor_would_hold_up_that_stays_within_a_poll() {
     let words = Words::new(&[1, 0]);
     let graces = Arc::new(Graces::new(|| Ok(()), words.read()));
     let thread = graces.start(|| ()).expect("a thread");
@@ -168,20 +168,20 @@ fn who_waits_looks_by_himself() {
     let graces = Arc::new(words.graces());
     let waiter = waiter(&graces);
     thread::sleep(Duration::from_millis(1));
-    assert!(!waiter.is_finished(), "the turn goes on");
+    assert!(!waiter.is_finished(), "the poll goes on");
     words.set(0, 2);
     waiter
         .join()
         .expect("no panic")
-        .expect("the turn has ended");
+        .expect("the poll has ended");
 }
 
 #[test]
-fn rcu_is_not_asked_for_what_turns_end_soon() {
+fn rcu_is_not_asked_for_what_polls_end_soon() {
     static N_WAITS: AtomicUsize = AtomicUsize::new(0);
     static IS_DUE: AtomicBool = AtomicBool::new(false);
     let wait = || {
-        assert!(IS_DUE.load(Ordering::SeqCst), "turns end it");
+        assert!(IS_DUE.load(Ordering::SeqCst), "polls end it");
         N_WAITS.fetch_add(1, Ordering::SeqCst);
         Ok(())
     };
