@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use aom_service::operator::{GroupAdd, GroupState, MemberAdd, Request, Variant};
-use aom_service::service::{FirstTurn, Options, RIVAL_FOR};
+use aom_service::service::{FirstBid, Options, RIVAL_FOR};
 use conference::client::Client;
 use conference::dial::SwitchAddress;
 use tokio::time::Instant;
@@ -252,18 +252,18 @@ async fn a_service_goes_on_after_a_controller_that_was_primary_for_a_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_waits_for_its_first_turn_as_long_as_it_is_told_or_takes_it() {
+async fn a_service_waits_to_be_primary_as_long_as_its_options_say_or_takes_over() {
     let switch = Switch::start().await;
     let folder = tempfile::tempdir().expect("a folder");
     let there = displace(&switch).await;
-    let with = |name: &str, first_turn: FirstTurn| {
+    let with = |name: &str, first_bid: FirstBid| {
         let options = Options {
-            first_turn,
+            first_bid,
             ..options(&switch, &folder.path().join(name))
         };
         start(options).expect("it opens")
     };
-    let impatient = FirstTurn {
+    let impatient = FirstBid {
         wait: Duration::ZERO,
         takes_over: false,
     };
@@ -271,7 +271,7 @@ async fn a_service_waits_for_its_first_turn_as_long_as_it_is_told_or_takes_it() 
     let error = with("impatient", impatient).error().await.to_string();
     assert!(error.contains("has been primary for 0 s"), "{error}");
     assert!(began.elapsed() < RIVAL_FOR, "{:?}", began.elapsed());
-    let patient = FirstTurn {
+    let patient = FirstBid {
         wait: PATIENCE,
         takes_over: false,
     };
@@ -279,9 +279,9 @@ async fn a_service_waits_for_its_first_turn_as_long_as_it_is_told_or_takes_it() 
     tokio::time::sleep(RIVAL_FOR + Duration::from_secs(3)).await;
     drop(there);
     wait_for_switch(&patient).await;
-    let takes_over = FirstTurn {
+    let takes_over = FirstBid {
         takes_over: true,
-        ..FirstTurn::default()
+        ..FirstBid::default()
     };
     let taking = with("taking", takes_over);
     wait_for_switch(&taking).await;

@@ -17,7 +17,7 @@ use aom_service::members::{Fingerprint, Members, Told};
 use aom_service::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, Request, Variant};
 use aom_service::rejoins::RejoinLimits;
 use aom_service::sequencer::Sequencer;
-use aom_service::service::{Clock, FirstTurn, Issue, Operator, Options, Service, ServiceError};
+use aom_service::service::{Clock, FirstBid, Issue, Operator, Options, Service, ServiceError};
 use conference::dial::SwitchAddress;
 use conformance::aom::frame_to;
 use conformance::compile;
@@ -234,7 +234,7 @@ pub fn options(switch: &Switch, folder: &Path) -> Options {
             .expect("a sequencer"),
         ack_deadline: PATIENCE,
         replaces_programs: false,
-        first_turn: FirstTurn::default(),
+        first_bid: FirstBid::default(),
         rejoins: RejoinLimits::default(),
         clock: switch.clock(),
         stop_at: None,

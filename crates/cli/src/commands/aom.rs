@@ -13,7 +13,7 @@ use aom_service::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, 
 use aom_service::operator_socket::{OperatorSocket, ask};
 use aom_service::rejoins::RejoinLimits;
 use aom_service::sequencer::{Sequencer, SequencerError};
-use aom_service::service::{Clock, FirstTurn, Options, RIVAL_FOR, Service};
+use aom_service::service::{Clock, FirstBid, Options, RIVAL_FOR, Service};
 use serde_json::json;
 
 use super::program;
@@ -61,7 +61,7 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
         sequencer,
         ack_deadline: Duration::from_millis(ack_deadline_ms),
         replaces_programs: replace_program,
-        first_turn: FirstTurn {
+        first_bid: FirstBid {
             wait: global.wait(RIVAL_FOR),
             takes_over: global.takeover,
         },
