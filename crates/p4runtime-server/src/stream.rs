@@ -233,10 +233,10 @@ async fn handle_requests(
             }
             Some(RequestUpdate::Packet(packet)) => {
                 // Without a permit, further packet-outs wait at the controller.
-                let Ok(turn) = Arc::clone(&device.packet_outs).acquire_owned().await else {
+                let Ok(permit) = Arc::clone(&device.packet_outs).acquire_owned().await else {
                     return Err(Status::unavailable("the switch stops"));
                 };
-                if let Err(error) = packet_out(device, client, &packet, sender, turn) {
+                if let Err(error) = packet_out(device, client, &packet, sender, permit) {
                     packet_out_error(sender, error, packet);
                 }
             }
@@ -300,7 +300,7 @@ fn packet_out(
     client: ClientId,
     packet: &PacketOut,
     sender: &StreamSender,
-    turn: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) -> EntityResult {
     // Held while submitting: a former primary's packets precede the notice to its successor.
     let arbitration = lock(&device.arbitration);
@@ -328,7 +328,7 @@ fn packet_out(
         if let Err(error) = sent {
             packet_out_error(&sender, error.into(), packet);
         }
-        drop(turn);
+        drop(permit);
     };
     device.control.packet_out(&target.device, port, frame, done);
     Ok(())

@@ -47,7 +47,7 @@ const WORK_BATCH: usize = 64;
 
 /// Updates of tables, groups and so on before frames are processed: a few tenths of a millisecond with cold caches
 /// (`examples/stops.rs`).
-const UPDATES_PER_TURN: usize = 128;
+const UPDATES_PER_ITERATION: usize = 128;
 
 /// Frames that leave between two readings of the clock, each of which takes 25 ns or more. This is the precision of the
 /// time in the switch.
@@ -412,7 +412,7 @@ impl EventLoop {
             }
             self.mailbox.waker().clear();
             self.run_work()?;
-            self.finish_turn()?;
+            self.finish_iteration()?;
         }
         Ok(true)
     }
@@ -428,7 +428,7 @@ impl EventLoop {
             if self.is_spinning() || self.is_busy {
                 self.n_spins = self.n_spins.wrapping_add(1);
                 self.is_woken = self.mailbox.waker().is_woken();
-                self.turn(after)?;
+                self.iterate(after)?;
                 continue;
             }
             let next = self.next_event(after);
@@ -446,7 +446,7 @@ impl EventLoop {
             let descriptors = descriptors.chain(self.switch.offloaded_digests_fd());
             self.waiter.wait(descriptors, timeout)?;
             self.is_woken = self.waiter.is_ready(0);
-            self.turn(after)?;
+            self.iterate(after)?;
         }
         Ok(())
     }
@@ -528,7 +528,7 @@ impl EventLoop {
         frames.chain(queues).chain(generated).chain(retries).min()
     }
 
-    fn turn(&mut self, after: AfterReplay) -> Result<(), LoopError> {
+    fn iterate(&mut self, after: AfterReplay) -> Result<(), LoopError> {
         // A busy loop has not polled, so it does not know which ports are ready.
         let was_busy = self.is_busy && !self.is_spinning();
         if self.is_woken {
@@ -563,7 +563,7 @@ impl EventLoop {
         if !was_busy && self.is_forwarding {
             self.receive_all(now)?;
         }
-        self.finish_turn()
+        self.finish_iteration()
     }
 
     /// Reports ports that went down or came up to the switch before the next frame, for whatever watches them.
@@ -800,7 +800,7 @@ impl EventLoop {
             // Packet-outs leave before the next piece of work can change their path.
             self.run_switch(now)?;
             n_done += 1;
-            if n_done == WORK_BATCH || n_updates >= UPDATES_PER_TURN || self.is_busy {
+            if n_done == WORK_BATCH || n_updates >= UPDATES_PER_ITERATION || self.is_busy {
                 self.mailbox.waker().wake();
                 break;
             }
@@ -870,7 +870,7 @@ impl EventLoop {
 
     /// Retries to send what the ports could not, and notifies of drains: what left the switch in this iteration has
     /// left the ports too.
-    fn finish_turn(&mut self) -> Result<(), LoopError> {
+    fn finish_iteration(&mut self) -> Result<(), LoopError> {
         if !self.is_spinning() || self.n_spins.is_multiple_of(SPINS_PER_RETRY) {
             self.flush(|_| true)?;
         }

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use dataplane::{Nanos, PortId, Severity};
 use packet_io::{
-    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, PcapPort, Port, PortError, Turns,
+    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, PcapPort, Port, PortError, ReplayOrder,
     UdpPort, WayOut,
 };
 
@@ -246,11 +246,11 @@ fn start_captures(
     epoch_ns: u64,
 ) {
     if let Some(bmv2) = bmv2 {
-        let turns = Turns::default();
+        let order = ReplayOrder::default();
         // 64 bits of nanoseconds are 584 years.
         let at = bmv2.replay_at.as_nanos() as Nanos;
         for (.., capture) in captures {
-            capture.replay_at(at, epoch_ns, &turns);
+            capture.replay_at(at, epoch_ns, &order);
         }
         return;
     }

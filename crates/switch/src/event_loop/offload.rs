@@ -20,7 +20,7 @@ const DRAIN_RETRY_NS: Nanos = 200_000;
 const CHECK_EVERY_NS: Nanos = 1_000_000_000;
 
 /// Digests taken from the offload in an iteration: some tens of microseconds.
-const DIGESTS_PER_TURN: usize = 256;
+const DIGESTS_PER_ITERATION: usize = 256;
 
 const NS_PER_MS: Nanos = 1_000_000;
 
@@ -175,7 +175,7 @@ impl EventLoop {
     /// those in a queue that was full before anybody subscribed: nothing wakes the loop for either.
     pub(super) fn take_digests(&mut self) {
         if self.switch.offload_status().is_some() {
-            self.switch.take_offloaded_digests(DIGESTS_PER_TURN);
+            self.switch.take_offloaded_digests(DIGESTS_PER_ITERATION);
             self.publish_digests();
         }
     }

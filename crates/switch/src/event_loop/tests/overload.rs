@@ -222,7 +222,7 @@ impl Flooded {
             .expect("sending");
         let began = Instant::now();
         while self.call(|context| context.switch.counters().port(PortId(2)).rx_packets) == 0 {
-            assert!(began.elapsed() < PATIENCE, "port 2 has no turn");
+            assert!(began.elapsed() < PATIENCE, "port 2 is not served");
         }
     }
 
@@ -251,7 +251,7 @@ impl Flooded {
         };
         let began = Instant::now();
         while self.call(n_made) < 5 {
-            assert!(began.elapsed() < PATIENCE, "the generator has no turn");
+            assert!(began.elapsed() < PATIENCE, "the generator is not served");
         }
     }
 
@@ -441,9 +441,9 @@ fn a_large_write_lets_frames_pass_between_its_pieces() {
     assert_eq!(received.pop(), Some(OTHER_WORK));
     assert!(!received.contains(&OTHER_WORK));
     // Pieces without a frame in between belong to the same iteration.
-    let turns: Vec<_> = received.chunk_by(|one, other| one == other).collect();
-    let longest = turns.iter().map(|turn| turn.len()).max();
-    let most = UPDATES_PER_TURN / UPDATES;
-    assert!(longest <= Some(most), "{longest:?} pieces in a turn");
+    let iterations: Vec<_> = received.chunk_by(|one, other| one == other).collect();
+    let longest = iterations.iter().map(|pieces| pieces.len()).max();
+    let most = UPDATES_PER_ITERATION / UPDATES;
+    assert!(longest <= Some(most), "{longest:?} pieces in an iteration");
     flooded.stops();
 }
