@@ -47,7 +47,7 @@ pub async fn every(
     let mut trouble = None;
     loop {
         let until = Instant::now() + Duration::from_millis(HEARD_INTERVAL_MS);
-        match watch.turn(global).await {
+        match watch.iterate(global).await {
             Ok(()) if trouble.take().is_some() => {
                 output::told("reprise: the viewers are looked for again");
             }
@@ -78,7 +78,7 @@ struct Watch {
 impl Watch {
     /// Reads the switch anew in every iteration: it may have another program or state than a second ago, or be another
     /// switch.
-    async fn turn(&mut self, global: &Global) -> Result<(), Failure> {
+    async fn iterate(&mut self, global: &Global) -> Result<(), Failure> {
         let mut session = Session::open(global).await?;
         let known = looked_up(&session.read().await?.conference, self.group)?;
         if Instant::now() >= self.next_round {

@@ -103,16 +103,16 @@ impl Run {
     /// alone.
     fn plan(&self, number: u64) -> (usize, Vec<usize>) {
         let number = usize::try_from(number).unwrap_or(usize::MAX);
-        let (turn, round) = (number % self.order.len(), number / self.order.len());
+        let (subject, round) = (number % self.order.len(), number / self.order.len());
         let n_all = self.choices.len();
         let n_choices = match self.arguments.case {
             Some(_) => n_all,
             None => self.arguments.choices.get().min(n_all),
         };
         // Adjacent cases start with different choices, so that a short run covers every choice too.
-        let first = round.wrapping_mul(n_choices).wrapping_add(turn);
+        let first = round.wrapping_mul(n_choices).wrapping_add(subject);
         let choices = (0..n_choices).map(|n| first.wrapping_add(n) % n_all);
-        (self.order[turn], choices.collect())
+        (self.order[subject], choices.collect())
     }
 
     fn run_case(&self, number: u64) {
