@@ -52,12 +52,12 @@
 #![warn(missing_docs)]
 
 mod batch;
+mod borrowed_switch;
 mod changes;
 mod counted;
 mod device;
 mod error;
 mod exclusive;
-mod lent;
 pub mod limits;
 mod notes;
 mod operation;
@@ -69,12 +69,12 @@ mod switch_handle;
 mod workers;
 
 pub use batch::{Atomicity, Batch};
+pub use borrowed_switch::BorrowedSwitch;
 pub use changes::{Change, Changed, Changes, Missed};
 pub use counted::{Counted, TableCounted};
 pub use device::{Answers, Device};
 pub use error::{Error, OperationResult};
 pub use exclusive::{Committed, Exclusive, Ready, Saved, Written};
-pub use lent::Lent;
 pub use notes::{EntryKey, Note, Notes};
 pub use operation::{
     CellValue, EntryChange, EntryUpdate, GeneratorUpdate, NewAction, Operation, Place, Stored,
