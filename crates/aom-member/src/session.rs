@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use aom::limits::{FIRST_PROVED, PATIENCE};
+use aom::limits::{FIRST_PROVED, GAP_TIMEOUT};
 use aom_config::keys::PublicKey;
 use aom_config::limits::SILENCE_MAX;
 use aom_config::member_file::{MemberFile, SERVICE_NAME};
@@ -28,7 +28,7 @@ use crate::{Member, MemberError, lock};
 const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 /// How long to wait for the last messages of an epoch that has ended. A lost message becomes a drop after the
 /// receiver's timeout. Packets of the next epoch wait in the socket meanwhile.
-const STRAGGLERS: Duration = PATIENCE.saturating_add(Duration::from_millis(5));
+const STRAGGLERS: Duration = GAP_TIMEOUT.saturating_add(Duration::from_millis(5));
 /// Why there may be no membership although the service is connected.
 const CONNECTED: &str = "it is connected, and the group has no epoch yet that this process receives: `reprise aom group show` says when";
 /// The polling interval of that wait.

@@ -24,13 +24,13 @@ use crate::strangers::Strangers;
 /// The most connections that have not joined or are being refused.
 const STRANGERS_MAX: usize = 256;
 /// How long a peer may take to show a certificate and join, and to read a message.
-const PATIENCE: Duration = Duration::from_secs(5);
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("it took longer than {} s", PATIENCE.as_secs())]
+    #[error("it took longer than {} s", IO_TIMEOUT.as_secs())]
     Slow(#[from] tokio::time::error::Elapsed),
     #[error("{0}")]
     Frame(#[from] aom_config::frame::FrameError),
@@ -87,7 +87,7 @@ async fn attend(
 ) -> (Joined, Ended) {
     let mut stranger = strangers.admit(from);
     let joining = async {
-        let mut connection = timeout(PATIENCE, greet(stream, acceptor)).await??;
+        let mut connection = timeout(IO_TIMEOUT, greet(stream, acceptor)).await??;
         match connection.told(members).await {
             Ok(told) => Ok((connection, told)),
             Err(NotJoined::Refused(reason)) => Err(connection.refuse(reason).await),
@@ -191,7 +191,7 @@ impl Connection {
         };
         let said = self.say(&last).await;
         // Shuts down so that the last message arrives, although the member's further bytes are not read.
-        let closed = timeout(PATIENCE, self.stream.shutdown()).await;
+        let closed = timeout(IO_TIMEOUT, self.stream.shutdown()).await;
         match (said, closed) {
             (Err(ended), _) => ended,
             (Ok(()), _) => Ended::Refused(reason),
@@ -200,8 +200,8 @@ impl Connection {
 
     async fn say(&mut self, message: &ToMember) -> Result<(), Ended> {
         let bytes = frame(message)?;
-        timeout(PATIENCE, self.stream.write_all(&bytes)).await??;
-        Ok(timeout(PATIENCE, self.stream.flush()).await??)
+        timeout(IO_TIMEOUT, self.stream.write_all(&bytes)).await??;
+        Ok(timeout(IO_TIMEOUT, self.stream.flush()).await??)
     }
 
     /// Exchanges messages until the service refuses the member. Returns the reason.

@@ -10,7 +10,7 @@ use aom::certificate::Certificate;
 use aom::chain::{FIRST_LINK, NO_MESSAGE, state_of};
 use aom::confirm::Confirming;
 use aom::event::{DropNotification, Event, Message};
-use aom::limits::{CANDIDATES_MAX, CONFIRM_PATIENCE, PATIENCE, SETTLE, WINDOW};
+use aom::limits::{CANDIDATES_MAX, CONFIRM_TIMEOUT, GAP_TIMEOUT, SETTLE, WINDOW};
 use aom::membership::{Membership, Sequencer};
 use aom::receiver::Receiver;
 use aom::wire::{HEADER_BYTES, SIGNED_BYTES, TAGGED_BYTES};
@@ -199,7 +199,7 @@ fn a_wrong_digest_at_the_end_is_dropped_like_any_number_that_is_known_to_be_give
     let packet = &sequencer.packets(1, b"message")[0];
     receiver.handle_datagram(NOW, &with_message(packet, TAGGED_BYTES, b"else"));
     assert_eq!(told(&mut receiver), []);
-    receiver.handle_timeout(NOW + PATIENCE);
+    receiver.handle_timeout(NOW + GAP_TIMEOUT);
     assert_eq!(told(&mut receiver), [(1, None)]);
 }
 
@@ -336,16 +336,16 @@ fn a_gap_to_the_last_number_takes_no_memory_in_any_mode() {
     let before = allocated::bytes();
     let mut plain = sequencer.receiver(4, 0);
     plain.handle_datagram(NOW, last);
-    plain.handle_timeout(NOW + PATIENCE);
+    plain.handle_timeout(NOW + GAP_TIMEOUT);
     let mut confirming = byzantine(&sequencer, 4, 0);
     confirming.handle_datagram(NOW, &sequencer.packets(1, b"first")[0]);
     confirming.handle_datagram(NOW, last);
-    confirming.handle_timeout(NOW + PATIENCE);
-    confirming.handle_timeout(NOW + PATIENCE + CONFIRM_PATIENCE);
+    confirming.handle_timeout(NOW + GAP_TIMEOUT);
+    confirming.handle_timeout(NOW + GAP_TIMEOUT + CONFIRM_TIMEOUT);
     let signing = Signing::new(1);
     let mut signed = signing.receiver();
     signed.handle_datagram(NOW, &signing.packet_of(u32::MAX, FIRST_LINK, b"last", true));
-    signed.handle_timeout(NOW + PATIENCE);
+    signed.handle_timeout(NOW + GAP_TIMEOUT);
     let used = allocated::bytes() - before;
     assert!(used < 4 << 20, "{used} bytes");
     let gap = |first| DropNotification {
@@ -384,8 +384,8 @@ fn confirms_and_messages_without_a_quorum_stay_within_the_window() {
             liar.handle_datagram(NOW, &packet);
             member.handle_datagram(NOW, &packet);
         }
-        liar.handle_timeout(NOW + PATIENCE);
-        member.handle_timeout(NOW + PATIENCE);
+        liar.handle_timeout(NOW + GAP_TIMEOUT);
+        member.handle_timeout(NOW + GAP_TIMEOUT);
         while let Some(confirm) = liar.poll_transmit() {
             member.handle_datagram(NOW, &confirm);
         }
@@ -433,7 +433,7 @@ fn a_lying_sequencer_and_a_lying_member_divide_no_members_that_confirm() {
                     }
                 }
             }
-            now += CONFIRM_PATIENCE;
+            now += CONFIRM_TIMEOUT;
             for (member, delivered) in honest.iter_mut().zip(&mut delivered) {
                 member.handle_timeout(now);
                 while let Some(event) = member.poll_event() {

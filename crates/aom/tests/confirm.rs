@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aom::confirm::{Confirming, RefusedConfirms};
 use aom::event::{Event, Message};
-use aom::limits::CONFIRM_PATIENCE;
+use aom::limits::CONFIRM_TIMEOUT;
 use aom::membership::{Membership, MembershipError};
 use aom::receiver::Receiver;
 use k256::ecdsa::SigningKey;
@@ -146,11 +146,11 @@ fn a_sequencer_that_lies_divides_receivers_and_not_members_that_confirm() {
     );
 
     group.exchange(|_, _| false);
-    group.time_out(CONFIRM_PATIENCE - Duration::from_nanos(1));
+    group.time_out(CONFIRM_TIMEOUT - Duration::from_nanos(1));
     for member in 0..4 {
         assert_eq!(group.told(member), []);
     }
-    group.time_out(CONFIRM_PATIENCE);
+    group.time_out(CONFIRM_TIMEOUT);
     for member in 0..4 {
         assert_eq!(group.told(member), [(1, None)]);
     }
@@ -170,7 +170,7 @@ fn with_a_lying_member_beside_the_lying_sequencer_one_content_at_most_is_deliver
     let lie = double.poll_transmit().expect("a confirm");
     group.members[2].handle_datagram(NOW, &lie);
     group.exchange(|from, to| (from, to) == (3, 2));
-    group.time_out(CONFIRM_PATIENCE);
+    group.time_out(CONFIRM_TIMEOUT);
     assert_eq!(group.told(0), [(1, Some(b"one".to_vec()))]);
     assert_eq!(group.told(1), [(1, Some(b"one".to_vec()))]);
     assert_eq!(group.told(2), [(1, None)]);
@@ -243,7 +243,7 @@ fn what_has_no_quorum_when_the_epoch_ends_is_a_drop() {
     for packet in new.packets(1, b"new") {
         group.members[0].handle_datagram(NOW, &packet);
     }
-    group.time_out(CONFIRM_PATIENCE);
+    group.time_out(CONFIRM_TIMEOUT);
     assert_eq!(group.told(0), [(1, None)]);
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aom::certificate::{Certificate, Proof};
 use aom::chain::hash_of;
 use aom::event::{DropNotification, Event, Message};
-use aom::limits::{CANDIDATES_MAX, EPOCH_LAST, FIRST_PROVED, PATIENCE, SETTLE, WINDOW};
+use aom::limits::{CANDIDATES_MAX, EPOCH_LAST, FIRST_PROVED, GAP_TIMEOUT, SETTLE, WINDOW};
 use aom::membership::{Membership, MembershipError};
 use aom::receiver::Receiver;
 use aom::refused::Refused;
@@ -127,14 +127,14 @@ fn a_lost_packet_is_one_drop_before_the_next_message() {
             }
         }
         assert_eq!(told(&mut receiver), [(1, Some(message(1)))]);
-        assert_eq!(receiver.poll_timeout(), Some(NOW + PATIENCE));
-        receiver.handle_timeout(NOW + PATIENCE - Duration::from_nanos(1));
+        assert_eq!(receiver.poll_timeout(), Some(NOW + GAP_TIMEOUT));
+        receiver.handle_timeout(NOW + GAP_TIMEOUT - Duration::from_nanos(1));
         assert_eq!(told(&mut receiver), []);
-        receiver.handle_timeout(NOW + PATIENCE);
+        receiver.handle_timeout(NOW + GAP_TIMEOUT);
         assert_eq!(told(&mut receiver), [(2, None), (3, Some(message(3)))]);
         assert_eq!(receiver.poll_timeout(), None);
         for packet in sequencer.packets(2, &message(2)) {
-            receiver.handle_datagram(NOW + PATIENCE, &packet);
+            receiver.handle_datagram(NOW + GAP_TIMEOUT, &packet);
         }
         assert_eq!(told(&mut receiver), []);
         assert_eq!(receiver.refused().replayed, 2);
@@ -251,7 +251,7 @@ fn a_gap_of_billions_of_numbers_is_one_event() {
     let mut receiver = sequencer.receiver(1, 0);
     let last = u32::MAX;
     receiver.handle_datagram(NOW, &sequencer.packets(last, b"message")[0]);
-    receiver.handle_timeout(NOW + PATIENCE);
+    receiver.handle_timeout(NOW + GAP_TIMEOUT);
     let found = events(&mut receiver);
     let [Event::Drop(drop), Event::Message(message)] = &found[..] else {
         panic!("expected a drop and a message, found {found:?}");
@@ -374,7 +374,7 @@ fn who_joins_an_epoch_that_has_begun_hears_from_the_first_number_that_it_proves(
                 receiver.handle_datagram(NOW, &packet);
             }
         }
-        receiver.handle_timeout(NOW + PATIENCE);
+        receiver.handle_timeout(NOW + GAP_TIMEOUT);
         let expected = [
             (first, Some(message(first))),
             (first + 1, None),

@@ -3,7 +3,7 @@
 use aom::certificate::{Certificate, Proof};
 use aom::chain::FIRST_LINK;
 use aom::event::{Event, Message};
-use aom::limits::{CANDIDATES_MAX, FIRST_PROVED, PATIENCE, WINDOW};
+use aom::limits::{CANDIDATES_MAX, FIRST_PROVED, GAP_TIMEOUT, WINDOW};
 use aom::receiver::Receiver;
 use aom::refused::Refused;
 
@@ -138,8 +138,8 @@ fn a_lost_packet_is_a_drop_with_all_before_it_back_to_the_last_signature() {
     }
     assert_eq!(told(&mut receiver), all(1..=4));
     // 5 and 6 have no signature of their own, and 7, whose link would prove them, is missing.
-    assert_eq!(receiver.poll_timeout(), Some(NOW + PATIENCE));
-    receiver.handle_timeout(NOW + PATIENCE);
+    assert_eq!(receiver.poll_timeout(), Some(NOW + GAP_TIMEOUT));
+    receiver.handle_timeout(NOW + GAP_TIMEOUT);
     let expected: Vec<_> = [(5, None), (6, None), (7, None)]
         .into_iter()
         .chain(all([8]))
@@ -156,7 +156,7 @@ fn a_packet_that_comes_late_joins_the_chain_again() {
         receiver.handle_datagram(NOW, &packets[number - 1]);
     }
     assert_eq!(told(&mut receiver), []);
-    receiver.handle_datagram(NOW + PATIENCE / 2, &packets[3]);
+    receiver.handle_datagram(NOW + GAP_TIMEOUT / 2, &packets[3]);
     let found = events(&mut receiver);
     assert_eq!(found.len(), 8);
     let membership = signing.membership(4, 1);
@@ -190,7 +190,7 @@ fn a_link_that_is_not_the_predecessors_refuses_what_is_before_up_to_the_last_sig
     receiver.handle_datagram(NOW, &fourth);
     assert_eq!(told(&mut receiver), []);
     assert_eq!(receiver.refused().broken_link, 1);
-    receiver.handle_timeout(NOW + PATIENCE);
+    receiver.handle_timeout(NOW + GAP_TIMEOUT);
     let expected: Vec<_> = [(3, None)].into_iter().chain(all([4])).collect();
     assert_eq!(told(&mut receiver), expected);
 }
@@ -230,7 +230,7 @@ fn forgers_neither_move_the_window_nor_fill_the_memory() {
     assert_eq!(receiver.poll_timeout(), None);
     // A signed packet is accepted although the candidates are full.
     receiver.handle_datagram(NOW, &signing.packet_of(2, [1; 32], b"signed", true));
-    receiver.handle_timeout(NOW + PATIENCE);
+    receiver.handle_timeout(NOW + GAP_TIMEOUT);
     let expected = [(1, None), (2, Some(b"signed".to_vec()))];
     assert_eq!(told(&mut receiver), expected);
 }

@@ -25,7 +25,7 @@ const HEAD_BYTES: usize = 42;
 const WINDOW_COPIES: usize = 256;
 
 /// Copies that have not come after this time are lost.
-const PATIENCE: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_millis(20);
 
 fn open(name: &str) -> Result<Box<dyn Port>, PortError> {
     match name.strip_prefix("afxdp:") {
@@ -93,7 +93,7 @@ fn load(
         }
         port.flush()?;
         let (mut n_missing, last) = (n_frames * n_copies, Instant::now());
-        while n_missing > 0 && last.elapsed() < PATIENCE {
+        while n_missing > 0 && last.elapsed() < TIMEOUT {
             let n = port.receive(0, 64, &mut |_| ())?;
             n_received += n as u64;
             n_missing = n_missing.saturating_sub(n);

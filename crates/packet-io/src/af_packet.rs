@@ -30,7 +30,7 @@ use crate::limits::{
 };
 use crate::offload::{self, Segmentation, Transport, VLAN_TAG_BYTES};
 use crate::pace::TxPace;
-use crate::sending::{self, Patience};
+use crate::sending::{self, RetryPolicy};
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
 
@@ -76,7 +76,7 @@ pub struct AfPacketPort {
     super_frame: Vec<u8>,
     /// Consecutive calls of `receive` that found nothing.
     n_empty: u32,
-    patience: Patience,
+    retry_policy: RetryPolicy,
     way_out: WayOut,
     outgoing: Outgoing,
     /// Whether the socket has no room for the queue.
@@ -187,7 +187,7 @@ impl AfPacketPort {
             pace: TxPace::new(TX_BATCH_FRAMES),
             super_frame: Vec::new(),
             n_empty: 0,
-            patience: Patience::default(),
+            retry_policy: RetryPolicy::default(),
             way_out: config.way_out,
             outgoing,
             is_full: false,
@@ -232,7 +232,7 @@ impl AfPacketPort {
             self.tx.as_fd(),
             self.index,
             &mut self.tx_queue,
-            &mut self.patience,
+            &mut self.retry_policy,
             &mut self.statistics,
         );
     }

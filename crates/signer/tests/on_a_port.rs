@@ -29,7 +29,7 @@ const SENDER: PortId = PortId(1);
 const RECEIVERS: PortId = PortId(2);
 const SIGNER: PortId = PortId(7);
 /// How long a test waits for anything.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// `reprise-signer run` at the far end of the switch's port.
 struct Coprocessor {
@@ -137,7 +137,7 @@ impl Network {
 
     /// Waits until every receiver has reported this many sequence numbers.
     fn take_until(&mut self, n_events: usize) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while self.delivered.iter().any(|events| events.len() < n_events) {
             self.take();
             assert!(
@@ -271,7 +271,7 @@ fn a_signer_that_has_none_delivers_nothing_and_one_that_begins_again_goes_on() {
         for number in 1..=10 {
             network.request(&text(number));
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let mut n_taken = 0;
         while n_taken < 10 {
             assert!(Instant::now() < until, "{n_taken} of 10 came back");

@@ -143,18 +143,18 @@ impl Connection {
     }
 
     fn over(stream: TcpStream) -> io::Result<Self> {
-        let patience = Some(Duration::from_secs(ANSWER_S));
+        let timeout = Some(Duration::from_secs(ANSWER_S));
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(patience)?;
-        stream.set_write_timeout(patience)?;
+        stream.set_read_timeout(timeout)?;
+        stream.set_write_timeout(timeout)?;
         Ok(Self::with(Box::new(stream)))
     }
 
     fn over_socket(path: &str) -> io::Result<Self> {
         let stream = connect_unix(path, Duration::from_secs(CONNECT_S))?;
-        let patience = Some(Duration::from_secs(ANSWER_S));
-        stream.set_read_timeout(patience)?;
-        stream.set_write_timeout(patience)?;
+        let timeout = Some(Duration::from_secs(ANSWER_S));
+        stream.set_read_timeout(timeout)?;
+        stream.set_write_timeout(timeout)?;
         Ok(Self::with(Box::new(stream)))
     }
 
@@ -231,7 +231,7 @@ impl Connection {
 
 /// Connects to a Unix socket with a timeout, because its listener may never have room for another
 /// connection.
-fn connect_unix(path: &str, patience: Duration) -> io::Result<UnixStream> {
+fn connect_unix(path: &str, timeout: Duration) -> io::Result<UnixStream> {
     let told = |kind, what: String| io::Error::new(kind, what);
     let address = SockAddr::unix(path).map_err(|_| {
         let kind = io::ErrorKind::InvalidInput;
@@ -245,7 +245,7 @@ fn connect_unix(path: &str, patience: Duration) -> io::Result<UnixStream> {
     })?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // connect(2) on a Unix socket waits for room as long as SO_SNDTIMEO allows (unix(7)).
-    socket.set_write_timeout(Some(patience))?;
+    socket.set_write_timeout(Some(timeout))?;
     socket
         .connect(&address)
         .map_err(|error| match error.kind() {
@@ -253,7 +253,7 @@ fn connect_unix(path: &str, patience: Duration) -> io::Result<UnixStream> {
                 io::ErrorKind::TimedOut,
                 format!(
                     "somebody listens there, and has accepted no connection for {} seconds",
-                    patience.as_secs()
+                    timeout.as_secs()
                 ),
             ),
             kind @ io::ErrorKind::NotFound => told(

@@ -21,7 +21,7 @@ use bmv2_thrift::wire::write::{self, Writer};
 use bmv2_thrift::wire::{Failure, FailureKind, Kind, Type};
 
 /// Longer than anything here takes: a test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 const PROGRAM: &str = r#"{
     "actions": [{"name": "In.out", "id": 0, "runtime_data": [{"name": "port", "bitwidth": 9}]}],
@@ -400,7 +400,7 @@ fn an_interrupt_shows_what_was_done_and_says_where_it_was() {
     let commands = "register_read seen 1\n".repeat(10);
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(commands.as_bytes()).unwrap();
-    server.held.recv_timeout(PATIENCE).unwrap();
+    server.held.recv_timeout(TIMEOUT).unwrap();
     interrupt(&child);
     let ended = child.wait_with_output().unwrap();
     let expected = format!(
@@ -490,7 +490,7 @@ fn a_file_is_whole_or_as_it_was_whenever_an_interrupt_comes() {
         let mut stdin = child.stdin.take().unwrap();
         let command = format!("serialize_state {}\n", path.display());
         stdin.write_all(command.as_bytes()).unwrap();
-        asked.recv_timeout(PATIENCE).unwrap();
+        asked.recv_timeout(TIMEOUT).unwrap();
         // At some moment of its work.
         thread::sleep(Duration::from_millis(4 * step));
         interrupt(&child);

@@ -15,7 +15,7 @@ use crate::bmv2::{self, Bmv2, Log, Observers};
 use crate::error::is_held_port;
 use crate::interfaces::{LinkStatus, Watched};
 use crate::options::{Options, PortOption, PortSource};
-use crate::patience::Patience;
+use crate::start_timeout::StartTimeout;
 
 pub(crate) struct OpenPort {
     pub(crate) id: PortId,
@@ -186,7 +186,7 @@ fn tell_adding(options: &Options, option: &PortOption, log: Option<&Log>) {
 pub(crate) fn open(
     options: &Options,
     log: Option<&Log>,
-    patience: &mut Patience,
+    timeout: &mut StartTimeout,
 ) -> Result<OpenPorts, PortError> {
     let epoch_ns = since_1970_ns();
     let n_workers = usize::from(options.workers);
@@ -220,7 +220,7 @@ pub(crate) fn open(
             observers,
             is_outgoing_told: Arc::default(),
         };
-        let mut ports = patience.try_for(is_held_port, || opening.open())?;
+        let mut ports = timeout.retry_while(is_held_port, || opening.open())?;
         if let Some(port) = opening.watched(&ports) {
             for open in &mut ports {
                 open.link = Some(Arc::clone(&port.status));

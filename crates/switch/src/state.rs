@@ -13,8 +13,8 @@ use p4runtime_server::{ORIGIN_KIND, RestoreError, Server, Stored};
 use state_store::{Contents, OpenError, OpenTo, StateFile, StoredPipeline};
 
 use crate::error::SwitchError;
-use crate::patience::Patience;
 use crate::ports::since_1970_ns;
+use crate::start_timeout::StartTimeout;
 
 /// Interval of the checks that the state file is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -26,10 +26,10 @@ pub(crate) struct StateAtStart {
 }
 
 impl StateAtStart {
-    pub(crate) fn open(path: &Path, patience: &mut Patience) -> Result<Self, SwitchError> {
+    pub(crate) fn open(path: &Path, timeout: &mut StartTimeout) -> Result<Self, SwitchError> {
         let path = path.to_owned();
         let is_held = |error: &OpenError| matches!(error, OpenError::InUse);
-        match patience.try_for(is_held, || StateFile::open(&path)) {
+        match timeout.retry_while(is_held, || StateFile::open(&path)) {
             Ok((file, contents)) => Ok(Self {
                 path,
                 file,

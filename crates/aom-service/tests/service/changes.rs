@@ -19,7 +19,7 @@ async fn all_there(n_members: u8) -> (Switch, tempfile::TempDir, Running, Group)
 
 /// Waits until the service is connected to the switch.
 pub async fn wait_for_switch(service: &Running) {
-    let until = tokio::time::Instant::now() + crate::support::PATIENCE;
+    let until = tokio::time::Instant::now() + crate::support::TIMEOUT;
     let asked = || async {
         let group = "none".to_owned();
         service.fails(Request::EpochAdvance { group }).await

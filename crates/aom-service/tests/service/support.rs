@@ -37,7 +37,7 @@ use tokio::task::JoinHandle;
 pub const SENDER: u16 = 1;
 pub const MEMBERS: u16 = 2;
 /// How long a test waits for anything.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A switch with a P4Runtime server. The test passes its frames by method calls.
 pub struct Switch {
@@ -61,7 +61,7 @@ impl Switch {
     }
 
     async fn start_at(address: &str, state: Option<PathBuf>) -> Switch {
-        let until = tokio::time::Instant::now() + PATIENCE;
+        let until = tokio::time::Instant::now() + TIMEOUT;
         let listener = loop {
             match TcpListener::bind(address).await {
                 Ok(listener) => break listener.into_std().expect("a port"),
@@ -174,7 +174,7 @@ impl Drop for Switch {
 
 /// Restores the state file as the switch does with `--state`.
 async fn restored(path: PathBuf, server: Server) {
-    let until = tokio::time::Instant::now() + PATIENCE;
+    let until = tokio::time::Instant::now() + TIMEOUT;
     // The former process may still hold the file's lock.
     let (file, contents) = loop {
         match StateFile::open(&path) {
@@ -232,7 +232,7 @@ pub fn options(switch: &Switch, folder: &Path) -> Options {
         state: folder.to_owned(),
         sequencer: Sequencer::new(p4info, config, "02:00:00:00:00:ff", vec![SENDER])
             .expect("a sequencer"),
-        ack_deadline: PATIENCE,
+        ack_deadline: TIMEOUT,
         replaces_programs: false,
         first_bid: FirstBid::default(),
         rejoins: RejoinLimits::default(),
@@ -303,7 +303,7 @@ impl Running {
 
     /// Waits until the group is active.
     pub async fn active(&self, group: &str) -> GroupView {
-        let until = tokio::time::Instant::now() + PATIENCE;
+        let until = tokio::time::Instant::now() + TIMEOUT;
         loop {
             let view = self.show(group).await;
             if view.state == GroupState::Active {
@@ -333,7 +333,7 @@ impl Running {
 
     /// Waits for the service to end by itself, with an error.
     pub async fn error(self) -> ServiceError {
-        let ended = tokio::time::timeout(PATIENCE, self.ended).await;
+        let ended = tokio::time::timeout(TIMEOUT, self.ended).await;
         let ended = ended.expect("it ends").expect("no panic");
         ended.expect_err("an error")
     }

@@ -16,7 +16,7 @@ use testkit::sfu::service::Server;
 use crate::bench::{ADDRESS, Bench, replication, text};
 
 /// Timeout for an expected line.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn host(n: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 1, n)
@@ -64,7 +64,7 @@ impl Follower {
     fn says(&self, words: &str) {
         while !self
             .said
-            .recv_timeout(PATIENCE)
+            .recv_timeout(TIMEOUT)
             .expect(words)
             .contains(words)
         {}
@@ -72,7 +72,7 @@ impl Follower {
 
     /// The next line on standard output.
     fn prints(&self, words: &str) {
-        let line = self.printed.recv_timeout(PATIENCE).expect(words);
+        let line = self.printed.recv_timeout(TIMEOUT).expect(words);
         assert!(line.contains(words), "expected {words}: {line}");
     }
 

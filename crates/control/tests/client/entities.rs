@@ -16,7 +16,7 @@ use serde_json::json;
 use testkit::builder::{Builder, INGRESS, assign, field, hex, output_to, param, prim};
 use testkit::memory_loop::MemoryLoop;
 
-use crate::harness::{bare, patiently, replicas};
+use crate::harness::{bare, in_time, replicas};
 
 const RATES: MeterConfig = MeterConfig {
     committed_rate: 1_000,
@@ -241,7 +241,7 @@ impl Rig {
             atomicity,
         };
         let results = self.device.write(Arc::clone(&self.pipeline), batch);
-        let results = patiently(results).await.unwrap();
+        let results = in_time(results).await.unwrap();
         let kinds = results.into_iter();
         kinds
             .map(|result| result.err().map(|error| error.kind))
@@ -557,14 +557,14 @@ async fn digests_and_idle_entries_are_told_with_the_program_that_they_are_of() {
     });
     rig.write(vec![insert]).await;
     rig.switch.receive(1, &[9; 60]);
-    let told = patiently(digests.recv()).await.unwrap();
+    let told = in_time(digests.recv()).await.unwrap();
     assert_eq!(told.generation, rig.pipeline.generation());
     assert_eq!(
         (&*told.digest.name, &told.digest.members[..]),
         ("seen_t", &[vec![9]][..])
     );
     rig.switch.advance(1_000_000);
-    let told = patiently(idle.recv()).await.unwrap();
+    let told = in_time(idle.recv()).await.unwrap();
     assert_eq!(told.generation, rig.pipeline.generation());
     assert_eq!((told.idle.table, told.idle.entry.key), (direct, kind(1)));
 }

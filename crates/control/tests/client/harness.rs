@@ -11,7 +11,7 @@ use dataplane::{ActionCall, MatchField, Program, Replica, SwitchConfig, TableEnt
 use testkit::memory_loop::MemoryLoop;
 
 /// Timeout of a test: longer than anything takes here.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Yields after which every task that can go on has gone on.
 const N_YIELDS: usize = 100;
@@ -102,7 +102,7 @@ impl Harness {
     pub async fn results(&self, operations: Vec<Operation>) -> Vec<OperationResult> {
         let pipeline = Arc::clone(&self.pipeline);
         let batch = Batch::new(operations);
-        patiently(self.device.write(pipeline, batch)).await.unwrap()
+        in_time(self.device.write(pipeline, batch)).await.unwrap()
     }
 
     /// The same in another task.
@@ -116,7 +116,7 @@ impl Harness {
     }
 
     pub async fn entries(&self) -> Vec<TableEntry> {
-        let reading = patiently(self.device.reading()).await.unwrap();
+        let reading = in_time(self.device.reading()).await.unwrap();
         let (mut places, mut all) = (Places::ALL, Vec::new());
         while let Some(some) = reading.entries(self.forward, &mut places).await.unwrap() {
             all.extend(some);
@@ -138,7 +138,7 @@ impl Harness {
 
     pub async fn slot_value(&self, cell: u64) -> Vec<u8> {
         let slots = self.pipeline.program().register("ingress.slots").unwrap();
-        let reading = patiently(self.device.reading()).await.unwrap();
+        let reading = in_time(self.device.reading()).await.unwrap();
         let mut cells = cell..cell + 1;
         let values = reading.register_cells(slots, &mut cells).await.unwrap();
         assert_eq!(cells, cell + 1..cell + 1);
@@ -147,7 +147,7 @@ impl Harness {
 
     /// Waits until this many pieces of work are queued for the switch.
     pub async fn held(&self, n_held: usize) {
-        patiently(async {
+        in_time(async {
             while self.switch.n_held() != n_held {
                 tokio::task::yield_now().await;
             }
@@ -183,7 +183,7 @@ pub fn frame(dst: u8) -> Vec<u8> {
     frame
 }
 
-pub async fn patiently<T>(done: impl Future<Output = T>) -> T {
-    let done = tokio::time::timeout(PATIENCE, done).await;
+pub async fn in_time<T>(done: impl Future<Output = T>) -> T {
+    let done = tokio::time::timeout(TIMEOUT, done).await;
     done.expect("it takes no longer")
 }

@@ -10,7 +10,7 @@ use dataplane::{
     ControlErrorKind, CounterValue, GeneratorConfig, GeneratorState, Pace, PortId, SwitchConfig,
 };
 
-use crate::harness::{Harness, N_SLOTS, bare, bridge, frame, key, patiently, replicas};
+use crate::harness::{Harness, N_SLOTS, bare, bridge, frame, in_time, key, replicas};
 
 #[tokio::test]
 async fn a_device_lives_from_no_program_to_another() {
@@ -88,7 +88,7 @@ async fn a_device_lives_from_no_program_to_another() {
         Note::default()
     );
 
-    patiently(harness.device.drain()).await.unwrap();
+    in_time(harness.device.drain()).await.unwrap();
     let counted = harness.device.counted().await.unwrap();
     assert_eq!((counted.inside, counted.counters.received), (0, 1));
 
@@ -142,7 +142,7 @@ async fn a_batch_that_is_whole_is_done_in_one_piece_of_every_worker_or_not_at_al
                 atomicity,
             };
             let (device, pipeline) = (&harness.device, Arc::clone(&harness.pipeline));
-            async move { patiently(device.write(pipeline, batch)).await }
+            async move { in_time(device.write(pipeline, batch)).await }
         };
         let mut operations: Vec<Operation> = (1..=50).map(|n| harness.insert(n, 2)).collect();
         operations.extend((0..150).map(|cell| harness.slot(cell, 7)));
@@ -194,7 +194,7 @@ async fn while_packets_wait_between_two_passes_no_batch_is_whole_for_them() {
             atomicity,
         };
         let pipeline = Arc::clone(&harness.pipeline);
-        patiently(harness.device.write(pipeline, batch))
+        in_time(harness.device.write(pipeline, batch))
     };
     let Err(Error::Refused(refused)) = write(Atomicity::WholeForPackets).await else {
         panic!("expected that it is refused")
@@ -421,7 +421,7 @@ async fn frames_for_the_cpu_go_to_who_subscribed_with_the_program_that_made_them
     });
     harness.write(vec![insert]).await;
     harness.switch.receive(1, &frame(1));
-    let packet_in = patiently(packet_ins.recv()).await.unwrap();
+    let packet_in = in_time(packet_ins.recv()).await.unwrap();
     assert_eq!(packet_in.generation, harness.pipeline.generation());
     assert!(packet_in.frame.ends_with(&[0; 50]));
 }

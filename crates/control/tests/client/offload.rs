@@ -13,7 +13,7 @@ use dataplane::{
 use testkit::memory_loop::MemoryLoop;
 use testkit::offload::{Core, Double, Takes, program};
 
-use super::harness::{bare, key, patiently};
+use super::harness::{bare, in_time, key};
 
 const NOW: u64 = 1_000;
 
@@ -91,7 +91,7 @@ impl Beside {
         let write = self
             .device
             .write(Arc::clone(&self.pipeline), Batch::new(operations));
-        patiently(write).await.unwrap()
+        in_time(write).await.unwrap()
     }
 
     async fn write(&self, operations: Vec<Operation>) {
@@ -118,7 +118,7 @@ impl Beside {
     }
 
     async fn counted(&self) -> Counted {
-        let counted = patiently(self.device.counted()).await.unwrap();
+        let counted = in_time(self.device.counted()).await.unwrap();
         let counters = &counted.counters;
         let made = counters.received + counters.created_by_replication;
         let gone = counters.transmitted + counters.dropped_total() + counted.inside;
@@ -129,7 +129,7 @@ impl Beside {
     /// Each entry's kind, and how many packets have hit it.
     async fn hits(&self) -> Vec<(u8, u64)> {
         let table = self.pipeline.program().table("l2").unwrap();
-        let reading = patiently(self.device.reading()).await.unwrap();
+        let reading = in_time(self.device.reading()).await.unwrap();
         let (mut places, mut hits) = (Places::ALL, Vec::new());
         while let Some(entries) = reading.entries(table, &mut places).await.unwrap() {
             hits.extend(entries.into_iter().map(|entry| {
@@ -210,7 +210,7 @@ async fn what_both_sides_of_all_workers_have_counted_is_read_together() {
     assert!(other(&[1, 0, 0, 0]));
     assert_eq!(beside.hits().await, [(1, 5), (2, 4)]);
     let seen = beside.pipeline.program().counter("seen").unwrap();
-    let reading = patiently(beside.device.reading()).await.unwrap();
+    let reading = in_time(beside.device.reading()).await.unwrap();
     let cells = reading.counter_cells(seen, &mut (2..3)).await.unwrap();
     let seen = CounterValue {
         packets: 5,
@@ -244,7 +244,7 @@ async fn a_register_of_the_offload_s_own_reads_as_its_packets_have_written_it() 
     assert!(beside.receive(0, &[1, 0, 0, 77]));
     beside.core().run(NOW);
     let last = beside.pipeline.program().register("last").unwrap();
-    let reading = patiently(beside.device.reading()).await.unwrap();
+    let reading = in_time(beside.device.reading()).await.unwrap();
     let cells = reading.register_cells(last, &mut (2..3)).await.unwrap();
     assert_eq!(cells, Some(vec![vec![77]]));
 }
@@ -342,7 +342,7 @@ async fn a_drain_waits_for_what_is_inside_of_it_and_for_what_it_does_not_show_ye
     assert!(!drain.is_finished(), "packets see what was before");
     beside.core().show();
     beside.switch.advance(0);
-    patiently(drain).await.unwrap().unwrap();
+    in_time(drain).await.unwrap().unwrap();
 }
 
 #[tokio::test]

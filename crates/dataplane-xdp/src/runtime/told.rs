@@ -16,7 +16,7 @@ use crate::image::{ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, TableLayo
 
 /// How long a control call waits for a body that packets may still see: two grace periods, and the writer's other
 /// work.
-const PATIENCE: Duration = Duration::from_millis(200);
+const BODY_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The body of the default action.
 const DEFAULT_BODY: u32 = 0;
@@ -374,7 +374,7 @@ impl Told {
 
     /// Returns a body that no packet can see. Waits for one if removed entries still hold some.
     fn free_body(&mut self, at: TableRef) -> Option<u32> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + BODY_TIMEOUT;
         let mut is_asked = false;
         loop {
             while let Ok(freed) = self.freed.try_recv() {

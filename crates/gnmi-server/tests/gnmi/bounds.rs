@@ -137,7 +137,7 @@ async fn there_is_room_for_so_many_subscriptions_and_again_when_one_has_ended() 
             tokio::task::yield_now().await;
         }
     };
-    patiently(again).await;
+    in_time(again).await;
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ const SOURCE: &str = include_str!("../fixture/hub.p4");
 const N_PORTS: u16 = 4;
 
 /// Longer than any step takes: a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Harness {
     pub switch: Arc<MemoryLoop>,
@@ -37,8 +37,8 @@ pub struct Harness {
 }
 
 /// Waits with a timeout.
-pub async fn patiently<F: Future>(future: F) -> F::Output {
-    let waited = tokio::time::timeout(PATIENCE, future).await;
+pub async fn in_time<F: Future>(future: F) -> F::Output {
+    let waited = tokio::time::timeout(TIMEOUT, future).await;
     waited.expect("the server should have answered by now")
 }
 
@@ -119,7 +119,7 @@ impl Harness {
             encoding: Encoding::Proto.into(),
             ..GetRequest::default()
         };
-        let response = patiently(self.client().await.get(request)).await?;
+        let response = in_time(self.client().await.get(request)).await?;
         let notifications = response.into_inner().notification;
         assert_eq!(notifications.len(), 1, "one for each path");
         Ok(told(&notifications[0]))
@@ -139,7 +139,7 @@ impl Harness {
             update: vec![enabled(name, is_enabled)],
             ..SetRequest::default()
         };
-        patiently(self.client().await.set(request)).await.unwrap();
+        in_time(self.client().await.set(request)).await.unwrap();
     }
 
     /// The ports at which a frame leaves that enters at `port`.
@@ -183,7 +183,7 @@ impl Subscriber {
     }
 
     pub async fn next(&mut self) -> Result<Option<Response>, Status> {
-        let answer = patiently(self.answers.message()).await?;
+        let answer = in_time(self.answers.message()).await?;
         Ok(answer.map(|answer| answer.response.unwrap()))
     }
 

@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 use crate::harness::*;
 
 async fn set(harness: &Harness, request: SetRequest) -> Result<Vec<Operation>, Status> {
-    let response = patiently(harness.client().await.set(request))
+    let response = in_time(harness.client().await.set(request))
         .await?
         .into_inner();
     assert!(response.timestamp > 1_500_000_000_000_000_000);
@@ -375,7 +375,7 @@ async fn clients_that_write_at_once_leave_every_worker_the_same() {
         }));
     }
     for client in clients {
-        patiently(client).await.unwrap();
+        in_time(client).await.unwrap();
     }
     let ports = [1, 2].map(dataplane::PortId);
     let states = (0..3).map(|worker| {

@@ -5,7 +5,7 @@ use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, StreamMessageRequest, Uint128};
 use tonic::Code;
 
-use crate::harness::{DEVICE_ID, Harness, patiently, status_of};
+use crate::harness::{DEVICE_ID, Harness, in_time, status_of};
 use crate::registers::cell;
 
 const OK: i32 = Code::Ok as i32;
@@ -209,7 +209,7 @@ async fn a_new_primary_is_told_after_the_former_ones_writes() {
         ..Default::default()
     };
     let writing = tokio::spawn(async move { writer.write(request).await });
-    patiently(async {
+    in_time(async {
         while harness.switch.n_held() == 0 {
             tokio::task::yield_now().await;
         }
@@ -222,7 +222,7 @@ async fn a_new_primary_is_told_after_the_former_ones_writes() {
     assert_eq!(status_of(&former.arbitration().await), ALREADY_EXISTS);
     let denied = former.write(vec![]).await.unwrap_err();
     assert_eq!(denied.code(), Code::PermissionDenied);
-    patiently(async {
+    in_time(async {
         while harness.switch.n_held() < 2 {
             tokio::task::yield_now().await;
         }
@@ -237,7 +237,7 @@ async fn a_new_primary_is_told_after_the_former_ones_writes() {
 
     harness.switch.release();
     assert_eq!(status_of(&next.arbitration().await), OK);
-    patiently(writing).await.unwrap().unwrap();
+    in_time(writing).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -263,9 +263,9 @@ async fn more_controllers_than_there_may_be_are_told_so() {
         });
         let update = Some(update);
         sender.send(StreamMessageRequest { update }).unwrap();
-        let stream = patiently(client.stream_channel(requests)).await.unwrap();
+        let stream = in_time(client.stream_channel(requests)).await.unwrap();
         let mut stream = stream.into_inner();
-        let told = patiently(stream.message()).await.map(drop);
+        let told = in_time(stream.message()).await.map(drop);
         (told, sender, stream)
     };
     let n_max = u64::try_from(p4runtime_server::limits::STREAMS_MAX).unwrap();

@@ -12,7 +12,7 @@ use p4runtime_proto::p4::v1::{DigestEntry, DigestList, DigestListAck, P4Data, P4
 use tonic::Code;
 
 use crate::every_entity::{config, frame, id, kinds, start};
-use crate::harness::{Controller, Harness, patiently};
+use crate::harness::{Controller, Harness, in_time};
 
 /// An hour: no test waits for it.
 const LONG_NS: i64 = 3_600_000_000_000;
@@ -67,7 +67,7 @@ fn dropped(harness: &Harness, reason: &str) -> u64 {
 
 /// Waits until `n` were dropped.
 async fn dropped_in_the_end(harness: &Harness, reason: &str, n: u64) {
-    patiently(async {
+    in_time(async {
         while dropped(harness, reason) < n {
             tokio::task::yield_now().await;
         }

@@ -17,7 +17,7 @@ use prost_types::Any;
 use tonic::{Code, Status};
 
 use crate::every_entity::{call, config, entry, frame, id, kinds, start};
-use crate::harness::{Controller, DEVICE_ID, Harness, details, patiently, status_of, update};
+use crate::harness::{Controller, DEVICE_ID, Harness, details, in_time, status_of, update};
 
 /// `stratum.P4RoleConfig`, as a controller writes it.
 #[derive(Clone, PartialEq, Message)]
@@ -89,7 +89,7 @@ impl Member {
             updates,
             ..Default::default()
         };
-        patiently(self.controller.client.write(request))
+        in_time(self.controller.client.write(request))
             .await
             .map(drop)
     }
@@ -112,7 +112,7 @@ impl Member {
             .controller
             .client
             .set_forwarding_pipeline_config(request);
-        patiently(set).await.map(drop)
+        in_time(set).await.map(drop)
     }
 
     async fn read(&mut self, entity: Kind) -> Result<Vec<Kind>, Status> {
@@ -123,10 +123,10 @@ impl Member {
                 entity: Some(entity),
             }],
         };
-        let stream = patiently(self.controller.client.read(request)).await?;
+        let stream = in_time(self.controller.client.read(request)).await?;
         let mut stream = stream.into_inner();
         let mut found = Vec::new();
-        while let Some(response) = patiently(stream.message()).await? {
+        while let Some(response) = in_time(stream.message()).await? {
             found.extend(response.entities.into_iter().filter_map(|e| e.entity));
         }
         Ok(found)

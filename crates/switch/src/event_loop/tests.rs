@@ -16,7 +16,7 @@ use packet_io::{MemoryPort, UdpPort, memory_pair};
 use super::*;
 use crate::handle::{LoopHandle, mailboxes};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const CPU_PORT: u8 = 254;
 
 /// A loop with ports 1 and 2 whose program forwards according to `routes`, and the other ends of the cables.
@@ -58,9 +58,7 @@ fn add_route(switch: &mut Switch, from: u8, to: u8) {
 fn receive(port: &mut MemoryPort, n_frames: usize) -> Vec<Vec<u8>> {
     let (mut frames, mut waiter) = (Vec::new(), Waiter::default());
     while frames.len() < n_frames {
-        waiter
-            .wait(port.poll_fd(), Some(PATIENCE))
-            .expect("waiting");
+        waiter.wait(port.poll_fd(), Some(TIMEOUT)).expect("waiting");
         assert!(
             waiter.is_ready(0),
             "only {} of {n_frames} frames came",
@@ -164,7 +162,7 @@ fn what_a_port_could_not_send_is_tried_again_without_another_event() {
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
     one.transmit(0, [&[9; 60][..], &[]].into())
         .expect("sending");
-    let frame = sent.recv_timeout(PATIENCE).expect("the frame leaves");
+    let frame = sent.recv_timeout(TIMEOUT).expect("the frame leaves");
     assert_eq!(frame, [9; 60]);
     handle.stop();
     running.join().expect("the loop ends").expect("no error");
@@ -269,7 +267,7 @@ fn digests_wait_in_the_switch_until_somebody_subscribes() {
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
     // The program sends to port 0, which does not exist; only its digest is observable.
     let (tell, told) = mpsc::channel();
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let deadline = std::time::Instant::now() + TIMEOUT;
     while std::time::Instant::now() < deadline {
         let tell = tell.clone();
         let look = move |context: &mut SwitchContext<'_>| {

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use crate::support::{PATIENCE, Running, TemporaryFolder, program};
+use crate::support::{Running, TIMEOUT, TemporaryFolder, program};
 use gnmi_proto::gnmi::g_nmi_client::GNmiClient;
 use gnmi_proto::gnmi::subscribe_request::Request;
 use gnmi_proto::gnmi::subscribe_response::Response;
@@ -55,8 +55,8 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let patient = async { tokio::time::timeout(PATIENCE, work).await };
-    let done = runtime.expect("a runtime").block_on(patient);
+    let bounded = async { tokio::time::timeout(TIMEOUT, work).await };
+    let done = runtime.expect("a runtime").block_on(bounded);
     done.expect("the switch should have answered by now")
 }
 

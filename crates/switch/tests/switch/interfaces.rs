@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::support::{PATIENCE, Running, http_get, program};
+use crate::support::{Running, TIMEOUT, http_get, program};
 use packet_io::{AfPacketConfig, AfPacketPort, Port};
 use serde_json::Value;
 use testkit::frames::{local_sender, numbered, receive, send};
@@ -66,7 +66,7 @@ fn wait_for_metric(switch: &Running, sample: &str, will_do: impl Fn(u64) -> bool
     let began = Instant::now();
     while !will_do(metric(switch, sample)) {
         assert!(
-            began.elapsed() < PATIENCE,
+            began.elapsed() < TIMEOUT,
             "{sample}: {}",
             metric(switch, sample)
         );
@@ -432,7 +432,7 @@ fn whoever_sends_at_the_switchs_end_of_a_cable_is_told_the_other_once() {
 }
 
 fn wait_until_up(interface: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !run(&format!("ip -o link show {interface}")).contains("state UP") {
         assert!(Instant::now() < deadline, "{interface} does not come up");
         thread::sleep(Duration::from_millis(5));
@@ -449,7 +449,7 @@ fn wait_until_stopped(switch: &Running) {
                 .is_some_and(|(_, state)| state.starts_with('T'))
         })
     };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let mut threads = std::fs::read_dir(&tasks).expect("procfs");
         if threads.all(|task| is_stopped(&task.expect("procfs").path())) {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use testkit::namespace::{in_namespace, ip, veth_pair};
 
-use crate::support::{PATIENCE, Running, TemporaryFolder, http_get, program};
+use crate::support::{Running, TIMEOUT, TemporaryFolder, http_get, program};
 
 /// A switch that counts frames to its UDP port, and the port's address.
 fn start(options: &[&str]) -> (Running, String) {
@@ -47,7 +47,7 @@ fn wait_for_line(switch: &Running, line: &str) -> String {
         if text.lines().any(|it| it == line) {
             return text;
         }
-        assert!(began.elapsed() < PATIENCE, "no {line} in\n{text}");
+        assert!(began.elapsed() < TIMEOUT, "no {line} in\n{text}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -209,7 +209,7 @@ fn the_most_that_waited_for_a_port_is_there() {
         line.expect("a reason").trim() != "0"
     };
     while !has_dropped(&metrics(&switch)) {
-        assert!(began.elapsed() < PATIENCE, "{}", metrics(&switch));
+        assert!(began.elapsed() < TIMEOUT, "{}", metrics(&switch));
         thread::sleep(Duration::from_millis(5));
     }
     let text = metrics(&switch);

@@ -10,7 +10,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::client::{Arg, Client, Refused, all_bytes, exact, key, priority};
 use crate::harness::{Harness, frame, mac};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A connection like that of nanomsg's SUB.
@@ -46,7 +46,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Subscriber<S> {
             self.stream.read_exact(&mut message).await.unwrap();
             message
         };
-        tokio::time::timeout(PATIENCE, read).await.unwrap()
+        tokio::time::timeout(TIMEOUT, read).await.unwrap()
     }
 
     /// Skips messages up to the next one of a topic.
@@ -228,7 +228,7 @@ async fn whoever_says_something_else_or_nothing_gets_no_message_and_holds_up_nob
     }
     // Expects the publisher's handshake, then the end.
     let mut received = Vec::new();
-    let end = tokio::time::timeout(PATIENCE, other.read_to_end(&mut received));
+    let end = tokio::time::timeout(TIMEOUT, other.read_to_end(&mut received));
     // The connection may end with or without a reset.
     let _ = end.await.unwrap();
     assert_eq!(received, b"\0SP\0\0\x20\0\0");

@@ -1,4 +1,4 @@
-//! `reprise-control-abuse`: loads a switch's control plane with faulty, malicious and impatient clients, all at once,
+//! `reprise-control-abuse`: loads a switch's control plane with faulty, malicious and cancelling clients, all at once,
 //! while frames pass. [`guard`] and [`racers`] check what must hold meanwhile.
 
 mod cancelled;

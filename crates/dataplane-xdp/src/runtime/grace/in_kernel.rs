@@ -24,7 +24,7 @@ use crate::runtime::transmit::PollEnds;
 use crate::runtime::{KernelOffload, KernelPort};
 
 const LOOPBACK: u32 = 1;
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A frame to the address in the tests' table entry.
 fn frame() -> Vec<u8> {
@@ -65,7 +65,7 @@ fn poll_until(is_so: impl Fn() -> bool + Sync) {
             scope.spawn(|| {
                 let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
                 let to = socket.local_addr().expect("an address");
-                while !is_so() && start.elapsed() < PATIENCE {
+                while !is_so() && start.elapsed() < TIMEOUT {
                     socket.send_to(&[1], to).expect("sent");
                 }
             });
@@ -130,7 +130,7 @@ static IS_OVER: AtomicBool = AtomicBool::new(false);
 /// A wait for RCU that lasts until the test is over, as if some program kept running, or until a timeout.
 fn until_over() -> io::Result<()> {
     let start = Instant::now();
-    while !IS_OVER.load(Ordering::SeqCst) && start.elapsed() < 6 * PATIENCE {
+    while !IS_OVER.load(Ordering::SeqCst) && start.elapsed() < 6 * TIMEOUT {
         thread::sleep(Duration::from_millis(1));
     }
     Ok(())
@@ -188,7 +188,7 @@ impl WithoutRcu {
         let token = self.switch.begin_drain();
         let start = Instant::now();
         while !self.switch.is_drained(token) {
-            assert!(start.elapsed() < PATIENCE, "polls end no period");
+            assert!(start.elapsed() < TIMEOUT, "polls end no period");
             thread::yield_now();
         }
     }
@@ -198,7 +198,7 @@ impl WithoutRcu {
         send(&mut self.outside, 1);
         let mut instances = Vec::new();
         let start = Instant::now();
-        while instances.len() < n_copies && start.elapsed() < PATIENCE {
+        while instances.len() < n_copies && start.elapsed() < TIMEOUT {
             take(&mut self.outside, &mut instances);
         }
         instances
@@ -277,7 +277,7 @@ fn copies_until(outside: &mut AfPacketPort, is_over: &AtomicBool) -> Vec<u16> {
         n_sent += BURST;
         let start = Instant::now();
         while instances.len() < 2 * n_sent {
-            assert!(start.elapsed() < PATIENCE, "{} copies", instances.len());
+            assert!(start.elapsed() < TIMEOUT, "{} copies", instances.len());
             take(outside, &mut instances);
         }
     }

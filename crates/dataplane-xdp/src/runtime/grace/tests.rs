@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The words of processors, set by a test.
 #[derive(Clone)]
@@ -153,7 +153,7 @@ fn a_look_is_worth_it_for_a_short_time_alone() {
     assert!(graces.look().again.is_some());
     let start = std::time::Instant::now();
     while graces.look().again.is_some() {
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TIMEOUT);
         thread::yield_now();
     }
     assert!(!graces.is_past(moment));
@@ -196,12 +196,12 @@ fn rcu_is_not_asked_for_what_polls_end_soon() {
     // A job that takes a period of RCU runs on the thread.
     let (done, is_done) = std::sync::mpsc::channel();
     graces.do_within(Box::new(move || done.send(()).map_err(io::Error::other)));
-    is_done.recv_timeout(PATIENCE).expect("the thread has time");
-    tells.recv_timeout(PATIENCE).expect("it says so");
+    is_done.recv_timeout(TIMEOUT).expect("the thread has time");
+    tells.recv_timeout(TIMEOUT).expect("it says so");
     IS_DUE.store(true, Ordering::SeqCst);
     words.set(1, 1);
     waiter(&graces).join().expect("no panic").expect("RCU's");
-    tells.recv_timeout(PATIENCE).expect("it says so");
+    tells.recv_timeout(TIMEOUT).expect("it says so");
     assert_eq!(N_WAITS.load(Ordering::SeqCst), 1);
     graces.stop();
     thread.join().expect("no panic");

@@ -124,14 +124,14 @@ impl Full {
             told.send(work(context)).expect("somebody waits");
         };
         self.handle.submit(0, Box::new(work));
-        done.recv_timeout(PATIENCE).expect("an answer")
+        done.recv_timeout(TIMEOUT).expect("an answer")
     }
 
     /// Polls until the condition holds, since the loop receives frames at any time.
     fn look_until(&self, is_so: fn(&Switch) -> bool) {
         let began = std::time::Instant::now();
         while !self.work(move |context| is_so(context.switch)) {
-            assert!(began.elapsed() < PATIENCE, "it is never so");
+            assert!(began.elapsed() < TIMEOUT, "it is never so");
         }
     }
 
@@ -158,9 +158,9 @@ fn waiting() -> Vec<Vec<u8>> {
 fn what_is_for_a_full_port_waits_in_the_switch_while_others_go_on() {
     let full = Full::with_frames_that_wait();
     full.is_free.store(true, Ordering::Relaxed);
-    let first = full.sent.recv_timeout(PATIENCE).expect("the frame leaves");
+    let first = full.sent.recv_timeout(TIMEOUT).expect("the frame leaves");
     assert_eq!(first, [[0; 60]], "the port was given no other");
-    let rest = full.sent.recv_timeout(PATIENCE).expect("the frames leave");
+    let rest = full.sent.recv_timeout(TIMEOUT).expect("the frames leave");
     assert_eq!(rest, waiting());
     full.stop();
 }

@@ -228,7 +228,7 @@ fn a_drain_ends_without_another_event_when_the_last_packet_has_left_the_offload(
             assert_eq!(beside.core().run(0).len(), 1);
             let drained = beside
                 .runtime
-                .block_on(async { tokio::time::timeout(PATIENCE, drain).await });
+                .block_on(async { tokio::time::timeout(TIMEOUT, drain).await });
             drained
                 .expect("in time")
                 .expect("no panic")
@@ -245,7 +245,7 @@ fn an_offload_that_fails_between_two_calls_is_taken_out_without_another_event() 
         beside.core().is_gone = true;
         let start = Instant::now();
         while beside.core().log.last().map(String::as_str) != Some("stop") {
-            assert!(start.elapsed() < PATIENCE);
+            assert!(start.elapsed() < TIMEOUT);
             thread::sleep(Duration::from_millis(5));
         }
         assert!(!beside.receive(2));

@@ -179,7 +179,7 @@ impl Flooded {
             done.send(work(context)).expect("somebody waits");
         };
         self.handle.submit(0, Box::new(work));
-        answer.recv_timeout(PATIENCE).expect("the call is answered")
+        answer.recv_timeout(TIMEOUT).expect("the call is answered")
     }
 
     fn calls_are_answered(&self) {
@@ -212,7 +212,7 @@ impl Flooded {
         });
         let began = Instant::now();
         while self.call(|context| context.switch.poll_idle_timeout().is_none()) {
-            assert!(began.elapsed() < PATIENCE, "nobody told of the idle entry");
+            assert!(began.elapsed() < TIMEOUT, "nobody told of the idle entry");
         }
     }
 
@@ -222,7 +222,7 @@ impl Flooded {
             .expect("sending");
         let began = Instant::now();
         while self.call(|context| context.switch.counters().port(PortId(2)).rx_packets) == 0 {
-            assert!(began.elapsed() < PATIENCE, "port 2 is not served");
+            assert!(began.elapsed() < TIMEOUT, "port 2 is not served");
         }
     }
 
@@ -233,7 +233,7 @@ impl Flooded {
             .try_recv()
             .is_ok_and(|packet| packet.frame[1] == OTHER)
         {
-            assert!(began.elapsed() < PATIENCE, "no packet-in");
+            assert!(began.elapsed() < TIMEOUT, "no packet-in");
             thread::yield_now();
         }
     }
@@ -251,7 +251,7 @@ impl Flooded {
         };
         let began = Instant::now();
         while self.call(n_made) < 5 {
-            assert!(began.elapsed() < PATIENCE, "the generator is not served");
+            assert!(began.elapsed() < TIMEOUT, "the generator is not served");
         }
     }
 
@@ -435,7 +435,7 @@ fn a_large_write_lets_frames_pass_between_its_pieces() {
     flooded.handle.submit(0, write(told.clone(), N_PIECES - 1));
     let other = move |_: &mut SwitchContext<'_>| told.send(OTHER_WORK).expect("somebody waits");
     flooded.handle.submit(0, Box::new(other));
-    let next = |_| seen.recv_timeout(PATIENCE).expect("the piece runs");
+    let next = |_| seen.recv_timeout(TIMEOUT).expect("the piece runs");
     let mut received: Vec<_> = (0..=N_PIECES).map(next).collect();
     // Work that was submitted later runs later.
     assert_eq!(received.pop(), Some(OTHER_WORK));

@@ -26,7 +26,7 @@ fn a_digest_wakes_the_loop_and_comes_once() {
             let notice = digests.blocking_recv().expect("the loop runs");
             assert_eq!(notice.digest, a_digest(number));
         }
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TIMEOUT);
         let totals = beside.stop();
         assert_eq!(totals["packets"]["digests_lost"], 0);
         assert!(digests.blocking_recv().is_none(), "no more than there were");
@@ -72,7 +72,7 @@ fn digests_that_nobody_wants_fill_the_queue_and_wake_nobody_until_somebody_does(
     };
     let start = Instant::now();
     while n_made().1 {
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TIMEOUT);
     }
     let full = limits::DIGEST_QUEUE_MAX as u64;
     assert_eq!(n_made(), (full, false));
