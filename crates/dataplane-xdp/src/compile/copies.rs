@@ -8,7 +8,7 @@ use dataplane::{
 use super::{
     deparser::{Place, Writing},
     emit::{
-        CONTEXT, Emit, FRAME, FRAME_END, Native, SCRATCH, STACK_KEY, XDP_ABORTED, XDP_DROP,
+        CONTEXT, Emit, Emitted, FRAME, FRAME_END, SCRATCH, STACK_KEY, XDP_ABORTED, XDP_DROP,
         XDP_MD_DATA, XDP_MD_DATA_META, XDP_MD_EGRESS_IFINDEX, XDP_PASS,
     },
     layout::Word,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Emit<'_> {
-    pub(super) fn copies(&mut self, note: &Note) -> Native<()> {
+    pub(super) fn copies(&mut self, note: &Note) -> Emitted<()> {
         let memory = self.memory;
         let fan_out = memory.fan_out.as_ref().ok_or("no groups")?;
         let (begin, init, end) = (self.asm.label(), self.asm.label(), self.asm.label());
@@ -72,7 +72,7 @@ impl Emit<'_> {
     }
 
     /// Reads the headers that ingress has written, in the deparser's order.
-    fn read_headers(&mut self) -> Native<()> {
+    fn read_headers(&mut self) -> Emitted<()> {
         self.asm.note("headers as ingress has left them");
         let punt = self.ends.punt;
         self.load_frame();
@@ -156,7 +156,7 @@ impl Emit<'_> {
         self.store_field(instance, R1, None);
     }
 
-    fn deparse_copy(&mut self) -> Native<()> {
+    fn deparse_copy(&mut self) -> Emitted<()> {
         self.asm.note("deparser");
         self.update_checksums()?;
         let ir = self.ir;

@@ -9,7 +9,7 @@ use dataplane::{
 use super::{
     deparser::{Place, Writing},
     emit::{
-        CONTEXT, Emit, FRAME, FRAME_END, Kind, Native, SCRATCH, SLOT, STACK_KEY, STACK_SOCKETS,
+        CONTEXT, Emit, Emitted, FRAME, FRAME_END, Kind, SCRATCH, SLOT, STACK_KEY, STACK_SOCKETS,
         STACK_VERSION, XDP_ABORTED, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_META,
         XDP_MD_INGRESS_IFINDEX, XDP_MD_RX_QUEUE_INDEX, XDP_PASS,
     },
@@ -37,7 +37,7 @@ pub(super) enum End {
 const BROADCAST: u64 = 1 << 3;
 
 impl Emit<'_> {
-    pub(super) fn ports(&mut self, paths: &Paths, note: Option<&Note>) -> Native<()> {
+    pub(super) fn ports(&mut self, paths: &Paths, note: Option<&Note>) -> Emitted<()> {
         let (begin, init) = (self.asm.label(), self.asm.label());
         self.asm.jump(init);
         self.asm.place(begin);
@@ -72,7 +72,7 @@ impl Emit<'_> {
     }
 
     /// Finds port and scratch memory, and clears the state.
-    fn begin(&mut self, begin: Label) -> Native<()> {
+    fn begin(&mut self, begin: Label) -> Emitted<()> {
         self.asm.note("which port, and a clean state");
         let (pass, aborted) = (self.asm.label(), self.asm.label());
         let heap = self.memory.heap;
@@ -174,7 +174,7 @@ impl Emit<'_> {
     }
 
     /// Verifies checksums, and sets the metadata that depend on parser and checksums.
-    fn after_parser(&mut self) -> Native<()> {
+    fn after_parser(&mut self) -> Emitted<()> {
         for (now, parsed) in self.layout.valid_words() {
             self.asm.load(Size::B4, R1, SCRATCH, now);
             self.asm.store(Size::B4, SCRATCH, parsed, R1);
@@ -194,7 +194,7 @@ impl Emit<'_> {
     }
 
     /// Carries out ingress' decision. Falls through for a packet to one port.
-    fn ingress_verdict(&mut self, paths: &Paths, note: Option<&Note>) -> Native<()> {
+    fn ingress_verdict(&mut self, paths: &Paths, note: Option<&Note>) -> Emitted<()> {
         let metadata = &self.ir.metadata;
         let (punt, unicast) = (self.ends.punt, self.asm.label());
         if let Some(priority) = self.needs.priority() {
@@ -311,7 +311,7 @@ impl Emit<'_> {
         self.asm.place(leaves);
     }
 
-    fn deparse(&mut self, paths: &Paths) -> Native<()> {
+    fn deparse(&mut self, paths: &Paths) -> Emitted<()> {
         self.asm.note("deparser");
         self.update_checksums()?;
         let ir = self.ir;
@@ -328,7 +328,7 @@ impl Emit<'_> {
     }
 
     /// Replicates a packet to the group in `R1`.
-    fn fan_out(&mut self, paths: &Paths, note: &Note) -> Native<()> {
+    fn fan_out(&mut self, paths: &Paths, note: &Note) -> Emitted<()> {
         let memory = self.memory;
         let fan_out = memory.fan_out.as_ref().ok_or("no groups")?;
         self.store_word(Word::Stream, R1);
@@ -390,7 +390,7 @@ impl Emit<'_> {
     }
 
     /// Counts the packet. Falls through for a packet that is sent.
-    fn finish_ports(&mut self) -> Native<()> {
+    fn finish_ports(&mut self) -> Emitted<()> {
         let finish = self.ends.finish;
         self.asm.place(finish);
         self.asm.note("count what the packet was");
