@@ -30,9 +30,9 @@ impl Emit<'_> {
         self.read_headers()?;
         self.which_copy(fan_out);
         self.asm.note("egress of a copy");
-        let instance_type = self.needs.told(Moment::Egress, Meaning::InstanceType);
+        let instance_type = self.needs.metadata(Moment::Egress, Meaning::InstanceType);
         self.set_field(instance_type, 5);
-        self.tell_egress();
+        self.write_egress_metadata();
         self.control(self.ir.egress, end)?;
         self.asm.place(end);
         self.egress_verdict();
@@ -144,7 +144,7 @@ impl Emit<'_> {
         self.asm.alu_imm(Alu::Add, FRAME_END, 1);
         self.asm.place(known);
         self.asm.store(Size::B8, FRAME, places, FRAME_END);
-        let Some(instance) = self.needs.told(Moment::Egress, Meaning::Instance) else {
+        let Some(instance) = self.needs.metadata(Moment::Egress, Meaning::Instance) else {
             return;
         };
         let mask = fan_out.n_instances - 1;

@@ -118,16 +118,16 @@ impl<'p> Needs<'p> {
     /// Whether a metadata field travels with a copy: egress reads it, and it may be nonzero.
     pub(super) fn travels(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
-        let told_at = |moment: Moment| {
-            let mut told = self.ir.metadata.written_at(moment).iter();
-            told.any(|(_, other)| *other == field)
+        let is_written_at = |moment: Moment| {
+            let mut written = self.ir.metadata.written_at(moment).iter();
+            written.any(|(_, other)| *other == field)
         };
         let before = [Moment::Arrival, Moment::Parser, Moment::Parsed];
-        let tells_queue =
-            Some(field) == self.priority() && self.told(Moment::Egress, Meaning::Queue).is_some();
+        let has_queue = Some(field) == self.priority()
+            && self.metadata(Moment::Egress, Meaning::Queue).is_some();
         self.ir.headers[header.index()].metadata
-            && (self.is_read_in_egress(field) || tells_queue)
-            && !told_at(Moment::Egress)
+            && (self.is_read_in_egress(field) || has_queue)
+            && !is_written_at(Moment::Egress)
             && (self.touched.contains(&field) || before.into_iter().any(told_at))
     }
 
@@ -193,9 +193,9 @@ impl<'p> Needs<'p> {
     }
 
     /// Returns the field of a meaning that the target writes at a moment, if something reads the field.
-    pub(super) fn told(&self, moment: Moment, meaning: Meaning) -> Option<FieldId> {
-        let mut told = self.ir.metadata.written_at(moment).iter();
-        let (_, field) = told.find(|(other, _)| *other == meaning)?;
+    pub(super) fn metadata(&self, moment: Moment, meaning: Meaning) -> Option<FieldId> {
+        let mut written = self.ir.metadata.written_at(moment).iter();
+        let (_, field) = written.find(|(other, _)| *other == meaning)?;
         self.is_needed(*field).then_some(*field)
     }
 }

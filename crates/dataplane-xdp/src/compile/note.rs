@@ -61,7 +61,10 @@ impl Note {
             (Item::same(Word::FanOut), Size::B4),
             (Item::same(Word::IngressBytes), Size::B4),
         ];
-        if needs.told(Moment::Egress, Meaning::PacketLength).is_some() {
+        if needs
+            .metadata(Moment::Egress, Meaning::PacketLength)
+            .is_some()
+        {
             items.push((Item::same(Word::PacketLength), Size::B4));
         }
         items.extend(

@@ -84,7 +84,7 @@ impl Emit<'_> {
         self.find_scratch(aborted);
         self.asm.alu_imm(Alu::Sub, FRAME_END, 1);
         self.store_word(Word::Port, FRAME_END);
-        let port = self.needs.told(Moment::Arrival, Meaning::IngressPort);
+        let port = self.needs.metadata(Moment::Arrival, Meaning::IngressPort);
         self.begin_poll(aborted);
         self.heap(R1, heap.version);
         self.asm.load(Size::B8, R1, R1, 0);
@@ -100,10 +100,10 @@ impl Emit<'_> {
         self.asm.alu(Alu::Sub, R1, FRAME);
         self.store_word(Word::IngressBytes, R1);
         self.store_word(Word::PacketLength, R1);
-        if let Some(length) = self.needs.told(Moment::Parser, Meaning::PacketLength) {
+        if let Some(length) = self.needs.metadata(Moment::Parser, Meaning::PacketLength) {
             self.store_field(length, R1, None);
         }
-        self.tell_time(Moment::Arrival, &[Meaning::IngressTimestamp]);
+        self.write_time(Moment::Arrival, &[Meaning::IngressTimestamp]);
         self.asm.jump(begin);
         self.asm.place(pass);
         self.exit(XDP_PASS);
@@ -179,8 +179,8 @@ impl Emit<'_> {
             self.asm.load(Size::B4, R1, SCRATCH, now);
             self.asm.store(Size::B4, SCRATCH, parsed, R1);
         }
-        let told = |meaning| self.needs.told(Moment::Parsed, meaning);
-        let (error, checksum) = (told(Meaning::ParserError), told(Meaning::ChecksumError));
+        let field = |meaning| self.needs.metadata(Moment::Parsed, meaning);
+        let (error, checksum) = (field(Meaning::ParserError), field(Meaning::ChecksumError));
         if checksum.is_some() {
             self.verify_checksums()?;
         }
@@ -235,28 +235,28 @@ impl Emit<'_> {
 
     /// Sets the metadata of a packet to one port at the beginning of egress.
     fn begin_egress(&mut self) {
-        let told = |meaning| self.needs.told(Moment::Egress, meaning);
-        let instance = told(Meaning::InstanceType);
+        let field = |meaning| self.needs.metadata(Moment::Egress, meaning);
+        let instance = field(Meaning::InstanceType);
         self.set_field(instance, 0);
-        self.tell_egress();
+        self.write_egress_metadata();
     }
 
     /// Sets the metadata that packets to one port and copies have in common. The port is in [`Word::OutPort`].
-    pub(super) fn tell_egress(&mut self) {
-        let told = |meaning| self.needs.told(Moment::Egress, meaning);
+    pub(super) fn write_egress_metadata(&mut self) {
+        let field = |meaning| self.needs.metadata(Moment::Egress, meaning);
         let zeros = [
             Meaning::TimeInside,
             Meaning::EnqDepth,
             Meaning::DeqTimedelta,
             Meaning::DeqDepth,
         ];
-        let zeros = zeros.map(told);
-        let (port, length) = (told(Meaning::EgressPort), told(Meaning::PacketLength));
-        let spec = told(Meaning::EgressSpec);
+        let zeros = zeros.map(field);
+        let (port, length) = (field(Meaning::EgressPort), field(Meaning::PacketLength));
+        let spec = field(Meaning::EgressSpec);
         for field in zeros {
             self.set_field(field, 0);
         }
-        let queue = told(Meaning::Queue);
+        let queue = field(Meaning::Queue);
         match (queue, self.needs.priority()) {
             (Some(queue), Some(priority)) => {
                 self.field_word(priority, 0, R1);
@@ -272,17 +272,17 @@ impl Emit<'_> {
             }
         }
         // There is no queue, so the packet was enqueued when it came to egress.
-        self.tell_time(
+        self.write_time(
             Moment::Egress,
             &[Meaning::EgressTimestamp, Meaning::EnqTimestamp],
         );
     }
 
     /// Stores the switch's clock into those fields that something reads.
-    fn tell_time(&mut self, moment: Moment, meanings: &[Meaning]) {
-        let told = meanings.iter();
-        let told = told.filter_map(|meaning| self.needs.told(moment, *meaning));
-        let fields: Vec<FieldId> = told.collect();
+    fn write_time(&mut self, moment: Moment, meanings: &[Meaning]) {
+        let fields = meanings.iter();
+        let fields = fields.filter_map(|meaning| self.needs.metadata(moment, *meaning));
+        let fields: Vec<FieldId> = fields.collect();
         if fields.is_empty() {
             return;
         }

@@ -272,11 +272,11 @@ impl Emit<'_> {
             }
         }
         self.set_valid(header, valid);
-        let is_told = self
+        let has_length = self
             .needs
-            .told(Moment::Egress, Meaning::PacketLength)
+            .metadata(Moment::Egress, Meaning::PacketLength)
             .is_some();
-        if is_told {
+        if has_length {
             let bytes = self.header_bytes(header) as i32;
             self.load_word(R2, Word::PacketLength);
             self.asm

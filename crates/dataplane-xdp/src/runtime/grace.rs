@@ -41,7 +41,7 @@ struct Counts {
     /// The lowest number that satisfies all requests.
     wanted: u64,
     /// The highest number that `Graces::look` has reported as ended.
-    told: u64,
+    reported: u64,
     /// The period that polls are to end.
     running: Option<Running>,
     /// What the thread does in place of waiting.
@@ -107,7 +107,7 @@ impl Graces {
                 begun: 1,
                 ended: 1,
                 wanted: 0,
-                told: 1,
+                reported: 1,
                 running: None,
                 jobs: VecDeque::new(),
                 failure: None,
@@ -117,21 +117,21 @@ impl Graces {
         }
     }
 
-    /// Starts the thread, which calls `tell` after each period of RCU and when the thread ends.
+    /// Starts the thread, which calls `notify` after each period of RCU and when the thread ends.
     ///
     /// # Errors
     /// The system refuses a thread.
     pub(crate) fn start(
         self: &Arc<Graces>,
-        tell: impl Fn() + Send + 'static,
+        notify: impl Fn() + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         let graces = Arc::clone(self);
         let thread = thread::Builder::new().name("reprise-grace".into());
         thread.spawn(move || {
             while graces.wait_for_one() {
-                tell();
+                notify();
             }
-            tell();
+            notify();
         })
     }
 
@@ -240,10 +240,10 @@ impl Graces {
     pub(crate) fn look(&self) -> Looked {
         let mut counts = self.counts();
         self.look_at(&mut counts);
-        let told = counts.told;
-        counts.told = counts.ended;
+        let reported = counts.reported;
+        counts.reported = counts.ended;
         let looked = Looked {
-            has_ended: counts.ended > told,
+            has_ended: counts.ended > reported,
             again: counts.again(),
         };
         drop(counts);

@@ -17,8 +17,8 @@ mod serving;
 mod table;
 #[cfg(test)]
 mod testing;
-mod told;
 mod tracepoints;
+mod translator;
 pub mod transmit;
 mod writer;
 

@@ -171,7 +171,7 @@ impl Serving {
     }
 
     /// Sets the handle that shows which ports are served.
-    pub(super) fn tell(&self, ports: &KernelPorts) {
+    pub(super) fn set_ports(&self, ports: &KernelPorts) {
         self.state().ports = ports.clone();
     }
 

@@ -349,7 +349,7 @@ impl Writer {
 
     /// Does everything that need not wait.
     fn go_on(&mut self, waiting: &mut Waiting, progress: &Progress) -> Result<(), Failure> {
-        self.tell(waiting, progress);
+        self.report(waiting, progress);
         while self.is_ready(waiting) && self.held_for().is_zero() {
             let now = waiting.take();
             self.show(now)?;
@@ -363,7 +363,7 @@ impl Writer {
             self.free()?
         }
         self.graces.ask(waiting.free_from);
-        self.tell(waiting, progress);
+        self.report(waiting, progress);
         Ok(())
     }
 
@@ -460,7 +460,7 @@ impl Writer {
     }
 
     /// Reports finished commits, drains and notices.
-    fn tell(&mut self, waiting: &Waiting, progress: &Progress) {
+    fn report(&mut self, waiting: &Waiting, progress: &Progress) {
         let graces = &self.graces;
         let is_past = |(moment, _): &mut (Moment, u64)| graces.is_past(*moment);
         while let Some((_, n_commits)) = self.shown.pop_front_if(is_past) {

@@ -32,7 +32,7 @@ fn await_spares(n_maps_then: usize) {
 }
 
 #[test]
-fn without_spare_maps_a_group_changes_all_the_same_and_it_is_told() {
+fn without_spare_maps_a_group_changes_all_the_same_and_it_is_reported() {
     in_root_namespace(|| {
         let mut beside = Beside::start();
         let n_before = n_maps();

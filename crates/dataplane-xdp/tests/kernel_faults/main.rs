@@ -188,7 +188,7 @@ fn a_batch_that_replaces_a_full_table_is_shown_at_once_and_as_a_whole() {
             taken_ns,
         }) = beside.switch.poll_offload_notice()
         else {
-            panic!("nothing was told");
+            panic!("nothing was reported");
         };
         assert_eq!(table, "table \"ExchangeIngress.addresses\"");
         assert_eq!((n_entries, n_entries_max), (64, ROOM));

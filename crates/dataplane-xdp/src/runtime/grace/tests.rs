@@ -187,8 +187,8 @@ fn rcu_is_not_asked_for_what_polls_end_soon() {
     };
     let words = Words::new(&[0, 0]);
     let graces = Arc::new(Graces::new(wait, words.read()));
-    let (told, tells) = std::sync::mpsc::channel();
-    let thread = graces.start(move || told.send(()).expect("it listens"));
+    let (notify, notified) = std::sync::mpsc::channel();
+    let thread = graces.start(move || notify.send(()).expect("it listens"));
     let thread = thread.expect("a thread");
     for _ in 0..100 {
         graces.wait_past(graces.now()).expect("at once");
@@ -197,11 +197,11 @@ fn rcu_is_not_asked_for_what_polls_end_soon() {
     let (done, is_done) = std::sync::mpsc::channel();
     graces.do_within(Box::new(move || done.send(()).map_err(io::Error::other)));
     is_done.recv_timeout(TIMEOUT).expect("the thread has time");
-    tells.recv_timeout(TIMEOUT).expect("it says so");
+    notified.recv_timeout(TIMEOUT).expect("it says so");
     IS_DUE.store(true, Ordering::SeqCst);
     words.set(1, 1);
     waiter(&graces).join().expect("no panic").expect("RCU's");
-    tells.recv_timeout(TIMEOUT).expect("it says so");
+    notified.recv_timeout(TIMEOUT).expect("it says so");
     assert_eq!(N_WAITS.load(Ordering::SeqCst), 1);
     graces.stop();
     thread.join().expect("no panic");
