@@ -124,7 +124,7 @@ impl Switch {
     /// added.
     pub fn add_port(&mut self, port: PortId) {
         self.model.state.counters.add_port(port);
-        self.tell(&Change::Port(port));
+        self.notify(&Change::Port(port));
     }
 
     /// Registers an extern that changes payloads, under the name that programs call. Programs loaded later may use it

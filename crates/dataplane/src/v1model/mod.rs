@@ -91,7 +91,7 @@ impl V1Model {
         self.traffic.look_ahead = LookAhead::new(program.ir.gives_priorities());
         self.digests.clear();
         self.latencies.clear_streams();
-        self.is_timed = program.ir.tells_time_inside();
+        self.is_timed = program.ir.reads_time_inside();
         self.state.set_program(program, config.random_seed);
     }
 
