@@ -85,8 +85,8 @@ pub use ports::Port;
 pub use reading::{Places, Reading};
 pub use store::{JsonOrigin, Kept, Origin, OriginOf, Slot, Store, StoreError};
 pub use switch_handle::{
-    Casts, DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender,
-    LinkSender, LinkState, NoticeSender, PacketInFrame, PacketInSender, PortStatus, Subscriber,
-    SwitchContext, SwitchHandle, Work,
+    DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, LinkSender,
+    LinkState, MulticastCounters, NoticeSender, PacketInFrame, PacketInSender, PortStatus,
+    Subscriber, SwitchContext, SwitchHandle, Work,
 };
 pub use workers::Registers;

@@ -22,17 +22,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use control::{
-    Casts, DigestNotice, DrainWaiters, IdleTimeoutNotice, LinkState, PacketInFrame, PortStatus,
-    SwitchContext, Work,
+    DigestNotice, DrainWaiters, IdleTimeoutNotice, LinkState, MulticastCounters, PacketInFrame,
+    PortStatus, SwitchContext, Work,
 };
 use dataplane::engine::Interpreted;
 use dataplane::{Nanos, Offload, OffloadStatus, PortId, Switch, Transmit, Transmitted, limits};
 use packet_io::{Port, PortError, PortStatistics, Waiter};
 
-use crate::casts;
 use crate::clock::Clock;
 use crate::handle::{Mailbox, PortChange};
 use crate::interfaces::LinkStatus;
+use crate::multicast_counters;
 use crate::ports::since_1970_ns;
 use crate::totals::{PortTotals, Totals};
 use offload::Kernel;
@@ -145,7 +145,7 @@ struct AttachedPort {
     was_offloaded: bool,
     /// As last reported to the switch.
     is_up: bool,
-    casts: Casts,
+    multicast: MulticastCounters,
     /// The switch was asked to hold frames for it.
     is_held: bool,
 }
@@ -266,7 +266,7 @@ impl EventLoop {
             is_offloaded: false,
             was_offloaded: false,
             is_up: true,
-            casts: Casts::default(),
+            multicast: MulticastCounters::default(),
             is_held: false,
         });
         self.number_wait_places();
@@ -320,12 +320,15 @@ impl EventLoop {
             ..
         } = self;
         let AttachedPort {
-            id, port, casts, ..
+            id,
+            port,
+            multicast,
+            ..
         } = &mut ports[place];
         let (id, now) = (*id, clock.now());
         let is_enabled = switch.is_port_enabled(id);
         port.receive(now, frames_max, &mut |frame| {
-            casts::count_received(casts, is_enabled, frame);
+            multicast_counters::count_received(multicast, is_enabled, frame);
             switch.handle_frame(now, id, frame)
         })
         .map_err(|source| LoopError::Port { id, source })
@@ -620,7 +623,7 @@ impl EventLoop {
             id,
             port,
             wait_place,
-            casts,
+            multicast,
             ..
         } = &mut ports[place];
         let is_due = || port.next_frame_at().is_some_and(|at| at <= now);
@@ -630,7 +633,7 @@ impl EventLoop {
         let (id, arrival) = (*id, Arrival::of(switch, *clock, now));
         let is_enabled = switch.is_port_enabled(id);
         let received = port.receive(now, RX_BATCH_FRAMES, &mut |frame| {
-            casts::count_received(casts, is_enabled, frame);
+            multicast_counters::count_received(multicast, is_enabled, frame);
             switch.handle_frame(arrival.time(), id, frame)
         });
         self.going_on(received, id)
@@ -666,7 +669,7 @@ impl EventLoop {
             id,
             port,
             wait_place: Some(_),
-            casts,
+            multicast,
             ..
         } = &mut self.ports[place]
         else {
@@ -676,7 +679,7 @@ impl EventLoop {
         let arrival = Arrival::of(switch, self.clock, now);
         let is_enabled = switch.is_port_enabled(id);
         let received = port.receive(now, n_wanted, &mut |frame| {
-            casts::count_received(casts, is_enabled, frame);
+            multicast_counters::count_received(multicast, is_enabled, frame);
             switch.handle_frame(arrival.time(), id, frame)
         });
         self.going_on(received, id)
@@ -746,7 +749,7 @@ impl EventLoop {
             };
             let attached = &mut ports[place];
             attached.has_queued = true;
-            casts::count_sent(&mut attached.casts, &transmit.frame);
+            multicast_counters::count_sent(&mut attached.multicast, &transmit.frame);
             let sent = attached.port.transmit(now, transmit.frame);
             if let Err(source) = sent {
                 failed.get_or_insert((id, source));
@@ -850,7 +853,7 @@ impl EventLoop {
                 status.mtu = link.mtu();
             }
             // The loop does not see frames that an offload forwards.
-            status.casts = (!attached.was_offloaded).then_some(attached.casts);
+            status.multicast = (!attached.was_offloaded).then_some(attached.multicast);
             status.drops.clear();
             status.drops.extend(statistics.drops());
         }

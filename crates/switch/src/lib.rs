@@ -12,7 +12,6 @@
 )]
 
 mod bmv2;
-mod casts;
 mod clock;
 mod descriptors;
 mod drops;
@@ -25,6 +24,7 @@ mod handle;
 mod interfaces;
 mod log;
 mod metrics;
+mod multicast_counters;
 mod options;
 mod owners_file;
 mod parts;
