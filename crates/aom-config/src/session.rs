@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_membership_that_is_installed_is_acknowledged_again_and_told_no_more() {
+    fn a_membership_that_is_installed_is_acknowledged_again_and_reported_no_more() {
         let mut session = session(Some(5));
         said(&mut session);
         hears(&mut session, ToMember::Membership(membership("g", 5))).expect("the same");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told() {
+    fn a_refusal_is_reported() {
         let mut session = session(None);
         let reason = "member \"a\" was removed".to_owned();
         hears(

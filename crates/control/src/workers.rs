@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_done_when_the_last_has_told() {
+    fn it_is_done_when_the_last_has_reported() {
         let n_done = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&n_done);
         let countdown = Countdown::new(3, move || {

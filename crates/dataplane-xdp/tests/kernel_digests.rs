@@ -204,7 +204,7 @@ fn what_waits_when_the_program_ends_is_given_and_a_new_program_has_its_own() {
 }
 
 #[test]
-fn what_a_program_tells_that_runs_on_without_a_switch_is_lost_and_the_next_one_begins_anew() {
+fn digests_of_a_program_that_runs_on_without_a_switch_are_lost_and_the_next_one_begins_anew() {
     in_root_namespace(|| {
         let mut beside = arrivals();
         beside.set_offload_that_leaves(beside.served(), Arc::new(AtomicBool::new(true)));

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_told_when_it_is_full_or_its_first_digest_has_waited() {
+    fn a_list_is_reported_when_it_is_full_or_its_first_digest_has_waited() {
         let (mut lists, begin) = (lists(10, 2, 0), Instant::now());
         let push =
             |lists: &mut DigestLists, value| values(lists.push(ID, digest(value), begin).unwrap());
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_not_told_again_until_it_is_acknowledged_or_its_time_is_over() {
+    fn what_was_reported_is_not_reported_again_until_it_is_acknowledged_or_its_time_is_over() {
         let (mut lists, begin) = (lists(0, 9, 100), Instant::now());
         let at = |ms| begin + Duration::from_millis(ms);
         let list = lists.push(ID, digest(1), begin).unwrap().unwrap();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_who_has_not_asked_or_of_another_pipeline() {
+    fn nobody_is_notified_who_has_not_asked_or_of_another_pipeline() {
         let (mut lists, now) = (lists(10, 9, 0), Instant::now());
         assert_eq!(lists.push(ID + 1, digest(1), now), Err(NotWanted));
         assert_eq!(lists.push(ID, digest(1), now), Ok(None));

@@ -143,7 +143,7 @@ fn a_port_that_takes_outgoing_frames_receives_the_hosts_and_not_its_own() {
 }
 
 #[test]
-fn the_first_frame_that_the_host_sends_by_a_ports_end_is_told_of_and_no_other() {
+fn the_first_frame_that_the_host_sends_by_a_ports_end_is_reported_and_no_other() {
     in_namespace(|| {
         veth_pair("v0", "v1");
         let host = local_sender("v0");
@@ -653,7 +653,7 @@ fn missing_privileges_are_said() {
 }
 
 #[test]
-fn of_more_news_than_the_kernel_keeps_none_is_told_but_that_some_is_lost() {
+fn of_more_news_than_the_kernel_keeps_none_is_reported_but_that_some_is_lost() {
     in_namespace(|| {
         veth_pair("v0", "v1");
         let monitor = LinkMonitor::new().expect("rtnetlink");

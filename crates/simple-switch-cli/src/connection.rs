@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_switch_listens_on_is_told_with_what_was_expected() {
+    fn what_no_switch_listens_on_is_reported_with_what_was_expected() {
         let folder = tempfile::tempdir().expect("a folder");
         let of = |name: &str| folder.path().join(name).display().to_string();
         let _datagrams = std::os::unix::net::UnixDatagram::bind(of("datagrams")).expect("a socket");

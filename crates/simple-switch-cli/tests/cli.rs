@@ -153,7 +153,7 @@ const BEGINNING: &str =
     "Obtaining JSON from switch...\nDone\nControl utility for runtime P4 table manipulation\n";
 
 #[test]
-fn without_a_switch_the_port_is_told() {
+fn without_a_switch_the_port_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -174,7 +174,7 @@ fn without_a_switch_the_port_is_told() {
 }
 
 #[test]
-fn a_switch_without_a_program_is_told_and_can_be_given_one() {
+fn a_switch_without_a_program_is_reported_and_can_be_given_one() {
     let server = Server::with_program("", |call| reply(call, |_| {}));
     let file = std::env::temp_dir().join(format!("reprise-cli-{}.json", std::process::id()));
     std::fs::write(&file, PROGRAM).unwrap();
@@ -197,7 +197,7 @@ fn a_wrong_option_is_an_error_of_its_own() {
 }
 
 #[test]
-fn what_is_no_switch_is_told_so() {
+fn what_is_no_switch_is_reported() {
     for (sends, reason) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "no answer"),
         (b"\x80\x02\x00\x02\x00\x00\x00\x00", "expected version 1"),
@@ -238,7 +238,7 @@ fn what_is_no_switch_is_told_so() {
 }
 
 #[test]
-fn the_service_of_another_program_is_told() {
+fn the_service_of_another_program_is_reported() {
     let failure = |call: &Message| {
         let failure = Failure {
             kind: FailureKind::UnknownMethod,
@@ -282,7 +282,7 @@ fn a_switch_that_goes_in_the_middle_ends_the_commands() {
 }
 
 #[test]
-fn what_is_typed_wrong_is_told_with_its_line_and_not_sent() {
+fn what_is_typed_wrong_is_reported_with_its_line_and_not_sent() {
     let server = Server::start(|call| panic!("unexpected: {}", call.name));
     let commands = "\
 # a comment
@@ -347,7 +347,7 @@ load_new_config_file /nowhere.json
 }
 
 #[test]
-fn an_empty_line_is_the_last_command_again_and_that_is_told() {
+fn an_empty_line_is_the_last_command_again_and_that_is_reported() {
     let server = Server::start(|call| panic!("unexpected: {}", call.name));
     let ended = run(server.port, "\ngreet\n\n# a comment\n\n");
     let comment = "RuntimeCmd: *** Unknown syntax: # a comment\n".repeat(2);

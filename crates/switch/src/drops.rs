@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_grew_since_the_last_look_is_told() {
+    fn only_what_grew_since_the_last_look_is_reported() {
         let mut switch = Switch::new(SwitchConfig::default());
         let mut before = BTreeMap::new();
         switch.handle_frame(0, PortId(1), &[0; 60]);

@@ -82,7 +82,7 @@ async fn a_group_begins_when_all_have_joined_and_one_may_lie_and_says_what_it_wa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_begins_a_group_before_all_have_joined_and_is_told_what_that_means() {
+async fn an_operator_begins_a_group_before_all_have_joined_and_reads_what_that_means() {
     let switch = Switch::start().await;
     let folder = tempfile::tempdir().expect("a folder");
     let (service, group) = of(&switch, folder.path(), 5).await;

@@ -129,7 +129,7 @@ fn add_viewer(bench: &Bench) {
 }
 
 #[test]
-fn a_viewer_that_is_on_another_port_now_is_told_of_with_what_to_type() {
+fn a_viewer_that_is_on_another_port_now_is_reported_with_what_to_type() {
     let bench = replication();
     let place = |port, n| {
         bench.server.switch().other_hosts = vec![(port, host(5), mac(n))];

@@ -235,7 +235,7 @@ async fn what_is_written_is_read_back_by_another_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_group_fits_and_the_wrong_device_is_told() {
+async fn a_full_group_fits_and_the_wrong_device_is_reported() {
     for p4info in [
         programs::recirculation(131_072, 65_536),
         programs::replication(131_072),

@@ -10,7 +10,7 @@ use crate::harness::{Harness, bridge, in_time, replicas};
 const N_REPLICAS: u16 = 1_023;
 
 #[tokio::test]
-async fn what_is_told_is_what_was_carried_out_in_its_order() {
+async fn what_is_reported_is_what_was_carried_out_in_its_order() {
     let harness = Harness::start().await;
     let mut changes = harness.device.changes();
     let reading = harness.device.reading().await.unwrap();
@@ -46,7 +46,7 @@ async fn what_is_told_is_what_was_carried_out_in_its_order() {
 }
 
 #[tokio::test]
-async fn what_is_written_to_a_saved_program_is_told_with_its_commit() {
+async fn what_is_written_to_a_saved_program_is_reported_with_its_commit() {
     let harness = Harness::start().await;
     let mut changes = harness.device.changes();
     let checked = harness.device.check(bridge(), ()).unwrap();
@@ -67,7 +67,7 @@ async fn what_is_written_to_a_saved_program_is_told_with_its_commit() {
 }
 
 #[tokio::test]
-async fn who_follows_too_slowly_is_told_how_much_he_missed() {
+async fn who_follows_too_slowly_reads_how_much_he_missed() {
     let harness = Harness::start().await;
     let mut changes = harness.device.changes();
     let insert = |id| {
@@ -117,7 +117,7 @@ async fn the_changes_end_with_the_device() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_though_its_caller_gave_up() {
+async fn a_change_is_reported_though_its_caller_gave_up() {
     let harness = Harness::start().await;
     let mut changes = harness.device.changes();
     harness.switch.hold();

@@ -124,7 +124,7 @@ async fn a_drain_that_is_given_up_leaves_nothing_and_another_ends_when_the_packe
 }
 
 #[tokio::test]
-async fn of_a_switch_that_stops_every_caller_is_told() {
+async fn of_a_switch_that_stops_every_caller_is_notified() {
     let harness = Harness::start().await;
     harness.switch.hold();
     let (device, pipeline) = (Arc::clone(&harness.device), Arc::clone(&harness.pipeline));

@@ -449,7 +449,7 @@ async fn a_batch_that_is_whole_is_taken_back_in_every_entity_or_done_in_every_on
 }
 
 #[tokio::test]
-async fn each_kind_of_mistake_is_told_as_what_it_is() {
+async fn each_kind_of_mistake_is_reported_as_what_it_is() {
     use ControlErrorKind::{
         AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, OutOfRange, ResourceExhausted,
     };
@@ -541,7 +541,7 @@ async fn each_kind_of_mistake_is_told_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn digests_and_idle_entries_are_told_with_the_program_that_they_are_of() {
+async fn digests_and_idle_entries_are_reported_with_the_program_that_they_are_of() {
     let rig = Rig::start().await;
     let (sender, mut digests) = DigestSender::channel(4);
     rig.device.subscribe(Subscriber::Digests(sender));

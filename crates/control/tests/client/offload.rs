@@ -145,7 +145,7 @@ impl Beside {
 }
 
 #[tokio::test]
-async fn a_piece_of_a_batch_becomes_visible_as_a_whole_and_refused_updates_are_not_told() {
+async fn a_piece_of_a_batch_becomes_visible_as_a_whole_and_refused_updates_are_not_reported() {
     let beside = Beside::start(Takes::All, false, 1).await;
     beside.write(vec![beside.insert(1, "forward", 2)]).await;
     assert_eq!(beside.told(), "load, insert entry, commit");

@@ -169,7 +169,7 @@ async fn of_two_callers_one_s_program_is_compiled_when_the_other_s_forwards() {
 }
 
 #[tokio::test]
-async fn of_a_switch_that_stops_while_a_program_is_compiled_the_caller_is_told() {
+async fn of_a_switch_that_stops_while_a_program_is_compiled_the_caller_is_notified() {
     let (harness, compilers) = forwarding(1).await;
     let setting = set_apart(&harness.device);
     compilers[0].begun().await;

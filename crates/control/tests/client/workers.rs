@@ -66,7 +66,7 @@ async fn registers_that_differ_have_no_value() {
 }
 
 #[tokio::test]
-async fn workers_whose_state_has_gone_apart_are_told() {
+async fn workers_whose_state_has_gone_apart_are_reported() {
     let harness = Harness::with(SwitchConfig::default(), 2).await;
     let (forward, entry) = (harness.forward, harness.entry(1, 2));
     let behind = harness.device.submit(move |worker, context| match worker {

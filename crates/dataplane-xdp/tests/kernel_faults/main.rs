@@ -43,7 +43,7 @@ fn has_failed(beside: &Beside) -> bool {
 }
 
 #[test]
-fn a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked() {
+fn a_failed_writer_ends_no_drain_and_is_reported_when_it_is_asked() {
     in_root_namespace(|| {
         let mut beside = Beside::start();
         beside.insert(1, "forward", &[2, 7]);
@@ -69,7 +69,7 @@ fn a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked() {
 }
 
 #[test]
-fn an_interface_that_is_gone_before_anybody_was_told_fails_nothing() {
+fn an_interface_that_is_gone_before_anybody_was_notified_fails_nothing() {
     in_root_namespace(|| {
         let mut beside = Beside::start();
         beside.insert(1, "forward", &[2, 7]);

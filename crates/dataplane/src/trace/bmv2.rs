@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn parser_table_and_action_are_told_in_bmv2s_words() {
+    fn parser_table_and_action_are_reported_in_bmv2s_words() {
         let kinds = vec![
             TraceKind::Arrive {
                 port: PortId(1),

@@ -171,7 +171,7 @@ fn meters_and_idle_timeouts_need_a_table_that_has_them() {
 }
 
 #[test]
-fn an_entry_that_is_not_hit_is_told_once_until_the_next_hit() {
+fn an_entry_that_is_not_hit_is_reported_once_until_the_next_hit() {
     let (mut switch, table, call) = table(|_, table| table["support_timeout"] = json!(true));
     let mut entry = TableEntry::new(kind(1), 0, call.clone());
     entry.idle_timeout_ns = 10 * MILLISECOND;

@@ -70,7 +70,7 @@ async fn counters_are_the_frames_that_were_sent_of_all_workers() {
 }
 
 #[tokio::test]
-async fn a_link_that_goes_down_is_told() {
+async fn a_link_that_goes_down_is_reported() {
     let harness = Harness::start().await;
     assert_eq!(
         harness.leaf(&of("veth2", "state/oper-status")).await,

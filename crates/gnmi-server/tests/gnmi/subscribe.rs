@@ -27,7 +27,7 @@ fn sample(text: &str, every_ms: u64) -> Subscription {
 }
 
 #[tokio::test]
-async fn once_tells_each_value_then_that_it_was_all_and_ends() {
+async fn once_reports_each_value_then_that_it_was_all_and_ends() {
     let harness = Harness::start().await;
     let mut subscriber = harness
         .subscribe(list(
@@ -41,7 +41,7 @@ async fn once_tells_each_value_then_that_it_was_all_and_ends() {
 }
 
 #[tokio::test]
-async fn a_poll_tells_the_values_of_its_moment() {
+async fn a_poll_reports_the_values_of_its_moment() {
     let harness = Harness::start().await;
     let path = of("veth0", "state/counters/in-pkts");
     let mut subscriber = harness
@@ -67,7 +67,7 @@ async fn a_poll_tells_the_values_of_its_moment() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_with_what_changed_beside_it_and_nothing_else() {
+async fn a_change_is_reported_with_what_changed_beside_it_and_nothing_else() {
     let harness = Harness::start().await;
     let state = of("veth1", "state");
     let mut subscriber = harness
@@ -135,7 +135,7 @@ async fn updates_only_begins_with_the_first_change() {
 }
 
 #[tokio::test]
-async fn counters_that_change_are_told_once_in_a_while() {
+async fn counters_that_change_are_reported_once_in_a_while() {
     let harness = Harness::start().await;
     let path = of("veth0", "state/counters/in-pkts");
     let mut subscriber = harness
@@ -311,7 +311,7 @@ async fn a_stream_that_begins_otherwise_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_said_all_is_told_changes_still() {
+async fn a_client_that_has_said_all_still_receives_changes() {
     let harness = Harness::start().await;
     let Subscriber { requests, answers } = harness
         .subscribe(list(

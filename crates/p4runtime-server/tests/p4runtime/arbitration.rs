@@ -18,7 +18,7 @@ fn election(low: u64) -> Option<Uint128> {
 
 // spec: arbitration.primary
 #[tokio::test]
-async fn the_highest_election_id_is_primary_and_everybody_is_told() {
+async fn the_highest_election_id_is_primary_and_everybody_is_notified() {
     let harness = Harness::start().await;
     let (mut low, code) = harness.controller(5).await;
     assert_eq!(code, OK);
@@ -73,7 +73,7 @@ async fn a_primary_may_step_down() {
 
 // spec: arbitration.downgrade
 #[tokio::test]
-async fn a_primary_that_repeats_itself_stays_primary_and_everybody_is_told() {
+async fn a_primary_that_repeats_itself_stays_primary_and_everybody_is_notified() {
     let harness = Harness::start().await;
     let (mut primary, _) = harness.controller(9).await;
     let (mut backup, _) = harness.controller(5).await;
@@ -197,7 +197,7 @@ async fn device_id_and_role_are_checked() {
 
 // spec: arbitration.handover
 #[tokio::test]
-async fn a_new_primary_is_told_after_the_former_ones_writes() {
+async fn a_new_primary_is_notified_after_the_former_ones_writes() {
     let harness = Harness::start().await;
     let (mut former, _) = harness.controller(1).await;
     harness.switch.hold();
@@ -250,7 +250,7 @@ async fn stopping_the_server_ends_the_streams() {
 
 // spec: arbitration.limit
 #[tokio::test]
-async fn more_controllers_than_there_may_be_are_told_so() {
+async fn more_controllers_than_there_may_be_are_reported() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     let mut join = async |election_id| {

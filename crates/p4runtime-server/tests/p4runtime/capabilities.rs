@@ -7,7 +7,7 @@ use crate::harness::{DEVICE_ID, Harness, in_time};
 
 // spec: capabilities
 #[tokio::test]
-async fn the_version_is_told_to_anybody() {
+async fn the_version_is_reported_to_anybody() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     for device_id in [0, DEVICE_ID] {

@@ -119,7 +119,7 @@ async fn digests_come_in_lists_of_distinct_ones_as_it_was_asked() {
 
 // spec: digest.acknowledgements
 #[tokio::test]
-async fn what_is_not_acknowledged_is_not_told_again() {
+async fn what_is_not_acknowledged_is_not_reported_again() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let entry = digest("seen_t", telling(0, 1, LONG_NS));
@@ -206,7 +206,7 @@ async fn wrong_configurations_are_refused() {
 
 // spec: digest.disabled
 #[tokio::test]
-async fn of_what_nobody_wants_to_be_told_nothing_is_told() {
+async fn of_what_nobody_subscribes_to_nothing_is_sent() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     seen(&harness, 1);

@@ -53,7 +53,7 @@ async fn notification(controller: &mut Controller) -> IdleTimeoutNotification {
 
 // spec: table-entry.idle-timeout
 #[tokio::test]
-async fn the_primary_is_told_of_an_idle_entry_once_and_again_after_a_hit() {
+async fn the_primary_is_notified_of_an_idle_entry_once_and_again_after_a_hit() {
     let harness = Harness::start().await;
     let mut primary = with_timeouts(&harness).await;
     primary

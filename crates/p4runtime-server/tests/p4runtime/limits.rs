@@ -138,7 +138,7 @@ async fn what_nobody_takes_is_thrown_away_and_said_to_be() {
 }
 
 #[tokio::test]
-async fn where_those_who_do_not_read_have_all_the_room_others_are_told_and_then_served() {
+async fn where_those_who_do_not_read_have_all_the_room_others_are_refused_and_then_served() {
     let stall = Duration::from_secs(2);
     let harness = Harness::with_limits(bounds(2 * MIB, 2 * MIB, stall)).await;
     let (one, other) = (channel(&harness).await, channel(&harness).await);

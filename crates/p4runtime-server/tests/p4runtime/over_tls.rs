@@ -188,7 +188,7 @@ async fn speak(address: SocketAddr, tls: tokio_rustls::TlsConnector) -> std::io:
 
 // spec: tls.only
 #[tokio::test]
-async fn whoever_speaks_plain_http_is_told_so_and_let_in_nowhere() {
+async fn whoever_speaks_plain_http_is_answered_and_let_in_nowhere() {
     let secured = Secured::start().await;
     let url = format!("http://{}", secured.harness.address);
     let channel = Endpoint::from_shared(url).unwrap().connect_lazy();

@@ -215,7 +215,7 @@ fn work_runs_in_order(wait: Wait) {
 }
 
 #[test]
-fn a_drain_is_told_of_when_its_frames_have_left() {
+fn a_drain_is_reported_when_its_frames_have_left() {
     let (mut event_loop, handle, _one, mut two) = forwarder(&[(1, 2)]);
     let (done, is_done) = tokio::sync::oneshot::channel();
     handle.submit(
@@ -467,7 +467,7 @@ fn stamper() -> (EventLoop, LoopHandle, MemoryPort, MemoryPort) {
 }
 
 #[test]
-fn a_program_is_told_how_long_packets_were_inside_and_no_more() {
+fn a_program_reads_how_long_packets_were_inside_and_no_more() {
     let (mut event_loop, handle, mut one, mut two) = stamper();
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
     for number in 0..100 {

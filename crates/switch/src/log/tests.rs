@@ -62,7 +62,7 @@ fn written(tell: impl FnOnce()) -> Vec<String> {
 }
 
 #[test]
-fn an_event_that_comes_again_and_again_is_told_as_a_count_and_crowds_no_other_out() {
+fn an_event_that_comes_again_and_again_is_reported_as_a_count_and_crowds_no_other_out() {
     let lines = written(|| {
         for n in 0..3000 {
             tracing::info!(event = "primary_changed", "{n}");

@@ -209,7 +209,7 @@ fn totals_are_printed_for_people() {
 }
 
 #[test]
-fn a_trace_tells_each_packets_way() {
+fn a_trace_reports_each_packets_way() {
     let folder = TemporaryFolder::new("trace");
     let (one, trace) = (
         folder.path("1.pcap"),

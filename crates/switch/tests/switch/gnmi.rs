@@ -272,7 +272,7 @@ fn backup_replicas_of_two_workers_take_over() {
 }
 
 #[test]
-fn a_link_that_goes_down_is_told_without_a_frame() {
+fn a_link_that_goes_down_is_reported_without_a_frame() {
     in_namespace(|| {
         let switch = start(&[]);
         block_on(async {

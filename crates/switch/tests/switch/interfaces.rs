@@ -293,7 +293,7 @@ fn an_interface_that_moves_to_another_namespace_and_back_has_its_port_again() {
 }
 
 #[test]
-fn an_interface_that_returns_unusable_is_told_of_and_one_with_another_mtu_is_used() {
+fn an_interface_that_returns_unusable_is_reported_and_one_with_another_mtu_is_used() {
     in_namespace(|| {
         let switch = start("", &[]);
         ip("link set a0 mtu 9000");
@@ -333,7 +333,7 @@ fn an_interface_that_returns_unusable_is_told_of_and_one_with_another_mtu_is_use
 }
 
 #[test]
-fn links_that_go_down_and_up_are_told_of_and_counted() {
+fn links_that_go_down_and_up_are_reported_and_counted() {
     in_namespace(|| {
         let switch = start("", &["--workers", "2"]);
         let is = |event: &str, port: u64, interface: &str, count: (&str, u64)| {
@@ -406,7 +406,7 @@ fn an_interface_with_an_address_is_warned_of_at_the_start_and_later() {
 }
 
 #[test]
-fn whoever_sends_at_the_switchs_end_of_a_cable_is_told_the_other_once() {
+fn whoever_sends_at_the_switchs_end_of_a_cable_is_shown_the_other_once() {
     in_namespace(|| {
         veth_pair("a0", "a1");
         veth_pair("b0", "b1");
@@ -578,7 +578,7 @@ fn a_port_stays_on_an_interface_that_is_renamed() {
 }
 
 #[test]
-fn queues_that_an_afxdp_port_does_not_serve_are_told_of() {
+fn queues_that_an_afxdp_port_does_not_serve_are_reported() {
     in_root_namespace(|| {
         veth_pair("b0", "b1");
         veth_pair_with_queues("a0", "a1", 2);

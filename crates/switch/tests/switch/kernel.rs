@@ -698,7 +698,7 @@ fn what_comes_while_a_link_is_down_is_counted_and_it_goes_on_behind() {
 }
 
 #[test]
-fn a_second_switch_on_a_port_is_told_so_and_the_first_goes_on() {
+fn a_second_switch_on_a_port_is_refused_and_the_first_goes_on() {
     in_root_namespace(|| {
         cables();
         let (mut a, mut b) = (outside("a0"), outside("b0"));

@@ -246,7 +246,7 @@ fn flood(from: &mut AfPacketPort, to: &mut AfPacketPort, station: u8) {
 }
 
 #[test]
-fn a_learning_switch_in_the_kernel_tells_of_each_station_until_it_is_learnt() {
+fn a_learning_switch_in_the_kernel_reports_each_station_until_it_is_learnt() {
     in_root_namespace(|| {
         cables();
         let (mut a, mut b) = (outside("a0"), outside("b0"));

@@ -68,7 +68,7 @@ fn signals_that_mean_nothing_are_logged_and_the_totals_come_at_the_end() {
 }
 
 #[test]
-fn a_pipeline_that_is_set_is_told_at_level_info_only() {
+fn a_pipeline_that_is_set_is_reported_at_level_info_only() {
     let json = start(&["--log-level", "info", "--log-format", "json"]);
     let expected = serde_json::json!({
         "level": "INFO",
@@ -138,7 +138,7 @@ fn what_the_p4info_leaves_out_and_promises_otherwise_is_warned_of() {
 }
 
 #[tokio::test]
-async fn another_primary_controller_is_told_and_that_there_is_none() {
+async fn another_primary_controller_is_reported_and_that_there_is_none() {
     let switch = start(&["--log-level", "info", "--log-format", "json"]);
     let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
     let mut client = P4RuntimeClient::connect(format!("http://{address}"))
@@ -184,7 +184,7 @@ async fn another_primary_controller_is_told_and_that_there_is_none() {
 }
 
 #[test]
-fn drops_are_told_by_reason_while_they_grow() {
+fn drops_are_reported_by_reason_while_they_grow() {
     let switch = start(&["--log-format", "json", "--log-drops", "1"]);
     let address = address_behind(&switch.ready, "1@udp:").to_owned();
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -241,7 +241,7 @@ fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
 }
 
 #[tokio::test]
-async fn what_a_flood_leaves_out_of_the_log_is_told() {
+async fn what_a_flood_leaves_out_of_the_log_is_reported() {
     let switch = start(&["--log-level", "info", "--log-format", "json"]);
     let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
     let mut client = P4RuntimeClient::connect(format!("http://{address}"))

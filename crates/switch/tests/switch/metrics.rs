@@ -278,7 +278,7 @@ V1Switch(P(), V(), I(), E(), V(), D()) main;
 ";
 
 #[test]
-fn what_reached_no_controller_is_counted_and_told_of() {
+fn what_reached_no_controller_is_counted_and_reported() {
     let folder = TemporaryFolder::new("to-cpu");
     let source = folder.file("to_cpu.p4", TO_CPU);
     let ports = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];

@@ -117,7 +117,7 @@ fn what_waited_for_a_stopped_switch_in_an_xdp_socket_is_not_sent_late() {
 }
 
 #[test]
-fn a_switch_that_is_told_to_keep_old_frames_sends_them() {
+fn a_switch_with_the_option_to_keep_old_frames_sends_them() {
     in_namespace(|| {
         let (numbers, n_taken, n_old) = stop_and_go_on("", "0");
         let old: Vec<u32> = (1..=N_OLD).collect();

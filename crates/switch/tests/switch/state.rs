@@ -559,7 +559,7 @@ async fn a_switch_on_a_disk(disk: &Path) {
 }
 
 #[test]
-fn a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room() {
+fn a_full_disk_is_reported_and_what_was_done_is_stored_when_there_is_room() {
     in_mount_namespace(|| {
         ip("link set lo up");
         let folder = TemporaryFolder::new("full-state");
@@ -572,7 +572,7 @@ fn a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_somebody_cuts_short_is_told_before_the_next_call_and_takes_none() {
+async fn a_file_that_somebody_cuts_short_is_reported_before_the_next_call_and_takes_none() {
     let folder = TemporaryFolder::new("cut-short");
     let path = folder.path("state");
     let state = path.display().to_string();
@@ -615,7 +615,7 @@ async fn two_switches_do_not_share_a_file() {
 }
 
 #[test]
-fn a_file_that_cannot_be_made_or_opened_is_told_with_its_name() {
+fn a_file_that_cannot_be_made_or_opened_is_reported_with_its_name() {
     let folder = TemporaryFolder::new("nowhere");
     let missing = folder.path("missing/state");
     let a_folder = folder.path("a-folder");
@@ -670,7 +670,7 @@ async fn a_damaged_file_is_refused_and_left() {
 
 /// As after a power failure before the last bytes were on the disk.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_told() {
+async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_reported() {
     let folder = TemporaryFolder::new("taken-back");
     let path = folder.path("state");
     let state = path.display().to_string();

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_told_when_there_are_enough_or_the_first_has_waited() {
+    fn samples_are_reported_when_there_are_enough_or_the_first_has_waited() {
         let (mut lists, begin) = (lists(), Instant::now());
         for port in 0..15 {
             assert_eq!(push(&mut lists, port, begin), None);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_told_again_once_it_is_acknowledged() {
+    fn a_sample_is_reported_again_once_it_is_acknowledged() {
         let (mut lists, now) = (lists(), Instant::now());
         lists.set_samples_max(LIST, 2).unwrap();
         push(&mut lists, 1, now);

@@ -137,7 +137,7 @@ async fn digests_come_in_buffers_and_again_when_those_are_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_digest_that_nobody_heard_is_told_to_whoever_comes() {
+async fn a_digest_that_nobody_received_is_sent_to_whoever_comes() {
     let (harness, address) = Harness::publishing("tcp://127.0.0.1:0").await;
     let mut client = harness.client().await;
     let list = list(&harness);
@@ -156,7 +156,7 @@ async fn a_digest_that_nobody_heard_is_told_to_whoever_comes() {
 }
 
 #[tokio::test]
-async fn ports_idle_entries_and_programs_are_told_by_a_unix_socket() {
+async fn ports_idle_entries_and_programs_are_reported_by_a_unix_socket() {
     let path = std::env::temp_dir().join(format!("reprise-sp-{}", std::process::id()));
     let (harness, address) = Harness::publishing(&format!("ipc://{}", path.display())).await;
     assert_eq!(address, format!("ipc://{}", path.display()));

@@ -135,7 +135,7 @@ async fn a_session_of_another_protocol_is_seen_and_replaced() {
 }
 
 #[tokio::test]
-async fn sessions_that_are_none_are_told() {
+async fn sessions_that_are_none_are_reported() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     for call in ["mirroring_session_get", "mirroring_session_delete"] {

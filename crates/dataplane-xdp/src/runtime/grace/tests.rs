@@ -63,7 +63,7 @@ fn a_period_counts_for_what_was_done_before_it_began() {
 }
 
 #[test]
-fn who_waits_is_told_of_a_stop_and_of_a_failure() {
+fn who_waits_is_notified_of_a_stop_and_of_a_failure() {
     for polls in [None, Words::new(&[0, 1]).read()] {
         let graces = Arc::new(Graces::new(bpf::wait_for_programs, polls));
         let waiter = waiter(&graces);

@@ -194,7 +194,7 @@ impl Flooded {
         assert!(times[N_CALLS / 2] < ANSWER, "calls took {times:?}");
     }
 
-    fn idle_entries_are_told(&self) {
+    fn idle_entries_are_reported(&self) {
         self.call(|context| {
             let program = context.switch.program().expect("a program");
             let table = program.table("ingress.seen").expect("the table");
@@ -290,7 +290,7 @@ fn holds_for(kind: u8, gives_priorities: bool) {
         };
         let mut flooded = case.start();
         flooded.calls_are_answered();
-        flooded.idle_entries_are_told();
+        flooded.idle_entries_are_reported();
         if kind != FOR_EVER {
             flooded.generators_are_served();
         }
