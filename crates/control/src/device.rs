@@ -8,7 +8,7 @@ use dataplane::{PayloadSignature, PortId, Program, ReadyProgram, Switch};
 use tokio::sync::{RwLock, oneshot};
 
 use crate::batch::Batch;
-use crate::changes::{Changes, Teller};
+use crate::changes::{Changes, Publisher};
 use crate::counted::Counted;
 use crate::error::{Error, OperationResult};
 use crate::exclusive::{Exclusive, Replaced};
@@ -30,7 +30,7 @@ pub struct Device {
     generation: AtomicU64,
     committed: Mutex<Option<Arc<Pipeline>>>,
     pub(crate) saved: Mutex<Option<Arc<Pipeline>>>,
-    pub(crate) changes: Teller,
+    pub(crate) changes: Publisher,
     /// Ports that control calls have enabled or disabled. `links` notifies of these changes and of link changes.
     pub(crate) enabled: Mutex<BTreeMap<PortId, EnabledSince>>,
     pub(crate) links: LinkSender,
@@ -79,7 +79,7 @@ impl Device {
             generation: AtomicU64::new(0),
             committed: Mutex::default(),
             saved: Mutex::default(),
-            changes: Teller::default(),
+            changes: Publisher::default(),
             enabled: Mutex::default(),
             links,
             store: OnceLock::new(),
@@ -318,8 +318,8 @@ impl Device {
         let countdown = Countdown::new(n_workers, done);
         for worker in 0..n_workers {
             let countdown = Arc::clone(&countdown);
-            let tell = move |_: &mut SwitchContext<'_>| countdown.tell();
-            self.handle.submit(worker, Box::new(tell));
+            let report = move |_: &mut SwitchContext<'_>| countdown.count_down();
+            self.handle.submit(worker, Box::new(report));
         }
     }
 

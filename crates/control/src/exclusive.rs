@@ -410,7 +410,10 @@ impl Written {
         }
         if !self.pipeline.is_saved() && results.iter().any(Result::is_ok) {
             let written = || Changed::Written(self.batch, results.as_slice().into());
-            self.exclusive.device.changes.tell(&self.pipeline, written);
+            self.exclusive
+                .device
+                .changes
+                .publish(&self.pipeline, written);
         }
         if agree {
             kept.map(|()| results)
@@ -441,7 +444,7 @@ impl Committed {
         let kept = Kept::Pipeline(Slot::Forwards, origin, self.batch, of_first.into());
         let kept = self.exclusive.keep(kept).await;
         let changes = &self.exclusive.device.changes;
-        changes.tell(&self.pipeline, || Changed::Pipeline);
+        changes.publish(&self.pipeline, || Changed::Pipeline);
         // Under the exclusive access, so that at most two programs take memory.
         freed.await?;
         kept?;

@@ -139,7 +139,7 @@ impl Exclusive {
                 enabled.insert(*id, said);
             }
         }
-        device.links.tell();
+        device.links.notify();
         kept
     }
 }

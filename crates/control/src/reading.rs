@@ -58,7 +58,7 @@ impl Reading {
         no_writes: Option<OwnedRwLockReadGuard<()>>,
     ) -> Self {
         Self {
-            change: device.changes.n_told(),
+            change: device.changes.n_published(),
             device,
             pipeline,
             no_writes,

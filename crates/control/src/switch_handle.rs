@@ -60,8 +60,8 @@ pub struct LinkSender(watch::Sender<u64>);
 
 impl LinkSender {
     /// Sends a notification to all followers; never waits.
-    pub fn tell(&self) {
-        self.0.send_modify(|n_told| *n_told += 1);
+    pub fn notify(&self) {
+        self.0.send_modify(|n_notified| *n_notified += 1);
     }
 
     /// Receives the notifications from now on.

@@ -66,7 +66,7 @@ impl Countdown {
         })
     }
 
-    pub(crate) fn tell(&self) {
+    pub(crate) fn count_down(&self) {
         if self.n_left.fetch_sub(1, Ordering::AcqRel) == 1
             && let Some(done) = lock(&self.done).take()
         {
@@ -87,7 +87,7 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
         });
         for n_expected in [0, 0, 1] {
-            countdown.tell();
+            countdown.count_down();
             assert_eq!(n_done.load(Ordering::Relaxed), n_expected);
         }
     }

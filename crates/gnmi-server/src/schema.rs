@@ -144,7 +144,7 @@ const TX_DISCARDS: &[&str] = &["tx_no_room", "tx_link_down"];
 
 fn discards(port: &Port, direction: &str, reasons: &[&str], disabled: u64) -> Option<Value> {
     // Drops without a reason count as discards: nothing shows an error in these frames.
-    let is_told = port
+    let has_reasons = port
         .status
         .drops
         .iter()
@@ -153,7 +153,14 @@ fn discards(port: &Port, direction: &str, reasons: &[&str], disabled: u64) -> Op
         "rx_" => port.status.rx_dropped,
         _ => port.status.tx_dropped,
     };
-    number(disabled + if is_told { drops(port, reasons) } else { all })
+    number(
+        disabled
+            + if has_reasons {
+                drops(port, reasons)
+            } else {
+                all
+            },
+    )
 }
 
 fn errors(port: &Port, direction: &str, discards: &[&str]) -> Option<Value> {

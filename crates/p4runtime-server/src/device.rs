@@ -380,7 +380,7 @@ pub(crate) async fn pipeline_set(committed: Committed) -> Result<(), control::Er
     if done != Err(control::Error::Stopped)
         && let Some(target) = target
     {
-        target.pipeline.tell_set();
+        target.pipeline.log_set();
     }
     done
 }

@@ -447,13 +447,13 @@ impl Reader<'_> {
         let pipeline = self.pipeline;
         let digests = select(id, None, pipeline.digests(), |id| pipeline.digest(id))?;
         let found: Vec<_> = {
-            let told = self.reading()?.pipeline().digests();
+            let configs = self.reading()?.pipeline().digests();
             let digests = digests.into_iter().filter(|digest| self.sees(digest.id));
-            let told = digests.filter_map(|digest| {
-                let note = told.get(&digest.name)?;
+            let entries = digests.filter_map(|digest| {
+                let note = configs.get(&digest.name)?;
                 Some(digest::to_proto(digest, note))
             });
-            told.map(Kind::DigestEntry).collect()
+            entries.map(Kind::DigestEntry).collect()
         };
         self.push_all(found).await
     }

@@ -277,7 +277,7 @@ fn arbitrate(
             Notify::OthersThenPrimary => {
                 arbitration.notify_role_of(client, true);
                 drop(arbitration);
-                lock(&device.digest_lists).forget_told();
+                lock(&device.digest_lists).forget_sent();
                 // Work runs in the order of submission: when this closure runs, the former primary's writes have
                 // ended.
                 let device_there = Arc::clone(device);
@@ -377,8 +377,8 @@ fn follow_digests(device: &Device) -> Option<Target> {
     let mut lists = lock(&device.digest_lists);
     lists.begin(target.device.generation());
     for kind in target.pipeline.digests() {
-        let telling = wanted.get(&kind.name).and_then(entity::digest::of_note);
-        lists.set(kind.id, telling);
+        let config = wanted.get(&kind.name).and_then(entity::digest::of_note);
+        lists.set(kind.id, config);
     }
     drop(lists);
     Some(target)
@@ -432,8 +432,8 @@ fn send_digests(device: &Device, target: &Target, list: List) {
         timestamp: unix_nanoseconds(),
     };
     let sent = to_primaries(device, |access, sender| {
-        let is_told = access.has(&target.pipeline, digest_id);
-        is_told.then(|| sender.digest_list(message.clone()))
+        let is_receiver = access.has(&target.pipeline, digest_id);
+        is_receiver.then(|| sender.digest_list(message.clone()))
     });
     match sent {
         Sent::Taken => {}
@@ -491,8 +491,8 @@ fn packet_in(device: &Device, packet: &PacketInFrame) {
         metadata,
     };
     let sent = to_primaries(device, |access, sender| {
-        let is_told = access.receives(&packet);
-        is_told.then(|| sender.packet_in(packet.clone()))
+        let is_receiver = access.receives(&packet);
+        is_receiver.then(|| sender.packet_in(packet.clone()))
     });
     match sent {
         Sent::Taken => {}
@@ -530,8 +530,8 @@ fn idle_timeout(device: &Device, notice: &IdleTimeoutNotice) {
         timestamp: unix_nanoseconds(),
     };
     let sent = to_primaries(device, |access, sender| {
-        let is_told = access.has(&target.pipeline, table.id);
-        is_told.then(|| sender.idle_timeout(notification.clone()))
+        let is_receiver = access.has(&target.pipeline, table.id);
+        is_receiver.then(|| sender.idle_timeout(notification.clone()))
     });
     match sent {
         Sent::Taken => {}

@@ -138,7 +138,7 @@ impl LoopHandle {
         self.wake();
         let links = self.subscribers.links.lock();
         let links = links.unwrap_or_else(PoisonError::into_inner);
-        links.iter().for_each(LinkSender::tell);
+        links.iter().for_each(LinkSender::notify);
     }
 
     /// Wakes the loops to look for changes, for example for something that has finished.

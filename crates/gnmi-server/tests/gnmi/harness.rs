@@ -122,7 +122,7 @@ impl Harness {
         let response = in_time(self.client().await.get(request)).await?;
         let notifications = response.into_inner().notification;
         assert_eq!(notifications.len(), 1, "one for each path");
-        Ok(told(&notifications[0]))
+        Ok(updates(&notifications[0]))
     }
 
     /// The only leaf that a `Get` finds.
@@ -199,7 +199,7 @@ impl Subscriber {
         let mut all = Vec::new();
         loop {
             match self.next().await {
-                Ok(Some(Response::Update(notification))) => all.extend(told(&notification)),
+                Ok(Some(Response::Update(notification))) => all.extend(updates(&notification)),
                 Ok(Some(Response::SyncResponse(true))) => return all,
                 other => panic!("expected a notification or sync_response, found {other:?}"),
             }
@@ -218,7 +218,7 @@ impl Subscriber {
 }
 
 /// Each update's path as text, and its value.
-pub fn told(notification: &Notification) -> Vec<(String, Value)> {
+pub fn updates(notification: &Notification) -> Vec<(String, Value)> {
     let updates = notification.update.iter().map(|update| {
         let value = update.val.as_ref().unwrap().value.clone().unwrap();
         (text(update.path.as_ref().unwrap()), value)

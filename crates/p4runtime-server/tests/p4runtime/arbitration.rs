@@ -28,10 +28,10 @@ async fn the_highest_election_id_is_primary_and_everybody_is_notified() {
     let (_high, code) = harness.controller(9).await;
     assert_eq!(code, OK);
     for backup in [&mut low, &mut lower] {
-        let told = backup.arbitration().await;
-        assert_eq!(status_of(&told), ALREADY_EXISTS);
-        assert_eq!(told.election_id, election(9));
-        assert_eq!(told.device_id, DEVICE_ID);
+        let arbitration = backup.arbitration().await;
+        assert_eq!(status_of(&arbitration), ALREADY_EXISTS);
+        assert_eq!(arbitration.election_id, election(9));
+        assert_eq!(arbitration.device_id, DEVICE_ID);
     }
 }
 
@@ -44,9 +44,9 @@ async fn when_the_primary_leaves_there_is_none_until_somebody_reaches_its_id() {
     assert_eq!(code, ALREADY_EXISTS);
 
     drop(primary);
-    let told = backup.arbitration().await;
-    assert_eq!(status_of(&told), NOT_FOUND);
-    assert_eq!(told.election_id, election(9));
+    let arbitration = backup.arbitration().await;
+    assert_eq!(status_of(&arbitration), NOT_FOUND);
+    assert_eq!(arbitration.election_id, election(9));
 
     backup.arbitrate(Some(8));
     assert_eq!(status_of(&backup.arbitration().await), NOT_FOUND);
@@ -109,9 +109,9 @@ async fn an_unset_election_id_never_is_primary_and_zero_may_be() {
     let harness = Harness::start().await;
     let mut standby = harness.stranger().await;
     standby.arbitrate(None);
-    let told = standby.arbitration().await;
-    assert_eq!(status_of(&told), NOT_FOUND);
-    assert_eq!(told.election_id, None);
+    let arbitration = standby.arbitration().await;
+    assert_eq!(status_of(&arbitration), NOT_FOUND);
+    assert_eq!(arbitration.election_id, None);
     let mut second_standby = harness.stranger().await;
     second_standby.arbitrate(None);
     assert_eq!(status_of(&second_standby.arbitration().await), NOT_FOUND);
@@ -136,8 +136,8 @@ async fn election_ids_have_128_bits() {
         ..Default::default()
     }));
     assert_eq!(status_of(&high.arbitration().await), OK);
-    let told = low.arbitration().await;
-    assert_eq!(told.election_id, Some(Uint128 { high: 1, low: 0 }));
+    let arbitration = low.arbitration().await;
+    assert_eq!(arbitration.election_id, Some(Uint128 { high: 1, low: 0 }));
 }
 
 // spec: arbitration.device-and-role
@@ -171,8 +171,11 @@ async fn device_id_and_role_are_checked() {
     for role in [named("routing"), Some(numbered)] {
         let mut stranger = harness.stranger().await;
         stranger.send(request(DEVICE_ID, role.clone()));
-        let told = stranger.arbitration().await;
-        assert_eq!((status_of(&told), told.role), (Code::Ok as i32, role));
+        let arbitration = stranger.arbitration().await;
+        assert_eq!(
+            (status_of(&arbitration), arbitration.role),
+            (Code::Ok as i32, role)
+        );
     }
 
     let mut stranger = harness.stranger().await;
@@ -230,7 +233,7 @@ async fn a_new_primary_is_notified_after_the_former_ones_writes() {
     .await;
     tokio::select! {
         biased;
-        told = next.arbitration() => panic!("the writes have not ended, and was told {told:?}"),
+        arbitration = next.arbitration() => panic!("the writes have not ended, and received {arbitration:?}"),
         () = std::future::ready(()) => {}
     }
     assert!(!writing.is_finished());
@@ -265,8 +268,8 @@ async fn more_controllers_than_there_may_be_are_reported() {
         sender.send(StreamMessageRequest { update }).unwrap();
         let stream = in_time(client.stream_channel(requests)).await.unwrap();
         let mut stream = stream.into_inner();
-        let told = in_time(stream.message()).await.map(drop);
-        (told, sender, stream)
+        let answer = in_time(stream.message()).await.map(drop);
+        (answer, sender, stream)
     };
     let n_max = u64::try_from(p4runtime_server::limits::STREAMS_MAX).unwrap();
     let mut live = Vec::new();

@@ -187,12 +187,12 @@ async fn drains_that_were_given_up_leave_nothing() {
     }
     in_time(async {
         loop {
-            let (tell, told) = oneshot::channel();
+            let (report, reported) = oneshot::channel();
             let look = |context: &mut control::SwitchContext<'_>| {
-                tell.send(context.drain_waiters.is_empty()).unwrap();
+                report.send(context.drain_waiters.is_empty()).unwrap();
             };
             harness.switch.submit(0, Box::new(look));
-            if told.await.unwrap() {
+            if reported.await.unwrap() {
                 break;
             }
         }

@@ -69,15 +69,15 @@ impl Member {
         controller.election_id = Some(election_id);
         let member = of.name.clone();
         controller.send(arbitration(of, election_id));
-        let told = controller.arbitration().await;
+        let arbitration = controller.arbitration().await;
         let role = member;
-        (Self { controller, role }, told)
+        (Self { controller, role }, arbitration)
     }
 
     /// Joins as primary.
     async fn primary(harness: &Harness, of: Role) -> Self {
-        let (member, told) = Self::join(harness, of, low(1)).await;
-        assert_eq!(status_of(&told), Code::Ok as i32);
+        let (member, arbitration) = Self::join(harness, of, low(1)).await;
+        assert_eq!(status_of(&arbitration), Code::Ok as i32);
         member
     }
 
@@ -168,18 +168,18 @@ fn every_entry() -> Kind {
 async fn each_role_has_a_primary_of_its_own_with_election_ids_of_its_own() {
     let harness = start().await;
     let _default = harness.primary().await;
-    let (meters, told) = Member::join(&harness, role("meters", None), low(1)).await;
-    assert_eq!(status_of(&told), Code::Ok as i32);
-    assert_eq!(told.role.unwrap().name, "meters");
-    assert_eq!(told.election_id, Some(low(1)));
+    let (meters, arbitration) = Member::join(&harness, role("meters", None), low(1)).await;
+    assert_eq!(status_of(&arbitration), Code::Ok as i32);
+    assert_eq!(arbitration.role.unwrap().name, "meters");
+    assert_eq!(arbitration.election_id, Some(low(1)));
     // Election ids have 128 bits.
     let high = Uint128 { high: 1, low: 0 };
-    let (mut second, told) = Member::join(&harness, role("meters", None), high).await;
-    assert_eq!(status_of(&told), Code::Ok as i32);
+    let (mut second, arbitration) = Member::join(&harness, role("meters", None), high).await;
+    assert_eq!(status_of(&arbitration), Code::Ok as i32);
     let mut meters = meters;
-    let told = meters.controller.arbitration().await;
+    let arbitration = meters.controller.arbitration().await;
     assert_eq!(
-        (status_of(&told), told.election_id),
+        (status_of(&arbitration), arbitration.election_id),
         (Code::AlreadyExists as i32, Some(high))
     );
     let denied = meters.write(vec![update(Type::Insert, limited(1))]).await;
@@ -193,8 +193,8 @@ async fn each_role_has_a_primary_of_its_own_with_election_ids_of_its_own() {
         second.controller.ended().await.code(),
         Code::FailedPrecondition
     );
-    let told = meters.controller.arbitration().await;
-    assert_eq!(status_of(&told), Code::NotFound as i32);
+    let arbitration = meters.controller.arbitration().await;
+    assert_eq!(status_of(&arbitration), Code::NotFound as i32);
     let mut twin = harness.stranger().await;
     twin.send(arbitration(role("meters", None), low(1)));
     assert_eq!(twin.ended().await.code(), Code::InvalidArgument);
@@ -306,8 +306,11 @@ async fn a_config_lists_what_a_role_has() {
     other.set_pipeline().await.unwrap();
 
     // A backup is notified of the primary's config, and again when a new primary has another one.
-    let (mut backup, told) = Member::join(&harness, role("mine", None), low(0)).await;
-    assert_eq!(told.role.unwrap().config, role("mine", Some(&ours)).config);
+    let (mut backup, arbitration) = Member::join(&harness, role("mine", None), low(0)).await;
+    assert_eq!(
+        arbitration.role.unwrap().config,
+        role("mine", Some(&ours)).config
+    );
     let wider = RoleConfig {
         shared: vec![id("limited")],
         can_push_pipeline: true,
@@ -315,8 +318,11 @@ async fn a_config_lists_what_a_role_has() {
     };
     let next = Member::join(&harness, role("mine", Some(&wider)), low(2)).await;
     let mut next = next.0;
-    let told = backup.controller.arbitration().await;
-    assert_eq!(told.role.unwrap().config, role("mine", Some(&wider)).config);
+    let arbitration = backup.controller.arbitration().await;
+    assert_eq!(
+        arbitration.role.unwrap().config,
+        role("mine", Some(&wider)).config
+    );
     next.set_pipeline().await.unwrap();
     next.write_one(Type::Insert, limited(3)).await.unwrap();
 }
