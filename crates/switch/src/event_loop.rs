@@ -194,7 +194,7 @@ pub(crate) struct EventLoop {
     /// The offload that is to start when frames may come.
     offload: Option<Box<dyn Offload>>,
     /// Its status as last logged.
-    offload_told: Option<OffloadStatus>,
+    offload_logged: Option<OffloadStatus>,
     /// Generation of the program that it last forwarded, and what it left of that to the engine.
     offload_left: Option<(u64, Vec<Interpreted>)>,
     explains_offload: bool,
@@ -235,7 +235,7 @@ impl EventLoop {
             is_forwarding: false,
             packet_ins_unclaimed: 0,
             offload: None,
-            offload_told: None,
+            offload_logged: None,
             offload_left: None,
             explains_offload: false,
             kernel: None,
@@ -425,7 +425,7 @@ impl EventLoop {
         // Runs work that was submitted before in the first iteration.
         self.mailbox.waker().wake();
         self.begin_offload();
-        self.tell_offload();
+        self.log_offload();
         self.seen_at = self.clock.now();
         while !self.mailbox.is_stopped() {
             if self.is_spinning() || self.is_busy {
@@ -549,7 +549,7 @@ impl EventLoop {
             self.note_work(begun_at);
         }
         self.is_forwarding = !self.is_held(after);
-        self.tell_links();
+        self.notify_links();
         let now = self.clock.now();
         self.look_at_clock(now)?;
         self.check_offload(now);
@@ -570,7 +570,7 @@ impl EventLoop {
     }
 
     /// Reports ports that went down or came up to the switch before the next frame, for whatever watches them.
-    fn tell_links(&mut self) {
+    fn notify_links(&mut self) {
         for attached in &mut self.ports {
             let Some(link) = &attached.link else { continue };
             let is_up = !matches!(link.state(), LinkState::Down | LinkState::Lost);
@@ -710,7 +710,7 @@ impl EventLoop {
             }
         }
         // Without subscribers they stay in the switch, which counts those for which it has no room.
-        while self.mailbox.tells_idle_timeouts()
+        while self.mailbox.sends_idle_timeouts()
             && let Some(idle) = self.switch.poll_idle_timeout()
         {
             let generation = self.switch.generation();
@@ -722,7 +722,7 @@ impl EventLoop {
     }
 
     fn publish_digests(&mut self) {
-        while self.mailbox.tells_digests()
+        while self.mailbox.sends_digests()
             && let Some(digest) = self.switch.poll_digest()
         {
             let generation = self.switch.generation();
@@ -763,12 +763,12 @@ impl EventLoop {
         if let Some((id, source)) = failed {
             self.going_on(Err::<(), _>(source), id)?;
         }
-        self.tell_full();
+        self.report_full();
         Ok(transmitted)
     }
 
     /// Reports to the switch which ports are full, and which are no longer.
-    fn tell_full(&mut self) {
+    fn report_full(&mut self) {
         for attached in &mut self.ports {
             // Frames for a disabled port are dropped, so they do not wait.
             let is_full = attached.port.is_full() && self.switch.is_port_enabled(attached.id);
@@ -809,7 +809,7 @@ impl EventLoop {
             }
         }
         let begun_at = self.clock.now();
-        self.tell_offload();
+        self.log_offload();
         self.note_work(begun_at);
         Ok(())
     }
@@ -890,7 +890,7 @@ impl EventLoop {
                 .flush()
                 .map_err(|source| LoopError::Port { id, source })?;
         }
-        self.tell_full();
+        self.report_full();
         Ok(())
     }
 }

@@ -293,7 +293,7 @@ impl Watch {
         // Notifies of every event, since the receivers read the links anyway. Not right after a port was opened again,
         // whose link is unknown yet.
         if !self.is_to_look {
-            self.handle.tell_links();
+            self.handle.notify_links();
         }
         match taken {
             Ok(()) if std::mem::take(&mut self.is_deaf) => tracing::warn!(

@@ -226,13 +226,13 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
         prepared.services.serve(options)?;
         let ready = ready_line(options, &prepared.described, &prepared.services, &in_force);
         let flush = log.flusher();
-        let tell = move || {
+        let notify = move || {
             flush();
             say(&ready);
         };
-        prepared.workers.first_mut().when_ready(Box::new(tell));
+        prepared.workers.first_mut().when_ready(Box::new(notify));
         if bmv2.is_some() {
-            bmv2::tell_ready(packet_log.as_ref(), &prepared.services);
+            bmv2::log_ready(packet_log.as_ref(), &prepared.services);
         }
         result = prepared.workers.run(options.after_replay());
     }

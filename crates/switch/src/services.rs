@@ -217,7 +217,7 @@ impl Services {
         if log_drops > 0 {
             let interval = Duration::from_secs(log_drops.into());
             self.runtime
-                .spawn(drops::tell(self.server.clone(), interval));
+                .spawn(drops::log(self.server.clone(), interval));
         }
         self.serve_metrics(options)?;
         self.serve_thrift(options)?;

@@ -51,7 +51,7 @@ impl StateAtStart {
             contents,
         } = self;
         if let Some(was_open_to) = &contents.was_open_to {
-            tell_open_to(&path, was_open_to);
+            warn_of_open_to(&path, was_open_to);
         }
         if contents.is_rolled_back {
             // Usual for a switch that was killed within a call; a disk that lost bytes looks the same.
@@ -98,7 +98,7 @@ impl StateAtStart {
 }
 
 /// Warns of a state file that others could read: it has everything that controllers have written, keys too.
-fn tell_open_to(path: &Path, was: &OpenTo) {
+fn warn_of_open_to(path: &Path, was: &OpenTo) {
     let (shown, mode) = (path.display(), was.mode);
     match &was.still {
         None => tracing::warn!(
@@ -124,7 +124,7 @@ struct KeptFile {
 }
 
 impl KeptFile {
-    fn told(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
+    fn logged(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
         let was_behind = self.is_behind.swap(result.is_err(), Ordering::Relaxed);
         let path = self.path.display();
         match &result {
@@ -158,11 +158,11 @@ async fn watch(kept: Weak<KeptFile>) {
 
 impl Store for KeptFile {
     fn catch_up(&self) -> Result<(), StoreError> {
-        self.told(self.file.catch_up())
+        self.logged(self.file.catch_up())
     }
 
     fn keep(&self, kept: Kept) -> Result<(), StoreError> {
-        self.told(self.file.keep(kept))
+        self.logged(self.file.keep(kept))
     }
 
     fn is_current(&self) -> bool {

@@ -69,15 +69,15 @@ impl Member {
         controller.election_id = Some(election_id);
         let member = of.name.clone();
         controller.send(arbitration(of, election_id));
-        let arbitration = controller.arbitration().await;
+        let answer = controller.arbitration().await;
         let role = member;
-        (Self { controller, role }, arbitration)
+        (Self { controller, role }, answer)
     }
 
     /// Joins as primary.
     async fn primary(harness: &Harness, of: Role) -> Self {
-        let (member, arbitration) = Self::join(harness, of, low(1)).await;
-        assert_eq!(status_of(&arbitration), Code::Ok as i32);
+        let (member, answer) = Self::join(harness, of, low(1)).await;
+        assert_eq!(status_of(&answer), Code::Ok as i32);
         member
     }
 
@@ -163,23 +163,23 @@ fn every_entry() -> Kind {
     Kind::TableEntry(TableEntry::default())
 }
 
-// spec: arbitration.roles
+// spec: answer.roles
 #[tokio::test]
 async fn each_role_has_a_primary_of_its_own_with_election_ids_of_its_own() {
     let harness = start().await;
     let _default = harness.primary().await;
-    let (meters, arbitration) = Member::join(&harness, role("meters", None), low(1)).await;
-    assert_eq!(status_of(&arbitration), Code::Ok as i32);
-    assert_eq!(arbitration.role.unwrap().name, "meters");
-    assert_eq!(arbitration.election_id, Some(low(1)));
+    let (meters, answer) = Member::join(&harness, role("meters", None), low(1)).await;
+    assert_eq!(status_of(&answer), Code::Ok as i32);
+    assert_eq!(answer.role.unwrap().name, "meters");
+    assert_eq!(answer.election_id, Some(low(1)));
     // Election ids have 128 bits.
     let high = Uint128 { high: 1, low: 0 };
-    let (mut second, arbitration) = Member::join(&harness, role("meters", None), high).await;
-    assert_eq!(status_of(&arbitration), Code::Ok as i32);
+    let (mut second, answer) = Member::join(&harness, role("meters", None), high).await;
+    assert_eq!(status_of(&answer), Code::Ok as i32);
     let mut meters = meters;
-    let arbitration = meters.controller.arbitration().await;
+    let answer = meters.controller.arbitration().await;
     assert_eq!(
-        (status_of(&arbitration), arbitration.election_id),
+        (status_of(&answer), answer.election_id),
         (Code::AlreadyExists as i32, Some(high))
     );
     let denied = meters.write(vec![update(Type::Insert, limited(1))]).await;
@@ -193,8 +193,8 @@ async fn each_role_has_a_primary_of_its_own_with_election_ids_of_its_own() {
         second.controller.ended().await.code(),
         Code::FailedPrecondition
     );
-    let arbitration = meters.controller.arbitration().await;
-    assert_eq!(status_of(&arbitration), Code::NotFound as i32);
+    let answer = meters.controller.arbitration().await;
+    assert_eq!(status_of(&answer), Code::NotFound as i32);
     let mut twin = harness.stranger().await;
     twin.send(arbitration(role("meters", None), low(1)));
     assert_eq!(twin.ended().await.code(), Code::InvalidArgument);
@@ -306,9 +306,9 @@ async fn a_config_lists_what_a_role_has() {
     other.set_pipeline().await.unwrap();
 
     // A backup is notified of the primary's config, and again when a new primary has another one.
-    let (mut backup, arbitration) = Member::join(&harness, role("mine", None), low(0)).await;
+    let (mut backup, answer) = Member::join(&harness, role("mine", None), low(0)).await;
     assert_eq!(
-        arbitration.role.unwrap().config,
+        answer.role.unwrap().config,
         role("mine", Some(&ours)).config
     );
     let wider = RoleConfig {
@@ -318,9 +318,9 @@ async fn a_config_lists_what_a_role_has() {
     };
     let next = Member::join(&harness, role("mine", Some(&wider)), low(2)).await;
     let mut next = next.0;
-    let arbitration = backup.controller.arbitration().await;
+    let answer = backup.controller.arbitration().await;
     assert_eq!(
-        arbitration.role.unwrap().config,
+        answer.role.unwrap().config,
         role("mine", Some(&wider)).config
     );
     next.set_pipeline().await.unwrap();

@@ -229,7 +229,7 @@ fn a_drain_is_reported_when_its_frames_have_left() {
         }),
     );
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
-    is_done.blocking_recv().expect("told");
+    is_done.blocking_recv().expect("notified");
     assert_eq!(receive(&mut two, 1), [vec![5; 60]]);
     handle.stop();
     running.join().expect("no panic").expect("no error");
@@ -266,16 +266,16 @@ fn digests_wait_in_the_switch_until_somebody_subscribes() {
         .expect("sending");
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
     // The program sends to port 0, which does not exist; only its digest is observable.
-    let (tell, told) = mpsc::channel();
+    let (report, reported) = mpsc::channel();
     let deadline = std::time::Instant::now() + TIMEOUT;
     while std::time::Instant::now() < deadline {
-        let tell = tell.clone();
+        let report = report.clone();
         let look = move |context: &mut SwitchContext<'_>| {
             let n_digests = context.switch.counters().digests;
-            tell.send(n_digests).expect("somebody waits");
+            report.send(n_digests).expect("somebody waits");
         };
         handle.submit(0, Box::new(look));
-        if told.recv().expect("the loop runs") == 1 {
+        if reported.recv().expect("the loop runs") == 1 {
             break;
         }
     }

@@ -119,9 +119,9 @@ impl Full {
         &self,
         work: impl FnOnce(&mut SwitchContext<'_>) -> T + Send + 'static,
     ) -> T {
-        let (told, done) = mpsc::channel();
+        let (report, done) = mpsc::channel();
         let work = move |context: &mut SwitchContext<'_>| {
-            told.send(work(context)).expect("somebody waits");
+            report.send(work(context)).expect("somebody waits");
         };
         self.handle.submit(0, Box::new(work));
         done.recv_timeout(TIMEOUT).expect("an answer")
@@ -184,7 +184,7 @@ fn a_drain_waits_for_what_a_full_port_keeps_in_the_switch() {
     (N_WAITING + 1..N_WAITING + 4).for_each(|number| full.cross(number));
     assert!(is_done.try_recv().is_err(), "frames are still inside");
     full.is_free.store(true, Ordering::Relaxed);
-    is_done.blocking_recv().expect("told");
+    is_done.blocking_recv().expect("notified");
     full.stop();
 }
 
@@ -196,7 +196,7 @@ fn what_waits_for_a_full_port_leaves_by_the_port_that_takes_its_place() {
     let replaced = full.handle.replace_port(PortId(3), vec![Box::new(inner)]);
     assert_eq!(replaced.len(), 1);
     assert_eq!(receive(&mut outer, waiting().len()), waiting());
-    is_done.blocking_recv().expect("told");
+    is_done.blocking_recv().expect("notified");
     full.stop();
 }
 

@@ -41,11 +41,11 @@ fn frame(kind: u8) -> [u8; 60] {
 
 impl Beside {
     fn start(wait: Wait) -> Beside {
-        Beside::start_that_tells(wait, Dispatch::none())
+        Beside::start_with_log(wait, Dispatch::none())
     }
 
     /// A loop whose log events go to `events`.
-    fn start_that_tells(wait: Wait, events: Dispatch) -> Beside {
+    fn start_with_log(wait: Wait, events: Dispatch) -> Beside {
         let (mut event_loop, handle, one, two) = forwarder(&[]);
         event_loop.set_wait(wait);
         let (offload, core) = Double::new(Takes::EvenPorts);
@@ -256,9 +256,9 @@ fn an_offload_that_fails_between_two_calls_is_taken_out_without_another_event() 
 }
 
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<u8>>>);
+struct Logged(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Told {
+impl io::Write for Logged {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().expect("no panic").extend(bytes);
         Ok(bytes.len())
@@ -271,12 +271,12 @@ impl io::Write for Told {
 
 #[test]
 fn what_happens_to_the_offload_is_logged_once_while_it_forwards_on() {
-    let told = Told::default();
-    let to = told.clone();
+    let logged = Logged::default();
+    let to = logged.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_ansi(false)
         .with_writer(move || to.clone());
-    let beside = Beside::start_that_tells(Wait::Sleep, Dispatch::new(subscriber.finish()));
+    let beside = Beside::start_with_log(Wait::Sleep, Dispatch::new(subscriber.finish()));
     beside.core().notices.extend([
         OffloadNotice::LoadedAnew {
             table: "table \"l2\"".to_owned(),
@@ -293,20 +293,20 @@ fn what_happens_to_the_offload_is_logged_once_while_it_forwards_on() {
     beside.write(&[(4, 1)]);
     assert_eq!(beside.is_offloaded(), [Some(true), Some(true)]);
     beside.stop();
-    let told = String::from_utf8(told.0.lock().expect("no panic").clone()).expect("text");
+    let logged = String::from_utf8(logged.0.lock().expect("no panic").clone()).expect("text");
     let lines = |event: &str| -> Vec<String> {
         let event = format!("event=\"{event}\"");
-        let lines = told.lines().filter(|line| line.contains(&event));
+        let lines = logged.lines().filter(|line| line.contains(&event));
         lines.map(str::to_owned).collect()
     };
     let [anew] = &lines("offload_loaded_anew")[..] else {
-        panic!("{told}");
+        panic!("{logged}");
     };
     for part in [" INFO ", "entries=200", "room=320", "taken_ms=34", "\"l2\""] {
         assert!(anew.contains(part), "no {part} in {anew}");
     }
     let [without] = &lines("offload_without")[..] else {
-        panic!("{told}");
+        panic!("{logged}");
     };
     for part in [" WARN ", "what=\"spares\"", "reason=\"no memory\""] {
         assert!(without.contains(part), "no {part} in {without}");

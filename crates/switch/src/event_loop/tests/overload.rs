@@ -212,7 +212,10 @@ impl Flooded {
         });
         let began = Instant::now();
         while self.call(|context| context.switch.poll_idle_timeout().is_none()) {
-            assert!(began.elapsed() < TIMEOUT, "nobody told of the idle entry");
+            assert!(
+                began.elapsed() < TIMEOUT,
+                "nobody was notified of the idle entry"
+            );
         }
     }
 
@@ -415,12 +418,12 @@ fn a_large_write_lets_frames_pass_between_its_pieces() {
     const OTHER_WORK: u64 = u64::MAX;
 
     /// A write with `n_left` more pieces; each piece reports how many frames have come.
-    fn write(told: mpsc::Sender<u64>, n_left: usize) -> Work {
+    fn write(report: mpsc::Sender<u64>, n_left: usize) -> Work {
         Box::new(move |context| {
             context.n_updates += UPDATES;
             let received = context.switch.counters().received;
-            told.send(received).expect("somebody waits");
-            context.rest = n_left.checked_sub(1).map(|n_left| write(told, n_left));
+            report.send(received).expect("somebody waits");
+            context.rest = n_left.checked_sub(1).map(|n_left| write(report, n_left));
         })
     }
 
@@ -431,9 +434,11 @@ fn a_large_write_lets_frames_pass_between_its_pieces() {
         wait: Wait::Sleep,
     };
     let flooded = case.start();
-    let (told, seen) = mpsc::channel();
-    flooded.handle.submit(0, write(told.clone(), N_PIECES - 1));
-    let other = move |_: &mut SwitchContext<'_>| told.send(OTHER_WORK).expect("somebody waits");
+    let (report, seen) = mpsc::channel();
+    flooded
+        .handle
+        .submit(0, write(report.clone(), N_PIECES - 1));
+    let other = move |_: &mut SwitchContext<'_>| report.send(OTHER_WORK).expect("somebody waits");
     flooded.handle.submit(0, Box::new(other));
     let next = |_| seen.recv_timeout(TIMEOUT).expect("the piece runs");
     let mut received: Vec<_> = (0..=N_PIECES).map(next).collect();
