@@ -243,11 +243,12 @@ impl<'a> Run<'a> {
         latest: Duration,
     ) -> Value {
         let delays = &self.seen.delays_ns;
-        let told = QUANTILES_PCT.iter().filter(|pct| {
+        let measured = QUANTILES_PCT.iter().filter(|pct| {
             let above = (100.0 - **pct) / 100.0 * delays.len() as f64;
             **pct == 0.0 || above >= 10.0
         });
-        let quantiles = told.map(|pct| (pct.to_string(), json!(delays.value_at_percentile(*pct))));
+        let quantiles =
+            measured.map(|pct| (pct.to_string(), json!(delays.value_at_percentile(*pct))));
         let drops = self.receiver.statistics().drops();
         let drops = drops
             .into_iter()

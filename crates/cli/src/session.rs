@@ -108,7 +108,7 @@ impl Session {
         let n_updates = change.plan.n_updates();
         let mut progress = Progress::new(n_updates);
         let Change { lines, plan } = change;
-        let run = plan::run(plan, &mut self.client, |n| progress.tell(n));
+        let run = plan::run(plan, &mut self.client, |n| progress.set(n));
         let done = unless_interrupted(run).await;
         progress.end();
         done.ok_or_else(interrupted)??;
@@ -188,10 +188,10 @@ pub async fn take_primary(client: &mut Client, global: &Global) -> Result<(), Fa
     let wait = global.wait(Duration::from_secs(PRIMARY_WAIT_S));
     let wait_s = wait.as_secs();
     let waits = |primary: Option<u128>| match primary {
-        Some(id) => output::told(format_args!(
+        Some(id) => output::error_line(format_args!(
             "reprise: waits for its turn, up to {wait_s} s: another controller (election id {id}) is primary"
         )),
-        None => output::told(format_args!(
+        None => output::error_line(format_args!(
             "reprise: waits for its turn, up to {wait_s} s, among other controllers"
         )),
     };
@@ -242,10 +242,10 @@ impl Progress {
         }
     }
 
-    pub fn tell(&mut self, n_done: usize) {
+    pub fn set(&mut self, n_done: usize) {
         self.bar.set_position(n_done as u64);
         if self.bar.is_hidden() && Instant::now() >= self.next_line {
-            output::told(format_args!(
+            output::error_line(format_args!(
                 "reprise: {n_done} of {} updates",
                 self.n_updates
             ));

@@ -232,10 +232,10 @@ impl Connection {
 /// Connects to a Unix socket with a timeout, because its listener may never have room for another
 /// connection.
 fn connect_unix(path: &str, timeout: Duration) -> io::Result<UnixStream> {
-    let told = |kind, what: String| io::Error::new(kind, what);
+    let failed = |kind, what: String| io::Error::new(kind, what);
     let address = SockAddr::unix(path).map_err(|_| {
         let kind = io::ErrorKind::InvalidInput;
-        told(
+        failed(
             kind,
             format!(
                 "expected a file, of a path of 107 bytes at most, found {} bytes",
@@ -249,18 +249,18 @@ fn connect_unix(path: &str, timeout: Duration) -> io::Result<UnixStream> {
     socket
         .connect(&address)
         .map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => told(
+            io::ErrorKind::WouldBlock => failed(
                 io::ErrorKind::TimedOut,
                 format!(
                     "somebody listens there, and has accepted no connection for {} seconds",
                     timeout.as_secs()
                 ),
             ),
-            kind @ io::ErrorKind::NotFound => told(
+            kind @ io::ErrorKind::NotFound => failed(
                 kind,
                 "there is no such socket: name that of the switch's --thrift-socket".to_owned(),
             ),
-            kind if is_of_another_type(&error) => told(
+            kind if is_of_another_type(&error) => failed(
                 kind,
                 "expected the socket of a switch's Thrift, found one of another type".to_owned(),
             ),

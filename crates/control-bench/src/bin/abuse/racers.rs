@@ -218,13 +218,13 @@ async fn stay(shared: &Shared, racer: u64, controller: &mut Controller, rng: &mu
         }
         if rng.bool() {
             let pause = Duration::from_millis(rng.u64(..20));
-            let _ = tokio::time::timeout(pause, told(controller)).await;
+            let _ = tokio::time::timeout(pause, read_all(controller)).await;
         }
     }
 }
 
 /// Reads the stream's messages until an error or the end.
-async fn told(controller: &mut Controller) {
+async fn read_all(controller: &mut Controller) {
     while let Ok(Some(answer)) = controller.answers.message().await {
         if let Some(Response::Error(_)) = answer.update {
             return;

@@ -153,7 +153,7 @@ fn compare(plan: &Plan, program: &Program, writes: &[Write]) -> Result<Activity,
             Err(mismatch) => {
                 let choice = names_of(CHOICES[mismatch.engine]);
                 return Err(Verdict::Differs {
-                    message: format!("{choice}: {}", mismatch.told),
+                    message: format!("{choice}: {}", mismatch.description),
                 });
             }
         }
