@@ -35,7 +35,7 @@ pub struct Counters {
     /// Confirms that the kernel refused to send, so that the other member lacks them.
     pub unsent_confirms: u64,
     /// Epoch and sequence number of the last message or drop that was queued for the application.
-    pub told: Option<(u64, u32)>,
+    pub queued: Option<(u64, u32)>,
 }
 
 enum Core {
@@ -114,7 +114,7 @@ impl Task {
                     self.read(&socket, &mut buffer)?;
                 }
             }
-            self.tell(&socket);
+            self.deliver(&socket);
         }
     }
 
@@ -177,10 +177,10 @@ impl Task {
     }
 
     /// Queues all events for the application, and sends all confirms to the other members.
-    fn tell(&mut self, socket: &tokio::net::UdpSocket) {
-        let mut told = None;
+    fn deliver(&mut self, socket: &tokio::net::UdpSocket) {
+        let mut last = None;
         while let Some(event) = self.core.poll_event() {
-            told = number_of(&event).or(told);
+            last = number_of(&event).or(last);
             self.shared.mailbox.put(event);
         }
         let mut n_unsent = 0;
@@ -191,7 +191,7 @@ impl Task {
         }
         let mut counters = lock(&self.shared.counters);
         counters.unsent_confirms += n_unsent;
-        counters.told = counters.told.max(told);
+        counters.queued = counters.queued.max(last);
         (counters.refused, counters.refused_confirms) = self.core.refused();
         counters.refused_confirms.strangers += self.n_strange_confirms;
     }

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::authority::fingerprint;
-use crate::members::{Ending, Fingerprint, Members, NotJoined, Told};
+use crate::members::{Ending, Fingerprint, Members, NotJoined, Notice};
 use crate::strangers::Strangers;
 
 /// The most connections that have not joined or are being refused.
@@ -88,8 +88,8 @@ async fn attend(
     let mut stranger = strangers.admit(from);
     let joining = async {
         let mut connection = timeout(IO_TIMEOUT, greet(stream, acceptor)).await??;
-        match connection.told(members).await {
-            Ok(told) => Ok((connection, told)),
+        match connection.notices(members).await {
+            Ok(notices) => Ok((connection, notices)),
             Err(NotJoined::Refused(reason)) => Err(connection.refuse(reason).await),
             Err(NotJoined::Ending(ending)) => Err(ending.into()),
         }
@@ -100,11 +100,11 @@ async fn attend(
     };
     // A joined connection needs no place here: each member has one, and a second one replaces the first.
     drop(stranger);
-    let (mut connection, told) = match joined {
+    let (mut connection, notices) = match joined {
         Ok(joined) => joined,
         Err(ended) => return (Joined::No, ended),
     };
-    let reason = match connection.go_on(members, told).await {
+    let reason = match connection.go_on(members, notices).await {
         Ok(reason) => reason,
         Err(ended) => return (Joined::Yes, ended),
     };
@@ -167,7 +167,7 @@ async fn read(stream: &mut TlsStream<TcpStream>, frames: &mut Frames) -> Result<
 }
 
 impl Connection {
-    async fn told(&self, members: &Members) -> Result<watch::Receiver<Told>, NotJoined> {
+    async fn notices(&self, members: &Members) -> Result<watch::Receiver<Notice>, NotJoined> {
         let Join {
             version,
             group,
@@ -208,33 +208,33 @@ impl Connection {
     async fn go_on(
         &mut self,
         members: &Members,
-        mut told: watch::Receiver<Told>,
+        mut notices: watch::Receiver<Notice>,
     ) -> Result<String, Ended> {
         let mut alive = tokio::time::interval(ALIVE_EVERY);
         alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        told.mark_changed();
+        notices.mark_changed();
         loop {
             tokio::select! {
-                changed = told.changed() => {
+                changed = notices.changed() => {
                     // The service is ending. The member gets no refusal, so it connects again.
                     changed.map_err(|_| Ending)?;
-                    let now = told.borrow_and_update().clone();
+                    let now = notices.borrow_and_update().clone();
                     match now {
-                        Told::Nothing => {}
-                        Told::Membership(membership) => self.say(&ToMember::Membership(*membership)).await?,
-                        Told::Refused(reason) => return Ok(reason),
+                        Notice::Nothing => {}
+                        Notice::Membership(membership) => self.say(&ToMember::Membership(*membership)).await?,
+                        Notice::Refused(reason) => return Ok(reason),
                     }
                 }
                 _ = alive.tick() => self.say(&ToMember::Alive).await?,
                 came = read(&mut self.stream, &mut self.frames) => {
                     came?;
-                    self.hear(members).await?;
+                    self.receive(members).await?;
                 }
             }
         }
     }
 
-    async fn hear(&mut self, members: &Members) -> Result<(), Ended> {
+    async fn receive(&mut self, members: &Members) -> Result<(), Ended> {
         let who = (self.join.group.clone(), self.join.member.clone());
         while let Some(message) = self.frames.poll()? {
             match message {

@@ -254,7 +254,7 @@ impl Service {
                     // The caller may be gone; the request is carried out all the same.
                     let _ = answer.send(given);
                 }
-                Some(message) = core.from_members.recv() => core.hear(message),
+                Some(message) = core.from_members.recv() => core.receive(message),
                 _ = checks.tick() => core.check().await?,
                 error = lost(&mut core.switch.connection) => core.outcome(Err(error.into()))?,
                 () = tokio::time::sleep_until(core.switch.retry_at), if core.switch.connection.is_none() => {}

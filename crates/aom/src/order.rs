@@ -157,7 +157,7 @@ impl<S: Slot> Order<S> {
     }
 
     /// Queues the event that the sequencer authenticated two contents under one sequence number.
-    pub(crate) fn tell_evidence(&mut self, sequence: u32, first: Hash, second: Hash) {
+    pub(crate) fn report_evidence(&mut self, sequence: u32, first: Hash, second: Hash) {
         let epoch = self.epoch;
         self.events.push_back(Event::Evidence(Evidence {
             epoch,

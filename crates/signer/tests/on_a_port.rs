@@ -123,8 +123,8 @@ impl Network {
         }
         for (receiver, events) in self.receivers.iter_mut().zip(&mut self.delivered) {
             receiver.handle_timeout(now);
-            let told = std::iter::from_fn(|| receiver.poll_event());
-            events.extend(told.flat_map(one_by_one));
+            let delivered = std::iter::from_fn(|| receiver.poll_event());
+            events.extend(delivered.flat_map(one_by_one));
         }
     }
 

@@ -120,8 +120,8 @@ async fn two_groups_have_numbers_epochs_and_members_of_their_own() {
     assert!(switch.request(ledger.address, b"nobody").is_empty());
     counter.send(&switch, b"still");
     assert!(counter.members.values().all(|it| it.delivered().len() == 4));
-    let told = ledger.members.values().next().and_then(|it| it.refusal());
-    assert!(told.is_some_and(|it| it.contains("was removed")));
+    let refusal = ledger.members.values().next().and_then(|it| it.refusal());
+    assert!(refusal.is_some_and(|it| it.contains("was removed")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -148,8 +148,8 @@ async fn members_join_deliver_believe_each_other_advance_and_are_removed() {
     ];
     let first = served.service.active("counter").await.epoch;
     served.send("one");
-    let told = members.each_ref().map(message);
-    for (member, other) in [(&members[0], &told[1]), (&members[1], &told[0])] {
+    let received = members.each_ref().map(message);
+    for (member, other) in [(&members[0], &received[1]), (&members[1], &received[0])] {
         assert_eq!(
             (other.epoch, other.sequence, other.payload.as_slice()),
             (first, 1, b"one".as_slice())
@@ -167,16 +167,20 @@ async fn members_join_deliver_believe_each_other_advance_and_are_removed() {
     );
     served.send("two");
     for member in &members {
-        let told = message(member);
+        let received = message(member);
         assert_eq!(
-            (told.epoch, told.sequence, told.payload.as_slice()),
+            (
+                received.epoch,
+                received.sequence,
+                received.payload.as_slice()
+            ),
             (view.epoch, 1, b"two".as_slice())
         );
     }
     // A certificate of the previous epoch is still valid.
     assert!(
         members[0]
-            .verify(&told[1].certificate.to_bytes(), b"one")
+            .verify(&received[1].certificate.to_bytes(), b"one")
             .expect("a certificate")
     );
     let request = Request::MemberRemove {
@@ -219,9 +223,13 @@ async fn a_byzantine_member_that_is_started_again_confirms_with_another_key_in_a
         assert_eq!(view.members.iter().filter_map(|it| it.receiver).count(), 4);
         served.send("one");
         for member in &members {
-            let told = message(member);
+            let received = message(member);
             assert_eq!(
-                (told.epoch, told.sequence, told.payload.as_slice()),
+                (
+                    received.epoch,
+                    received.sequence,
+                    received.payload.as_slice()
+                ),
                 (epoch, 1, b"one".as_slice()),
                 "{round}"
             );

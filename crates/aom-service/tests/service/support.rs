@@ -13,7 +13,7 @@ use aom::refused::Refused;
 use aom::wire::{Packet, Variant as Kind, request};
 use aom_config::keys::PublicKey;
 use aom_service::authority::AuthorityError;
-use aom_service::members::{Fingerprint, Members, Told};
+use aom_service::members::{Fingerprint, Members, Notice};
 use aom_service::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, Request, Variant};
 use aom_service::rejoins::RejoinLimits;
 use aom_service::sequencer::Sequencer;
@@ -436,7 +436,7 @@ struct Inside {
     /// The confirm key of this process, once it is needed.
     key: Option<PublicKey>,
     /// The member's confirm key in each membership that it was sent.
-    told_keys: Vec<Option<PublicKey>>,
+    announced_keys: Vec<Option<PublicKey>>,
 }
 
 impl TestMember {
@@ -449,15 +449,15 @@ impl TestMember {
         key: Option<PublicKey>,
     ) -> Result<(), String> {
         let joined = service.members.join((group, name), fingerprint(file), key);
-        let mut told = joined.await.map_err(|error| error.to_string())?;
+        let mut notices = joined.await.map_err(|error| error.to_string())?;
         let (member, members) = (self.clone(), service.members.clone());
         let (group, name) = (group.to_owned(), name.to_owned());
-        let first = told.borrow_and_update().clone();
-        member.hear(first, &members, (&group, &name)).await;
+        let first = notices.borrow_and_update().clone();
+        member.receive(first, &members, (&group, &name)).await;
         tokio::spawn(async move {
-            while told.changed().await.is_ok() {
-                let now = told.borrow_and_update().clone();
-                member.hear(now, &members, (&group, &name)).await;
+            while notices.changed().await.is_ok() {
+                let now = notices.borrow_and_update().clone();
+                member.receive(now, &members, (&group, &name)).await;
             }
         });
         Ok(())
@@ -479,17 +479,17 @@ impl TestMember {
     /// Whether every membership had this process's key.
     pub fn confirms_with_its_own_key_only(&self) -> bool {
         let inside = self.inside();
-        inside.told_keys.iter().all(|told| *told == inside.key)
+        inside.announced_keys.iter().all(|key| *key == inside.key)
     }
 
-    async fn hear(&self, told: Told, members: &Members, who: (&str, &str)) {
-        let membership = match told {
-            Told::Nothing => return,
-            Told::Refused(reason) => {
+    async fn receive(&self, notice: Notice, members: &Members, who: (&str, &str)) {
+        let membership = match notice {
+            Notice::Nothing => return,
+            Notice::Refused(reason) => {
                 self.inside().refusal = Some(reason);
                 return;
             }
-            Told::Membership(membership) => membership,
+            Notice::Membership(membership) => membership,
         };
         let to_receive = membership.to_receiver().expect("a membership");
         if self.inside().is_silent {
@@ -497,7 +497,7 @@ impl TestMember {
         }
         let own = membership.receivers.get(usize::from(membership.receiver));
         let key = own.and_then(|own| own.confirm_key);
-        self.inside().told_keys.push(key);
+        self.inside().announced_keys.push(key);
         self.inside().install(to_receive);
         // The service may have been stopped.
         let _ = members.installed(who, membership.epoch).await;

@@ -128,7 +128,7 @@ impl<'p> Needs<'p> {
         self.ir.headers[header.index()].metadata
             && (self.is_read_in_egress(field) || has_queue)
             && !is_written_at(Moment::Egress)
-            && (self.touched.contains(&field) || before.into_iter().any(told_at))
+            && (self.touched.contains(&field) || before.into_iter().any(is_written_at))
     }
 
     /// Whether a field must start as zero: something may read it before it is written. Only expressions read fields
