@@ -102,7 +102,7 @@ fn load(
     Ok((n_received, start.elapsed()))
 }
 
-fn tell(name: &str, statistics: &PortStatistics) {
+fn print(name: &str, statistics: &PortStatistics) {
     for (reason, count) in statistics
         .drops()
         .into_iter()
@@ -141,7 +141,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     ) {
         println!("{best} ns a copy in the loop at best, {median} in the median");
     }
-    tell(inner, &inside.statistics());
-    tell(outer, &outside.statistics());
+    print(inner, &inside.statistics());
+    print(outer, &outside.statistics());
     Ok(())
 }

@@ -204,9 +204,9 @@ impl AfPacketPort {
     /// Sets a callback for the first frame that somebody on this host sends out by the interface. The port does not
     /// receive such frames; their sender most likely takes this end of a cable for the other. Announcements to
     /// multicast addresses, by the kernel and other protocols, do not count.
-    pub fn on_first_outgoing(&mut self, tell: impl FnOnce() + Send + 'static) {
-        if let Outgoing::Ignored(told) = &mut self.outgoing {
-            *told = Some(Box::new(tell));
+    pub fn on_first_outgoing(&mut self, notify: impl FnOnce() + Send + 'static) {
+        if let Outgoing::Ignored(notified) = &mut self.outgoing {
+            *notified = Some(Box::new(notify));
         }
     }
 
@@ -259,9 +259,9 @@ impl Port for AfPacketPort {
             };
             self.n_empty = 0;
             if slot.is_outgoing
-                && let Outgoing::Ignored(tell) = &mut self.outgoing
+                && let Outgoing::Ignored(notify) = &mut self.outgoing
             {
-                ignore_outgoing(self.rx.as_fd(), &slot, tell);
+                ignore_outgoing(self.rx.as_fd(), &slot, notify);
                 self.ring.release();
                 continue;
             }
@@ -365,7 +365,7 @@ impl Port for AfPacketPort {
 fn ignore_outgoing(
     fd: BorrowedFd<'_>,
     slot: &Slot<'_>,
-    tell: &mut Option<Box<dyn FnOnce() + Send>>,
+    notify: &mut Option<Box<dyn FnOnce() + Send>>,
 ) {
     if slot.status & libc::TP_STATUS_COPY != 0 {
         // The frame was too long for a slot: its copy is the next in the socket's queue and must be removed.
@@ -382,8 +382,8 @@ fn ignore_outgoing(
     }
     // If the kernel refuses the filter, this function ignores the frames.
     let _ = socket::ignore_outgoing(fd);
-    if let Some(tell) = tell.take() {
-        tell();
+    if let Some(notify) = notify.take() {
+        notify();
     }
 }
 

@@ -185,8 +185,8 @@ impl Connections {
     fn insert(&self, open: &mut Open, stream: Stream, peer: Peer) -> Connection {
         // Answers are short: Nagle's algorithm would only delay them.
         stream.set_nodelay();
-        let (tell, cut) = oneshot::channel();
-        let caller = Caller::of(peer, Some(tell));
+        let (cutter, cut) = oneshot::channel();
+        let caller = Caller::of(peer, Some(cutter));
         open.n_accepted += 1;
         let number = open.n_accepted;
         open.callers.insert(number, caller.clone());

@@ -276,7 +276,7 @@ impl Watch {
             self.stop.waker.clear();
             let is_due = Instant::now() >= retry_at;
             if is_due || !self.is_deaf {
-                self.hear();
+                self.read_events();
             }
             if is_due {
                 retry_at = Instant::now() + RETRY_INTERVAL;
@@ -288,7 +288,7 @@ impl Watch {
     }
 
     /// Takes the events; if that fails, the switch goes on forwarding.
-    fn hear(&mut self) {
+    fn read_events(&mut self) {
         let taken = self.take_events();
         // Notifies of every event, since the receivers read the links anyway. Not right after a port was opened again,
         // whose link is unknown yet.

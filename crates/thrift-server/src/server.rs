@@ -273,12 +273,12 @@ async fn answer(site: &Arc<Site>, message: Message) -> Option<Vec<u8>> {
         return Some(write::failure(call, number, &failure));
     }
     let answered = services::answer(site, &name, Args::new(&fields)).await;
-    tell(call, &answered);
+    log_refusal(call, &answered);
     (kind == Some(Kind::Call)).then(|| encoded(call, number, answered))
 }
 
 /// Logs why a call was refused: BMv2's clients do not show the reason.
-fn tell(call: &str, answered: &Answered) {
+fn log_refusal(call: &str, answered: &Answered) {
     let reason = match answered {
         Ok(_) => return,
         Err(Refusal::Declared(exception)) => &exception.message,

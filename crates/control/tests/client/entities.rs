@@ -557,14 +557,17 @@ async fn digests_and_idle_entries_are_reported_with_the_program_that_they_are_of
     });
     rig.write(vec![insert]).await;
     rig.switch.receive(1, &[9; 60]);
-    let told = in_time(digests.recv()).await.unwrap();
-    assert_eq!(told.generation, rig.pipeline.generation());
+    let notice = in_time(digests.recv()).await.unwrap();
+    assert_eq!(notice.generation, rig.pipeline.generation());
     assert_eq!(
-        (&*told.digest.name, &told.digest.members[..]),
+        (&*notice.digest.name, &notice.digest.members[..]),
         ("seen_t", &[vec![9]][..])
     );
     rig.switch.advance(1_000_000);
-    let told = in_time(idle.recv()).await.unwrap();
-    assert_eq!(told.generation, rig.pipeline.generation());
-    assert_eq!((told.idle.table, told.idle.entry.key), (direct, kind(1)));
+    let notice = in_time(idle.recv()).await.unwrap();
+    assert_eq!(notice.generation, rig.pipeline.generation());
+    assert_eq!(
+        (notice.idle.table, notice.idle.entry.key),
+        (direct, kind(1))
+    );
 }

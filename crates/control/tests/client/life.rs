@@ -326,8 +326,8 @@ async fn what_was_made_for_a_program_that_was_replaced_is_refused_by_its_name() 
     assert_eq!(written, Err(replaced.clone()));
     let read = harness.device.read(&harness.pipeline, 1, |_| ()).await;
     assert_eq!(read, Err(replaced.clone()));
-    let (told, sent) = tokio::sync::oneshot::channel();
-    let done = move |sent| told.send(sent).unwrap();
+    let (notify, sent) = tokio::sync::oneshot::channel();
+    let done = move |sent| notify.send(sent).unwrap();
     let cpu_port = PortId(3);
     harness
         .device

@@ -100,7 +100,7 @@ impl Beside {
     }
 
     /// What the first worker's offload was notified of since the last call, consecutive changes of a kind merged.
-    fn told(&self) -> String {
+    fn calls(&self) -> String {
         let log = std::mem::take(&mut self.core().log);
         let runs: Vec<String> = log
             .chunk_by(|one, next| one == next)
@@ -148,7 +148,7 @@ impl Beside {
 async fn a_piece_of_a_batch_becomes_visible_as_a_whole_and_refused_updates_are_not_reported() {
     let beside = Beside::start(Takes::All, false, 1).await;
     beside.write(vec![beside.insert(1, "forward", 2)]).await;
-    assert_eq!(beside.told(), "load, insert entry, commit");
+    assert_eq!(beside.calls(), "load, insert entry, commit");
     let other = vec![
         beside.delete(1),
         beside.insert(1, "forward", 3),
@@ -158,8 +158,8 @@ async fn a_piece_of_a_batch_becomes_visible_as_a_whole_and_refused_updates_are_n
     let results = beside.results(other).await;
     let are_ok: Vec<bool> = results.iter().map(Result::is_ok).collect();
     assert_eq!(are_ok, [true, true, false, true]);
-    let told = "remove entry, insert entry, register 0 0..1, commit";
-    assert_eq!(beside.told(), told);
+    let calls = "remove entry, insert entry, register 0 0..1, commit";
+    assert_eq!(beside.calls(), calls);
     assert!(beside.receive(0, &[1, 0, 0, 0]));
     let sent = beside.core().run(NOW);
     assert_eq!(
@@ -169,8 +169,8 @@ async fn a_piece_of_a_batch_becomes_visible_as_a_whole_and_refused_updates_are_n
     // Pieces are those of the engine: 64 updates without a frame in between.
     let many = (10..160).map(|kind| beside.insert(kind, "forward", 2));
     beside.write(many.collect()).await;
-    let told = "64 insert entry, commit, 64 insert entry, commit, 22 insert entry, commit";
-    assert_eq!(beside.told(), told);
+    let calls = "64 insert entry, commit, 64 insert entry, commit, 22 insert entry, commit";
+    assert_eq!(beside.calls(), calls);
 }
 
 #[tokio::test]
@@ -290,28 +290,28 @@ async fn a_pipeline_is_replaced_under_it_and_seen_with_what_was_written_while_it
     let mut beside = Beside::start(Takes::All, false, 1).await;
     beside.write(vec![beside.insert(1, "forward", 2)]).await;
     assert!(beside.receive(0, &[1, 0, 0, 0]));
-    beside.told();
+    beside.calls();
     let checked = beside.device.check(program(false).program(), ()).unwrap();
     let save = |exclusive: Exclusive| async move { exclusive.save(checked).done().await };
     beside.device.exclusively(save).await.unwrap().unwrap();
     let before = std::mem::replace(&mut beside.pipeline, beside.device.pipeline().unwrap());
     let many = (10..110).map(|kind| beside.insert(kind, "forward", 3));
     beside.write(many.collect()).await;
-    assert_eq!(beside.told(), "", "what is saved is not forwarded by");
+    assert_eq!(beside.calls(), "", "what is saved is not forwarded by");
     let commit = |exclusive: Exclusive| async move {
         let ready = exclusive.ready_saved().await?;
         exclusive.commit(ready).done().await
     };
     let committed = beside.device.exclusively(commit).await.unwrap().unwrap();
     // The offload loads everything that was written.
-    assert_eq!(beside.told(), "stop, load");
+    assert_eq!(beside.calls(), "stop, load");
     let counted = beside.counted().await;
     let replaced = counted.counters.dropped(DropReason::PipelineChanged);
     assert_eq!((replaced, counted.inside), (1, 0));
     let late = Batch::new(vec![beside.delete(10)]);
     let late = beside.device.write(before, late).await;
     assert!(matches!(late, Err(Error::Replaced { .. })), "{late:?}");
-    assert_eq!(beside.told(), "");
+    assert_eq!(beside.calls(), "");
     beside.pipeline = committed;
     for kind in [10, 109] {
         assert!(beside.receive(0, &[kind, 0, 0, 0]));
@@ -349,9 +349,9 @@ async fn a_drain_waits_for_what_is_inside_of_it_and_for_what_it_does_not_show_ye
 async fn a_program_is_exchanged_when_no_packet_meets_the_offload_and_not_before() {
     let beside = Beside::start(Takes::All, false, 1).await;
     beside.write(vec![beside.insert(1, "forward", 2)]).await;
-    beside.told();
+    beside.calls();
     beside.core().n_withdrawals_left = 3;
     let checked = beside.device.check(program(false).program(), ()).unwrap();
     beside.device.set_pipeline(checked).await.unwrap();
-    assert_eq!(beside.told(), "3 withdraw, stop, load");
+    assert_eq!(beside.calls(), "3 withdraw, stop, load");
 }

@@ -210,8 +210,8 @@ impl Drop for Freed {
 #[tokio::test]
 async fn the_program_before_is_freed_beside_the_threads_that_forward() {
     let (switch, device) = crate::harness::bare(SwitchConfig::default(), 1);
-    let (tell, freed) = channel();
-    let checked = device.check(bridge(), Freed(tell)).unwrap();
+    let (notify, freed) = channel();
+    let checked = device.check(bridge(), Freed(notify)).unwrap();
     drop(device.set_pipeline(checked).await.unwrap());
     assert!(freed.try_recv().is_err());
     let of_worker = device.submit(|_, _| thread::current().id());

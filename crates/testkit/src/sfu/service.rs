@@ -203,9 +203,9 @@ impl Arbitration {
         if bid.is_some() && bid >= self.highest {
             self.highest = bid;
             self.primary = Some(stream);
-            self.live.keys().for_each(|stream| self.tell(*stream));
+            self.live.keys().for_each(|stream| self.notify(*stream));
         } else {
-            self.tell(stream);
+            self.notify(stream);
         }
         Ok(())
     }
@@ -213,11 +213,11 @@ impl Arbitration {
     fn remove(&mut self, stream: usize) {
         self.live.remove(&stream);
         if self.primary.take_if(|primary| *primary == stream).is_some() {
-            self.live.keys().for_each(|stream| self.tell(*stream));
+            self.live.keys().for_each(|stream| self.notify(*stream));
         }
     }
 
-    fn tell(&self, stream: usize) {
+    fn notify(&self, stream: usize) {
         let code = match self.primary {
             Some(primary) if primary == stream => Code::Ok,
             Some(_) => Code::AlreadyExists,

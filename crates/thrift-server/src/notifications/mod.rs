@@ -133,11 +133,11 @@ pub(crate) async fn publish(site: Arc<Site>, mut events: Events, socket: Notific
             () = waited => {}
             () = site.notifications.changed.notified() => {}
             notice = events.idle_timeouts.recv() => match notice {
-                Some(first) => aged.tell(&site, first, &mut events.idle_timeouts).await,
+                Some(first) => aged.publish(&site, first, &mut events.idle_timeouts).await,
                 None => break,
             },
             changed = events.ports.changed() => match changed {
-                Ok(()) => tell_ports(&site, &mut up).await,
+                Ok(()) => publish_ports(&site, &mut up).await,
                 Err(_) => break,
             },
         }
@@ -174,7 +174,7 @@ struct Aged {
 
 impl Aged {
     /// Publishes an aged entry together with those that wait behind it, one message per table.
-    async fn tell(
+    async fn publish(
         &mut self,
         site: &Site,
         first: IdleTimeoutNotice,
@@ -243,7 +243,7 @@ impl Aged {
 }
 
 /// Publishes the ports whose link has changed since the last call. Ports start as down.
-async fn tell_ports(site: &Site, up: &mut BTreeMap<u16, bool>) {
+async fn publish_ports(site: &Site, up: &mut BTreeMap<u16, bool>) {
     let Ok(ports) = site.device.ports().await else {
         return;
     };

@@ -21,7 +21,9 @@ use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
-use crate::limits::{HANDSHAKE_S, HANDSHAKES_MAX, STALL_S, SUBSCRIBERS_MAX, TURNED_AWAY_TOLD_S};
+use crate::limits::{
+    HANDSHAKE_S, HANDSHAKES_MAX, STALL_S, SUBSCRIBERS_MAX, TURNED_AWAY_LOG_INTERVAL_S,
+};
 
 /// The handshakes of both sides.
 const PUBLISHER: [u8; 8] = *b"\0SP\0\0\x20\0\0";
@@ -269,8 +271,8 @@ struct Subscribers {
     serving: JoinSet<()>,
     turned_away: u64,
     /// The time of the last log line, and the refused subscribers since.
-    told_at: Option<Instant>,
-    untold: u64,
+    logged_at: Option<Instant>,
+    unlogged: u64,
 }
 
 impl Subscribers {
@@ -292,13 +294,13 @@ impl Subscribers {
     /// Logs at most one line per interval, so that repeated attempts do not fill the log.
     fn turn_away(&mut self) {
         self.turned_away += 1;
-        self.untold += 1;
-        let every = Duration::from_secs(TURNED_AWAY_TOLD_S);
-        if self.told_at.is_some_and(|at| at.elapsed() < every) {
+        self.unlogged += 1;
+        let every = Duration::from_secs(TURNED_AWAY_LOG_INTERVAL_S);
+        if self.logged_at.is_some_and(|at| at.elapsed() < every) {
             return;
         }
-        let (subscribers, total) = (self.untold, self.turned_away);
-        (self.untold, self.told_at) = (0, Some(Instant::now()));
+        let (subscribers, total) = (self.unlogged, self.turned_away);
+        (self.unlogged, self.logged_at) = (0, Some(Instant::now()));
         tracing::warn!(
             event = "notifications_full",
             subscribers,

@@ -90,7 +90,7 @@ async fn what_is_no_call_is_reported_and_ends_its_connection_alone() {
     for arguments in wrong {
         let mut client = harness.client().await;
         client.send(&with_arguments(&arguments)).await;
-        let answer = client.answer().await.expect("it is told why");
+        let answer = client.answer().await.expect("it gets a reason");
         assert_eq!(
             (result(&answer), answer.number),
             (Err(PROTOCOL), 5),

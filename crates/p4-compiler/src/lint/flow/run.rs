@@ -311,7 +311,7 @@ impl Flow<'_> {
         let Some(node) = env.get_mut(&path) else {
             return;
         };
-        let told = match node {
+        let found = match node {
             Node::Header(fact) if is_field => {
                 let asked = self.asked.iter().any(|asked| is_prefix(asked, &path));
                 let header = self.header_of(expr);
@@ -320,7 +320,7 @@ impl Flow<'_> {
             Node::Leaf(fact) => self.unset(expr, *fact),
             _ => false,
         };
-        if told {
+        if found {
             node.map(&|_, _| Fact::Silent);
         }
     }
