@@ -228,8 +228,8 @@ fn what_is_no_switch_is_reported() {
         ),
     ] {
         let ended = run(Server::that_only(sends), "show_tables\n");
-        let told = err(&ended);
-        assert!(told.contains(reason), "{reason}: {told}");
+        let message = err(&ended);
+        assert!(message.contains(reason), "{reason}: {message}");
         let expected =
             "Obtaining JSON from switch...\nError when requesting JSON config from switch\n";
         assert_eq!(out(&ended), expected, "{reason}");
@@ -255,8 +255,8 @@ fn the_service_of_another_program_is_reported() {
     let refused = "Error: mirroring_session_get: Unknown service";
     let expected = format!("{BEGINNING}RuntimeCmd: {refused}\nRuntimeCmd: hello\nRuntimeCmd: \n");
     assert_eq!(out(&ended), expected);
-    let told = format!("simple_switch_CLI: line 1: mirroring_get 3: {refused}\n");
-    assert_eq!(err(&ended), told);
+    let message = format!("simple_switch_CLI: line 1: mirroring_get 3: {refused}\n");
+    assert_eq!(err(&ended), message);
     assert_eq!(ended.status.code(), Some(0));
 }
 
@@ -276,8 +276,8 @@ fn a_switch_that_goes_in_the_middle_ends_the_commands() {
         "RuntimeCmd: seen[1]= 7\n".repeat(2)
     );
     assert_eq!(out(&ended), expected);
-    let told = "the switch closed the connection before it answered bm_register_read";
-    assert!(err(&ended).contains(told), "{}", err(&ended));
+    let message = "the switch closed the connection before it answered bm_register_read";
+    assert!(err(&ended).contains(message), "{}", err(&ended));
     assert_eq!(ended.status.code(), Some(1));
 }
 
@@ -332,15 +332,18 @@ load_new_config_file /nowhere.json
         .map(|(_, line)| format!("RuntimeCmd: {line}\n"))
         .collect();
     assert_eq!(out(&ended), format!("{BEGINNING}{shown}RuntimeCmd: \n"));
-    let told = err(&ended);
+    let message = err(&ended);
     for (number, line) in lines {
-        let line_told = told
+        let error_line = message
             .lines()
             .find(|it| it.contains(&format!(" line {number}: ")));
         match number {
-            1 => assert_eq!(line_told, None),
-            10 => assert!(line_told.unwrap().contains("`help` lists them"), "{told}"),
-            _ => assert!(line_told.unwrap().ends_with(line), "{told}"),
+            1 => assert_eq!(error_line, None),
+            10 => assert!(
+                error_line.unwrap().contains("`help` lists them"),
+                "{message}"
+            ),
+            _ => assert!(error_line.unwrap().ends_with(line), "{message}"),
         }
     }
     assert_eq!(ended.status.code(), Some(0));

@@ -111,8 +111,8 @@ fn every_command_has_one_document_and_a_failure_is_one_line() {
             *code == 1,
             "{words}: {document}"
         );
-        let told = String::from_utf8_lossy(&output.stderr).lines().count();
-        assert_eq!(told, *code as usize, "{words}: {output:?}");
+        let n_lines = String::from_utf8_lossy(&output.stderr).lines().count();
+        assert_eq!(n_lines, *code as usize, "{words}: {output:?}");
     }
     // An unneeded file is removed; a needed one is readable by its owner only.
     let folder = served.switch.folder.path();

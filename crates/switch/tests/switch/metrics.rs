@@ -171,10 +171,10 @@ fn what_is_beyond_the_bound_or_not_there_is_said() {
         ("metrics_cut", "ingress.lengths"),
         ("metrics_unknown", "ingress.nothing"),
     ] {
-        let told = said
+        let logged = said
             .lines()
             .filter(|line| line.contains(event) && line.contains(of));
-        assert_eq!(told.count(), 1, "{event} of {of}: {said}");
+        assert_eq!(logged.count(), 1, "{event} of {of}: {said}");
     }
 }
 
@@ -282,17 +282,17 @@ fn what_reached_no_controller_is_counted_and_reported() {
     let folder = TemporaryFolder::new("to-cpu");
     let source = folder.file("to_cpu.p4", TO_CPU);
     let ports = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
-    let told = ["--log-format", "json", "--log-level", "info", "--log-drops"];
+    let logged = ["--log-format", "json", "--log-level", "info", "--log-drops"];
     let served = ["1", "--metrics", "127.0.0.1:0", &source];
-    let switch = Running::start_that_logs(&[&ports[..], &told, &served].concat());
+    let switch = Running::start_that_logs(&[&ports[..], &logged, &served].concat());
     send(forwarding_address(&switch), 30, 3);
     let line = "reprise_controller_drops_total{reason=\"packet_in_no_primary\"} 3";
     let text = wait_for_line(&switch, line);
     expect_exposition(&text);
     let dropped = "reprise_drops_total{reason=\"packet_in_queue_full\"} 0";
     assert!(text.contains(dropped), "{text}");
-    let told = switch.wait_for_line(&["drops", "packet_in_no_primary"]);
-    assert!(told.contains("\"level\":\"INFO\""), "{told}");
+    let logged = switch.wait_for_line(&["drops", "packet_in_no_primary"]);
+    assert!(logged.contains("\"level\":\"INFO\""), "{logged}");
 }
 
 /// The checked-out commit as the build found it; "unknown" outside a repository.

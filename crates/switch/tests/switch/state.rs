@@ -214,8 +214,8 @@ async fn a_register_that_packets_write_begins_anew_and_one_that_only_controllers
     for signal in ["-KILL", "-TERM", "-KILL"] {
         let switch = Running::start_that_logs(&arguments);
         let said = switch.before.join("\n");
-        let tells = said.contains("registers_begin_anew") && said.contains("writes=1");
-        assert_eq!(tells, killed, "{said}");
+        let warns = said.contains("registers_begin_anew") && said.contains("writes=1");
+        assert_eq!(warns, killed, "{said}");
         let mut controller = Controller::of(&switch).await;
         let ids = controller.ids;
         let expected = if killed { vec![9] } else { vec![0] };
@@ -540,16 +540,19 @@ async fn a_switch_on_a_disk(disk: &Path) {
         "{refused:?}"
     );
     assert_eq!(controller.state().await, there);
-    let told = switch.wait_for_line(&["state_not_written"]);
-    assert!(told.contains("ERROR") && told.contains(&state), "{told}");
+    let logged = switch.wait_for_line(&["state_not_written"]);
+    assert!(
+        logged.contains("ERROR") && logged.contains(&state),
+        "{logged}"
+    );
     fs::remove_file(disk.join("filler")).expect("removed");
     let (updates, after) = batch(&mut random, controller.ids, &there);
     controller
         .write(updates)
         .await
         .expect("there is room again");
-    let told = switch.wait_for_line(&["event"]);
-    assert!(told.contains("state_written"), "once each: {told}");
+    let logged = switch.wait_for_line(&["event"]);
+    assert!(logged.contains("state_written"), "once each: {logged}");
     switch.signal("-KILL");
     switch.end();
     let switch = Running::start(&arguments);
@@ -584,10 +587,10 @@ async fn a_file_that_somebody_cuts_short_is_reported_before_the_next_call_and_ta
     controller.write(updates).await.expect("written");
     // Like `: > state`: the same file.
     File::create(&path).expect("cut short");
-    let told = switch.wait_for_line(&["state_not_written"]);
+    let logged = switch.wait_for_line(&["state_not_written"]);
     assert!(
-        told.contains("ERROR") && told.contains("was cut short"),
-        "{told}"
+        logged.contains("ERROR") && logged.contains("was cut short"),
+        "{logged}"
     );
     let (updates, _) = batch(&mut random, controller.ids, &there);
     let refused = controller
@@ -702,11 +705,11 @@ async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_re
         ]
         .concat(),
     );
-    let told = switch
+    let logged = switch
         .before
         .iter()
         .filter(|line| line.contains("state_rolled_back"));
-    assert_eq!(told.count(), 1, "{:?}", switch.before);
+    assert_eq!(logged.count(), 1, "{:?}", switch.before);
     assert_eq!(Controller::of(&switch).await.state().await, before);
     switch.signal("-TERM");
     assert_eq!(switch.end().0, Some(0));
