@@ -50,7 +50,7 @@ pub(crate) struct Task {
     /// Confirms from an address that is not a peer's. They are refused before their signatures are verified.
     n_strange_confirms: u64,
     shared: Arc<Shared>,
-    begun: Instant,
+    began: Instant,
 }
 
 impl Task {
@@ -80,7 +80,7 @@ impl Task {
             peers,
             n_strange_confirms: 0,
             shared,
-            begun: Instant::now(),
+            began: Instant::now(),
         })
     }
 
@@ -101,14 +101,14 @@ impl Task {
         let socket = tokio::net::UdpSocket::from_std(self.socket.try_clone()?)?;
         let mut buffer = vec![0; DATAGRAM_BYTES];
         loop {
-            let due = self.core.poll_timeout().map(|at| self.begun + at);
+            let due = self.core.poll_timeout().map(|at| self.began + at);
             let shared = Arc::clone(&self.shared);
             tokio::select! {
                 biased;
                 command = commands.recv() => if let ControlFlow::Break(because) = self.obey(command) {
                     return Ok(because);
                 },
-                () = sleep_until(due) => self.core.handle_timeout(self.begun.elapsed()),
+                () = sleep_until(due) => self.core.handle_timeout(self.began.elapsed()),
                 readable = readable(&socket, &shared) => {
                     readable?;
                     self.read(&socket, &mut buffer)?;
@@ -136,7 +136,7 @@ impl Task {
                 self.n_strange_confirms += 1;
                 continue;
             }
-            self.core.handle_datagram(self.begun.elapsed(), datagram);
+            self.core.handle_datagram(self.began.elapsed(), datagram);
         }
         lock(&self.shared.counters).datagrams += n_datagrams;
         Ok(())
@@ -164,7 +164,7 @@ impl Task {
         };
         let advanced = self
             .core
-            .advance(self.begun.elapsed(), (*membership).clone(), last);
+            .advance(self.began.elapsed(), (*membership).clone(), last);
         if advanced.is_ok() {
             self.peers = peers;
             let mut memberships = lock(&self.shared.memberships);

@@ -75,7 +75,7 @@ pub(crate) struct Keeper {
     /// Reports the first membership, or the reason why there is none, to the caller of `join`.
     first: Option<mpsc::Sender<Result<Arc<Member>, Ended>>>,
     member: Option<Arc<Member>>,
-    begun: Instant,
+    began: Instant,
 }
 
 impl Keeper {
@@ -92,7 +92,7 @@ impl Keeper {
             about,
             first: Some(first),
             member: None,
-            begun: Instant::now(),
+            began: Instant::now(),
         })
     }
 
@@ -153,7 +153,7 @@ impl Keeper {
         );
         let installed = lock(&self.about).membership.as_ref().map(|it| it.epoch);
         CONNECTED.clone_into(&mut lock(&self.about).because);
-        match Session::new(self.begun.elapsed(), join, installed) {
+        match Session::new(self.began.elapsed(), join, installed) {
             Ok(session) => self.attend(stream, session).await,
             Err(error) => Ended::Again(error.to_string()),
         }
@@ -191,12 +191,12 @@ impl Keeper {
             if timeout(SILENCE_MAX, stream.flush()).await.is_err() {
                 return Ended::Again("the connection broke".to_owned());
             }
-            let due = (self.begun + session.poll_timeout()).into();
+            let due = (self.began + session.poll_timeout()).into();
             let read = match tokio::time::timeout_at(due, stream.read(&mut bytes)).await {
                 Ok(Ok(0)) => return Ended::Again("the service closed the connection".to_owned()),
-                Ok(Ok(n_bytes)) => session.handle_bytes(self.begun.elapsed(), &bytes[..n_bytes]),
+                Ok(Ok(n_bytes)) => session.handle_bytes(self.began.elapsed(), &bytes[..n_bytes]),
                 Ok(Err(error)) => return Ended::Again(error.to_string()),
-                Err(_) => session.handle_timeout(self.begun.elapsed()),
+                Err(_) => session.handle_timeout(self.began.elapsed()),
             };
             if let Err(error) = read {
                 return Ended::Again(error.to_string());

@@ -337,9 +337,9 @@ impl Client {
         wait: Duration,
         mut waits: impl FnMut(Option<u128>),
     ) -> Result<(), ClientError> {
-        let begun = Instant::now();
-        let until = begun + wait;
-        let mut report_at = Some(begun + Duration::from_millis(QUIET_WAIT_MS));
+        let began = Instant::now();
+        let until = began + wait;
+        let mut report_at = Some(began + Duration::from_millis(QUIET_WAIT_MS));
         let mut tries = 0;
         while self.primary.is_none() {
             let free = self

@@ -360,8 +360,8 @@ impl Subscriber<'_> {
         if self.send_initial(&mut watches, snapshot).await.is_err() {
             return Ok(());
         }
-        let begun = Instant::now();
-        watches.iter_mut().for_each(|watch| watch.begin(begun));
+        let began = Instant::now();
+        watches.iter_mut().for_each(|watch| watch.begin(began));
         let mut is_open = true;
         loop {
             let next = watches.iter().filter_map(Watch::next).min();

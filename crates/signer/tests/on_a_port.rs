@@ -76,7 +76,7 @@ struct Network {
     port: AfPacketPort,
     receivers: Vec<Receiver>,
     delivered: Vec<Vec<Event>>,
-    begun: Instant,
+    began: Instant,
 }
 
 impl Network {
@@ -96,7 +96,7 @@ impl Network {
             port: AfPacketPort::open("switch7", AfPacketConfig::default()).expect("a port"),
             receivers: (0..N_RECEIVERS).map(receiver).collect(),
             delivered: vec![Vec::new(); usize::from(N_RECEIVERS)],
-            begun: Instant::now(),
+            began: Instant::now(),
         }
     }
 
@@ -115,7 +115,7 @@ impl Network {
         let mut frames = Vec::new();
         let mut keep = |frame: &[u8]| frames.push(frame.to_vec());
         self.port.receive(0, 64, &mut keep).expect("a port");
-        let now = self.begun.elapsed();
+        let now = self.began.elapsed();
         for frame in frames {
             for copy in self.switches.send(SIGNER, &frame) {
                 self.give(now, &copy);

@@ -359,9 +359,9 @@ impl EventLoop {
         }
     }
 
-    /// Counts the time since `begun_at` as the loop's own work.
-    fn note_work(&mut self, begun_at: Nanos) {
-        self.worked += self.clock.now().saturating_sub(begun_at);
+    /// Counts the time since `began_at` as the loop's own work.
+    fn note_work(&mut self, began_at: Nanos) {
+        self.worked += self.clock.now().saturating_sub(began_at);
     }
 
     #[cold]
@@ -535,18 +535,18 @@ impl EventLoop {
         // A busy loop has not polled, so it does not know which ports are ready.
         let was_busy = self.is_busy && !self.is_spinning();
         if self.is_woken {
-            let begun_at = self.clock.now();
+            let began_at = self.clock.now();
             self.mailbox.waker().clear();
             while let Some(change) = self.mailbox.next_port_change() {
                 self.replace_port(change)?;
                 // The waiter's results belong to the old list, whose indices may now be other ports'.
                 self.waiter.forget();
             }
-            self.note_work(begun_at);
+            self.note_work(began_at);
             self.run_work()?;
-            let begun_at = self.clock.now();
+            let began_at = self.clock.now();
             self.answer_offload();
-            self.note_work(begun_at);
+            self.note_work(began_at);
         }
         self.is_forwarding = !self.is_held(after);
         self.notify_links();
@@ -808,9 +808,9 @@ impl EventLoop {
                 break;
             }
         }
-        let begun_at = self.clock.now();
+        let began_at = self.clock.now();
         self.log_offload();
-        self.note_work(begun_at);
+        self.note_work(began_at);
         Ok(())
     }
 

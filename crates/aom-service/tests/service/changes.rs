@@ -183,9 +183,9 @@ async fn a_silent_member_is_waited_for_until_the_deadline_and_no_longer() {
     group.join(&service).await;
     let before = service.active("counter").await.epoch;
     group.members[&member_name(1)].be_silent();
-    let begun = tokio::time::Instant::now();
+    let began = tokio::time::Instant::now();
     let view = service.advance("counter").await;
-    assert!(begun.elapsed() >= options_deadline());
+    assert!(began.elapsed() >= options_deadline());
     assert_eq!(view.state, GroupState::Active);
     let installed: Vec<_> = view.members.iter().map(|it| it.installed).collect();
     assert_eq!(
@@ -193,11 +193,11 @@ async fn a_silent_member_is_waited_for_until_the_deadline_and_no_longer() {
         [Some(view.epoch), Some(before), Some(view.epoch)]
     );
     // Later changes do not wait for the silent member again.
-    let begun = tokio::time::Instant::now();
+    let began = tokio::time::Instant::now();
     for _ in 0..3 {
         service.advance("counter").await;
     }
-    assert!(begun.elapsed() < options_deadline() * 3);
+    assert!(began.elapsed() < options_deadline() * 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,9 +22,9 @@ fn spawn(bench: &Bench, words: &str) -> Child {
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let began = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < TIMEOUT, "{what}");
+        assert!(began.elapsed() < TIMEOUT, "{what}");
         std::thread::yield_now();
     }
 }

@@ -16,9 +16,9 @@ const N_STREAMS: usize = 5_000;
 const N_OF_A_BATCH: usize = 2_000;
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let began = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < TIMEOUT, "{what}");
+        assert!(began.elapsed() < TIMEOUT, "{what}");
         std::thread::yield_now();
     }
 }

@@ -89,7 +89,7 @@ fn a_server_that_does_not_answer_in_time_is_given_up() {
         env!("CARGO_MANIFEST_DIR"),
         "/../../testdata/compiler/ok/every_entity.p4info.txtpb"
     );
-    let begun = Instant::now();
+    let began = Instant::now();
     let args = ["--p4info", info, "--deadline", "0.25", "-c", "table list"];
     let output = command(&address, &args, folder.path())
         .output()
@@ -100,7 +100,7 @@ fn a_server_that_does_not_answer_in_time_is_given_up() {
         error.contains("the switch did not answer within 250 ms: a read"),
         "{error}"
     );
-    assert!(begun.elapsed().as_secs() < 20);
+    assert!(began.elapsed().as_secs() < 20);
 }
 
 #[test]

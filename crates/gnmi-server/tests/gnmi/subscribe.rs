@@ -161,7 +161,7 @@ async fn counters_that_change_are_reported_once_in_a_while() {
 async fn samples_come_as_often_as_asked_and_redundant_ones_are_left_out() {
     let harness = Harness::start().await;
     let octets = of("veth0", "state/counters/in-octets");
-    let begun = Instant::now();
+    let began = Instant::now();
     let mut subscriber = harness
         .subscribe(list(Mode::Stream, vec![sample(&octets, 150)]))
         .await;
@@ -173,9 +173,9 @@ async fn samples_come_as_often_as_asked_and_redundant_ones_are_left_out() {
         );
     }
     assert!(
-        begun.elapsed() >= Duration::from_millis(600),
+        began.elapsed() >= Duration::from_millis(600),
         "{:?}",
-        begun.elapsed()
+        began.elapsed()
     );
 
     let quiet = Subscription {

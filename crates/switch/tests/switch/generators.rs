@@ -310,9 +310,9 @@ fn a_switch_that_is_stopped_while_it_generates_accounts_for_every_frame() {
         let line = lines.find(|line| line.starts_with("reprise_generator_sent_packets_total{"));
         line.is_some_and(|line| !line.ends_with(" 0"))
     };
-    let begun = std::time::Instant::now();
+    let began = std::time::Instant::now();
     while !has_sent(&http_get(&switch, "/metrics").1) {
-        assert!(begun.elapsed() < TIMEOUT, "nothing is generated");
+        assert!(began.elapsed() < TIMEOUT, "nothing is generated");
     }
     let totals = totals(&switch.stop("-TERM"));
     assert_accounted(&totals);
@@ -495,9 +495,9 @@ async fn start_and_stop() {
     receive(&mut there, 1);
     controller.set_pipeline().await;
     let at_change = controller.generator("sent").await;
-    let begun = std::time::Instant::now();
+    let began = std::time::Instant::now();
     while controller.generator("sent").await < at_change + 10.0 {
-        assert!(begun.elapsed() < TIMEOUT, "it has ended with the pipeline");
+        assert!(began.elapsed() < TIMEOUT, "it has ended with the pipeline");
     }
     controller.write(Type::Delete, runs(true)).await;
     let totals = totals(&switch.stop("-TERM"));
