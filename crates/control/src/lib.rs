@@ -54,12 +54,12 @@
 mod batch;
 mod borrowed_switch;
 mod changes;
+mod client_data;
 mod counted;
 mod device;
 mod error;
 mod exclusive;
 pub mod limits;
-mod notes;
 mod operation;
 mod pipeline;
 mod ports;
@@ -71,11 +71,11 @@ mod workers;
 pub use batch::{Atomicity, Batch};
 pub use borrowed_switch::BorrowedSwitch;
 pub use changes::{Change, Changed, Changes, Missed};
+pub use client_data::{ClientData, ClientDataMap, EntryKey};
 pub use counted::{Counted, TableCounted};
 pub use device::{Answers, Device};
 pub use error::{Error, OperationResult};
 pub use exclusive::{Committed, Exclusive, Ready, Saved, Written};
-pub use notes::{EntryKey, Note, Notes};
 pub use operation::{
     CellValue, EntryChange, EntryUpdate, GeneratorUpdate, NewAction, Operation, Place, Stored,
     Update,

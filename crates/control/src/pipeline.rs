@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use dataplane::{ControlError, ControlErrorKind, Program, Switch};
 
 use crate::batch::{Batch, all_or_none};
+use crate::client_data::{ClientData, ClientDataMap, Digests};
 use crate::device::lock;
 use crate::error::OperationResult;
 use crate::limits::SAVED_UPDATES_MAX;
-use crate::notes::{Digests, Note, Notes};
 use crate::operation::{Operation, Site};
 use crate::store::{JsonOrigin, Origin, OriginOf, Slot};
 
@@ -73,7 +73,7 @@ impl Checked {
 pub struct Pipeline {
     checked: Checked,
     generation: u64,
-    notes: Mutex<Notes>,
+    client_data: Mutex<ClientDataMap>,
     /// One for each worker.
     digests: Mutex<Vec<Arc<Mutex<Digests>>>>,
     /// Set while the pipeline is saved: reads and writes go to this switch.
@@ -126,8 +126,8 @@ impl Pipeline {
     }
 
     /// Locks the client data of the entities; to be held only briefly.
-    pub fn notes(&self) -> MutexGuard<'_, Notes> {
-        lock(&self.notes)
+    pub fn client_data(&self) -> MutexGuard<'_, ClientDataMap> {
+        lock(&self.client_data)
     }
 
     /// Whether the pipeline is saved and waits for its commit.
@@ -139,7 +139,7 @@ impl Pipeline {
         Self {
             checked,
             generation,
-            notes: Mutex::default(),
+            client_data: Mutex::default(),
             digests: Mutex::default(),
             shadow: None,
         }
@@ -174,17 +174,17 @@ impl Pipeline {
         work: impl FnOnce(&mut Site<'_>) -> R,
     ) -> R {
         let (mut kept, mut not_kept);
-        let notes = if worker == 0 {
-            kept = self.notes();
+        let client_data = if worker == 0 {
+            kept = self.client_data();
             &mut *kept
         } else {
-            not_kept = Notes::default();
+            not_kept = ClientDataMap::default();
             &mut not_kept
         };
         let digests = self.digests_of(worker);
         work(&mut Site {
             switch,
-            notes,
+            client_data,
             digests: &mut lock(&digests),
             worker,
             n_workers,
@@ -200,12 +200,12 @@ impl Pipeline {
     }
 
     /// Digests that a client subscribed to, by name, with its data.
-    pub fn digests(&self) -> BTreeMap<String, Note> {
+    pub fn digests(&self) -> BTreeMap<String, ClientData> {
         lock(&self.digests_of(0)).clone()
     }
 
     /// The client's data of a digest that it subscribed to.
-    pub fn digest(&self, name: &str) -> Option<Note> {
+    pub fn digest(&self, name: &str) -> Option<ClientData> {
         lock(&self.digests_of(0)).get(name).cloned()
     }
 

@@ -190,11 +190,11 @@ impl Reader<'_> {
         let mut places = places(table, &filter);
         while let Some(entries) = self.entries(table, &filter, &mut places).await? {
             let found: Vec<_> = {
-                let notes = self.reading.pipeline().notes();
+                let client_data = self.reading.pipeline().client_data();
                 let entries = entries.iter();
                 let pipeline = self.pipeline;
-                let entries =
-                    entries.map(|it| table_entry::to_proto(pipeline, table, it, &notes, request));
+                let entries = entries
+                    .map(|it| table_entry::to_proto(pipeline, table, it, &client_data, request));
                 let accepted = entries.filter(|entry| filter.accepts_metadata(entry));
                 accepted.map(Kind::TableEntry).collect()
             };
@@ -212,8 +212,8 @@ impl Reader<'_> {
         }
         let action = self.reading()?.default_action(table.table).await?;
         let entry = action.map(|action| {
-            let notes = self.reading.pipeline().notes();
-            table_entry::default_to_proto(self.pipeline, table, &action, &notes)
+            let client_data = self.reading.pipeline().client_data();
+            table_entry::default_to_proto(self.pipeline, table, &action, &client_data)
         });
         self.push_all(Vec::from_iter(entry.map(Kind::TableEntry)))
             .await
@@ -450,8 +450,8 @@ impl Reader<'_> {
             let configs = self.reading()?.pipeline().digests();
             let digests = digests.into_iter().filter(|digest| self.sees(digest.id));
             let entries = digests.filter_map(|digest| {
-                let note = configs.get(&digest.name)?;
-                Some(digest::to_proto(digest, note))
+                let client_data = configs.get(&digest.name)?;
+                Some(digest::to_proto(digest, client_data))
             });
             entries.map(Kind::DigestEntry).collect()
         };
@@ -464,9 +464,9 @@ impl Reader<'_> {
             let groups = self.reading()?.multicast_groups(first).await?;
             next = groups.last().map(|group| group.id + 1);
             let found: Vec<_> = {
-                let notes = self.reading.pipeline().notes();
+                let client_data = self.reading.pipeline().client_data();
                 let groups = groups.iter().filter(|group| id == 0 || group.id == id);
-                let entries = groups.map(|group| replication::group_to_proto(group, &notes));
+                let entries = groups.map(|group| replication::group_to_proto(group, &client_data));
                 entries.map(Kind::PacketReplicationEngineEntry).collect()
             };
             self.push_all(found).await?;
@@ -481,12 +481,12 @@ impl Reader<'_> {
             let sessions = self.reading()?.clone_sessions(first).await?;
             next = sessions.last().map(|session| session.id + 1);
             let found: Vec<_> = {
-                let notes = self.reading.pipeline().notes();
+                let client_data = self.reading.pipeline().client_data();
                 let sessions = sessions
                     .iter()
                     .filter(|session| id == 0 || session.id == id);
                 let entries =
-                    sessions.map(|session| replication::session_to_proto(session, &notes));
+                    sessions.map(|session| replication::session_to_proto(session, &client_data));
                 entries.map(Kind::PacketReplicationEngineEntry).collect()
             };
             self.push_all(found).await?;

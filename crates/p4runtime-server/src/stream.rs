@@ -377,7 +377,9 @@ fn follow_digests(device: &Device) -> Option<Target> {
     let mut lists = lock(&device.digest_lists);
     lists.begin(target.device.generation());
     for kind in target.pipeline.digests() {
-        let config = wanted.get(&kind.name).and_then(entity::digest::of_note);
+        let config = wanted
+            .get(&kind.name)
+            .and_then(entity::digest::of_client_data);
         lists.set(kind.id, config);
     }
     drop(lists);
@@ -523,7 +525,8 @@ fn idle_timeout(device: &Device, notice: &IdleTimeoutNotice) {
     let Some((table, target)) = table else {
         return drops.pipeline_changed.add();
     };
-    let mut entry = table_entry::identified(table, &notice.idle.entry, &target.device.notes());
+    let mut entry =
+        table_entry::identified(table, &notice.idle.entry, &target.device.client_data());
     secrets::hide(table, &mut entry);
     let notification = IdleTimeoutNotification {
         table_entry: vec![entry],

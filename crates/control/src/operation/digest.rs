@@ -3,11 +3,11 @@
 use dataplane::{ControlError, ControlErrorKind};
 
 use super::{Operation, Place, Rules, Site, Stored, Undo, Update};
+use crate::client_data::ClientData;
 use crate::error::OperationResult;
-use crate::notes::Note;
 
 /// A change of a client's subscription to the digests of a name.
-pub(super) struct Subscription<'a>(pub(super) &'a String, pub(super) &'a Update<Note, ()>);
+pub(super) struct Subscription<'a>(pub(super) &'a String, pub(super) &'a Update<ClientData, ()>);
 
 impl Rules for Subscription<'_> {
     fn run(&self, site: &mut Site<'_>) -> OperationResult {
@@ -24,8 +24,8 @@ impl Rules for Subscription<'_> {
             Update::Modify(_) | Update::Delete(()) if !is_there => {
                 error(ControlErrorKind::NotFound, "is not told of")
             }
-            Update::Insert(note) | Update::Modify(note) => {
-                site.digests.insert(name.clone(), note.clone());
+            Update::Insert(client_data) | Update::Modify(client_data) => {
+                site.digests.insert(name.clone(), client_data.clone());
                 Ok(())
             }
             Update::Delete(()) => {
@@ -51,8 +51,8 @@ impl Rules for Subscription<'_> {
         let Self(name, update) = *self;
         let place = Place::Digest(name.clone());
         match update {
-            Update::Insert(note) | Update::Modify(note) => {
-                let insert = Update::Insert(note.clone());
+            Update::Insert(client_data) | Update::Modify(client_data) => {
+                let insert = Update::Insert(client_data.clone());
                 Stored::replaced(place, Operation::Digest(name.clone(), insert))
             }
             Update::Delete(()) => Stored::Removed(place),

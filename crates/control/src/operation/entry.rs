@@ -7,8 +7,8 @@ use dataplane::{
 use serde::{Deserialize, Serialize};
 
 use super::{Operation, Place, Rules, Site, Stored, Undo};
+use crate::client_data::{ClientData, EntryKey};
 use crate::error::OperationResult;
-use crate::notes::{EntryKey, Note};
 
 /// A change of a table's entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub enum EntryUpdate {
         /// The entry; its counter is the sum over all workers.
         entry: TableEntry,
         /// Client data of the entry.
-        note: Note,
+        client_data: ClientData,
     },
     /// Changes the given parts of an entry.
     Modify(EntryKey, EntryChange),
@@ -49,14 +49,14 @@ pub struct NewAction {
     /// The idle timeout, which restarts; 0: none.
     pub idle_timeout_ns: u64,
     /// Client data of the entry.
-    pub note: Note,
+    pub client_data: ClientData,
 }
 
 /// A table's new default action, with its client data.
 pub(super) struct DefaultAction<'a>(
     pub(super) TableId,
     pub(super) Option<&'a TableAction>,
-    pub(super) &'a Note,
+    pub(super) &'a ClientData,
 );
 
 impl EntryUpdate {
@@ -104,21 +104,26 @@ impl Rules for EntryUpdate {
 
     fn run(&self, site: &mut Site<'_>) -> OperationResult {
         match self {
-            Self::Insert { table, entry, note } => {
+            Self::Insert {
+                table,
+                entry,
+                client_data,
+            } => {
                 let mut entry = entry.clone();
                 entry.counter = site.share_of(entry.counter);
                 site.switch.insert_entry(*table, entry)?;
-                site.notes.set_entry(self.key(), note.clone());
+                site.client_data.set_entry(self.key(), client_data.clone());
             }
             Self::Modify(key, change) => {
                 site.modify_entry(key, change)?;
                 if let Some(new) = &change.action {
-                    site.notes.set_entry(key.clone(), new.note.clone());
+                    site.client_data
+                        .set_entry(key.clone(), new.client_data.clone());
                 }
             }
             Self::Delete(of) => {
                 site.switch.delete_entry(of.table, &of.key, of.priority)?;
-                site.notes.remove_entry(of);
+                site.client_data.remove_entry(of);
             }
         }
         Ok(())
@@ -130,9 +135,9 @@ impl Rules for EntryUpdate {
             return;
         };
         undo.profile_of(of.table, site);
-        let note = site.notes.entry(&of);
+        let client_data = site.client_data.entry(&of);
         undo.push(move |site| {
-            site.notes.set_entry(of, note);
+            site.client_data.set_entry(of, client_data);
             site.switch.restore_entry(&was)
         });
     }
@@ -151,8 +156,10 @@ impl Rules for EntryUpdate {
                 _ => kept = vec![Operation::Entry(self.clone())],
             },
             Self::Modify(of, change) => match kept.last_mut() {
-                Some(Operation::Entry(Self::Insert { entry, note, .. })) => {
-                    change.apply(entry, note);
+                Some(Operation::Entry(Self::Insert {
+                    entry, client_data, ..
+                })) => {
+                    change.apply(entry, client_data);
                 }
                 Some(Operation::Entry(Self::Modify(_, before))) => before.merge(change),
                 _ if change.action.is_none() && change.meter.is_none() => {}
@@ -181,12 +188,12 @@ impl EntryUpdate {
 
 impl EntryChange {
     /// Changes an entry as the data plane does.
-    fn apply(&self, entry: &mut TableEntry, note: &mut Note) {
+    fn apply(&self, entry: &mut TableEntry, client_data: &mut ClientData) {
         if let Some(new) = &self.action {
             entry.action = new.action.clone();
             entry.idle_timeout_ns = new.idle_timeout_ns;
             entry.meter = self.meter.flatten();
-            *note = new.note.clone();
+            *client_data = new.client_data.clone();
         } else if let Some(meter) = self.meter {
             entry.meter = meter;
         }
@@ -205,10 +212,10 @@ impl EntryChange {
 
 impl Rules for DefaultAction<'_> {
     fn run(&self, site: &mut Site<'_>) -> OperationResult {
-        let Self(table, action, note) = *self;
+        let Self(table, action, client_data) = *self;
         site.switch.set_default_action(table, action.cloned())?;
-        let note = action.map(|_| note.clone()).unwrap_or_default();
-        site.notes.set_default_action(table, note);
+        let client_data = action.map(|_| client_data.clone()).unwrap_or_default();
+        site.client_data.set_default_action(table, client_data);
         Ok(())
     }
 
@@ -216,26 +223,26 @@ impl Rules for DefaultAction<'_> {
         let table = self.0;
         undo.profile_of(table, site);
         let was = site.switch.default_action(table);
-        let note = site.notes.default_action(table);
+        let client_data = site.client_data.default_action(table);
         undo.push(move |site| {
-            site.notes.set_default_action(table, note);
+            site.client_data.set_default_action(table, client_data);
             site.switch.set_default_action(table, was)
         });
     }
 
     fn stored(&self) -> Stored {
-        let Self(table, action, note) = *self;
+        let Self(table, action, client_data) = *self;
         let place = Place::DefaultAction(table);
         match action {
             None => Stored::Removed(place),
             Some(action) => {
-                let (action, note) = (Some(action.clone()), note.clone());
+                let (action, client_data) = (Some(action.clone()), client_data.clone());
                 Stored::replaced(
                     place,
                     Operation::DefaultAction {
                         table,
                         action,
-                        note,
+                        client_data,
                     },
                 )
             }

@@ -23,8 +23,8 @@ use dataplane::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::client_data::{ClientData, ClientDataMap, Digests};
 use crate::error::OperationResult;
-use crate::notes::{Digests, Note, Notes};
 
 pub use cells::CellValue;
 use cells::Cells;
@@ -34,7 +34,7 @@ pub use entry::{EntryChange, EntryUpdate, NewAction};
 pub use generator::GeneratorUpdate;
 pub(crate) use generator::expect_forwarding;
 use profile::InProfile;
-use replication::{Mirrored, Noted};
+use replication::{Mirrored, WithClientData};
 use settings::{Crc, Handles, Members};
 pub use stored::{Place, Stored};
 pub(crate) use undo::Undo;
@@ -51,7 +51,7 @@ pub enum Operation {
         /// `None`: the program's own action.
         action: Option<TableAction>,
         /// Client data of the default action.
-        note: Note,
+        client_data: ClientData,
     },
     /// As [`Switch::forget_handles`].
     ForgetHandles(TableId),
@@ -66,11 +66,11 @@ pub enum Operation {
     /// As [`Switch::set_crc_parameters`].
     Crc(String, CrcParameters),
     /// A change of a client's subscription to the digests of a name; the client data has the settings.
-    Digest(String, Update<Note, ()>),
+    Digest(String, Update<ClientData, ()>),
     /// A change of the multicast groups, with client data: the default value for a deletion.
-    MulticastGroup(Update<MulticastGroup>, Note),
+    MulticastGroup(Update<MulticastGroup>, ClientData),
     /// A change of the clone sessions, with client data: the default value for a deletion.
-    CloneSession(Update<CloneSession>, Note),
+    CloneSession(Update<CloneSession>, ClientData),
     /// As [`Switch::mirror`]: makes or replaces a clone session.
     Mirror(u32, Mirror),
     /// A change of the switch's packet generators.
@@ -148,7 +148,7 @@ pub(crate) trait Rules {
 pub(crate) struct Site<'a> {
     pub(crate) switch: &'a mut Switch,
     /// Only the first worker's are kept.
-    pub(crate) notes: &'a mut Notes,
+    pub(crate) client_data: &'a mut ClientDataMap,
     pub(crate) digests: &'a mut Digests,
     pub(crate) worker: usize,
     pub(crate) n_workers: usize,
@@ -164,8 +164,8 @@ impl Operation {
             Self::DefaultAction {
                 table,
                 action,
-                note,
-            } => work(&DefaultAction(*table, action.as_ref(), note)),
+                client_data,
+            } => work(&DefaultAction(*table, action.as_ref(), client_data)),
             Self::ForgetHandles(table) => work(&Handles(*table)),
             Self::Member(profile, update) => work(&InProfile(*profile, update)),
             Self::ProfileGroup(profile, update) => work(&InProfile(*profile, update)),
@@ -173,8 +173,8 @@ impl Operation {
             Self::ValueSet(set, members) => work(&Members(*set, members)),
             Self::Crc(name, parameters) => work(&Crc(name, *parameters)),
             Self::Digest(name, update) => work(&Subscription(name, update)),
-            Self::MulticastGroup(update, note) => work(&Noted(update, note)),
-            Self::CloneSession(update, note) => work(&Noted(update, note)),
+            Self::MulticastGroup(update, client_data) => work(&WithClientData(update, client_data)),
+            Self::CloneSession(update, client_data) => work(&WithClientData(update, client_data)),
             Self::Mirror(id, mirror) => work(&Mirrored(*id, *mirror)),
             Self::Generator(update) => work(update),
         }

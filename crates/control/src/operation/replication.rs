@@ -3,11 +3,11 @@
 use dataplane::{CloneSession, Mirror, MulticastGroup};
 
 use super::{Identified, Operation, Place, Rules, Site, Stored, Undo, Update};
+use crate::client_data::ClientData;
 use crate::error::OperationResult;
-use crate::notes::Note;
 
 /// A change of an entity, with its client data.
-pub(super) struct Noted<'a, T>(pub(super) &'a Update<T>, pub(super) &'a Note);
+pub(super) struct WithClientData<'a, T>(pub(super) &'a Update<T>, pub(super) &'a ClientData);
 
 /// A clone session by a port and a multicast group.
 pub(super) struct Mirrored(pub(super) u32, pub(super) Mirror);
@@ -24,7 +24,7 @@ impl Identified for CloneSession {
     }
 }
 
-impl Rules for Noted<'_, MulticastGroup> {
+impl Rules for WithClientData<'_, MulticastGroup> {
     fn n_updates(&self) -> usize {
         1 + self.0.value().map_or(0, |group| group.replicas.len())
     }
@@ -35,7 +35,7 @@ impl Rules for Noted<'_, MulticastGroup> {
             Update::Modify(group) => site.switch.modify_multicast_group(group.clone()),
             Update::Delete(id) => site.switch.delete_multicast_group(*id),
         }?;
-        site.notes.set_group(self.0.id(), self.1.clone());
+        site.client_data.set_group(self.0.id(), self.1.clone());
         Ok(())
     }
 
@@ -43,9 +43,9 @@ impl Rules for Noted<'_, MulticastGroup> {
         let id = self.0.id();
         let found = site.switch.multicast_groups_from(id, 1).into_iter().next();
         let was = found.filter(|group| group.id == id);
-        let note = site.notes.group(id);
+        let client_data = site.client_data.group(id);
         undo.push(move |site| {
-            site.notes.set_group(id, note);
+            site.client_data.set_group(id, client_data);
             let is_there = site.switch.delete_multicast_group(id);
             match was {
                 Some(was) => site.switch.insert_multicast_group(was),
@@ -62,7 +62,7 @@ impl Rules for Noted<'_, MulticastGroup> {
     }
 }
 
-impl Rules for Noted<'_, CloneSession> {
+impl Rules for WithClientData<'_, CloneSession> {
     fn n_updates(&self) -> usize {
         let session = self.0.value();
         1 + session.map_or(0, |session| session.replicas.len())
@@ -74,7 +74,7 @@ impl Rules for Noted<'_, CloneSession> {
             Update::Modify(session) => site.switch.modify_clone_session(session.clone()),
             Update::Delete(id) => site.switch.delete_clone_session(*id),
         }?;
-        site.notes.set_session(self.0.id(), self.1.clone());
+        site.client_data.set_session(self.0.id(), self.1.clone());
         Ok(())
     }
 
@@ -93,7 +93,7 @@ impl Rules for Noted<'_, CloneSession> {
 impl Rules for Mirrored {
     fn run(&self, site: &mut Site<'_>) -> OperationResult {
         site.switch.mirror(self.0, self.1)?;
-        site.notes.set_session(self.0, Note::default());
+        site.client_data.set_session(self.0, ClientData::default());
         Ok(())
     }
 
@@ -115,9 +115,9 @@ fn record_session(id: u32, undo: &mut Undo, site: &Site<'_>) {
     // For a session with a group, `was` also has the group's replicas. So the session is restored as a mirror, which
     // names the group.
     let mirrored = site.switch.mirrored(id).filter(|to| to.group.is_some());
-    let note = site.notes.session(id);
+    let client_data = site.client_data.session(id);
     undo.push(move |site| {
-        site.notes.set_session(id, note);
+        site.client_data.set_session(id, client_data);
         let is_there = site.switch.delete_clone_session(id);
         match (was, mirrored) {
             (_, Some(mirror)) => site.switch.mirror(id, mirror),

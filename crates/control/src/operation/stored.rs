@@ -5,7 +5,7 @@ use dataplane::{ActionProfileId, MeterId, RegisterId, TableId, ValueSetId};
 use serde::Serialize;
 
 use super::{Identified, Operation, Update};
-use crate::notes::EntryKey;
+use crate::client_data::EntryKey;
 
 /// The entity of an operation. The order of the kinds is one in which a switch takes them: an entity comes after those
 /// that it refers to.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use control::{Batch, Changed, Missed, Note, Operation, Update, limits};
+use control::{Batch, Changed, ClientData, Missed, Operation, Update, limits};
 use dataplane::MulticastGroup;
 
 use crate::harness::{Harness, bridge, in_time, replicas};
@@ -76,7 +76,7 @@ async fn who_follows_too_slowly_reads_how_much_he_missed() {
             replicas: replicas(N_REPLICAS),
             backups: Vec::new(),
         };
-        Operation::MulticastGroup(Update::Insert(group), Note::default())
+        Operation::MulticastGroup(Update::Insert(group), ClientData::default())
     };
     let n_kept = limits::CHANGED_UPDATES_KEPT_MAX / usize::from(1 + N_REPLICAS);
     let (n_kept, n_missed) = (u32::try_from(n_kept).unwrap(), 3);

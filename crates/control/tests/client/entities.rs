@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use control::{
-    Atomicity, Batch, CellValue, Device, DigestSender, EntryChange, EntryKey, EntryUpdate,
-    GeneratorUpdate, Note, Operation, Pipeline, Places, Subscriber, Update,
+    Atomicity, Batch, CellValue, ClientData, Device, DigestSender, EntryChange, EntryKey,
+    EntryUpdate, GeneratorUpdate, Operation, Pipeline, Places, Subscriber, Update,
 };
 use dataplane::{
     ActionCall, CloneSession, ControlErrorKind, CounterValue, CrcParameters, GeneratorChange,
@@ -127,24 +127,24 @@ impl Rig {
             Operation::Entry(EntryUpdate::Insert {
                 table: table("chosen"),
                 entry: TableEntry::new(kind(1), 0, TableAction::Group(9)),
-                note: Note::default(),
+                client_data: ClientData::default(),
             }),
             Operation::Entry(EntryUpdate::Insert {
                 table: table("direct"),
                 entry: self.entry(),
-                note: noted(4),
+                client_data: numbered(4),
             }),
             Operation::DefaultAction {
                 table: table("direct"),
                 action: Some(self.call(0xff).into()),
-                note: noted(5),
+                client_data: numbered(5),
             },
             Operation::Cells(CellValue::Counter(count, COUNTED), 0..100),
             Operation::Cells(CellValue::Meter(rate, Some(RATES)), 1..3),
             Operation::ValueSet(program.value_set("set").unwrap(), vec![kind(1), kind(2)]),
-            Operation::Digest("seen_t".into(), Update::Insert(noted(8))),
-            Operation::MulticastGroup(Update::Insert(multicast(3)), noted(6)),
-            Operation::CloneSession(Update::Insert(session(1)), noted(7)),
+            Operation::Digest("seen_t".into(), Update::Insert(numbered(8))),
+            Operation::MulticastGroup(Update::Insert(multicast(3)), numbered(6)),
+            Operation::CloneSession(Update::Insert(session(1)), numbered(7)),
         ]
     }
 
@@ -163,9 +163,9 @@ impl Rig {
             )),
             Operation::Member(profile, Update::Modify(self.member(1, 9))),
             Operation::ProfileGroup(profile, Update::Modify(group(&[(2, 1)]))),
-            Operation::Digest("seen_t".into(), Update::Modify(noted(9))),
-            Operation::MulticastGroup(Update::Modify(multicast(1)), Note::default()),
-            Operation::CloneSession(Update::Modify(session(2)), Note::default()),
+            Operation::Digest("seen_t".into(), Update::Modify(numbered(9))),
+            Operation::MulticastGroup(Update::Modify(multicast(1)), ClientData::default()),
+            Operation::CloneSession(Update::Modify(session(2)), ClientData::default()),
             Operation::ValueSet(program.value_set("set").unwrap(), Vec::new()),
             Operation::Cells(CellValue::Meter(rate, None), 0..4),
         ]
@@ -181,13 +181,13 @@ impl Rig {
             Operation::DefaultAction {
                 table: direct,
                 action: None,
-                note: noted(1),
+                client_data: numbered(1),
             },
             Operation::ProfileGroup(profile, Update::Delete(9)),
             Operation::Member(profile, Update::Delete(1)),
             Operation::Digest("seen_t".into(), Update::Delete(())),
-            Operation::MulticastGroup(Update::Delete(2), Note::default()),
-            Operation::CloneSession(Update::Delete(3), Note::default()),
+            Operation::MulticastGroup(Update::Delete(2), ClientData::default()),
+            Operation::CloneSession(Update::Delete(3), ClientData::default()),
         ]
     }
 
@@ -220,11 +220,14 @@ impl Rig {
         let groups = reading.multicast_groups(0).await.unwrap();
         let sessions = reading.clone_sessions(0).await.unwrap();
         state.push(format!("{:?}", (groups, sessions)));
-        let notes = self.pipeline.notes();
-        let of_table = (notes.entry(&key(direct)), notes.default_action(direct));
+        let client_data = self.pipeline.client_data();
+        let of_table = (
+            client_data.entry(&key(direct)),
+            client_data.default_action(direct),
+        );
         let others = (
-            notes.group(2),
-            notes.session(3),
+            client_data.group(2),
+            client_data.session(3),
             self.pipeline.digest("seen_t"),
         );
         state.push(format!("{:?}", (of_table, others)));
@@ -324,10 +327,10 @@ fn session(n_replicas: u16) -> CloneSession {
     }
 }
 
-fn noted(number: u64) -> Note {
-    Note {
+fn numbered(number: u64) -> ClientData {
+    ClientData {
         number,
-        ..Note::default()
+        ..ClientData::default()
     }
 }
 
@@ -386,14 +389,14 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     assert_eq!(generators[0].config, config());
     drop(reading);
     {
-        let notes = rig.pipeline.notes();
-        let noted = [
-            notes.entry(&key(direct)),
-            notes.default_action(direct),
-            notes.group(2),
-            notes.session(3),
+        let client_data = rig.pipeline.client_data();
+        let found = [
+            client_data.entry(&key(direct)),
+            client_data.default_action(direct),
+            client_data.group(2),
+            client_data.session(3),
         ];
-        assert_eq!(noted.map(|note| note.number), [4, 5, 6, 7]);
+        assert_eq!(found.map(|client_data| client_data.number), [4, 5, 6, 7]);
     }
 
     rig.write(rig.changes()).await;
@@ -411,16 +414,16 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     rig.write(rig.deletes()).await;
     rig.write(vec![Operation::Generator(GeneratorUpdate::Delete(1))])
         .await;
-    let notes = rig.pipeline.notes();
-    assert_eq!(notes.entry(&key(direct)), Note::default());
-    assert_eq!(notes.default_action(direct), Note::default());
+    let client_data = rig.pipeline.client_data();
+    assert_eq!(client_data.entry(&key(direct)), ClientData::default());
+    assert_eq!(client_data.default_action(direct), ClientData::default());
 }
 
 #[tokio::test]
 async fn a_batch_that_is_whole_is_taken_back_in_every_entity_or_done_in_every_one() {
     for atomicity in [Atomicity::Whole, Atomicity::WholeForPackets] {
         let rig = Rig::start().await;
-        let refused = Operation::MulticastGroup(Update::Delete(99), Note::default());
+        let refused = Operation::MulticastGroup(Update::Delete(99), ClientData::default());
         for operations in [rig.inserts(), rig.changes(), rig.deletes()] {
             let before = rig.state().await;
             let n_operations = operations.len();
@@ -439,7 +442,8 @@ async fn a_batch_that_is_whole_is_taken_back_in_every_entity_or_done_in_every_on
         }
         let before = rig.state().await;
         for operation in irreversible() {
-            let session = Operation::CloneSession(Update::Insert(session(1)), Note::default());
+            let session =
+                Operation::CloneSession(Update::Insert(session(1)), ClientData::default());
             let operations = vec![session, operation];
             let refused = rig.come_to(atomicity, operations).await;
             assert_eq!(refused.last(), Some(&Some(ControlErrorKind::Unimplemented)));
@@ -468,7 +472,7 @@ async fn each_kind_of_mistake_is_reported_as_what_it_is() {
         Operation::Entry(EntryUpdate::Insert {
             table,
             entry: TableEntry::new(kind(1), 0, action),
-            note: Note::default(),
+            client_data: ClientData::default(),
         })
     };
     let member = ProfileMember {
@@ -500,7 +504,7 @@ async fn each_kind_of_mistake_is_reported_as_what_it_is() {
             ResourceExhausted,
         ),
         (
-            Operation::MulticastGroup(Update::Delete(7), Note::default()),
+            Operation::MulticastGroup(Update::Delete(7), ClientData::default()),
             NotFound,
         ),
         (Operation::Generator(GeneratorUpdate::Delete(7)), NotFound),
@@ -553,7 +557,7 @@ async fn digests_and_idle_entries_are_reported_with_the_program_that_they_are_of
     let insert = Operation::Entry(EntryUpdate::Insert {
         table: direct,
         entry,
-        note: Note::default(),
+        client_data: ClientData::default(),
     });
     rig.write(vec![insert]).await;
     rig.switch.receive(1, &[9; 60]);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{
-    Batch, CellValue, Device, EntryKey, EntryUpdate, Note, Operation, OperationResult, Pipeline,
-    Places, Registers, SwitchHandle,
+    Batch, CellValue, ClientData, Device, EntryKey, EntryUpdate, Operation, OperationResult,
+    Pipeline, Places, Registers, SwitchHandle,
 };
 use dataplane::{ActionCall, MatchField, Program, Replica, SwitchConfig, TableEntry, TableId};
 use testkit::memory_loop::MemoryLoop;
@@ -67,7 +67,7 @@ impl Harness {
         Operation::Entry(EntryUpdate::Insert {
             table: self.forward,
             entry: self.entry(dst, port),
-            note: Note::default(),
+            client_data: ClientData::default(),
         })
     }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use control::{
-    Atomicity, Batch, CellValue, EntryChange, EntryUpdate, Error, Exclusive, GeneratorUpdate,
-    NewAction, Note, Operation, Subscriber, Update, limits,
+    Atomicity, Batch, CellValue, ClientData, EntryChange, EntryUpdate, Error, Exclusive,
+    GeneratorUpdate, NewAction, Operation, Subscriber, Update, limits,
 };
 use dataplane::{
     ControlErrorKind, CounterValue, GeneratorConfig, GeneratorState, Pace, PortId, SwitchConfig,
@@ -21,20 +21,23 @@ async fn a_device_lives_from_no_program_to_another() {
     let harness = Harness::start().await;
     assert_eq!(harness.pipeline.generation(), 1);
     // An entry with client data.
-    let note = Note {
+    let client_data = ClientData {
         bytes: b"viewer".to_vec(),
         number: 7,
-        ..Note::default()
+        ..ClientData::default()
     };
     let entry = harness.entry(0xa, 2);
     let insert = Operation::Entry(EntryUpdate::Insert {
         table: harness.forward,
         entry: entry.clone(),
-        note: note.clone(),
+        client_data: client_data.clone(),
     });
     harness.write(vec![insert]).await;
     assert_eq!(harness.entries().await, [entry]);
-    assert_eq!(harness.pipeline.notes().entry(&harness.key(0xa)), note);
+    assert_eq!(
+        harness.pipeline.client_data().entry(&harness.key(0xa)),
+        client_data
+    );
 
     // Packets count at the entry and in the program's array.
     harness.switch.receive(1, &frame(0xa));
@@ -68,11 +71,14 @@ async fn a_device_lives_from_no_program_to_another() {
     harness.write(vec![change, harness.slot(3, 9)]).await;
     assert_eq!(harness.entries().await[0].counter, counted);
     assert_eq!(harness.slot_value(3).await, [9]);
-    assert_eq!(harness.pipeline.notes().entry(&harness.key(0xa)), note);
+    assert_eq!(
+        harness.pipeline.client_data().entry(&harness.key(0xa)),
+        client_data
+    );
     let action = NewAction {
         action: harness.entry(0xa, 3).action,
         idle_timeout_ns: 0,
-        note: Note::default(),
+        client_data: ClientData::default(),
     };
     let change = EntryChange {
         action: Some(action),
@@ -84,8 +90,8 @@ async fn a_device_lives_from_no_program_to_another() {
     assert_eq!(entries[0].action, harness.entry(0xa, 3).action);
     assert_eq!(entries[0].counter, counted);
     assert_eq!(
-        harness.pipeline.notes().entry(&harness.key(0xa)),
-        Note::default()
+        harness.pipeline.client_data().entry(&harness.key(0xa)),
+        ClientData::default()
     );
 
     in_time(harness.device.drain()).await.unwrap();
@@ -221,7 +227,7 @@ async fn a_large_batch_comes_in_pieces_with_frames_between_them() {
         replicas: replicas(n_replicas),
         ..dataplane::MulticastGroup::default()
     };
-    let insert = |n| Operation::MulticastGroup(Update::Insert(group(n)), Note::default());
+    let insert = |n| Operation::MulticastGroup(Update::Insert(group(n)), ClientData::default());
     let cycle = |n| {
         let operations = [harness.insert(1, 2), harness.delete(1)];
         operations.into_iter().cycle().take(n).collect::<Vec<_>>()
@@ -256,9 +262,9 @@ async fn an_update_that_is_refused_in_its_middle_changes_nothing() {
         action: Some(NewAction {
             action: wrong,
             idle_timeout_ns: 0,
-            note: Note {
+            client_data: ClientData {
                 number: 1,
-                ..Note::default()
+                ..ClientData::default()
             },
         }),
         counter: Some(CounterValue {
@@ -283,9 +289,9 @@ async fn an_update_that_is_refused_in_its_middle_changes_nothing() {
         Operation::DefaultAction {
             table: routes,
             action: Some(harness.entry(1, 2).action),
-            note: Note {
+            client_data: ClientData {
                 number: 2,
-                ..Note::default()
+                ..ClientData::default()
             },
         },
     ];
@@ -304,9 +310,9 @@ async fn an_update_that_is_refused_in_its_middle_changes_nothing() {
     assert_eq!(kinds, expected, "{results:?}");
     assert_eq!(harness.entries().await, [harness.entry(1, 2)]);
     assert_eq!(harness.slot_value(0).await, [0]);
-    let notes = harness.pipeline.notes();
-    assert_eq!(notes.entry(&harness.key(1)), Note::default());
-    assert_eq!(notes.default_action(routes), Note::default());
+    let client_data = harness.pipeline.client_data();
+    assert_eq!(client_data.entry(&harness.key(1)), ClientData::default());
+    assert_eq!(client_data.default_action(routes), ClientData::default());
 }
 
 #[tokio::test]
@@ -417,7 +423,7 @@ async fn frames_for_the_cpu_go_to_who_subscribed_with_the_program_that_made_them
     let insert = Operation::Entry(EntryUpdate::Insert {
         table: harness.forward,
         entry,
-        note: Note::default(),
+        client_data: ClientData::default(),
     });
     harness.write(vec![insert]).await;
     harness.switch.receive(1, &frame(1));

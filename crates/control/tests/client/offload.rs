@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use control::{
-    Batch, CellValue, Counted, Device, EntryUpdate, Error, Exclusive, Note, Operation,
+    Batch, CellValue, ClientData, Counted, Device, EntryUpdate, Error, Exclusive, Operation,
     OperationResult, Pipeline, Places, Update,
 };
 use dataplane::{
@@ -67,7 +67,7 @@ impl Beside {
         Operation::Entry(EntryUpdate::Insert {
             table,
             entry: TableEntry::new(key(kind), 0, call),
-            note: Note::default(),
+            client_data: ClientData::default(),
         })
     }
 
@@ -186,7 +186,7 @@ async fn what_both_sides_of_all_workers_have_counted_is_read_together() {
             .into(),
         ..MulticastGroup::default()
     };
-    let group = Operation::MulticastGroup(Update::Insert(group), Note::default());
+    let group = Operation::MulticastGroup(Update::Insert(group), ClientData::default());
     let entries = vec![
         beside.insert(1, "forward", 2),
         beside.insert(2, "flood", 3),

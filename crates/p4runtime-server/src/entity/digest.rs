@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use control::{Note, Operation, Update};
+use control::{ClientData, Operation, Update};
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::digest_entry::Config;
 use p4runtime_proto::p4::v1::update::Type;
@@ -43,12 +43,12 @@ pub(super) fn operation(
     // A missing config means defaults: clients omit a message whose values are all 0.
     let config = entry.config.unwrap_or_default();
     digest_config(&config, &name)?;
-    let note = Note {
+    let client_data = ClientData {
         bytes: config.encode_to_vec(),
         form: u32::from(entry.config.is_some()),
-        ..Note::default()
+        ..ClientData::default()
     };
-    Ok(Operation::Digest(name, update(kind, note)))
+    Ok(Operation::Digest(name, update(kind, client_data)))
 }
 
 fn digest_config(config: &Config, name: &str) -> EntityResult<DigestConfig> {
@@ -71,15 +71,15 @@ fn digest_config(config: &Config, name: &str) -> EntityResult<DigestConfig> {
 }
 
 /// Decodes a digest's configuration.
-pub(crate) fn of_note(note: &Note) -> Option<DigestConfig> {
-    let config = Config::decode(note.bytes.as_slice()).ok()?;
+pub(crate) fn of_client_data(client_data: &ClientData) -> Option<DigestConfig> {
+    let config = Config::decode(client_data.bytes.as_slice()).ok()?;
     digest_config(&config, "").ok()
 }
 
-pub(crate) fn to_proto(digest: &Digest, note: &Note) -> v1::DigestEntry {
-    let config = Config::decode(note.bytes.as_slice()).ok();
+pub(crate) fn to_proto(digest: &Digest, client_data: &ClientData) -> v1::DigestEntry {
+    let config = Config::decode(client_data.bytes.as_slice()).ok();
     v1::DigestEntry {
         digest_id: digest.id,
-        config: config.filter(|_| note.form != 0),
+        config: config.filter(|_| client_data.form != 0),
     }
 }

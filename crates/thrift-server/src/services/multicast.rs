@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use control::{Device, Exclusive, Note, Operation, Pipeline, Update};
+use control::{ClientData, Device, Exclusive, Operation, Pipeline, Update};
 use dataplane::{MulticastGroup, PortId, Replica};
 use serde_json::json;
 
@@ -254,8 +254,11 @@ impl Call {
                 backups: backups(there.as_ref(), &replicas),
                 replicas,
             };
-            let note = pipeline.notes().group(*id);
-            operations.push(Operation::MulticastGroup(Update::Modify(group), note));
+            let client_data = pipeline.client_data().group(*id);
+            operations.push(Operation::MulticastGroup(
+                Update::Modify(group),
+                client_data,
+            ));
         }
         let written = write_all(exclusive, &pipeline, operations).await?;
         written.map_err(declared(|_| MulticastCode::Error))?;
@@ -329,7 +332,7 @@ async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
             replicas: Vec::new(),
             backups: Vec::new(),
         };
-        let insert = Operation::MulticastGroup(Update::Insert(group), Note::default());
+        let insert = Operation::MulticastGroup(Update::Insert(group), ClientData::default());
         let written = write_all(call.exclusive, &call.pipeline, vec![insert]).await?;
         written.map_err(declared(|_| MulticastCode::InvalidGroup))?;
         call.multicast.groups.insert(id, Vec::new());
@@ -345,7 +348,7 @@ async fn destroy_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
     let id = args.i32(2)?.cast_unsigned();
     exclusively(site, move |mut call| async move {
         if call.know(id).await? {
-            let delete = Operation::MulticastGroup(Update::Delete(id), Note::default());
+            let delete = Operation::MulticastGroup(Update::Delete(id), ClientData::default());
             let written = write_all(call.exclusive, &call.pipeline, vec![delete]).await?;
             written.map_err(declared(|_| MulticastCode::Error))?;
         }

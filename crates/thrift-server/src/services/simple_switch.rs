@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use control::{Note, Operation, Update};
+use control::{ClientData, Operation, Update};
 use dataplane::{ControlErrorKind, Mirror, PortId, Queues, Switch};
 
 use crate::call::{Answer, Answered, Refusal, declared};
@@ -97,7 +97,7 @@ async fn session_add(site: &Site, args: Args<'_>) -> Answered {
 }
 
 async fn session_delete(site: &Site, args: Args<'_>) -> Answered {
-    let delete = Operation::CloneSession(Update::Delete(session(args)?), Note::default());
+    let delete = Operation::CloneSession(Update::Delete(session(args)?), ClientData::default());
     let result = site.write(site.pipeline()?, delete).await?;
     result.map_err(declared(code))?;
     Ok(Answer::Void)

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use control::{
-    EntryChange, EntryKey, EntryUpdate, Exclusive, NewAction, Note, Operation, OperationResult,
-    Pipeline,
+    ClientData, EntryChange, EntryKey, EntryUpdate, Exclusive, NewAction, Operation,
+    OperationResult, Pipeline,
 };
 use dataplane::{
     ActionCall, ControlErrorKind, CounterValue, EntryHandle, MeterConfig, TableAction, TableEntry,
@@ -263,8 +263,12 @@ async fn add(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
     } = target.entry_key(&args.all_fields(3)?, options)?;
     let code = code_of_action(&action);
     let entry = TableEntry::new(key.clone(), priority, action);
-    let note = Note::default();
-    let insert = Operation::Entry(EntryUpdate::Insert { table, entry, note });
+    let client_data = ClientData::default();
+    let insert = Operation::Entry(EntryUpdate::Insert {
+        table,
+        entry,
+        client_data,
+    });
     let handle = move |switch: &dataplane::Switch| switch.entry_handle(table, &key, priority);
     let (result, handle) = site.write_and_read(target.pipeline, insert, handle).await?;
     result.map_err(declared(code))?;
@@ -301,7 +305,7 @@ fn set_default_operation(target: &Target, action: Option<TableAction>) -> Operat
     Operation::DefaultAction {
         table: target.id,
         action,
-        note: Note::default(),
+        client_data: ClientData::default(),
     }
 }
 
@@ -478,12 +482,12 @@ fn changed_action(
     idle_timeout_ns: u64,
 ) -> Operation {
     let key = key_of(target, &entry);
-    let note = target.pipeline.notes().entry(&key);
+    let client_data = target.pipeline.client_data().entry(&key);
     let change = EntryChange {
         action: Some(NewAction {
             action,
             idle_timeout_ns,
-            note,
+            client_data,
         }),
         ..EntryChange::default()
     };

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use control::{Batch, Counted, Device, EntryUpdate, Note, Operation, Registers};
+use control::{Batch, ClientData, Counted, Device, EntryUpdate, Operation, Registers};
 use dataplane::{DropReason, OffloadNotice, TableId};
 use p4runtime_server::{Server, ServerConfig};
 use serde_json::{Value, json};
@@ -102,7 +102,7 @@ impl Beside {
             Operation::Entry(EntryUpdate::Insert {
                 table,
                 entry: TableEntry::new(key, 0, call),
-                note: Note::default(),
+                client_data: ClientData::default(),
             })
         });
         let batch = Batch::new(operations.collect());
