@@ -119,9 +119,10 @@ impl Exclusive {
                     }
                     Err(error) => return Some(Err(error)),
                 }
-                let site = (worker, n_workers);
                 context.n_updates +=
-                    pipeline.with_site(site, context.switch, |site| running.go_on(site));
+                    pipeline.with_state((worker, n_workers), context.switch, |state| {
+                        running.go_on(state)
+                    });
                 running.results().map(Ok)
             }
         })
@@ -187,9 +188,10 @@ impl Exclusive {
                 if let Some(program) = program.take() {
                     replaced = Some(device.realize(worker, context, &pipeline, program));
                 }
-                let site = (worker, n_workers);
                 context.n_updates +=
-                    pipeline.with_site(site, context.switch, |site| running.go_on(site));
+                    pipeline.with_state((worker, n_workers), context.switch, |state| {
+                        running.go_on(state)
+                    });
                 Some((running.results()?, replaced.take()))
             }
         });
@@ -278,8 +280,9 @@ impl Ready {
         let workers = loaders.iter().enumerate().map(|(worker, loader)| {
             let mut program = loader.load(pipeline.program().clone());
             let mut running = Running::new(Arc::clone(&batch));
-            let site = (worker, loaders.len());
-            pipeline.with_site(site, program.switch_mut(), |site| running.go_ahead(site));
+            pipeline.with_state((worker, loaders.len()), program.switch_mut(), |state| {
+                running.go_ahead(state)
+            });
             (program, running)
         });
         Self {

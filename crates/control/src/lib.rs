@@ -77,12 +77,12 @@ pub use device::{Answers, Device};
 pub use error::{Error, OperationResult};
 pub use exclusive::{Committed, Exclusive, Ready, Saved, Written};
 pub use operation::{
-    CellValue, EntryChange, EntryUpdate, GeneratorUpdate, NewAction, Operation, Place, Stored,
+    CellValue, EntityKey, EntryChange, EntryUpdate, GeneratorUpdate, NewAction, Operation, Stored,
     Update,
 };
 pub use pipeline::{Checked, Pipeline, blank_switch};
 pub use ports::Port;
-pub use reading::{Places, Reading};
+pub use reading::{Cursor, Reading};
 pub use store::{JsonOrigin, Kept, Origin, OriginOf, Slot, Store, StoreError};
 pub use switch_handle::{
     DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, LinkSender,

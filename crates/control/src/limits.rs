@@ -23,7 +23,7 @@ pub const CELLS_PER_UPDATE: u64 = 64;
 /// and counts as [`UPDATES_PER_PIECE`] updates.
 pub const CELLS_PER_VISIT: u64 = 1_024;
 
-/// Places of a table, or replicas of groups and sessions, read in one visit, which takes 0.1 ms and counts as this many
+/// Cursor of a table, or replicas of groups and sessions, read in one visit, which takes 0.1 ms and counts as this many
 /// updates.
 pub const ENTRIES_PER_VISIT: usize = 256;
 

@@ -13,7 +13,7 @@ use crate::client_data::{ClientData, ClientDataMap, Digests};
 use crate::device::lock;
 use crate::error::OperationResult;
 use crate::limits::SAVED_UPDATES_MAX;
-use crate::operation::{Operation, Site};
+use crate::operation::{Operation, WorkerState};
 use crate::store::{JsonOrigin, Origin, OriginOf, Slot};
 
 /// Protocol data of a pipeline, such as the P4Info of P4Runtime.
@@ -167,11 +167,11 @@ impl Pipeline {
     }
 
     /// Calls `work` with a worker's state. Only the first worker's client data is kept, which reads use.
-    pub(crate) fn with_site<R>(
+    pub(crate) fn with_state<R>(
         &self,
         (worker, n_workers): (usize, usize),
         switch: &mut Switch,
-        work: impl FnOnce(&mut Site<'_>) -> R,
+        work: impl FnOnce(&mut WorkerState<'_>) -> R,
     ) -> R {
         let (mut kept, mut not_kept);
         let client_data = if worker == 0 {
@@ -182,7 +182,7 @@ impl Pipeline {
             &mut not_kept
         };
         let digests = self.digests_of(worker);
-        work(&mut Site {
+        work(&mut WorkerState {
             switch,
             client_data,
             digests: &mut lock(&digests),
@@ -222,17 +222,17 @@ impl Pipeline {
         n_workers: usize,
     ) -> Option<Vec<OperationResult>> {
         let Shadow { switch, written } = &mut *lock(self.shadow.as_ref()?);
-        let mut one = |site: &mut Site<'_>, operation: &Operation| {
+        let mut one = |state: &mut WorkerState<'_>, operation: &Operation| {
             expect_room(written, 1)?;
-            operation.run(site)?;
+            operation.run(state)?;
             written.push(operation.clone());
             Ok(())
         };
         if batch.atomicity.is_undivided() {
             let room = expect_room(written, batch.operations.len());
-            let whole = |site: &mut Site<'_>| all_or_none(&batch.operations, site);
+            let whole = |state: &mut WorkerState<'_>| all_or_none(&batch.operations, state);
             let results = match room {
-                Ok(()) => self.with_site((0, n_workers), switch, whole),
+                Ok(()) => self.with_state((0, n_workers), switch, whole),
                 Err(error) => vec![Err(error); batch.operations.len()],
             };
             if results.iter().all(Result::is_ok) {
@@ -240,10 +240,10 @@ impl Pipeline {
             }
             return Some(results);
         }
-        self.with_site((0, n_workers), switch, |site| {
+        self.with_state((0, n_workers), switch, |state| {
             let mut results = Vec::with_capacity(batch.operations.len());
             for operation in &batch.operations {
-                results.push(one(site, operation));
+                results.push(one(state, operation));
                 if batch.atomicity.stops_at(results.last()) {
                     break;
                 }

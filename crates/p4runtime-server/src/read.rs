@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Places, Reading};
+use control::{Cursor, Reading};
 use dataplane::Switch;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
@@ -187,8 +187,8 @@ impl Reader<'_> {
             Err(error) if error.code == Code::NotFound => return Ok(()),
             filter => filter?,
         };
-        let mut places = places(table, &filter);
-        while let Some(entries) = self.entries(table, &filter, &mut places).await? {
+        let mut cursor = cursor(table, &filter);
+        while let Some(entries) = self.entries(table, &filter, &mut cursor).await? {
             let found: Vec<_> = {
                 let client_data = self.reading.pipeline().client_data();
                 let entries = entries.iter();
@@ -224,9 +224,9 @@ impl Reader<'_> {
         &self,
         table: &Table,
         filter: &table_entry::Filter,
-        places: &mut Places,
+        cursor: &mut Cursor,
     ) -> EntityResult<Option<Vec<dataplane::TableEntry>>> {
-        let mut entries = self.reading()?.entries(table.table, places).await?;
+        let mut entries = self.reading()?.entries(table.table, cursor).await?;
         if let Some(entries) = &mut entries {
             entries.retain(|entry| filter.accepts(entry));
         }
@@ -375,9 +375,9 @@ impl Reader<'_> {
         to_proto: impl Fn(&dataplane::TableEntry) -> Kind,
     ) -> EntityResult {
         let filter = table_entry::Filter::new(table, of)?;
-        let mut places = places(table, &filter);
+        let mut cursor = cursor(table, &filter);
         let mut has_some = false;
-        while let Some(entries) = self.entries(table, &filter, &mut places).await? {
+        while let Some(entries) = self.entries(table, &filter, &mut cursor).await? {
             has_some |= !entries.is_empty();
             let found: Vec<_> = entries.iter().map(&to_proto).collect();
             self.push_all(found).await?;
@@ -545,10 +545,10 @@ impl Reader<'_> {
 }
 
 /// The part of a table that the filter can match.
-fn places(table: &Table, filter: &table_entry::Filter) -> Places {
+fn cursor(table: &Table, filter: &table_entry::Filter) -> Cursor {
     match &filter.key {
-        Some(key) if !table.has_priority => Places::Key(key.clone()),
-        _ => Places::ALL,
+        Some(key) if !table.has_priority => Cursor::Key(key.clone()),
+        _ => Cursor::ALL,
     }
 }
 

@@ -452,14 +452,14 @@ fn write(
     let attempted = operations.iter().zip(results);
     for (operation, _) in attempted.filter(|(_, result)| result.is_ok()) {
         match operation.stored() {
-            Stored::Replaced(place, operation) => {
-                let key = key::of(slot, &place);
+            Stored::Replaced(entity, operation) => {
+                let key = key::of(slot, &entity);
                 state.insert(&key[..], &encode(&[*operation])[..])?;
             }
-            Stored::Removed(place) => {
-                state.remove(&key::of(slot, &place)[..])?;
+            Stored::Removed(entity) => {
+                state.remove(&key::of(slot, &entity)[..])?;
             }
-            Stored::Combined(place) => combine(state, &key::of(slot, &place), operation)?,
+            Stored::Combined(entity) => combine(state, &key::of(slot, &entity), operation)?,
             Stored::Cells => {
                 if let Operation::Cells(value, cells) = operation {
                     cells::put(state, slot, value, cells)?;

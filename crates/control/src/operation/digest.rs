@@ -2,7 +2,7 @@
 
 use dataplane::{ControlError, ControlErrorKind};
 
-use super::{Operation, Place, Rules, Site, Stored, Undo, Update};
+use super::{EntityKey, Operation, Rules, Stored, Undo, Update, WorkerState};
 use crate::client_data::ClientData;
 use crate::error::OperationResult;
 
@@ -10,9 +10,9 @@ use crate::error::OperationResult;
 pub(super) struct Subscription<'a>(pub(super) &'a String, pub(super) &'a Update<ClientData, ()>);
 
 impl Rules for Subscription<'_> {
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         let Self(name, update) = *self;
-        let is_there = site.digests.contains_key(name);
+        let is_there = state.digests.contains_key(name);
         let error = |kind, what| {
             let message = format!("digest \"{name}\" {what}");
             Err(ControlError::new(kind, message))
@@ -25,23 +25,23 @@ impl Rules for Subscription<'_> {
                 error(ControlErrorKind::NotFound, "is not told of")
             }
             Update::Insert(client_data) | Update::Modify(client_data) => {
-                site.digests.insert(name.clone(), client_data.clone());
+                state.digests.insert(name.clone(), client_data.clone());
                 Ok(())
             }
             Update::Delete(()) => {
-                site.digests.remove(name);
+                state.digests.remove(name);
                 Ok(())
             }
         }
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
         let name = self.0.clone();
-        let was = site.digests.get(&name).cloned();
-        undo.push(move |site| {
+        let was = state.digests.get(&name).cloned();
+        undo.push(move |state| {
             match was {
-                Some(was) => site.digests.insert(name, was),
-                None => site.digests.remove(&name),
+                Some(was) => state.digests.insert(name, was),
+                None => state.digests.remove(&name),
             };
             Ok(())
         });
@@ -49,13 +49,13 @@ impl Rules for Subscription<'_> {
 
     fn stored(&self) -> Stored {
         let Self(name, update) = *self;
-        let place = Place::Digest(name.clone());
+        let entity = EntityKey::Digest(name.clone());
         match update {
             Update::Insert(client_data) | Update::Modify(client_data) => {
                 let insert = Update::Insert(client_data.clone());
-                Stored::replaced(place, Operation::Digest(name.clone(), insert))
+                Stored::replaced(entity, Operation::Digest(name.clone(), insert))
             }
-            Update::Delete(()) => Stored::Removed(place),
+            Update::Delete(()) => Stored::Removed(entity),
         }
     }
 }

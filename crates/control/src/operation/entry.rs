@@ -6,7 +6,7 @@ use dataplane::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Operation, Place, Rules, Site, Stored, Undo};
+use super::{EntityKey, Operation, Rules, Stored, Undo, WorkerState};
 use crate::client_data::{ClientData, EntryKey};
 use crate::error::OperationResult;
 
@@ -87,22 +87,22 @@ impl EntryUpdate {
 }
 
 impl Rules for EntryUpdate {
-    fn expect_possible(&self, site: &Site<'_>) -> OperationResult {
+    fn expect_possible(&self, state: &WorkerState<'_>) -> OperationResult {
         let Some((table, action, idle_timeout_ns)) = self.new_action() else {
             return Ok(());
         };
-        if let (TableAction::OneShot(_), Some(profile)) = (action, site.profile_of(table)) {
-            site.expect_one_way(profile, site.switch.has_members(profile))?;
+        if let (TableAction::OneShot(_), Some(profile)) = (action, state.profile_of(table)) {
+            state.expect_one_way(profile, state.switch.has_members(profile))?;
         }
         if idle_timeout_ns == 0 {
             return Ok(());
         }
         // An entry that is idle in one worker may be hit in another.
-        let name = site.table_name(table);
-        site.expect_one_worker(&format!("table \"{name}\": idle timeouts"))
+        let name = state.table_name(table);
+        state.expect_one_worker(&format!("table \"{name}\": idle timeouts"))
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         match self {
             Self::Insert {
                 table,
@@ -110,40 +110,41 @@ impl Rules for EntryUpdate {
                 client_data,
             } => {
                 let mut entry = entry.clone();
-                entry.counter = site.share_of(entry.counter);
-                site.switch.insert_entry(*table, entry)?;
-                site.client_data.set_entry(self.key(), client_data.clone());
+                entry.counter = state.share_of(entry.counter);
+                state.switch.insert_entry(*table, entry)?;
+                state.client_data.set_entry(self.key(), client_data.clone());
             }
             Self::Modify(key, change) => {
-                site.modify_entry(key, change)?;
+                state.modify_entry(key, change)?;
                 if let Some(new) = &change.action {
-                    site.client_data
+                    state
+                        .client_data
                         .set_entry(key.clone(), new.client_data.clone());
                 }
             }
             Self::Delete(of) => {
-                site.switch.delete_entry(of.table, &of.key, of.priority)?;
-                site.client_data.remove_entry(of);
+                state.switch.delete_entry(of.table, &of.key, of.priority)?;
+                state.client_data.remove_entry(of);
             }
         }
         Ok(())
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
         let of = self.key();
-        let Ok(was) = site.switch.entry_snapshot(of.table, &of.key, of.priority) else {
+        let Ok(was) = state.switch.entry_snapshot(of.table, &of.key, of.priority) else {
             return;
         };
-        undo.profile_of(of.table, site);
-        let client_data = site.client_data.entry(&of);
-        undo.push(move |site| {
-            site.client_data.set_entry(of, client_data);
-            site.switch.restore_entry(&was)
+        undo.profile_of(of.table, state);
+        let client_data = state.client_data.entry(&of);
+        undo.push(move |state| {
+            state.client_data.set_entry(of, client_data);
+            state.switch.restore_entry(&was)
         });
     }
 
     fn stored(&self) -> Stored {
-        Stored::Combined(Place::Entry(self.key()))
+        Stored::Combined(EntityKey::Entry(self.key()))
     }
 
     fn combined(&self, mut kept: Vec<Operation>) -> Vec<Operation> {
@@ -211,34 +212,34 @@ impl EntryChange {
 }
 
 impl Rules for DefaultAction<'_> {
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         let Self(table, action, client_data) = *self;
-        site.switch.set_default_action(table, action.cloned())?;
+        state.switch.set_default_action(table, action.cloned())?;
         let client_data = action.map(|_| client_data.clone()).unwrap_or_default();
-        site.client_data.set_default_action(table, client_data);
+        state.client_data.set_default_action(table, client_data);
         Ok(())
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
         let table = self.0;
-        undo.profile_of(table, site);
-        let was = site.switch.default_action(table);
-        let client_data = site.client_data.default_action(table);
-        undo.push(move |site| {
-            site.client_data.set_default_action(table, client_data);
-            site.switch.set_default_action(table, was)
+        undo.profile_of(table, state);
+        let was = state.switch.default_action(table);
+        let client_data = state.client_data.default_action(table);
+        undo.push(move |state| {
+            state.client_data.set_default_action(table, client_data);
+            state.switch.set_default_action(table, was)
         });
     }
 
     fn stored(&self) -> Stored {
         let Self(table, action, client_data) = *self;
-        let place = Place::DefaultAction(table);
+        let entity = EntityKey::DefaultAction(table);
         match action {
-            None => Stored::Removed(place),
+            None => Stored::Removed(entity),
             Some(action) => {
                 let (action, client_data) = (Some(action.clone()), client_data.clone());
                 Stored::replaced(
-                    place,
+                    entity,
                     Operation::DefaultAction {
                         table,
                         action,
@@ -250,7 +251,7 @@ impl Rules for DefaultAction<'_> {
     }
 }
 
-impl Site<'_> {
+impl WorkerState<'_> {
     fn modify_entry(&mut self, key: &EntryKey, change: &EntryChange) -> OperationResult {
         let EntryKey {
             table,

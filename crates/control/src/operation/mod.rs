@@ -36,7 +36,7 @@ pub(crate) use generator::expect_forwarding;
 use profile::InProfile;
 use replication::{Mirrored, WithClientData};
 use settings::{Crc, Handles, Members};
-pub use stored::{Place, Stored};
+pub use stored::{EntityKey, Stored};
 pub(crate) use undo::Undo;
 
 /// One update of a switch.
@@ -123,17 +123,17 @@ pub(crate) trait Rules {
     }
 
     /// Refuses what several workers cannot do, or what a saved pipeline cannot.
-    fn expect_possible(&self, site: &Site<'_>) -> OperationResult {
-        let _ = site;
+    fn expect_possible(&self, state: &WorkerState<'_>) -> OperationResult {
+        let _ = state;
         Ok(())
     }
 
     /// Executes the whole update at once, and keeps its client data.
-    fn run(&self, site: &mut Site<'_>) -> OperationResult;
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult;
 
     /// Records what the update is about to change. If that does not exist, nothing is recorded, and the update will be
     /// refused.
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>);
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>);
 
     /// What becomes of what a store has of the entity.
     fn stored(&self) -> Stored;
@@ -145,7 +145,7 @@ pub(crate) trait Rules {
 }
 
 /// The worker state that operations change.
-pub(crate) struct Site<'a> {
+pub(crate) struct WorkerState<'a> {
     pub(crate) switch: &'a mut Switch,
     /// Only the first worker's are kept.
     pub(crate) client_data: &'a mut ClientDataMap,
@@ -216,15 +216,15 @@ impl Operation {
     }
 
     /// Executes the whole operation at once.
-    pub(crate) fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    pub(crate) fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         self.with_rules(|rules| {
-            rules.expect_possible(site)?;
-            rules.run(site)
+            rules.expect_possible(state)?;
+            rules.run(state)
         })
     }
 
-    pub(crate) fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
-        self.with_rules(|rules| rules.record(undo, site));
+    pub(crate) fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
+        self.with_rules(|rules| rules.record(undo, state));
     }
 
     /// What becomes of what a store has of the operation's entity.
@@ -243,7 +243,7 @@ impl Operation {
     }
 }
 
-impl Site<'_> {
+impl WorkerState<'_> {
     /// This worker's share of a count that a client writes. The first worker has all of it and the others 0, so that
     /// the sum of all workers is the count.
     fn share_of(&self, value: CounterValue) -> CounterValue {

@@ -2,7 +2,7 @@
 
 use dataplane::{CloneSession, Mirror, MulticastGroup};
 
-use super::{Identified, Operation, Place, Rules, Site, Stored, Undo, Update};
+use super::{EntityKey, Identified, Operation, Rules, Stored, Undo, Update, WorkerState};
 use crate::client_data::ClientData;
 use crate::error::OperationResult;
 
@@ -29,34 +29,34 @@ impl Rules for WithClientData<'_, MulticastGroup> {
         1 + self.0.value().map_or(0, |group| group.replicas.len())
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         match self.0 {
-            Update::Insert(group) => site.switch.insert_multicast_group(group.clone()),
-            Update::Modify(group) => site.switch.modify_multicast_group(group.clone()),
-            Update::Delete(id) => site.switch.delete_multicast_group(*id),
+            Update::Insert(group) => state.switch.insert_multicast_group(group.clone()),
+            Update::Modify(group) => state.switch.modify_multicast_group(group.clone()),
+            Update::Delete(id) => state.switch.delete_multicast_group(*id),
         }?;
-        site.client_data.set_group(self.0.id(), self.1.clone());
+        state.client_data.set_group(self.0.id(), self.1.clone());
         Ok(())
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
         let id = self.0.id();
-        let found = site.switch.multicast_groups_from(id, 1).into_iter().next();
+        let found = state.switch.multicast_groups_from(id, 1).into_iter().next();
         let was = found.filter(|group| group.id == id);
-        let client_data = site.client_data.group(id);
-        undo.push(move |site| {
-            site.client_data.set_group(id, client_data);
-            let is_there = site.switch.delete_multicast_group(id);
+        let client_data = state.client_data.group(id);
+        undo.push(move |state| {
+            state.client_data.set_group(id, client_data);
+            let is_there = state.switch.delete_multicast_group(id);
             match was {
-                Some(was) => site.switch.insert_multicast_group(was),
+                Some(was) => state.switch.insert_multicast_group(was),
                 None => is_there.or(Ok(())),
             }
         });
     }
 
     fn stored(&self) -> Stored {
-        let place = Place::MulticastGroup(self.0.id());
-        Stored::of_update(self.0, place, |insert| {
+        let entity = EntityKey::MulticastGroup(self.0.id());
+        Stored::of_update(self.0, entity, |insert| {
             Operation::MulticastGroup(insert, self.1.clone())
         })
     }
@@ -68,60 +68,60 @@ impl Rules for WithClientData<'_, CloneSession> {
         1 + session.map_or(0, |session| session.replicas.len())
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         match self.0 {
-            Update::Insert(session) => site.switch.insert_clone_session(session.clone()),
-            Update::Modify(session) => site.switch.modify_clone_session(session.clone()),
-            Update::Delete(id) => site.switch.delete_clone_session(*id),
+            Update::Insert(session) => state.switch.insert_clone_session(session.clone()),
+            Update::Modify(session) => state.switch.modify_clone_session(session.clone()),
+            Update::Delete(id) => state.switch.delete_clone_session(*id),
         }?;
-        site.client_data.set_session(self.0.id(), self.1.clone());
+        state.client_data.set_session(self.0.id(), self.1.clone());
         Ok(())
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
-        record_session(self.0.id(), undo, site);
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
+        record_session(self.0.id(), undo, state);
     }
 
     fn stored(&self) -> Stored {
-        let place = Place::CloneSession(self.0.id());
-        Stored::of_update(self.0, place, |insert| {
+        let entity = EntityKey::CloneSession(self.0.id());
+        Stored::of_update(self.0, entity, |insert| {
             Operation::CloneSession(insert, self.1.clone())
         })
     }
 }
 
 impl Rules for Mirrored {
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
-        site.switch.mirror(self.0, self.1)?;
-        site.client_data.set_session(self.0, ClientData::default());
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
+        state.switch.mirror(self.0, self.1)?;
+        state.client_data.set_session(self.0, ClientData::default());
         Ok(())
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
-        record_session(self.0, undo, site);
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
+        record_session(self.0, undo, state);
     }
 
     fn stored(&self) -> Stored {
         Stored::replaced(
-            Place::CloneSession(self.0),
+            EntityKey::CloneSession(self.0),
             Operation::Mirror(self.0, self.1),
         )
     }
 }
 
-fn record_session(id: u32, undo: &mut Undo, site: &Site<'_>) {
-    let found = site.switch.clone_sessions_from(id, 1).into_iter().next();
+fn record_session(id: u32, undo: &mut Undo, state: &WorkerState<'_>) {
+    let found = state.switch.clone_sessions_from(id, 1).into_iter().next();
     let was = found.filter(|session| session.id == id);
     // For a session with a group, `was` also has the group's replicas. So the session is restored as a mirror, which
     // names the group.
-    let mirrored = site.switch.mirrored(id).filter(|to| to.group.is_some());
-    let client_data = site.client_data.session(id);
-    undo.push(move |site| {
-        site.client_data.set_session(id, client_data);
-        let is_there = site.switch.delete_clone_session(id);
+    let mirrored = state.switch.mirrored(id).filter(|to| to.group.is_some());
+    let client_data = state.client_data.session(id);
+    undo.push(move |state| {
+        state.client_data.set_session(id, client_data);
+        let is_there = state.switch.delete_clone_session(id);
         match (was, mirrored) {
-            (_, Some(mirror)) => site.switch.mirror(id, mirror),
-            (Some(was), None) => site.switch.insert_clone_session(was),
+            (_, Some(mirror)) => state.switch.mirror(id, mirror),
+            (Some(was), None) => state.switch.insert_clone_session(was),
             (None, None) => is_there.or(Ok(())),
         }
     });

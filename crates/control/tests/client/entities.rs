@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use control::{
-    Atomicity, Batch, CellValue, ClientData, Device, DigestSender, EntryChange, EntryKey,
-    EntryUpdate, GeneratorUpdate, Operation, Pipeline, Places, Subscriber, Update,
+    Atomicity, Batch, CellValue, ClientData, Cursor, Device, DigestSender, EntryChange, EntryKey,
+    EntryUpdate, GeneratorUpdate, Operation, Pipeline, Subscriber, Update,
 };
 use dataplane::{
     ActionCall, CloneSession, ControlErrorKind, CounterValue, CrcParameters, GeneratorChange,
@@ -201,7 +201,7 @@ impl Rig {
         let reading = self.device.reading().await.unwrap();
         let mut state = Vec::new();
         for table in [direct, chosen] {
-            let entries = reading.entries(table, &mut Places::ALL.clone()).await;
+            let entries = reading.entries(table, &mut Cursor::ALL.clone()).await;
             state.push(format!("{:?}", entries.unwrap()));
         }
         let of_switch = reading.of_first(move |switch| {
@@ -355,11 +355,11 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     rig.write(irreversible().into()).await;
 
     let reading = rig.device.reading().await.unwrap();
-    let mut places = Places::Key(kind(1));
-    let read = reading.entries(direct, &mut places).await.unwrap();
+    let mut cursor = Cursor::Key(kind(1));
+    let read = reading.entries(direct, &mut cursor).await.unwrap();
     assert_eq!(read.unwrap(), [entry]);
-    assert_eq!(reading.entries(direct, &mut places).await, Ok(None));
-    let read = reading.entries(chosen, &mut Places::ALL.clone()).await;
+    assert_eq!(reading.entries(direct, &mut cursor).await, Ok(None));
+    let read = reading.entries(chosen, &mut Cursor::ALL.clone()).await;
     assert_eq!(read.unwrap().unwrap(), [by_group]);
     let read = reading.of_first(move |switch| {
         let default_action = switch.default_action(direct);
@@ -406,8 +406,8 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     ))])
     .await;
     let reading = rig.device.reading().await.unwrap();
-    let mut places = Places::ALL;
-    let read = reading.entries(direct, &mut places).await.unwrap().unwrap();
+    let mut cursor = Cursor::ALL;
+    let read = reading.entries(direct, &mut cursor).await.unwrap().unwrap();
     assert_eq!((read[0].meter, read[0].idle_timeout_ns), (None, 1_000_000));
     assert_eq!(reading.multicast_groups(2).await.unwrap(), [multicast(1)]);
     drop(reading);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{
-    Batch, CellValue, ClientData, Device, EntryKey, EntryUpdate, Operation, OperationResult,
-    Pipeline, Places, Registers, SwitchHandle,
+    Batch, CellValue, ClientData, Cursor, Device, EntryKey, EntryUpdate, Operation,
+    OperationResult, Pipeline, Registers, SwitchHandle,
 };
 use dataplane::{ActionCall, MatchField, Program, Replica, SwitchConfig, TableEntry, TableId};
 use testkit::memory_loop::MemoryLoop;
@@ -117,8 +117,8 @@ impl Harness {
 
     pub async fn entries(&self) -> Vec<TableEntry> {
         let reading = in_time(self.device.reading()).await.unwrap();
-        let (mut places, mut all) = (Places::ALL, Vec::new());
-        while let Some(some) = reading.entries(self.forward, &mut places).await.unwrap() {
+        let (mut cursor, mut all) = (Cursor::ALL, Vec::new());
+        while let Some(some) = reading.entries(self.forward, &mut cursor).await.unwrap() {
             all.extend(some);
         }
         all

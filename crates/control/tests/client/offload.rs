@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use control::{
-    Batch, CellValue, ClientData, Counted, Device, EntryUpdate, Error, Exclusive, Operation,
-    OperationResult, Pipeline, Places, Update,
+    Batch, CellValue, ClientData, Counted, Cursor, Device, EntryUpdate, Error, Exclusive,
+    Operation, OperationResult, Pipeline, Update,
 };
 use dataplane::{
     ActionCall, CounterValue, DropReason, MulticastGroup, OffloadStatus, PortId, Replica,
@@ -130,8 +130,8 @@ impl Beside {
     async fn hits(&self) -> Vec<(u8, u64)> {
         let table = self.pipeline.program().table("l2").unwrap();
         let reading = in_time(self.device.reading()).await.unwrap();
-        let (mut places, mut hits) = (Places::ALL, Vec::new());
-        while let Some(entries) = reading.entries(table, &mut places).await.unwrap() {
+        let (mut cursor, mut hits) = (Cursor::ALL, Vec::new());
+        while let Some(entries) = reading.entries(table, &mut cursor).await.unwrap() {
             hits.extend(entries.into_iter().map(|entry| {
                 let dataplane::MatchField::Exact(kind) = &entry.key[0] else {
                     panic!("the key is exact")

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use control::{Pipeline, Places, Reading};
+use control::{Cursor, Pipeline, Reading};
 use data_encoding::HEXLOWER;
 use dataplane::{ActionCall, MatchField, Program, TableAction, TableEntry, TableInfo};
 use serde_json::{Map, Value, json};
@@ -41,8 +41,8 @@ async fn tables(reading: &Reading, pipeline: &Pipeline) -> Result<Value, Refusal
     let mut tables = Map::new();
     let shown = program.tables().filter(|(_, info)| !info.is_generated());
     for (id, info) in shown {
-        let (mut places, mut entries) = (Places::ALL, Vec::new());
-        while let Some(some) = reading.entries(id, &mut places).await? {
+        let (mut cursor, mut entries) = (Cursor::ALL, Vec::new());
+        while let Some(some) = reading.entries(id, &mut cursor).await? {
             entries.extend(some.iter().map(|entry| entry_json(program, info, entry)));
         }
         let default = reading.default_action(id).await?;

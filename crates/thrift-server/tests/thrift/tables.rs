@@ -1,7 +1,7 @@
 //! Tables.
 
 use bmv2_thrift::wire::read::{Fields, Value};
-use control::{Changed, ClientData, EntryKey, EntryUpdate, Operation, Places};
+use control::{Changed, ClientData, Cursor, EntryKey, EntryUpdate, Operation};
 use dataplane::{ActionCall, MatchField, TableEntry};
 
 use crate::client::{
@@ -217,7 +217,7 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
     client.call("standard:bm_mt_modify_entry", modify).await;
     let reading = harness.device.reading().await.unwrap();
     let entries = reading
-        .entries(table, &mut Places::From(0))
+        .entries(table, &mut Cursor::From(0))
         .await
         .unwrap()
         .unwrap();
@@ -383,7 +383,7 @@ async fn the_lowest_priority_wins_here_and_is_the_highest_of_p4runtime() {
     let reading = harness.device.reading().await.unwrap();
     let table = harness.pipeline().program().table(ACL).unwrap();
     let entries = reading
-        .entries(table, &mut Places::From(0))
+        .entries(table, &mut Cursor::From(0))
         .await
         .unwrap()
         .unwrap();
