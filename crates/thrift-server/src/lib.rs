@@ -17,7 +17,7 @@
 //! | 4. Under exclusive access: it looks up what it names by a handle, then writes. | it completes without an answer |
 //! | 5. It is answered. | it was done; the caller does not know |
 //!
-//! The protocol itself is `bmv2-thrift`. Reading order: `server`, `call`, `services`, `site`.
+//! The protocol itself is `bmv2-thrift`. Reading order: `server`, `call`, `services`, `shared_state`.
 
 mod call;
 mod key;
@@ -25,9 +25,9 @@ pub mod limits;
 mod notifications;
 mod server;
 mod services;
-mod site;
+mod shared_state;
 mod values;
 
 pub use notifications::NotificationSocket;
 pub use server::Server;
-pub use site::ServerConfig;
+pub use shared_state::ServerConfig;

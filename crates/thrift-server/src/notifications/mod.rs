@@ -22,7 +22,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use crate::limits::{MESSAGES_WAITING_MAX, NOTICES_WAITING_MAX};
-use crate::site::Site;
+use crate::shared_state::SharedState;
 pub(crate) use lists::NoSuchList;
 use lists::{Learned, Lists};
 pub(crate) use message::Swap;
@@ -98,12 +98,12 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) fn of(site: &Site) -> Self {
+    pub(crate) fn of(shared: &SharedState) -> Self {
         let (sender, digests) = DigestSender::channel(NOTICES_WAITING_MAX);
-        site.device.subscribe(Subscriber::Digests(sender));
+        shared.device.subscribe(Subscriber::Digests(sender));
         let (sender, idle_timeouts) = IdleTimeoutSender::channel(NOTICES_WAITING_MAX);
-        site.device.subscribe(Subscriber::IdleTimeouts(sender));
-        let ports = site.device.port_changes();
+        shared.device.subscribe(Subscriber::IdleTimeouts(sender));
+        let ports = shared.device.port_changes();
         Self {
             digests,
             idle_timeouts,
@@ -112,13 +112,17 @@ impl Events {
     }
 }
 
-pub(crate) async fn publish(site: Arc<Site>, mut events: Events, socket: NotificationSocket) {
-    let serving = tokio::spawn(socket.serve(site.notifications.messages.clone()));
+pub(crate) async fn publish(
+    shared: Arc<SharedState>,
+    mut events: Events,
+    socket: NotificationSocket,
+) {
+    let serving = tokio::spawn(socket.serve(shared.notifications.messages.clone()));
     let (mut aged, mut up) = (Aged::default(), BTreeMap::new());
     // Like BMv2, first reports every port that is up.
     events.ports.mark_changed();
     loop {
-        let due = site.notifications.lock().next_due();
+        let due = shared.notifications.lock().next_due();
         let waited = async {
             match due {
                 Some(due) => sleep_until(due).await,
@@ -127,40 +131,40 @@ pub(crate) async fn publish(site: Arc<Site>, mut events: Events, socket: Notific
         };
         tokio::select! {
             digest = events.digests.recv() => match digest {
-                Some(digest) => learn(&site, &digest),
+                Some(digest) => learn(&shared, &digest),
                 None => break,
             },
             () = waited => {}
-            () = site.notifications.changed.notified() => {}
+            () = shared.notifications.changed.notified() => {}
             notice = events.idle_timeouts.recv() => match notice {
-                Some(first) => aged.publish(&site, first, &mut events.idle_timeouts).await,
+                Some(first) => aged.publish(&shared, first, &mut events.idle_timeouts).await,
                 None => break,
             },
             changed = events.ports.changed() => match changed {
-                Ok(()) => publish_ports(&site, &mut up).await,
+                Ok(()) => publish_ports(&shared, &mut up).await,
                 Err(_) => break,
             },
         }
-        let mut lists = site.notifications.lock();
+        let mut lists = shared.notifications.lock();
         for learned in lists.due(Instant::now()) {
-            site.notifications.publish_learned(&mut lists, learned);
+            shared.notifications.publish_learned(&mut lists, learned);
         }
     }
     serving.abort();
 }
 
-fn learn(site: &Site, notice: &DigestNotice) {
+fn learn(shared: &SharedState, notice: &DigestNotice) {
     // The program of the digest may have been replaced.
-    let Some(pipeline) = site.device.committed() else {
+    let Some(pipeline) = shared.device.committed() else {
         return;
     };
     if pipeline.generation() != notice.generation {
         return;
     }
-    let mut lists = site.notifications.lists_of(&pipeline);
+    let mut lists = shared.notifications.lists_of(&pipeline);
     let digest = &notice.digest;
     if let Some(learned) = lists.push(&digest.name, &digest.members, Instant::now()) {
-        site.notifications.publish_learned(&mut lists, learned);
+        shared.notifications.publish_learned(&mut lists, learned);
     }
 }
 
@@ -176,7 +180,7 @@ impl Aged {
     /// Publishes an aged entry together with those that wait behind it, one message per table.
     async fn publish(
         &mut self,
-        site: &Site,
+        shared: &SharedState,
         first: IdleTimeoutNotice,
         rest: &mut Receiver<IdleTimeoutNotice>,
     ) {
@@ -186,7 +190,7 @@ impl Aged {
         {
             notices.push(notice);
         }
-        let Some(pipeline) = site.device.committed() else {
+        let Some(pipeline) = shared.device.committed() else {
             return;
         };
         self.begin(&pipeline);
@@ -198,7 +202,7 @@ impl Aged {
             }
         }
         for (table, idle) in by_table {
-            let named = site.read_first(&pipeline, move |switch| {
+            let named = shared.read_first(&pipeline, move |switch| {
                 let program = switch.program()?;
                 let name = program.table_info(table)?.name.clone();
                 let handle = |idle: &IdleTimeout| {
@@ -214,7 +218,7 @@ impl Aged {
             let Some(table) = self.tables.get(&name).filter(|_| !handles.is_empty()) else {
                 continue;
             };
-            let notifications = &site.notifications;
+            let notifications = &shared.notifications;
             let device_id = notifications.device_id;
             notifications.publish(message::ageing(
                 device_id,
@@ -243,8 +247,8 @@ impl Aged {
 }
 
 /// Publishes the ports whose link has changed since the last call. Ports start as down.
-async fn publish_ports(site: &Site, up: &mut BTreeMap<u16, bool>) {
-    let Ok(ports) = site.device.ports().await else {
+async fn publish_ports(shared: &SharedState, up: &mut BTreeMap<u16, bool>) {
+    let Ok(ports) = shared.device.ports().await else {
         return;
     };
     let mut changed = Vec::new();
@@ -260,7 +264,7 @@ async fn publish_ports(site: &Site, up: &mut BTreeMap<u16, bool>) {
         }
     }
     if !changed.is_empty() {
-        let message = message::ports(site.notifications.device_id, &changed);
-        site.notifications.publish(message);
+        let message = message::ports(shared.notifications.device_id, &changed);
+        shared.notifications.publish(message);
     }
 }

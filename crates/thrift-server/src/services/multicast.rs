@@ -17,7 +17,7 @@ use serde_json::json;
 use super::expect_context;
 use crate::call::{Answer, Answered, Refusal, declared};
 use crate::limits::{MAP_BITS_MAX, NODES_MAX};
-use crate::site::{Site, read_first, write_all};
+use crate::shared_state::{SharedState, read_first, write_all};
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, MulticastCode};
 
@@ -179,14 +179,14 @@ struct Call {
 
 /// Runs a call under exclusive access to the device. Keeps the changes of nodes only if it succeeds.
 async fn exclusively<R, F>(
-    site: &Arc<Site>,
+    shared: &Arc<SharedState>,
     call: impl FnOnce(Call) -> F + Send + 'static,
 ) -> Result<R, Refusal>
 where
     R: Send + 'static,
     F: Future<Output = Result<(Multicast, R), Refusal>> + Send + 'static,
 {
-    let there = Arc::clone(site);
+    let there = Arc::clone(shared);
     let run = |exclusive: Exclusive| async move {
         let mut kept = there.multicast.lock().await;
         let pipeline = exclusive.device().pipeline()?;
@@ -201,7 +201,7 @@ where
         *kept = multicast;
         Ok(result)
     };
-    site.exclusively(run).await
+    shared.exclusively(run).await
 }
 
 impl Call {
@@ -303,27 +303,31 @@ async fn group(
     Ok(found.into_iter().find(|group| group.id == id))
 }
 
-pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+pub(crate) async fn answer(
+    shared: &Arc<SharedState>,
+    call: &str,
+    args: Args<'_>,
+) -> Option<Answered> {
     Some(match call {
-        "bm_mc_mgrp_create" => create_group(site, args).await,
-        "bm_mc_mgrp_destroy" => destroy_group(site, args).await,
-        "bm_mc_node_create" => create_node(site, args).await,
-        "bm_mc_node_update" => update_node(site, args).await,
-        "bm_mc_node_associate" => associate(site, args).await,
-        "bm_mc_node_dissociate" => dissociate(site, args).await,
-        "bm_mc_node_destroy" => destroy_node(site, args).await,
-        "bm_mc_set_lag_membership" => set_lag(site, args).await,
-        "bm_mc_get_entries" => entries(site, args).await,
+        "bm_mc_mgrp_create" => create_group(shared, args).await,
+        "bm_mc_mgrp_destroy" => destroy_group(shared, args).await,
+        "bm_mc_node_create" => create_node(shared, args).await,
+        "bm_mc_node_update" => update_node(shared, args).await,
+        "bm_mc_node_associate" => associate(shared, args).await,
+        "bm_mc_node_dissociate" => dissociate(shared, args).await,
+        "bm_mc_node_destroy" => destroy_node(shared, args).await,
+        "bm_mc_set_lag_membership" => set_lag(shared, args).await,
+        "bm_mc_get_entries" => entries(shared, args).await,
         _ => return None,
     })
 }
 
 /// Like BMv2, leaves an existing group unchanged.
-async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn create_group(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
     let id = handle.cast_unsigned();
-    exclusively(site, move |mut call| async move {
+    exclusively(shared, move |mut call| async move {
         if call.know(id).await? {
             return Ok((call.multicast, ()));
         }
@@ -343,10 +347,10 @@ async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
 }
 
 /// Like BMv2, accepts a missing group.
-async fn destroy_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn destroy_group(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let id = args.i32(2)?.cast_unsigned();
-    exclusively(site, move |mut call| async move {
+    exclusively(shared, move |mut call| async move {
         if call.know(id).await? {
             let delete = Operation::MulticastGroup(Update::Delete(id), ClientData::default());
             let written = write_all(call.exclusive, &call.pipeline, vec![delete]).await?;
@@ -371,7 +375,7 @@ fn ones(map: &[u8]) -> Result<Vec<u16>, Refusal> {
         .collect())
 }
 
-async fn create_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn create_node(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let rid = args.i32(2)?;
     let Ok(rid) = u16::try_from(rid) else {
@@ -386,7 +390,7 @@ async fn create_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
         lags: ones(args.bytes(4)?)?,
         group: None,
     };
-    let handle = exclusively(site, |mut call| async move {
+    let handle = exclusively(shared, |mut call| async move {
         if call.multicast.nodes.len() >= NODES_MAX {
             let message = format!("there are {NODES_MAX} nodes already");
             return refuse(MulticastCode::TableFull, message);
@@ -398,11 +402,11 @@ async fn create_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
     Ok(Answer::I32(handle))
 }
 
-async fn update_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn update_node(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
     let (ports, lags) = (ones(args.bytes(3)?)?, ones(args.bytes(4)?)?);
-    exclusively(site, move |mut call| async move {
+    exclusively(shared, move |mut call| async move {
         let group = call.group_of(handle).await?;
         let node = call.multicast.node(handle)?;
         (node.ports, node.lags) = (ports, lags);
@@ -412,10 +416,10 @@ async fn update_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-async fn associate(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn associate(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (group, handle) = (args.i32(2)?, args.i32(3)?);
-    exclusively(site, move |mut call| async move {
+    exclusively(shared, move |mut call| async move {
         call.multicast.node(handle)?;
         let id = call.expect_group(group).await?;
         if let Some(found) = call.group_of(handle).await? {
@@ -430,10 +434,10 @@ async fn associate(site: &Arc<Site>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-async fn dissociate(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn dissociate(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (group, handle) = (args.i32(2)?, args.i32(3)?);
-    exclusively(site, move |mut call| async move {
+    exclusively(shared, move |mut call| async move {
         call.multicast.node(handle)?;
         let id = call.expect_group(group).await?;
         if call.group_of(handle).await? != Some(id) {
@@ -458,10 +462,10 @@ impl Multicast {
 }
 
 /// Removes the node from its group first.
-async fn destroy_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn destroy_node(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
-    exclusively(site, move |mut call| async move {
+    exclusively(shared, move |mut call| async move {
         let group = call.group_of(handle).await?;
         if let Some(id) = group {
             call.multicast.leave(handle, id);
@@ -473,7 +477,7 @@ async fn destroy_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-async fn set_lag(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn set_lag(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (lag, ports) = (args.i16(2)?, ones(args.bytes(3)?)?);
     let is_one = |lag: &u16| usize::from(*lag) < MAP_BITS_MAX;
@@ -481,7 +485,7 @@ async fn set_lag(site: &Arc<Site>, args: Args<'_>) -> Answered {
         let message = format!("expected a LAG of 0 to {}, found {lag}", MAP_BITS_MAX - 1);
         return refuse(MulticastCode::Error, message);
     };
-    exclusively(site, move |mut call| async move {
+    exclusively(shared, move |mut call| async move {
         for group in call.multicast.groups_with(lag) {
             call.know(group).await?;
         }
@@ -494,10 +498,10 @@ async fn set_lag(site: &Arc<Site>, args: Args<'_>) -> Answered {
 }
 
 /// Lists all groups, also those of other clients.
-async fn entries(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn entries(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     expect_context(args)?;
-    let _long = site.long_calls.acquire().await;
-    let json = exclusively(site, |mut call| async move {
+    let _long = shared.long_calls.acquire().await;
+    let json = exclusively(shared, |mut call| async move {
         let mut first = 0;
         let mut there = HashSet::new();
         loop {

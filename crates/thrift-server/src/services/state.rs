@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 
 use crate::call::{Answer, Answered, Refusal};
 use crate::key::hidden;
-use crate::site::Site;
+use crate::shared_state::SharedState;
 use bmv2_thrift::limits::ANSWER_BYTES_MAX;
 
 /// Serializes tables with their entries, action profiles, registers, multicast groups and mirroring sessions.
-pub(crate) async fn serialize(site: &Arc<Site>) -> Answered {
-    let _long = site.long_calls.acquire().await;
-    let reading = site.device.reading().await?;
+pub(crate) async fn serialize(shared: &Arc<SharedState>) -> Answered {
+    let _long = shared.long_calls.acquire().await;
+    let reading = shared.device.reading().await?;
     let pipeline = Arc::clone(reading.pipeline());
     let mut state = Map::new();
     state.insert("tables".into(), tables(&reading, &pipeline).await?);

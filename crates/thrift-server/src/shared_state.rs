@@ -22,7 +22,7 @@ pub struct ServerConfig {
     pub notifications: Option<String>,
 }
 
-pub(crate) struct Site {
+pub(crate) struct SharedState {
     pub(crate) config: ServerConfig,
     pub(crate) device: Arc<Device>,
     pub(crate) notifications: Notifications,
@@ -33,7 +33,7 @@ pub(crate) struct Site {
     pub(crate) long_calls: Arc<Semaphore>,
 }
 
-impl Site {
+impl SharedState {
     pub(crate) fn new(config: ServerConfig, device: Arc<Device>) -> Self {
         Self {
             notifications: Notifications::new(config.device_id),
@@ -122,7 +122,7 @@ impl Site {
     }
 }
 
-/// As [`Site::read_first`], under exclusive access.
+/// As [`SharedState::read_first`], under exclusive access.
 pub(crate) async fn read_first<R: Send + 'static>(
     device: &Device,
     pipeline: &Pipeline,
