@@ -139,7 +139,7 @@ impl Run {
                     outcome.reached[at][choice] += activity.packets;
                 }
                 self.bar.inc(activity.packets);
-                self.report(&mut outcome);
+                self.report_progress(&mut outcome);
             }
             Err(Mismatch {
                 engine,
@@ -161,7 +161,7 @@ impl Run {
     }
 
     /// Prints a progress message now and then, if there is no terminal for the bar.
-    fn report(&self, outcome: &mut Outcome) {
+    fn report_progress(&self, outcome: &mut Outcome) {
         if std::io::stderr().is_terminal() {
             return;
         }
