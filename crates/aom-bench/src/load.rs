@@ -108,10 +108,10 @@ impl Load {
         }
         let sending = began.elapsed();
         let copies_while_sending = run.seen.copies;
-        let mut heard_at = Instant::now();
-        while run.seen.copies < run.n_due() && heard_at.elapsed() < QUIET {
+        let mut received_at = Instant::now();
+        while run.seen.copies < run.n_due() && received_at.elapsed() < QUIET {
             if run.receive()? > 0 {
-                heard_at = Instant::now();
+                received_at = Instant::now();
             }
         }
         self.write_delays(&run.seen.delays_ns)?;

@@ -171,9 +171,9 @@ impl Service {
         let others = switch.other_hosts.iter();
         let others = others.filter(|(at, ..)| u64::from(*at) == port);
         let hosts = on_port.chain(others.map(|(_, ip, mac)| (ip, mac)));
-        let hears = |mac: &Mac| frame[..6] == [0xff; 6] || frame[..6] == mac.0;
+        let accepts = |mac: &Mac| frame[..6] == [0xff; 6] || frame[..6] == mac.0;
         let asked: Vec<Mac> = hosts
-            .filter(|(host, mac)| host.octets() == ip && hears(mac))
+            .filter(|(host, mac)| host.octets() == ip && accepts(mac))
             .map(|(_, mac)| *mac)
             .collect();
         if !asked.is_empty() && switch.requests_to_miss > 0 {
