@@ -123,7 +123,7 @@ async fn a_write_whose_caller_gave_up_is_in_every_worker_before_the_next_begins(
 }
 
 #[tokio::test]
-async fn a_call_that_gave_up_while_it_waited_for_its_turn_changes_nothing() {
+async fn a_call_that_gave_up_while_it_waited_for_exclusive_access_changes_nothing() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
     let (mut first, mut given_up) = (

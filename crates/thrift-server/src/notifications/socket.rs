@@ -22,7 +22,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
 use crate::limits::{
-    HANDSHAKE_S, HANDSHAKES_MAX, STALL_S, SUBSCRIBERS_MAX, TURNED_AWAY_LOG_INTERVAL_S,
+    HANDSHAKE_S, HANDSHAKES_MAX, REFUSALS_LOG_INTERVAL_S, STALL_S, SUBSCRIBERS_MAX,
 };
 
 /// The handshakes of both sides.
@@ -269,10 +269,10 @@ async fn shake_hands(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::
 #[derive(Default)]
 struct Subscribers {
     serving: JoinSet<()>,
-    turned_away: u64,
+    n_refused: u64,
     /// The time of the last log line, and the refused subscribers since.
     logged_at: Option<Instant>,
-    unlogged: u64,
+    n_unlogged: u64,
 }
 
 impl Subscribers {
@@ -283,7 +283,7 @@ impl Subscribers {
         messages: Receiver<Shared>,
     ) {
         if self.serving.len() >= SUBSCRIBERS_MAX {
-            return self.turn_away();
+            return self.refuse();
         }
         self.serving.spawn(async move {
             // An error means that the subscriber's connection broke.
@@ -292,15 +292,15 @@ impl Subscribers {
     }
 
     /// Logs at most one line per interval, so that repeated attempts do not fill the log.
-    fn turn_away(&mut self) {
-        self.turned_away += 1;
-        self.unlogged += 1;
-        let every = Duration::from_secs(TURNED_AWAY_LOG_INTERVAL_S);
+    fn refuse(&mut self) {
+        self.n_refused += 1;
+        self.n_unlogged += 1;
+        let every = Duration::from_secs(REFUSALS_LOG_INTERVAL_S);
         if self.logged_at.is_some_and(|at| at.elapsed() < every) {
             return;
         }
-        let (subscribers, total) = (self.unlogged, self.turned_away);
-        (self.unlogged, self.logged_at) = (0, Some(Instant::now()));
+        let (subscribers, total) = (self.n_unlogged, self.n_refused);
+        (self.n_unlogged, self.logged_at) = (0, Some(Instant::now()));
         tracing::warn!(
             event = "notifications_full",
             subscribers,
