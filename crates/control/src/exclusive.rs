@@ -119,10 +119,9 @@ impl Exclusive {
                     }
                     Err(error) => return Some(Err(error)),
                 }
+                let worker = (worker, n_workers);
                 context.n_updates +=
-                    pipeline.with_state((worker, n_workers), context.switch, |state| {
-                        running.go_on(state)
-                    });
+                    pipeline.with_state(worker, context.switch, |state| running.go_on(state));
                 running.results().map(Ok)
             }
         })
@@ -188,10 +187,9 @@ impl Exclusive {
                 if let Some(program) = program.take() {
                     replaced = Some(device.realize(worker, context, &pipeline, program));
                 }
+                let worker = (worker, n_workers);
                 context.n_updates +=
-                    pipeline.with_state((worker, n_workers), context.switch, |state| {
-                        running.go_on(state)
-                    });
+                    pipeline.with_state(worker, context.switch, |state| running.go_on(state));
                 Some((running.results()?, replaced.take()))
             }
         });
@@ -280,7 +278,8 @@ impl Ready {
         let workers = loaders.iter().enumerate().map(|(worker, loader)| {
             let mut program = loader.load(pipeline.program().clone());
             let mut running = Running::new(Arc::clone(&batch));
-            pipeline.with_state((worker, loaders.len()), program.switch_mut(), |state| {
+            let worker = (worker, loaders.len());
+            pipeline.with_state(worker, program.switch_mut(), |state| {
                 running.go_ahead(state)
             });
             (program, running)

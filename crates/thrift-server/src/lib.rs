@@ -17,17 +17,17 @@
 //! | 4. Under exclusive access: it looks up what it names by a handle, then writes. | it completes without an answer |
 //! | 5. It is answered. | it was done; the caller does not know |
 //!
-//! The protocol itself is `bmv2-thrift`. Reading order: `server`, `call`, `services`, `shared_state`.
+//! The protocol itself is `bmv2-thrift`. Reading order: `server`, `call`, `services`, `context`.
 
 mod call;
+mod context;
 mod key;
 pub mod limits;
 mod notifications;
 mod server;
 mod services;
-mod shared_state;
 mod values;
 
+pub use context::ServerConfig;
 pub use notifications::NotificationSocket;
 pub use server::Server;
-pub use shared_state::ServerConfig;

@@ -16,8 +16,8 @@ use serde_json::json;
 
 use super::expect_context;
 use crate::call::{Answer, Answered, Refusal, declared};
+use crate::context::{Context, read_first, write_all};
 use crate::limits::{MAP_BITS_MAX, NODES_MAX};
-use crate::shared_state::{SharedState, read_first, write_all};
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, MulticastCode};
 
@@ -179,14 +179,14 @@ struct Call {
 
 /// Runs a call under exclusive access to the device. Keeps the changes of nodes only if it succeeds.
 async fn exclusively<R, F>(
-    shared: &Arc<SharedState>,
+    ctx: &Arc<Context>,
     call: impl FnOnce(Call) -> F + Send + 'static,
 ) -> Result<R, Refusal>
 where
     R: Send + 'static,
     F: Future<Output = Result<(Multicast, R), Refusal>> + Send + 'static,
 {
-    let there = Arc::clone(shared);
+    let there = Arc::clone(ctx);
     let run = |exclusive: Exclusive| async move {
         let mut kept = there.multicast.lock().await;
         let pipeline = exclusive.device().pipeline()?;
@@ -201,7 +201,7 @@ where
         *kept = multicast;
         Ok(result)
     };
-    shared.exclusively(run).await
+    ctx.exclusively(run).await
 }
 
 impl Call {
@@ -303,31 +303,27 @@ async fn group(
     Ok(found.into_iter().find(|group| group.id == id))
 }
 
-pub(crate) async fn answer(
-    shared: &Arc<SharedState>,
-    call: &str,
-    args: Args<'_>,
-) -> Option<Answered> {
+pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "bm_mc_mgrp_create" => create_group(shared, args).await,
-        "bm_mc_mgrp_destroy" => destroy_group(shared, args).await,
-        "bm_mc_node_create" => create_node(shared, args).await,
-        "bm_mc_node_update" => update_node(shared, args).await,
-        "bm_mc_node_associate" => associate(shared, args).await,
-        "bm_mc_node_dissociate" => dissociate(shared, args).await,
-        "bm_mc_node_destroy" => destroy_node(shared, args).await,
-        "bm_mc_set_lag_membership" => set_lag(shared, args).await,
-        "bm_mc_get_entries" => entries(shared, args).await,
+        "bm_mc_mgrp_create" => create_group(ctx, args).await,
+        "bm_mc_mgrp_destroy" => destroy_group(ctx, args).await,
+        "bm_mc_node_create" => create_node(ctx, args).await,
+        "bm_mc_node_update" => update_node(ctx, args).await,
+        "bm_mc_node_associate" => associate(ctx, args).await,
+        "bm_mc_node_dissociate" => dissociate(ctx, args).await,
+        "bm_mc_node_destroy" => destroy_node(ctx, args).await,
+        "bm_mc_set_lag_membership" => set_lag(ctx, args).await,
+        "bm_mc_get_entries" => entries(ctx, args).await,
         _ => return None,
     })
 }
 
 /// Like BMv2, leaves an existing group unchanged.
-async fn create_group(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
+async fn create_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
     let id = handle.cast_unsigned();
-    exclusively(shared, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         if call.know(id).await? {
             return Ok((call.multicast, ()));
         }
@@ -347,10 +343,10 @@ async fn create_group(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
 }
 
 /// Like BMv2, accepts a missing group.
-async fn destroy_group(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
+async fn destroy_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let id = args.i32(2)?.cast_unsigned();
-    exclusively(shared, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         if call.know(id).await? {
             let delete = Operation::MulticastGroup(Update::Delete(id), ClientData::default());
             let written = write_all(call.exclusive, &call.pipeline, vec![delete]).await?;
@@ -375,7 +371,7 @@ fn ones(map: &[u8]) -> Result<Vec<u16>, Refusal> {
         .collect())
 }
 
-async fn create_node(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
+async fn create_node(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let rid = args.i32(2)?;
     let Ok(rid) = u16::try_from(rid) else {
@@ -390,7 +386,7 @@ async fn create_node(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
         lags: ones(args.bytes(4)?)?,
         group: None,
     };
-    let handle = exclusively(shared, |mut call| async move {
+    let handle = exclusively(ctx, |mut call| async move {
         if call.multicast.nodes.len() >= NODES_MAX {
             let message = format!("there are {NODES_MAX} nodes already");
             return refuse(MulticastCode::TableFull, message);
@@ -402,11 +398,11 @@ async fn create_node(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     Ok(Answer::I32(handle))
 }
 
-async fn update_node(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
+async fn update_node(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
     let (ports, lags) = (ones(args.bytes(3)?)?, ones(args.bytes(4)?)?);
-    exclusively(shared, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         let group = call.group_of(handle).await?;
         let node = call.multicast.node(handle)?;
         (node.ports, node.lags) = (ports, lags);
@@ -416,10 +412,10 @@ async fn update_node(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-async fn associate(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
+async fn associate(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (group, handle) = (args.i32(2)?, args.i32(3)?);
-    exclusively(shared, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         call.multicast.node(handle)?;
         let id = call.expect_group(group).await?;
         if let Some(found) = call.group_of(handle).await? {
@@ -434,10 +430,10 @@ async fn associate(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-async fn dissociate(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
+async fn dissociate(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (group, handle) = (args.i32(2)?, args.i32(3)?);
-    exclusively(shared, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         call.multicast.node(handle)?;
         let id = call.expect_group(group).await?;
         if call.group_of(handle).await? != Some(id) {
@@ -462,10 +458,10 @@ impl Multicast {
 }
 
 /// Removes the node from its group first.
-async fn destroy_node(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
+async fn destroy_node(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
-    exclusively(shared, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         let group = call.group_of(handle).await?;
         if let Some(id) = group {
             call.multicast.leave(handle, id);
@@ -477,7 +473,7 @@ async fn destroy_node(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-async fn set_lag(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
+async fn set_lag(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (lag, ports) = (args.i16(2)?, ones(args.bytes(3)?)?);
     let is_one = |lag: &u16| usize::from(*lag) < MAP_BITS_MAX;
@@ -485,7 +481,7 @@ async fn set_lag(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
         let message = format!("expected a LAG of 0 to {}, found {lag}", MAP_BITS_MAX - 1);
         return refuse(MulticastCode::Error, message);
     };
-    exclusively(shared, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         for group in call.multicast.groups_with(lag) {
             call.know(group).await?;
         }
@@ -498,10 +494,10 @@ async fn set_lag(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
 }
 
 /// Lists all groups, also those of other clients.
-async fn entries(shared: &Arc<SharedState>, args: Args<'_>) -> Answered {
+async fn entries(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
-    let _long = shared.long_calls.acquire().await;
-    let json = exclusively(shared, |mut call| async move {
+    let _long = ctx.long_calls.acquire().await;
+    let json = exclusively(ctx, |mut call| async move {
         let mut first = 0;
         let mut there = HashSet::new();
         loop {

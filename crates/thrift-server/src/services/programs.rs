@@ -10,35 +10,31 @@ use serde_json::Value;
 
 use super::expect_context;
 use crate::call::{Answer, Answered, Refusal};
+use crate::context::Context;
 use crate::notifications::Swap;
-use crate::shared_state::SharedState;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, IdCode, SwapCode};
 use bmv2_thrift::message::SwitchInfo;
 
-pub(crate) async fn answer(
-    shared: &Arc<SharedState>,
-    call: &str,
-    args: Args<'_>,
-) -> Option<Answered> {
+pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "bm_load_new_config" => load(shared, args).await,
-        "bm_swap_configs" => swap(shared).await,
-        "bm_reset_state" => reset(shared).await,
-        "bm_get_config" => config(shared),
-        "bm_get_config_md5" => config_md5(shared),
-        "bm_get_id_from_name" => id_from_name(shared, args),
-        "bm_mgmt_get_info" => Ok(info(shared)),
+        "bm_load_new_config" => load(ctx, args).await,
+        "bm_swap_configs" => swap(ctx).await,
+        "bm_reset_state" => reset(ctx).await,
+        "bm_get_config" => config(ctx),
+        "bm_get_config_md5" => config_md5(ctx),
+        "bm_get_id_from_name" => id_from_name(ctx, args),
+        "bm_mgmt_get_info" => Ok(info(ctx)),
         _ => return None,
     })
 }
 
-async fn load(shared: &SharedState, args: Args<'_>) -> Answered {
+async fn load(ctx: &Context, args: Args<'_>) -> Answered {
     let text = args.text(1)?;
-    let externs = shared.device.payload_signatures();
+    let externs = ctx.device.payload_signatures();
     let program = Program::from_json_str_with(text, &externs);
     let program = program.map_err(|error| Refusal::internal(error.to_string()))?;
-    let checked = shared.device.check(program, ())?.with_json(text.as_bytes());
+    let checked = ctx.device.check(program, ())?.with_json(text.as_bytes());
     let call = |exclusive: Exclusive| async move {
         let is_saved = exclusive
             .device()
@@ -51,12 +47,12 @@ async fn load(shared: &SharedState, args: Args<'_>) -> Answered {
         exclusive.save(checked).done().await?;
         Ok(())
     };
-    shared.exclusively(call).await?;
-    shared.notifications.swap(Swap::Loaded);
+    ctx.exclusively(call).await?;
+    ctx.notifications.swap(Swap::Loaded);
     Ok(Answer::Void)
 }
 
-async fn swap(shared: &SharedState) -> Answered {
+async fn swap(ctx: &Context) -> Answered {
     let call = |exclusive: Exclusive| async move {
         let ready = exclusive.ready_saved().await.map_err(|error| match error {
             control::Error::Refused(error) if error.kind == ControlErrorKind::NotFound => {
@@ -68,14 +64,14 @@ async fn swap(shared: &SharedState) -> Answered {
         exclusive.commit(ready).done().await?;
         Ok(())
     };
-    shared.notifications.swap(Swap::Requested);
-    shared.exclusively(call).await?;
-    shared.notifications.swap(Swap::Completed);
+    ctx.notifications.swap(Swap::Requested);
+    ctx.exclusively(call).await?;
+    ctx.notifications.swap(Swap::Completed);
     Ok(Answer::Void)
 }
 
 /// Sets the same program again, in its initial state.
-async fn reset(shared: &SharedState) -> Answered {
+async fn reset(ctx: &Context) -> Answered {
     let call = |exclusive: Exclusive| async move {
         if let Some(pipeline) = exclusive.device().committed() {
             let ready = exclusive.ready(pipeline.checked().clone()).await?;
@@ -83,22 +79,22 @@ async fn reset(shared: &SharedState) -> Answered {
         }
         Ok(())
     };
-    shared.exclusively(call).await?;
+    ctx.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
 /// The program's BMv2 JSON. Empty without a program.
-fn text(shared: &SharedState) -> Arc<[u8]> {
+fn text(ctx: &Context) -> Arc<[u8]> {
     let config = |pipeline: Arc<Pipeline>| Arc::clone(pipeline.config());
-    shared.device.pipeline().map(config).unwrap_or_default()
+    ctx.device.pipeline().map(config).unwrap_or_default()
 }
 
-fn config(shared: &SharedState) -> Answered {
-    Ok(Answer::Bytes(text(shared).to_vec()))
+fn config(ctx: &Context) -> Answered {
+    Ok(Answer::Bytes(text(ctx).to_vec()))
 }
 
-fn config_md5(shared: &SharedState) -> Answered {
-    Ok(Answer::Bytes(Md5::digest(text(shared)).to_vec()))
+fn config_md5(ctx: &Context) -> Answered {
+    Ok(Answer::Bytes(Md5::digest(text(ctx)).to_vec()))
 }
 
 /// The list of a resource type in BMv2 JSON, and whether each pipeline has such a list.
@@ -115,14 +111,14 @@ fn place(resource: i32) -> Option<(&'static str, bool)> {
 }
 
 /// Ids are those of BMv2 JSON, which no other call uses.
-fn id_from_name(shared: &SharedState, args: Args<'_>) -> Answered {
+fn id_from_name(ctx: &Context, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (resource, name) = (args.i32(2)?, args.text(3)?);
     let Some((list, is_of_pipelines)) = place(resource) else {
         let message = format!("expected a resource type of 0 to 5, found {resource}");
         return Err(Exception::new(IdCode::InvalidType, message).into());
     };
-    let json: Value = serde_json::from_slice(&text(shared)).unwrap_or_default();
+    let json: Value = serde_json::from_slice(&text(ctx)).unwrap_or_default();
     let found = if is_of_pipelines {
         let mut pipelines = json["pipelines"].as_array().into_iter().flatten();
         pipelines.find_map(|pipeline| id_in(&pipeline[list], name))
@@ -146,10 +142,10 @@ fn id_in(list: &Value, name: &str) -> Option<i32> {
 
 /// Reports the device id, the Thrift port and the notification address. There are no sockets for events or a
 /// debugger.
-fn info(shared: &SharedState) -> Answer {
+fn info(ctx: &Context) -> Answer {
     Answer::structure(&SwitchInfo {
-        device_id: i64::try_from(shared.config.device_id).unwrap_or(i64::MAX),
-        thrift_port: shared.config.port.into(),
-        sockets: [shared.config.notifications.clone(), None, None],
+        device_id: i64::try_from(ctx.config.device_id).unwrap_or(i64::MAX),
+        thrift_port: ctx.config.port.into(),
+        sockets: [ctx.config.notifications.clone(), None, None],
     })
 }

@@ -9,14 +9,14 @@ use dataplane::{ActionCall, MatchField, Program, TableAction, TableEntry, TableI
 use serde_json::{Map, Value, json};
 
 use crate::call::{Answer, Answered, Refusal};
+use crate::context::Context;
 use crate::key::hidden;
-use crate::shared_state::SharedState;
 use bmv2_thrift::limits::ANSWER_BYTES_MAX;
 
 /// Serializes tables with their entries, action profiles, registers, multicast groups and mirroring sessions.
-pub(crate) async fn serialize(shared: &Arc<SharedState>) -> Answered {
-    let _long = shared.long_calls.acquire().await;
-    let reading = shared.device.reading().await?;
+pub(crate) async fn serialize(ctx: &Arc<Context>) -> Answered {
+    let _long = ctx.long_calls.acquire().await;
+    let reading = ctx.device.reading().await?;
     let pipeline = Arc::clone(reading.pipeline());
     let mut state = Map::new();
     state.insert("tables".into(), tables(&reading, &pipeline).await?);

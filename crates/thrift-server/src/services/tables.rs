@@ -17,8 +17,8 @@ use dataplane::{
 
 use super::{expect_context, meters};
 use crate::call::{Answer, Answered, Refusal, declared, expect_room};
+use crate::context::{Context, write_all};
 use crate::key;
-use crate::shared_state::{SharedState, write_all};
 use crate::values::cut;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, MeterCode, TableCode};
@@ -46,9 +46,9 @@ struct Target {
 
 impl Target {
     /// The table that field 2 names.
-    fn of(shared: &SharedState, args: Args<'_>) -> Result<Self, Refusal> {
+    fn of(ctx: &Context, args: Args<'_>) -> Result<Self, Refusal> {
         expect_context(args)?;
-        let pipeline = shared.pipeline()?;
+        let pipeline = ctx.pipeline()?;
         let name = args.text(2)?;
         match pipeline.program().table(name) {
             Some(id) => Ok(Self { pipeline, id }),
@@ -161,59 +161,51 @@ fn code_of_action(action: &TableAction) -> impl Fn(ControlErrorKind) -> TableCod
     }
 }
 
-pub(crate) async fn answer(
-    shared: &Arc<SharedState>,
-    call: &str,
-    args: Args<'_>,
-) -> Option<Answered> {
+pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "bm_mt_get_num_entries" => num_entries(shared, args).await,
-        "bm_mt_clear_entries" => clear(shared, args).await,
-        "bm_mt_add_entry" => add(shared, args, &[Kind::Direct]).await,
-        "bm_mt_indirect_add_entry" => {
-            add(shared, args, &[Kind::Indirect, Kind::WithSelector]).await
-        }
-        "bm_mt_indirect_ws_add_entry" => add(shared, args, &[Kind::WithSelector]).await,
-        "bm_mt_set_default_action" => set_default_action(shared, args).await,
-        "bm_mt_indirect_set_default_member" => set_default(shared, args, TableAction::Member).await,
-        "bm_mt_indirect_ws_set_default_group" => {
-            set_default(shared, args, TableAction::Group).await
-        }
+        "bm_mt_get_num_entries" => num_entries(ctx, args).await,
+        "bm_mt_clear_entries" => clear(ctx, args).await,
+        "bm_mt_add_entry" => add(ctx, args, &[Kind::Direct]).await,
+        "bm_mt_indirect_add_entry" => add(ctx, args, &[Kind::Indirect, Kind::WithSelector]).await,
+        "bm_mt_indirect_ws_add_entry" => add(ctx, args, &[Kind::WithSelector]).await,
+        "bm_mt_set_default_action" => set_default_action(ctx, args).await,
+        "bm_mt_indirect_set_default_member" => set_default(ctx, args, TableAction::Member).await,
+        "bm_mt_indirect_ws_set_default_group" => set_default(ctx, args, TableAction::Group).await,
         "bm_mt_reset_default_entry" | "bm_mt_indirect_reset_default_entry" => {
-            reset_default(shared, args).await
+            reset_default(ctx, args).await
         }
-        "bm_mt_delete_entry" => delete(shared, args, &[Kind::Direct]).await,
+        "bm_mt_delete_entry" => delete(ctx, args, &[Kind::Direct]).await,
         "bm_mt_indirect_delete_entry" => {
-            delete(shared, args, &[Kind::Indirect, Kind::WithSelector]).await
+            delete(ctx, args, &[Kind::Indirect, Kind::WithSelector]).await
         }
-        "bm_mt_modify_entry" => modify_action(shared, args).await,
-        "bm_mt_indirect_modify_entry" => modify(shared, args, TableAction::Member).await,
-        "bm_mt_indirect_ws_modify_entry" => modify(shared, args, TableAction::Group).await,
-        "bm_mt_set_entry_ttl" | "bm_mt_indirect_set_entry_ttl" => set_ttl(shared, args).await,
-        "bm_mt_get_entries" => entries(shared, args).await,
-        "bm_mt_get_entry" => entry(shared, args).await,
-        "bm_mt_get_entry_from_key" => entry_from_key(shared, args).await,
-        "bm_mt_get_default_entry" => default_entry(shared, args).await,
-        "bm_mt_read_counter" => read_counter(shared, args).await,
-        "bm_mt_write_counter" => write_counter(shared, args).await,
-        "bm_mt_reset_counters" => reset_counters(shared, args).await,
-        "bm_mt_set_meter_rates" => set_meter_rates(shared, args).await,
-        "bm_mt_get_meter_rates" => meter_rates(shared, args).await,
+        "bm_mt_modify_entry" => modify_action(ctx, args).await,
+        "bm_mt_indirect_modify_entry" => modify(ctx, args, TableAction::Member).await,
+        "bm_mt_indirect_ws_modify_entry" => modify(ctx, args, TableAction::Group).await,
+        "bm_mt_set_entry_ttl" | "bm_mt_indirect_set_entry_ttl" => set_ttl(ctx, args).await,
+        "bm_mt_get_entries" => entries(ctx, args).await,
+        "bm_mt_get_entry" => entry(ctx, args).await,
+        "bm_mt_get_entry_from_key" => entry_from_key(ctx, args).await,
+        "bm_mt_get_default_entry" => default_entry(ctx, args).await,
+        "bm_mt_read_counter" => read_counter(ctx, args).await,
+        "bm_mt_write_counter" => write_counter(ctx, args).await,
+        "bm_mt_reset_counters" => reset_counters(ctx, args).await,
+        "bm_mt_set_meter_rates" => set_meter_rates(ctx, args).await,
+        "bm_mt_get_meter_rates" => meter_rates(ctx, args).await,
         _ => return None,
     })
 }
 
-async fn num_entries(shared: &SharedState, args: Args<'_>) -> Answered {
-    let Target { pipeline, id } = Target::of(shared, args)?;
-    let count = shared
+async fn num_entries(ctx: &Context, args: Args<'_>) -> Answered {
+    let Target { pipeline, id } = Target::of(ctx, args)?;
+    let count = ctx
         .read_first(&pipeline, move |switch| switch.entry_count(id))
         .await?;
     Ok(Answer::I64(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
 /// Deletes every entry that is not constant, and starts handles anew.
-async fn clear(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?;
+async fn clear(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     let resets_default = args.bool(3)?;
     let call = |exclusive: Exclusive| async move {
         let mut operations = Vec::new();
@@ -233,7 +225,7 @@ async fn clear(shared: &SharedState, args: Args<'_>) -> Answered {
         let written = write_all(exclusive, &target.pipeline, operations).await?;
         written.map_err(declared(code))
     };
-    shared.exclusively(call).await?;
+    ctx.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
@@ -247,8 +239,8 @@ fn key_of(target: &Target, entry: &TableEntry) -> EntryKey {
 
 /// In calls for direct tables, fields 4 and 5 have the action. In the others, field 4 has the handle of a member or
 /// group. The options follow.
-async fn add(shared: &SharedState, args: Args<'_>, kinds: &[Kind]) -> Answered {
-    let target = Target::of(shared, args)?.expect(kinds)?;
+async fn add(ctx: &Context, args: Args<'_>, kinds: &[Kind]) -> Answered {
+    let target = Target::of(ctx, args)?.expect(kinds)?;
     let (action, options) = match kinds {
         [Kind::Direct] => {
             let call = target.call(args.text(4)?, &args.all_bytes(5)?)?;
@@ -263,7 +255,7 @@ async fn add(shared: &SharedState, args: Args<'_>, kinds: &[Kind]) -> Answered {
             args.fields(5)?,
         ),
     };
-    expect_members(shared, &target, &action).await?;
+    expect_members(ctx, &target, &action).await?;
     let EntryKey {
         table,
         key,
@@ -278,9 +270,7 @@ async fn add(shared: &SharedState, args: Args<'_>, kinds: &[Kind]) -> Answered {
         client_data,
     });
     let handle = move |switch: &dataplane::Switch| switch.entry_handle(table, &key, priority);
-    let (result, handle) = shared
-        .write_and_read(target.pipeline, insert, handle)
-        .await?;
+    let (result, handle) = ctx.write_and_read(target.pipeline, insert, handle).await?;
     result.map_err(declared(code))?;
     match handle {
         Some(handle) => Ok(Answer::I32(handle.0.cast_signed())),
@@ -293,7 +283,7 @@ async fn add(shared: &SharedState, args: Args<'_>, kinds: &[Kind]) -> Answered {
 
 /// Like BMv2, refuses an empty group as an action.
 async fn expect_members(
-    shared: &SharedState,
+    ctx: &Context,
     target: &Target,
     action: &TableAction,
 ) -> Result<(), Refusal> {
@@ -305,7 +295,7 @@ async fn expect_members(
         let groups = switch.groups(profile);
         groups.into_iter().find(|group| group.id == id)
     };
-    match shared.read_first(&target.pipeline, group).await? {
+    match ctx.read_first(&target.pipeline, group).await? {
         None => refuse(TableCode::InvalidGroupHandle, format!("no group {id}")),
         Some(group) if group.members.is_empty() => refuse(
             TableCode::EmptyGroup,
@@ -323,11 +313,7 @@ fn set_default_operation(target: &Target, action: Option<TableAction>) -> Operat
     }
 }
 
-async fn write_default(
-    shared: &SharedState,
-    target: Target,
-    action: Option<TableAction>,
-) -> Answered {
+async fn write_default(ctx: &Context, target: Target, action: Option<TableAction>) -> Answered {
     let of_action = action.as_ref().map(code_of_action);
     let code = move |kind| match (kind, &of_action) {
         (ControlErrorKind::PermissionDenied, _) => TableCode::DefaultEntryIsConst,
@@ -336,26 +322,22 @@ async fn write_default(
         (kind, None) => code(kind),
     };
     let operation = set_default_operation(&target, action);
-    let result = shared.write(target.pipeline, operation).await?;
+    let result = ctx.write(target.pipeline, operation).await?;
     result.map_err(declared(code))?;
     Ok(Answer::Void)
 }
 
-async fn set_default_action(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?.expect(&[Kind::Direct])?;
+async fn set_default_action(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?.expect(&[Kind::Direct])?;
     let call = target.call(args.text(3)?, &args.all_bytes(4)?)?;
-    write_default(shared, target, Some(TableAction::Call(call))).await
+    write_default(ctx, target, Some(TableAction::Call(call))).await
 }
 
-async fn set_default(
-    shared: &SharedState,
-    args: Args<'_>,
-    action: fn(u32) -> TableAction,
-) -> Answered {
+async fn set_default(ctx: &Context, args: Args<'_>, action: fn(u32) -> TableAction) -> Answered {
     let action = action(args.i32(3)?.cast_unsigned());
-    let target = Target::of(shared, args)?.expect(kinds_of(&action))?;
-    expect_members(shared, &target, &action).await?;
-    write_default(shared, target, Some(action)).await
+    let target = Target::of(ctx, args)?.expect(kinds_of(&action))?;
+    expect_members(ctx, &target, &action).await?;
+    write_default(ctx, target, Some(action)).await
 }
 
 fn kinds_of(action: &TableAction) -> &'static [Kind] {
@@ -366,9 +348,9 @@ fn kinds_of(action: &TableAction) -> &'static [Kind] {
     }
 }
 
-async fn reset_default(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?;
-    write_default(shared, target, None).await
+async fn reset_default(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
+    write_default(ctx, target, None).await
 }
 
 /// What a handle refers to. For an entry's counter, meter or timeout, BMv2 uses only the position in the handle,
@@ -448,7 +430,7 @@ async fn each_part(
 }
 
 async fn at_handle(
-    shared: &SharedState,
+    ctx: &Context,
     target: Target,
     handle: i32,
     means: Means,
@@ -461,44 +443,39 @@ async fn at_handle(
         let written = write_all(exclusive, &target.pipeline, vec![operation]).await?;
         written.map_err(declared(code))
     };
-    shared.exclusively(call).await?;
+    ctx.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
-async fn delete(shared: &SharedState, args: Args<'_>, kinds: &[Kind]) -> Answered {
-    let target = Target::of(shared, args)?.expect(kinds)?;
+async fn delete(ctx: &Context, args: Args<'_>, kinds: &[Kind]) -> Answered {
+    let target = Target::of(ctx, args)?.expect(kinds)?;
     let handle = args.i32(3)?;
     let delete = |target: &Target, entry: TableEntry| {
         Operation::Entry(EntryUpdate::Delete(key_of(target, &entry)))
     };
-    at_handle(shared, target, handle, Means::TheEntry, code, delete).await
+    at_handle(ctx, target, handle, Means::TheEntry, code, delete).await
 }
 
-async fn modify_action(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?.expect(&[Kind::Direct])?;
+async fn modify_action(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?.expect(&[Kind::Direct])?;
     let call = target.call(args.text(4)?, &args.all_bytes(5)?)?;
-    write_action(shared, target, args.i32(3)?, TableAction::Call(call)).await
+    write_action(ctx, target, args.i32(3)?, TableAction::Call(call)).await
 }
 
-async fn modify(shared: &SharedState, args: Args<'_>, action: fn(u32) -> TableAction) -> Answered {
+async fn modify(ctx: &Context, args: Args<'_>, action: fn(u32) -> TableAction) -> Answered {
     let action = action(args.i32(4)?.cast_unsigned());
-    let target = Target::of(shared, args)?.expect(kinds_of(&action))?;
-    expect_members(shared, &target, &action).await?;
-    write_action(shared, target, args.i32(3)?, action).await
+    let target = Target::of(ctx, args)?.expect(kinds_of(&action))?;
+    expect_members(ctx, &target, &action).await?;
+    write_action(ctx, target, args.i32(3)?, action).await
 }
 
-async fn write_action(
-    shared: &SharedState,
-    target: Target,
-    handle: i32,
-    action: TableAction,
-) -> Answered {
+async fn write_action(ctx: &Context, target: Target, handle: i32, action: TableAction) -> Answered {
     let code = code_of_action(&action);
     let modify = move |target: &Target, entry: TableEntry| {
         let timeout = entry.idle_timeout_ns;
         changed_action(target, entry, action, timeout)
     };
-    at_handle(shared, target, handle, Means::TheEntry, code, modify).await
+    at_handle(ctx, target, handle, Means::TheEntry, code, modify).await
 }
 
 /// Keeps the record that another protocol's client stores with the entry.
@@ -521,8 +498,8 @@ fn changed_action(
     Operation::Entry(EntryUpdate::Modify(key, change))
 }
 
-async fn set_ttl(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?;
+async fn set_ttl(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     if !target.info().has_idle_timeout {
         let message = format!("table \"{}\" has no timeouts", target.info().name);
         return refuse(TableCode::AgeingDisabled, message);
@@ -532,15 +509,15 @@ async fn set_ttl(shared: &SharedState, args: Args<'_>) -> Answered {
         let action = entry.action.clone();
         changed_action(target, entry, action, timeout_ns)
     };
-    at_handle(shared, target, args.i32(3)?, Means::ThePlace, code, set).await
+    at_handle(ctx, target, args.i32(3)?, Means::ThePlace, code, set).await
 }
 
-async fn entries(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?;
-    let _long = shared.long_calls.acquire().await;
-    let reading = shared.device.reading().await?;
+async fn entries(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
+    let _long = ctx.long_calls.acquire().await;
+    let reading = ctx.device.reading().await?;
     let (mut writer, mut n_entries) = (Writer::default(), 0);
-    each_part(&shared.device, &target, |handle, entry| {
+    each_part(&ctx.device, &target, |handle, entry| {
         bmv2_entry(&target, handle, &entry).write(&mut writer);
         n_entries += 1;
         expect_room(&writer)
@@ -550,9 +527,9 @@ async fn entries(shared: &SharedState, args: Args<'_>) -> Answered {
     Ok(Answer::list(Type::Struct, n_entries, &writer))
 }
 
-async fn entry(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?;
-    let (handle, entry) = find(&shared.device, &target, args.i32(3)?, Means::TheEntry).await?;
+async fn entry(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
+    let (handle, entry) = find(&ctx.device, &target, args.i32(3)?, Means::TheEntry).await?;
     Ok(entry_answer(&target, handle, &entry))
 }
 
@@ -560,11 +537,11 @@ fn entry_answer(target: &Target, handle: EntryHandle, entry: &TableEntry) -> Ans
     Answer::structure(&bmv2_entry(target, handle, entry))
 }
 
-async fn entry_from_key(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?;
+async fn entry_from_key(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     let params = args.all_fields(3)?;
     if params.is_empty() {
-        return only_default(shared, &target).await;
+        return only_default(ctx, &target).await;
     }
     let EntryKey {
         table,
@@ -572,10 +549,10 @@ async fn entry_from_key(shared: &SharedState, args: Args<'_>) -> Answered {
         priority,
     } = target.entry_key(&params, args.fields(4)?)?;
     let handle = move |switch: &dataplane::Switch| switch.entry_handle(table, &key, priority);
-    match shared.read_first(&target.pipeline, handle).await? {
+    match ctx.read_first(&target.pipeline, handle).await? {
         Some(handle) => {
             let handle = handle.0.cast_signed();
-            let (handle, entry) = find(&shared.device, &target, handle, Means::TheEntry).await?;
+            let (handle, entry) = find(&ctx.device, &target, handle, Means::TheEntry).await?;
             Ok(entry_answer(&target, handle, &entry))
         }
         None => {
@@ -586,8 +563,8 @@ async fn entry_from_key(shared: &SharedState, args: Args<'_>) -> Answered {
 }
 
 /// BMv2's answer for an empty key: an entry of zeros with the default action.
-async fn only_default(shared: &SharedState, target: &Target) -> Answered {
-    let action = default_action(shared, target).await?;
+async fn only_default(ctx: &Context, target: &Target) -> Answered {
+    let action = default_action(ctx, target).await?;
     Ok(Answer::structure(&Entry {
         key: Vec::new(),
         options: Options::default(),
@@ -597,19 +574,15 @@ async fn only_default(shared: &SharedState, target: &Target) -> Answered {
     }))
 }
 
-async fn default_action(
-    shared: &SharedState,
-    target: &Target,
-) -> Result<Option<TableAction>, Refusal> {
+async fn default_action(ctx: &Context, target: &Target) -> Result<Option<TableAction>, Refusal> {
     let table = target.id;
-    shared
-        .read_first(&target.pipeline, move |switch| switch.default_action(table))
+    ctx.read_first(&target.pipeline, move |switch| switch.default_action(table))
         .await
 }
 
-async fn default_entry(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?;
-    let action = default_action(shared, &target).await?;
+async fn default_entry(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
+    let action = default_action(ctx, &target).await?;
     let entry = action_entry(&target.pipeline, action.as_ref());
     Ok(Answer::structure(&entry))
 }
@@ -668,10 +641,10 @@ fn expect_counters(target: &Target) -> Result<(), Refusal> {
     refuse(TableCode::CountersDisabled, message)
 }
 
-async fn read_counter(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?;
+async fn read_counter(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     expect_counters(&target)?;
-    let (_, entry) = find(&shared.device, &target, args.i32(3)?, Means::ThePlace).await?;
+    let (_, entry) = find(&ctx.device, &target, args.i32(3)?, Means::ThePlace).await?;
     Ok(counter_answer(entry.counter))
 }
 
@@ -701,16 +674,16 @@ fn counter_change(target: &Target, entry: &TableEntry, value: CounterValue) -> O
     Operation::Entry(EntryUpdate::Modify(key_of(target, entry), change))
 }
 
-async fn write_counter(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?;
+async fn write_counter(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     expect_counters(&target)?;
     let value = counter_value(args.fields(4)?)?;
     let write = move |target: &Target, entry: TableEntry| counter_change(target, &entry, value);
-    at_handle(shared, target, args.i32(3)?, Means::ThePlace, code, write).await
+    at_handle(ctx, target, args.i32(3)?, Means::ThePlace, code, write).await
 }
 
-async fn reset_counters(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?;
+async fn reset_counters(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     expect_counters(&target)?;
     let call = move |exclusive: Exclusive| async move {
         let mut operations = Vec::new();
@@ -722,7 +695,7 @@ async fn reset_counters(shared: &SharedState, args: Args<'_>) -> Answered {
         let written: OperationResult = write_all(exclusive, &target.pipeline, operations).await?;
         written.map_err(declared(code))
     };
-    shared.exclusively(call).await?;
+    ctx.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
@@ -734,8 +707,8 @@ fn expect_meters(target: &Target) -> Result<(), Refusal> {
     refuse(TableCode::MetersDisabled, message)
 }
 
-async fn set_meter_rates(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?;
+async fn set_meter_rates(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     expect_meters(&target)?;
     let rates = meters::rates(args.all_fields(4)?);
     let config = rates?.map_err(|(_, message)| Exception::new(TableCode::Error, message))?;
@@ -744,7 +717,7 @@ async fn set_meter_rates(shared: &SharedState, args: Args<'_>) -> Answered {
         ControlErrorKind::InvalidArgument => TableCode::Error,
         kind => code(kind),
     };
-    at_handle(shared, target, args.i32(3)?, Means::ThePlace, code, set).await
+    at_handle(ctx, target, args.i32(3)?, Means::ThePlace, code, set).await
 }
 
 /// The direct meters of a table as an array, which BMv2 offers as well. The index is the entry's position.
@@ -768,7 +741,7 @@ impl EntryMeters {
     /// rates.
     pub(super) async fn set(
         self,
-        shared: &SharedState,
+        ctx: &Context,
         places: Option<Range<u64>>,
         config: MeterConfig,
         code: impl Fn(ControlErrorKind) -> MeterCode + Send + 'static,
@@ -788,17 +761,17 @@ impl EntryMeters {
                 write_all(exclusive, &target.pipeline, operations).await?;
             written.map_err(declared(code))
         };
-        shared.exclusively(call).await?;
+        ctx.exclusively(call).await?;
         Ok(Answer::Void)
     }
 
     pub(super) async fn get(
         &self,
-        shared: &SharedState,
+        ctx: &Context,
         place: u64,
     ) -> Result<Option<MeterConfig>, Refusal> {
         let mut found = None;
-        each_part(&shared.device, &self.0, |handle, entry| {
+        each_part(&ctx.device, &self.0, |handle, entry| {
             if handle.place() as u64 == place {
                 found = entry.meter;
             }
@@ -821,9 +794,9 @@ fn meter_change(target: &Target, entry: &TableEntry, config: MeterConfig) -> Ope
     Operation::Entry(EntryUpdate::Modify(key_of(target, entry), change))
 }
 
-async fn meter_rates(shared: &SharedState, args: Args<'_>) -> Answered {
-    let target = Target::of(shared, args)?;
+async fn meter_rates(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     expect_meters(&target)?;
-    let (_, entry) = find(&shared.device, &target, args.i32(3)?, Means::ThePlace).await?;
+    let (_, entry) = find(&ctx.device, &target, args.i32(3)?, Means::ThePlace).await?;
     Ok(meters::rates_answer(entry.meter))
 }

@@ -22,7 +22,7 @@ pub struct ServerConfig {
     pub notifications: Option<String>,
 }
 
-pub(crate) struct SharedState {
+pub(crate) struct Context {
     pub(crate) config: ServerConfig,
     pub(crate) device: Arc<Device>,
     pub(crate) notifications: Notifications,
@@ -33,7 +33,7 @@ pub(crate) struct SharedState {
     pub(crate) long_calls: Arc<Semaphore>,
 }
 
-impl SharedState {
+impl Context {
     pub(crate) fn new(config: ServerConfig, device: Arc<Device>) -> Self {
         Self {
             notifications: Notifications::new(config.device_id),
@@ -122,7 +122,7 @@ impl SharedState {
     }
 }
 
-/// As [`SharedState::read_first`], under exclusive access.
+/// As [`Context::read_first`], under exclusive access.
 pub(crate) async fn read_first<R: Send + 'static>(
     device: &Device,
     pipeline: &Pipeline,
