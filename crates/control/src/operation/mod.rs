@@ -157,7 +157,7 @@ pub(crate) struct WorkerState<'a> {
 }
 
 impl Operation {
-    /// Lends the rules of the operation's entity.
+    /// Calls `work` with the rules of the operation's entity.
     fn with_rules<R>(&self, work: impl FnOnce(&dyn Rules) -> R) -> R {
         match self {
             Self::Entry(update) => work(update),
