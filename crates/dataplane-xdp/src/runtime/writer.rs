@@ -492,7 +492,7 @@ mod tests {
     const TABLE: TableRef = TableRef::Program(0);
 
     /// A writer and its channels. The test ends the grace periods.
-    struct Harness {
+    struct Rig {
         writer: Writer,
         layout: TableLayout,
         waiting: Waiting,
@@ -501,12 +501,12 @@ mod tests {
         messages: Receiver<Message>,
     }
 
-    impl Harness {
-        fn new() -> Harness {
-            Harness::ended_by(None)
+    impl Rig {
+        fn new() -> Rig {
+            Rig::ended_by(None)
         }
 
-        fn ended_by(polls: Option<ReadPolls>) -> Harness {
+        fn ended_by(polls: Option<ReadPolls>) -> Rig {
             let image = testing::image();
             let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
             let layout = image.tables[0].clone();
@@ -516,7 +516,7 @@ mod tests {
             let version_at = image.heap.version;
             let writer = Writer::new(maps, version_at, tables, None, graces, freed);
             let (to, messages) = mpsc::channel();
-            Harness {
+            Rig {
                 writer,
                 layout,
                 waiting: Waiting::default(),
@@ -556,26 +556,18 @@ mod tests {
         if !may_use_bpf() {
             return;
         }
-        let mut harness = Harness::new();
-        assert_eq!(harness.take(harness.changes(1)), 1);
-        assert_eq!(
-            harness.take(harness.changes(1)),
-            1,
-            "packets may see its slot"
-        );
-        assert_eq!(
-            harness.take(harness.changes(2)),
-            1,
-            "in the order of commits"
-        );
-        harness.take(Message::Drain(7));
-        assert_eq!(harness.take(harness.changes(1)), 1);
-        assert_eq!(harness.period(), 2);
-        assert!(harness.waiting.is_empty(), "all of them");
-        assert_eq!(harness.drained(), 0);
-        harness.period();
-        assert_eq!(harness.drained(), 8);
-        assert_eq!(harness.progress.n_seen.load(Ordering::Acquire), 4);
+        let mut rig = Rig::new();
+        assert_eq!(rig.take(rig.changes(1)), 1);
+        assert_eq!(rig.take(rig.changes(1)), 1, "packets may see its slot");
+        assert_eq!(rig.take(rig.changes(2)), 1, "in the order of commits");
+        rig.take(Message::Drain(7));
+        assert_eq!(rig.take(rig.changes(1)), 1);
+        assert_eq!(rig.period(), 2);
+        assert!(rig.waiting.is_empty(), "all of them");
+        assert_eq!(rig.drained(), 0);
+        rig.period();
+        assert_eq!(rig.drained(), 8);
+        assert_eq!(rig.progress.n_seen.load(Ordering::Acquire), 4);
     }
 
     #[test]
@@ -586,20 +578,20 @@ mod tests {
         let word = Arc::new(AtomicU64::new(0));
         let read = Arc::clone(&word);
         let read: ReadPolls = Box::new(move || vec![read.load(Ordering::SeqCst)]);
-        let mut harness = Harness::ended_by(Some(read));
+        let mut rig = Rig::ended_by(Some(read));
         for (n, version) in [(1, 1), (3, 3), (5, 5)] {
             word.store(n, Ordering::SeqCst);
-            assert_eq!(harness.take(harness.changes(1)), version);
-            harness.take(Message::Drain(n));
-            assert_eq!(harness.take(harness.changes(1)), version, "within the poll");
-            assert!(harness.drained() <= n);
+            assert_eq!(rig.take(rig.changes(1)), version);
+            rig.take(Message::Drain(n));
+            assert_eq!(rig.take(rig.changes(1)), version, "within the poll");
+            assert!(rig.drained() <= n);
             // The poll ends, while packets keep coming.
             word.store(n + 1, Ordering::SeqCst);
-            assert_eq!(harness.take(Message::Look), version + 1);
-            assert_eq!(harness.drained(), n + 1, "nothing is held back");
-            assert!(harness.waiting.is_empty());
+            assert_eq!(rig.take(Message::Look), version + 1);
+            assert_eq!(rig.drained(), n + 1, "nothing is held back");
+            assert!(rig.waiting.is_empty());
         }
-        assert_eq!(harness.progress.n_seen.load(Ordering::Acquire), 6);
+        assert_eq!(rig.progress.n_seen.load(Ordering::Acquire), 6);
     }
 
     #[test]
@@ -607,24 +599,24 @@ mod tests {
         if !may_use_bpf() {
             return;
         }
-        let mut harness = Harness::new();
-        harness.take(harness.changes(1));
-        harness.take(Message::Drain(7));
-        harness.take(harness.changes(1));
+        let mut rig = Rig::new();
+        rig.take(rig.changes(1));
+        rig.take(Message::Drain(7));
+        rig.take(rig.changes(1));
         // Held back until the test ends it.
         let held_until = Some(Instant::now() + Duration::from_secs(3600));
-        harness.writer.held_until = held_until;
-        assert_eq!(harness.period(), 1);
-        assert_eq!(harness.drained(), 8);
-        assert_ne!(harness.writer.held_until, held_until, "for a short time");
-        harness.writer.held_until = held_until;
-        assert_eq!(harness.take(harness.changes(2)), 1);
-        harness.writer.held_until = None;
-        assert_eq!(harness.take(Message::Look), 2);
-        assert!(harness.waiting.is_empty(), "both of them");
+        rig.writer.held_until = held_until;
+        assert_eq!(rig.period(), 1);
+        assert_eq!(rig.drained(), 8);
+        assert_ne!(rig.writer.held_until, held_until, "for a short time");
+        rig.writer.held_until = held_until;
+        assert_eq!(rig.take(rig.changes(2)), 1);
+        rig.writer.held_until = None;
+        assert_eq!(rig.take(Message::Look), 2);
+        assert!(rig.waiting.is_empty(), "both of them");
         // A drain without waiting commits holds nothing back.
-        harness.take(Message::Drain(8));
-        harness.period();
-        assert_eq!((harness.drained(), harness.writer.held_until), (9, None));
+        rig.take(Message::Drain(8));
+        rig.period();
+        assert_eq!((rig.drained(), rig.writer.held_until), (9, None));
     }
 }
