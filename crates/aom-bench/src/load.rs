@@ -99,19 +99,19 @@ impl Load {
             return Err(LoadError::Numbers(self.rate, self.seconds));
         }
         let mut run = Run::new(self)?;
-        let begun = Instant::now();
+        let began = Instant::now();
         let n_requests = (self.rate * self.seconds).ceil() as u64;
         let mut latest = Duration::ZERO;
         while run.n_sent < n_requests {
-            latest = latest.max(run.send_what_is_due(begun, n_requests)?);
+            latest = latest.max(run.send_what_is_due(began, n_requests)?);
             run.receive()?;
         }
-        let sending = begun.elapsed();
+        let sending = began.elapsed();
         let copies_while_sending = run.seen.copies;
-        let mut heard_at = Instant::now();
-        while run.seen.copies < run.n_due() && heard_at.elapsed() < QUIET {
+        let mut received_at = Instant::now();
+        while run.seen.copies < run.n_due() && received_at.elapsed() < QUIET {
             if run.receive()? > 0 {
-                heard_at = Instant::now();
+                received_at = Instant::now();
             }
         }
         self.write_delays(&run.seen.delays_ns)?;
@@ -195,10 +195,10 @@ impl<'a> Run<'a> {
     }
 
     /// Sends requests that are due. Returns by how much the last one was late.
-    fn send_what_is_due(&mut self, begun: Instant, n_max: u64) -> Result<Duration, PortError> {
+    fn send_what_is_due(&mut self, began: Instant, n_max: u64) -> Result<Duration, PortError> {
         let mut late = Duration::ZERO;
         for _ in 0..SENT_AT_ONCE {
-            let due = begun + Duration::from_secs_f64(self.n_sent as f64 / self.load.rate);
+            let due = began + Duration::from_secs_f64(self.n_sent as f64 / self.load.rate);
             let now = Instant::now();
             if now < due || self.n_sent == n_max {
                 break;
@@ -243,11 +243,12 @@ impl<'a> Run<'a> {
         latest: Duration,
     ) -> Value {
         let delays = &self.seen.delays_ns;
-        let told = QUANTILES_PCT.iter().filter(|pct| {
+        let measured = QUANTILES_PCT.iter().filter(|pct| {
             let above = (100.0 - **pct) / 100.0 * delays.len() as f64;
             **pct == 0.0 || above >= 10.0
         });
-        let quantiles = told.map(|pct| (pct.to_string(), json!(delays.value_at_percentile(*pct))));
+        let quantiles =
+            measured.map(|pct| (pct.to_string(), json!(delays.value_at_percentile(*pct))));
         let drops = self.receiver.statistics().drops();
         let drops = drops
             .into_iter()

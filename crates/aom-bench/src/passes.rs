@@ -180,15 +180,15 @@ impl Contestant {
     }
 
     fn turn(&mut self, turn_ms: u64) {
-        let begun = Instant::now();
+        let began = Instant::now();
         let mut n_requests = 0;
-        while begun.elapsed().as_millis() < u128::from(turn_ms) {
+        while began.elapsed().as_millis() < u128::from(turn_ms) {
             for _ in 0..16 {
                 self.request();
             }
             n_requests += 16;
         }
-        let ns = begun.elapsed().as_nanos() as f64;
+        let ns = began.elapsed().as_nanos() as f64;
         self.ns_per_request.push(ns / f64::from(n_requests));
     }
 }

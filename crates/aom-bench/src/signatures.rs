@@ -51,14 +51,14 @@ impl Signatures {
         let mut signer = Signer::new(Key::random(), pool);
         let mut frames: Vec<Vec<u8>> = (1..=self.packets).map(stamped).collect();
         let mut n_sent = 0;
-        let begun = Instant::now();
+        let began = Instant::now();
         for frame in &mut frames {
             if !is_pooled {
                 signer.pool().fill(1);
             }
             signer.handle_frame(Duration::ZERO, frame, &mut |_| n_sent += 1);
         }
-        let seconds = begun.elapsed().as_secs_f64();
+        let seconds = began.elapsed().as_secs_f64();
         let signed = signer.counters().signed;
         let all = u64::from(self.packets);
         if signed != all || n_sent != self.packets {

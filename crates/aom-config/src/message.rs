@@ -215,14 +215,14 @@ mod tests {
 
     #[test]
     fn a_membership_is_what_the_receiver_takes() {
-        let told = membership();
-        let taken = told.to_receiver().expect("whole");
+        let sent = membership();
+        let taken = sent.to_receiver().expect("whole");
         assert_eq!((taken.group, taken.epoch), (7, 300));
         assert_eq!((taken.n_receivers, taken.receiver), (2, 1));
         assert!(taken.confirm_keys.is_empty());
         let other = Membership {
             receiver: 2,
-            ..told.clone()
+            ..sent.clone()
         };
         assert!(
             other.to_receiver().is_err(),
@@ -230,7 +230,7 @@ mod tests {
         );
         let keyless = Membership {
             byzantine: true,
-            ..told
+            ..sent
         };
         assert!(keyless.to_receiver().is_err(), "confirms, and nobody's key");
     }
@@ -240,17 +240,17 @@ mod tests {
         let join = ToService::Join(Join::new("g", "b", None));
         let json = r#"{"type":"join","version":1,"group":"g","member":"b"}"#;
         assert_eq!(serde_json::to_string(&join).expect("JSON"), json);
-        let told = ToMember::Membership(membership());
+        let sent = ToMember::Membership(membership());
         let json = concat!(
             r#"{"type":"membership","group":"g","number":7,"epoch":300,"address":"239.1.0.7","has_begun":true,"receiver":1,"receivers":["#,
             r#"{"name":"a","ip":"10.0.0.1","udp_port":60005},{"name":"b","ip":"10.0.0.1","udp_port":60005}],"#,
             r#""sequencer":{"variant":"tagged","key":"0011223344556677"},"byzantine":false,"#,
             r#""ended":{"epoch":299,"sequence":12}}"#
         );
-        assert_eq!(serde_json::to_string(&told).expect("JSON"), json);
+        assert_eq!(serde_json::to_string(&sent).expect("JSON"), json);
         assert_eq!(
             serde_json::from_str::<ToMember>(json).expect("a message"),
-            told
+            sent
         );
     }
 }

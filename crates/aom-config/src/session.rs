@@ -42,7 +42,7 @@ pub enum SessionError {
 pub struct Session {
     group: String,
     installed: Option<u64>,
-    heard_at: Duration,
+    received_at: Duration,
     frames: Frames,
     to_send: VecDeque<Vec<u8>>,
     events: VecDeque<Event>,
@@ -60,7 +60,7 @@ impl Session {
         Ok(Session {
             group,
             installed,
-            heard_at: now,
+            received_at: now,
             frames: Frames::default(),
             to_send: VecDeque::from([first]),
             events: VecDeque::new(),
@@ -75,7 +75,7 @@ impl Session {
     pub fn handle_bytes(&mut self, now: Duration, bytes: &[u8]) -> Result<(), SessionError> {
         self.frames.push(bytes);
         while let Some(message) = self.frames.poll()? {
-            self.heard_at = now;
+            self.received_at = now;
             self.take(message)?;
         }
         Ok(())
@@ -129,7 +129,7 @@ impl Session {
     /// When to call [`handle_timeout`](Self::handle_timeout), unless bytes come before.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
-        self.heard_at + SILENCE_MAX
+        self.received_at + SILENCE_MAX
     }
 
     /// # Errors
@@ -180,7 +180,7 @@ mod tests {
         Session::new(Duration::ZERO, join, installed).expect("short")
     }
 
-    fn hears(session: &mut Session, message: ToMember) -> Result<(), SessionError> {
+    fn receives(session: &mut Session, message: ToMember) -> Result<(), SessionError> {
         let bytes = frame(&message).expect("short");
         session.handle_bytes(Duration::from_secs(1), &bytes)
     }
@@ -201,9 +201,9 @@ mod tests {
             [ToService::Join(Join::new("g", "a", None))]
         );
         for epoch in [1, 2, 256] {
-            let told = membership("g", epoch);
-            hears(&mut session, ToMember::Membership(told.clone())).expect("newer");
-            assert_eq!(session.poll_event(), Some(Event::Membership(told)));
+            let sent = membership("g", epoch);
+            receives(&mut session, ToMember::Membership(sent.clone())).expect("newer");
+            assert_eq!(session.poll_event(), Some(Event::Membership(sent)));
             assert_eq!(said(&mut session), [], "not installed yet");
             session.installed(epoch).expect("short");
             assert_eq!(said(&mut session), [ToService::Installed { epoch }]);
@@ -211,10 +211,10 @@ mod tests {
     }
 
     #[test]
-    fn a_membership_that_is_installed_is_acknowledged_again_and_told_no_more() {
+    fn a_membership_that_is_installed_is_acknowledged_again_and_reported_no_more() {
         let mut session = session(Some(5));
         said(&mut session);
-        hears(&mut session, ToMember::Membership(membership("g", 5))).expect("the same");
+        receives(&mut session, ToMember::Membership(membership("g", 5))).expect("the same");
         assert_eq!(session.poll_event(), None);
         assert_eq!(said(&mut session), [ToService::Installed { epoch: 5 }]);
     }
@@ -222,10 +222,10 @@ mod tests {
     #[test]
     fn an_epoch_never_comes_back_and_a_group_is_never_another() {
         let mut session = session(Some(5));
-        let older = hears(&mut session, ToMember::Membership(membership("g", 4)));
+        let older = receives(&mut session, ToMember::Membership(membership("g", 4)));
         let (installed, found) = (5, 4);
         assert_eq!(older, Err(SessionError::Older { installed, found }));
-        let other = hears(&mut session, ToMember::Membership(membership("h", 6)));
+        let other = receives(&mut session, ToMember::Membership(membership("h", 6)));
         assert!(
             matches!(other, Err(SessionError::OtherGroup { .. })),
             "{other:?}"
@@ -234,10 +234,10 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told() {
+    fn a_refusal_is_reported() {
         let mut session = session(None);
         let reason = "member \"a\" was removed".to_owned();
-        hears(
+        receives(
             &mut session,
             ToMember::Refused {
                 reason: reason.clone(),
@@ -256,7 +256,7 @@ mod tests {
             session.handle_timeout(SILENCE_MAX),
             Err(SessionError::Silent)
         );
-        hears(&mut session, ToMember::Alive).expect("a message");
+        receives(&mut session, ToMember::Alive).expect("a message");
         assert_eq!(session.handle_timeout(SILENCE_MAX), Ok(()));
         assert_eq!(session.poll_timeout(), SILENCE_MAX + Duration::from_secs(1));
     }

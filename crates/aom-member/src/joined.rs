@@ -109,8 +109,8 @@ impl Joined {
             membership: None,
             because: "it was not tried yet".to_owned(),
         }));
-        let (told, first) = mpsc::channel();
-        let keeper = Keeper::new(file, tls, Arc::clone(&about), told)?;
+        let (notify, first) = mpsc::channel();
+        let keeper = Keeper::new(file, tls, Arc::clone(&about), notify)?;
         let keeper = Keeping::start(keeper)?;
         match first.recv_timeout(timeout) {
             Ok(Ok(member)) => Ok(Joined {

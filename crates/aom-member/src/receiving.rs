@@ -35,7 +35,7 @@ pub struct Counters {
     /// Confirms that the kernel refused to send, so that the other member lacks them.
     pub unsent_confirms: u64,
     /// Epoch and sequence number of the last message or drop that was queued for the application.
-    pub told: Option<(u64, u32)>,
+    pub queued: Option<(u64, u32)>,
 }
 
 enum Core {
@@ -50,7 +50,7 @@ pub(crate) struct Task {
     /// Confirms from an address that is not a peer's. They are refused before their signatures are verified.
     n_strange_confirms: u64,
     shared: Arc<Shared>,
-    begun: Instant,
+    began: Instant,
 }
 
 impl Task {
@@ -80,7 +80,7 @@ impl Task {
             peers,
             n_strange_confirms: 0,
             shared,
-            begun: Instant::now(),
+            began: Instant::now(),
         })
     }
 
@@ -101,20 +101,20 @@ impl Task {
         let socket = tokio::net::UdpSocket::from_std(self.socket.try_clone()?)?;
         let mut buffer = vec![0; DATAGRAM_BYTES];
         loop {
-            let due = self.core.poll_timeout().map(|at| self.begun + at);
+            let due = self.core.poll_timeout().map(|at| self.began + at);
             let shared = Arc::clone(&self.shared);
             tokio::select! {
                 biased;
                 command = commands.recv() => if let ControlFlow::Break(because) = self.obey(command) {
                     return Ok(because);
                 },
-                () = sleep_until(due) => self.core.handle_timeout(self.begun.elapsed()),
+                () = sleep_until(due) => self.core.handle_timeout(self.began.elapsed()),
                 readable = readable(&socket, &shared) => {
                     readable?;
                     self.read(&socket, &mut buffer)?;
                 }
             }
-            self.tell(&socket);
+            self.deliver(&socket);
         }
     }
 
@@ -136,7 +136,7 @@ impl Task {
                 self.n_strange_confirms += 1;
                 continue;
             }
-            self.core.handle_datagram(self.begun.elapsed(), datagram);
+            self.core.handle_datagram(self.began.elapsed(), datagram);
         }
         lock(&self.shared.counters).datagrams += n_datagrams;
         Ok(())
@@ -164,7 +164,7 @@ impl Task {
         };
         let advanced = self
             .core
-            .advance(self.begun.elapsed(), (*membership).clone(), last);
+            .advance(self.began.elapsed(), (*membership).clone(), last);
         if advanced.is_ok() {
             self.peers = peers;
             let mut memberships = lock(&self.shared.memberships);
@@ -177,10 +177,10 @@ impl Task {
     }
 
     /// Queues all events for the application, and sends all confirms to the other members.
-    fn tell(&mut self, socket: &tokio::net::UdpSocket) {
-        let mut told = None;
+    fn deliver(&mut self, socket: &tokio::net::UdpSocket) {
+        let mut last = None;
         while let Some(event) = self.core.poll_event() {
-            told = number_of(&event).or(told);
+            last = number_of(&event).or(last);
             self.shared.mailbox.put(event);
         }
         let mut n_unsent = 0;
@@ -191,7 +191,7 @@ impl Task {
         }
         let mut counters = lock(&self.shared.counters);
         counters.unsent_confirms += n_unsent;
-        counters.told = counters.told.max(told);
+        counters.queued = counters.queued.max(last);
         (counters.refused, counters.refused_confirms) = self.core.refused();
         counters.refused_confirms.strangers += self.n_strange_confirms;
     }

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use aom::limits::{FIRST_PROVED, PATIENCE};
+use aom::limits::{FIRST_PROVED, GAP_TIMEOUT};
 use aom_config::keys::PublicKey;
 use aom_config::limits::SILENCE_MAX;
 use aom_config::member_file::{MemberFile, SERVICE_NAME};
@@ -28,7 +28,7 @@ use crate::{Member, MemberError, lock};
 const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(2)];
 /// How long to wait for the last messages of an epoch that has ended. A lost message becomes a drop after the
 /// receiver's timeout. Packets of the next epoch wait in the socket meanwhile.
-const STRAGGLERS: Duration = PATIENCE.saturating_add(Duration::from_millis(5));
+const STRAGGLERS: Duration = GAP_TIMEOUT.saturating_add(Duration::from_millis(5));
 /// Why there may be no membership although the service is connected.
 const CONNECTED: &str = "it is connected, and the group has no epoch yet that this process receives: `reprise aom group show` says when";
 /// The polling interval of that wait.
@@ -75,7 +75,7 @@ pub(crate) struct Keeper {
     /// Reports the first membership, or the reason why there is none, to the caller of `join`.
     first: Option<mpsc::Sender<Result<Arc<Member>, Ended>>>,
     member: Option<Arc<Member>>,
-    begun: Instant,
+    began: Instant,
 }
 
 impl Keeper {
@@ -92,7 +92,7 @@ impl Keeper {
             about,
             first: Some(first),
             member: None,
-            begun: Instant::now(),
+            began: Instant::now(),
         })
     }
 
@@ -153,7 +153,7 @@ impl Keeper {
         );
         let installed = lock(&self.about).membership.as_ref().map(|it| it.epoch);
         CONNECTED.clone_into(&mut lock(&self.about).because);
-        match Session::new(self.begun.elapsed(), join, installed) {
+        match Session::new(self.began.elapsed(), join, installed) {
             Ok(session) => self.attend(stream, session).await,
             Err(error) => Ended::Again(error.to_string()),
         }
@@ -191,26 +191,26 @@ impl Keeper {
             if timeout(SILENCE_MAX, stream.flush()).await.is_err() {
                 return Ended::Again("the connection broke".to_owned());
             }
-            let due = (self.begun + session.poll_timeout()).into();
-            let heard = match tokio::time::timeout_at(due, stream.read(&mut bytes)).await {
+            let due = (self.began + session.poll_timeout()).into();
+            let read = match tokio::time::timeout_at(due, stream.read(&mut bytes)).await {
                 Ok(Ok(0)) => return Ended::Again("the service closed the connection".to_owned()),
-                Ok(Ok(n_bytes)) => session.handle_bytes(self.begun.elapsed(), &bytes[..n_bytes]),
+                Ok(Ok(n_bytes)) => session.handle_bytes(self.began.elapsed(), &bytes[..n_bytes]),
                 Ok(Err(error)) => return Ended::Again(error.to_string()),
-                Err(_) => session.handle_timeout(self.begun.elapsed()),
+                Err(_) => session.handle_timeout(self.began.elapsed()),
             };
-            if let Err(error) = heard {
+            if let Err(error) = read {
                 return Ended::Again(error.to_string());
             }
         }
     }
 
-    async fn install(&mut self, told: Membership) -> Result<(), MemberError> {
-        let membership = told.to_receiver()?;
-        let peers = peers(&told);
+    async fn install(&mut self, announced: Membership) -> Result<(), MemberError> {
+        let membership = announced.to_receiver()?;
+        let peers = peers(&announced);
         match &self.member {
             Some(member) => {
                 let old = lock(&self.about).membership.as_ref().map(|it| it.epoch);
-                let ended = told.ended.filter(|ended| Some(ended.epoch) == old);
+                let ended = announced.ended.filter(|ended| Some(ended.epoch) == old);
                 if let Some(ended) = ended {
                     stragglers(member, (ended.epoch, ended.sequence)).await;
                 }
@@ -218,20 +218,20 @@ impl Keeper {
                     .advance_later(membership, ended.map(|it| it.sequence), peers)?
                     .await
                     .map_err(|_| MemberError::Ended("its thread is gone".to_owned()))??;
-                lock(&self.about).membership = Some(told);
+                lock(&self.about).membership = Some(announced);
             }
             None => {
-                let own = told.receivers.get(usize::from(told.receiver));
+                let own = announced.receivers.get(usize::from(announced.receiver));
                 let address = own.map(|it| SocketAddr::from((it.ip, it.udp_port)));
                 let address =
                     address.ok_or_else(|| MemberError::Ended("it has no address".to_owned()))?;
                 let socket = UdpSocket::bind(address)
                     .map_err(|source| MemberError::Bind { address, source })?;
-                let first = if told.has_begun { FIRST_PROVED } else { 1 };
+                let first = if announced.has_begun { FIRST_PROVED } else { 1 };
                 let key = self.confirm_key.clone();
-                let confirms = told.byzantine.then_some((key, peers));
+                let confirms = announced.byzantine.then_some((key, peers));
                 let member = Arc::new(Member::start(socket, membership, first, confirms)?);
-                lock(&self.about).membership = Some(told);
+                lock(&self.about).membership = Some(announced);
                 self.member = Some(Arc::clone(&member));
                 if let Some(first) = self.first.take() {
                     // The caller of join may have given up; then it stops this thread soon.
@@ -255,10 +255,10 @@ fn confirm_key() -> Result<SigningKey, MemberError> {
 }
 
 /// The addresses of all other members, which get this member's confirms.
-fn peers(told: &Membership) -> Vec<SocketAddr> {
+fn peers(announced: &Membership) -> Vec<SocketAddr> {
     let others = (0..)
-        .zip(&told.receivers)
-        .filter(|(place, _)| *place != told.receiver);
+        .zip(&announced.receivers)
+        .filter(|(place, _)| *place != announced.receiver);
     let others = others.map(|(_, peer)| SocketAddr::from((peer.ip, peer.udp_port)));
     others.collect()
 }
@@ -266,7 +266,7 @@ fn peers(told: &Membership) -> Vec<SocketAddr> {
 /// Waits until the member has delivered or dropped an epoch's last sequence number, at most `STRAGGLERS`.
 async fn stragglers(member: &Member, last: (u64, u32)) {
     let until = Instant::now() + STRAGGLERS;
-    while member.counters().told < Some(last) && Instant::now() < until {
+    while member.counters().queued < Some(last) && Instant::now() < until {
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }

@@ -50,7 +50,7 @@ impl Core {
     }
 
     async fn hand(&mut self, name: &str) -> Result<(), ServiceError> {
-        self.tell(name);
+        self.notify(name);
         let until = Instant::now() + self.options.ack_deadline;
         loop {
             let Some(group) = self.state.groups.get(name) else {
@@ -73,9 +73,9 @@ impl Core {
                 self.late.extend(late.collect::<Vec<_>>());
                 break;
             }
-            let heard = timeout(left.min(LOOK_EVERY), self.from_members.recv()).await;
-            if let Ok(Some(message)) = heard {
-                self.hear(message);
+            let received = timeout(left.min(LOOK_EVERY), self.from_members.recv()).await;
+            if let Ok(Some(message)) = received {
+                self.receive(message);
             }
         }
         self.reach("hand-done")?;
@@ -127,7 +127,7 @@ impl Core {
         self.reach("halt-stopped")?;
         self.save()?;
         self.reach("halt-saved")?;
-        self.tell(name);
+        self.notify(name);
         let Some(connection) = &mut self.switch.connection else {
             return Err(ConnectionError::Lost.into());
         };
@@ -150,9 +150,9 @@ impl Core {
         Ok(connection.write_entries(&self.state).await?)
     }
 
-    pub(crate) fn tell(&mut self, name: &str) {
+    pub(crate) fn notify(&mut self, name: &str) {
         if let Some(group) = self.state.groups.get(name) {
-            self.sessions.tell(name, group);
+            self.sessions.notify(name, group);
         }
     }
 

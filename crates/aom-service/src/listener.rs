@@ -18,19 +18,19 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::authority::fingerprint;
-use crate::members::{Ending, Fingerprint, Members, NotJoined, Told};
+use crate::members::{Ending, Fingerprint, Members, NotJoined, Notice};
 use crate::strangers::Strangers;
 
 /// The most connections that have not joined or are being refused.
 const STRANGERS_MAX: usize = 256;
 /// How long a peer may take to show a certificate and join, and to read a message.
-const PATIENCE: Duration = Duration::from_secs(5);
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 enum Ended {
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("it took longer than {} s", PATIENCE.as_secs())]
+    #[error("it took longer than {} s", IO_TIMEOUT.as_secs())]
     Slow(#[from] tokio::time::error::Elapsed),
     #[error("{0}")]
     Frame(#[from] aom_config::frame::FrameError),
@@ -87,9 +87,9 @@ async fn attend(
 ) -> (Joined, Ended) {
     let mut stranger = strangers.admit(from);
     let joining = async {
-        let mut connection = timeout(PATIENCE, greet(stream, acceptor)).await??;
-        match connection.told(members).await {
-            Ok(told) => Ok((connection, told)),
+        let mut connection = timeout(IO_TIMEOUT, greet(stream, acceptor)).await??;
+        match connection.notices(members).await {
+            Ok(notices) => Ok((connection, notices)),
             Err(NotJoined::Refused(reason)) => Err(connection.refuse(reason).await),
             Err(NotJoined::Ending(ending)) => Err(ending.into()),
         }
@@ -100,11 +100,11 @@ async fn attend(
     };
     // A joined connection needs no place here: each member has one, and a second one replaces the first.
     drop(stranger);
-    let (mut connection, told) = match joined {
+    let (mut connection, notices) = match joined {
         Ok(joined) => joined,
         Err(ended) => return (Joined::No, ended),
     };
-    let reason = match connection.go_on(members, told).await {
+    let reason = match connection.go_on(members, notices).await {
         Ok(reason) => reason,
         Err(ended) => return (Joined::Yes, ended),
     };
@@ -167,7 +167,7 @@ async fn read(stream: &mut TlsStream<TcpStream>, frames: &mut Frames) -> Result<
 }
 
 impl Connection {
-    async fn told(&self, members: &Members) -> Result<watch::Receiver<Told>, NotJoined> {
+    async fn notices(&self, members: &Members) -> Result<watch::Receiver<Notice>, NotJoined> {
         let Join {
             version,
             group,
@@ -191,7 +191,7 @@ impl Connection {
         };
         let said = self.say(&last).await;
         // Shuts down so that the last message arrives, although the member's further bytes are not read.
-        let closed = timeout(PATIENCE, self.stream.shutdown()).await;
+        let closed = timeout(IO_TIMEOUT, self.stream.shutdown()).await;
         match (said, closed) {
             (Err(ended), _) => ended,
             (Ok(()), _) => Ended::Refused(reason),
@@ -200,41 +200,41 @@ impl Connection {
 
     async fn say(&mut self, message: &ToMember) -> Result<(), Ended> {
         let bytes = frame(message)?;
-        timeout(PATIENCE, self.stream.write_all(&bytes)).await??;
-        Ok(timeout(PATIENCE, self.stream.flush()).await??)
+        timeout(IO_TIMEOUT, self.stream.write_all(&bytes)).await??;
+        Ok(timeout(IO_TIMEOUT, self.stream.flush()).await??)
     }
 
     /// Exchanges messages until the service refuses the member. Returns the reason.
     async fn go_on(
         &mut self,
         members: &Members,
-        mut told: watch::Receiver<Told>,
+        mut notices: watch::Receiver<Notice>,
     ) -> Result<String, Ended> {
         let mut alive = tokio::time::interval(ALIVE_EVERY);
         alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        told.mark_changed();
+        notices.mark_changed();
         loop {
             tokio::select! {
-                changed = told.changed() => {
+                changed = notices.changed() => {
                     // The service is ending. The member gets no refusal, so it connects again.
                     changed.map_err(|_| Ending)?;
-                    let now = told.borrow_and_update().clone();
+                    let now = notices.borrow_and_update().clone();
                     match now {
-                        Told::Nothing => {}
-                        Told::Membership(membership) => self.say(&ToMember::Membership(*membership)).await?,
-                        Told::Refused(reason) => return Ok(reason),
+                        Notice::Nothing => {}
+                        Notice::Membership(membership) => self.say(&ToMember::Membership(*membership)).await?,
+                        Notice::Refused(reason) => return Ok(reason),
                     }
                 }
                 _ = alive.tick() => self.say(&ToMember::Alive).await?,
                 came = read(&mut self.stream, &mut self.frames) => {
                     came?;
-                    self.hear(members).await?;
+                    self.receive(members).await?;
                 }
             }
         }
     }
 
-    async fn hear(&mut self, members: &Members) -> Result<(), Ended> {
+    async fn receive(&mut self, members: &Members) -> Result<(), Ended> {
         let who = (self.join.group.clone(), self.join.member.clone());
         while let Some(message) = self.frames.poll()? {
             match message {

@@ -15,7 +15,7 @@ pub type Fingerprint = [u8; 32];
 
 /// The service's message to a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum Notice {
     /// No membership yet: the group has no epoch, or its next one is in preparation.
     Nothing,
     Membership(Box<Membership>),
@@ -35,7 +35,7 @@ pub enum FromMember {
         confirm_key: Option<PublicKey>,
         /// Gets a channel with the service's messages to this connection, or the reason for the refusal with the
         /// operator's next step.
-        answer: oneshot::Sender<Result<watch::Receiver<Told>, String>>,
+        answer: oneshot::Sender<Result<watch::Receiver<Notice>, String>>,
     },
     /// The member's receiver has advanced to this epoch.
     Installed {
@@ -64,7 +64,7 @@ impl Members {
         (group, member): (&str, &str),
         fingerprint: Fingerprint,
         confirm_key: Option<PublicKey>,
-    ) -> Result<watch::Receiver<Told>, NotJoined> {
+    ) -> Result<watch::Receiver<Notice>, NotJoined> {
         let (answer, answered) = oneshot::channel();
         self.say(FromMember::Join {
             group: group.to_owned(),

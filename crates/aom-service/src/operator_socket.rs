@@ -21,7 +21,7 @@ const REQUEST_BYTES_MAX: u64 = 64 * 1024;
 /// The longest answer. 1,024 groups of 64 members have about 20 million bytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// How long a command may take to send its request, and to read its answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const IO_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most commands that are served at once. Further ones wait.
 const CONNECTIONS_MAX: usize = 64;
 
@@ -98,7 +98,7 @@ async fn serve_one(stream: UnixStream, operator: &Operator) -> io::Result<()> {
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     let mut bounded = (&mut stream).take(REQUEST_BYTES_MAX);
-    let read = timeout(PATIENCE, bounded.read_line(&mut line)).await;
+    let read = timeout(IO_TIMEOUT, bounded.read_line(&mut line)).await;
     read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     let answer = match serde_json::from_str::<Request>(&line) {
         Ok(request) => operator.ask(request).await,
@@ -108,7 +108,7 @@ async fn serve_one(stream: UnixStream, operator: &Operator) -> io::Result<()> {
     };
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
-    let written = timeout(PATIENCE, stream.get_mut().write_all(&line)).await;
+    let written = timeout(IO_TIMEOUT, stream.get_mut().write_all(&line)).await;
     written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
 }
 

@@ -123,17 +123,17 @@ mod tests {
     #[test]
     fn a_member_has_a_burst_and_then_an_epoch_a_period_and_others_are_not_held() {
         let mut rejoins = Rejoins::new(LIMITS);
-        let begun = Instant::now();
+        let began = Instant::now();
         for _ in 0..2 {
-            assert_eq!(rejoins.wait("g", "m0", begun), Duration::ZERO);
-            rejoins.take("g", &["m0"], begun);
+            assert_eq!(rejoins.wait("g", "m0", began), Duration::ZERO);
+            rejoins.take("g", &["m0"], began);
         }
-        assert_eq!(rejoins.wait("g", "m0", begun), Duration::from_secs(60));
-        assert_eq!(rejoins.wait("g", "m1", begun), Duration::ZERO);
-        assert_eq!(rejoins.wait("h", "m0", begun), Duration::ZERO);
+        assert_eq!(rejoins.wait("g", "m0", began), Duration::from_secs(60));
+        assert_eq!(rejoins.wait("g", "m1", began), Duration::ZERO);
+        assert_eq!(rejoins.wait("h", "m0", began), Duration::ZERO);
         let mut n_epochs = 0;
         for second in 0..3600 {
-            let now = begun + Duration::from_secs(second);
+            let now = began + Duration::from_secs(second);
             if rejoins.wait("g", "m0", now).is_zero() {
                 rejoins.take("g", &["m0"], now);
                 n_epochs += 1;
@@ -145,11 +145,11 @@ mod tests {
     #[test]
     fn all_members_together_are_held_to_the_groups_pace() {
         let mut rejoins = Rejoins::new(LIMITS);
-        let begun = Instant::now();
+        let began = Instant::now();
         let mut n_epochs = 0;
         // Each second another member restarts.
         for second in 0..600 {
-            let now = begun + Duration::from_secs(second);
+            let now = began + Duration::from_secs(second);
             let member = format!("m{second}");
             if rejoins.wait("g", &member, now).is_zero() {
                 rejoins.take("g", &[&member], now);
@@ -157,7 +157,7 @@ mod tests {
             }
         }
         assert_eq!(n_epochs, 2 + 60);
-        let later = begun + Duration::from_secs(10_000);
+        let later = began + Duration::from_secs(10_000);
         rejoins.take("g", &["m0"], later);
         assert_eq!(rejoins.members.len(), 1);
     }

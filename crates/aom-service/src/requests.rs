@@ -272,7 +272,7 @@ impl Core {
     /// A suffix for a message about a Byzantine group's epoch: how many receivers may lie, and who has not joined.
     fn liars(&self, name: &str) -> String {
         let group = self.state.groups.get(name).filter(|it| it.byzantine);
-        let Some((group, epoch)) = group.and_then(|group| Some((group, group.told()?))) else {
+        let Some((group, epoch)) = group.and_then(|group| Some((group, group.announced()?))) else {
             return String::new();
         };
         let n_receivers = epoch.receivers.len();
@@ -366,9 +366,9 @@ impl Core {
             address: group.address,
             variant: group.variant.clone(),
             byzantine: group.byzantine,
-            epoch: group.told().map_or(0, |epoch| epoch.number),
+            epoch: group.announced().map_or(0, |epoch| epoch.number),
             liars_max: group
-                .told()
+                .announced()
                 .filter(|_| group.byzantine)
                 .map(|epoch| epoch.liars_max()),
             state: self.state_of(name, group),
@@ -427,7 +427,7 @@ impl Core {
     }
 
     fn member_view(&self, name: &str, group: &Group, member: &Member) -> MemberView {
-        let receivers = group.told().map(|epoch| &epoch.receivers);
+        let receivers = group.announced().map(|epoch| &epoch.receivers);
         let place = receivers.and_then(|it| it.iter().position(|it| it.name == member.name));
         MemberView {
             member: member.name.clone(),

@@ -26,7 +26,7 @@ use crate::store::{Store, StoreError};
 pub const CHECK_EVERY: Duration = Duration::from_secs(1);
 /// The pause before the next attempt to connect to a switch that does not answer: at first, and at most.
 const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(2)];
-/// How long another controller may be primary before the service ends, unless `FirstTurn` sets another time for the
+/// How long another controller may be primary before the service ends, unless `FirstBid` sets another time for the
 /// first connection.
 pub const RIVAL_FOR: Duration = Duration::from_secs(3);
 /// The service begins a new epoch when a group has reached this sequence number. 16 million remain, some seconds of the
@@ -47,7 +47,7 @@ pub struct Options {
     pub ack_deadline: Duration,
     /// Whether the service may replace another program that the switch runs.
     pub replaces_programs: bool,
-    pub first_turn: FirstTurn,
+    pub first_bid: FirstBid,
     /// How often members may cause a new epoch.
     pub rejoins: RejoinLimits,
     /// The source of epoch numbers.
@@ -59,16 +59,16 @@ pub struct Options {
 /// How the service becomes primary controller at its start if the switch has another one. If another controller
 /// displaces the service later, the service does not displace it in turn: two such services would never end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FirstTurn {
+pub struct FirstBid {
     /// How long the service waits for the other controller to end.
     pub wait: Duration,
     /// Whether the service displaces the other controller at once.
     pub takes_over: bool,
 }
 
-impl Default for FirstTurn {
+impl Default for FirstBid {
     fn default() -> Self {
-        FirstTurn {
+        FirstBid {
             wait: RIVAL_FOR,
             takes_over: false,
         }
@@ -177,7 +177,7 @@ pub(crate) struct Switch {
     retry_after: Duration,
     rival_since: Option<Instant>,
     /// How to become primary for the first time; `None` once the service has been primary.
-    first_turn: Option<FirstTurn>,
+    first_bid: Option<FirstBid>,
 }
 
 impl Service {
@@ -198,7 +198,7 @@ impl Service {
         };
         let (members, from_members) = Members::channel();
         let (sender, asked) = mpsc::channel(WAITING_MAX);
-        let switch = Switch::unknown(options.first_turn);
+        let switch = Switch::unknown(options.first_bid);
         let core = Core {
             rejoins: Rejoins::new(options.rejoins),
             late: BTreeSet::new(),
@@ -254,7 +254,7 @@ impl Service {
                     // The caller may be gone; the request is carried out all the same.
                     let _ = answer.send(given);
                 }
-                Some(message) = core.from_members.recv() => core.hear(message),
+                Some(message) = core.from_members.recv() => core.receive(message),
                 _ = checks.tick() => core.check().await?,
                 error = lost(&mut core.switch.connection) => core.outcome(Err(error.into()))?,
                 () = tokio::time::sleep_until(core.switch.retry_at), if core.switch.connection.is_none() => {}
@@ -273,21 +273,21 @@ async fn lost(connection: &mut Option<Connection>) -> ConnectionError {
 }
 
 impl Switch {
-    fn unknown(first_turn: FirstTurn) -> Switch {
+    fn unknown(first_bid: FirstBid) -> Switch {
         Switch {
             connection: None,
             because: "it was not looked for yet".to_owned(),
             retry_at: Instant::now(),
             retry_after: RETRY_AFTER[0],
             rival_since: None,
-            first_turn: Some(first_turn),
+            first_bid: Some(first_bid),
         }
     }
 
     /// How long this service tolerates the other controller.
-    fn patience(&self, error: &ConnectionError) -> Duration {
-        match self.first_turn {
-            Some(turn) if error.primary().is_some() => turn.wait,
+    fn tolerance(&self, error: &ConnectionError) -> Duration {
+        match self.first_bid {
+            Some(bid) if error.primary().is_some() => bid.wait,
             _ => RIVAL_FOR,
         }
     }
@@ -427,14 +427,14 @@ impl Core {
         let now = Instant::now();
         if error.is_of_a_rival() {
             let since = *switch.rival_since.get_or_insert(now);
-            if now - since >= switch.patience(&error) {
+            if now - since >= switch.tolerance(&error) {
                 return Err(error.after(now - since).into());
             }
         }
         let because = match error.primary() {
             Some(id) => format!(
                 "another controller (election id {id}) is primary; the service ends if it still is after {} s",
-                switch.patience(&error).as_secs()
+                switch.tolerance(&error).as_secs()
             ),
             None => error.to_string(),
         };
@@ -456,21 +456,21 @@ impl Core {
             replaces_programs,
             ..
         } = &self.options;
-        let turn = self.switch.first_turn;
+        let bid = self.switch.first_bid;
         let opened = Connection::open(
             switch,
             *device_id,
             sequencer,
             &self.state,
             *replaces_programs,
-            turn.is_some_and(|turn| turn.takes_over),
+            bid.is_some_and(|bid| bid.takes_over),
         );
         let opened = opened.await;
         if opened
             .as_ref()
             .map_or_else(ConnectionError::is_displaced, |_| true)
         {
-            self.switch.first_turn = None;
+            self.switch.first_bid = None;
         }
         let (mut connection, found) = opened?;
         if found == Found::Nothing {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use aom_config::keys::PublicKey;
 use tokio::sync::watch;
 
-use crate::members::{FromMember, Told};
+use crate::members::{FromMember, Notice};
 use crate::service::Core;
 use crate::state::Group;
 
@@ -15,7 +15,7 @@ pub(crate) struct Sessions(BTreeMap<(String, String), Session>);
 
 #[derive(Debug)]
 struct Session {
-    told: watch::Sender<Told>,
+    notices: watch::Sender<Notice>,
     installed: Option<u64>,
     /// The confirm key of the member's process.
     confirm_key: Option<PublicKey>,
@@ -24,7 +24,7 @@ struct Session {
 impl Sessions {
     pub(crate) fn is_connected(&self, group: &str, member: &str) -> bool {
         self.get(group, member)
-            .is_some_and(|session| !session.told.is_closed())
+            .is_some_and(|session| !session.notices.is_closed())
     }
 
     pub(crate) fn installed(&self, group: &str, member: &str) -> Option<u64> {
@@ -34,7 +34,7 @@ impl Sessions {
     /// The confirm key of the member's process, if it is connected.
     pub(crate) fn confirm_key(&self, group: &str, member: &str) -> Option<PublicKey> {
         let session = self.get(group, member)?;
-        session.confirm_key.filter(|_| !session.told.is_closed())
+        session.confirm_key.filter(|_| !session.notices.is_closed())
     }
 
     fn get(&self, group: &str, member: &str) -> Option<&Session> {
@@ -46,11 +46,11 @@ impl Sessions {
         &mut self,
         (group, member): (&str, &str),
         confirm_key: Option<PublicKey>,
-        told: Told,
-    ) -> watch::Receiver<Told> {
-        let (sender, receiver) = watch::channel(told);
+        notice: Notice,
+    ) -> watch::Receiver<Notice> {
+        let (sender, receiver) = watch::channel(notice);
         let session = Session {
-            told: sender,
+            notices: sender,
             installed: None,
             confirm_key,
         };
@@ -61,19 +61,19 @@ impl Sessions {
             let reason = format!(
                 "another connection of member \"{member}\" has taken its place: a member file is for one process"
             );
-            before.told.send_replace(Told::Refused(reason));
+            before.notices.send_replace(Notice::Refused(reason));
         }
         receiver
     }
 
     /// Sends the current membership to the group's members, where it has changed.
-    pub(crate) fn tell(&mut self, name: &str, group: &Group) {
+    pub(crate) fn notify(&mut self, name: &str, group: &Group) {
         for ((of, member), session) in &mut self.0 {
             if of == name {
-                session.told.send_if_modified(|told| {
-                    let now = told_of(name, group, member, session.confirm_key);
-                    let is_new = *told != now;
-                    *told = now;
+                session.notices.send_if_modified(|notice| {
+                    let now = notice_of(name, group, member, session.confirm_key);
+                    let is_new = *notice != now;
+                    *notice = now;
                     is_new
                 });
             }
@@ -85,7 +85,9 @@ impl Sessions {
         self.0.retain(|(of, who), session| {
             let is_meant = of == group && member.is_none_or(|member| member == who);
             if is_meant {
-                session.told.send_replace(Told::Refused(reason.to_owned()));
+                session
+                    .notices
+                    .send_replace(Notice::Refused(reason.to_owned()));
             }
             !is_meant
         });
@@ -93,7 +95,7 @@ impl Sessions {
 
     /// The epoch's receivers that are connected and have not acknowledged it yet.
     pub(crate) fn missing<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
-        let Some(epoch) = group.told() else {
+        let Some(epoch) = group.announced() else {
             return Vec::new();
         };
         let names = epoch.receivers.iter().map(|it| it.name.as_str());
@@ -112,18 +114,18 @@ impl Sessions {
 
 /// A member of a Byzantine group gets no epoch with the key of another process: that process may have confirmed
 /// already.
-fn told_of(name: &str, group: &Group, member: &str, confirm_key: Option<PublicKey>) -> Told {
-    let epoch = group.told();
+fn notice_of(name: &str, group: &Group, member: &str, confirm_key: Option<PublicKey>) -> Notice {
+    let epoch = group.announced();
     let is_own = epoch.is_some_and(|it| it.confirm_key(member) == confirm_key);
     let membership = group.membership(name, member);
     match membership.filter(|_| is_own || !group.byzantine) {
-        Some(membership) => Told::Membership(Box::new(membership)),
-        None => Told::Nothing,
+        Some(membership) => Notice::Membership(Box::new(membership)),
+        None => Notice::Nothing,
     }
 }
 
 impl Core {
-    pub(crate) fn hear(&mut self, message: FromMember) {
+    pub(crate) fn receive(&mut self, message: FromMember) {
         match message {
             FromMember::Installed {
                 group,
@@ -157,7 +159,7 @@ impl Core {
         member_name: &str,
         fingerprint: crate::members::Fingerprint,
         confirm_key: Option<PublicKey>,
-    ) -> Result<watch::Receiver<Told>, String> {
+    ) -> Result<watch::Receiver<Notice>, String> {
         let Some(group) = self.state.groups.get(name) else {
             return Err(format!("there is no group \"{name}\": it was removed"));
         };
@@ -176,8 +178,8 @@ impl Core {
                 "group \"{name}\" is Byzantine: a member says with which key its confirms are checked, and this one did not"
             ));
         }
-        let told = told_of(name, group, member_name, confirm_key);
+        let notice = notice_of(name, group, member_name, confirm_key);
         let who = (name, member_name);
-        Ok(self.sessions.begin(who, confirm_key, told))
+        Ok(self.sessions.begin(who, confirm_key, notice))
     }
 }

@@ -205,7 +205,7 @@ impl Group {
     }
 
     /// The epoch that members are sent: the next one as soon as the old one is stopped.
-    pub(crate) fn told(&self) -> Option<&Epoch> {
+    pub(crate) fn announced(&self) -> Option<&Epoch> {
         match self.phase {
             Phase::Hand | Phase::Write => self.next.as_ref(),
             _ => self.current.as_ref(),
@@ -214,7 +214,7 @@ impl Group {
 
     /// The membership for one member; `None` if the member does not receive in the epoch.
     pub(crate) fn membership(&self, name: &str, member: &str) -> Option<Membership> {
-        let epoch = self.told()?;
+        let epoch = self.announced()?;
         let place = epoch.receivers.iter().position(|it| it.name == member)?;
         let sequencer = match self.variant {
             Variant::Tagged => Sequencer::Tagged {

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::certificate::{Certificate, Proof};
 use crate::chain::{Hash, hash_of};
 use crate::event::{DropNotification, Event, Message};
-use crate::limits::{CONFIRM_PATIENCE, FIRST_PROVED, WINDOW};
+use crate::limits::{CONFIRM_TIMEOUT, FIRST_PROVED, WINDOW};
 use crate::membership::{Membership, MembershipError};
 use crate::receiver::Receiver;
 use crate::refused::Refused;
@@ -364,7 +364,7 @@ fn check_key(membership: &Membership, key: &SigningKey) -> Result<(), Membership
 impl Round {
     fn given_up_at(&self) -> Option<Duration> {
         match &self.own {
-            Some(Own::Message(at, _, _)) => Some(*at + CONFIRM_PATIENCE),
+            Some(Own::Message(at, _, _)) => Some(*at + CONFIRM_TIMEOUT),
             _ => None,
         }
     }

@@ -28,11 +28,11 @@ pub const SETTLE: Duration = Duration::from_millis(5);
 /// How long a receiver waits for a missing sequence number after a proof that the sequencer assigned it. Packets of one
 /// switch overtake each other by microseconds only, but on a machine of two cores the switch may wait for a processor
 /// between two packets.
-pub const PATIENCE: Duration = Duration::from_millis(20);
+pub const GAP_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// How long a message waits for the confirms of other members. A member signs its own confirm and verifies those of the
 /// others, about 100 us each, and they may queue behind the confirms of other messages.
-pub const CONFIRM_PATIENCE: Duration = Duration::from_millis(500);
+pub const CONFIRM_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Passed as a receiver's first sequence number by a member that joins in the middle of an epoch: the receiver starts
 /// at the first sequence number that it can prove. The value is free, since sequence numbers start at 1.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::certificate::{Certificate, Proof, ShardTags};
 use crate::chain::Hash;
 use crate::event::{DropNotification, Event, Evidence, Message};
-use crate::limits::{FIRST_PROVED, PATIENCE, WINDOW};
+use crate::limits::{FIRST_PROVED, GAP_TIMEOUT, WINDOW};
 
 /// What a variant knows of one sequence number.
 pub(crate) trait Slot {
@@ -157,7 +157,7 @@ impl<S: Slot> Order<S> {
     }
 
     /// Queues the event that the sequencer authenticated two contents under one sequence number.
-    pub(crate) fn tell_evidence(&mut self, sequence: u32, first: Hash, second: Hash) {
+    pub(crate) fn report_evidence(&mut self, sequence: u32, first: Hash, second: Hash) {
         let epoch = self.epoch;
         self.events.push_back(Event::Evidence(Evidence {
             epoch,
@@ -168,7 +168,7 @@ impl<S: Slot> Order<S> {
     }
 
     /// Delivers complete messages. Gives up the head when any sequence number in the window has been proved for
-    /// `PATIENCE`.
+    /// `GAP_TIMEOUT`.
     pub(crate) fn deliver(&mut self, now: Duration) {
         while self.is_settled(now) || self.is_late(now) {
             self.settle_head();
@@ -205,7 +205,7 @@ impl<S: Slot> Order<S> {
 
     fn given_up_at(&self) -> Option<Duration> {
         let proved = self.slots.iter().filter_map(Slot::proved_at);
-        proved.min().map(|at| at + PATIENCE)
+        proved.min().map(|at| at + GAP_TIMEOUT)
     }
 
     /// Delivers the head if it is complete, else drops it.

@@ -131,7 +131,7 @@ fn take_linked(
         return Err(Refusal::Forged);
     }
     if let Some(first) = first {
-        order.tell_evidence(sequence, first, packet.state);
+        order.report_evidence(sequence, first, packet.state);
     }
     if first.is_some() || u64::from(sequence) < order.next() {
         return Err(Refusal::Replayed);
@@ -242,7 +242,7 @@ fn walk(
         let slot = order.slot(sequence, SignedSlot::default);
         let (_, proved) = *slot.proved.get_or_insert((now, state));
         if proved != state {
-            order.tell_evidence(sequence, proved, state);
+            order.report_evidence(sequence, proved, state);
             break;
         }
         let mut packets = std::mem::take(&mut slot.candidates);
@@ -285,7 +285,7 @@ fn look_at_predecessor(order: &mut Order<SignedSlot>, sequence: u32, link: Hash)
     if let Some(delivered) = order.delivered(u64::from(before))
         && delivered != link
     {
-        order.tell_evidence(before, delivered, link);
+        order.report_evidence(before, delivered, link);
     }
 }
 

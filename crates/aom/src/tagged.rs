@@ -82,7 +82,7 @@ pub(crate) fn take(
     }
     if let Some(first) = first_content(order, stamp.sequence) {
         if first != hash {
-            order.tell_evidence(stamp.sequence, first, hash);
+            order.report_evidence(stamp.sequence, first, hash);
             return Err(Refusal::Replayed);
         }
         // The packet may carry other tags for the other lanes.

@@ -10,14 +10,14 @@ use aom::certificate::Certificate;
 use aom::chain::{FIRST_LINK, NO_MESSAGE, state_of};
 use aom::confirm::Confirming;
 use aom::event::{DropNotification, Event, Message};
-use aom::limits::{CANDIDATES_MAX, CONFIRM_PATIENCE, PATIENCE, SETTLE, WINDOW};
+use aom::limits::{CANDIDATES_MAX, CONFIRM_TIMEOUT, GAP_TIMEOUT, SETTLE, WINDOW};
 use aom::membership::{Membership, Sequencer};
 use aom::receiver::Receiver;
 use aom::wire::{HEADER_BYTES, SIGNED_BYTES, TAGGED_BYTES};
 use fastrand::Rng;
 use k256::ecdsa::SigningKey;
 
-use common::{GROUP, NOW, Signing, Tagging, events, message, told};
+use common::{GROUP, NOW, Signing, Tagging, delivered, events, message};
 
 mod allocated;
 mod common;
@@ -185,7 +185,11 @@ fn a_stamped_number_with_a_wrong_digest_is_dropped_at_once_by_everybody() {
                     0 => vec![(number - 1, None), (number, Some(message(number)))],
                     _ => Vec::new(),
                 };
-                assert_eq!(told(&mut receiver), expected, "{n_receivers} receivers");
+                assert_eq!(
+                    delivered(&mut receiver),
+                    expected,
+                    "{n_receivers} receivers"
+                );
             }
             assert_eq!(receiver.refused().wrong_digest, 50, "{shards} shards");
         }
@@ -198,9 +202,9 @@ fn a_wrong_digest_at_the_end_is_dropped_like_any_number_that_is_known_to_be_give
     let mut receiver = sequencer.receiver(4, 0);
     let packet = &sequencer.packets(1, b"message")[0];
     receiver.handle_datagram(NOW, &with_message(packet, TAGGED_BYTES, b"else"));
-    assert_eq!(told(&mut receiver), []);
-    receiver.handle_timeout(NOW + PATIENCE);
-    assert_eq!(told(&mut receiver), [(1, None)]);
+    assert_eq!(delivered(&mut receiver), []);
+    receiver.handle_timeout(NOW + GAP_TIMEOUT);
+    assert_eq!(delivered(&mut receiver), [(1, None)]);
 }
 
 /// The attacker is a member: it has the same packet with all tags, and replaces the message.
@@ -217,7 +221,7 @@ fn an_exchanged_message_drops_no_number_whose_packet_comes_in_its_order() {
                 receiver.handle_datagram(NOW, &exchanged);
             }
             receiver.handle_timeout(NOW + SETTLE);
-            assert_eq!(told(&mut receiver), [(number, Some(message(number)))]);
+            assert_eq!(delivered(&mut receiver), [(number, Some(message(number)))]);
         }
         // After a loss, a packet with a replaced message does not end the wait: its sequence number may still have a
         // message.
@@ -234,7 +238,7 @@ fn an_exchanged_message_drops_no_number_whose_packet_comes_in_its_order() {
         }
         receiver.handle_timeout(NOW + SETTLE);
         let expected = [101, 102].map(|number| (number, Some(message(number))));
-        assert_eq!(told(&mut receiver), expected);
+        assert_eq!(delivered(&mut receiver), expected);
     }
 }
 
@@ -285,7 +289,7 @@ fn an_exchanged_message_drops_no_signed_number() {
         let expected: Vec<_> = (1..=40)
             .map(|number| (number, Some(message(number))))
             .collect();
-        assert_eq!(told(&mut receiver), expected);
+        assert_eq!(delivered(&mut receiver), expected);
         assert_eq!(receiver.refused().wrong_digest, 40);
     }
 }
@@ -308,7 +312,7 @@ fn unsigned_forgeries_before_the_true_packet_drop_no_signed_number() {
         let expected: Vec<_> = (1..=40)
             .map(|number| (number, Some(message(number))))
             .collect();
-        assert_eq!(told(&mut receiver), expected, "{n_forged} forged");
+        assert_eq!(delivered(&mut receiver), expected, "{n_forged} forged");
     }
 }
 
@@ -336,16 +340,16 @@ fn a_gap_to_the_last_number_takes_no_memory_in_any_mode() {
     let before = allocated::bytes();
     let mut plain = sequencer.receiver(4, 0);
     plain.handle_datagram(NOW, last);
-    plain.handle_timeout(NOW + PATIENCE);
+    plain.handle_timeout(NOW + GAP_TIMEOUT);
     let mut confirming = byzantine(&sequencer, 4, 0);
     confirming.handle_datagram(NOW, &sequencer.packets(1, b"first")[0]);
     confirming.handle_datagram(NOW, last);
-    confirming.handle_timeout(NOW + PATIENCE);
-    confirming.handle_timeout(NOW + PATIENCE + CONFIRM_PATIENCE);
+    confirming.handle_timeout(NOW + GAP_TIMEOUT);
+    confirming.handle_timeout(NOW + GAP_TIMEOUT + CONFIRM_TIMEOUT);
     let signing = Signing::new(1);
     let mut signed = signing.receiver();
     signed.handle_datagram(NOW, &signing.packet_of(u32::MAX, FIRST_LINK, b"last", true));
-    signed.handle_timeout(NOW + PATIENCE);
+    signed.handle_timeout(NOW + GAP_TIMEOUT);
     let used = allocated::bytes() - before;
     assert!(used < 4 << 20, "{used} bytes");
     let gap = |first| DropNotification {
@@ -384,14 +388,14 @@ fn confirms_and_messages_without_a_quorum_stay_within_the_window() {
             liar.handle_datagram(NOW, &packet);
             member.handle_datagram(NOW, &packet);
         }
-        liar.handle_timeout(NOW + PATIENCE);
-        member.handle_timeout(NOW + PATIENCE);
+        liar.handle_timeout(NOW + GAP_TIMEOUT);
+        member.handle_timeout(NOW + GAP_TIMEOUT);
         while let Some(confirm) = liar.poll_transmit() {
             member.handle_datagram(NOW, &confirm);
         }
-        let told = std::iter::from_fn(|| member.poll_event());
+        let polled = std::iter::from_fn(|| member.poll_event());
         assert!(
-            told.count() <= 1,
+            polled.count() <= 1,
             "drops that follow each other are one event"
         );
         while member.poll_transmit().is_some() || liar.poll_event().is_some() {}
@@ -433,7 +437,7 @@ fn a_lying_sequencer_and_a_lying_member_divide_no_members_that_confirm() {
                     }
                 }
             }
-            now += CONFIRM_PATIENCE;
+            now += CONFIRM_TIMEOUT;
             for (member, delivered) in honest.iter_mut().zip(&mut delivered) {
                 member.handle_timeout(now);
                 while let Some(event) = member.poll_event() {

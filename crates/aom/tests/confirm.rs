@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aom::confirm::{Confirming, RefusedConfirms};
 use aom::event::{Event, Message};
-use aom::limits::CONFIRM_PATIENCE;
+use aom::limits::CONFIRM_TIMEOUT;
 use aom::membership::{Membership, MembershipError};
 use aom::receiver::Receiver;
 use k256::ecdsa::SigningKey;
@@ -63,7 +63,7 @@ impl Group {
         }
     }
 
-    fn told(&mut self, member: usize) -> Vec<(u32, Option<Vec<u8>>)> {
+    fn delivered(&mut self, member: usize) -> Vec<(u32, Option<Vec<u8>>)> {
         let member = &mut self.members[member];
         common::numbers_of(std::iter::from_fn(|| member.poll_event()).collect())
     }
@@ -137,7 +137,7 @@ fn a_sequencer_that_lies_divides_receivers_and_not_members_that_confirm() {
             }
         }
     }
-    let delivered: Vec<_> = plain.iter_mut().map(common::told).collect();
+    let delivered: Vec<_> = plain.iter_mut().map(common::delivered).collect();
     assert_eq!(delivered[0], [(1, Some(b"one".to_vec()))]);
     assert_eq!(
         delivered[2],
@@ -146,13 +146,13 @@ fn a_sequencer_that_lies_divides_receivers_and_not_members_that_confirm() {
     );
 
     group.exchange(|_, _| false);
-    group.time_out(CONFIRM_PATIENCE - Duration::from_nanos(1));
+    group.time_out(CONFIRM_TIMEOUT - Duration::from_nanos(1));
     for member in 0..4 {
-        assert_eq!(group.told(member), []);
+        assert_eq!(group.delivered(member), []);
     }
-    group.time_out(CONFIRM_PATIENCE);
+    group.time_out(CONFIRM_TIMEOUT);
     for member in 0..4 {
-        assert_eq!(group.told(member), [(1, None)]);
+        assert_eq!(group.delivered(member), [(1, None)]);
     }
 }
 
@@ -170,10 +170,10 @@ fn with_a_lying_member_beside_the_lying_sequencer_one_content_at_most_is_deliver
     let lie = double.poll_transmit().expect("a confirm");
     group.members[2].handle_datagram(NOW, &lie);
     group.exchange(|from, to| (from, to) == (3, 2));
-    group.time_out(CONFIRM_PATIENCE);
-    assert_eq!(group.told(0), [(1, Some(b"one".to_vec()))]);
-    assert_eq!(group.told(1), [(1, Some(b"one".to_vec()))]);
-    assert_eq!(group.told(2), [(1, None)]);
+    group.time_out(CONFIRM_TIMEOUT);
+    assert_eq!(group.delivered(0), [(1, Some(b"one".to_vec()))]);
+    assert_eq!(group.delivered(1), [(1, Some(b"one".to_vec()))]);
+    assert_eq!(group.delivered(2), [(1, None)]);
     assert_eq!(
         group.members[2].refused_confirms(),
         RefusedConfirms::default()
@@ -186,13 +186,13 @@ fn one_member_that_says_nothing_holds_nobody_up() {
     group.deliver(1, b"one", &[0, 1, 2]);
     group.exchange(|_, _| false);
     for member in 0..3 {
-        assert_eq!(group.told(member), [(1, Some(b"one".to_vec()))]);
+        assert_eq!(group.delivered(member), [(1, Some(b"one".to_vec()))]);
     }
     // Member 3 has only the confirms, and not the message. The next message shows it the gap.
     group.deliver(2, b"two", &[0, 1, 2, 3]);
     group.exchange(|_, _| false);
     group.time_out(Duration::from_secs(1));
-    assert_eq!(group.told(3), [(1, None), (2, Some(b"two".to_vec()))]);
+    assert_eq!(group.delivered(3), [(1, None), (2, Some(b"two".to_vec()))]);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn confirms_that_are_forged_doubled_or_late_are_refused_and_counted() {
     assert_eq!(member.refused_confirms(), expected);
     member.handle_datagram(NOW, &second);
     group.deliver(1, b"one", &[0]);
-    assert_eq!(group.told(0), [(1, Some(b"one".to_vec()))]);
+    assert_eq!(group.delivered(0), [(1, Some(b"one".to_vec()))]);
     group.members[0].handle_datagram(NOW, &second);
     assert_eq!(group.members[0].refused_confirms().late, 2);
 }
@@ -239,12 +239,12 @@ fn what_has_no_quorum_when_the_epoch_ends_is_a_drop() {
     group.members[0]
         .advance(NOW, membership(&new, 4, 0), None)
         .expect("a membership");
-    assert_eq!(group.told(0), [(1, None)]);
+    assert_eq!(group.delivered(0), [(1, None)]);
     for packet in new.packets(1, b"new") {
         group.members[0].handle_datagram(NOW, &packet);
     }
-    group.time_out(CONFIRM_PATIENCE);
-    assert_eq!(group.told(0), [(1, None)]);
+    group.time_out(CONFIRM_TIMEOUT);
+    assert_eq!(group.delivered(0), [(1, None)]);
 }
 
 #[test]

@@ -5,13 +5,13 @@ use std::time::Duration;
 use aom::certificate::{Certificate, Proof};
 use aom::chain::hash_of;
 use aom::event::{DropNotification, Event, Message};
-use aom::limits::{CANDIDATES_MAX, EPOCH_LAST, FIRST_PROVED, PATIENCE, SETTLE, WINDOW};
+use aom::limits::{CANDIDATES_MAX, EPOCH_LAST, FIRST_PROVED, GAP_TIMEOUT, SETTLE, WINDOW};
 use aom::membership::{Membership, MembershipError};
 use aom::receiver::Receiver;
 use aom::refused::Refused;
 use aom::wire::TAGGED_BYTES;
 
-use common::{NOW, Tagging, events, message, told};
+use common::{NOW, Tagging, delivered, events, message};
 
 mod common;
 
@@ -109,7 +109,7 @@ fn packets_in_any_order_are_delivered_in_order_and_none_is_a_drop() {
         let expected: Vec<_> = (1..=100)
             .map(|number| (number, Some(message(number))))
             .collect();
-        assert_eq!(told(&mut receiver), expected);
+        assert_eq!(delivered(&mut receiver), expected);
     }
 }
 
@@ -126,17 +126,17 @@ fn a_lost_packet_is_one_drop_before_the_next_message() {
                 }
             }
         }
-        assert_eq!(told(&mut receiver), [(1, Some(message(1)))]);
-        assert_eq!(receiver.poll_timeout(), Some(NOW + PATIENCE));
-        receiver.handle_timeout(NOW + PATIENCE - Duration::from_nanos(1));
-        assert_eq!(told(&mut receiver), []);
-        receiver.handle_timeout(NOW + PATIENCE);
-        assert_eq!(told(&mut receiver), [(2, None), (3, Some(message(3)))]);
+        assert_eq!(delivered(&mut receiver), [(1, Some(message(1)))]);
+        assert_eq!(receiver.poll_timeout(), Some(NOW + GAP_TIMEOUT));
+        receiver.handle_timeout(NOW + GAP_TIMEOUT - Duration::from_nanos(1));
+        assert_eq!(delivered(&mut receiver), []);
+        receiver.handle_timeout(NOW + GAP_TIMEOUT);
+        assert_eq!(delivered(&mut receiver), [(2, None), (3, Some(message(3)))]);
         assert_eq!(receiver.poll_timeout(), None);
         for packet in sequencer.packets(2, &message(2)) {
-            receiver.handle_datagram(NOW + PATIENCE, &packet);
+            receiver.handle_datagram(NOW + GAP_TIMEOUT, &packet);
         }
-        assert_eq!(told(&mut receiver), []);
+        assert_eq!(delivered(&mut receiver), []);
         assert_eq!(receiver.refused().replayed, 2);
     }
 }
@@ -184,7 +184,7 @@ fn what_is_forged_replayed_or_of_others_is_refused_and_counted() {
     for packet in whole.iter().chain(&whole) {
         receiver.handle_datagram(NOW, packet);
     }
-    assert_eq!(told(&mut receiver), [(1, Some(b"message".to_vec()))]);
+    assert_eq!(delivered(&mut receiver), [(1, Some(b"message".to_vec()))]);
     assert_eq!(
         receiver.refused(),
         Refused {
@@ -251,7 +251,7 @@ fn a_gap_of_billions_of_numbers_is_one_event() {
     let mut receiver = sequencer.receiver(1, 0);
     let last = u32::MAX;
     receiver.handle_datagram(NOW, &sequencer.packets(last, b"message")[0]);
-    receiver.handle_timeout(NOW + PATIENCE);
+    receiver.handle_timeout(NOW + GAP_TIMEOUT);
     let found = events(&mut receiver);
     let [Event::Drop(drop), Event::Message(message)] = &found[..] else {
         panic!("expected a drop and a message, found {found:?}");
@@ -302,7 +302,7 @@ fn the_last_number_of_an_epoch_is_delivered_and_the_next_epoch_begins_with_the_f
         (u32::MAX, Some(message(u32::MAX))),
         (1, Some(b"new".to_vec())),
     ];
-    assert_eq!(told(&mut receiver), expected);
+    assert_eq!(delivered(&mut receiver), expected);
     assert_eq!(receiver.refused().other_epoch, 1);
 }
 
@@ -319,7 +319,7 @@ fn what_is_not_whole_when_the_epoch_ends_is_dropped_and_not_delivered_after() {
         .advance(new.membership(5, 0), None)
         .expect("a membership");
     assert_eq!(
-        told(&mut receiver),
+        delivered(&mut receiver),
         [(1, None), (2, Some(b"second".to_vec())), (3, None)]
     );
 }
@@ -360,7 +360,7 @@ fn memberships_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn who_joins_an_epoch_that_has_begun_hears_from_the_first_number_that_it_proves() {
+fn who_joins_an_epoch_that_has_begun_receives_from_the_first_number_that_it_proves() {
     let sequencer = Tagging::new(3, 2);
     for first in [1, 7, 5000, u32::MAX - 2] {
         let mut receiver = Receiver::new(sequencer.membership(3, 0), FIRST_PROVED).expect("whole");
@@ -374,13 +374,13 @@ fn who_joins_an_epoch_that_has_begun_hears_from_the_first_number_that_it_proves(
                 receiver.handle_datagram(NOW, &packet);
             }
         }
-        receiver.handle_timeout(NOW + PATIENCE);
+        receiver.handle_timeout(NOW + GAP_TIMEOUT);
         let expected = [
             (first, Some(message(first))),
             (first + 1, None),
             (first + 2, Some(message(first + 2))),
         ];
-        assert_eq!(told(&mut receiver), expected);
+        assert_eq!(delivered(&mut receiver), expected);
     }
 }
 
@@ -394,10 +394,14 @@ fn what_is_lost_at_an_epochs_end_is_dropped_where_its_last_number_is_known() {
                 receiver.handle_datagram(NOW, &packet);
             }
         }
-        assert_eq!(told(&mut receiver).len(), 2);
+        assert_eq!(delivered(&mut receiver).len(), 2);
         let new = Tagging::new(3, 3).membership(3, 0);
         receiver.advance(new, last).expect("a membership");
         let drops = (3..).take(expected).map(|number| (number, None));
-        assert_eq!(told(&mut receiver), drops.collect::<Vec<_>>(), "{last:?}");
+        assert_eq!(
+            delivered(&mut receiver),
+            drops.collect::<Vec<_>>(),
+            "{last:?}"
+        );
     }
 }

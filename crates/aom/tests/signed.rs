@@ -3,11 +3,11 @@
 use aom::certificate::{Certificate, Proof};
 use aom::chain::FIRST_LINK;
 use aom::event::{Event, Message};
-use aom::limits::{CANDIDATES_MAX, FIRST_PROVED, PATIENCE, WINDOW};
+use aom::limits::{CANDIDATES_MAX, FIRST_PROVED, GAP_TIMEOUT, WINDOW};
 use aom::receiver::Receiver;
 use aom::refused::Refused;
 
-use common::{NOW, Signing, events, message, told};
+use common::{NOW, Signing, delivered, events, message};
 
 mod common;
 
@@ -40,7 +40,7 @@ fn unsigned_packets_are_held_and_released_by_the_next_signature() {
             8 => all(5..=8),
             _ => Vec::new(),
         };
-        assert_eq!(told(&mut receiver), expected);
+        assert_eq!(delivered(&mut receiver), expected);
         assert_eq!(
             receiver.poll_timeout(),
             None,
@@ -51,7 +51,7 @@ fn unsigned_packets_are_held_and_released_by_the_next_signature() {
 }
 
 #[test]
-fn who_joins_an_epoch_that_has_begun_hears_from_the_first_number_of_the_chain_that_it_proves() {
+fn who_joins_an_epoch_that_has_begun_receives_from_the_first_number_of_the_chain_that_it_proves() {
     for n_missed in 0..=4 {
         let mut signing = Signing::new(1);
         let packets = chain(&mut signing, 8, 4);
@@ -60,7 +60,7 @@ fn who_joins_an_epoch_that_has_begun_hears_from_the_first_number_of_the_chain_th
         for packet in &packets[n_missed as usize..] {
             receiver.handle_datagram(NOW, packet);
         }
-        assert_eq!(told(&mut receiver), all(n_missed + 1..=8));
+        assert_eq!(delivered(&mut receiver), all(n_missed + 1..=8));
     }
     // The receiver does not start at a packet whose state is not its successor's link.
     let mut signing = Signing::new(1);
@@ -71,7 +71,7 @@ fn who_joins_an_epoch_that_has_begun_hears_from_the_first_number_of_the_chain_th
     for packet in [&packets[0], &forged, &packets[2], &packets[3]] {
         receiver.handle_datagram(NOW, packet);
     }
-    assert_eq!(told(&mut receiver), all(3..=4));
+    assert_eq!(delivered(&mut receiver), all(3..=4));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn packets_in_any_order_are_delivered_in_order_and_none_is_a_drop() {
         for packet in &packets {
             receiver.handle_datagram(NOW, packet);
         }
-        assert_eq!(told(&mut receiver), all(1..=61), "seed {seed}");
+        assert_eq!(delivered(&mut receiver), all(1..=61), "seed {seed}");
         assert_eq!(receiver.refused(), Refused::default());
     }
 }
@@ -136,15 +136,15 @@ fn a_lost_packet_is_a_drop_with_all_before_it_back_to_the_last_signature() {
             receiver.handle_datagram(NOW, packet);
         }
     }
-    assert_eq!(told(&mut receiver), all(1..=4));
+    assert_eq!(delivered(&mut receiver), all(1..=4));
     // 5 and 6 have no signature of their own, and 7, whose link would prove them, is missing.
-    assert_eq!(receiver.poll_timeout(), Some(NOW + PATIENCE));
-    receiver.handle_timeout(NOW + PATIENCE);
+    assert_eq!(receiver.poll_timeout(), Some(NOW + GAP_TIMEOUT));
+    receiver.handle_timeout(NOW + GAP_TIMEOUT);
     let expected: Vec<_> = [(5, None), (6, None), (7, None)]
         .into_iter()
         .chain(all([8]))
         .collect();
-    assert_eq!(told(&mut receiver), expected);
+    assert_eq!(delivered(&mut receiver), expected);
 }
 
 #[test]
@@ -155,8 +155,8 @@ fn a_packet_that_comes_late_joins_the_chain_again() {
     for number in [1, 2, 3, 5, 6, 8, 7] {
         receiver.handle_datagram(NOW, &packets[number - 1]);
     }
-    assert_eq!(told(&mut receiver), []);
-    receiver.handle_datagram(NOW + PATIENCE / 2, &packets[3]);
+    assert_eq!(delivered(&mut receiver), []);
+    receiver.handle_datagram(NOW + GAP_TIMEOUT / 2, &packets[3]);
     let found = events(&mut receiver);
     assert_eq!(found.len(), 8);
     let membership = signing.membership(4, 1);
@@ -181,18 +181,18 @@ fn a_link_that_is_not_the_predecessors_refuses_what_is_before_up_to_the_last_sig
     for packet in &packets {
         receiver.handle_datagram(NOW, packet);
     }
-    assert_eq!(told(&mut receiver), all(1..=2));
+    assert_eq!(delivered(&mut receiver), all(1..=2));
     // An attacker without the key replaces packet 3, message and digest.
     let third = signing.packet(&message(3), false);
     let link: [u8; 32] = third[84..116].try_into().expect("a link");
     let fourth = signing.packet(&message(4), true);
     receiver.handle_datagram(NOW, &signing.packet_of(3, link, b"forged", false));
     receiver.handle_datagram(NOW, &fourth);
-    assert_eq!(told(&mut receiver), []);
+    assert_eq!(delivered(&mut receiver), []);
     assert_eq!(receiver.refused().broken_link, 1);
-    receiver.handle_timeout(NOW + PATIENCE);
+    receiver.handle_timeout(NOW + GAP_TIMEOUT);
     let expected: Vec<_> = [(3, None)].into_iter().chain(all([4])).collect();
-    assert_eq!(told(&mut receiver), expected);
+    assert_eq!(delivered(&mut receiver), expected);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn forged_packets_beside_the_true_ones_change_nothing() {
     receiver.handle_datagram(NOW, &forger.packet_of(2, [9; 32], b"forged", true));
     receiver.handle_datagram(NOW, &forger.packet_of(2, [9; 32], b"forged", false));
     receiver.handle_datagram(NOW, &signing.packet(&message(2), true));
-    assert_eq!(told(&mut receiver), all(1..=2));
+    assert_eq!(delivered(&mut receiver), all(1..=2));
     let expected = Refused {
         forged: 1,
         broken_link: 2,
@@ -230,9 +230,9 @@ fn forgers_neither_move_the_window_nor_fill_the_memory() {
     assert_eq!(receiver.poll_timeout(), None);
     // A signed packet is accepted although the candidates are full.
     receiver.handle_datagram(NOW, &signing.packet_of(2, [1; 32], b"signed", true));
-    receiver.handle_timeout(NOW + PATIENCE);
+    receiver.handle_timeout(NOW + GAP_TIMEOUT);
     let expected = [(1, None), (2, Some(b"signed".to_vec()))];
-    assert_eq!(told(&mut receiver), expected);
+    assert_eq!(delivered(&mut receiver), expected);
 }
 
 #[test]

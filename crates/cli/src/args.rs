@@ -202,10 +202,10 @@ impl Global {
             server_name: self.tls_server_name.clone(),
         };
         // Once only: a command may ask for the switch several times.
-        static TOLD: Once = Once::new();
-        TOLD.call_once(|| {
+        static WARNED: Once = Once::new();
+        WARNED.call_once(|| {
             if let Some(said) = tls.key_open_to_others() {
-                output::told(format_args!("warning: {said}"));
+                output::error_line(format_args!("warning: {said}"));
             }
         });
         Ok(SwitchAddress {

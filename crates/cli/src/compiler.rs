@@ -192,9 +192,9 @@ pub fn show(diagnostics: &[Diagnostic], format: MessageFormat) {
         match format {
             // An empty line separates diagnostics.
             MessageFormat::Human => {
-                output::told_text(format_args!("{}\n", diagnostic.render()));
+                output::error_text(format_args!("{}\n", diagnostic.render()));
             }
-            MessageFormat::Json => output::told(diagnostic.json_line()),
+            MessageFormat::Json => output::error_line(diagnostic.json_line()),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use conference::backend::{SfuProgram, Snapshot};
 use conference::client::Client;
 use conference::difference::{Line, Sign, difference};
-use conference::limits::{TURN_WAIT_S, WRITE_BATCH_UPDATES};
+use conference::limits::{PRIMARY_WAIT_S, WRITE_BATCH_UPDATES};
 use conference::model::{Conference, OwnAddress};
 use conference::neighbour::{self, Place, Question};
 use conference::plan::{self, Plan};
@@ -108,7 +108,7 @@ impl Session {
         let n_updates = change.plan.n_updates();
         let mut progress = Progress::new(n_updates);
         let Change { lines, plan } = change;
-        let run = plan::run(plan, &mut self.client, |n| progress.tell(n));
+        let run = plan::run(plan, &mut self.client, |n| progress.set(n));
         let done = unless_interrupted(run).await;
         progress.end();
         done.ok_or_else(interrupted)??;
@@ -185,17 +185,17 @@ pub async fn take_primary(client: &mut Client, global: &Global) -> Result<(), Fa
     if global.takeover {
         return Ok(client.become_primary().await?);
     }
-    let wait = global.wait(Duration::from_secs(TURN_WAIT_S));
+    let wait = global.wait(Duration::from_secs(PRIMARY_WAIT_S));
     let wait_s = wait.as_secs();
     let waits = |primary: Option<u128>| match primary {
-        Some(id) => output::told(format_args!(
+        Some(id) => output::error_line(format_args!(
             "reprise: waits for its turn, up to {wait_s} s: another controller (election id {id}) is primary"
         )),
-        None => output::told(format_args!(
+        None => output::error_line(format_args!(
             "reprise: waits for its turn, up to {wait_s} s, among other controllers"
         )),
     };
-    Ok(client.take_turn(wait, waits).await?)
+    Ok(client.await_primary(wait, waits).await?)
 }
 
 /// The result of the work, or `None` once the user or a supervisor stops it. Dropped work leaves
@@ -242,10 +242,10 @@ impl Progress {
         }
     }
 
-    pub fn tell(&mut self, n_done: usize) {
+    pub fn set(&mut self, n_done: usize) {
         self.bar.set_position(n_done as u64);
         if self.bar.is_hidden() && Instant::now() >= self.next_line {
-            output::told(format_args!(
+            output::error_line(format_args!(
                 "reprise: {n_done} of {} updates",
                 self.n_updates
             ));

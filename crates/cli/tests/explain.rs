@@ -37,7 +37,7 @@ fn without_a_code_all_are_listed_and_an_unknown_one_is_refused() {
 }
 
 #[test]
-fn what_the_examples_do_not_declare_is_told() {
+fn what_the_examples_do_not_declare_is_reported() {
     let out = text(&explain(&["E0401"]).stdout);
     assert!(out.contains("meta.x         bit<32>\n"), "{out}");
     assert!(out.contains("meta.y         bit<16>\n"), "{out}");

@@ -288,7 +288,7 @@ fn a_name_with_a_lines_end_forges_no_line() {
 }
 
 #[test]
-fn an_included_folder_that_is_none_is_told() {
+fn an_included_folder_that_is_none_is_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = root().join("p4/sfu.p4").display().to_string();
     for words in [

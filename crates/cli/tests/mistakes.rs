@@ -123,7 +123,7 @@ fn standard_input_is_compiled_to_files_of_its_name() {
 }
 
 #[test]
-fn files_and_folders_that_cannot_be_had_are_told_in_words() {
+fn files_and_folders_that_cannot_be_had_are_reported_in_words() {
     let bench = Bench::new();
     fs::write(bench.path().join("file"), "").expect("written");
     for (words, expected) in [

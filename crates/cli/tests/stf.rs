@@ -149,7 +149,7 @@ fn digests_are_expected_in_their_order() {
 }
 
 #[test]
-fn state_is_named_in_short_and_every_check_that_fails_is_told() {
+fn state_is_named_in_short_and_every_check_that_fails_is_reported() {
     let packet = "packet 3 0102\nexpect 1\n";
     passes(&format!(
         "{packet}register_check last 0 0x102\ncheck_counter packets(3) packets == 1\n"
@@ -178,7 +178,7 @@ fn state_is_named_in_short_and_every_check_that_fails_is_told() {
 }
 
 #[test]
-fn every_line_that_is_no_command_is_told_with_what_was_meant() {
+fn every_line_that_is_no_command_is_reported_with_what_was_meant() {
     assert_eq!(
         fails(
             "exepct 1 00\npacket 1 00\npacket 70000 00\nadd ports hdr.word.a:10.0.0.1 forward(port:1)\npacket 1 000\n"
@@ -198,7 +198,7 @@ reprise: test.stf: not run, 4 lines are no commands
 }
 
 #[test]
-fn keys_and_arguments_that_do_not_fit_are_told_in_the_tests_own_words() {
+fn keys_and_arguments_that_do_not_fit_are_reported_in_the_tests_own_words() {
     let error = fails("add ports hdr.word.a:1..5 forward(port:1)\n");
     assert!(
         error.contains(
@@ -224,7 +224,7 @@ fn keys_and_arguments_that_do_not_fit_are_told_in_the_tests_own_words() {
 }
 
 #[test]
-fn files_that_cannot_be_had_are_told_without_the_systems_numbers() {
+fn files_that_cannot_be_had_are_reported_without_the_systems_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, bytes: &[u8]| {
         fs::write(folder.path().join(name), bytes).expect("written");

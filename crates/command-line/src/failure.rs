@@ -13,7 +13,7 @@ use crate::output;
 pub struct Failure {
     line: String,
     /// Whether standard error already has the whole failure, in a format that a further line would break.
-    is_told: bool,
+    is_reported: bool,
     /// The command's findings, for `--json`.
     document: Value,
 }
@@ -22,7 +22,7 @@ impl Failure {
     pub fn new(line: impl Into<String>) -> Failure {
         Failure {
             line: line.into(),
-            is_told: false,
+            is_reported: false,
             document: json!({}),
         }
     }
@@ -40,17 +40,17 @@ impl Failure {
     }
 
     /// Marks the failure as already reported on standard error.
-    pub fn told(self) -> Failure {
+    pub fn reported(self) -> Failure {
         Failure {
-            is_told: true,
+            is_reported: true,
             ..self
         }
     }
 
     /// Prints the line on standard error, after the program's name.
     pub fn report(&self, program: &str) {
-        if !self.is_told {
-            output::told(format_args!("{program}: {self}"));
+        if !self.is_reported {
+            output::error_line(format_args!("{program}: {self}"));
         }
     }
 

@@ -55,14 +55,14 @@ pub fn of_command_line(error: &clap::Error) -> ! {
 }
 
 /// Prints one line on standard error, even if a name contains a newline.
-pub fn told(line: impl Display) {
+pub fn error_line(line: impl Display) {
     let line = line.to_string();
-    told_text(format_args!("{}\n", printable::line(&line)));
+    error_text(format_args!("{}\n", printable::line(&line)));
 }
 
 /// Prints whole lines on standard error. Ignores a failure to write: there is no other place to report it, and the
 /// macros of the standard library would panic.
-pub fn told_text(text: impl Display) {
+pub fn error_text(text: impl Display) {
     let _ = stderr().write_all(printable::lines(&text.to_string()).as_bytes());
 }
 
@@ -73,7 +73,7 @@ fn written(result: io::Result<()>) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => {
             let why = files::why(&error);
-            told(format_args!(
+            error_line(format_args!(
                 "{}: standard output cannot be written: {why}",
                 program()
             ));

@@ -42,7 +42,7 @@ pub const CALL_TIMEOUT_MS: u64 = 30_000;
 pub const PIPELINE_TIMEOUT_MS: u64 = 120_000;
 
 /// Default seconds to wait until no other controller is primary. The largest `apply` takes less.
-pub const TURN_WAIT_S: u64 = 60;
+pub const PRIMARY_WAIT_S: u64 = 60;
 
 /// Milliseconds to wait for the role before reporting it: most commands hold the role for less.
 pub const QUIET_WAIT_MS: u64 = 1_000;
@@ -52,7 +52,7 @@ pub const QUIET_WAIT_MS: u64 = 1_000;
 pub const STEADY_TRIES: usize = 10;
 
 /// Longest pause, in milliseconds, before the next bid after another controller won.
-pub const TURN_PAUSE_MS: u64 = 50;
+pub const BID_PAUSE_MS: u64 = 50;
 
 /// YAML parser events in one file: 65,536 viewers and 65,535 groups with every key are some
 /// 1,400,000.

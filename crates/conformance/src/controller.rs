@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use conference::{backend::SfuProgram as Backend, model::Conference};
-use control::{Device, Lent, Registers};
+use control::{BorrowedSwitch, Device, Registers};
 use dataplane::Switch;
 use p4_compiler::P4Info;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, WriteRequest};
@@ -15,12 +15,12 @@ use crate::sfu::SfuProgram;
 pub const DEVICE_ID: u64 = 1;
 
 /// Serves a switch that its caller keeps.
-pub fn server(lent: &Lent) -> Server {
+pub fn server(borrowed: &BorrowedSwitch) -> Server {
     let config = ServerConfig {
         device_id: DEVICE_ID,
         cpu_port: None,
     };
-    let device = Device::new(Arc::new(lent.clone()), Registers::OfTheSwitch);
+    let device = Device::new(Arc::new(borrowed.clone()), Registers::OfTheSwitch);
     Server::new(config, Arc::new(device))
 }
 
@@ -56,8 +56,8 @@ pub fn set_up(
         updates: plan.into_updates_for_empty_switch(),
         ..WriteRequest::default()
     };
-    let lent = Lent::new(switch);
-    let server = server(&lent);
+    let borrowed = BorrowedSwitch::new(switch);
+    let server = server(&borrowed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .map_err(|error| error.to_string())?;
@@ -67,5 +67,5 @@ pub fn set_up(
         let written = server.write(&request).await;
         written.map_err(|error| error.to_string())
     })?;
-    Ok(lent.take())
+    Ok(borrowed.take())
 }

@@ -316,8 +316,8 @@ fn what_is_no_checkout_is_named() {
             .expect("it runs");
         assert_eq!(output.status.code(), Some(1));
         let error = format!("{}: {said}", path.display());
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(told, format!("reprise-conformance: {error}\n"));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(errors, format!("reprise-conformance: {error}\n"));
         let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(document["error"], error);
     }
@@ -522,8 +522,8 @@ fn a_program_that_is_too_large_for_the_memory_fails_alone_and_the_exit_code_says
     assert_eq!(results, pairs(&expected));
     let output = run_tree(root.path(), &words);
     assert!(!output.status.success());
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("1 faults of ours"), "{told}");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("1 faults of ours"), "{errors}");
 }
 
 /// Stands for the P4Info that p4c keeps: this compiler's.

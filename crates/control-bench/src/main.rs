@@ -139,7 +139,7 @@ fn run(options: &Options) -> Result<String> {
         rows.iter().map(|row| (row.name, Vec::new())).collect();
     for round in 1..=options.rounds() {
         for (row, (name, figures)) in rows.iter().zip(&mut all) {
-            tell(&format!("round {round}: {name}"));
+            print(&format!("round {round}: {name}"));
             figures.push(runtime.block_on(measure::measure(row, &effort))?);
         }
     }
@@ -151,7 +151,7 @@ fn run(options: &Options) -> Result<String> {
 }
 
 /// If this fails, there is no other output.
-fn tell(message: &str) {
+fn print(message: &str) {
     let _ = writeln!(std::io::stderr(), "reprise-control-bench: {message}");
 }
 

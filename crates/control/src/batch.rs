@@ -7,7 +7,7 @@ use dataplane::{ControlError, ControlErrorKind};
 
 use crate::error::{Error, OperationResult};
 use crate::limits::{CELLS_PER_UPDATE, UNDIVIDED_UPDATES_MAX, UPDATES_PER_PIECE};
-use crate::operation::{Operation, Site, Undo};
+use crate::operation::{Operation, Undo, WorkerState};
 
 /// The updates of one call, in order. Each is done completely or not at all; frames may see the state between two of
 /// them, unless the batch is undivided.
@@ -94,10 +94,10 @@ impl Running {
 
     /// Executes the next piece: [`UPDATES_PER_PIECE`] updates, or a single longer one. Returns the number of updates
     /// that it counts as.
-    pub(crate) fn go_on(&mut self, site: &mut Site<'_>) -> usize {
+    pub(crate) fn go_on(&mut self, state: &mut WorkerState<'_>) -> usize {
         let batch = Arc::clone(&self.batch);
         if batch.atomicity.is_undivided() && !self.is_over {
-            self.results = all_or_none(&batch.operations, site);
+            self.results = all_or_none(&batch.operations, state);
             self.is_over = true;
             return UPDATES_PER_PIECE.max(batch.operations.len());
         }
@@ -106,19 +106,19 @@ impl Running {
             && !self.is_over
             && let Some(operation) = batch.operations.get(self.results.len())
         {
-            n_updates += self.update(operation, UPDATES_PER_PIECE - n_updates, site);
+            n_updates += self.update(operation, UPDATES_PER_PIECE - n_updates, state);
         }
         n_updates
     }
 
     /// Executes the operations before the first one on a generator, beside the switch that forwards, to which generators
     /// belong.
-    pub(crate) fn go_ahead(&mut self, site: &mut Site<'_>) {
+    pub(crate) fn go_ahead(&mut self, state: &mut WorkerState<'_>) {
         while !self.is_over
             && let Some(operation) = Arc::clone(&self.batch).operations.get(self.results.len())
             && !operation.is_of_generator()
         {
-            self.update(operation, UPDATES_PER_PIECE, site);
+            self.update(operation, UPDATES_PER_PIECE, state);
         }
     }
 
@@ -126,20 +126,20 @@ impl Running {
         &mut self,
         operation: &Operation,
         n_updates_max: usize,
-        site: &mut Site<'_>,
+        state: &mut WorkerState<'_>,
     ) -> usize {
         let Operation::Cells(value, cells) = operation else {
-            self.push(operation.run(site));
+            self.push(operation.run(state));
             return operation.n_updates();
         };
         let first = cells.start.saturating_add(self.n_cells);
         let n_cells_max = n_updates_max as u64 * CELLS_PER_UPDATE;
         let end = cells.end.min(first.saturating_add(n_cells_max)).max(first);
         let is_there = match self.n_cells {
-            0 => value.expect_there(site, cells),
+            0 => value.expect_there(state, cells),
             _ => Ok(()),
         };
-        let result = is_there.and_then(|()| value.set(site, first..end));
+        let result = is_there.and_then(|()| value.set(state, first..end));
         self.n_cells = end - cells.start;
         if end >= cells.end || result.is_err() {
             self.n_cells = 0;
@@ -165,19 +165,22 @@ impl Running {
     }
 }
 
-pub(crate) fn all_or_none(operations: &[Operation], site: &mut Site<'_>) -> Vec<OperationResult> {
+pub(crate) fn all_or_none(
+    operations: &[Operation],
+    state: &mut WorkerState<'_>,
+) -> Vec<OperationResult> {
     let mut undo = Undo::default();
     let mut attempt = |operation: &Operation| {
         operation.expect_reversible()?;
-        operation.record(&mut undo, site);
-        operation.run(site)
+        operation.record(&mut undo, state);
+        operation.run(state)
     };
     let mut attempts = operations.iter().map(&mut attempt).enumerate();
     let refused = attempts.find_map(|(place, result)| Some((place, result.err()?)));
     match refused {
         None => vec![Ok(()); operations.len()],
         Some((place, error)) => {
-            undo.take_back(site);
+            undo.take_back(state);
             let mut results = vec![Err(taken_back(place)); operations.len()];
             results[place] = Err(error);
             results

@@ -49,7 +49,7 @@ impl Changed {
 
 /// A follower's queue of changes; dropping it ends the subscription.
 pub struct Changes {
-    told: Arc<Told>,
+    published: Arc<Published>,
     next: u64,
 }
 
@@ -60,17 +60,17 @@ pub struct Missed(pub u64);
 
 /// Publishes changes; keeps none while nobody follows.
 #[derive(Default)]
-pub(crate) struct Teller(Arc<Told>);
+pub(crate) struct Publisher(Arc<Published>);
 
 #[derive(Default)]
-struct Told {
+struct Published {
     state: Mutex<State>,
     more: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    n_told: u64,
+    n_published: u64,
     n_followers: usize,
     /// The newest changes, in order.
     kept: VecDeque<Change>,
@@ -94,7 +94,7 @@ impl State {
 
     /// Returns a follower's next change, or `None` if there is none yet.
     fn next(&self, next: &mut u64) -> Option<Result<Change, Missed>> {
-        let first = self.n_told + 1 - self.kept.len() as u64;
+        let first = self.n_published + 1 - self.kept.len() as u64;
         if *next < first {
             let missed = Missed(first - *next);
             *next = first;
@@ -113,12 +113,12 @@ impl Changes {
     /// # Errors
     /// Changes were missed. The next call returns the oldest change that is still kept.
     pub async fn next(&mut self) -> Option<Result<Change, Missed>> {
-        let Self { told, next } = self;
+        let Self { published, next } = self;
         loop {
-            let mut more = std::pin::pin!(told.more.notified());
+            let mut more = std::pin::pin!(published.more.notified());
             more.as_mut().enable();
             {
-                let state = lock(&told.state);
+                let state = lock(&published.state);
                 let found = state.next(next);
                 if found.is_some() || state.is_over {
                     return found;
@@ -131,7 +131,7 @@ impl Changes {
 
 impl Drop for Changes {
     fn drop(&mut self) {
-        let mut state = lock(&self.told.state);
+        let mut state = lock(&self.published.state);
         state.n_followers -= 1;
         if state.n_followers == 0 {
             state.kept.clear();
@@ -140,26 +140,26 @@ impl Drop for Changes {
     }
 }
 
-impl Teller {
+impl Publisher {
     pub(crate) fn follow(&self) -> Changes {
         let mut state = lock(&self.0.state);
         state.n_followers += 1;
         Changes {
-            told: Arc::clone(&self.0),
-            next: state.n_told + 1,
+            published: Arc::clone(&self.0),
+            next: state.n_published + 1,
         }
     }
 
-    pub(crate) fn n_told(&self) -> u64 {
-        lock(&self.0.state).n_told
+    pub(crate) fn n_published(&self) -> u64 {
+        lock(&self.0.state).n_published
     }
 
     /// Publishes a change. The caller still has exclusive access, so numbers are in the order of the calls.
-    pub(crate) fn tell(&self, pipeline: &Arc<Pipeline>, what: impl FnOnce() -> Changed) {
+    pub(crate) fn publish(&self, pipeline: &Arc<Pipeline>, what: impl FnOnce() -> Changed) {
         let mut state = lock(&self.0.state);
-        state.n_told += 1;
+        state.n_published += 1;
         if state.n_followers > 0 {
-            let (number, pipeline, what) = (state.n_told, Arc::clone(pipeline), what());
+            let (number, pipeline, what) = (state.n_published, Arc::clone(pipeline), what());
             state.keep(Change {
                 number,
                 pipeline,
@@ -170,7 +170,7 @@ impl Teller {
     }
 }
 
-impl Drop for Teller {
+impl Drop for Publisher {
     fn drop(&mut self) {
         lock(&self.0.state).is_over = true;
         self.0.more.notify_waiters();

@@ -8,15 +8,15 @@ use dataplane::{PayloadSignature, PortId, Program, ReadyProgram, Switch};
 use tokio::sync::{RwLock, oneshot};
 
 use crate::batch::Batch;
-use crate::changes::{Changes, Teller};
+use crate::changes::{Changes, Publisher};
 use crate::counted::Counted;
 use crate::error::{Error, OperationResult};
+use crate::exclusive::{Exclusive, Replaced};
 use crate::pipeline::{Checked, Pipeline, View};
 use crate::ports::EnabledSince;
 use crate::reading::Reading;
 use crate::store::{Store, blocking};
 use crate::switch_handle::{LinkSender, Subscriber, SwitchContext, SwitchHandle, Work};
-use crate::turn::{Replaced, Turn};
 use crate::workers::{Countdown, Registers, expect_one_for_all};
 
 /// The state that every protocol of a switch shares.
@@ -30,7 +30,7 @@ pub struct Device {
     generation: AtomicU64,
     committed: Mutex<Option<Arc<Pipeline>>>,
     pub(crate) saved: Mutex<Option<Arc<Pipeline>>>,
-    pub(crate) changes: Teller,
+    pub(crate) changes: Publisher,
     /// Ports that control calls have enabled or disabled. `links` notifies of these changes and of link changes.
     pub(crate) enabled: Mutex<BTreeMap<PortId, EnabledSince>>,
     pub(crate) links: LinkSender,
@@ -79,7 +79,7 @@ impl Device {
             generation: AtomicU64::new(0),
             committed: Mutex::default(),
             saved: Mutex::default(),
-            changes: Teller::default(),
+            changes: Publisher::default(),
             enabled: Mutex::default(),
             links,
             store: OnceLock::new(),
@@ -140,16 +140,19 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Stopped`]: the runtime ends. [`Error::NotStored`]: the store has not caught up with earlier calls.
-    pub async fn in_turn<R, F>(self: &Arc<Self>, call: impl FnOnce(Turn) -> F) -> Result<R, Error>
+    pub async fn exclusively<R, F>(
+        self: &Arc<Self>,
+        call: impl FnOnce(Exclusive) -> F,
+    ) -> Result<R, Error>
     where
         R: Send + 'static,
         F: Future<Output = R> + Send + 'static,
     {
         let alone = Arc::clone(&self.order).write_owned().await;
-        let turn = Turn::new(Arc::clone(self), alone);
+        let exclusive = Exclusive::new(Arc::clone(self), alone);
         let caught_up = blocking(self.store(), |store| store.catch_up()).await;
         caught_up.map_err(nothing_done)?;
-        carried_out(call(turn)).await
+        carried_out(call(exclusive)).await
     }
 
     /// Whether the store has every change that was answered as done; `None` without a store.
@@ -166,8 +169,9 @@ impl Device {
         pipeline: Arc<Pipeline>,
         batch: Batch,
     ) -> Result<Vec<OperationResult>, Error> {
-        let call = |turn: Turn| async move { turn.write(&pipeline, batch).results().await };
-        self.in_turn(call).await?
+        let call =
+            |exclusive: Exclusive| async move { exclusive.write(&pipeline, batch).results().await };
+        self.exclusively(call).await?
     }
 
     /// Makes a program forward in every worker, in place of the old one; all state is cleared.
@@ -175,11 +179,11 @@ impl Device {
     /// # Errors
     /// [`Error::Stopped`]; `NotStored` if the store fails.
     pub async fn set_pipeline(self: &Arc<Self>, checked: Checked) -> Result<Arc<Pipeline>, Error> {
-        let call = |turn: Turn| async move {
-            let ready = turn.ready(checked).await?;
-            turn.commit(ready).done().await
+        let call = |exclusive: Exclusive| async move {
+            let ready = exclusive.ready(checked).await?;
+            exclusive.commit(ready).done().await
         };
-        self.in_turn(call).await?
+        self.exclusively(call).await?
     }
 
     /// Waits until nobody writes, and keeps writers out until the reading is dropped.
@@ -314,8 +318,8 @@ impl Device {
         let countdown = Countdown::new(n_workers, done);
         for worker in 0..n_workers {
             let countdown = Arc::clone(&countdown);
-            let tell = move |_: &mut SwitchContext<'_>| countdown.tell();
-            self.handle.submit(worker, Box::new(tell));
+            let report = move |_: &mut SwitchContext<'_>| countdown.count_down();
+            self.handle.submit(worker, Box::new(report));
         }
     }
 

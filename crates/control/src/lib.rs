@@ -9,7 +9,7 @@
 //!
 //! | step | packets see after it | readers see after it | if the call ends here |
 //! |---|---|---|---|
-//! | 1. The call waits for exclusive access ([`Device::in_turn`]). | the old state | the old state | cancelled: nothing was done |
+//! | 1. The call waits for exclusive access ([`Device::exclusively`]). | the old state | the old state | cancelled: nothing was done |
 //! | 2. The call has access, and goes on even if its caller gives up. | the old state | nothing: reads wait for step 7 | |
 //! | 3. The call is checked against the current pipeline. | the old state | | refused: nothing was done |
 //! | 4. The work is submitted to all workers together. | the old state | | stopped: nothing was done |
@@ -26,7 +26,7 @@
 //!   for each worker, and its initial state is written to it. Nobody sees it yet, and if the engine panics the old
 //!   pipeline stays in force. Step 5 is one piece in which each worker exchanges the old pipeline for the new one.
 //!   Packets inside leave through the old pipeline; those that a rate holds for more than
-//!   [`limits::TURNS_BEFORE_EXCHANGE_MAX`] event-loop iterations are dropped and counted. All other state is cleared,
+//!   [`limits::WAITS_BEFORE_EXCHANGE_MAX`] event-loop iterations are dropped and counted. All other state is cleared,
 //!   and the switch reports the new pipeline's generation. The old pipeline is freed on another thread before the
 //!   access ends. So at most two pipelines take memory, plus a saved one, whose own switch forwards nothing.
 //! - **Generators** belong to the switch, not to the pipeline. If a new pipeline's batch writes to a generator, the
@@ -36,7 +36,7 @@
 //!   its initial state. The unit is the piece and not the batch, because packets that the offload punts see each piece
 //!   in the engine, and both sides must agree while frames pass. Reads collect the offload's counts first; a drain also
 //!   waits for the offload.
-//! - **Ports are enabled and disabled** ([`Turn::set_ports_enabled`]) under exclusive access too, with or without a
+//! - **Ports are enabled and disabled** ([`Exclusive::set_ports_enabled`]) under exclusive access too, with or without a
 //!   pipeline, in one piece for each worker. [`Device::ports`] reports the new state from step 7 on, when every worker
 //!   has it.
 //! - **Work names the pipeline that it was made for.** If another pipeline forwards, the work is refused
@@ -47,46 +47,46 @@
 //! - **Frames** pass between pieces: an event loop executes a bounded number of updates an iteration, whoever wrote
 //!   them.
 //!
-//! Reading order: `switch_handle`, `device`, `turn`, `pipeline`, `operation`, `batch`, `reading`,
+//! Reading order: `switch_handle`, `device`, `exclusive`, `pipeline`, `operation`, `batch`, `reading`,
 //! `changes`, `store`, `ports`.
 #![warn(missing_docs)]
 
 mod batch;
+mod borrowed_switch;
 mod changes;
+mod client_data;
 mod counted;
 mod device;
 mod error;
-mod lent;
+mod exclusive;
 pub mod limits;
-mod notes;
 mod operation;
 mod pipeline;
 mod ports;
 mod reading;
 mod store;
 mod switch_handle;
-mod turn;
 mod workers;
 
 pub use batch::{Atomicity, Batch};
+pub use borrowed_switch::BorrowedSwitch;
 pub use changes::{Change, Changed, Changes, Missed};
+pub use client_data::{ClientData, ClientDataMap, EntryKey};
 pub use counted::{Counted, TableCounted};
 pub use device::{Answers, Device};
 pub use error::{Error, OperationResult};
-pub use lent::Lent;
-pub use notes::{EntryKey, Note, Notes};
+pub use exclusive::{Committed, Exclusive, Ready, Saved, Written};
 pub use operation::{
-    CellValue, EntryChange, EntryUpdate, GeneratorUpdate, NewAction, Operation, Place, Stored,
+    CellValue, EntityKey, EntryChange, EntryUpdate, GeneratorUpdate, NewAction, Operation, Stored,
     Update,
 };
 pub use pipeline::{Checked, Pipeline, blank_switch};
 pub use ports::Port;
-pub use reading::{Places, Reading};
+pub use reading::{Cursor, Reading};
 pub use store::{JsonOrigin, Kept, Origin, OriginOf, Slot, Store, StoreError};
 pub use switch_handle::{
-    Casts, DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender,
-    LinkSender, LinkState, NoticeSender, PacketInFrame, PacketInSender, PortStatus, Subscriber,
-    SwitchContext, SwitchHandle, Work,
+    DigestNotice, DigestSender, DrainWaiters, IdleTimeoutNotice, IdleTimeoutSender, LinkSender,
+    LinkState, MulticastCounters, NoticeSender, PacketInFrame, PacketInSender, PortStatus,
+    Subscriber, SwitchContext, SwitchHandle, Work,
 };
-pub use turn::{Committed, Ready, Saved, Turn, Written};
 pub use workers::Registers;

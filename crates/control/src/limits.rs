@@ -14,7 +14,7 @@ pub const WAITS_FOR_PACKETS_MAX: usize = 1_000;
 
 /// How often a worker waits for queued packets before it replaces a program. Each wait is at most one event-loop
 /// iteration, and a busy loop receives no frames meanwhile. Packets that rates hold longer are dropped and counted.
-pub const TURNS_BEFORE_EXCHANGE_MAX: usize = 100;
+pub const WAITS_BEFORE_EXCHANGE_MAX: usize = 100;
 
 /// Array cells that count as one update, so that writing all cells of a large array takes many pieces.
 pub const CELLS_PER_UPDATE: u64 = 64;
@@ -23,7 +23,7 @@ pub const CELLS_PER_UPDATE: u64 = 64;
 /// and counts as [`UPDATES_PER_PIECE`] updates.
 pub const CELLS_PER_VISIT: u64 = 1_024;
 
-/// Places of a table, or replicas of groups and sessions, read in one visit, which takes 0.1 ms and counts as this many
+/// Cursor of a table, or replicas of groups and sessions, read in one visit, which takes 0.1 ms and counts as this many
 /// updates.
 pub const ENTRIES_PER_VISIT: usize = 256;
 

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use dataplane::{ControlError, ControlErrorKind, Program, Switch};
 
 use crate::batch::{Batch, all_or_none};
+use crate::client_data::{ClientData, ClientDataMap, Digests};
 use crate::device::lock;
 use crate::error::OperationResult;
 use crate::limits::SAVED_UPDATES_MAX;
-use crate::notes::{Digests, Note, Notes};
-use crate::operation::{Operation, Site};
+use crate::operation::{Operation, WorkerState};
 use crate::store::{JsonOrigin, Origin, OriginOf, Slot};
 
 /// Protocol data of a pipeline, such as the P4Info of P4Runtime.
@@ -73,7 +73,7 @@ impl Checked {
 pub struct Pipeline {
     checked: Checked,
     generation: u64,
-    notes: Mutex<Notes>,
+    client_data: Mutex<ClientDataMap>,
     /// One for each worker.
     digests: Mutex<Vec<Arc<Mutex<Digests>>>>,
     /// Set while the pipeline is saved: reads and writes go to this switch.
@@ -126,8 +126,8 @@ impl Pipeline {
     }
 
     /// Locks the client data of the entities; to be held only briefly.
-    pub fn notes(&self) -> MutexGuard<'_, Notes> {
-        lock(&self.notes)
+    pub fn client_data(&self) -> MutexGuard<'_, ClientDataMap> {
+        lock(&self.client_data)
     }
 
     /// Whether the pipeline is saved and waits for its commit.
@@ -139,7 +139,7 @@ impl Pipeline {
         Self {
             checked,
             generation,
-            notes: Mutex::default(),
+            client_data: Mutex::default(),
             digests: Mutex::default(),
             shadow: None,
         }
@@ -167,24 +167,24 @@ impl Pipeline {
     }
 
     /// Calls `work` with a worker's state. Only the first worker's client data is kept, which reads use.
-    pub(crate) fn with_site<R>(
+    pub(crate) fn with_state<R>(
         &self,
         (worker, n_workers): (usize, usize),
         switch: &mut Switch,
-        work: impl FnOnce(&mut Site<'_>) -> R,
+        work: impl FnOnce(&mut WorkerState<'_>) -> R,
     ) -> R {
         let (mut kept, mut not_kept);
-        let notes = if worker == 0 {
-            kept = self.notes();
+        let client_data = if worker == 0 {
+            kept = self.client_data();
             &mut *kept
         } else {
-            not_kept = Notes::default();
+            not_kept = ClientDataMap::default();
             &mut not_kept
         };
         let digests = self.digests_of(worker);
-        work(&mut Site {
+        work(&mut WorkerState {
             switch,
-            notes,
+            client_data,
             digests: &mut lock(&digests),
             worker,
             n_workers,
@@ -200,12 +200,12 @@ impl Pipeline {
     }
 
     /// Digests that a client subscribed to, by name, with its data.
-    pub fn digests(&self) -> BTreeMap<String, Note> {
+    pub fn digests(&self) -> BTreeMap<String, ClientData> {
         lock(&self.digests_of(0)).clone()
     }
 
     /// The client's data of a digest that it subscribed to.
-    pub fn digest(&self, name: &str) -> Option<Note> {
+    pub fn digest(&self, name: &str) -> Option<ClientData> {
         lock(&self.digests_of(0)).get(name).cloned()
     }
 
@@ -222,17 +222,17 @@ impl Pipeline {
         n_workers: usize,
     ) -> Option<Vec<OperationResult>> {
         let Shadow { switch, written } = &mut *lock(self.shadow.as_ref()?);
-        let mut one = |site: &mut Site<'_>, operation: &Operation| {
+        let mut one = |state: &mut WorkerState<'_>, operation: &Operation| {
             expect_room(written, 1)?;
-            operation.run(site)?;
+            operation.run(state)?;
             written.push(operation.clone());
             Ok(())
         };
         if batch.atomicity.is_undivided() {
             let room = expect_room(written, batch.operations.len());
-            let whole = |site: &mut Site<'_>| all_or_none(&batch.operations, site);
+            let whole = |state: &mut WorkerState<'_>| all_or_none(&batch.operations, state);
             let results = match room {
-                Ok(()) => self.with_site((0, n_workers), switch, whole),
+                Ok(()) => self.with_state((0, n_workers), switch, whole),
                 Err(error) => vec![Err(error); batch.operations.len()],
             };
             if results.iter().all(Result::is_ok) {
@@ -240,10 +240,10 @@ impl Pipeline {
             }
             return Some(results);
         }
-        self.with_site((0, n_workers), switch, |site| {
+        self.with_state((0, n_workers), switch, |state| {
             let mut results = Vec::with_capacity(batch.operations.len());
             for operation in &batch.operations {
-                results.push(one(site, operation));
+                results.push(one(state, operation));
                 if batch.atomicity.stops_at(results.last()) {
                     break;
                 }

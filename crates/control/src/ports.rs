@@ -8,9 +8,9 @@ use tokio::sync::watch;
 
 use crate::device::{Device, lock};
 use crate::error::Error;
+use crate::exclusive::Exclusive;
 use crate::store::Kept;
 use crate::switch_handle::PortStatus;
-use crate::turn::Turn;
 
 /// The last control call that enabled or disabled a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,12 +89,14 @@ impl Device {
         ports: Vec<(PortId, bool)>,
         clock: fn() -> u64,
     ) -> Result<(), Error> {
-        let call = move |turn: Turn| async move { turn.set_ports_enabled(ports, clock).await };
-        self.in_turn(call).await?
+        let call = move |exclusive: Exclusive| async move {
+            exclusive.set_ports_enabled(ports, clock).await
+        };
+        self.exclusively(call).await?
     }
 }
 
-impl Turn {
+impl Exclusive {
     /// Like [`Device::set_ports_enabled`], under this exclusive access, which ends with it. For a port that is named
     /// several times the last value counts.
     ///
@@ -137,7 +139,7 @@ impl Turn {
                 enabled.insert(*id, said);
             }
         }
-        device.links.tell();
+        device.links.notify();
         kept
     }
 }

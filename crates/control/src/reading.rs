@@ -37,7 +37,7 @@ const ZERO: [u8; 1] = [0];
 
 /// The part of a table that is still to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Places {
+pub enum Cursor {
     /// From this place on.
     From(usize),
     /// At most one entry, found by its key without walking the table; the table must have no priorities.
@@ -46,7 +46,7 @@ pub enum Places {
     Done,
 }
 
-impl Places {
+impl Cursor {
     /// The whole table.
     pub const ALL: Self = Self::From(0);
 }
@@ -58,7 +58,7 @@ impl Reading {
         no_writes: Option<OwnedRwLockReadGuard<()>>,
     ) -> Self {
         Self {
-            change: device.changes.n_told(),
+            change: device.changes.n_published(),
             device,
             pipeline,
             no_writes,
@@ -104,17 +104,17 @@ impl Reading {
     pub async fn entries(
         &self,
         table: TableId,
-        places: &mut Places,
+        cursor: &mut Cursor,
     ) -> Result<Option<Vec<TableEntry>>, Error> {
-        let all = match places {
-            Places::Done => return Ok(None),
-            Places::Key(key) => {
+        let all = match cursor {
+            Cursor::Done => return Ok(None),
+            Cursor::Key(key) => {
                 let key = std::mem::take(key);
-                *places = Places::Done;
+                *cursor = Cursor::Done;
                 let find = move |switch: &Switch| Vec::from_iter(switch.entry(table, &key, 0));
                 self.of_each(1, find).await?
             }
-            Places::From(first) => {
+            Cursor::From(first) => {
                 // Entries have the same places in all workers.
                 let range = *first..*first + ENTRIES_PER_VISIT;
                 *first = range.end;
@@ -124,7 +124,7 @@ impl Reading {
                 };
                 let parts = self.of_each(ENTRIES_PER_VISIT, part).await?;
                 if parts.iter().all(|(_, is_end)| *is_end) {
-                    *places = Places::Done;
+                    *cursor = Cursor::Done;
                 }
                 parts.into_iter().map(|(entries, _)| entries).collect()
             }

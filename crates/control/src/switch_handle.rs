@@ -60,8 +60,8 @@ pub struct LinkSender(watch::Sender<u64>);
 
 impl LinkSender {
     /// Sends a notification to all followers; never waits.
-    pub fn tell(&self) {
-        self.0.send_modify(|n_told| *n_told += 1);
+    pub fn notify(&self) {
+        self.0.send_modify(|n_notified| *n_notified += 1);
     }
 
     /// Receives the notifications from now on.
@@ -191,7 +191,7 @@ impl LinkState {
 
 /// Multicast and broadcast frames of a port, by destination address.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Casts {
+pub struct MulticastCounters {
     /// Received multicast frames.
     pub rx_multicast: u64,
     /// Received broadcast frames.
@@ -202,7 +202,7 @@ pub struct Casts {
     pub tx_broadcast: u64,
 }
 
-impl Casts {
+impl MulticastCounters {
     /// Adds another worker's counts of the same port.
     pub fn add(&mut self, other: &Self) {
         self.rx_multicast += other.rx_multicast;
@@ -249,7 +249,7 @@ pub struct PortStatus {
     /// Longest packet in bytes, without the Ethernet header, that the interface takes; `None` if unknown.
     pub mtu: Option<u32>,
     /// Multicast and broadcast frames; `None` if the loop does not see every frame.
-    pub casts: Option<Casts>,
+    pub multicast: Option<MulticastCounters>,
 }
 
 impl PortStatus {
@@ -271,7 +271,7 @@ impl PortStatus {
     pub fn add(&mut self, other: &Self) {
         self.rx_dropped += other.rx_dropped;
         self.tx_dropped += other.tx_dropped;
-        if let (Some(ours), Some(theirs)) = (&mut self.casts, &other.casts) {
+        if let (Some(ours), Some(theirs)) = (&mut self.multicast, &other.multicast) {
             ours.add(theirs);
         }
         for ((_, ours), (_, theirs)) in self.drops.iter_mut().zip(&other.drops) {

@@ -66,7 +66,7 @@ impl Countdown {
         })
     }
 
-    pub(crate) fn tell(&self) {
+    pub(crate) fn count_down(&self) {
         if self.n_left.fetch_sub(1, Ordering::AcqRel) == 1
             && let Some(done) = lock(&self.done).take()
         {
@@ -80,14 +80,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_done_when_the_last_has_told() {
+    fn it_is_done_when_the_last_has_reported() {
         let n_done = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&n_done);
         let countdown = Countdown::new(3, move || {
             counted.fetch_add(1, Ordering::Relaxed);
         });
         for n_expected in [0, 0, 1] {
-            countdown.tell();
+            countdown.count_down();
             assert_eq!(n_done.load(Ordering::Relaxed), n_expected);
         }
     }

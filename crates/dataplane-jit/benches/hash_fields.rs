@@ -56,8 +56,8 @@ fn round<const FIELDS: usize>(
     placement: Placement,
 ) -> u64 {
     let mut found = 0u64;
-    for turn in 0..LOOKUPS {
-        let block = &blocks[order[turn % order.len()]];
+    for n in 0..LOOKUPS {
+        let block = &blocks[order[n % order.len()]];
         let key: [u64; FIELDS] = match placement {
             Placement::Together => key(block, Placement::Together),
             Placement::Apart => key(block, Placement::Apart),

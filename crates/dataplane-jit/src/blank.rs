@@ -40,10 +40,10 @@ impl Blanks {
         let mut is_read: Vec<bool> = ids.map(|field| usage.field(field).is_read()).collect();
         // The traffic manager reads these.
         let metadata = &ir.metadata;
-        let told = [metadata.mcast_grp, metadata.priority]
+        let read_by_target = [metadata.mcast_grp, metadata.priority]
             .into_iter()
             .flatten();
-        for field in told.chain([metadata.egress_spec]) {
+        for field in read_by_target.chain([metadata.egress_spec]) {
             is_read[field.index()] = true;
         }
         Self {

@@ -416,7 +416,7 @@ fn emit_depart(
 /// Writes the metadata with which a packet starts egress, except `egress_rid`.
 fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
     let metadata = &e.ir().metadata;
-    let told = |e: &mut Emit<'_, '_, '_>, ty: Type, offset: usize| {
+    let load = |e: &mut Emit<'_, '_, '_>, ty: Type, offset: usize| {
         let offset = u32::try_from(offset).expect("an offset in a block of memory");
         let value = e.load(ty, Region::Entry, input, offset);
         if ty == types::I64 {
@@ -430,35 +430,35 @@ fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
         micros(e, now)
     };
     let enqueued = |e: &mut Emit<'_, '_, '_>| {
-        let enqueued = told(e, types::I64, offset_of!(EgressInput, enqueued));
+        let enqueued = load(e, types::I64, offset_of!(EgressInput, enqueued));
         micros(e, enqueued)
     };
     put(e, Some(metadata.instance_type), |_| instance_type);
     put(e, metadata.egress_global_timestamp, now);
     put(e, metadata.nanoseconds_inside, |e| {
         let now = e.load_context(types::I64, offset_of!(PassContext, now));
-        let arrived = told(e, types::I64, offset_of!(EgressInput, arrived));
+        let arrived = load(e, types::I64, offset_of!(EgressInput, arrived));
         since(e, now, arrived)
     });
     if let Some(queueing) = metadata.queueing() {
         put(e, Some(queueing.enq_timestamp), enqueued);
         put(e, Some(queueing.enq_qdepth), |e| {
-            told(e, types::I64, offset_of!(EgressInput, enq_depth))
+            load(e, types::I64, offset_of!(EgressInput, enq_depth))
         });
         put(e, Some(queueing.deq_timedelta), |e| {
             let (now, enqueued) = (now(e), enqueued(e));
             since(e, now, enqueued)
         });
         put(e, Some(queueing.deq_qdepth), |e| {
-            told(e, types::I64, offset_of!(EgressInput, deq_depth))
+            load(e, types::I64, offset_of!(EgressInput, deq_depth))
         });
         // BMv2 writes it together with the queueing metadata.
         put(e, metadata.qid, |e| {
-            told(e, types::I64, offset_of!(EgressInput, queue))
+            load(e, types::I64, offset_of!(EgressInput, queue))
         });
     }
     put(e, Some(metadata.egress_port), |e| {
-        told(e, types::I16, offset_of!(EgressInput, port))
+        load(e, types::I16, offset_of!(EgressInput, port))
     });
     // Any value but the drop port: simple_switch writes 512, of which 9 bits are 0.
     put(e, Some(metadata.egress_spec), |e| {

@@ -162,7 +162,7 @@ impl Accesses for Usage<'_> {
         self.of[field.index()].writes += 1;
     }
 
-    fn turn(&mut self, header: HeaderId) {
+    fn write_header(&mut self, header: HeaderId) {
         for field in self.ir.headers[header.index()].field_ids() {
             self.of[field.index()].moves += 1;
         }

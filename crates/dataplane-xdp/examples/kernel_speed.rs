@@ -14,7 +14,7 @@ use testkit::xdp::checked::{Report, checked_switch};
 use testkit::xdp::kernel::Kernel;
 use testkit::xdp::{program_at, sfu};
 
-fn tell(name: &str, report: &Report) {
+fn print(name: &str, report: &Report) {
     println!(
         "{name}: {} instructions, {} verified; ns a frame or copy: {:?}",
         report.n_instructions, report.n_verified, report.times_ns
@@ -39,7 +39,7 @@ fn main() {
     sfu::set_up(&mut switch, 3);
     switch.handle_frame(0, sfu::PORT, &sfu::frame(&[7; 1300]));
     while switch.poll_transmit(0).is_some() {}
-    tell("sfu", &report.lock().unwrap());
+    print("sfu", &report.lock().unwrap());
     for name in ["bench_l2", "bench_l3", "bench_l2l3", "bench_l2l3_acl"] {
         let path = root().join("testdata/realistic").join(name);
         let text = std::fs::read_to_string(path.with_extension("stf")).unwrap();
@@ -48,6 +48,6 @@ fn main() {
         report.lock().unwrap().repeat = repeat;
         let program = stf::program_beside(&path.with_extension("stf")).unwrap();
         stf::run_on(switch, program, &commands, None);
-        tell(name, &report.lock().unwrap());
+        print(name, &report.lock().unwrap());
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use dataplane::{Digest, DropReason, OffloadStatus, PortId, limits};
 use packet_io::Waiter;
-use testkit::frames::PATIENCE;
+use testkit::frames::TIMEOUT;
 use testkit::namespace::in_root_namespace;
 use testkit::xdp::beside::{Beside, frame};
 
@@ -56,7 +56,7 @@ fn await_digest(beside: &Beside) {
     let fd = beside.switch.offloaded_digests_fd();
     let fd = fd.expect("the program makes digests");
     let mut waiter = Waiter::default();
-    waiter.wait([fd], Some(PATIENCE)).unwrap();
+    waiter.wait([fd], Some(TIMEOUT)).unwrap();
     assert!(waiter.is_ready(0), "no digest has come");
 }
 
@@ -97,7 +97,7 @@ fn a_digest_has_the_values_of_the_end_of_ingress_whatever_becomes_of_its_packet(
         assert_eq!([1, 2].map(|port| beside.receive(port, 1).len()), [1, 1]);
         let start = Instant::now();
         while beside.counters().dropped(DropReason::IngressDrop) < 1 {
-            assert!(start.elapsed() < PATIENCE);
+            assert!(start.elapsed() < TIMEOUT);
         }
         // Reading the counters also takes the digests, which they count.
         assert!(!is_readable(&beside));
@@ -204,7 +204,7 @@ fn what_waits_when_the_program_ends_is_given_and_a_new_program_has_its_own() {
 }
 
 #[test]
-fn what_a_program_tells_that_runs_on_without_a_switch_is_lost_and_the_next_one_begins_anew() {
+fn digests_of_a_program_that_runs_on_without_a_switch_are_lost_and_the_next_one_begins_anew() {
     in_root_namespace(|| {
         let mut beside = arrivals();
         beside.set_offload_that_leaves(beside.served(), Arc::new(AtomicBool::new(true)));
@@ -240,7 +240,7 @@ fn what_waits_when_the_offload_fails_is_given_and_the_engine_goes_on() {
             beside.switch.offload_status(),
             Some(OffloadStatus::Forwarding(_))
         ) {
-            assert!(start.elapsed() < PATIENCE);
+            assert!(start.elapsed() < TIMEOUT);
             beside.switch.check_offload();
         }
         assert_eq!(polled(&mut beside), [arrival(3, 7, 0)]);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use dataplane::{DropReason, MulticastGroup, OffloadStatus, PortId, Replica, Stream, TableAction};
 use packet_io::Port;
-use testkit::frames::PATIENCE;
+use testkit::frames::TIMEOUT;
 use testkit::namespace::{ethtool, in_root_namespace, ip};
 use testkit::xdp::beside::{Beside, burst, frame, left, packets};
 
@@ -46,7 +46,7 @@ fn frames_are_forwarded_copied_and_dropped_in_the_kernel_and_counted() {
         beside.send(1, (0..3).map(|n| frame(9, n)));
         let start = Instant::now();
         while beside.counters().dropped(DropReason::IngressDrop) < 3 {
-            assert!(start.elapsed() < PATIENCE);
+            assert!(start.elapsed() < TIMEOUT);
         }
         beside.assert_accounted();
         assert_eq!(beside.hits(1), packets(100));
@@ -123,7 +123,7 @@ fn what_is_written_is_seen_by_packets_after_a_drain_however_often_it_changes() {
             beside.send(0, [frame(1, 10)]);
             let start = Instant::now();
             while beside.counters().dropped(DropReason::IngressDrop) == before {
-                assert!(start.elapsed() < PATIENCE, "round {round}");
+                assert!(start.elapsed() < TIMEOUT, "round {round}");
             }
         }
         beside.assert_accounted();
@@ -172,7 +172,7 @@ fn what_the_kernel_leaves_goes_whole_to_the_engine_and_both_are_counted_together
         let start = Instant::now();
         let mut n_punted = 0;
         while n_punted < 2 {
-            assert!(start.elapsed() < PATIENCE);
+            assert!(start.elapsed() < TIMEOUT);
             let switch = &mut beside.switch;
             let mut take = |frame: &[u8]| switch.handle_frame(0, PortId(0), frame);
             n_punted += beside.ports[0].receive(0, 64, &mut take).unwrap();
@@ -230,14 +230,14 @@ fn what_a_full_or_closed_port_loses_is_counted() {
             counters.transmitted + counters.dropped(DropReason::DeviceRefused)
         };
         while ended(&mut beside) < 900 {
-            assert!(start.elapsed() < PATIENCE);
+            assert!(start.elapsed() < TIMEOUT);
         }
         assert!(beside.counters().dropped(DropReason::DeviceRefused) > 0);
         beside.assert_accounted();
         ip("link set out1 down");
         beside.send(0, (0..10).map(|n| frame(1, n)).chain([frame(3, 1)]));
         while ended(&mut beside) < 900 + 910 {
-            assert!(start.elapsed() < PATIENCE, "{}", ended(&mut beside));
+            assert!(start.elapsed() < TIMEOUT, "{}", ended(&mut beside));
             std::thread::sleep(Duration::from_millis(5));
         }
         beside.assert_accounted();
@@ -400,7 +400,7 @@ fn copies_by_a_port_with_room_are_made_though_others_of_the_packet_are_refused()
 }
 
 #[test]
-fn what_a_full_port_refused_is_forwarded_again_when_nobody_sees_turns_end() {
+fn what_a_full_port_refused_is_forwarded_again_when_nobody_sees_polls_end() {
     in_root_namespace(|| {
         let mut beside = with_two_groups();
         beside.set_offload_that_leaves(beside.served(), Arc::new(AtomicBool::new(true)));
@@ -413,7 +413,7 @@ fn what_a_full_port_refused_is_forwarded_again_when_nobody_sees_turns_end() {
         let start = Instant::now();
         let mut copies = Vec::new();
         while copies.len() < N_COPIES as usize {
-            assert!(start.elapsed() < PATIENCE, "{}", copies.len());
+            assert!(start.elapsed() < TIMEOUT, "{}", copies.len());
             beside.send(0, [frame(3, 7)]);
             copies.extend(beside.receive_now(1));
         }

@@ -122,7 +122,7 @@ impl Sum {
             if let Some(reason) = report.refused {
                 self.n_refused += 1;
                 println!("{name}: {reason:.200}");
-                if !is_told(&reason) {
+                if !is_known_limit(&reason) {
                     self.failures.push(format!("{name}: {reason}"));
                 }
                 break;
@@ -164,7 +164,7 @@ impl Sum {
 }
 
 /// Whether the compiler refused the program, or it is too large.
-fn is_told(reason: &str) -> bool {
+fn is_known_limit(reason: &str) -> bool {
     reason.starts_with("refused: ") || reason.contains("BPF program is too large")
 }
 

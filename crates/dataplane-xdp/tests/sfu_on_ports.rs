@@ -15,7 +15,7 @@ use dataplane_xdp::asm::{Assembler, Helper, Reg, Symbol};
 use dataplane_xdp::image::MapRef;
 use dataplane_xdp::runtime::KernelOffload;
 use packet_io::{AfPacketPort, AfXdpPort, Port};
-use testkit::frames::PATIENCE;
+use testkit::frames::TIMEOUT;
 use testkit::namespace::{in_root_namespace, interface_index};
 use testkit::repository::root;
 use testkit::xdp::cable::{cable, served};
@@ -150,7 +150,7 @@ impl Sides {
         let lengths = |sent: &Sent| sent.iter().map(Vec::len).collect::<Vec<_>>();
         while lengths(&sent) != lengths(expected) {
             assert!(
-                start.elapsed() < PATIENCE,
+                start.elapsed() < TIMEOUT,
                 "{frame:02x?}: {:?} of {:?}",
                 lengths(&sent),
                 lengths(expected)
@@ -175,7 +175,7 @@ impl Sides {
                 break;
             }
             let counters = self.beside.counters();
-            assert!(start.elapsed() < PATIENCE, "{counters:?}");
+            assert!(start.elapsed() < TIMEOUT, "{counters:?}");
         }
         counts::difference(&self.beside, &self.alone).unwrap();
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 use dataplane::{Nanos, OffloadStatus, PortId, Program, Switch, SwitchConfig};
 use dataplane_xdp::runtime::KernelOffload;
 use packet_io::{AfPacketPort, AfXdpPort, Port};
-use testkit::frames::PATIENCE;
+use testkit::frames::TIMEOUT;
 use testkit::namespace::in_root_namespace;
 use testkit::repository::files;
 use testkit::xdp::cable::{cable, served};
@@ -88,7 +88,7 @@ impl Wires {
                 return assert_eq!(self.n_taken, n_sent, "more came than was sent");
             }
             let n_taken = self.n_taken;
-            assert!(start.elapsed() < PATIENCE, "{n_taken} of {n_sent} came");
+            assert!(start.elapsed() < TIMEOUT, "{n_taken} of {n_sent} came");
         }
     }
 }
@@ -99,7 +99,7 @@ fn drain(switch: &mut Switch) {
     let start = Instant::now();
     while !switch.is_drained(token) {
         let status = switch.offload_status();
-        assert!(start.elapsed() < PATIENCE, "{status:?}");
+        assert!(start.elapsed() < TIMEOUT, "{status:?}");
         std::thread::yield_now();
     }
 }
@@ -125,7 +125,7 @@ impl stf::Wire for Wires {
                 return;
             }
             let counters = switch.counters();
-            assert!(start.elapsed() < PATIENCE, "{counters:?}");
+            assert!(start.elapsed() < TIMEOUT, "{counters:?}");
         }
     }
 

@@ -19,7 +19,7 @@ pub(crate) struct Snapshot {
     /// Nanoseconds since 1970.
     pub taken_ns: i64,
     /// When the reading began.
-    begun: Instant,
+    began: Instant,
 }
 
 impl Snapshot {
@@ -47,17 +47,17 @@ impl Interfaces {
     /// reading waits for its end, and shares the next reading with the other waiting callers.
     pub(crate) async fn look(&self, since: Instant) -> Result<Arc<Snapshot>, Status> {
         let mut last = self.last.lock().await;
-        if let Some(last) = last.as_ref().filter(|last| last.begun >= since) {
+        if let Some(last) = last.as_ref().filter(|last| last.began >= since) {
             return Ok(Arc::clone(last));
         }
-        let begun = Instant::now();
+        let began = Instant::now();
         // Taken before the reading: whatever the snapshot does not show is later.
         let taken_ns = now_ns();
         let ports = self.device.ports().await.map_err(status)?;
         let snapshot = Arc::new(Snapshot {
             interfaces: named(ports),
             taken_ns,
-            begun,
+            began,
         });
         *last = Some(Arc::clone(&snapshot));
         Ok(snapshot)

@@ -7,7 +7,7 @@
 //! - **Values** are read in the event loops, all ports of all workers at once (`interfaces`). Calls that arrive
 //!   during a reading share the next one.
 //! - **A path** selects nodes of the schema and one interface or all (`path`, `schema`).
-//! - **A `Set`** is checked completely, then carried out in one critical section of the device (`set`).
+//! - **A `Set`** is checked completely, then carried out under one exclusive access to the device (`set`).
 //! - **A subscription** is one task (`subscribe`). A client that does not read blocks only its own task, which holds
 //!   some messages and the values sent last. When the client reads again, the task continues with current values.
 //!

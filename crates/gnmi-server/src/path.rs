@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leaves_the_schema_is_told_what_is_there() {
+    fn a_path_that_leaves_the_schema_is_refused_with_what_is_there() {
         for (text, expected) in [
             ("/system/state", "expected one of interfaces in /, found"),
             (

@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use control::{Casts, LinkState, Port};
+use control::{LinkState, MulticastCounters, Port};
 
 use crate::value::Value;
 
@@ -144,7 +144,7 @@ const TX_DISCARDS: &[&str] = &["tx_no_room", "tx_link_down"];
 
 fn discards(port: &Port, direction: &str, reasons: &[&str], disabled: u64) -> Option<Value> {
     // Drops without a reason count as discards: nothing shows an error in these frames.
-    let is_told = port
+    let has_reasons = port
         .status
         .drops
         .iter()
@@ -153,7 +153,14 @@ fn discards(port: &Port, direction: &str, reasons: &[&str], disabled: u64) -> Op
         "rx_" => port.status.rx_dropped,
         _ => port.status.tx_dropped,
     };
-    number(disabled + if is_told { drops(port, reasons) } else { all })
+    number(
+        disabled
+            + if has_reasons {
+                drops(port, reasons)
+            } else {
+                all
+            },
+    )
 }
 
 fn errors(port: &Port, direction: &str, discards: &[&str]) -> Option<Value> {
@@ -163,17 +170,17 @@ fn errors(port: &Port, direction: &str, discards: &[&str]) -> Option<Value> {
     number(errors.map(|(_, n_frames)| n_frames).sum())
 }
 
-fn casts(port: &Port, count: fn(&Casts) -> u64) -> Option<Value> {
+fn multicast_count(port: &Port, count: fn(&MulticastCounters) -> u64) -> Option<Value> {
     port.status
-        .casts
+        .multicast
         .as_ref()
-        .and_then(|casts| number(count(casts)))
+        .and_then(|counters| number(count(counters)))
 }
 
 /// A frame is unicast if it is neither multicast nor broadcast.
-fn unicast(port: &Port, n_frames: u64, others: fn(&Casts) -> u64) -> Option<Value> {
-    let casts = port.status.casts.as_ref()?;
-    number(n_frames.saturating_sub(others(casts)))
+fn unicast(port: &Port, n_frames: u64, others: fn(&MulticastCounters) -> u64) -> Option<Value> {
+    let counters = port.status.multicast.as_ref()?;
+    number(n_frames.saturating_sub(others(counters)))
 }
 
 /// Every leaf, in the order of answers.
@@ -216,15 +223,15 @@ pub(crate) static LEAVES: [Leaf; 29] = {
         }),
         counter(&["state", "counters", "in-unicast-pkts"], |_, port| {
             let n_frames = port.counters.rx_packets;
-            unicast(port, n_frames, |casts| {
-                casts.rx_multicast + casts.rx_broadcast
+            unicast(port, n_frames, |counters| {
+                counters.rx_multicast + counters.rx_broadcast
             })
         }),
         counter(&["state", "counters", "in-broadcast-pkts"], |_, port| {
-            casts(port, |casts| casts.rx_broadcast)
+            multicast_count(port, |counters| counters.rx_broadcast)
         }),
         counter(&["state", "counters", "in-multicast-pkts"], |_, port| {
-            casts(port, |casts| casts.rx_multicast)
+            multicast_count(port, |counters| counters.rx_multicast)
         }),
         counter(&["state", "counters", "in-discards"], |_, port| {
             discards(port, "rx_", RX_DISCARDS, port.counters.rx_disabled)
@@ -240,15 +247,15 @@ pub(crate) static LEAVES: [Leaf; 29] = {
         }),
         counter(&["state", "counters", "out-unicast-pkts"], |_, port| {
             let n_frames = port.counters.tx_packets;
-            unicast(port, n_frames, |casts| {
-                casts.tx_multicast + casts.tx_broadcast
+            unicast(port, n_frames, |counters| {
+                counters.tx_multicast + counters.tx_broadcast
             })
         }),
         counter(&["state", "counters", "out-broadcast-pkts"], |_, port| {
-            casts(port, |casts| casts.tx_broadcast)
+            multicast_count(port, |counters| counters.tx_broadcast)
         }),
         counter(&["state", "counters", "out-multicast-pkts"], |_, port| {
-            casts(port, |casts| casts.tx_multicast)
+            multicast_count(port, |counters| counters.tx_multicast)
         }),
         counter(&["state", "counters", "out-discards"], |_, port| {
             discards(port, "tx_", TX_DISCARDS, port.counters.tx_disabled)

@@ -1,4 +1,4 @@
-//! `Set`: enables and disables ports. All ports of a request change in one critical section of the device, or none.
+//! `Set`: enables and disables ports. All ports of a request change under one exclusive access to the device, or none.
 //!
 //! Source: gNMI specification 0.10.0, 3.4.
 

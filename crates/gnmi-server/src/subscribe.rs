@@ -67,7 +67,7 @@ pub(crate) async fn serve(
         is_silent: list.updates_only,
     };
     match mode {
-        Mode::Once => subscriber.tell_all(watches, &snapshot).await,
+        Mode::Once => subscriber.send_once(watches, &snapshot).await,
         Mode::Poll => subscriber.poll(watches, &snapshot, requests).await,
         Mode::Stream => {
             subscriber
@@ -120,14 +120,14 @@ impl Watch {
     }
 
     /// What the watch must send now. `None` if it need not read.
-    fn due(&mut self, now: Instant, has_notice: bool) -> Option<Telling> {
+    fn due(&mut self, now: Instant, has_notice: bool) -> Option<Scope> {
         let is_look = is_due(&mut self.next_look, self.every, now);
         let is_heartbeat = is_due(&mut self.next_heartbeat, self.heartbeat, now);
         let is_noticed = has_notice && self.is_on_notice;
         match (is_look || is_noticed, is_heartbeat) {
-            (_, true) => Some(Telling::All),
-            (true, false) if self.is_of_changes => Some(Telling::Changes),
-            (true, false) => Some(Telling::All),
+            (_, true) => Some(Scope::All),
+            (true, false) if self.is_of_changes => Some(Scope::Changes),
+            (true, false) => Some(Scope::All),
             (false, false) => None,
         }
     }
@@ -158,7 +158,7 @@ fn is_due(next: &mut Option<Instant>, every: Option<Duration>, now: Instant) -> 
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Telling {
+enum Scope {
     All,
     Changes,
     /// None, but they count as sent.
@@ -297,28 +297,28 @@ struct Subscriber<'a> {
 /// The client has left.
 struct Gone;
 
-type Told = Result<(), Gone>;
+type Sent = Result<(), Gone>;
 
 impl Subscriber<'_> {
     /// Answers `ONCE`.
-    async fn tell_all(&self, mut watches: Vec<Watch>, snapshot: &Snapshot) -> Result<(), Status> {
-        let _ = self.tell_at_first(&mut watches, snapshot).await;
+    async fn send_once(&self, mut watches: Vec<Watch>, snapshot: &Snapshot) -> Result<(), Status> {
+        let _ = self.send_initial(&mut watches, snapshot).await;
         Ok(())
     }
 
-    async fn tell_at_first(&self, watches: &mut [Watch], snapshot: &Snapshot) -> Told {
-        let telling = if self.is_silent {
-            Telling::Nothing
+    async fn send_initial(&self, watches: &mut [Watch], snapshot: &Snapshot) -> Sent {
+        let scope = if self.is_silent {
+            Scope::Nothing
         } else {
-            Telling::All
+            Scope::All
         };
         for watch in watches {
-            self.tell(watch, snapshot, telling).await?;
+            self.send(watch, snapshot, scope).await?;
         }
         self.answer(Response::SyncResponse(true)).await
     }
 
-    async fn answer(&self, response: Response) -> Told {
+    async fn answer(&self, response: Response) -> Sent {
         let answer = SubscribeResponse {
             response: Some(response),
             ..SubscribeResponse::default()
@@ -333,7 +333,7 @@ impl Subscriber<'_> {
         snapshot: &Snapshot,
         mut requests: Streaming<SubscribeRequest>,
     ) -> Result<(), Status> {
-        if self.tell_at_first(&mut watches, snapshot).await.is_err() {
+        if self.send_initial(&mut watches, snapshot).await.is_err() {
             return Ok(());
         }
         while let Some(request) = requests.message().await? {
@@ -343,7 +343,7 @@ impl Subscriber<'_> {
                 ));
             };
             let snapshot = self.shared.interfaces.look(Instant::now()).await?;
-            if self.tell_at_first(&mut watches, &snapshot).await.is_err() {
+            if self.send_initial(&mut watches, &snapshot).await.is_err() {
                 return Ok(());
             }
         }
@@ -357,11 +357,11 @@ impl Subscriber<'_> {
         mut requests: Streaming<SubscribeRequest>,
         mut changes: watch::Receiver<u64>,
     ) -> Result<(), Status> {
-        if self.tell_at_first(&mut watches, snapshot).await.is_err() {
+        if self.send_initial(&mut watches, snapshot).await.is_err() {
             return Ok(());
         }
-        let begun = Instant::now();
-        watches.iter_mut().for_each(|watch| watch.begin(begun));
+        let began = Instant::now();
+        watches.iter_mut().for_each(|watch| watch.begin(began));
         let mut is_open = true;
         loop {
             let next = watches.iter().filter_map(Watch::next).min();
@@ -403,8 +403,8 @@ impl Subscriber<'_> {
             };
             let since = now.checked_sub(age_max).unwrap_or(now);
             let snapshot = self.shared.interfaces.look(since).await?;
-            for (telling, watch) in due {
-                if self.tell(watch, &snapshot, telling).await.is_err() {
+            for (scope, watch) in due {
+                if self.send(watch, &snapshot, scope).await.is_err() {
                     return Ok(());
                 }
             }
@@ -412,12 +412,12 @@ impl Subscriber<'_> {
     }
 
     /// Sends what a watch reads: one message per interface, so that simultaneous changes stay together.
-    async fn tell(&self, watch: &mut Watch, snapshot: &Snapshot, telling: Telling) -> Told {
+    async fn send(&self, watch: &mut Watch, snapshot: &Snapshot, scope: Scope) -> Sent {
         for (place, interface) in snapshot.interfaces.iter().enumerate() {
             if !watch.name.is_of(&interface.name) {
                 continue;
             }
-            if let Some(notification) = self.notification(watch, place, snapshot, telling) {
+            if let Some(notification) = self.notification(watch, place, snapshot, scope) {
                 self.answer(Response::Update(notification)).await?;
             }
         }
@@ -429,7 +429,7 @@ impl Subscriber<'_> {
         watch: &mut Watch,
         place: usize,
         snapshot: &Snapshot,
-        telling: Telling,
+        scope: Scope,
     ) -> Option<Notification> {
         let Interface { name, port } = &snapshot.interfaces[place];
         let mut notification = Notification {
@@ -441,16 +441,16 @@ impl Subscriber<'_> {
             let value = leaf.read(name, port);
             let key = (place, place_of(leaf));
             let is_new = !watch.is_of_changes || watch.sent.get(&key) != value.as_ref();
-            let is_told = match telling {
-                Telling::All => true,
-                Telling::Changes => is_new,
-                Telling::Nothing => false,
+            let is_sent = match scope {
+                Scope::All => true,
+                Scope::Changes => is_new,
+                Scope::Nothing => false,
             };
-            if is_told && leaf.path == LAST_CHANGE && telling == Telling::Changes {
+            if is_sent && leaf.path == LAST_CHANGE && scope == Scope::Changes {
                 // The time of the change, not of the reading (3.5.2.3).
                 notification.timestamp = i64::try_from(port.last_change_ns).unwrap_or(i64::MAX);
             }
-            match (&value, is_told) {
+            match (&value, is_sent) {
                 (Some(value), true) => notification.update.push(Update {
                     path: Some(of_leaf(leaf.path, name)),
                     val: Some(value.typed(self.encoded)),

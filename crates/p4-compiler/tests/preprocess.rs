@@ -135,7 +135,7 @@ fn groups_that_are_left_out_may_hold_anything() {
 }
 
 #[test]
-fn mistakes_in_macros_are_told() {
+fn mistakes_in_macros_are_reported() {
     for (text, code) in [
         ("#define F(x) x\nF(1", "E0120"),
         ("#define F(x, y) x\nF(1)", "E0120"),

@@ -33,7 +33,7 @@ pub(crate) struct Arbitration {
 struct RoleState {
     primary: Option<ClientId>,
     /// The primary and its election id as last logged.
-    told: Option<(ClientId, u128)>,
+    logged: Option<(ClientId, u128)>,
     /// The highest election id ever seen.
     highest: Option<u128>,
     /// The role config as the last primary wrote it. `None` if that primary wrote none.
@@ -158,10 +158,10 @@ impl Arbitration {
             return;
         };
         state.primary = primary;
-        if state.told == now {
+        if state.logged == now {
             return;
         }
-        state.told = now;
+        state.logged = now;
         let controllers = self.clients.len();
         let of = if role.is_default() {
             String::new()

@@ -42,7 +42,7 @@ impl Caller {
     }
 
     /// The earliest time at which a message that arrives now may be processed.
-    pub(crate) fn turn(&self, rate: PerSecond) -> Instant {
-        lock(&self.0.pace).turn(Instant::now(), rate)
+    pub(crate) fn admit_at(&self, rate: PerSecond) -> Instant {
+        lock(&self.0.pace).admit_at(Instant::now(), rate)
     }
 }

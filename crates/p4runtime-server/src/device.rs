@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use control::{
-    Atomicity, Batch, Checked, Committed, DigestSender, IdleTimeoutSender, Operation,
-    PacketInSender, Turn,
+    Atomicity, Batch, Checked, Committed, DigestSender, Exclusive, IdleTimeoutSender, Operation,
+    PacketInSender,
 };
 use dataplane::PortId;
 use p4runtime_proto::p4::v1;
@@ -283,17 +283,18 @@ impl Device {
         caller: Option<Writer>,
     ) -> Result<(), WriteError> {
         let device = Arc::clone(self);
-        let call = |turn| async move { device.write_in_turn(turn, &request, caller).await };
-        self.control.in_turn(call).await.map_err(refused)?
+        let call =
+            |exclusive| async move { device.write_exclusively(exclusive, &request, caller).await };
+        self.control.exclusively(call).await.map_err(refused)?
     }
 
-    async fn write_in_turn(
+    async fn write_exclusively(
         &self,
-        turn: Turn,
+        exclusive: Exclusive,
         request: &WriteRequest,
         caller: Option<Writer>,
     ) -> Result<(), WriteError> {
-        let target = Target::of(&turn.device().pipeline().map_err(refused)?);
+        let target = Target::of(&exclusive.device().pipeline().map_err(refused)?);
         let target = target.ok_or_else(|| WriteError::Refused(no_p4info()))?;
         let atomicity = atomicity(request).map_err(WriteError::Refused)?;
         let access = self.access(caller.as_ref()).map_err(WriteError::Refused)?;
@@ -312,7 +313,7 @@ impl Device {
             if now != access {
                 return Err(WriteError::Refused(role_changed()));
             }
-            turn.write(&target.device, batch)
+            exclusive.write(&target.device, batch)
         };
         let results = written.results().await.map_err(refused)?;
         self.digests_changed.notify_one();
@@ -379,7 +380,7 @@ pub(crate) async fn pipeline_set(committed: Committed) -> Result<(), control::Er
     if done != Err(control::Error::Stopped)
         && let Some(target) = target
     {
-        target.pipeline.tell_set();
+        target.pipeline.log_set();
     }
     done
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use p4runtime_proto::p4::v1::DigestListAck;
 use tokio::time::Instant;
 
-use crate::entity::digest::Telling;
+use crate::entity::digest::DigestConfig;
 use crate::limits::{DIGESTS_PER_LIST_MAX, DIGESTS_UNACKNOWLEDGED_MAX};
 
 /// A digest's fields as the data plane delivers them.
@@ -32,36 +32,36 @@ pub(crate) struct DigestLists {
 
 /// Digests with one id.
 struct Kind {
-    telling: Telling,
+    config: DigestConfig,
     waiting: Vec<Numbers>,
     /// When the oldest waiting digest arrived.
     since: Option<Instant>,
     /// Digests that wait or were sent without acknowledgement. Duplicates of them are dropped.
     known: HashSet<Numbers>,
     /// Sent lists and when they were sent, the oldest first. Some may be acknowledged.
-    told: VecDeque<(u64, Instant)>,
+    sent: VecDeque<(u64, Instant)>,
     lists: HashMap<u64, Vec<Numbers>>,
 }
 
 impl Kind {
-    fn new(telling: Telling) -> Self {
+    fn new(config: DigestConfig) -> Self {
         Self {
-            telling,
+            config,
             waiting: Vec::new(),
             since: None,
             known: HashSet::new(),
-            told: VecDeque::new(),
+            sent: VecDeque::new(),
             lists: HashMap::new(),
         }
     }
 
     /// When the waiting digests must be sent.
     fn due(&self) -> Option<Instant> {
-        self.since.map(|since| since + self.telling.max_timeout)
+        self.since.map(|since| since + self.config.max_timeout)
     }
 
     fn is_full(&self) -> bool {
-        let size = self.telling.max_list_size.min(DIGESTS_PER_LIST_MAX);
+        let size = self.config.max_list_size.min(DIGESTS_PER_LIST_MAX);
         self.waiting.len() >= size
     }
 
@@ -69,10 +69,10 @@ impl Kind {
     fn list(&mut self, list_id: u64, now: Instant) -> Vec<Numbers> {
         let digests = std::mem::take(&mut self.waiting);
         self.since = None;
-        if self.telling.ack_timeout.is_zero() {
+        if self.config.ack_timeout.is_zero() {
             self.forget(&digests);
         } else {
-            self.told.push_back((list_id, now));
+            self.sent.push_back((list_id, now));
             self.lists.insert(list_id, digests.clone());
         }
         digests
@@ -92,13 +92,13 @@ impl Kind {
 
     /// Forgets lists without acknowledgement after the timeout, and the oldest ones while there are too many.
     fn expire(&mut self, now: Instant) {
-        while let Some((list_id, since)) = self.told.front().copied() {
-            let is_over = now.saturating_duration_since(since) >= self.telling.ack_timeout;
+        while let Some((list_id, since)) = self.sent.front().copied() {
+            let is_over = now.saturating_duration_since(since) >= self.config.ack_timeout;
             let is_much = self.known.len() > DIGESTS_UNACKNOWLEDGED_MAX;
             if self.lists.contains_key(&list_id) && !is_over && !is_much {
                 return;
             }
-            self.told.pop_front();
+            self.sent.pop_front();
             self.acknowledge(list_id);
         }
     }
@@ -113,11 +113,11 @@ impl DigestLists {
         }
     }
 
-    pub(crate) fn set(&mut self, digest_id: u32, telling: Option<Telling>) {
-        match (telling, self.kinds.get_mut(&digest_id)) {
-            (Some(telling), Some(kind)) => kind.telling = telling,
-            (Some(telling), None) => {
-                self.kinds.insert(digest_id, Kind::new(telling));
+    pub(crate) fn set(&mut self, digest_id: u32, config: Option<DigestConfig>) {
+        match (config, self.kinds.get_mut(&digest_id)) {
+            (Some(config), Some(kind)) => kind.config = config,
+            (Some(config), None) => {
+                self.kinds.insert(digest_id, Kind::new(config));
             }
             (None, _) => {
                 self.kinds.remove(&digest_id);
@@ -139,7 +139,7 @@ impl DigestLists {
         }
         kind.waiting.push(digest);
         kind.since.get_or_insert(now);
-        let is_due = kind.telling.max_timeout.is_zero() || kind.is_full();
+        let is_due = kind.config.max_timeout.is_zero() || kind.is_full();
         Ok(is_due.then(|| self.list(digest_id, now)).flatten())
     }
 
@@ -176,9 +176,9 @@ impl DigestLists {
     }
 
     /// Forgets which digests were sent: a new controller does not know them.
-    pub(crate) fn forget_told(&mut self) {
+    pub(crate) fn forget_sent(&mut self) {
         for kind in self.kinds.values_mut() {
-            kind.told.clear();
+            kind.sent.clear();
             kind.lists.clear();
             kind.known = kind.waiting.iter().cloned().collect();
         }
@@ -199,12 +199,12 @@ mod tests {
 
     fn lists(timeout_ms: u64, size: usize, ack_ms: u64) -> DigestLists {
         let mut lists = DigestLists::default();
-        let telling = Telling {
+        let config = DigestConfig {
             max_timeout: Duration::from_millis(timeout_ms),
             max_list_size: size,
             ack_timeout: Duration::from_millis(ack_ms),
         };
-        lists.set(ID, Some(telling));
+        lists.set(ID, Some(config));
         lists
     }
 
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_told_when_it_is_full_or_its_first_digest_has_waited() {
+    fn a_list_is_reported_when_it_is_full_or_its_first_digest_has_waited() {
         let (mut lists, begin) = (lists(10, 2, 0), Instant::now());
         let push =
             |lists: &mut DigestLists, value| values(lists.push(ID, digest(value), begin).unwrap());
@@ -228,14 +228,14 @@ mod tests {
         let due = begin + Duration::from_millis(10);
         assert_eq!(lists.next_due(), Some(due));
         assert_eq!(lists.due(begin), []);
-        let told = lists.due(due);
-        assert_eq!(told.len(), 1);
-        assert_eq!((told[0].list_id, &told[0].digests), (2, &vec![digest(1)]));
+        let sent = lists.due(due);
+        assert_eq!(sent.len(), 1);
+        assert_eq!((sent[0].list_id, &sent[0].digests), (2, &vec![digest(1)]));
         assert_eq!(lists.next_due(), None);
     }
 
     #[test]
-    fn what_was_told_is_not_told_again_until_it_is_acknowledged_or_its_time_is_over() {
+    fn what_was_reported_is_not_reported_again_until_it_is_acknowledged_or_its_time_is_over() {
         let (mut lists, begin) = (lists(0, 9, 100), Instant::now());
         let at = |ms| begin + Duration::from_millis(ms);
         let list = lists.push(ID, digest(1), begin).unwrap().unwrap();
@@ -254,7 +254,7 @@ mod tests {
             values(lists.push(ID, digest(1), at(170)).unwrap()),
             Some(vec![1])
         );
-        lists.forget_told();
+        lists.forget_sent();
         assert_eq!(
             values(lists.push(ID, digest(1), at(171)).unwrap()),
             Some(vec![1])
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_who_has_not_asked_or_of_another_pipeline() {
+    fn nobody_is_notified_who_has_not_asked_or_of_another_pipeline() {
         let (mut lists, now) = (lists(10, 9, 0), Instant::now());
         assert_eq!(lists.push(ID + 1, digest(1), now), Err(NotWanted));
         assert_eq!(lists.push(ID, digest(1), now), Ok(None));
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(lists.push(ID, digest(2), now), Err(NotWanted));
         lists.set(
             ID,
-            Some(Telling {
+            Some(DigestConfig {
                 max_timeout: Duration::ZERO,
                 max_list_size: 1,
                 ack_timeout: Duration::ZERO,

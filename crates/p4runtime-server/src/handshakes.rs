@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use stream_socket::{BoundedListener, CONNECTIONS_TOLD, Connection, Peer};
+use stream_socket::{BoundedListener, CONNECTIONS_LOG_INTERVAL, Connection, Peer};
 use tls::Renewal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::mpsc::Sender;
@@ -44,8 +44,8 @@ pub(crate) struct Handshakes {
 /// Failed handshakes since the last log line.
 #[derive(Default)]
 struct Failed {
-    told_at: Option<Instant>,
-    n_untold: u64,
+    logged_at: Option<Instant>,
+    n_unlogged: u64,
 }
 
 /// Sends every connection that is ready for calls to `accepted`, until the receiver is dropped.
@@ -99,7 +99,7 @@ impl Handshakes {
             }
             Err(_) => format!("the handshake was not done within {:?}", self.time_max),
         };
-        lock(&failed).tell(peer, &reason);
+        lock(&failed).log(peer, &reason);
         None
     }
 }
@@ -118,15 +118,18 @@ async fn linger(mut connection: Connection) {
 
 impl Failed {
     /// Logs at most one warning per interval: otherwise strangers could fill the log.
-    fn tell(&mut self, peer: Peer, reason: &str) {
+    fn log(&mut self, peer: Peer, reason: &str) {
         let now = Instant::now();
-        if self.told_at.is_some_and(|at| now - at < CONNECTIONS_TOLD) {
-            self.n_untold += 1;
+        if self
+            .logged_at
+            .is_some_and(|at| now - at < CONNECTIONS_LOG_INTERVAL)
+        {
+            self.n_unlogged += 1;
             tracing::debug!(event = "tls_refused", %peer, reason, "a client at {peer} was not let in: {reason}");
             return;
         }
-        self.told_at = Some(now);
-        let others = match std::mem::take(&mut self.n_untold) {
+        self.logged_at = Some(now);
+        let others = match std::mem::take(&mut self.n_unlogged) {
             0 => String::new(),
             n => format!(" ({n} more since the last such line)"),
         };
@@ -135,7 +138,7 @@ impl Failed {
 }
 
 /// Warns if every user of the machine can read the key.
-pub(crate) fn tell_open_key(tls: &tls::Server) {
+pub(crate) fn warn_of_open_key(tls: &tls::Server) {
     if let Some(said) = tls::key_open_to_others(tls.key()) {
         let file = tls.key().display();
         tracing::warn!(event = "tls_key_open", %file, "{said}");
@@ -159,7 +162,7 @@ pub(crate) async fn renew(tls: Arc<tls::Server>) {
                     until,
                     "new connections have the renewed certificate {file}, which is good until {until}"
                 );
-                tell_open_key(&tls);
+                warn_of_open_key(&tls);
             }
             Ok(Renewal::Broken(error)) => tracing::warn!(
                 event = "tls_renewal_failed",

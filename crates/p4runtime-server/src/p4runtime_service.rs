@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use control::{Checked, Turn};
+use control::{Checked, Exclusive};
 use p4runtime_proto::P4RUNTIME_API_VERSION;
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4Runtime;
@@ -80,8 +80,9 @@ impl P4Runtime for P4RuntimeService {
         #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
         let caller = self.caller(&request.role, request.role_id, request.election_id)?;
         let device = Arc::clone(&self.0);
-        let call = |turn| async move { set_pipeline(&device, turn, request, &caller).await };
-        let set = self.0.control.in_turn(call).await;
+        let call =
+            |exclusive| async move { set_pipeline(&device, exclusive, request, &caller).await };
+        let set = self.0.control.exclusively(call).await;
         set.map_err(EntityError::from)??;
         Ok(Response::new(SetForwardingPipelineConfigResponse {}))
     }
@@ -184,7 +185,7 @@ fn verify(device: &Device, config: Option<ForwardingPipelineConfig>) -> Result<C
 /// request's first check.
 async fn set_pipeline(
     device: &Device,
-    turn: Turn,
+    exclusive: Exclusive,
     request: SetForwardingPipelineConfigRequest,
     caller: &Writer,
 ) -> Result<(), Status> {
@@ -212,18 +213,18 @@ async fn set_pipeline(
             let saved = {
                 let arbitration = lock(&device.arbitration);
                 expect_allowed(&arbitration)?;
-                turn.save(checked)
+                exclusive.save(checked)
             };
             let done = saved.done().await;
             Ok(done.map(drop).map_err(EntityError::from)?)
         }
         Action::VerifyAndCommit => {
-            let ready = turn.ready(verify(device, config)?).await;
+            let ready = exclusive.ready(verify(device, config)?).await;
             let ready = ready.map_err(EntityError::from)?;
             let committed = {
                 let arbitration = lock(&device.arbitration);
                 expect_allowed(&arbitration)?;
-                turn.commit(ready)
+                exclusive.commit(ready)
             };
             Ok(pipeline_set(committed).await.map_err(EntityError::from)?)
         }
@@ -231,23 +232,23 @@ async fn set_pipeline(
             if config.is_some() {
                 return Err(Status::invalid_argument("expected no config, found one"));
             }
-            let ready = turn.ready_saved().await.map_err(EntityError::from)?;
+            let ready = exclusive.ready_saved().await.map_err(EntityError::from)?;
             let committed = {
                 let arbitration = lock(&device.arbitration);
                 expect_allowed(&arbitration)?;
-                turn.commit(ready)
+                exclusive.commit(ready)
             };
             replayed(pipeline_set(committed).await)
         }
         Action::ReconcileAndCommit => {
             let checked = verify(device, config)?;
-            let operations = reconcile(device, &turn, &checked).await?;
-            let ready = turn.ready_with(checked, operations).await;
+            let operations = reconcile(device, &exclusive, &checked).await?;
+            let ready = exclusive.ready_with(checked, operations).await;
             let ready = ready.map_err(|error| not_preserved(error.into()))?;
             let committed = {
                 let arbitration = lock(&device.arbitration);
                 expect_allowed(&arbitration)?;
-                turn.commit(ready)
+                exclusive.commit(ready)
             };
             replayed(pipeline_set(committed).await)
         }

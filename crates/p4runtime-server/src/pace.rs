@@ -20,12 +20,12 @@ pub(crate) struct Pace {
 impl Pace {
     /// When a message that arrives now may be processed. After a pause a connection may send as many messages at once
     /// as fit into [`RATE_BURST_S`].
-    pub(crate) fn turn(&mut self, now: Instant, rate: PerSecond) -> Instant {
+    pub(crate) fn admit_at(&mut self, now: Instant, rate: PerSecond) -> Instant {
         let burst = Duration::from_secs(RATE_BURST_S);
         let earliest = now.checked_sub(burst).unwrap_or(now);
-        let turn = self.next.map_or(earliest, |next| next.max(earliest));
-        self.next = Some(turn + Duration::from_secs(1) / rate.get());
-        turn
+        let at = self.next.map_or(earliest, |next| next.max(earliest));
+        self.next = Some(at + Duration::from_secs(1) / rate.get());
+        at
     }
 }
 
@@ -34,21 +34,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_has_as_many_turns_as_its_rate_after_the_first_ones() {
+    fn a_second_has_as_many_messages_as_its_rate_after_the_first_ones() {
         const RATE: u32 = 100;
         let rate = PerSecond::new(RATE).unwrap();
         let (mut pace, began) = (Pace::default(), Instant::now());
         for n in 0..RATE {
-            assert!(pace.turn(began, rate) <= began, "{n}");
+            assert!(pace.admit_at(began, rate) <= began, "{n}");
         }
         for n in 0..3 * RATE {
-            let turn = pace.turn(began, rate);
+            let at = pace.admit_at(began, rate);
             let expected = Duration::from_secs(1) * n / RATE;
-            assert_eq!(turn - began, expected, "{n}");
+            assert_eq!(at - began, expected, "{n}");
         }
         // A long pause earns no more than one burst.
         let later = began + Duration::from_secs(1_000);
-        let n_at_once = (0..3 * RATE).filter(|_| pace.turn(later, rate) <= later);
+        let n_at_once = (0..3 * RATE).filter(|_| pace.admit_at(later, rate) <= later);
         assert_eq!(n_at_once.count(), RATE as usize + 1);
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Places, Reading};
+use control::{Cursor, Reading};
 use dataplane::Switch;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
@@ -187,14 +187,14 @@ impl Reader<'_> {
             Err(error) if error.code == Code::NotFound => return Ok(()),
             filter => filter?,
         };
-        let mut places = places(table, &filter);
-        while let Some(entries) = self.entries(table, &filter, &mut places).await? {
+        let mut cursor = cursor(table, &filter);
+        while let Some(entries) = self.entries(table, &filter, &mut cursor).await? {
             let found: Vec<_> = {
-                let notes = self.reading.pipeline().notes();
+                let client_data = self.reading.pipeline().client_data();
                 let entries = entries.iter();
                 let pipeline = self.pipeline;
-                let entries =
-                    entries.map(|it| table_entry::to_proto(pipeline, table, it, &notes, request));
+                let entries = entries
+                    .map(|it| table_entry::to_proto(pipeline, table, it, &client_data, request));
                 let accepted = entries.filter(|entry| filter.accepts_metadata(entry));
                 accepted.map(Kind::TableEntry).collect()
             };
@@ -212,8 +212,8 @@ impl Reader<'_> {
         }
         let action = self.reading()?.default_action(table.table).await?;
         let entry = action.map(|action| {
-            let notes = self.reading.pipeline().notes();
-            table_entry::default_to_proto(self.pipeline, table, &action, &notes)
+            let client_data = self.reading.pipeline().client_data();
+            table_entry::default_to_proto(self.pipeline, table, &action, &client_data)
         });
         self.push_all(Vec::from_iter(entry.map(Kind::TableEntry)))
             .await
@@ -224,9 +224,9 @@ impl Reader<'_> {
         &self,
         table: &Table,
         filter: &table_entry::Filter,
-        places: &mut Places,
+        cursor: &mut Cursor,
     ) -> EntityResult<Option<Vec<dataplane::TableEntry>>> {
-        let mut entries = self.reading()?.entries(table.table, places).await?;
+        let mut entries = self.reading()?.entries(table.table, cursor).await?;
         if let Some(entries) = &mut entries {
             entries.retain(|entry| filter.accepts(entry));
         }
@@ -375,9 +375,9 @@ impl Reader<'_> {
         to_proto: impl Fn(&dataplane::TableEntry) -> Kind,
     ) -> EntityResult {
         let filter = table_entry::Filter::new(table, of)?;
-        let mut places = places(table, &filter);
+        let mut cursor = cursor(table, &filter);
         let mut has_some = false;
-        while let Some(entries) = self.entries(table, &filter, &mut places).await? {
+        while let Some(entries) = self.entries(table, &filter, &mut cursor).await? {
             has_some |= !entries.is_empty();
             let found: Vec<_> = entries.iter().map(&to_proto).collect();
             self.push_all(found).await?;
@@ -447,13 +447,13 @@ impl Reader<'_> {
         let pipeline = self.pipeline;
         let digests = select(id, None, pipeline.digests(), |id| pipeline.digest(id))?;
         let found: Vec<_> = {
-            let told = self.reading()?.pipeline().digests();
+            let configs = self.reading()?.pipeline().digests();
             let digests = digests.into_iter().filter(|digest| self.sees(digest.id));
-            let told = digests.filter_map(|digest| {
-                let note = told.get(&digest.name)?;
-                Some(digest::to_proto(digest, note))
+            let entries = digests.filter_map(|digest| {
+                let client_data = configs.get(&digest.name)?;
+                Some(digest::to_proto(digest, client_data))
             });
-            told.map(Kind::DigestEntry).collect()
+            entries.map(Kind::DigestEntry).collect()
         };
         self.push_all(found).await
     }
@@ -464,9 +464,9 @@ impl Reader<'_> {
             let groups = self.reading()?.multicast_groups(first).await?;
             next = groups.last().map(|group| group.id + 1);
             let found: Vec<_> = {
-                let notes = self.reading.pipeline().notes();
+                let client_data = self.reading.pipeline().client_data();
                 let groups = groups.iter().filter(|group| id == 0 || group.id == id);
-                let entries = groups.map(|group| replication::group_to_proto(group, &notes));
+                let entries = groups.map(|group| replication::group_to_proto(group, &client_data));
                 entries.map(Kind::PacketReplicationEngineEntry).collect()
             };
             self.push_all(found).await?;
@@ -481,12 +481,12 @@ impl Reader<'_> {
             let sessions = self.reading()?.clone_sessions(first).await?;
             next = sessions.last().map(|session| session.id + 1);
             let found: Vec<_> = {
-                let notes = self.reading.pipeline().notes();
+                let client_data = self.reading.pipeline().client_data();
                 let sessions = sessions
                     .iter()
                     .filter(|session| id == 0 || session.id == id);
                 let entries =
-                    sessions.map(|session| replication::session_to_proto(session, &notes));
+                    sessions.map(|session| replication::session_to_proto(session, &client_data));
                 entries.map(Kind::PacketReplicationEngineEntry).collect()
             };
             self.push_all(found).await?;
@@ -545,10 +545,10 @@ impl Reader<'_> {
 }
 
 /// The part of a table that the filter can match.
-fn places(table: &Table, filter: &table_entry::Filter) -> Places {
+fn cursor(table: &Table, filter: &table_entry::Filter) -> Cursor {
     match &filter.key {
-        Some(key) if !table.has_priority => Places::Key(key.clone()),
-        _ => Places::ALL,
+        Some(key) if !table.has_priority => Cursor::Key(key.clone()),
+        _ => Cursor::ALL,
     }
 }
 

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use control::{Checked, EntryKey, EntryUpdate, Operation, Turn, blank_switch};
+use control::{Checked, EntryKey, EntryUpdate, Exclusive, Operation, blank_switch};
 use dataplane::{Switch, TableAction};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
@@ -34,7 +34,7 @@ use crate::secrets;
 /// The operations that reproduce the committed pipeline's state in the new one.
 pub(crate) async fn reconcile(
     device: &Device,
-    turn: &Turn,
+    exclusive: &Exclusive,
     checked: &Checked,
 ) -> EntityResult<Vec<Operation>> {
     let view = checked.view::<Pipeline>();
@@ -42,7 +42,7 @@ pub(crate) async fn reconcile(
     let Some(old) = device.committed() else {
         return Ok(Vec::new());
     };
-    let state = state(turn, &old).await?;
+    let state = state(exclusive, &old).await?;
     if !old.pipeline.is_same_program(&new) {
         expect_no_secrets(&old.pipeline, &state)?;
     }
@@ -82,7 +82,7 @@ fn expect_no_secrets(old: &Pipeline, state: &[Entity]) -> EntityResult {
 }
 
 /// The old pipeline's entities, in an order in which they can be inserted.
-async fn state(turn: &Turn, old: &Target) -> EntityResult<Vec<Entity>> {
+async fn state(exclusive: &Exclusive, old: &Target) -> EntityResult<Vec<Entity>> {
     let pipeline = &*old.pipeline;
     let registers = pipeline.registers().filter(|it| it.cell.bits().is_some());
     let registers = registers.map(|register| {
@@ -105,7 +105,7 @@ async fn state(turn: &Turn, old: &Target) -> EntityResult<Vec<Entity>> {
     ];
     let mut requests: Vec<_> = first.into_iter().chain(registers).collect();
     requests.extend(pipeline.tables().map(entries));
-    let defaults = other_defaults(turn, old).await?;
+    let defaults = other_defaults(exclusive, old).await?;
     requests.extend(defaults.map(|table| {
         Kind::TableEntry(TableEntry {
             table_id: table.id,
@@ -114,7 +114,7 @@ async fn state(turn: &Turn, old: &Target) -> EntityResult<Vec<Entity>> {
         })
     }));
     find(
-        turn.reading(&old.device).with_secrets(),
+        exclusive.reading(&old.device).with_secrets(),
         pipeline,
         &requests,
     )
@@ -137,7 +137,7 @@ fn entries(table: &Table) -> Kind {
 
 /// The tables whose default action differs from the program's.
 async fn other_defaults<'a>(
-    turn: &Turn,
+    exclusive: &Exclusive,
     old: &'a Target,
 ) -> EntityResult<impl Iterator<Item = &'a Table>> {
     let fresh = blank_switch(old.pipeline.program());
@@ -147,7 +147,7 @@ async fn other_defaults<'a>(
         let actions = ids.iter().map(|id| switch.default_action(*id));
         actions.collect()
     };
-    let reading = turn.reading(&old.device);
+    let reading = exclusive.reading(&old.device);
     let actions = reading.of_first(read).await?;
     let tables = tables.into_iter().zip(actions);
     Ok(tables

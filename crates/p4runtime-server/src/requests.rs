@@ -85,7 +85,7 @@ where
                 stall: bounding.stall,
                 deadline: Box::pin(tokio::time::sleep(bounding.stall)),
                 rate: bounding.rate,
-                turn: None,
+                admit_at: None,
                 early: None,
             })
         });
@@ -114,7 +114,7 @@ struct RequestBody {
     deadline: Pin<Box<Sleep>>,
     rate: Option<PerSecond>,
     /// When the message that began last may be processed.
-    turn: Option<Instant>,
+    admit_at: Option<Instant>,
     early: Option<Early>,
 }
 
@@ -179,7 +179,7 @@ impl RequestBody {
     }
 
     fn begin(&mut self, n_bytes: usize) -> Result<(), Status> {
-        self.turn = self.rate.map(|rate| self.caller.turn(rate));
+        self.admit_at = self.rate.map(|rate| self.caller.admit_at(rate));
         if self.is_stream && n_bytes > STREAM_MESSAGE_BYTES_MAX {
             return Err(Status::resource_exhausted(format!(
                 "expected a stream message of at most {STREAM_MESSAGE_BYTES_MAX} bytes, found {n_bytes}"
@@ -243,11 +243,11 @@ impl http_body::Body for RequestBody {
             };
             let frame = frame?;
             frame.data_ref().map_or(Ok(()), |data| this.follow(data))?;
-            let turn = this.turn.take().filter(|turn| *turn > Instant::now());
-            let Some(turn) = turn else {
+            let admit_at = this.admit_at.take().filter(|at| *at > Instant::now());
+            let Some(admit_at) = admit_at else {
                 return Poll::Ready(Some(Ok(frame)));
             };
-            let until = Box::pin(tokio::time::sleep_until(turn));
+            let until = Box::pin(tokio::time::sleep_until(admit_at));
             this.early = Some(Early { frame, until });
             return this.poll_early(cx).map(|frame| frame.map(Ok));
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{
-    Batch, Checked, DigestNotice, DigestSender, IdleTimeoutNotice, IdleTimeoutSender, Operation,
-    OperationResult, PacketInFrame, PacketInSender, Subscriber, Turn,
+    Batch, Checked, DigestNotice, DigestSender, Exclusive, IdleTimeoutNotice, IdleTimeoutSender,
+    Operation, OperationResult, PacketInFrame, PacketInSender, Subscriber,
 };
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
@@ -23,7 +23,7 @@ use tonic::service::Routes;
 
 use crate::device::{CONTROLLER_DROPS, Device, ServerConfig, ServerLimits, pipeline_set};
 use crate::error::WriteError;
-use crate::handshakes::{Handshakes, accept, renew, tell_open_key};
+use crate::handshakes::{Handshakes, accept, renew, warn_of_open_key};
 use crate::limits::{
     CALLS_PER_CONNECTION_MAX, CONNECTIONS_MAX, DIGEST_QUEUE_MAX, FIRST_CALL_S,
     IDLE_TIMEOUT_QUEUE_MAX, KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S, PACKET_IN_QUEUE_MAX,
@@ -53,7 +53,7 @@ pub enum SetPipelineError {
 }
 
 /// The queues from the switch to controllers.
-struct Told {
+struct Queues {
     packet_ins: Receiver<PacketInFrame>,
     idle_timeouts: Receiver<IdleTimeoutNotice>,
     digests: Receiver<DigestNotice>,
@@ -102,7 +102,7 @@ impl Server {
     pub fn with_tls(mut self, tls: Option<tls::Server>) -> Self {
         self.tls = tls.map(Arc::new);
         if let Some(tls) = &self.tls {
-            tell_open_key(tls);
+            warn_of_open_key(tls);
         }
         self
     }
@@ -136,11 +136,11 @@ impl Server {
             p4_device_config: device_config,
             cookie: None,
         })?;
-        let call = |turn: Turn| async move {
-            let ready = turn.ready(checked).await?;
-            pipeline_set(turn.commit(ready)).await
+        let call = |exclusive: Exclusive| async move {
+            let ready = exclusive.ready(checked).await?;
+            pipeline_set(exclusive.commit(ready)).await
         };
-        let set = self.device.control.in_turn(call).await;
+        let set = self.device.control.exclusively(call).await;
         let set = set.and_then(|set| set);
         set.map_err(|_| SetPipelineError::Stopped)
     }
@@ -151,11 +151,11 @@ impl Server {
     /// The switch refuses the pipeline or an operation. In this case some of the operations may have been applied.
     pub async fn restore(&self, stored: Stored) -> Result<(), RestoreError> {
         let (checked, operations) = self.read_stored(stored)?;
-        let call = |turn: Turn| async move {
-            let ready = turn.ready_again(checked, operations).await?;
-            pipeline_set(turn.commit(ready)).await
+        let call = |exclusive: Exclusive| async move {
+            let ready = exclusive.ready_again(checked, operations).await?;
+            pipeline_set(exclusive.commit(ready)).await
         };
-        let set = self.device.control.in_turn(call).await;
+        let set = self.device.control.exclusively(call).await;
         Ok(set.and_then(|set| set)?)
     }
 
@@ -165,8 +165,8 @@ impl Server {
     /// As [`Server::restore`].
     pub async fn restore_saved(&self, stored: Stored) -> Result<(), RestoreError> {
         let (checked, operations) = self.read_stored(stored)?;
-        let call = |turn: Turn| async move { turn.save(checked).done().await };
-        let saved = self.device.control.in_turn(call).await;
+        let call = |exclusive: Exclusive| async move { exclusive.save(checked).done().await };
+        let saved = self.device.control.exclusively(call).await;
         let pipeline = saved.and_then(|saved| saved)?;
         let batch = Batch::new(operations);
         let results = self.device.control.write(pipeline, batch).await?;
@@ -256,12 +256,12 @@ impl Server {
         let (sender, digests) = DigestSender::channel(DIGEST_QUEUE_MAX);
         let _ = self.device.digest_drops.from_switch.set(sender.clone());
         self.device.control.subscribe(Subscriber::Digests(sender));
-        let told = Told {
+        let queues = Queues {
             packet_ins,
             idle_timeouts,
             digests,
         };
-        self.serve_subscribed(beside, listener, shutdown, told)
+        self.serve_subscribed(beside, listener, shutdown, queues)
     }
 
     async fn serve_subscribed(
@@ -269,16 +269,16 @@ impl Server {
         beside: Routes,
         listener: Listener,
         shutdown: impl Future<Output = ()> + Send,
-        told: Told,
+        queues: Queues,
     ) -> Result<(), tonic::transport::Error> {
-        let Told {
+        let Queues {
             packet_ins,
             idle_timeouts,
             digests,
-        } = told;
+        } = queues;
         let packet_in = tokio::spawn(serve_packet_in(Arc::clone(&self.device), packet_ins));
-        let told = serve_idle_timeouts(Arc::clone(&self.device), idle_timeouts);
-        let idle_timeouts = tokio::spawn(told);
+        let serving = serve_idle_timeouts(Arc::clone(&self.device), idle_timeouts);
+        let idle_timeouts = tokio::spawn(serving);
         let digests = tokio::spawn(serve_digests(Arc::clone(&self.device), digests));
         let p4runtime = P4RuntimeServer::new(P4RuntimeService(Arc::clone(&self.device)))
             .max_decoding_message_size(REQUEST_BYTES_MAX)

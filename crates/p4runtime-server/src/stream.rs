@@ -233,10 +233,10 @@ async fn handle_requests(
             }
             Some(RequestUpdate::Packet(packet)) => {
                 // Without a permit, further packet-outs wait at the controller.
-                let Ok(turn) = Arc::clone(&device.packet_outs).acquire_owned().await else {
+                let Ok(permit) = Arc::clone(&device.packet_outs).acquire_owned().await else {
                     return Err(Status::unavailable("the switch stops"));
                 };
-                if let Err(error) = packet_out(device, client, &packet, sender, turn) {
+                if let Err(error) = packet_out(device, client, &packet, sender, permit) {
                     packet_out_error(sender, error, packet);
                 }
             }
@@ -277,7 +277,7 @@ fn arbitrate(
             Notify::OthersThenPrimary => {
                 arbitration.notify_role_of(client, true);
                 drop(arbitration);
-                lock(&device.digest_lists).forget_told();
+                lock(&device.digest_lists).forget_sent();
                 // Work runs in the order of submission: when this closure runs, the former primary's writes have
                 // ended.
                 let device_there = Arc::clone(device);
@@ -300,7 +300,7 @@ fn packet_out(
     client: ClientId,
     packet: &PacketOut,
     sender: &StreamSender,
-    turn: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 ) -> EntityResult {
     // Held while submitting: a former primary's packets precede the notice to its successor.
     let arbitration = lock(&device.arbitration);
@@ -328,7 +328,7 @@ fn packet_out(
         if let Err(error) = sent {
             packet_out_error(&sender, error.into(), packet);
         }
-        drop(turn);
+        drop(permit);
     };
     device.control.packet_out(&target.device, port, frame, done);
     Ok(())
@@ -377,8 +377,10 @@ fn follow_digests(device: &Device) -> Option<Target> {
     let mut lists = lock(&device.digest_lists);
     lists.begin(target.device.generation());
     for kind in target.pipeline.digests() {
-        let telling = wanted.get(&kind.name).and_then(entity::digest::of_note);
-        lists.set(kind.id, telling);
+        let config = wanted
+            .get(&kind.name)
+            .and_then(entity::digest::of_client_data);
+        lists.set(kind.id, config);
     }
     drop(lists);
     Some(target)
@@ -432,8 +434,8 @@ fn send_digests(device: &Device, target: &Target, list: List) {
         timestamp: unix_nanoseconds(),
     };
     let sent = to_primaries(device, |access, sender| {
-        let is_told = access.has(&target.pipeline, digest_id);
-        is_told.then(|| sender.digest_list(message.clone()))
+        let is_receiver = access.has(&target.pipeline, digest_id);
+        is_receiver.then(|| sender.digest_list(message.clone()))
     });
     match sent {
         Sent::Taken => {}
@@ -491,8 +493,8 @@ fn packet_in(device: &Device, packet: &PacketInFrame) {
         metadata,
     };
     let sent = to_primaries(device, |access, sender| {
-        let is_told = access.receives(&packet);
-        is_told.then(|| sender.packet_in(packet.clone()))
+        let is_receiver = access.receives(&packet);
+        is_receiver.then(|| sender.packet_in(packet.clone()))
     });
     match sent {
         Sent::Taken => {}
@@ -523,15 +525,16 @@ fn idle_timeout(device: &Device, notice: &IdleTimeoutNotice) {
     let Some((table, target)) = table else {
         return drops.pipeline_changed.add();
     };
-    let mut entry = table_entry::identified(table, &notice.idle.entry, &target.device.notes());
+    let mut entry =
+        table_entry::identified(table, &notice.idle.entry, &target.device.client_data());
     secrets::hide(table, &mut entry);
     let notification = IdleTimeoutNotification {
         table_entry: vec![entry],
         timestamp: unix_nanoseconds(),
     };
     let sent = to_primaries(device, |access, sender| {
-        let is_told = access.has(&target.pipeline, table.id);
-        is_told.then(|| sender.idle_timeout(notification.clone()))
+        let is_receiver = access.has(&target.pipeline, table.id);
+        is_receiver.then(|| sender.idle_timeout(notification.clone()))
     });
     match sent {
         Sent::Taken => {}

@@ -25,7 +25,7 @@ const HEAD_BYTES: usize = 42;
 const WINDOW_COPIES: usize = 256;
 
 /// Copies that have not come after this time are lost.
-const PATIENCE: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_millis(20);
 
 fn open(name: &str) -> Result<Box<dyn Port>, PortError> {
     match name.strip_prefix("afxdp:") {
@@ -42,13 +42,13 @@ fn open(name: &str) -> Result<Box<dyn Port>, PortError> {
 }
 
 /// Iterations whose time is kept.
-const TURNS: usize = 100_000;
+const SAMPLES: usize = 100_000;
 
 /// Sends every frame back `n_copies` times, with its addresses swapped, until `stop`. Returns the nanoseconds per copy
 /// of each iteration.
 fn fan_out(port: &mut dyn Port, n_copies: usize, stop: &AtomicBool) -> Result<Vec<u64>, PortError> {
     let mut frames: Vec<Vec<u8>> = Vec::new();
-    let mut turns = Vec::with_capacity(TURNS);
+    let mut samples = Vec::with_capacity(SAMPLES);
     while !stop.load(Ordering::Relaxed) {
         let (start, mut n_frames) = (Instant::now(), 0);
         port.receive(0, 64, &mut |frame| {
@@ -68,13 +68,13 @@ fn fan_out(port: &mut dyn Port, n_copies: usize, stop: &AtomicBool) -> Result<Ve
             }
         }
         port.flush()?;
-        if n_frames > 0 && turns.len() < TURNS {
+        if n_frames > 0 && samples.len() < SAMPLES {
             let n_sent = (n_frames * n_copies) as u64;
-            turns.push(start.elapsed().as_nanos() as u64 / n_sent);
+            samples.push(start.elapsed().as_nanos() as u64 / n_sent);
         }
     }
-    turns.sort_unstable();
-    Ok(turns)
+    samples.sort_unstable();
+    Ok(samples)
 }
 
 /// Keeps a window of copies on its way. Returns how many came and how long it took.
@@ -93,7 +93,7 @@ fn load(
         }
         port.flush()?;
         let (mut n_missing, last) = (n_frames * n_copies, Instant::now());
-        while n_missing > 0 && last.elapsed() < PATIENCE {
+        while n_missing > 0 && last.elapsed() < TIMEOUT {
             let n = port.receive(0, 64, &mut |_| ())?;
             n_received += n as u64;
             n_missing = n_missing.saturating_sub(n);
@@ -102,7 +102,7 @@ fn load(
     Ok((n_received, start.elapsed()))
 }
 
-fn tell(name: &str, statistics: &PortStatistics) {
+fn print(name: &str, statistics: &PortStatistics) {
     for (reason, count) in statistics
         .drops()
         .into_iter()
@@ -121,12 +121,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut inside, mut outside) = (open(inner)?, open(outer)?);
     let stop = AtomicBool::new(false);
     let time = Duration::from_secs(seconds.min(60));
-    let (turns, (received, took)) = thread::scope(|scope| {
+    let (samples, (received, took)) = thread::scope(|scope| {
         let forwarder = scope.spawn(|| fan_out(inside.as_mut(), n_copies.max(1), &stop));
         let loaded = load(outside.as_mut(), n_copies.max(1), time);
         stop.store(true, Ordering::Relaxed);
         match forwarder.join() {
-            Ok(turns) => Ok::<_, PortError>((turns?, loaded?)),
+            Ok(samples) => Ok::<_, PortError>((samples?, loaded?)),
             Err(panicked) => std::panic::resume_unwind(panicked),
         }
     })?;
@@ -135,10 +135,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         "{n_copies} copies: {per_second:.0} copies/s, {:.0} ns a copy",
         1e9 / per_second
     );
-    if let (Some(best), Some(median)) = (turns.get(turns.len() / 100), turns.get(turns.len() / 2)) {
+    if let (Some(best), Some(median)) = (
+        samples.get(samples.len() / 100),
+        samples.get(samples.len() / 2),
+    ) {
         println!("{best} ns a copy in the loop at best, {median} in the median");
     }
-    tell(inner, &inside.statistics());
-    tell(outer, &outside.statistics());
+    print(inner, &inside.statistics());
+    print(outer, &outside.statistics());
     Ok(())
 }

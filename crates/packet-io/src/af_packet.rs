@@ -30,7 +30,7 @@ use crate::limits::{
 };
 use crate::offload::{self, Segmentation, Transport, VLAN_TAG_BYTES};
 use crate::pace::TxPace;
-use crate::sending::{self, Patience};
+use crate::sending::{self, RetryPolicy};
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
 
@@ -76,7 +76,7 @@ pub struct AfPacketPort {
     super_frame: Vec<u8>,
     /// Consecutive calls of `receive` that found nothing.
     n_empty: u32,
-    patience: Patience,
+    retry_policy: RetryPolicy,
     way_out: WayOut,
     outgoing: Outgoing,
     /// Whether the socket has no room for the queue.
@@ -187,7 +187,7 @@ impl AfPacketPort {
             pace: TxPace::new(TX_BATCH_FRAMES),
             super_frame: Vec::new(),
             n_empty: 0,
-            patience: Patience::default(),
+            retry_policy: RetryPolicy::default(),
             way_out: config.way_out,
             outgoing,
             is_full: false,
@@ -204,9 +204,9 @@ impl AfPacketPort {
     /// Sets a callback for the first frame that somebody on this host sends out by the interface. The port does not
     /// receive such frames; their sender most likely takes this end of a cable for the other. Announcements to
     /// multicast addresses, by the kernel and other protocols, do not count.
-    pub fn on_first_outgoing(&mut self, tell: impl FnOnce() + Send + 'static) {
-        if let Outgoing::Ignored(told) = &mut self.outgoing {
-            *told = Some(Box::new(tell));
+    pub fn on_first_outgoing(&mut self, notify: impl FnOnce() + Send + 'static) {
+        if let Outgoing::Ignored(notified) = &mut self.outgoing {
+            *notified = Some(Box::new(notify));
         }
     }
 
@@ -232,7 +232,7 @@ impl AfPacketPort {
             self.tx.as_fd(),
             self.index,
             &mut self.tx_queue,
-            &mut self.patience,
+            &mut self.retry_policy,
             &mut self.statistics,
         );
     }
@@ -259,9 +259,9 @@ impl Port for AfPacketPort {
             };
             self.n_empty = 0;
             if slot.is_outgoing
-                && let Outgoing::Ignored(tell) = &mut self.outgoing
+                && let Outgoing::Ignored(notify) = &mut self.outgoing
             {
-                ignore_outgoing(self.rx.as_fd(), &slot, tell);
+                ignore_outgoing(self.rx.as_fd(), &slot, notify);
                 self.ring.release();
                 continue;
             }
@@ -365,7 +365,7 @@ impl Port for AfPacketPort {
 fn ignore_outgoing(
     fd: BorrowedFd<'_>,
     slot: &Slot<'_>,
-    tell: &mut Option<Box<dyn FnOnce() + Send>>,
+    notify: &mut Option<Box<dyn FnOnce() + Send>>,
 ) {
     if slot.status & libc::TP_STATUS_COPY != 0 {
         // The frame was too long for a slot: its copy is the next in the socket's queue and must be removed.
@@ -382,8 +382,8 @@ fn ignore_outgoing(
     }
     // If the kernel refuses the filter, this function ignores the frames.
     let _ = socket::ignore_outgoing(fd);
-    if let Some(tell) = tell.take() {
-        tell();
+    if let Some(notify) = notify.take() {
+        notify();
     }
 }
 

@@ -7,7 +7,7 @@
 //! when the process ends, however it ends.
 //!
 //! XDP does not report checksums that a sender on this machine left to a card. Behind a software interface (veth, tap,
-//! virtio) the port recognises and finishes such a checksum ([`offload::complete_begun_checksum`]); a card's frames
+//! virtio) the port recognises and finishes such a checksum ([`offload::complete_partial_checksum`]); a card's frames
 //! came over a wire and stay unchanged. XDP does not see a VLAN tag that the sender or the card keeps beside the frame,
 //! and a super-frame does not fit in generic mode: those offloads must be off (docs/ports.md).
 //!
@@ -503,7 +503,7 @@ impl Taker<'_> {
             return;
         }
         if self.completes_checksums {
-            offload::complete_begun_checksum(frame);
+            offload::complete_partial_checksum(frame);
         }
         self.statistics.rx_frames += 1;
         self.statistics.rx_bytes += frame.len() as u64;

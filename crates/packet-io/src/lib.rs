@@ -47,7 +47,7 @@ pub use link::{Link, LinkEvent, LinkMonitor, links, other_end};
 pub use lost::LostPort;
 pub use memory::{MemoryPort, memory_pair};
 pub use observed::{ObservedPort, Observer, SharedObserver};
-pub use pcap::{PcapPort, Recorder, Turns};
+pub use pcap::{PcapPort, Recorder, ReplayOrder};
 pub use port::{Nanos, Port, PortStatistics};
 pub use udp::{UdpPort, mac_of};
 pub use wait::{Waiter, Waker};

@@ -4,12 +4,12 @@
 //! transport checksum holds only the pseudo-header's sum, its VLAN tag is in the metadata, and it
 //! may be a super-frame of up to 64 KiB that a card would have cut. Everything here is pure.
 
-mod begun;
 mod checksum;
+mod partial_checksum;
 mod segment;
 
-pub use begun::complete_begun_checksum;
 pub use checksum::{complete_checksum, internet_checksum};
+pub use partial_checksum::complete_partial_checksum;
 pub use segment::{Segmentation, Transport, segment};
 
 /// Bytes of an IEEE 802.1Q tag.

@@ -8,9 +8,9 @@
 //! [`PcapPort::replay_at`] is for a running clock: all frames arrive at one time, in the order of the timestamps of all
 //! captures, and a flush writes the sent frames to the file.
 
+mod order;
 mod reader;
 mod recorder;
-mod turns;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -23,10 +23,10 @@ use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 
 use crate::limits::{MIN_FRAME_BYTES, PCAP_SNAPLEN_BYTES};
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
+pub use order::ReplayOrder;
+use order::ReplayPlace;
 use reader::{CapturedFrame, FrameReader};
 pub use recorder::Recorder;
-use turns::Turn;
-pub use turns::Turns;
 
 /// Bytes that are buffered before they are written to a capture.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -44,7 +44,7 @@ pub struct PcapPort {
     next: Option<CapturedFrame>,
     start_ns: u64,
     /// Set if all frames arrive at this time, in order with those of other captures.
-    replay: Option<(Nanos, Turn)>,
+    replay: Option<(Nanos, ReplayPlace)>,
     /// The output has failed; further frames are counted as refused.
     is_broken: bool,
     statistics: PortStatistics,
@@ -143,15 +143,15 @@ impl PcapPort {
     }
 
     /// Makes all frames arrive at `at` of the caller's clock, whose time 0 is `epoch_ns` after 1970, in order with
-    /// those of the other captures of `turns`.
-    pub fn replay_at(&mut self, at: Nanos, epoch_ns: u64, turns: &Turns) {
+    /// those of the other captures of `order`.
+    pub fn replay_at(&mut self, at: Nanos, epoch_ns: u64, order: &ReplayOrder) {
         self.start_ns = epoch_ns;
-        self.replay = Some((at, turns.join(self.first_timestamp_ns())));
+        self.replay = Some((at, order.join(self.first_timestamp_ns())));
     }
 
     fn is_due(&self, now: Nanos) -> bool {
         match &self.replay {
-            Some((at, turn)) => *at <= now && turn.has_come(),
+            Some((at, place)) => *at <= now && place.is_next(),
             None => self.next_frame_at().is_some_and(|at| at <= now),
         }
     }
@@ -200,8 +200,8 @@ impl PcapPort {
             frame.timestamp_ns = frame.timestamp_ns.max(earliest_ns);
             frame
         });
-        if let Some((_, turn)) = &self.replay {
-            turn.set(self.first_timestamp_ns());
+        if let Some((_, place)) = &self.replay {
+            place.set(self.first_timestamp_ns());
         }
         Ok(())
     }

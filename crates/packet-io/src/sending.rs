@@ -14,12 +14,12 @@ use crate::{interface, socket};
 /// (another MTU there), looks like a link that has no room just now. Waiting for it in every flush would delay all
 /// other ports.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct RetryPolicy {
     /// A wait for frames of at least this many bytes was in vain, and none of them has left since.
     in_vain_from_bytes: usize,
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             in_vain_from_bytes: usize::MAX,
@@ -27,8 +27,8 @@ impl Default for Patience {
     }
 }
 
-impl Patience {
-    fn is_there_for(&self, frame_bytes: usize) -> bool {
+impl RetryPolicy {
+    fn may_wait_for(&self, frame_bytes: usize) -> bool {
         frame_bytes < self.in_vain_from_bytes
     }
 
@@ -36,7 +36,7 @@ impl Patience {
         self.in_vain_from_bytes = self.in_vain_from_bytes.min(frame_bytes);
     }
 
-    fn has_gone(&mut self, frame_bytes: usize) {
+    fn has_sent(&mut self, frame_bytes: usize) {
         if frame_bytes >= self.in_vain_from_bytes {
             *self = Self::default();
         }
@@ -63,7 +63,7 @@ pub(crate) fn send_all(
         impl Fn(usize) -> usize,
         impl Fn() -> bool,
     >,
-    patience: &mut Patience,
+    retry_policy: &mut RetryPolicy,
     statistics: &mut PortStatistics,
 ) {
     let Waiting {
@@ -81,7 +81,7 @@ pub(crate) fn send_all(
                 statistics.tx_frames += n_sent as u64;
                 for frame_bytes in (first..first + n_sent).map(&bytes_of) {
                     statistics.tx_bytes += frame_bytes as u64;
-                    patience.has_gone(frame_bytes);
+                    retry_policy.has_sent(frame_bytes);
                 }
                 first += n_sent;
             }
@@ -92,11 +92,11 @@ pub(crate) fn send_all(
             }
             Err(error) if is_no_room(&error) => {
                 let frame_bytes = bytes_of(first);
-                if retries_left > 0 && patience.is_there_for(frame_bytes) {
+                if retries_left > 0 && retry_policy.may_wait_for(frame_bytes) {
                     retries_left -= 1;
                     wait_for_room(fd, &error);
                 } else {
-                    patience.waited_in_vain(frame_bytes);
+                    retry_policy.waited_in_vain(frame_bytes);
                     count_refused(&error, frame_bytes, statistics);
                     first += 1;
                 }
@@ -115,7 +115,7 @@ pub(crate) fn send_batch(
     fd: BorrowedFd<'_>,
     interface_index: i32,
     batch: &mut TxBatch,
-    patience: &mut Patience,
+    retry_policy: &mut RetryPolicy,
     statistics: &mut PortStatistics,
 ) {
     let waiting = Waiting {
@@ -125,7 +125,7 @@ pub(crate) fn send_batch(
         bytes_of: |place| batch.bytes_of(place),
         is_link_down: || !interface::is_running(interface_index),
     };
-    send_all(waiting, patience, statistics);
+    send_all(waiting, retry_policy, statistics);
     batch.clear();
 }
 

@@ -19,7 +19,7 @@ use crate::batch::TxBatch;
 use crate::limits::{TX_BATCH_FRAMES, UDP_LOCAL_ADDRESSES};
 use crate::pace::TxPace;
 use crate::port::receive_waiting;
-use crate::sending::{self, Patience};
+use crate::sending::{self, RetryPolicy};
 use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 pub use headers::mac_of;
 use headers::{Datagram, HEADROOM_BYTES, write_headers};
@@ -38,7 +38,7 @@ pub struct UdpPort {
     spoken_to: Vec<IpAddr>,
     /// The kernel's 32-bit count of datagrams for which the socket had no room.
     n_overflows: u32,
-    patience: Patience,
+    retry_policy: RetryPolicy,
     statistics: PortStatistics,
 }
 
@@ -91,7 +91,7 @@ impl UdpPort {
             targets: Vec::new(),
             spoken_to: Vec::new(),
             n_overflows: 0,
-            patience: Patience::default(),
+            retry_policy: RetryPolicy::default(),
             statistics: PortStatistics::default(),
         })
     }
@@ -118,7 +118,7 @@ impl UdpPort {
             bytes_of: |place: usize| self.targets[place].1,
             is_link_down: || false,
         };
-        sending::send_all(waiting, &mut self.patience, &mut self.statistics);
+        sending::send_all(waiting, &mut self.retry_policy, &mut self.statistics);
         self.tx.clear();
         self.targets.clear();
     }

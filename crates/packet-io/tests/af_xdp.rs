@@ -11,7 +11,7 @@ use packet_io::{
     AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Destination, Frame, Port, PortError,
 };
 use testkit::frames::{
-    PATIENCE, assert_the_first_frame_waits_for_no_other, local_sender, numbered, receive, send,
+    TIMEOUT, assert_the_first_frame_waits_for_no_other, local_sender, numbered, receive, send,
 };
 use testkit::namespace::{
     has_xdp_program, in_namespace, in_root_namespace, ip, run, take_carrier, veth_pair,
@@ -155,7 +155,7 @@ fn only_what_is_for_the_switch_is_taken_and_the_rest_goes_to_the_kernel() {
         ip("link set v1 address 02:00:00:00:00:02");
         ip("addr add 10.9.0.2/24 dev v1");
         let host = UdpSocket::bind("10.9.0.2:6000").expect("a socket");
-        host.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        host.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         let destination = |address: &str, udp_port| Destination {
             address: address.parse().expect("an address"),
             udp_port,
@@ -481,7 +481,7 @@ fn holds_a_port_until_killed() {
     }
     let port = open("v1");
     println!("holding {}", port.name());
-    std::thread::sleep(PATIENCE * 4);
+    std::thread::sleep(TIMEOUT * 4);
 }
 
 #[test]
@@ -503,7 +503,7 @@ fn a_killed_process_leaves_no_program_behind() {
         child.wait().expect("its end");
         let start = Instant::now();
         while has_xdp_program("v1") {
-            assert!(start.elapsed() < PATIENCE, "the program is still there");
+            assert!(start.elapsed() < TIMEOUT, "the program is still there");
             std::thread::yield_now();
         }
         // The queue and the interface are free again.

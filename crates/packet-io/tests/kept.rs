@@ -245,7 +245,7 @@ fn what_is_kept_by_a_name_that_cannot_be_removed_is_the_port_s_own_program() {
 }
 
 #[test]
-fn a_port_s_own_program_that_the_driver_refuses_is_told_and_what_ran_runs_on() {
+fn a_port_s_own_program_that_the_driver_refuses_is_reported_and_what_ran_runs_on() {
     in_root_mount_namespace(|| {
         with_folder(|folder| {
             let _cable = cable();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use packet_io::{Observer, PcapPort, Port, PortError, Recorder, Turns};
+use packet_io::{Observer, PcapPort, Port, PortError, Recorder, ReplayOrder};
 
 /// A file that is removed on drop.
 struct TemporaryFile(PathBuf);
@@ -234,20 +234,20 @@ fn captures_on_a_clock_that_goes_on_arrive_at_one_time_in_the_order_of_all_times
     let late = (9, 0, &[2; 60][..], 60);
     let first = [(1, 0, &[1; 60][..], 60), late];
     let second = [(5, 0, &[3; 60][..], 60)];
-    let first = TemporaryFile::new("turns-a.pcap", &classic(MICROSECONDS, 1, &first));
-    let second = TemporaryFile::new("turns-b.pcap", &classic(MICROSECONDS, 1, &second));
-    let output = TemporaryFile::new("turns-out.pcap", &[]);
-    let turns = Turns::default();
+    let first = TemporaryFile::new("order-a.pcap", &classic(MICROSECONDS, 1, &first));
+    let second = TemporaryFile::new("order-b.pcap", &classic(MICROSECONDS, 1, &second));
+    let output = TemporaryFile::new("order-out.pcap", &[]);
+    let order = ReplayOrder::default();
     let open = |path: &Path, output: Option<&Path>| {
         let mut port = PcapPort::open(Some(path), output).expect("a capture");
-        port.replay_at(1_000, 7_000_000_000, &turns);
+        port.replay_at(1_000, 7_000_000_000, &order);
         port
     };
     let mut a = open(first.path(), Some(output.path()));
     let mut b = open(second.path(), None);
     assert_eq!(a.next_frame_at(), Some(1_000));
     assert!(frames(&mut a, 999).is_empty(), "it is not time yet");
-    assert!(frames(&mut b, 1_000).is_empty(), "it is not its turn");
+    assert!(frames(&mut b, 1_000).is_empty(), "the other is next");
     assert_eq!(frames(&mut a, 1_000), [[1; 60]]);
     assert_eq!(frames(&mut b, 1_000), [[3; 60]]);
     assert_eq!(frames(&mut a, 1_000), [[2; 60]]);

@@ -8,7 +8,7 @@ use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port, Port
 use testkit::namespace::{in_namespace, in_root_namespace, veth_pair, veth_pair_with_queues};
 
 /// How long a test waits for frames that it expects.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 const N_FLOWS: u16 = 32;
 const N_FRAMES_A_FLOW: u16 = 20;
@@ -50,7 +50,7 @@ fn send_and_receive(
     let n_frames = usize::from(N_FLOWS * N_FRAMES_A_FLOW);
     while seen.len() < n_frames {
         let descriptors = ports.iter().filter_map(|port| port.poll_fd());
-        waiter.wait(descriptors, Some(PATIENCE)).expect("waiting");
+        waiter.wait(descriptors, Some(TIMEOUT)).expect("waiting");
         let n_before = seen.len();
         for (place, port) in ports.iter_mut().enumerate() {
             let mut take = |frame: &[u8]| seen.push((place, flow_and_number(frame)));
@@ -93,9 +93,7 @@ fn what_they_send_comes_to_the_other_end_only(peer: &mut dyn Port, ports: &mut [
     }
     let (mut flows, mut waiter) = (Vec::new(), Waiter::default());
     while flows.len() < ports.len() {
-        waiter
-            .wait(peer.poll_fd(), Some(PATIENCE))
-            .expect("waiting");
+        waiter.wait(peer.poll_fd(), Some(TIMEOUT)).expect("waiting");
         let mut take = |frame: &[u8]| flows.push(usize::from(flow_and_number(frame).0));
         let n_frames = peer.receive(0, 64, &mut take).expect("receiving");
         assert!(n_frames > 0, "only {flows:?} came");

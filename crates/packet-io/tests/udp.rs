@@ -8,7 +8,7 @@ use std::{
 
 use etherparse::PacketBuilder;
 use packet_io::{Port, PortError, UdpPort, mac_of};
-use testkit::frames::{PATIENCE, receive};
+use testkit::frames::{TIMEOUT, receive};
 use testkit::namespace::{in_namespace, ip, veth_pair};
 
 fn open(address: &str) -> UdpPort {
@@ -17,7 +17,7 @@ fn open(address: &str) -> UdpPort {
 
 fn socket(address: &str) -> UdpSocket {
     let socket = UdpSocket::bind(address).expect("an address that is free");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     socket
 }
 
@@ -111,7 +111,7 @@ fn wait_for_route_to(address: &str) {
     };
     let begin = Instant::now();
     while !is_local() {
-        assert!(begin.elapsed() < PATIENCE, "{address} is never local");
+        assert!(begin.elapsed() < TIMEOUT, "{address} is never local");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -143,7 +143,7 @@ fn a_port_that_takes_outgoing_frames_receives_the_hosts_and_not_its_own() {
 }
 
 #[test]
-fn the_first_frame_that_the_host_sends_by_a_ports_end_is_told_of_and_no_other() {
+fn the_first_frame_that_the_host_sends_by_a_ports_end_is_reported_and_no_other() {
     in_namespace(|| {
         veth_pair("v0", "v1");
         let host = local_sender("v0");
@@ -151,11 +151,11 @@ fn the_first_frame_that_the_host_sends_by_a_ports_end_is_told_of_and_no_other() 
             let config = AfPacketConfig::default();
             let mut ports = AfPacketPort::open_shared("v0", config, n_ports).expect("ports");
             let mut outside = open("v1");
-            let n_told = Arc::new(AtomicUsize::new(0));
+            let n_notified = Arc::new(AtomicUsize::new(0));
             for port in &mut ports {
-                let n_told = Arc::clone(&n_told);
+                let n_notified = Arc::clone(&n_notified);
                 port.on_first_outgoing(move || {
-                    n_told.fetch_add(1, Ordering::Relaxed);
+                    n_notified.fetch_add(1, Ordering::Relaxed);
                 });
             }
             // Announcements to multicast groups do not count.
@@ -172,13 +172,17 @@ fn the_first_frame_that_the_host_sends_by_a_ports_end_is_told_of_and_no_other() 
                 }
             };
             look(&mut ports);
-            assert_eq!(n_told.load(Ordering::Relaxed), 0);
+            assert_eq!(n_notified.load(Ordering::Relaxed), 0);
             for _ in 0..3 {
                 host.send(b"by the host").expect("sending");
                 assert_eq!(receive(&mut outside, 1).len(), 1);
                 look(&mut ports);
             }
-            assert_eq!((n_told.load(Ordering::Relaxed), taken), (1, 0), "{n_ports}");
+            assert_eq!(
+                (n_notified.load(Ordering::Relaxed), taken),
+                (1, 0),
+                "{n_ports}"
+            );
         }
     });
 }
@@ -556,9 +560,9 @@ fn a_port_outlives_its_link_going_down() {
             waiter.wait([fd], Some(Duration::ZERO)).expect("waiting");
             waiter.is_ready(0)
         };
-        assert!(is_ready(&one), "the loop is told");
+        assert!(is_ready(&one), "the loop is notified");
         assert_eq!(one.receive(0, 9, &mut |_| ()).expect("no error"), 0);
-        assert!(!is_ready(&one), "and told once");
+        assert!(!is_ready(&one), "and once only");
         ip("link set v0 up");
         send(&mut one, [numbered(3, 60)]);
         assert_eq!(receive(&mut other, 1), [numbered(3, 60)]);
@@ -653,7 +657,7 @@ fn missing_privileges_are_said() {
 }
 
 #[test]
-fn of_more_news_than_the_kernel_keeps_none_is_told_but_that_some_is_lost() {
+fn of_more_news_than_the_kernel_keeps_none_is_reported_but_that_some_is_lost() {
     in_namespace(|| {
         veth_pair("v0", "v1");
         let monitor = LinkMonitor::new().expect("rtnetlink");

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_is_not_there_is_told() {
+    fn a_processor_that_is_not_there_is_reported() {
         let error = pin([libc::CPU_SETSIZE as usize - 1]).unwrap_err();
         assert!(
             error.starts_with("cannot run on processors [1023]"),

@@ -190,8 +190,8 @@ fn run(tasks: &[Task], shared: &Shared, name: &str) -> Result<(), String> {
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let mut results = Vec::new();
     for task in tasks {
-        let told = task.workload.pipeline.name();
-        bar.set_message(told);
+        let name = task.workload.pipeline.name();
+        bar.set_message(name);
         let with_parts = task.growth.is_none();
         let contest = Contest::new(
             &task.workload,
@@ -199,7 +199,7 @@ fn run(tasks: &[Task], shared: &Shared, name: &str) -> Result<(), String> {
             effort,
             with_parts.then(|| lookers.clone()),
         );
-        let mut contest = contest.map_err(|error| format!("{told}: {error}"))?;
+        let mut contest = contest.map_err(|error| format!("{name}: {error}"))?;
         bar.inc(1);
         contest.run(|| bar.inc(1));
         let result = output::Result {

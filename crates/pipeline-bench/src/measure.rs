@@ -183,12 +183,12 @@ impl Contest {
             let mut plain = Fed::new(workload.switch(variant.factory())?);
             let checked = effort.checked_packets.min(frames.len());
             let checksum = check(&mut plain, &frames, checked)?;
-            let told = format!("{} {}", variant.engine(), variant.optimisations());
+            let name = format!("{} {}", variant.engine(), variant.optimisations());
             let mut probed = None;
             if lookers.is_some() {
                 let mut fed = Fed::new(workload.switch(watch.probe(variant.factory()))?);
                 if check(&mut fed, &frames, checked)? != checksum {
-                    return Err(format!("{told}: gives something else when it is watched"));
+                    return Err(format!("{name}: gives something else when it is watched"));
                 }
                 probed = Some(fed);
             }
@@ -197,7 +197,7 @@ impl Contest {
             {
                 let expected = first.checksum;
                 return Err(format!(
-                    "{told}: expected the checksum {expected:016x} of what left, found {checksum:016x}"
+                    "{name}: expected the checksum {expected:016x} of what left, found {checksum:016x}"
                 ));
             }
             let packets = plain.packets_in(&frames, effort.round_ms);

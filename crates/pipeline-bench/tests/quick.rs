@@ -93,7 +93,7 @@ fn growth_is_measured_at_every_point() {
 }
 
 #[test]
-fn what_it_cannot_do_is_told() {
+fn what_it_cannot_do_is_reported() {
     let (is_done, text) = run(&["parts", "--quick", "--pipelines", "l2", "--cpu", "9999"]);
     assert!(!is_done);
     assert!(text.contains("cannot run on processors [9999]"), "{text}");

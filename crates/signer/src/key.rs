@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_told_without_telling_it() {
+    fn what_is_no_key_is_refused_without_printing_it() {
         let secret = "11".repeat(31);
         for (digits, says) in [
             (secret.clone(), "expected 64 hexadecimal digits, found 62"),

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn nonces_come_out_as_they_went_in_however_often_the_ring_turns() {
+    fn nonces_come_out_as_they_went_in_however_often_the_ring_wraps() {
         let pool = Pool::new(3, 0).expect("memory");
         let mut expected = VecDeque::new();
         for n in 1u64..100 {

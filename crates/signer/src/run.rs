@@ -111,12 +111,12 @@ fn serve(
     is_over: &AtomicBool,
     spin: bool,
 ) -> Result<(), RunError> {
-    let begun = Instant::now();
+    let began = Instant::now();
     let mut waiter = packet_io::Waiter::default();
     let mut frames: Vec<Vec<u8>> = vec![Vec::new(); FRAMES_AT_ONCE];
     while !is_over.load(Ordering::Relaxed) {
-        let n_frames = take(port, begun, &mut frames)?;
-        let now = begun.elapsed();
+        let n_frames = take(port, began, &mut frames)?;
+        let now = began.elapsed();
         for frame in &mut frames[..n_frames] {
             send_on(port, now, |out| signer.handle_frame(now, frame, out))?;
         }
@@ -127,19 +127,19 @@ fn serve(
         if n_frames == 0 && !spin {
             let left = signer
                 .poll_timeout()
-                .map(|at| at.saturating_sub(begun.elapsed()));
+                .map(|at| at.saturating_sub(began.elapsed()));
             let wait = left.unwrap_or(WAIT_MAX).min(WAIT_MAX);
             waiter.wait(port.poll_fd(), Some(wait))?;
         }
     }
-    let now = begun.elapsed();
+    let now = began.elapsed();
     send_on(port, now, |out| signer.finish(now, out))?;
     Ok(port.close()?)
 }
 
-fn take(port: &mut dyn Port, begun: Instant, frames: &mut [Vec<u8>]) -> Result<usize, PortError> {
+fn take(port: &mut dyn Port, began: Instant, frames: &mut [Vec<u8>]) -> Result<usize, PortError> {
     let mut n_frames = 0;
-    port.receive(nanos(begun.elapsed()), frames.len(), &mut |frame| {
+    port.receive(nanos(began.elapsed()), frames.len(), &mut |frame| {
         frames[n_frames].clear();
         frames[n_frames].extend_from_slice(frame);
         n_frames += 1;

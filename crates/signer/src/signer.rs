@@ -136,8 +136,8 @@ impl Signer {
         chain.n_unsigned += 1;
         frame[LINK].copy_from_slice(&link);
         let level = self.pool.level();
-        let is_turn = is_due(level, self.pool.capacity(), chain.unsigned(now));
-        let signature = if is_turn {
+        let is_due_now = is_due(level, self.pool.capacity(), chain.unsigned(now));
+        let signature = if is_due_now {
             signature_of(&self.key, &self.pool, chain)
         } else {
             None

@@ -29,7 +29,7 @@ const SENDER: PortId = PortId(1);
 const RECEIVERS: PortId = PortId(2);
 const SIGNER: PortId = PortId(7);
 /// How long a test waits for anything.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// `reprise-signer run` at the far end of the switch's port.
 struct Coprocessor {
@@ -76,7 +76,7 @@ struct Network {
     port: AfPacketPort,
     receivers: Vec<Receiver>,
     delivered: Vec<Vec<Event>>,
-    begun: Instant,
+    began: Instant,
 }
 
 impl Network {
@@ -96,7 +96,7 @@ impl Network {
             port: AfPacketPort::open("switch7", AfPacketConfig::default()).expect("a port"),
             receivers: (0..N_RECEIVERS).map(receiver).collect(),
             delivered: vec![Vec::new(); usize::from(N_RECEIVERS)],
-            begun: Instant::now(),
+            began: Instant::now(),
         }
     }
 
@@ -115,7 +115,7 @@ impl Network {
         let mut frames = Vec::new();
         let mut keep = |frame: &[u8]| frames.push(frame.to_vec());
         self.port.receive(0, 64, &mut keep).expect("a port");
-        let now = self.begun.elapsed();
+        let now = self.began.elapsed();
         for frame in frames {
             for copy in self.switches.send(SIGNER, &frame) {
                 self.give(now, &copy);
@@ -123,8 +123,8 @@ impl Network {
         }
         for (receiver, events) in self.receivers.iter_mut().zip(&mut self.delivered) {
             receiver.handle_timeout(now);
-            let told = std::iter::from_fn(|| receiver.poll_event());
-            events.extend(told.flat_map(one_by_one));
+            let delivered = std::iter::from_fn(|| receiver.poll_event());
+            events.extend(delivered.flat_map(one_by_one));
         }
     }
 
@@ -137,7 +137,7 @@ impl Network {
 
     /// Waits until every receiver has reported this many sequence numbers.
     fn take_until(&mut self, n_events: usize) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while self.delivered.iter().any(|events| events.len() < n_events) {
             self.take();
             assert!(
@@ -271,7 +271,7 @@ fn a_signer_that_has_none_delivers_nothing_and_one_that_begins_again_goes_on() {
         for number in 1..=10 {
             network.request(&text(number));
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let mut n_taken = 0;
         while n_taken < 10 {
             assert!(Instant::now() < until, "{n_taken} of 10 came back");

@@ -102,13 +102,13 @@ fn receive(receiver: &mut Receiver, now: Duration, frames: &[Vec<u8>]) {
 }
 
 /// Sequence numbers of messages; those of drops are negative.
-fn told(receiver: &mut Receiver) -> Vec<i64> {
+fn delivered(receiver: &mut Receiver) -> Vec<i64> {
     let events = std::iter::from_fn(|| receiver.poll_event());
     let numbers = |event| -> Vec<i64> {
         match event {
-            Event::Message(told) => {
-                assert_eq!(told.payload, message(told.sequence));
-                vec![i64::from(told.sequence)]
+            Event::Message(event) => {
+                assert_eq!(event.payload, message(event.sequence));
+                vec![i64::from(event.sequence)]
             }
             Event::Drop(drop) => drop.numbers().map(|number| -i64::from(number)).collect(),
             Event::Evidence(evidence) => unreachable!("an honest signer: {evidence:?}"),
@@ -124,7 +124,7 @@ fn with_nonces_every_packet_is_signed_and_delivered_at_once() {
         let frames = given(&mut signer, US * sequence, stamped(GROUP, 1, sequence));
         assert!(frames.len() == 1 && is_signed(&frames[0]));
         receive(&mut receiver, US * sequence, &frames);
-        assert_eq!(told(&mut receiver), [i64::from(sequence)]);
+        assert_eq!(delivered(&mut receiver), [i64::from(sequence)]);
     }
     assert_eq!(receiver.refused(), Refused::default());
     let expected = Counters {
@@ -177,14 +177,14 @@ fn without_nonces_packets_wait_and_the_next_signature_releases_them() {
         let frames = given(&mut signer, US * sequence, stamped(GROUP, 1, sequence));
         assert!(frames.len() == 1 && !is_signed(&frames[0]));
         receive(&mut receiver, US * sequence, &frames);
-        assert!(told(&mut receiver).is_empty());
+        assert!(delivered(&mut receiver).is_empty());
     }
     signer.pool().fill(1);
     let now = 11 * US + UNSIGNED_FOR;
     let frames = given(&mut signer, now, stamped(GROUP, 1, 11));
     assert!(is_signed(&frames[0]));
     receive(&mut receiver, now, &frames);
-    assert_eq!(told(&mut receiver), (1..=11).collect::<Vec<_>>());
+    assert_eq!(delivered(&mut receiver), (1..=11).collect::<Vec<_>>());
     assert_eq!(receiver.refused(), Refused::default());
 }
 
@@ -204,7 +204,7 @@ fn a_quiet_chain_is_signed_when_it_is_idle_or_as_soon_as_there_is_a_nonce() {
     let frames = after(&mut signer, again);
     assert!(frames.len() == 1 && is_signed(&frames[0]));
     receive(&mut receiver, again, &frames);
-    assert_eq!(told(&mut receiver), [1]);
+    assert_eq!(delivered(&mut receiver), [1]);
     assert_eq!(receiver.refused(), Refused::default());
     assert_eq!(signer.poll_timeout(), None);
     assert_eq!(signer.counters().signed_late, 1);
@@ -215,7 +215,7 @@ fn a_quiet_chain_is_signed_when_it_is_idle_or_as_soon_as_there_is_a_nonce() {
         again,
         &given(&mut signer, again, stamped(GROUP, 1, 2)),
     );
-    assert_eq!(told(&mut receiver), [2]);
+    assert_eq!(delivered(&mut receiver), [2]);
 }
 
 #[test]
@@ -250,10 +250,10 @@ fn a_lost_packet_is_one_drop_and_what_was_before_it_is_signed() {
     assert!(frames.iter().all(|frame| is_signed(frame)));
     assert_eq!(frames[1][LINK], FIRST_LINK);
     receive(&mut receiver, 2 * US, &frames);
-    assert_eq!(told(&mut receiver), [1, 2]);
+    assert_eq!(delivered(&mut receiver), [1, 2]);
     let late = receiver.poll_timeout().expect("number 3 is waited for");
     receiver.handle_timeout(late);
-    assert_eq!(told(&mut receiver), [-3, 4]);
+    assert_eq!(delivered(&mut receiver), [-3, 4]);
     assert_eq!(signer.counters().gaps, 1);
 }
 
@@ -284,10 +284,10 @@ fn a_signer_that_begins_again_goes_on_and_nobody_is_accused() {
             &given(&mut now, 2 * US, stamped(GROUP, 1, sequence)),
         );
     }
-    assert_eq!(told(&mut receiver), [1]);
+    assert_eq!(delivered(&mut receiver), [1]);
     let late = receiver.poll_timeout().expect("number 2 is waited for");
     receiver.handle_timeout(late);
-    assert_eq!(told(&mut receiver), [-2, 3, 4]);
+    assert_eq!(delivered(&mut receiver), [-2, 3, 4]);
 }
 
 #[test]
@@ -373,8 +373,8 @@ fn what_is_not_to_be_linked_is_counted_and_disturbs_nothing() {
     let frames = given(&mut signer, US, whole);
     assert!(frames[0][LINK] != FIRST_LINK, "the chain goes on");
     let counters = signer.counters();
-    let told = counters.not_stamped + counters.repeated + counters.linked;
-    assert_eq!(told, counters.received);
+    let sum = counters.not_stamped + counters.repeated + counters.linked;
+    assert_eq!(sum, counters.received);
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn wrong_digests_are_numbers_without_messages_which_receivers_drop_at_once() {
         receive(&mut receiver, now, &last);
         // The time is below the receiver's timeout, so no sequence number was given up.
         let expected = (1..=100).map(|number| if number % 2 == 0 { -number } else { number });
-        assert_eq!(told(&mut receiver), expected.collect::<Vec<_>>());
+        assert_eq!(delivered(&mut receiver), expected.collect::<Vec<_>>());
         let counters = signer.counters();
         assert_eq!(
             (counters.linked, counters.wrong_digest, counters.gaps),

@@ -143,18 +143,18 @@ impl Connection {
     }
 
     fn over(stream: TcpStream) -> io::Result<Self> {
-        let patience = Some(Duration::from_secs(ANSWER_S));
+        let timeout = Some(Duration::from_secs(ANSWER_S));
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(patience)?;
-        stream.set_write_timeout(patience)?;
+        stream.set_read_timeout(timeout)?;
+        stream.set_write_timeout(timeout)?;
         Ok(Self::with(Box::new(stream)))
     }
 
     fn over_socket(path: &str) -> io::Result<Self> {
         let stream = connect_unix(path, Duration::from_secs(CONNECT_S))?;
-        let patience = Some(Duration::from_secs(ANSWER_S));
-        stream.set_read_timeout(patience)?;
-        stream.set_write_timeout(patience)?;
+        let timeout = Some(Duration::from_secs(ANSWER_S));
+        stream.set_read_timeout(timeout)?;
+        stream.set_write_timeout(timeout)?;
         Ok(Self::with(Box::new(stream)))
     }
 
@@ -231,11 +231,11 @@ impl Connection {
 
 /// Connects to a Unix socket with a timeout, because its listener may never have room for another
 /// connection.
-fn connect_unix(path: &str, patience: Duration) -> io::Result<UnixStream> {
-    let told = |kind, what: String| io::Error::new(kind, what);
+fn connect_unix(path: &str, timeout: Duration) -> io::Result<UnixStream> {
+    let failed = |kind, what: String| io::Error::new(kind, what);
     let address = SockAddr::unix(path).map_err(|_| {
         let kind = io::ErrorKind::InvalidInput;
-        told(
+        failed(
             kind,
             format!(
                 "expected a file, of a path of 107 bytes at most, found {} bytes",
@@ -245,22 +245,22 @@ fn connect_unix(path: &str, patience: Duration) -> io::Result<UnixStream> {
     })?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // connect(2) on a Unix socket waits for room as long as SO_SNDTIMEO allows (unix(7)).
-    socket.set_write_timeout(Some(patience))?;
+    socket.set_write_timeout(Some(timeout))?;
     socket
         .connect(&address)
         .map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => told(
+            io::ErrorKind::WouldBlock => failed(
                 io::ErrorKind::TimedOut,
                 format!(
                     "somebody listens there, and has accepted no connection for {} seconds",
-                    patience.as_secs()
+                    timeout.as_secs()
                 ),
             ),
-            kind @ io::ErrorKind::NotFound => told(
+            kind @ io::ErrorKind::NotFound => failed(
                 kind,
                 "there is no such socket: name that of the switch's --thrift-socket".to_owned(),
             ),
-            kind if is_of_another_type(&error) => told(
+            kind if is_of_another_type(&error) => failed(
                 kind,
                 "expected the socket of a switch's Thrift, found one of another type".to_owned(),
             ),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_switch_listens_on_is_told_with_what_was_expected() {
+    fn what_no_switch_listens_on_is_reported_with_what_was_expected() {
         let folder = tempfile::tempdir().expect("a folder");
         let of = |name: &str| folder.path().join(name).display().to_string();
         let _datagrams = std::os::unix::net::UnixDatagram::bind(of("datagrams")).expect("a socket");

@@ -78,7 +78,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    pub fn tell(&self, program: &str) {
+    pub fn report(&self, program: &str) {
         match self {
             Self::Switch(message) | Self::Said(message) => {
                 output::error_line(format_args!("{program}: {message}"));

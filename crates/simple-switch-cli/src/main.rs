@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     match shell::run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(ended) => {
-            ended.tell(options.program);
+            ended.report(options.program);
             ExitCode::FAILURE
         }
     }

@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_told_with_its_place() {
+    fn what_is_no_program_is_reported_with_its_place() {
         let wrong = |json: Value| Program::from_json(json.to_string().as_bytes()).unwrap_err();
         assert!(Program::from_json(b"{").unwrap_err().contains("line 1"));
         let deep = "[".repeat(1_001) + &"]".repeat(1_001);

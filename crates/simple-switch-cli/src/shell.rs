@@ -230,14 +230,14 @@ impl Session {
             Err(Error::Ended(ended)) => Err(ended),
             Err(error) => {
                 say!(self, "{error}")?;
-                self.tell(line, &error)
+                self.explain(line, &error)
             }
         }
     }
 
     /// Writes to standard error what the output lacks: the line number, if the input is not a terminal, and the
     /// switch's reason.
-    fn tell(&self, line: &str, error: &Error) -> Result<(), Ended> {
+    fn explain(&self, line: &str, error: &Error) -> Result<(), Ended> {
         let reason = match error {
             Error::Refused { reason, .. } if !reason.is_empty() => format!(": {reason}"),
             _ => String::new(),

@@ -21,7 +21,7 @@ use bmv2_thrift::wire::write::{self, Writer};
 use bmv2_thrift::wire::{Failure, FailureKind, Kind, Type};
 
 /// Longer than anything here takes: a test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 const PROGRAM: &str = r#"{
     "actions": [{"name": "In.out", "id": 0, "runtime_data": [{"name": "port", "bitwidth": 9}]}],
@@ -153,7 +153,7 @@ const BEGINNING: &str =
     "Obtaining JSON from switch...\nDone\nControl utility for runtime P4 table manipulation\n";
 
 #[test]
-fn without_a_switch_the_port_is_told() {
+fn without_a_switch_the_port_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -174,7 +174,7 @@ fn without_a_switch_the_port_is_told() {
 }
 
 #[test]
-fn a_switch_without_a_program_is_told_and_can_be_given_one() {
+fn a_switch_without_a_program_is_reported_and_can_be_given_one() {
     let server = Server::with_program("", |call| reply(call, |_| {}));
     let file = std::env::temp_dir().join(format!("reprise-cli-{}.json", std::process::id()));
     std::fs::write(&file, PROGRAM).unwrap();
@@ -197,7 +197,7 @@ fn a_wrong_option_is_an_error_of_its_own() {
 }
 
 #[test]
-fn what_is_no_switch_is_told_so() {
+fn what_is_no_switch_is_reported() {
     for (sends, reason) in [
         (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "no answer"),
         (b"\x80\x02\x00\x02\x00\x00\x00\x00", "expected version 1"),
@@ -228,8 +228,8 @@ fn what_is_no_switch_is_told_so() {
         ),
     ] {
         let ended = run(Server::that_only(sends), "show_tables\n");
-        let told = err(&ended);
-        assert!(told.contains(reason), "{reason}: {told}");
+        let message = err(&ended);
+        assert!(message.contains(reason), "{reason}: {message}");
         let expected =
             "Obtaining JSON from switch...\nError when requesting JSON config from switch\n";
         assert_eq!(out(&ended), expected, "{reason}");
@@ -238,7 +238,7 @@ fn what_is_no_switch_is_told_so() {
 }
 
 #[test]
-fn the_service_of_another_program_is_told() {
+fn the_service_of_another_program_is_reported() {
     let failure = |call: &Message| {
         let failure = Failure {
             kind: FailureKind::UnknownMethod,
@@ -255,8 +255,8 @@ fn the_service_of_another_program_is_told() {
     let refused = "Error: mirroring_session_get: Unknown service";
     let expected = format!("{BEGINNING}RuntimeCmd: {refused}\nRuntimeCmd: hello\nRuntimeCmd: \n");
     assert_eq!(out(&ended), expected);
-    let told = format!("simple_switch_CLI: line 1: mirroring_get 3: {refused}\n");
-    assert_eq!(err(&ended), told);
+    let message = format!("simple_switch_CLI: line 1: mirroring_get 3: {refused}\n");
+    assert_eq!(err(&ended), message);
     assert_eq!(ended.status.code(), Some(0));
 }
 
@@ -276,13 +276,13 @@ fn a_switch_that_goes_in_the_middle_ends_the_commands() {
         "RuntimeCmd: seen[1]= 7\n".repeat(2)
     );
     assert_eq!(out(&ended), expected);
-    let told = "the switch closed the connection before it answered bm_register_read";
-    assert!(err(&ended).contains(told), "{}", err(&ended));
+    let message = "the switch closed the connection before it answered bm_register_read";
+    assert!(err(&ended).contains(message), "{}", err(&ended));
     assert_eq!(ended.status.code(), Some(1));
 }
 
 #[test]
-fn what_is_typed_wrong_is_told_with_its_line_and_not_sent() {
+fn what_is_typed_wrong_is_reported_with_its_line_and_not_sent() {
     let server = Server::start(|call| panic!("unexpected: {}", call.name));
     let commands = "\
 # a comment
@@ -332,22 +332,25 @@ load_new_config_file /nowhere.json
         .map(|(_, line)| format!("RuntimeCmd: {line}\n"))
         .collect();
     assert_eq!(out(&ended), format!("{BEGINNING}{shown}RuntimeCmd: \n"));
-    let told = err(&ended);
+    let message = err(&ended);
     for (number, line) in lines {
-        let line_told = told
+        let error_line = message
             .lines()
             .find(|it| it.contains(&format!(" line {number}: ")));
         match number {
-            1 => assert_eq!(line_told, None),
-            10 => assert!(line_told.unwrap().contains("`help` lists them"), "{told}"),
-            _ => assert!(line_told.unwrap().ends_with(line), "{told}"),
+            1 => assert_eq!(error_line, None),
+            10 => assert!(
+                error_line.unwrap().contains("`help` lists them"),
+                "{message}"
+            ),
+            _ => assert!(error_line.unwrap().ends_with(line), "{message}"),
         }
     }
     assert_eq!(ended.status.code(), Some(0));
 }
 
 #[test]
-fn an_empty_line_is_the_last_command_again_and_that_is_told() {
+fn an_empty_line_is_the_last_command_again_and_that_is_reported() {
     let server = Server::start(|call| panic!("unexpected: {}", call.name));
     let ended = run(server.port, "\ngreet\n\n# a comment\n\n");
     let comment = "RuntimeCmd: *** Unknown syntax: # a comment\n".repeat(2);
@@ -400,7 +403,7 @@ fn an_interrupt_shows_what_was_done_and_says_where_it_was() {
     let commands = "register_read seen 1\n".repeat(10);
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(commands.as_bytes()).unwrap();
-    server.held.recv_timeout(PATIENCE).unwrap();
+    server.held.recv_timeout(TIMEOUT).unwrap();
     interrupt(&child);
     let ended = child.wait_with_output().unwrap();
     let expected = format!(
@@ -490,7 +493,7 @@ fn a_file_is_whole_or_as_it_was_whenever_an_interrupt_comes() {
         let mut stdin = child.stdin.take().unwrap();
         let command = format!("serialize_state {}\n", path.display());
         stdin.write_all(command.as_bytes()).unwrap();
-        asked.recv_timeout(PATIENCE).unwrap();
+        asked.recv_timeout(TIMEOUT).unwrap();
         // At some moment of its work.
         thread::sleep(Duration::from_millis(4 * step));
         interrupt(&child);

@@ -2,18 +2,20 @@
 
 use std::ops::Range;
 
-use control::{CellValue, Operation, Place, Slot};
+use control::{CellValue, EntityKey, Operation, Slot};
 use redb::{ReadableTable, Table};
 
 use crate::file::{Result, decode, encode};
 use crate::key;
 
 /// The array of a value; `None` for a counter, which is not kept.
-fn place(value: &CellValue) -> Option<Place> {
+fn array_of(value: &CellValue) -> Option<EntityKey> {
     match value {
         CellValue::Counter(..) => None,
-        CellValue::Meter(meter, _) | CellValue::MeterAnew(meter, _) => Some(Place::Meter(*meter)),
-        CellValue::Register(register, _) => Some(Place::Register(*register)),
+        CellValue::Meter(meter, _) | CellValue::MeterAnew(meter, _) => {
+            Some(EntityKey::Meter(*meter))
+        }
+        CellValue::Register(register, _) => Some(EntityKey::Register(*register)),
     }
 }
 
@@ -24,7 +26,7 @@ pub(crate) fn put(
     value: &CellValue,
     cells: &Range<u64>,
 ) -> Result<()> {
-    let Some(array) = place(value).filter(|_| !cells.is_empty()) else {
+    let Some(array) = array_of(value).filter(|_| !cells.is_empty()) else {
         return Ok(());
     };
     let at = |start| key::cells(slot, &array, start);

@@ -240,14 +240,14 @@ impl StateFile {
     }
 
     fn store_behind(&self, opened: &mut Opened) -> std::result::Result<(), StoreError> {
-        let told = |why: String| StoreError(format!("state file {}: {why}", self.path.display()));
+        let failed = |why: String| StoreError(format!("state file {}: {why}", self.path.display()));
         let database = match opened.database.take() {
             Some(database) => database,
-            None => open_there(&self.path).map_err(|error| told(error.to_string()))?,
+            None => open_there(&self.path).map_err(|error| failed(error.to_string()))?,
         };
         // After a failure redb requires the file to be opened again: the database is put back only after a success.
         let learned = transact(&database, &opened.behind, opened.learned);
-        opened.learned = learned.map_err(|error| told(error.to_string()))?;
+        opened.learned = learned.map_err(|error| failed(error.to_string()))?;
         opened.database = Some(database);
         opened.behind.clear();
         Ok(())
@@ -352,7 +352,7 @@ fn not_opened(path: &Path, error: DatabaseError) -> OpenError {
     }
 }
 
-/// Tells from its first bytes what a file is that is no database.
+/// Finds from its first bytes what a file is that is no database.
 fn not_whole(path: &Path) -> OpenError {
     let mut first = Vec::new();
     let file = File::open(path);
@@ -452,14 +452,14 @@ fn write(
     let attempted = operations.iter().zip(results);
     for (operation, _) in attempted.filter(|(_, result)| result.is_ok()) {
         match operation.stored() {
-            Stored::Replaced(place, operation) => {
-                let key = key::of(slot, &place);
+            Stored::Replaced(entity, operation) => {
+                let key = key::of(slot, &entity);
                 state.insert(&key[..], &encode(&[*operation])[..])?;
             }
-            Stored::Removed(place) => {
-                state.remove(&key::of(slot, &place)[..])?;
+            Stored::Removed(entity) => {
+                state.remove(&key::of(slot, &entity)[..])?;
             }
-            Stored::Combined(place) => combine(state, &key::of(slot, &place), operation)?,
+            Stored::Combined(entity) => combine(state, &key::of(slot, &entity), operation)?,
             Stored::Cells => {
                 if let Operation::Cells(value, cells) = operation {
                     cells::put(state, slot, value, cells)?;

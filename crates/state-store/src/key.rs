@@ -1,6 +1,6 @@
-//! Keys of the state table: slot, then the entity's place.
+//! Keys of the state table: slot, then the entity.
 
-use control::{Place, Slot};
+use control::{EntityKey, Slot};
 
 /// Generators belong to the switch and outlive pipelines: they have a slot of their own.
 const OF_THE_SWITCH: u8 = 2;
@@ -24,18 +24,18 @@ pub(crate) fn switch_range() -> ([u8; 1], [u8; 1]) {
     ([OF_THE_SWITCH], [OF_THE_SWITCH + 1])
 }
 
-/// An entity's key. The first byte of a place is its kind, so keys of a slot are in the order of the kinds.
-pub(crate) fn of(slot: Slot, place: &Place) -> Vec<u8> {
-    let slot = match place {
-        Place::Generator(_) => OF_THE_SWITCH,
+/// An entity's key. The first byte after the slot is the kind, so keys of a slot are in the order of the kinds.
+pub(crate) fn of(slot: Slot, entity: &EntityKey) -> Vec<u8> {
+    let slot = match entity {
+        EntityKey::Generator(_) => OF_THE_SWITCH,
         _ => slot_byte(slot),
     };
-    let key = postcard::to_extend(place, vec![slot]);
+    let key = postcard::to_extend(entity, vec![slot]);
     key.expect("ids and bytes are written to memory")
 }
 
 /// The key of the range of cells that begins at `start`. Keys of an array are in the order of its cells.
-pub(crate) fn cells(slot: Slot, array: &Place, start: u64) -> Vec<u8> {
+pub(crate) fn cells(slot: Slot, array: &EntityKey, start: u64) -> Vec<u8> {
     let mut key = of(slot, array);
     key.extend_from_slice(&start.to_be_bytes());
     key

@@ -34,7 +34,7 @@ const CONNECTIONS_MIN: usize = 8;
 pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// The shortest interval between two log lines about closed or refused connections.
-pub const CONNECTIONS_TOLD: Duration = Duration::from_secs(60);
+pub const CONNECTIONS_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How many connections a service may have, and how long they may be silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ struct Open {
     n_accepted: u64,
     /// By number: the oldest is the first.
     callers: BTreeMap<u64, Caller>,
-    told_at: Option<Instant>,
+    logged_at: Option<Instant>,
     /// Connections cut or refused since the last log line.
     n_cut: u64,
 }
@@ -167,7 +167,7 @@ impl Connections {
             limits,
             n_accepted: 0,
             callers: BTreeMap::new(),
-            told_at: None,
+            logged_at: None,
             n_cut: 0,
         })))
     }
@@ -185,8 +185,8 @@ impl Connections {
     fn insert(&self, open: &mut Open, stream: Stream, peer: Peer) -> Connection {
         // Answers are short: Nagle's algorithm would only delay them.
         stream.set_nodelay();
-        let (tell, cut) = oneshot::channel();
-        let caller = Caller::of(peer, Some(tell));
+        let (cutter, cut) = oneshot::channel();
+        let caller = Caller::of(peer, Some(cutter));
         open.n_accepted += 1;
         let number = open.n_accepted;
         open.callers.insert(number, caller.clone());
@@ -243,7 +243,7 @@ impl BoundedListener {
         let mut open = lock(&self.connections.0);
         if open.is_full() {
             let is_room = open.make_room(peer);
-            open.tell(&"as many as there may be");
+            open.log(&"as many as there may be");
             if !is_room {
                 return None;
             }
@@ -270,7 +270,7 @@ impl Open {
         while self.callers.len() > self.limits.open_max && self.cut_one() {
             self.n_cut += 1;
         }
-        self.tell(error);
+        self.log(error);
     }
 
     /// Cuts the connection without a call that has been silent for longest. Where silence has a limit, one that has
@@ -309,14 +309,17 @@ impl Open {
         caller.inspect(Caller::cut).is_some()
     }
 
-    fn tell(&mut self, why: &dyn Display) {
+    fn log(&mut self, why: &dyn Display) {
         let now = Instant::now();
-        if self.told_at.is_some_and(|at| now - at < CONNECTIONS_TOLD) {
+        if self
+            .logged_at
+            .is_some_and(|at| now - at < CONNECTIONS_LOG_INTERVAL)
+        {
             return;
         }
         let (service, open) = (self.limits.service, self.callers.len());
         let closed = std::mem::take(&mut self.n_cut);
-        self.told_at = Some(now);
+        self.logged_at = Some(now);
         tracing::warn!(
             event = "connections_full",
             service,

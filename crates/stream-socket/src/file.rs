@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_no_socket_can_have_is_told_with_what_to_do() {
+    fn a_path_that_no_socket_can_have_is_reported_with_what_to_do() {
         let folder = tempfile::tempdir().expect("a folder");
         let long = folder.path().join("s".repeat(100));
         let missing = folder.path().join("nowhere/s1.sock");

@@ -12,8 +12,8 @@ mod file;
 
 pub use address::{Address, expect_short, unix_path};
 pub use connections::{
-    ACCEPT_RETRY, BoundedListener, CONNECTIONS_TOLD, Call, Caller, Connection, ConnectionLimits,
-    Connections,
+    ACCEPT_RETRY, BoundedListener, CONNECTIONS_LOG_INTERVAL, Call, Caller, Connection,
+    ConnectionLimits, Connections,
 };
 pub use file::{BindError, SocketFile, in_words, is_listened_on};
 

@@ -150,11 +150,11 @@ fn round(full: &str, empty: &str) -> Result<Vec<(String, u64)>, String> {
         longest_ns: Arc::clone(&longest_ns),
     });
     let arguments = ["--wait", "spin", "--grpc", GRPC, "p4/sfu.p4"];
-    let (told, result) = mpsc::channel();
+    let (report, result) = mpsc::channel();
     let (full, empty) = (full.to_owned(), empty.to_owned());
     let during = move || {
         // The receiver waits in this process.
-        let _ = told.send(steps(&longest_ns, &full, &empty));
+        let _ = report.send(steps(&longest_ns, &full, &empty));
     };
     reprise_switch::forward(&arguments, &Parts::default(), vec![vec![(1, port)]], during)?;
     result

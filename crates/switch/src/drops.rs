@@ -23,7 +23,7 @@ const DECIDED: [&str; 8] = [
 type Counter = (Option<u16>, &'static str);
 
 /// Checks the counters every `interval`, until the switch stops.
-pub(crate) async fn tell(server: Server, interval: Duration) {
+pub(crate) async fn log(server: Server, interval: Duration) {
     let mut before = BTreeMap::new();
     loop {
         tokio::time::sleep(interval).await;
@@ -31,7 +31,7 @@ pub(crate) async fn tell(server: Server, interval: Duration) {
             return;
         };
         for growth in grown(&mut before, &counted, &server.controller_drops()) {
-            growth.tell(interval);
+            growth.log(interval);
         }
     }
 }
@@ -46,7 +46,7 @@ struct Growth {
 }
 
 impl Growth {
-    fn tell(&self, interval: Duration) {
+    fn log(&self, interval: Duration) {
         let Growth {
             reason,
             port,
@@ -142,26 +142,26 @@ mod tests {
     }
 
     #[test]
-    fn only_what_grew_since_the_last_look_is_told() {
+    fn only_what_grew_since_the_last_look_is_reported() {
         let mut switch = Switch::new(SwitchConfig::default());
         let mut before = BTreeMap::new();
         switch.handle_frame(0, PortId(1), &[0; 60]);
         switch.transmit(0, 1, &mut |_| {});
         let lost = [("packet_in_stream_full", 2), ("packet_in_malformed", 0)];
         let first = grown(&mut before, &counted(&mut switch, 3), &lost);
-        let told: Vec<_> = first.iter().map(|it| (it.reason, it.packets)).collect();
+        let logged: Vec<_> = first.iter().map(|it| (it.reason, it.packets)).collect();
         let expected = [
             ("port_unknown", 1),
             ("packet_in_stream_full", 2),
             ("rx_ring_full", 3),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(logged, expected);
         let port = Some((1, "veth1".to_owned()));
         assert_eq!((&first[0].port, &first[2].port), (&None, &port));
         let nothing = grown(&mut before, &counted(&mut switch, 3), &lost);
         assert_eq!(nothing, []);
         let second = grown(&mut before, &counted(&mut switch, 5), &lost);
-        let told: Vec<_> = second.iter().map(|it| (it.packets, it.total)).collect();
-        assert_eq!(told, [(2, 5)]);
+        let logged: Vec<_> = second.iter().map(|it| (it.packets, it.total)).collect();
+        assert_eq!(logged, [(2, 5)]);
     }
 }

@@ -22,17 +22,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use control::{
-    Casts, DigestNotice, DrainWaiters, IdleTimeoutNotice, LinkState, PacketInFrame, PortStatus,
-    SwitchContext, Work,
+    DigestNotice, DrainWaiters, IdleTimeoutNotice, LinkState, MulticastCounters, PacketInFrame,
+    PortStatus, SwitchContext, Work,
 };
 use dataplane::engine::Interpreted;
 use dataplane::{Nanos, Offload, OffloadStatus, PortId, Switch, Transmit, Transmitted, limits};
 use packet_io::{Port, PortError, PortStatistics, Waiter};
 
-use crate::casts;
 use crate::clock::Clock;
 use crate::handle::{Mailbox, PortChange};
 use crate::interfaces::LinkStatus;
+use crate::multicast_counters;
 use crate::ports::since_1970_ns;
 use crate::totals::{PortTotals, Totals};
 use offload::Kernel;
@@ -47,7 +47,7 @@ const WORK_BATCH: usize = 64;
 
 /// Updates of tables, groups and so on before frames are processed: a few tenths of a millisecond with cold caches
 /// (`examples/stops.rs`).
-const UPDATES_PER_TURN: usize = 128;
+const UPDATES_PER_ITERATION: usize = 128;
 
 /// Frames that leave between two readings of the clock, each of which takes 25 ns or more. This is the precision of the
 /// time in the switch.
@@ -145,7 +145,7 @@ struct AttachedPort {
     was_offloaded: bool,
     /// As last reported to the switch.
     is_up: bool,
-    casts: Casts,
+    multicast: MulticastCounters,
     /// The switch was asked to hold frames for it.
     is_held: bool,
 }
@@ -194,7 +194,7 @@ pub(crate) struct EventLoop {
     /// The offload that is to start when frames may come.
     offload: Option<Box<dyn Offload>>,
     /// Its status as last logged.
-    offload_told: Option<OffloadStatus>,
+    offload_logged: Option<OffloadStatus>,
     /// Generation of the program that it last forwarded, and what it left of that to the engine.
     offload_left: Option<(u64, Vec<Interpreted>)>,
     explains_offload: bool,
@@ -235,7 +235,7 @@ impl EventLoop {
             is_forwarding: false,
             packet_ins_unclaimed: 0,
             offload: None,
-            offload_told: None,
+            offload_logged: None,
             offload_left: None,
             explains_offload: false,
             kernel: None,
@@ -266,7 +266,7 @@ impl EventLoop {
             is_offloaded: false,
             was_offloaded: false,
             is_up: true,
-            casts: Casts::default(),
+            multicast: MulticastCounters::default(),
             is_held: false,
         });
         self.number_wait_places();
@@ -320,12 +320,15 @@ impl EventLoop {
             ..
         } = self;
         let AttachedPort {
-            id, port, casts, ..
+            id,
+            port,
+            multicast,
+            ..
         } = &mut ports[place];
         let (id, now) = (*id, clock.now());
         let is_enabled = switch.is_port_enabled(id);
         port.receive(now, frames_max, &mut |frame| {
-            casts::count_received(casts, is_enabled, frame);
+            multicast_counters::count_received(multicast, is_enabled, frame);
             switch.handle_frame(now, id, frame)
         })
         .map_err(|source| LoopError::Port { id, source })
@@ -356,9 +359,9 @@ impl EventLoop {
         }
     }
 
-    /// Counts the time since `begun_at` as the loop's own work.
-    fn note_work(&mut self, begun_at: Nanos) {
-        self.worked += self.clock.now().saturating_sub(begun_at);
+    /// Counts the time since `began_at` as the loop's own work.
+    fn note_work(&mut self, began_at: Nanos) {
+        self.worked += self.clock.now().saturating_sub(began_at);
     }
 
     #[cold]
@@ -412,7 +415,7 @@ impl EventLoop {
             }
             self.mailbox.waker().clear();
             self.run_work()?;
-            self.finish_turn()?;
+            self.finish_iteration()?;
         }
         Ok(true)
     }
@@ -422,13 +425,13 @@ impl EventLoop {
         // Runs work that was submitted before in the first iteration.
         self.mailbox.waker().wake();
         self.begin_offload();
-        self.tell_offload();
+        self.log_offload();
         self.seen_at = self.clock.now();
         while !self.mailbox.is_stopped() {
             if self.is_spinning() || self.is_busy {
                 self.n_spins = self.n_spins.wrapping_add(1);
                 self.is_woken = self.mailbox.waker().is_woken();
-                self.turn(after)?;
+                self.iterate(after)?;
                 continue;
             }
             let next = self.next_event(after);
@@ -446,7 +449,7 @@ impl EventLoop {
             let descriptors = descriptors.chain(self.switch.offloaded_digests_fd());
             self.waiter.wait(descriptors, timeout)?;
             self.is_woken = self.waiter.is_ready(0);
-            self.turn(after)?;
+            self.iterate(after)?;
         }
         Ok(())
     }
@@ -528,25 +531,25 @@ impl EventLoop {
         frames.chain(queues).chain(generated).chain(retries).min()
     }
 
-    fn turn(&mut self, after: AfterReplay) -> Result<(), LoopError> {
+    fn iterate(&mut self, after: AfterReplay) -> Result<(), LoopError> {
         // A busy loop has not polled, so it does not know which ports are ready.
         let was_busy = self.is_busy && !self.is_spinning();
         if self.is_woken {
-            let begun_at = self.clock.now();
+            let began_at = self.clock.now();
             self.mailbox.waker().clear();
             while let Some(change) = self.mailbox.next_port_change() {
                 self.replace_port(change)?;
                 // The waiter's results belong to the old list, whose indices may now be other ports'.
                 self.waiter.forget();
             }
-            self.note_work(begun_at);
+            self.note_work(began_at);
             self.run_work()?;
-            let begun_at = self.clock.now();
+            let began_at = self.clock.now();
             self.answer_offload();
-            self.note_work(begun_at);
+            self.note_work(began_at);
         }
         self.is_forwarding = !self.is_held(after);
-        self.tell_links();
+        self.notify_links();
         let now = self.clock.now();
         self.look_at_clock(now)?;
         self.check_offload(now);
@@ -563,11 +566,11 @@ impl EventLoop {
         if !was_busy && self.is_forwarding {
             self.receive_all(now)?;
         }
-        self.finish_turn()
+        self.finish_iteration()
     }
 
     /// Reports ports that went down or came up to the switch before the next frame, for whatever watches them.
-    fn tell_links(&mut self) {
+    fn notify_links(&mut self) {
         for attached in &mut self.ports {
             let Some(link) = &attached.link else { continue };
             let is_up = !matches!(link.state(), LinkState::Down | LinkState::Lost);
@@ -620,7 +623,7 @@ impl EventLoop {
             id,
             port,
             wait_place,
-            casts,
+            multicast,
             ..
         } = &mut ports[place];
         let is_due = || port.next_frame_at().is_some_and(|at| at <= now);
@@ -630,7 +633,7 @@ impl EventLoop {
         let (id, arrival) = (*id, Arrival::of(switch, *clock, now));
         let is_enabled = switch.is_port_enabled(id);
         let received = port.receive(now, RX_BATCH_FRAMES, &mut |frame| {
-            casts::count_received(casts, is_enabled, frame);
+            multicast_counters::count_received(multicast, is_enabled, frame);
             switch.handle_frame(arrival.time(), id, frame)
         });
         self.going_on(received, id)
@@ -666,7 +669,7 @@ impl EventLoop {
             id,
             port,
             wait_place: Some(_),
-            casts,
+            multicast,
             ..
         } = &mut self.ports[place]
         else {
@@ -676,7 +679,7 @@ impl EventLoop {
         let arrival = Arrival::of(switch, self.clock, now);
         let is_enabled = switch.is_port_enabled(id);
         let received = port.receive(now, n_wanted, &mut |frame| {
-            casts::count_received(casts, is_enabled, frame);
+            multicast_counters::count_received(multicast, is_enabled, frame);
             switch.handle_frame(arrival.time(), id, frame)
         });
         self.going_on(received, id)
@@ -707,7 +710,7 @@ impl EventLoop {
             }
         }
         // Without subscribers they stay in the switch, which counts those for which it has no room.
-        while self.mailbox.tells_idle_timeouts()
+        while self.mailbox.sends_idle_timeouts()
             && let Some(idle) = self.switch.poll_idle_timeout()
         {
             let generation = self.switch.generation();
@@ -719,7 +722,7 @@ impl EventLoop {
     }
 
     fn publish_digests(&mut self) {
-        while self.mailbox.tells_digests()
+        while self.mailbox.sends_digests()
             && let Some(digest) = self.switch.poll_digest()
         {
             let generation = self.switch.generation();
@@ -746,7 +749,7 @@ impl EventLoop {
             };
             let attached = &mut ports[place];
             attached.has_queued = true;
-            casts::count_sent(&mut attached.casts, &transmit.frame);
+            multicast_counters::count_sent(&mut attached.multicast, &transmit.frame);
             let sent = attached.port.transmit(now, transmit.frame);
             if let Err(source) = sent {
                 failed.get_or_insert((id, source));
@@ -760,12 +763,12 @@ impl EventLoop {
         if let Some((id, source)) = failed {
             self.going_on(Err::<(), _>(source), id)?;
         }
-        self.tell_full();
+        self.report_full();
         Ok(transmitted)
     }
 
     /// Reports to the switch which ports are full, and which are no longer.
-    fn tell_full(&mut self) {
+    fn report_full(&mut self) {
         for attached in &mut self.ports {
             // Frames for a disabled port are dropped, so they do not wait.
             let is_full = attached.port.is_full() && self.switch.is_port_enabled(attached.id);
@@ -800,14 +803,14 @@ impl EventLoop {
             // Packet-outs leave before the next piece of work can change their path.
             self.run_switch(now)?;
             n_done += 1;
-            if n_done == WORK_BATCH || n_updates >= UPDATES_PER_TURN || self.is_busy {
+            if n_done == WORK_BATCH || n_updates >= UPDATES_PER_ITERATION || self.is_busy {
                 self.mailbox.waker().wake();
                 break;
             }
         }
-        let begun_at = self.clock.now();
-        self.tell_offload();
-        self.note_work(begun_at);
+        let began_at = self.clock.now();
+        self.log_offload();
+        self.note_work(began_at);
         Ok(())
     }
 
@@ -850,7 +853,7 @@ impl EventLoop {
                 status.mtu = link.mtu();
             }
             // The loop does not see frames that an offload forwards.
-            status.casts = (!attached.was_offloaded).then_some(attached.casts);
+            status.multicast = (!attached.was_offloaded).then_some(attached.multicast);
             status.drops.clear();
             status.drops.extend(statistics.drops());
         }
@@ -870,7 +873,7 @@ impl EventLoop {
 
     /// Retries to send what the ports could not, and notifies of drains: what left the switch in this iteration has
     /// left the ports too.
-    fn finish_turn(&mut self) -> Result<(), LoopError> {
+    fn finish_iteration(&mut self) -> Result<(), LoopError> {
         if !self.is_spinning() || self.n_spins.is_multiple_of(SPINS_PER_RETRY) {
             self.flush(|_| true)?;
         }
@@ -887,7 +890,7 @@ impl EventLoop {
                 .flush()
                 .map_err(|source| LoopError::Port { id, source })?;
         }
-        self.tell_full();
+        self.report_full();
         Ok(())
     }
 }

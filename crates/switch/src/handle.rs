@@ -134,11 +134,11 @@ impl LoopHandle {
     }
 
     /// After a link has changed: the loops look at it before the next frame, and subscribers are notified.
-    pub(crate) fn tell_links(&self) {
+    pub(crate) fn notify_links(&self) {
         self.wake();
         let links = self.subscribers.links.lock();
         let links = links.unwrap_or_else(PoisonError::into_inner);
-        links.iter().for_each(LinkSender::tell);
+        links.iter().for_each(LinkSender::notify);
     }
 
     /// Wakes the loops to look for changes, for example for something that has finished.
@@ -208,7 +208,7 @@ impl Mailbox {
     }
 
     /// Whether there are subscribers to idle timeouts.
-    pub(crate) fn tells_idle_timeouts(&self) -> bool {
+    pub(crate) fn sends_idle_timeouts(&self) -> bool {
         has_subscribers(&self.subscribers.idle_timeouts)
     }
 
@@ -217,7 +217,7 @@ impl Mailbox {
     }
 
     /// Whether there are subscribers to digests.
-    pub(crate) fn tells_digests(&self) -> bool {
+    pub(crate) fn sends_digests(&self) -> bool {
         has_subscribers(&self.subscribers.digests)
     }
 

@@ -177,7 +177,7 @@ impl Interfaces {
             exits_on_loss,
             stop: Arc::clone(&stop),
             is_to_look: true,
-            is_deaf: false,
+            is_unwatched: false,
         };
         // Earlier events are already part of the current state. Problems of existing interfaces are logged before the
         // switch is up; lost interfaces have to wait for the event loops.
@@ -250,7 +250,7 @@ struct Watch {
     /// The events do not give the whole state, so it must be read.
     is_to_look: bool,
     /// The kernel has refused to report the interfaces.
-    is_deaf: bool,
+    is_unwatched: bool,
 }
 
 impl Watch {
@@ -259,8 +259,8 @@ impl Watch {
         let mut retry_at = Instant::now() + RETRY_INTERVAL;
         while !self.stop.is_stopped.load(Ordering::Acquire) {
             let needs_looks = |it: &Place| it.is_lost() || it.port.served_queues.is_some();
-            let has_timer = self.is_deaf || self.ports.iter().any(needs_looks);
-            let timeout = if self.is_to_look && !self.is_deaf {
+            let has_timer = self.is_unwatched || self.ports.iter().any(needs_looks);
+            let timeout = if self.is_to_look && !self.is_unwatched {
                 Some(Duration::ZERO)
             } else {
                 has_timer.then(|| retry_at.saturating_duration_since(Instant::now()))
@@ -268,15 +268,15 @@ impl Watch {
             let descriptors = [self.stop.waker.as_fd(), self.monitor.as_fd()];
             // While the kernel refuses to let the monitor's socket be read, the events that wait there must not wake
             // this thread at once.
-            let n_descriptors = if self.is_deaf { 1 } else { 2 };
+            let n_descriptors = if self.is_unwatched { 1 } else { 2 };
             let descriptors = descriptors.into_iter().take(n_descriptors);
             if let Err(error) = waiter.wait(descriptors, timeout) {
-                return self.note_deaf(&error);
+                return self.log_unwatched(&error);
             }
             self.stop.waker.clear();
             let is_due = Instant::now() >= retry_at;
-            if is_due || !self.is_deaf {
-                self.hear();
+            if is_due || !self.is_unwatched {
+                self.read_events();
             }
             if is_due {
                 retry_at = Instant::now() + RETRY_INTERVAL;
@@ -288,29 +288,29 @@ impl Watch {
     }
 
     /// Takes the events; if that fails, the switch goes on forwarding.
-    fn hear(&mut self) {
+    fn read_events(&mut self) {
         let taken = self.take_events();
         // Notifies of every event, since the receivers read the links anyway. Not right after a port was opened again,
         // whose link is unknown yet.
         if !self.is_to_look {
-            self.handle.tell_links();
+            self.handle.notify_links();
         }
         match taken {
-            Ok(()) if std::mem::take(&mut self.is_deaf) => tracing::warn!(
+            Ok(()) if std::mem::take(&mut self.is_unwatched) => tracing::warn!(
                 event = "interfaces_watched",
                 "the interfaces are watched again"
             ),
             Ok(()) => {}
             Err(error) => {
                 self.is_to_look = true;
-                self.note_deaf(&error);
+                self.log_unwatched(&error);
             }
         }
     }
 
     /// Logs the failure once for as long as it lasts.
-    fn note_deaf(&mut self, error: &std::io::Error) {
-        if !std::mem::replace(&mut self.is_deaf, true) {
+    fn log_unwatched(&mut self, error: &std::io::Error) {
+        if !std::mem::replace(&mut self.is_unwatched, true) {
             tracing::error!(
                 event = "interfaces_unwatched",
                 %error,

@@ -12,7 +12,6 @@
 )]
 
 mod bmv2;
-mod casts;
 mod clock;
 mod descriptors;
 mod drops;
@@ -25,14 +24,15 @@ mod handle;
 mod interfaces;
 mod log;
 mod metrics;
+mod multicast_counters;
 mod options;
 mod owners_file;
 mod parts;
-mod patience;
 mod ports;
 mod privileges;
 mod program;
 mod services;
+mod start_timeout;
 mod state;
 mod totals;
 mod trace;
@@ -56,10 +56,10 @@ use crate::handle::LoopHandle;
 use crate::interfaces::{Interfaces, Watched};
 use crate::options::Options;
 pub use crate::parts::{MadePayloadExtern, Offloaded, Parts};
-use crate::patience::Patience;
 use crate::ports::{OpenPort, OpenPorts};
 use crate::program::InForce;
 use crate::services::{Listeners, Services};
+use crate::start_timeout::StartTimeout;
 use crate::state::StateAtStart;
 use crate::totals::{Detail, Totals};
 use crate::trace::TraceEnd;
@@ -159,7 +159,7 @@ pub fn forward(
     };
     // The process belongs to the caller.
     let keeps_privileges = |_: &Options| Ok(());
-    let opened = |_: &Options, _: &mut Patience| Ok(open);
+    let opened = |_: &Options, _: &mut StartTimeout| Ok(open);
     let stopped = prepare(&options, parts, opened, keeps_privileges).and_then(|mut prepared| {
         prepared.services.serve(&options)?;
         let handle = prepared.handle.clone();
@@ -203,8 +203,8 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
     let bmv2 = options.bmv2.as_ref();
     let packet_log = bmv2.map(|bmv2| bmv2::Log::open(bmv2, options.cpu_port()));
     let packet_log = packet_log.transpose()?.flatten();
-    let open = |options: &Options, patience: &mut Patience| {
-        ports::open(options, packet_log.as_ref(), patience)
+    let open = |options: &Options, timeout: &mut StartTimeout| {
+        ports::open(options, packet_log.as_ref(), timeout)
     };
     let mut prepared = prepare(options, parts, open, privileges::give_up)?;
     if let (Some(log), Some(true)) = (&packet_log, bmv2.map(bmv2::Bmv2::traces)) {
@@ -226,13 +226,13 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
         prepared.services.serve(options)?;
         let ready = ready_line(options, &prepared.described, &prepared.services, &in_force);
         let flush = log.flusher();
-        let tell = move || {
+        let notify = move || {
             flush();
             say(&ready);
         };
-        prepared.workers.first_mut().when_ready(Box::new(tell));
+        prepared.workers.first_mut().when_ready(Box::new(notify));
         if bmv2.is_some() {
-            bmv2::tell_ready(packet_log.as_ref(), &prepared.services);
+            bmv2::log_ready(packet_log.as_ref(), &prepared.services);
         }
         result = prepared.workers.run(options.after_replay());
     }
@@ -268,7 +268,7 @@ struct Prepared {
 fn prepare(
     options: &Options,
     parts: &Parts,
-    open: impl FnOnce(&Options, &mut Patience) -> Result<OpenPorts, PortError>,
+    open: impl FnOnce(&Options, &mut StartTimeout) -> Result<OpenPorts, PortError>,
     give_up_privileges: impl FnOnce(&Options) -> Result<(), SwitchError>,
 ) -> Result<Prepared, SwitchError> {
     options.check()?;
@@ -284,9 +284,9 @@ fn prepare(
         .transpose()?;
     options.check_entries(program.as_ref())?;
     let generators = generators::read(options)?;
-    let mut patience = Patience::new();
+    let mut timeout = StartTimeout::new();
     let state = options.state.as_deref();
-    let state = state.map(|path| StateAtStart::open(path, &mut patience));
+    let state = state.map(|path| StateAtStart::open(path, &mut timeout));
     let state = state.transpose()?;
     if let Some(folder) = &options.keep_forwarding {
         let made = packet_io::make_kept_folder(folder);
@@ -298,7 +298,7 @@ fn prepare(
     let OpenPorts {
         workers: ports,
         watched,
-    } = open(options, &mut patience)?;
+    } = open(options, &mut timeout)?;
     let described = ports.first().into_iter().flatten();
     let described = described.map(|port| port.described.clone()).collect();
     let (handle, mut loops) = event_loops(options, parts, ports)?;
@@ -307,7 +307,7 @@ fn prepare(
         loops[0].switch_mut().set_trace(Some(sink));
         end
     });
-    let listeners = Listeners::bind(options, &mut patience)?;
+    let listeners = Listeners::bind(options, &mut timeout)?;
     give_up_privileges(options)?;
     let services = Services::start(handle.clone(), options, listeners)?;
     let mut workers = Workers::start(loops.remove(0), loops, handle.clone())?;

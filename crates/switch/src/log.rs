@@ -43,7 +43,7 @@ const LINES_PER_SECOND: f64 = 5.0;
 const UNREAD: &str = "any";
 
 /// How often dropped lines are reported.
-const TELL_INTERVAL: Duration = Duration::from_secs(1);
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Timeout for writing the last lines when the process ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
@@ -196,9 +196,9 @@ thread_local! {
 
 fn write_lines(mut output: impl Write, queued: &Receiver<Vec<u8>>, lines: &Lines) {
     WRITES.set(true);
-    let mut told = Instant::now();
+    let mut reported_at = Instant::now();
     loop {
-        match queued.recv_timeout(TELL_INTERVAL) {
+        match queued.recv_timeout(REPORT_INTERVAL) {
             Ok(line) => {
                 // If nobody reads the log, there is nobody to report it to.
                 let _ = output.write_all(&line);
@@ -207,9 +207,9 @@ fn write_lines(mut output: impl Write, queued: &Receiver<Vec<u8>>, lines: &Lines
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        if told.elapsed() >= TELL_INTERVAL {
-            told = Instant::now();
-            lines.tell_left_out();
+        if reported_at.elapsed() >= REPORT_INTERVAL {
+            reported_at = Instant::now();
+            lines.report_left_out();
         }
     }
 }
@@ -306,7 +306,7 @@ impl Queue {
 }
 
 impl Lines {
-    fn tell_left_out(&self) {
+    fn report_left_out(&self) {
         for (of, lines) in self.0.take_left_out() {
             tracing::warn!(
                 event = "log_lines_left_out",

@@ -27,7 +27,7 @@ use p4runtime_server::Server;
 use stream_socket::{Connection, ConnectionLimits};
 
 use crate::handle::LoopHandle;
-use health::Turns;
+use health::Probes;
 pub(crate) use recent::Recent;
 pub(crate) use selected::Selection;
 
@@ -43,7 +43,7 @@ pub(crate) struct Served {
     server: Server,
     selection: Selection,
     recent: Recent,
-    turns: Turns,
+    probes: Probes,
     engine: &'static str,
     /// Start of the process, in seconds of the Unix epoch.
     started_s: f64,
@@ -60,7 +60,7 @@ impl Served {
     ) -> Served {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         Served {
-            turns: Turns::of(handle.n_workers()),
+            probes: Probes::of(handle.n_workers()),
             handle,
             server,
             selection,

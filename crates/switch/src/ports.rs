@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use dataplane::{Nanos, PortId, Severity};
 use packet_io::{
-    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, PcapPort, Port, PortError, Turns,
+    AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, PcapPort, Port, PortError, ReplayOrder,
     UdpPort, WayOut,
 };
 
@@ -15,7 +15,7 @@ use crate::bmv2::{self, Bmv2, Log, Observers};
 use crate::error::is_held_port;
 use crate::interfaces::{LinkStatus, Watched};
 use crate::options::{Options, PortOption, PortSource};
-use crate::patience::Patience;
+use crate::start_timeout::StartTimeout;
 
 pub(crate) struct OpenPort {
     pub(crate) id: PortId,
@@ -50,7 +50,7 @@ pub(crate) struct Opening {
     n_workers: usize,
     observers: Observers,
     /// The warning about frames that someone sends at the switch's own end of a cable was logged.
-    is_outgoing_told: Arc<AtomicBool>,
+    is_outgoing_logged: Arc<AtomicBool>,
 }
 
 impl Opening {
@@ -121,9 +121,9 @@ impl Opening {
         for socket in shared {
             let index = socket.interface_index();
             let interface = socket.name().to_owned();
-            let is_told = Arc::clone(&self.is_outgoing_told);
+            let is_logged = Arc::clone(&self.is_outgoing_logged);
             socket.on_first_outgoing(move || {
-                if is_told.swap(true, Ordering::Relaxed) {
+                if is_logged.swap(true, Ordering::Relaxed) {
                     return;
                 }
                 let other = index.and_then(packet_io::other_end);
@@ -172,13 +172,13 @@ pub(crate) struct OpenPorts {
 }
 
 /// Prints the line that BMv2 prints for each port: scripts look for it in standard output, also if the log has it.
-fn tell_adding(options: &Options, option: &PortOption, log: Option<&Log>) {
+fn log_adding(options: &Options, option: &PortOption, log: Option<&Log>) {
     let line = format!("Adding interface {} as port {}", option.source, option.id);
     if options.bmv2.is_some() {
         crate::print(&format!("{line}\n"));
     }
     if let Some(log) = log {
-        log.tell(Severity::Debug, &line);
+        log.line(Severity::Debug, &line);
     }
 }
 
@@ -186,7 +186,7 @@ fn tell_adding(options: &Options, option: &PortOption, log: Option<&Log>) {
 pub(crate) fn open(
     options: &Options,
     log: Option<&Log>,
-    patience: &mut Patience,
+    timeout: &mut StartTimeout,
 ) -> Result<OpenPorts, PortError> {
     let epoch_ns = since_1970_ns();
     let n_workers = usize::from(options.workers);
@@ -197,7 +197,7 @@ pub(crate) fn open(
         crate::print("Calling target program-options parser\n");
     }
     for option in &options.ports {
-        tell_adding(options, option, log);
+        log_adding(options, option, log);
         let observers = match &options.bmv2 {
             Some(bmv2) => bmv2::observe(bmv2, option, log, epoch_ns)?,
             None => Observers::new(),
@@ -218,9 +218,9 @@ pub(crate) fn open(
             },
             n_workers,
             observers,
-            is_outgoing_told: Arc::default(),
+            is_outgoing_logged: Arc::default(),
         };
-        let mut ports = patience.try_for(is_held_port, || opening.open())?;
+        let mut ports = timeout.retry_while(is_held_port, || opening.open())?;
         if let Some(port) = opening.watched(&ports) {
             for open in &mut ports {
                 open.link = Some(Arc::clone(&port.status));
@@ -246,11 +246,11 @@ fn start_captures(
     epoch_ns: u64,
 ) {
     if let Some(bmv2) = bmv2 {
-        let turns = Turns::default();
+        let order = ReplayOrder::default();
         // 64 bits of nanoseconds are 584 years.
         let at = bmv2.replay_at.as_nanos() as Nanos;
         for (.., capture) in captures {
-            capture.replay_at(at, epoch_ns, &turns);
+            capture.replay_at(at, epoch_ns, &order);
         }
         return;
     }

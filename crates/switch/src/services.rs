@@ -24,9 +24,9 @@ use crate::error::SwitchError;
 use crate::handle::LoopHandle;
 use crate::metrics::{self, Recent, Served};
 use crate::options::Options;
-use crate::patience::Patience;
 use crate::program::{Entries, InForce, LoadedProgram};
 use crate::say;
+use crate::start_timeout::StartTimeout;
 use crate::state::StateAtStart;
 use crate::workers::Workers;
 
@@ -78,13 +78,13 @@ pub(crate) struct Listeners {
 impl Listeners {
     pub(crate) fn bind(
         options: &Options,
-        patience: &mut Patience,
+        timeout: &mut StartTimeout,
     ) -> Result<Listeners, SwitchError> {
         let tls = options.grpc_access.tls_files().map(tls::Server::open);
         let tls = tls.transpose()?;
         let mut listen = |service: Service, address: Option<Address>| {
             let listen = |address| {
-                patience.try_for(SwitchError::is_held, || service.listen(&address, options))
+                timeout.retry_while(SwitchError::is_held, || service.listen(&address, options))
             };
             address.map(listen).transpose()
         };
@@ -93,7 +93,7 @@ impl Listeners {
             p4runtime: listen(Service::P4Runtime, options.grpc_address())?,
             metrics: listen(Service::Metrics, options.metrics.map(Address::Ip))?,
             thrift: listen(Service::Thrift, options.thrift_address())?,
-            notifications: notification_socket(options, patience)?,
+            notifications: notification_socket(options, timeout)?,
         })
     }
 }
@@ -217,7 +217,7 @@ impl Services {
         if log_drops > 0 {
             let interval = Duration::from_secs(log_drops.into());
             self.runtime
-                .spawn(drops::tell(self.server.clone(), interval));
+                .spawn(drops::log(self.server.clone(), interval));
         }
         self.serve_metrics(options)?;
         self.serve_thrift(options)?;
@@ -552,7 +552,7 @@ impl Service {
 /// Binds the address for notifications. For BMv2's default, which perhaps nobody uses, a failure is only a warning.
 fn notification_socket(
     options: &Options,
-    patience: &mut Patience,
+    timeout: &mut StartTimeout,
 ) -> Result<Option<NotificationSocket>, SwitchError> {
     let bmv2 = options.bmv2.as_ref();
     let Some(at) = bmv2.and_then(|bmv2| bmv2.notifications.as_ref()) else {
@@ -561,7 +561,7 @@ fn notification_socket(
     let listen = || NotificationSocket::listen(&at.address);
     if at.is_asked {
         let is_held = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
-        let socket = patience.try_for(is_held, listen);
+        let socket = timeout.retry_while(is_held, listen);
         return socket.map(Some).map_err(|source| SwitchError::File {
             operation: "publish notifications at",
             path: at.address.as_str().into(),

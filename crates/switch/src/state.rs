@@ -5,14 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use control::{Batch, Checked, Error, JsonOrigin, Kept, OperationResult, Store, StoreError, Turn};
+use control::{
+    Batch, Checked, Error, Exclusive, JsonOrigin, Kept, OperationResult, Store, StoreError,
+};
 use dataplane::Program;
 use p4runtime_server::{ORIGIN_KIND, RestoreError, Server, Stored};
 use state_store::{Contents, OpenError, OpenTo, StateFile, StoredPipeline};
 
 use crate::error::SwitchError;
-use crate::patience::Patience;
 use crate::ports::since_1970_ns;
+use crate::start_timeout::StartTimeout;
 
 /// Interval of the checks that the state file is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -24,10 +26,10 @@ pub(crate) struct StateAtStart {
 }
 
 impl StateAtStart {
-    pub(crate) fn open(path: &Path, patience: &mut Patience) -> Result<Self, SwitchError> {
+    pub(crate) fn open(path: &Path, timeout: &mut StartTimeout) -> Result<Self, SwitchError> {
         let path = path.to_owned();
         let is_held = |error: &OpenError| matches!(error, OpenError::InUse);
-        match patience.try_for(is_held, || StateFile::open(&path)) {
+        match timeout.retry_while(is_held, || StateFile::open(&path)) {
             Ok((file, contents)) => Ok(Self {
                 path,
                 file,
@@ -49,7 +51,7 @@ impl StateAtStart {
             contents,
         } = self;
         if let Some(was_open_to) = &contents.was_open_to {
-            tell_open_to(&path, was_open_to);
+            warn_of_open_to(&path, was_open_to);
         }
         if contents.is_rolled_back {
             // Usual for a switch that was killed within a call; a disk that lost bytes looks the same.
@@ -96,7 +98,7 @@ impl StateAtStart {
 }
 
 /// Warns of a state file that others could read: it has everything that controllers have written, keys too.
-fn tell_open_to(path: &Path, was: &OpenTo) {
+fn warn_of_open_to(path: &Path, was: &OpenTo) {
     let (shown, mode) = (path.display(), was.mode);
     match &was.still {
         None => tracing::warn!(
@@ -122,7 +124,7 @@ struct KeptFile {
 }
 
 impl KeptFile {
-    fn told(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
+    fn logged(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
         let was_behind = self.is_behind.swap(result.is_err(), Ordering::Relaxed);
         let path = self.path.display();
         match &result {
@@ -156,11 +158,11 @@ async fn watch(kept: Weak<KeptFile>) {
 
 impl Store for KeptFile {
     fn catch_up(&self) -> Result<(), StoreError> {
-        self.told(self.file.catch_up())
+        self.logged(self.file.catch_up())
     }
 
     fn keep(&self, kept: Kept) -> Result<(), StoreError> {
-        self.told(self.file.keep(kept))
+        self.logged(self.file.keep(kept))
     }
 
     fn is_current(&self) -> bool {
@@ -208,19 +210,19 @@ async fn restore_json(server: &Server, pipeline: StoredPipeline) -> Result<(), R
     let device = server.device();
     let checked = checked(server, &pipeline)?;
     let operations = pipeline.operations;
-    let call = |turn: Turn| async move {
-        let ready = turn.ready_again(checked, operations).await?;
-        turn.commit(ready).done().await
+    let call = |exclusive: Exclusive| async move {
+        let ready = exclusive.ready_again(checked, operations).await?;
+        exclusive.commit(ready).done().await
     };
-    device.in_turn(call).await.and_then(|set| set)?;
+    device.exclusively(call).await.and_then(|set| set)?;
     Ok(())
 }
 
 async fn save_json(server: &Server, pipeline: StoredPipeline) -> Result<(), RestoreError> {
     let device = server.device();
     let checked = checked(server, &pipeline)?;
-    let call = |turn: Turn| async move { turn.save(checked).done().await };
-    let saved = device.in_turn(call).await.and_then(|saved| saved)?;
+    let call = |exclusive: Exclusive| async move { exclusive.save(checked).done().await };
+    let saved = device.exclusively(call).await.and_then(|saved| saved)?;
     let batch = Batch::new(pipeline.operations);
     let written: OperationResult = device.write(saved, batch).await?.into_iter().collect();
     Ok(written.map_err(Error::from)?)

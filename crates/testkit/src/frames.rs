@@ -8,7 +8,7 @@ use packet_io::{Port, Waiter};
 use crate::namespace::ip;
 
 /// How long a test waits for frames that it expects.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Receives until `n_frames` have come, or no more come in time.
 pub fn receive(port: &mut dyn Port, n_frames: usize) -> Vec<Vec<u8>> {
@@ -16,7 +16,7 @@ pub fn receive(port: &mut dyn Port, n_frames: usize) -> Vec<Vec<u8>> {
     let mut waiter = Waiter::default();
     while frames.len() < n_frames {
         let fd = port.poll_fd().expect("a descriptor");
-        waiter.wait([fd], Some(PATIENCE)).expect("waiting");
+        waiter.wait([fd], Some(TIMEOUT)).expect("waiting");
         if !waiter.is_ready(0) {
             break;
         }

@@ -79,7 +79,7 @@ impl MemoryLoop {
             .inside()
             .link_subscribers
             .iter()
-            .for_each(LinkSender::tell);
+            .for_each(LinkSender::notify);
     }
 
     /// Frames that were transmitted since the last call.

@@ -38,7 +38,7 @@ pub fn in_root_mount_namespace<F: FnOnce()>(body: F) {
 pub fn may_use_bpf() -> bool {
     let may = is_root();
     if !may {
-        tell("NOT TESTED: bpf(2) needs root outside any user namespace");
+        print("NOT TESTED: bpf(2) needs root outside any user namespace");
     }
     may
 }
@@ -55,13 +55,13 @@ fn in_root_namespaces<F: FnOnce()>(kinds: &[&str], body: F) {
         return in_namespaces(kinds, body);
     }
     let test = test_of::<F>();
-    tell(&format!(
+    print(&format!(
         "NOT TESTED: {test}: needs root outside any user namespace"
     ));
 }
 
 /// Prints past the test harness, which would swallow the message.
-fn tell(message: &str) {
+fn print(message: &str) {
     let _ = std::io::stderr().write_all(format!("{message}\n").as_bytes());
 }
 
@@ -87,7 +87,7 @@ fn run_inside(kinds: &[&str], test: &str) {
         let message =
             format!("NOT TESTED: {test}: no network namespaces with veth here: {probe:?}");
         assert!(std::env::var("CI").as_deref() != Ok("true"), "{message}");
-        return tell(&message);
+        return print(&message);
     }
     let output = unshare()
         .arg(std::env::current_exe().expect("this test's binary"))

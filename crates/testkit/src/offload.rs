@@ -146,13 +146,13 @@ pub struct Core {
     digests: VecDeque<Digest>,
     /// One byte is written per digest.
     wakes: PipeWriter,
-    /// How many programs it was told to forget.
+    /// How many programs it was made to forget.
     pub n_forgotten: u64,
     /// Every change and commit, in order.
     pub log: Vec<String>,
     program: Option<(Program, Ids)>,
     /// The reported state, and the state visible to packets.
-    told: View,
+    reported: View,
     shown: View,
     /// The state at the last commit.
     committed: View,
@@ -195,7 +195,7 @@ impl Double {
             n_forgotten: 0,
             log: Vec::new(),
             program: None,
-            told: view.clone(),
+            reported: view.clone(),
             shown: view.clone(),
             committed: view,
             indices: HashMap::new(),
@@ -421,24 +421,24 @@ impl Core {
         }
         let (_, serial, _) = self.indices[&index.index()];
         let act = self.act(view.action);
-        self.told.entries.insert(key, Entry { serial, act });
+        self.reported.entries.insert(key, Entry { serial, act });
     }
 
     fn default(&mut self, written: &Written<'_>) {
         let default = written.state().default_action(self.ids().table);
-        self.told.default = default.map_or(Act::Drop, |action| self.act(action));
+        self.reported.default = default.map_or(Act::Drop, |action| self.act(action));
     }
 
     fn group(&mut self, written: &Written<'_>, id: u32) {
         match written.multicast_group(id) {
-            Some(replicas) => self.told.groups.insert(id, replicas),
-            None => self.told.groups.remove(&id),
+            Some(replicas) => self.reported.groups.insert(id, replicas),
+            None => self.reported.groups.remove(&id),
         };
     }
 
     fn stamp(&mut self, written: &Written<'_>) {
         let stamp = written.state().register(self.ids().stamp, 0).unwrap();
-        self.told.stamp = u16::try_from(number(&stamp)).unwrap();
+        self.reported.stamp = u16::try_from(number(&stamp)).unwrap();
     }
 
     fn table(&mut self, written: &Written<'_>, change: &TableChange<'_>) {
@@ -447,7 +447,7 @@ impl Core {
             TableChange::Modified(entry) => self.insert(written, *entry, false),
             TableChange::Removed { entry, .. } => {
                 let (_, _, key) = self.indices.remove(&entry.index()).unwrap();
-                self.told.entries.remove(&key);
+                self.reported.entries.remove(&key);
             }
             TableChange::Default => self.default(written),
         }
@@ -526,18 +526,18 @@ impl Offload for Double {
             return Err(reason.into());
         }
         core.program = Some((program.clone(), ids));
-        core.told.entries.clear();
+        core.reported.entries.clear();
         core.indices.clear();
         let entries = written.state().entries(ids.table);
         entries.for_each(|(index, _)| core.insert(written, index, true));
         core.default(written);
-        core.told.groups.clear();
+        core.reported.groups.clear();
         written
             .multicast_groups()
             .for_each(|id| core.group(written, id));
-        core.told.ports = written.ports().collect();
+        core.reported.ports = written.ports().collect();
         core.stamp(written);
-        core.committed = core.told.clone();
+        core.committed = core.reported.clone();
         core.show();
         core.log.push("load".to_owned());
         Ok(vec![Interpreted {
@@ -572,7 +572,7 @@ impl Offload for Double {
                 let is_over = |cell: &u16| cells.contains(&usize::from(*cell));
                 core.counts.last.retain(|cell, _| !is_over(cell));
             }
-            Change::Port(port) => core.told.ports.push(*port),
+            Change::Port(port) => core.reported.ports.push(*port),
             _ => {}
         }
     }
@@ -586,7 +586,7 @@ impl Offload for Double {
         if let Some(reason) = core.fails.take() {
             return Err(reason.to_owned().into());
         }
-        core.committed = core.told.clone();
+        core.committed = core.reported.clone();
         if !core.is_slow {
             core.show();
         }

@@ -13,21 +13,21 @@
 //! |---|---|
 //! | 1. It arrives in pieces; a long one waits for room. | nothing was done |
 //! | 2. It is complete, and its arguments are checked. | nothing was done |
-//! | 3. It waits for the device's critical section ([`control::Device::in_turn`]). | nothing was done |
-//! | 4. In the critical section: it looks up what it names by a handle, then writes. | it completes without an answer |
+//! | 3. It waits for exclusive access to the device ([`control::Device::exclusively`]). | nothing was done |
+//! | 4. Under exclusive access: it looks up what it names by a handle, then writes. | it completes without an answer |
 //! | 5. It is answered. | it was done; the caller does not know |
 //!
-//! The protocol itself is `bmv2-thrift`. Reading order: `server`, `call`, `services`, `site`.
+//! The protocol itself is `bmv2-thrift`. Reading order: `server`, `call`, `services`, `context`.
 
 mod call;
+mod context;
 mod key;
 pub mod limits;
 mod notifications;
 mod server;
 mod services;
-mod site;
 mod values;
 
+pub use context::ServerConfig;
 pub use notifications::NotificationSocket;
 pub use server::Server;
-pub use site::ServerConfig;

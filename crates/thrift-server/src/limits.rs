@@ -30,7 +30,7 @@ pub const SUBSCRIBERS_MAX: usize = 64;
 pub const HANDSHAKES_MAX: usize = 64;
 
 /// The shortest interval between two log lines about refused subscribers. Seconds.
-pub const TURNED_AWAY_TOLD_S: u64 = 60;
+pub const REFUSALS_LOG_INTERVAL_S: u64 = 60;
 
 /// How long a subscriber's handshake may take. Seconds.
 pub const HANDSHAKE_S: u64 = 10;

@@ -14,12 +14,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::call::{Answered, Refusal};
+use crate::context::{Context, ServerConfig};
 use crate::limits::{
     ARRIVAL_S, CHUNK_BYTES, CONNECTIONS_MAX, KEEPALIVE_S, SHORT_CALL_BYTES_MAX, STALL_S,
 };
 use crate::notifications::{self, Events, NotificationSocket};
 use crate::services;
-use crate::site::{ServerConfig, Site};
 use bmv2_thrift::Args;
 use bmv2_thrift::wire::read::{self, Message};
 use bmv2_thrift::wire::scan::Scan;
@@ -29,7 +29,7 @@ use bmv2_thrift::wire::{Failure, FailureKind, Kind, WireError};
 /// Serves BMv2's Thrift services of one switch. Clones share everything.
 #[derive(Clone)]
 pub struct Server {
-    site: Arc<Site>,
+    ctx: Arc<Context>,
 }
 
 #[derive(Debug)]
@@ -54,15 +54,15 @@ impl Server {
     /// Serves a device, which other protocols may serve too.
     pub fn new(config: ServerConfig, device: Arc<Device>) -> Self {
         Self {
-            site: Arc::new(Site::new(config, device)),
+            ctx: Arc::new(Context::new(config, device)),
         }
     }
 
     /// Publishes the switch's events, from this call on, until the switch stops.
     pub fn publish(&self, socket: NotificationSocket) -> impl Future<Output = ()> + Send + use<> {
-        let site = Arc::clone(&self.site);
-        let events = Events::of(&site);
-        notifications::publish(site, events, socket)
+        let ctx = Arc::clone(&self.ctx);
+        let events = Events::of(&ctx);
+        notifications::publish(ctx, events, socket)
     }
 
     /// Serves until `shutdown` resolves. Calls in progress then are abandoned or complete without an answer.
@@ -107,7 +107,7 @@ impl Server {
             return;
         };
         let mut connection = Connection {
-            site: Arc::clone(&self.site),
+            ctx: Arc::clone(&self.ctx),
             stream,
             call: None,
             received: Vec::new(),
@@ -126,7 +126,7 @@ struct Received {
 }
 
 struct Connection {
-    site: Arc<Site>,
+    ctx: Arc<Context>,
     stream: stream_socket::Connection,
     /// The call that is arriving or carried out.
     call: Option<Call>,
@@ -150,7 +150,7 @@ impl Connection {
         let message = read::message(&call);
         let message = message.map_err(|error| End::Malformed(error, read::head(&call)))?;
         drop(call);
-        if let Some(answer) = answer(&self.site, message).await {
+        if let Some(answer) = answer(&self.ctx, message).await {
             self.send(&answer).await?;
         }
         // Releases the memory of a long call.
@@ -176,7 +176,7 @@ impl Connection {
                 });
             }
             if room.is_none() && scan.least_length() > SHORT_CALL_BYTES_MAX {
-                let all = Arc::clone(&self.site.long_calls);
+                let all = Arc::clone(&self.ctx.long_calls);
                 room = all.acquire_owned().await.ok();
                 deadline = Instant::now() + arrival;
             }
@@ -257,7 +257,7 @@ fn call_of(name: &str) -> &str {
 }
 
 /// `None` for a one-way call.
-async fn answer(site: &Arc<Site>, message: Message) -> Option<Vec<u8>> {
+async fn answer(ctx: &Arc<Context>, message: Message) -> Option<Vec<u8>> {
     let Message {
         name,
         kind,
@@ -272,13 +272,13 @@ async fn answer(site: &Arc<Site>, message: Message) -> Option<Vec<u8>> {
         };
         return Some(write::failure(call, number, &failure));
     }
-    let answered = services::answer(site, &name, Args::new(&fields)).await;
-    tell(call, &answered);
+    let answered = services::answer(ctx, &name, Args::new(&fields)).await;
+    log_refusal(call, &answered);
     (kind == Some(Kind::Call)).then(|| encoded(call, number, answered))
 }
 
 /// Logs why a call was refused: BMv2's clients do not show the reason.
-fn tell(call: &str, answered: &Answered) {
+fn log_refusal(call: &str, answered: &Answered) {
     let reason = match answered {
         Ok(_) => return,
         Err(Refusal::Declared(exception)) => &exception.message,

@@ -15,7 +15,7 @@ use testkit::certificates::{Authority, Files, Good, VERSION_1, write};
 use tls::{Client, ClientFiles, Renewal, Server, ServerFiles};
 
 /// Timeout of a test for something that must happen.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 const HERE: &[&str] = &["localhost", "127.0.0.1"];
 
@@ -297,7 +297,7 @@ fn a_renewed_certificate_that_is_not_good_yet_is_taken_when_it_is() {
     let began = Instant::now();
     let taken = loop {
         match server.renew() {
-            Renewal::None => assert!(began.elapsed() < PATIENCE, "it is not taken"),
+            Renewal::None => assert!(began.elapsed() < TIMEOUT, "it is not taken"),
             other => break other,
         }
         std::thread::yield_now();

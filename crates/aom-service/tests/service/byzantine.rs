@@ -7,7 +7,7 @@ use aom_service::operator::{GroupState, GroupView, Request};
 use aom_service::rejoins::{Pace, RejoinLimits};
 
 use crate::changes::wait_for_switch;
-use crate::support::{Group, PATIENCE, Running, Switch, TestMember, member_name, options, start};
+use crate::support::{Group, Running, Switch, TIMEOUT, TestMember, member_name, options, start};
 
 async fn of(switch: &Switch, folder: &Path, n_members: u8) -> (Running, Group) {
     let service = start(options(switch, &folder.join("state"))).expect("it opens");
@@ -32,7 +32,7 @@ async fn join(service: &Running, group: &Group, number: u8, member: &TestMember)
 
 /// Waits until an epoch after `before` is active.
 async fn epoch_after(service: &Running, before: u64) -> GroupView {
-    let until = tokio::time::Instant::now() + PATIENCE;
+    let until = tokio::time::Instant::now() + TIMEOUT;
     loop {
         let view = service.show("counter").await;
         if view.epoch > before && view.state == GroupState::Active {
@@ -82,7 +82,7 @@ async fn a_group_begins_when_all_have_joined_and_one_may_lie_and_says_what_it_wa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_begins_a_group_before_all_have_joined_and_is_told_what_that_means() {
+async fn an_operator_begins_a_group_before_all_have_joined_and_reads_what_that_means() {
     let switch = Switch::start().await;
     let folder = tempfile::tempdir().expect("a folder");
     let (service, group) = of(&switch, folder.path(), 5).await;

@@ -19,7 +19,7 @@ async fn all_there(n_members: u8) -> (Switch, tempfile::TempDir, Running, Group)
 
 /// Waits until the service is connected to the switch.
 pub async fn wait_for_switch(service: &Running) {
-    let until = tokio::time::Instant::now() + crate::support::PATIENCE;
+    let until = tokio::time::Instant::now() + crate::support::TIMEOUT;
     let asked = || async {
         let group = "none".to_owned();
         service.fails(Request::EpochAdvance { group }).await
@@ -120,8 +120,8 @@ async fn two_groups_have_numbers_epochs_and_members_of_their_own() {
     assert!(switch.request(ledger.address, b"nobody").is_empty());
     counter.send(&switch, b"still");
     assert!(counter.members.values().all(|it| it.delivered().len() == 4));
-    let told = ledger.members.values().next().and_then(|it| it.refusal());
-    assert!(told.is_some_and(|it| it.contains("was removed")));
+    let refusal = ledger.members.values().next().and_then(|it| it.refusal());
+    assert!(refusal.is_some_and(|it| it.contains("was removed")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,9 +183,9 @@ async fn a_silent_member_is_waited_for_until_the_deadline_and_no_longer() {
     group.join(&service).await;
     let before = service.active("counter").await.epoch;
     group.members[&member_name(1)].be_silent();
-    let begun = tokio::time::Instant::now();
+    let began = tokio::time::Instant::now();
     let view = service.advance("counter").await;
-    assert!(begun.elapsed() >= options_deadline());
+    assert!(began.elapsed() >= options_deadline());
     assert_eq!(view.state, GroupState::Active);
     let installed: Vec<_> = view.members.iter().map(|it| it.installed).collect();
     assert_eq!(
@@ -193,11 +193,11 @@ async fn a_silent_member_is_waited_for_until_the_deadline_and_no_longer() {
         [Some(view.epoch), Some(before), Some(view.epoch)]
     );
     // Later changes do not wait for the silent member again.
-    let begun = tokio::time::Instant::now();
+    let began = tokio::time::Instant::now();
     for _ in 0..3 {
         service.advance("counter").await;
     }
-    assert!(begun.elapsed() < options_deadline() * 3);
+    assert!(began.elapsed() < options_deadline() * 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

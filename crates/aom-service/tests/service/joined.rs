@@ -15,7 +15,7 @@ use aom_service::operator::{GroupAdd, MemberAdd, Request, Variant};
 use tokio::task::JoinHandle;
 
 use crate::changes::wait_for_switch;
-use crate::support::{MEMBERS, PATIENCE, Running, Switch, options, start_with};
+use crate::support::{MEMBERS, Running, Switch, TIMEOUT, options, start_with};
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 0, 1);
 
@@ -103,7 +103,7 @@ async fn serve(
     address: SocketAddr,
 ) -> (Running, JoinHandle<()>, SocketAddr) {
     let state = folder.join("state");
-    let until = tokio::time::Instant::now() + PATIENCE;
+    let until = tokio::time::Instant::now() + TIMEOUT;
     let bound = loop {
         match listener::bind(address).await {
             Ok(bound) => break bound,
@@ -126,12 +126,12 @@ async fn serve(
 
 async fn join(file: &Path) -> Result<Joined, JoinError> {
     let file = file.to_owned();
-    let joining = tokio::task::spawn_blocking(move || Joined::join(&file, PATIENCE));
+    let joining = tokio::task::spawn_blocking(move || Joined::join(&file, TIMEOUT));
     joining.await.expect("no panic")
 }
 
 fn message(member: &Joined) -> Message {
-    match member.next(PATIENCE).expect("it receives") {
+    match member.next(TIMEOUT).expect("it receives") {
         Some(Event::Message(message)) => message,
         other => unreachable!("{other:?}"),
     }
@@ -148,8 +148,8 @@ async fn members_join_deliver_believe_each_other_advance_and_are_removed() {
     ];
     let first = served.service.active("counter").await.epoch;
     served.send("one");
-    let told = members.each_ref().map(message);
-    for (member, other) in [(&members[0], &told[1]), (&members[1], &told[0])] {
+    let received = members.each_ref().map(message);
+    for (member, other) in [(&members[0], &received[1]), (&members[1], &received[0])] {
         assert_eq!(
             (other.epoch, other.sequence, other.payload.as_slice()),
             (first, 1, b"one".as_slice())
@@ -167,16 +167,20 @@ async fn members_join_deliver_believe_each_other_advance_and_are_removed() {
     );
     served.send("two");
     for member in &members {
-        let told = message(member);
+        let received = message(member);
         assert_eq!(
-            (told.epoch, told.sequence, told.payload.as_slice()),
+            (
+                received.epoch,
+                received.sequence,
+                received.payload.as_slice()
+            ),
             (view.epoch, 1, b"two".as_slice())
         );
     }
     // A certificate of the previous epoch is still valid.
     assert!(
         members[0]
-            .verify(&told[1].certificate.to_bytes(), b"one")
+            .verify(&received[1].certificate.to_bytes(), b"one")
             .expect("a certificate")
     );
     let request = Request::MemberRemove {
@@ -185,7 +189,7 @@ async fn members_join_deliver_believe_each_other_advance_and_are_removed() {
     };
     served.service.done(request).await;
     let error = members[0]
-        .next(PATIENCE)
+        .next(TIMEOUT)
         .expect_err("it is no member")
         .to_string();
     assert!(error.contains("was removed"), "{error}");
@@ -219,9 +223,13 @@ async fn a_byzantine_member_that_is_started_again_confirms_with_another_key_in_a
         assert_eq!(view.members.iter().filter_map(|it| it.receiver).count(), 4);
         served.send("one");
         for member in &members {
-            let told = message(member);
+            let received = message(member);
             assert_eq!(
-                (told.epoch, told.sequence, told.payload.as_slice()),
+                (
+                    received.epoch,
+                    received.sequence,
+                    received.payload.as_slice()
+                ),
                 (epoch, 1, b"one".as_slice()),
                 "{round}"
             );
@@ -247,7 +255,7 @@ async fn a_service_that_begins_again_finds_its_members() {
     served.restart().await;
     served.send("meanwhile");
     assert_eq!(message(&member).payload, b"meanwhile");
-    let until = tokio::time::Instant::now() + PATIENCE;
+    let until = tokio::time::Instant::now() + TIMEOUT;
     while !served.service.show("counter").await.members[0].is_connected {
         assert!(tokio::time::Instant::now() < until, "it connects again");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -307,7 +315,7 @@ async fn strangers_disturb_no_member() {
             .collect();
         // The service may close the connection before all bytes are sent.
         let _ = stranger.write_all(&bytes);
-        stranger.set_read_timeout(Some(PATIENCE)).expect("a time");
+        stranger.set_read_timeout(Some(TIMEOUT)).expect("a time");
         let mut answer = Vec::new();
         let _ = stranger.read_to_end(&mut answer);
     }
@@ -350,7 +358,7 @@ async fn a_file_is_for_one_process() {
     let second = join(&file).await;
     // The second process may fail to bind the port, which the first one has. The first gets the refusal in any case.
     let error = first
-        .next(PATIENCE)
+        .next(TIMEOUT)
         .expect_err("it is no member")
         .to_string();
     assert!(error.contains("another connection"), "{error}");

@@ -4,13 +4,13 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use aom_service::operator::{GroupAdd, GroupState, MemberAdd, Request, Variant};
-use aom_service::service::{FirstTurn, Options, RIVAL_FOR};
+use aom_service::service::{FirstBid, Options, RIVAL_FOR};
 use conference::client::Client;
 use conference::dial::SwitchAddress;
 use tokio::time::Instant;
 
 use crate::changes::wait_for_switch;
-use crate::support::{Group, PATIENCE, Switch, TestMember, member_name, options, start};
+use crate::support::{Group, Switch, TIMEOUT, TestMember, member_name, options, start};
 
 fn group_with(set: impl FnOnce(&mut GroupAdd)) -> Request {
     let mut it = GroupAdd {
@@ -223,7 +223,7 @@ async fn a_service_that_a_silent_controller_displaces_ends() {
     Group::add(&service, "counter", 1).await;
     service.active("counter").await;
     let _silent = displace(&switch).await;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while service.show("counter").await.state == GroupState::Active {
         assert!(Instant::now() < until, "the service has not noticed it");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -242,7 +242,7 @@ async fn a_service_goes_on_after_a_controller_that_was_primary_for_a_moment() {
     let epoch = service.active("counter").await.epoch;
     drop(displace(&switch).await);
     // The service refuses requests while it is displaced, so the test repeats them.
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while service.active("counter").await.epoch == epoch {
         assert!(Instant::now() < until, "no epoch has begun");
         let group = "counter".to_owned();
@@ -252,40 +252,40 @@ async fn a_service_goes_on_after_a_controller_that_was_primary_for_a_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_waits_for_its_first_turn_as_long_as_it_is_told_or_takes_it() {
+async fn a_service_waits_to_be_primary_as_long_as_its_options_say_or_takes_over() {
     let switch = Switch::start().await;
     let folder = tempfile::tempdir().expect("a folder");
     let there = displace(&switch).await;
-    let with = |name: &str, first_turn: FirstTurn| {
+    let with = |name: &str, first_bid: FirstBid| {
         let options = Options {
-            first_turn,
+            first_bid,
             ..options(&switch, &folder.path().join(name))
         };
         start(options).expect("it opens")
     };
-    let impatient = FirstTurn {
+    let without_wait = FirstBid {
         wait: Duration::ZERO,
         takes_over: false,
     };
     let began = Instant::now();
-    let error = with("impatient", impatient).error().await.to_string();
+    let error = with("without-wait", without_wait).error().await.to_string();
     assert!(error.contains("has been primary for 0 s"), "{error}");
     assert!(began.elapsed() < RIVAL_FOR, "{:?}", began.elapsed());
-    let patient = FirstTurn {
-        wait: PATIENCE,
+    let waiting = FirstBid {
+        wait: TIMEOUT,
         takes_over: false,
     };
-    let patient = with("patient", patient);
+    let waiting = with("waiting", waiting);
     tokio::time::sleep(RIVAL_FOR + Duration::from_secs(3)).await;
     drop(there);
-    wait_for_switch(&patient).await;
-    let takes_over = FirstTurn {
+    wait_for_switch(&waiting).await;
+    let takes_over = FirstBid {
         takes_over: true,
-        ..FirstTurn::default()
+        ..FirstBid::default()
     };
     let taking = with("taking", takes_over);
     wait_for_switch(&taking).await;
-    let error = patient.error().await.to_string();
+    let error = waiting.error().await.to_string();
     assert!(error.contains("another controller"), "{error}");
     // The service takes the role over only at its start, and not from a controller that displaces it.
     let _there = displace(&switch).await;

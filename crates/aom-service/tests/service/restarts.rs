@@ -13,7 +13,7 @@ use conference::dial::SwitchAddress;
 
 use crate::changes::wait_for_switch;
 use crate::stopped::{ADVANCE, running, stopped_at};
-use crate::support::{Group, PATIENCE, Running, Stamps, Switch, member_name, options, start};
+use crate::support::{Group, Running, Stamps, Switch, TIMEOUT, member_name, options, start};
 
 /// Sends a request, which may be dropped. Returns the number of copies.
 fn send(switch: &Switch, group: &Group, stamps: &mut Stamps, message: &str) -> usize {
@@ -23,7 +23,7 @@ fn send(switch: &Switch, group: &Group, stamps: &mut Stamps, message: &str) -> u
 }
 
 async fn wait_for_epoch_after(service: &Running, before: u64) -> u64 {
-    let until = tokio::time::Instant::now() + PATIENCE;
+    let until = tokio::time::Instant::now() + TIMEOUT;
     while service.show("counter").await.epoch <= before {
         assert!(tokio::time::Instant::now() < until, "no new epoch");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -218,7 +218,7 @@ async fn a_client_of_one_process_asks_no_other_one() {
     let mut again = Client::connect(&address, 1).await.expect("it is there");
     let first = once.instance().await.expect("an answer");
     switch.restart().await;
-    let until = tokio::time::Instant::now() + PATIENCE;
+    let until = tokio::time::Instant::now() + TIMEOUT;
     // An ordinary client reconnects to the new process; a `connect_once` client never does.
     loop {
         let error = once.instance().await.expect_err("its process is gone");

@@ -13,11 +13,11 @@ use aom::refused::Refused;
 use aom::wire::{Packet, Variant as Kind, request};
 use aom_config::keys::PublicKey;
 use aom_service::authority::AuthorityError;
-use aom_service::members::{Fingerprint, Members, Told};
+use aom_service::members::{Fingerprint, Members, Notice};
 use aom_service::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, Request, Variant};
 use aom_service::rejoins::RejoinLimits;
 use aom_service::sequencer::Sequencer;
-use aom_service::service::{Clock, FirstTurn, Issue, Operator, Options, Service, ServiceError};
+use aom_service::service::{Clock, FirstBid, Issue, Operator, Options, Service, ServiceError};
 use conference::dial::SwitchAddress;
 use conformance::aom::frame_to;
 use conformance::compile;
@@ -37,7 +37,7 @@ use tokio::task::JoinHandle;
 pub const SENDER: u16 = 1;
 pub const MEMBERS: u16 = 2;
 /// How long a test waits for anything.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A switch with a P4Runtime server. The test passes its frames by method calls.
 pub struct Switch {
@@ -61,7 +61,7 @@ impl Switch {
     }
 
     async fn start_at(address: &str, state: Option<PathBuf>) -> Switch {
-        let until = tokio::time::Instant::now() + PATIENCE;
+        let until = tokio::time::Instant::now() + TIMEOUT;
         let listener = loop {
             match TcpListener::bind(address).await {
                 Ok(listener) => break listener.into_std().expect("a port"),
@@ -174,7 +174,7 @@ impl Drop for Switch {
 
 /// Restores the state file as the switch does with `--state`.
 async fn restored(path: PathBuf, server: Server) {
-    let until = tokio::time::Instant::now() + PATIENCE;
+    let until = tokio::time::Instant::now() + TIMEOUT;
     // The former process may still hold the file's lock.
     let (file, contents) = loop {
         match StateFile::open(&path) {
@@ -232,9 +232,9 @@ pub fn options(switch: &Switch, folder: &Path) -> Options {
         state: folder.to_owned(),
         sequencer: Sequencer::new(p4info, config, "02:00:00:00:00:ff", vec![SENDER])
             .expect("a sequencer"),
-        ack_deadline: PATIENCE,
+        ack_deadline: TIMEOUT,
         replaces_programs: false,
-        first_turn: FirstTurn::default(),
+        first_bid: FirstBid::default(),
         rejoins: RejoinLimits::default(),
         clock: switch.clock(),
         stop_at: None,
@@ -303,7 +303,7 @@ impl Running {
 
     /// Waits until the group is active.
     pub async fn active(&self, group: &str) -> GroupView {
-        let until = tokio::time::Instant::now() + PATIENCE;
+        let until = tokio::time::Instant::now() + TIMEOUT;
         loop {
             let view = self.show(group).await;
             if view.state == GroupState::Active {
@@ -333,7 +333,7 @@ impl Running {
 
     /// Waits for the service to end by itself, with an error.
     pub async fn error(self) -> ServiceError {
-        let ended = tokio::time::timeout(PATIENCE, self.ended).await;
+        let ended = tokio::time::timeout(TIMEOUT, self.ended).await;
         let ended = ended.expect("it ends").expect("no panic");
         ended.expect_err("an error")
     }
@@ -436,7 +436,7 @@ struct Inside {
     /// The confirm key of this process, once it is needed.
     key: Option<PublicKey>,
     /// The member's confirm key in each membership that it was sent.
-    told_keys: Vec<Option<PublicKey>>,
+    announced_keys: Vec<Option<PublicKey>>,
 }
 
 impl TestMember {
@@ -449,15 +449,15 @@ impl TestMember {
         key: Option<PublicKey>,
     ) -> Result<(), String> {
         let joined = service.members.join((group, name), fingerprint(file), key);
-        let mut told = joined.await.map_err(|error| error.to_string())?;
+        let mut notices = joined.await.map_err(|error| error.to_string())?;
         let (member, members) = (self.clone(), service.members.clone());
         let (group, name) = (group.to_owned(), name.to_owned());
-        let first = told.borrow_and_update().clone();
-        member.hear(first, &members, (&group, &name)).await;
+        let first = notices.borrow_and_update().clone();
+        member.receive(first, &members, (&group, &name)).await;
         tokio::spawn(async move {
-            while told.changed().await.is_ok() {
-                let now = told.borrow_and_update().clone();
-                member.hear(now, &members, (&group, &name)).await;
+            while notices.changed().await.is_ok() {
+                let now = notices.borrow_and_update().clone();
+                member.receive(now, &members, (&group, &name)).await;
             }
         });
         Ok(())
@@ -479,17 +479,17 @@ impl TestMember {
     /// Whether every membership had this process's key.
     pub fn confirms_with_its_own_key_only(&self) -> bool {
         let inside = self.inside();
-        inside.told_keys.iter().all(|told| *told == inside.key)
+        inside.announced_keys.iter().all(|key| *key == inside.key)
     }
 
-    async fn hear(&self, told: Told, members: &Members, who: (&str, &str)) {
-        let membership = match told {
-            Told::Nothing => return,
-            Told::Refused(reason) => {
+    async fn receive(&self, notice: Notice, members: &Members, who: (&str, &str)) {
+        let membership = match notice {
+            Notice::Nothing => return,
+            Notice::Refused(reason) => {
                 self.inside().refusal = Some(reason);
                 return;
             }
-            Told::Membership(membership) => membership,
+            Notice::Membership(membership) => membership,
         };
         let to_receive = membership.to_receiver().expect("a membership");
         if self.inside().is_silent {
@@ -497,7 +497,7 @@ impl TestMember {
         }
         let own = membership.receivers.get(usize::from(membership.receiver));
         let key = own.and_then(|own| own.confirm_key);
-        self.inside().told_keys.push(key);
+        self.inside().announced_keys.push(key);
         self.inside().install(to_receive);
         // The service may have been stopped.
         let _ = members.installed(who, membership.epoch).await;

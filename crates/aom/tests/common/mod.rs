@@ -171,11 +171,11 @@ pub fn events(receiver: &mut Receiver) -> Vec<Event> {
 }
 
 /// The delivered messages with their sequence numbers; `None` stands for a drop.
-pub fn told(receiver: &mut Receiver) -> Vec<(u32, Option<Vec<u8>>)> {
+pub fn delivered(receiver: &mut Receiver) -> Vec<(u32, Option<Vec<u8>>)> {
     numbers_of(events(receiver))
 }
 
-/// As `told`, for events of any receiver.
+/// As `delivered`, for events of any receiver.
 pub fn numbers_of(events: Vec<Event>) -> Vec<(u32, Option<Vec<u8>>)> {
     let mut numbers = Vec::new();
     for event in events {

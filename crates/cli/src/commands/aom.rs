@@ -13,7 +13,7 @@ use aom_service::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, 
 use aom_service::operator_socket::{OperatorSocket, ask};
 use aom_service::rejoins::RejoinLimits;
 use aom_service::sequencer::{Sequencer, SequencerError};
-use aom_service::service::{Clock, FirstTurn, Options, RIVAL_FOR, Service};
+use aom_service::service::{Clock, FirstBid, Options, RIVAL_FOR, Service};
 use serde_json::json;
 
 use super::program;
@@ -61,7 +61,7 @@ async fn serve(global: &Global, serve: Serve) -> Result<(), Failure> {
         sequencer,
         ack_deadline: Duration::from_millis(ack_deadline_ms),
         replaces_programs: replace_program,
-        first_turn: FirstTurn {
+        first_bid: FirstBid {
             wait: global.wait(RIVAL_FOR),
             takes_over: global.takeover,
         },
@@ -235,8 +235,8 @@ async fn answered(folder: &Path, request: &Request) -> Result<Answer, Failure> {
 
 async fn change(global: &Global, folder: &Path, request: Request) -> Result<(), Failure> {
     if let Answer::Done { message, group, .. } = answered(folder, &request).await? {
-        told(global, &message, group.as_deref(), None);
-        tell_of_epoch(global, group.as_deref());
+        print_done(global, &message, group.as_deref(), None);
+        print_epoch(global, group.as_deref());
     }
     Ok(())
 }
@@ -276,10 +276,10 @@ async fn with_file(
         let next = format!("{message}, but its file cannot be written ({}): have another made with `reprise aom member file {group} {member} --output FILE`", files::why(&error));
         Failure::in_file(path, &next)
     })?;
-    told(global, &message, view.as_deref(), Some(path.to_owned()));
+    print_done(global, &message, view.as_deref(), Some(path.to_owned()));
     // A Byzantine group's next epoch begins only when the member has connected.
     let view = view.filter(|group| is_new_epoch && !group.byzantine);
-    tell_of_epoch(global, view.as_deref());
+    print_epoch(global, view.as_deref());
     Ok(())
 }
 
@@ -296,7 +296,7 @@ fn why_not_new(error: &std::io::Error) -> String {
     }
 }
 
-fn told(global: &Global, message: &str, group: Option<&GroupView>, file: Option<PathBuf>) {
+fn print_done(global: &Global, message: &str, group: Option<&GroupView>, file: Option<PathBuf>) {
     let file = file.map(|file| file.display().to_string());
     if global.json {
         output::json(&json!({ "message": message, "group": group, "member_file": file }));
@@ -311,7 +311,7 @@ fn told(global: &Global, message: &str, group: Option<&GroupView>, file: Option<
 }
 
 /// Prints how long a change of epoch stopped the group, and which members it did not reach.
-fn tell_of_epoch(global: &Global, group: Option<&GroupView>) {
+fn print_epoch(global: &Global, group: Option<&GroupView>) {
     let Some(group) = group.filter(|_| !global.json) else {
         return;
     };

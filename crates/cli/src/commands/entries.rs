@@ -293,7 +293,7 @@ impl Apply {
                 let updates = batch.iter().map(|change| change.update.clone()).collect();
                 client.write(updates).await?;
                 n_done += batch.len();
-                progress.tell(n_done);
+                progress.set(n_done);
             }
             Ok(())
         };

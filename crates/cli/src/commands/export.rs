@@ -30,7 +30,7 @@ pub async fn of_switch(
     let text = text(global, &session.program, &conference, format)?;
     let document = write(global, &conference, &text, to)?;
     if foreign.is_empty() {
-        tell(global, &document);
+        print(global, &document);
         return Ok(());
     }
     Err(Failure::new(format!(
@@ -53,11 +53,11 @@ pub fn of_file(
     let conference = apply::desired(path, &file, &sfu, &sfu.empty())?;
     let text = text(global, &sfu, &conference, format)?;
     let document = write(global, &conference, &text, to)?;
-    tell(global, &document);
+    print(global, &document);
     Ok(())
 }
 
-fn tell(global: &Global, document: &Value) {
+fn print(global: &Global, document: &Value) {
     if global.json {
         output::json(document);
     }

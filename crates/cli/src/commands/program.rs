@@ -171,7 +171,7 @@ fn last_line(path: &Path, diagnostics: &[Diagnostic], args: &CompilerArgs) -> Fa
     let refused = compiler::refused(path, diagnostics).with(found);
     match args.message_format() {
         MessageFormat::Human => refused,
-        MessageFormat::Json => refused.told(),
+        MessageFormat::Json => refused.reported(),
     }
 }
 

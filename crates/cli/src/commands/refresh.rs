@@ -47,9 +47,9 @@ pub async fn every(
     let mut trouble = None;
     loop {
         let until = Instant::now() + Duration::from_millis(HEARD_INTERVAL_MS);
-        match watch.turn(global).await {
+        match watch.iterate(global).await {
             Ok(()) if trouble.take().is_some() => {
-                output::told("reprise: the viewers are looked for again");
+                output::error_line("reprise: the viewers are looked for again");
             }
             Ok(()) => {}
             Err(error) => {
@@ -78,7 +78,7 @@ struct Watch {
 impl Watch {
     /// Reads the switch anew in every iteration: it may have another program or state than a second ago, or be another
     /// switch.
-    async fn turn(&mut self, global: &Global) -> Result<(), Failure> {
+    async fn iterate(&mut self, global: &Global) -> Result<(), Failure> {
         let mut session = Session::open(global).await?;
         let known = looked_up(&session.read().await?.conference, self.group)?;
         if Instant::now() >= self.next_round {
@@ -171,8 +171,8 @@ async fn ask(
                 moved.insert(host, *new);
             }
             Some(finding) => {
-                if let Some(line) = told(&conference, host, mac, finding) {
-                    output::told(format_args!("reprise: {line}"));
+                if let Some(line) = message(&conference, host, mac, finding) {
+                    output::error_line(format_args!("reprise: {line}"));
                 }
             }
             None => {}
@@ -182,7 +182,12 @@ async fn ask(
 }
 
 /// The message about a viewer that cannot be followed; its copies stay unchanged.
-fn told(conference: &Conference, host: Neighbour, mac: Mac, finding: &Finding) -> Option<String> {
+fn message(
+    conference: &Conference,
+    host: Neighbour,
+    mac: Mac,
+    finding: &Finding,
+) -> Option<String> {
     let Neighbour { ip, port } = host;
     match finding {
         Finding::Unchanged | Finding::Moved(_) => None,

@@ -42,7 +42,7 @@ pub fn run(
         "trace": trace.then(|| story.text()),
     });
     if !global.json {
-        output::told_text(story.text());
+        output::error_text(story.text());
         show_failures(test, &text, &outcome.failures);
     }
     if let Some(failure) = verdict(&outcome) {
@@ -126,10 +126,10 @@ fn show_line(test: &Path, text: &str, line: usize, message: &str) {
     let test = test.display();
     match line.checked_sub(1).and_then(|at| text.lines().nth(at)) {
         Some(source) => {
-            output::told(format_args!("{test}:{line}: {message}"));
-            output::told(format_args!("  {}", source.trim()));
+            output::error_line(format_args!("{test}:{line}: {message}"));
+            output::error_line(format_args!("  {}", source.trim()));
         }
-        None => output::told(format_args!("{test}: at the end: {message}")),
+        None => output::error_line(format_args!("{test}: at the end: {message}")),
     }
 }
 
@@ -138,7 +138,7 @@ fn show_failures(test: &Path, text: &str, failures: &[stf::Failure]) {
     for failure in failures {
         show_line(test, text, failure.line, &failure.message);
         if let Some(difference) = &failure.difference {
-            output::told_text(difference);
+            output::error_text(difference);
         }
     }
 }

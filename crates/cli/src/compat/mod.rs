@@ -172,7 +172,7 @@ fn show(request: &Request, diagnostics: &[Diagnostic]) {
 fn write(request: &Request, to: &Path, bytes: &[u8]) -> Result<(), Failure> {
     files::write(to, bytes)?;
     if request.verbose {
-        output::told(format_args!("wrote {}", to.display()));
+        output::error_line(format_args!("wrote {}", to.display()));
     }
     Ok(())
 }

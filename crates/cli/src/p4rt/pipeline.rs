@@ -66,7 +66,7 @@ impl Shell {
         // A user who reloads knows of the new program; only an open batch is still for the previous one.
         self.is_replaced &= self.open_batch().is_some();
         let summary = info::summary(&self.schema);
-        self.tell(place, json!({ "pipeline": summary }), || summary.clone());
+        self.print(place, json!({ "pipeline": summary }), || summary.clone());
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl Shell {
             self.is_stale = false;
         }
         let document = json!({ "action": action.as_str_name(), "pipeline": summary });
-        self.tell(place, document, || done);
+        self.print(place, document, || done);
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl Shell {
         self.is_replaced = false;
         let summary = info::summary(&self.schema);
         let document = json!({ "action": action.as_str_name(), "pipeline": summary });
-        self.tell(place, document, || format!("in force: {summary}"));
+        self.print(place, document, || format!("in force: {summary}"));
         Ok(())
     }
 
@@ -144,7 +144,9 @@ impl Shell {
         let set = unless_interrupted(&mut self.interrupts, set).await;
         let Some(set) = set else {
             self.is_stale = true;
-            output::told("reprise: interrupted: `pipeline show` says which program the switch has");
+            output::error_line(
+                "reprise: interrupted: `pipeline show` says which program the switch has",
+            );
             return Err(Stop::Interrupted);
         };
         set.map_err(|error| {
@@ -178,7 +180,7 @@ impl Shell {
             "cookie": cookie,
             "info": info::json(&schema, None),
         });
-        self.tell(place, document, || {
+        self.print(place, document, || {
             let cookie = cookie.map_or("none".to_owned(), |it| it.to_string());
             let objects = info::about(&schema, None).unwrap_or_default();
             let text = format!("{summary}, cookie {cookie}\n{objects}");
@@ -192,7 +194,7 @@ impl Shell {
         let version = P4RuntimeVersion::of_environment().map_err(Stop::failed)?;
         version.restrict(&mut p4info);
         files::write(path, text_format::print_p4info(&p4info).as_bytes())?;
-        self.tell_written(path, place);
+        self.print_written(path, place);
         Ok(())
     }
 
@@ -202,13 +204,13 @@ impl Shell {
             .pipeline(ResponseType::DeviceConfigAndCookie)
             .await?;
         files::write(path, &config.p4_device_config)?;
-        self.tell_written(path, place);
+        self.print_written(path, place);
         Ok(())
     }
 
-    fn tell_written(&self, path: &Path, place: &Place) {
+    fn print_written(&self, path: &Path, place: &Place) {
         let file = path.display().to_string();
-        self.tell(place, json!({ "file": file }), || format!("{file} written"));
+        self.print(place, json!({ "file": file }), || format!("{file} written"));
     }
 
     /// A refused read or write, with a possible cause if the switch's program is not the one whose names the shell has.

@@ -144,7 +144,7 @@ pub fn key(schema: &Schema, entry: &TableEntry) -> Vec<String> {
     let fields = table.map_or(&[][..], |table| table.match_fields.as_slice());
     let mut words = matches(schema, fields, &entry.r#match);
     if !entry.is_default_action {
-        words.extend(untold(fields, &entry.r#match));
+        words.extend(omitted(fields, &entry.r#match));
     }
     if entry.priority != 0 {
         words.push(format!("priority={}", entry.priority));
@@ -160,12 +160,12 @@ pub fn key(schema: &Schema, entry: &TableEntry) -> Vec<String> {
 
 /// Secret fields that the switch omits. A replay of the line is then refused, instead of creating an entry that matches
 /// any value.
-fn untold(fields: &[config::MatchField], found: &[FieldMatch]) -> Vec<String> {
-    let is_untold = |field: &&config::MatchField| {
+fn omitted(fields: &[config::MatchField], found: &[FieldMatch]) -> Vec<String> {
+    let is_omitted = |field: &&config::MatchField| {
         is_secret(&field.annotations) && !found.iter().any(|it| it.field_id == field.id)
     };
-    let untold = fields.iter().filter(is_untold);
-    let named = untold.map(|field| match short_field(fields, field).as_str() {
+    let omitted = fields.iter().filter(is_omitted);
+    let named = omitted.map(|field| match short_field(fields, field).as_str() {
         "" => SECRET.to_owned(),
         name => format!("{}={SECRET}", name_text(name)),
     });

@@ -96,7 +96,7 @@ impl Shell {
     pub(super) fn release_primary(&mut self, place: &Place) {
         let was_primary = self.client.election_id().is_some();
         self.client.step_down();
-        self.tell(place, json!({ "primary": false }), || {
+        self.print(place, json!({ "primary": false }), || {
             if was_primary {
                 "not primary any more; the next write, or `primary take`, takes the role again"
                     .to_owned()
@@ -116,7 +116,7 @@ impl Shell {
 
     pub(super) async fn show_primary(&mut self, place: &Place) -> Done {
         if let Some(id) = self.client.election_id() {
-            self.tell(
+            self.print(
                 place,
                 json!({ "primary": true, "election_id": id.to_string() }),
                 || format!("this shell is primary, election id {id}"),
@@ -128,7 +128,7 @@ impl Shell {
             "primary": false,
             "primary_election_id": other.map(|id| id.to_string()),
         });
-        self.tell(place, document, || match other {
+        self.print(place, document, || match other {
             Some(id) => {
                 format!("another controller is primary, election id {id}: this shell reads only")
             }

@@ -204,7 +204,7 @@ impl Shell {
             parsed = command::parse(&self.schema, &place.text, &mut notes);
         }
         for note in notes {
-            output::told(format_args!("reprise: {}", place.said(&note)));
+            output::error_line(format_args!("reprise: {}", place.said(&note)));
         }
         match parsed {
             Ok(None) => Ok(()),
@@ -241,7 +241,7 @@ impl Shell {
             Command::Info(name) => {
                 let text = info::about(&self.schema, name.as_deref()).map_err(Stop::failed)?;
                 let value = info::json(&self.schema, name.as_deref());
-                self.tell(place, json!({ "info": value }), || text.clone());
+                self.print(place, json!({ "info": value }), || text.clone());
                 Ok(())
             }
             Command::Begin(atomicity) => self.begin(atomicity, place),
@@ -256,13 +256,13 @@ impl Shell {
             Command::Capabilities => {
                 let version = self.client.capabilities().await?;
                 let document = json!({ "p4runtime_api_version": version });
-                self.tell(place, document, || format!("P4Runtime {version}"));
+                self.print(place, document, || format!("P4Runtime {version}"));
                 Ok(())
             }
             Command::Source(path) => Box::pin(super::script::source(self, &path, place)).await,
             Command::Help(words) => {
                 let text = grammar::help(words.as_deref()).map_err(Stop::failed)?;
-                self.tell(place, json!({ "help": text }), || text.clone());
+                self.print(place, json!({ "help": text }), || text.clone());
                 Ok(())
             }
             Command::Exit => Err(Stop::Exit),
@@ -270,7 +270,7 @@ impl Shell {
     }
 
     /// Prints the command's document, or the text unless it is empty.
-    pub(super) fn tell(&self, place: &Place, found: Value, text: impl FnOnce() -> String) {
+    pub(super) fn print(&self, place: &Place, found: Value, text: impl FnOnce() -> String) {
         if !self.global.json {
             let text = text();
             if !text.is_empty() {

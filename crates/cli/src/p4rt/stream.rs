@@ -87,7 +87,7 @@ impl Shell {
         // A refusal arrives on the stream. The switch answers another call only after sending it.
         self.client.capabilities().await?;
         self.take_messages()?;
-        self.tell(place, json!({ "sent": 1 }), String::new);
+        self.print(place, json!({ "sent": 1 }), String::new);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl Shell {
         let until = limit.map(|ns| Instant::now() + Duration::from_nanos(ns));
         if self.n_lost > 0 {
             let n = self.n_lost;
-            output::told(format_args!(
+            output::error_line(format_args!(
                 "reprise: {n} older messages had no place and are lost"
             ));
             self.n_lost = 0;
@@ -149,7 +149,7 @@ impl Shell {
         let schema = Arc::clone(&self.schema);
         match message {
             Message::Packet(packet) => {
-                self.tell(place, as_json::packet_in(&schema, &packet), || {
+                self.print(place, as_json::packet_in(&schema, &packet), || {
                     let fields = as_json::packet_fields(&schema, &packet);
                     let fields = fields
                         .iter()
@@ -159,7 +159,7 @@ impl Shell {
                 });
             }
             Message::Digest(list) => {
-                self.tell(place, as_json::digest_list(&schema, &list), || {
+                self.print(place, as_json::digest_list(&schema, &list), || {
                     let name = name_text(&schema.short(Object::Digest, list.digest_id));
                     let values = as_json::digests(&schema, &list);
                     let lines = values.iter().map(|it| format!("digest {name} {it}"));
@@ -173,7 +173,7 @@ impl Shell {
             }
             Message::IdleTimeoutNotification(idle) => {
                 let document = as_json::idle(&schema, &idle.table_entry, idle.timestamp);
-                self.tell(place, document, || {
+                self.print(place, document, || {
                     let line = |entry: &TableEntry| {
                         let table = name_text(&schema.short(Object::Table, entry.table_id));
                         format!("idle {table} {}", command::key_words(&schema, entry))

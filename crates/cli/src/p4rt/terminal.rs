@@ -76,13 +76,13 @@ impl Terminal {
         })
     }
 
-    fn tell(&mut self, text: &str) {
+    fn print(&mut self, text: &str) {
         let printed = self
             .printer
             .as_mut()
             .map(|printer| printer.print(format!("reprise: {}\n", printable::line(text))));
         if !matches!(printed, Some(Ok(()))) {
-            output::told(format_args!("reprise: {text}"));
+            output::error_line(format_args!("reprise: {text}"));
         }
     }
 
@@ -100,7 +100,7 @@ impl Terminal {
         loop {
             tokio::select! {
                 line = &mut line => return line.unwrap_or(Err(ReadlineError::Eof)),
-                notice = shell.next_notice() => self.tell(&notice),
+                notice = shell.next_notice() => self.print(&notice),
             }
         }
     }
@@ -123,7 +123,7 @@ pub async fn run(shell: &mut Shell) -> Result<(), Failure> {
     let mut terminal = Terminal::start()?;
     output::text(shell.greeting());
     if let Err(message) = shell.try_primary().await {
-        output::told(format_args!("reprise: {message}"));
+        output::error_line(format_args!("reprise: {message}"));
     }
     loop {
         let line = match terminal.line(shell).await {
@@ -141,7 +141,7 @@ pub async fn run(shell: &mut Shell) -> Result<(), Failure> {
         match shell.run(&place).await {
             Ok(()) => {}
             Err(Stop::Exit) => break,
-            Err(Stop::Interrupted) => output::told("reprise: interrupted"),
+            Err(Stop::Interrupted) => output::error_line("reprise: interrupted"),
             Err(Stop::Failed(message, found)) => {
                 let failure = place.fails(message).and(found);
                 failure.report("reprise");
@@ -153,7 +153,7 @@ pub async fn run(shell: &mut Shell) -> Result<(), Failure> {
     }
     if let Some(n) = shell.open_batch().filter(|n| *n > 0) {
         let updates = output::count(n, "update");
-        output::told(format_args!(
+        output::error_line(format_args!(
             "reprise: the open batch is forgotten: {updates}"
         ));
     }

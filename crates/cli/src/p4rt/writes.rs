@@ -33,14 +33,14 @@ impl Shell {
             batch.places.extend(updates.iter().map(|_| place.clone()));
             let n = updates.len();
             batch.updates.extend(updates);
-            self.tell(place, json!({ "collected": n }), String::new);
+            self.print(place, json!({ "collected": n }), String::new);
             return Ok(());
         }
         self.expect_primary().await?;
         let places = vec![place.clone(); updates.len()];
         self.send(updates, Atomicity::ContinueOnError, &places)
             .await?;
-        self.tell(place, json!({ "written": places.len() }), String::new);
+        self.print(place, json!({ "written": places.len() }), String::new);
         Ok(())
     }
 
@@ -100,7 +100,9 @@ impl Shell {
         let written = unless_interrupted(&mut self.interrupts, written).await;
         match written {
             None => {
-                output::told("reprise: interrupted: the switch may still carry the write out");
+                output::error_line(
+                    "reprise: interrupted: the switch may still carry the write out",
+                );
                 Err(Stop::Interrupted)
             }
             Some(Ok(())) => Ok(()),
@@ -135,7 +137,7 @@ impl Shell {
             places: Vec::new(),
         });
         let name = atomicity.as_str_name();
-        self.tell(place, json!({ "atomicity": name }), String::new);
+        self.print(place, json!({ "atomicity": name }), String::new);
         Ok(())
     }
 
@@ -150,7 +152,7 @@ impl Shell {
             self.send(batch.updates, batch.atomicity, &batch.places)
                 .await?;
         }
-        self.tell(place, json!({ "written": n }), || {
+        self.print(place, json!({ "written": n }), || {
             format!("{} written", output::count(n, "update"))
         });
         Ok(())
@@ -159,7 +161,7 @@ impl Shell {
     pub(super) fn abort(&mut self, place: &Place) -> Done {
         let batch = self.batch.take().ok_or_else(no_batch)?;
         let n = batch.updates.len();
-        self.tell(place, json!({ "forgotten": n }), || {
+        self.print(place, json!({ "forgotten": n }), || {
             format!("{} forgotten", output::count(n, "update"))
         });
         Ok(())
@@ -196,7 +198,7 @@ impl Shell {
             self.send(batch.to_vec(), Atomicity::ContinueOnError, &places)
                 .await?;
         }
-        self.tell(place, json!({ "written": n }), || {
+        self.print(place, json!({ "written": n }), || {
             format!("{} deleted", entries(n))
         });
         Ok(())
@@ -268,14 +270,14 @@ fn failed_updates(n: usize, errors: &[p4::Error], places: &[Place]) -> Stop {
                     .and_then(Place::words)
                     .map_or(String::new(), |at| format!("{at}: "));
                 let line = place.map_or(String::new(), |it| format!(": {}", it.text.trim()));
-                output::told(format_args!("reprise: {at}{}{line}", text(error)));
+                output::error_line(format_args!("reprise: {at}{}{line}", text(error)));
             }
             if let Some(more) = failed
                 .len()
                 .checked_sub(FAILED_SHOWN_MAX)
                 .filter(|n| *n > 0)
             {
-                output::told(format_args!("reprise: and {more} more"));
+                output::error_line(format_args!("reprise: and {more} more"));
             }
             Stop::Failed(format!("{} of {n} updates failed", failed.len()), found)
         }

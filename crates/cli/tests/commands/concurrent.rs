@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::bench::{ADDRESS, Bench, CONFERENCE, recirculation, replication, text};
 
 /// Long enough for any machine: a test continues as soon as the awaited event occurs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn spawn(bench: &Bench, words: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_reprise"))
@@ -22,9 +22,9 @@ fn spawn(bench: &Bench, words: &str) -> Child {
 }
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let began = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
+        assert!(began.elapsed() < TIMEOUT, "{what}");
         std::thread::yield_now();
     }
 }

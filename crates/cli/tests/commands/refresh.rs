@@ -16,7 +16,7 @@ use testkit::sfu::service::Server;
 use crate::bench::{ADDRESS, Bench, replication, text};
 
 /// Timeout for an expected line.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn host(n: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 1, n)
@@ -64,7 +64,7 @@ impl Follower {
     fn says(&self, words: &str) {
         while !self
             .said
-            .recv_timeout(PATIENCE)
+            .recv_timeout(TIMEOUT)
             .expect(words)
             .contains(words)
         {}
@@ -72,7 +72,7 @@ impl Follower {
 
     /// The next line on standard output.
     fn prints(&self, words: &str) {
-        let line = self.printed.recv_timeout(PATIENCE).expect(words);
+        let line = self.printed.recv_timeout(TIMEOUT).expect(words);
         assert!(line.contains(words), "expected {words}: {line}");
     }
 
@@ -129,7 +129,7 @@ fn add_viewer(bench: &Bench) {
 }
 
 #[test]
-fn a_viewer_that_is_on_another_port_now_is_told_of_with_what_to_type() {
+fn a_viewer_that_is_on_another_port_now_is_reported_with_what_to_type() {
     let bench = replication();
     let place = |port, n| {
         bench.server.switch().other_hosts = vec![(port, host(5), mac(n))];

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::switch::{Switch, command};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const MEMBER: &str = "--ip 10.0.0.10 --mac 02:00:00:00:00:10 --port 2";
 
 /// Words after `aom`, the exit code, and members of the document. They run in this order, on one service.
@@ -54,7 +54,7 @@ impl Served {
         let switch = Switch::new();
         let child = Served::serve(&switch, &[]);
         let served = Served { switch, child };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         // The service refuses changes until it has found its switch, except that it adds a group.
         served.switch.ok("aom group add probe");
         while !served.switch.run("aom group remove probe").status.success() {
@@ -111,8 +111,8 @@ fn every_command_has_one_document_and_a_failure_is_one_line() {
             *code == 1,
             "{words}: {document}"
         );
-        let told = String::from_utf8_lossy(&output.stderr).lines().count();
-        assert_eq!(told, *code as usize, "{words}: {output:?}");
+        let n_lines = String::from_utf8_lossy(&output.stderr).lines().count();
+        assert_eq!(n_lines, *code as usize, "{words}: {output:?}");
     }
     // An unneeded file is removed; a needed one is readable by its owner only.
     let folder = served.switch.folder.path();

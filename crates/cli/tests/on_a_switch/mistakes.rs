@@ -134,7 +134,7 @@ fn a_mistake_is_named_with_its_place_and_nothing_is_written() {
 }
 
 #[test]
-fn what_is_no_runtime_file_is_told_so() {
+fn what_is_no_runtime_file_is_reported() {
     let switch = Switch::with_program();
     switch.file("cut.json", "{\"table_entries\": [\n  {\"table\": ");
     let error = switch.fails("entries apply cut.json");

@@ -10,15 +10,15 @@ use testkit::sfu::service::Server;
 use crate::switch::{Switch, command, text};
 
 /// Long enough for any machine: a test continues as soon as the awaited event occurs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 /// More than two batches of a write.
 const N_STREAMS: usize = 5_000;
 const N_OF_A_BATCH: usize = 2_000;
 
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let began = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
+        assert!(began.elapsed() < TIMEOUT, "{what}");
         std::thread::yield_now();
     }
 }

@@ -148,7 +148,7 @@ fn a_group_keeps_its_size_when_its_members_change() {
 }
 
 #[test]
-fn what_a_prefix_leaves_out_is_told_with_the_line() {
+fn what_a_prefix_leaves_out_is_reported_with_the_line() {
     let switch = Switch::without_program();
     let router = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/p4rt/router.p4");
     switch.ok(&format!("pipeline set {router}"));
@@ -348,7 +348,7 @@ fn packets_and_digests_are_watched_and_sent() {
 }
 
 #[test]
-fn an_idle_entry_is_told() {
+fn an_idle_entry_is_reported() {
     let switch = Switch::new();
     let ticks = std::sync::Arc::clone(&switch.frames);
     let (stop, stopped) = std::sync::mpsc::channel::<()>();

@@ -89,7 +89,7 @@ fn a_server_that_does_not_answer_in_time_is_given_up() {
         env!("CARGO_MANIFEST_DIR"),
         "/../../testdata/compiler/ok/every_entity.p4info.txtpb"
     );
-    let begun = Instant::now();
+    let began = Instant::now();
     let args = ["--p4info", info, "--deadline", "0.25", "-c", "table list"];
     let output = command(&address, &args, folder.path())
         .output()
@@ -100,11 +100,11 @@ fn a_server_that_does_not_answer_in_time_is_given_up() {
         error.contains("the switch did not answer within 250 ms: a read"),
         "{error}"
     );
-    assert!(begun.elapsed().as_secs() < 20);
+    assert!(began.elapsed().as_secs() < 20);
 }
 
 #[test]
-fn another_primary_is_waited_for_told_of_and_taken_over_from() {
+fn another_primary_is_waited_for_reported_and_taken_over_from() {
     let switch = Switch::new();
     let other = switch.other_primary();
     let error = switch.fails(&["--wait", "0", "-c", "clone add 5 {1}"], "");
@@ -275,7 +275,7 @@ fn a_role_writes_what_is_its_own() {
 }
 
 #[test]
-fn a_server_that_ends_in_between_is_told() {
+fn a_server_that_ends_in_between_is_reported() {
     let switch = Switch::new();
     let address = switch.address.clone();
     let folder = tempfile::tempdir().expect("a folder");

@@ -32,7 +32,7 @@ fn a_mistake_is_not_taken_for_another_program() {
 }
 
 #[test]
-fn a_p4info_of_another_program_is_told() {
+fn a_p4info_of_another_program_is_reported() {
     let switch = Switch::new();
     let other = Switch::without_program();
     other.ok(&format!(
@@ -84,7 +84,7 @@ fn after_a_save_reads_and_writes_are_for_the_saved_program() {
 }
 
 #[test]
-fn what_another_controller_has_saved_is_told() {
+fn what_another_controller_has_saved_is_reported() {
     let switch = Switch::new();
     switch.ok(&format!("pipeline save {ROUTER}"));
     let error = switch.fails(&[], "table list");
@@ -133,7 +133,7 @@ fn a_program_without_p4info_is_none_that_is_missing() {
 }
 
 #[test]
-fn a_server_of_another_protocol_is_told() {
+fn a_server_of_another_protocol_is_reported() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     // A Thrift server takes the received bytes for the length of a message, finds it too long, and closes the

@@ -172,7 +172,7 @@ fn what_was_expected_and_what_came_is_said_in_words_of_the_file() {
 }
 
 #[test]
-fn a_file_of_another_form_is_told_so() {
+fn a_file_of_another_form_is_reported() {
     let second = error(&format!("{FILE}---\n{FILE}"));
     let expected = "expected one document, got a second one after `---`";
     assert!(second.starts_with(expected), "{second}");

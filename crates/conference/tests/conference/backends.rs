@@ -534,7 +534,7 @@ async fn viewers_without_an_own_address_are_refused() {
 }
 
 #[test]
-fn a_program_that_is_no_sfu_is_told_so() {
+fn a_program_that_is_no_sfu_is_reported() {
     let error = SfuProgram::detect(&programs::other())
         .unwrap_err()
         .to_string();

@@ -12,7 +12,7 @@ use conference::{
     model::{Conference, GroupId, ModelError, OwnAddress, Presenter, Viewer},
     plan::{self, Target},
 };
-use control::Lent;
+use control::BorrowedSwitch;
 use dataplane::{
     ActionCall, CloneSession, CounterValue, MatchField, MulticastGroup, PortId, Program, Replica,
     Switch, SwitchConfig, TableEntry,
@@ -98,7 +98,7 @@ async fn record(of: SfuProgram, seed: u64) -> Script {
     let backend = Backend::detect(&p4info).expect("an SFU program");
     let mut switch = Switch::new(SwitchConfig::default());
     switch.add_port(SFU_PORT);
-    let server = server(&Lent::new(switch));
+    let server = server(&BorrowedSwitch::new(switch));
     let set = server.set_pipeline(p4info.clone(), json).await;
     set.expect("the program fits its P4Info");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;

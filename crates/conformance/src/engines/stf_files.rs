@@ -37,17 +37,17 @@ pub fn native_failures(program: &Program, path: &Path, choices: &[NativeOptions]
     };
     let mut failures = Vec::new();
     for options in choices {
-        let told = names_of(*options);
+        let names = names_of(*options);
         let make = native(*options);
         let mut loaded = make(SwitchConfig::default());
         loaded.set_program(program.clone());
         if let Some(whole) = loaded.interpreted().iter().find(|it| it.place == "program") {
-            failures.push(format!("{file}: {told}: {}", whole.reason));
+            failures.push(format!("{file}: {names}: {}", whole.reason));
         }
         let switch = make(SwitchConfig::default());
         let (outcome, _) = stf::run_on(switch, program.clone(), &commands, None);
         let found = outcome.failures.into_iter();
-        failures.extend(found.map(|failure| format!("{file}: {told}: {failure}")));
+        failures.extend(found.map(|failure| format!("{file}: {names}: {failure}")));
     }
     failures
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use aom::certificate::{Certificate, Proof};
 use aom::event::{DropNotification, Event, Message};
 use aom::half_siphash::{self, Key};
-use aom::limits::PATIENCE;
+use aom::limits::GAP_TIMEOUT;
 use aom::membership::{Membership, Sequencer};
 use aom::receiver::Receiver;
 use aom::refused::Refused;
@@ -438,7 +438,7 @@ fn one_lost_packet_is_one_drop_notification_at_each_member() {
         give(&mut members, &left);
     }
     for member in &mut members {
-        member.handle_timeout(NOW + PATIENCE);
+        member.handle_timeout(NOW + GAP_TIMEOUT);
         let events: Vec<Event> = std::iter::from_fn(|| member.poll_event()).collect();
         let dropped = DropNotification {
             epoch: u64::from(group.epoch),

@@ -64,8 +64,8 @@ fn different(case: &Case, program: &Program, choices: [NativeOptions; 3]) -> Opt
     let [one, two, three] = choices.map(native);
     let compared = case.compare_each(program, &Switch::new, &[&one, &two, &three]);
     let difference = compared.err()?;
-    let told = names_of(choices[difference.engine]);
-    Some(format!("{told}: {}", difference.told))
+    let names = names_of(choices[difference.engine]);
+    Some(format!("{names}: {}", difference.description))
 }
 
 #[test]

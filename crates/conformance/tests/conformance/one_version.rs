@@ -27,9 +27,9 @@ const DEVICE_ID: u64 = 1;
 const N_VIEWERS: usize = 1024;
 const N_UPDATES: usize = 20;
 /// Virtual time per iteration of the loop.
-const TURN_NS: Nanos = 50_000;
+const ITERATION_NS: Nanos = 50_000;
 /// Iterations per packet; each packet makes 1,024 copies.
-const TURNS_PER_PACKET: u64 = 8;
+const ITERATIONS_PER_PACKET: u64 = 8;
 
 /// Destinations of a packet's copies, by the packet's sequence number.
 type Copies = BTreeMap<u64, Vec<Ipv4Addr>>;
@@ -79,11 +79,11 @@ fn start(config: SwitchConfig) -> Pump {
     let (work, inbox) = channel();
     let sent = Arc::new(Mutex::new(0));
     let counter = Arc::clone(&sent);
-    let thread = std::thread::spawn(move || turn(Switch::new(config), &inbox, &counter));
+    let thread = std::thread::spawn(move || pump(Switch::new(config), &inbox, &counter));
     Pump { work, thread, sent }
 }
 
-fn turn(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Copies, u64, Switch) {
+fn pump(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Copies, u64, Switch) {
     switch.add_port(SFU_PORT);
     let (mut copies, mut waiters) = (Copies::new(), DrainWaiters::default());
     let (mut now, mut presenting, mut running) = (0, false, true);
@@ -112,7 +112,7 @@ fn turn(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Co
                 Message::Stop => (running, presenting) = (false, false),
             }
         }
-        if presenting && (now / TURN_NS).is_multiple_of(TURNS_PER_PACKET) {
+        if presenting && (now / ITERATION_NS).is_multiple_of(ITERATIONS_PER_PACKET) {
             let mut sent = sent.lock().unwrap();
             switch.handle_frame(now, SFU_PORT, &presenter_frame(64, &sent.to_be_bytes()));
             *sent += 1;
@@ -125,7 +125,7 @@ fn turn(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Co
             copies.entry(sequence).or_default().push(copy.ips.1);
         }
         waiters.notify(&switch);
-        now += TURN_NS;
+        now += ITERATION_NS;
     }
     let sent = *sent.lock().unwrap();
     (copies, sent, switch)

@@ -499,7 +499,7 @@ fn engines_agree_on_random_packets_and_calls() {
             panic!(
                 "seed {seed}, {}: {}",
                 names_of(options[mismatch.engine]),
-                mismatch.told
+                mismatch.description
             )
         });
         done = done.plus(activity);

@@ -1,4 +1,4 @@
-// What a packet can do whose parser ran before the turn of the packets in front of it: everything that
+// What a packet can do whose parser ran before that of the packets in front of it: everything that
 // parser, verification and metadata leave for the controls is shown in the frame that leaves, and
 // ingress asks for whatever there is to ask for. The ternary and longest-prefix keys make a flow cache
 // worth it.

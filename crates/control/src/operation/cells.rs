@@ -5,7 +5,7 @@ use std::ops::Range;
 use dataplane::{CounterId, CounterValue, MeterConfig, MeterId, RegisterId};
 use serde::{Deserialize, Serialize};
 
-use super::{Rules, Site, Stored, Undo};
+use super::{Rules, Stored, Undo, WorkerState};
 use crate::error::OperationResult;
 use crate::limits::CELLS_PER_UPDATE;
 
@@ -31,43 +31,43 @@ impl Rules for Cells<'_> {
         1 + usize::try_from(n_cells / CELLS_PER_UPDATE).unwrap_or(usize::MAX - 1)
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         let Self(value, cells) = self;
-        value.expect_there(site, cells)?;
-        value.set(site, cells.clone())
+        value.expect_there(state, cells)?;
+        value.set(state, cells.clone())
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
         let cells = self.1.clone();
         match *self.0 {
             CellValue::Counter(counter, _) => {
                 let was = cells
                     .clone()
-                    .map_while(|cell| site.switch.counter_cell(counter, cell).ok());
+                    .map_while(|cell| state.switch.counter_cell(counter, cell).ok());
                 let was: Vec<_> = was.collect();
-                undo.push(move |site| {
+                undo.push(move |state| {
                     let mut cells = cells.zip(was);
                     cells.try_for_each(|(cell, was)| {
-                        site.switch.set_counter_cell(counter, cell, was)
+                        state.switch.set_counter_cell(counter, cell, was)
                     })
                 });
             }
             CellValue::Meter(meter, _) | CellValue::MeterAnew(meter, _) => {
-                let was = site.switch.meter_snapshot(meter, cells);
-                undo.push(move |site| {
-                    site.switch.restore_meter(was);
+                let was = state.switch.meter_snapshot(meter, cells);
+                undo.push(move |state| {
+                    state.switch.restore_meter(was);
                     Ok(())
                 });
             }
             CellValue::Register(register, _) => {
                 let was = cells
                     .clone()
-                    .map_while(|cell| site.switch.register_cell(register, cell).ok());
+                    .map_while(|cell| state.switch.register_cell(register, cell).ok());
                 let was: Vec<_> = was.collect();
-                undo.push(move |site| {
+                undo.push(move |state| {
                     let mut cells = cells.zip(was);
                     cells.try_for_each(|(cell, was)| {
-                        site.switch.set_register_cell(register, cell, &was)
+                        state.switch.set_register_cell(register, cell, &was)
                     })
                 });
             }
@@ -81,36 +81,44 @@ impl Rules for Cells<'_> {
 
 impl CellValue {
     /// Checks that the array has all these cells; called once, before the first is written.
-    pub(crate) fn expect_there(&self, site: &Site<'_>, cells: &Range<u64>) -> OperationResult {
+    pub(crate) fn expect_there(
+        &self,
+        state: &WorkerState<'_>,
+        cells: &Range<u64>,
+    ) -> OperationResult {
         let Some(last) = cells.clone().next_back() else {
             return Ok(());
         };
         match self {
-            Self::Counter(counter, _) => site.switch.counter_cell(*counter, last).map(drop),
+            Self::Counter(counter, _) => state.switch.counter_cell(*counter, last).map(drop),
             Self::Meter(meter, _) | Self::MeterAnew(meter, _) => {
-                site.switch.meter_cell(*meter, last).map(drop)
+                state.switch.meter_cell(*meter, last).map(drop)
             }
-            Self::Register(register, _) => site.switch.register_cell(*register, last).map(drop),
+            Self::Register(register, _) => state.switch.register_cell(*register, last).map(drop),
         }
     }
 
     /// Writes the value to existing cells: to all of them or to none.
-    pub(crate) fn set(&self, site: &mut Site<'_>, mut cells: Range<u64>) -> OperationResult {
+    pub(crate) fn set(
+        &self,
+        state: &mut WorkerState<'_>,
+        mut cells: Range<u64>,
+    ) -> OperationResult {
         match self {
             Self::Counter(counter, value) => {
-                let value = site.share_of(*value);
-                site.switch.set_counter_cells(*counter, cells, value)
+                let value = state.share_of(*value);
+                state.switch.set_counter_cells(*counter, cells, value)
             }
             // Refused rates are refused at the first cell already.
             Self::Meter(meter, config) => {
-                cells.try_for_each(|cell| site.switch.set_meter_cell(*meter, cell, *config))
+                cells.try_for_each(|cell| state.switch.set_meter_cell(*meter, cell, *config))
             }
             Self::MeterAnew(meter, config) => cells.try_for_each(|cell| {
-                site.switch.set_meter_cell(*meter, cell, *config)?;
-                site.switch.reset_meter_counts(*meter, cell)
+                state.switch.set_meter_cell(*meter, cell, *config)?;
+                state.switch.reset_meter_counts(*meter, cell)
             }),
             Self::Register(register, value) => {
-                site.switch.set_register_cells(*register, cells, value)
+                state.switch.set_register_cells(*register, cells, value)
             }
         }
     }

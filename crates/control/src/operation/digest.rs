@@ -2,17 +2,17 @@
 
 use dataplane::{ControlError, ControlErrorKind};
 
-use super::{Operation, Place, Rules, Site, Stored, Undo, Update};
+use super::{EntityKey, Operation, Rules, Stored, Undo, Update, WorkerState};
+use crate::client_data::ClientData;
 use crate::error::OperationResult;
-use crate::notes::Note;
 
 /// A change of a client's subscription to the digests of a name.
-pub(super) struct Subscription<'a>(pub(super) &'a String, pub(super) &'a Update<Note, ()>);
+pub(super) struct Subscription<'a>(pub(super) &'a String, pub(super) &'a Update<ClientData, ()>);
 
 impl Rules for Subscription<'_> {
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         let Self(name, update) = *self;
-        let is_there = site.digests.contains_key(name);
+        let is_there = state.digests.contains_key(name);
         let error = |kind, what| {
             let message = format!("digest \"{name}\" {what}");
             Err(ControlError::new(kind, message))
@@ -24,24 +24,24 @@ impl Rules for Subscription<'_> {
             Update::Modify(_) | Update::Delete(()) if !is_there => {
                 error(ControlErrorKind::NotFound, "is not told of")
             }
-            Update::Insert(note) | Update::Modify(note) => {
-                site.digests.insert(name.clone(), note.clone());
+            Update::Insert(client_data) | Update::Modify(client_data) => {
+                state.digests.insert(name.clone(), client_data.clone());
                 Ok(())
             }
             Update::Delete(()) => {
-                site.digests.remove(name);
+                state.digests.remove(name);
                 Ok(())
             }
         }
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
         let name = self.0.clone();
-        let was = site.digests.get(&name).cloned();
-        undo.push(move |site| {
+        let was = state.digests.get(&name).cloned();
+        undo.push(move |state| {
             match was {
-                Some(was) => site.digests.insert(name, was),
-                None => site.digests.remove(&name),
+                Some(was) => state.digests.insert(name, was),
+                None => state.digests.remove(&name),
             };
             Ok(())
         });
@@ -49,13 +49,13 @@ impl Rules for Subscription<'_> {
 
     fn stored(&self) -> Stored {
         let Self(name, update) = *self;
-        let place = Place::Digest(name.clone());
+        let entity = EntityKey::Digest(name.clone());
         match update {
-            Update::Insert(note) | Update::Modify(note) => {
-                let insert = Update::Insert(note.clone());
-                Stored::replaced(place, Operation::Digest(name.clone(), insert))
+            Update::Insert(client_data) | Update::Modify(client_data) => {
+                let insert = Update::Insert(client_data.clone());
+                Stored::replaced(entity, Operation::Digest(name.clone(), insert))
             }
-            Update::Delete(()) => Stored::Removed(place),
+            Update::Delete(()) => Stored::Removed(entity),
         }
     }
 }

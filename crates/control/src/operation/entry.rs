@@ -6,9 +6,9 @@ use dataplane::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Operation, Place, Rules, Site, Stored, Undo};
+use super::{EntityKey, Operation, Rules, Stored, Undo, WorkerState};
+use crate::client_data::{ClientData, EntryKey};
 use crate::error::OperationResult;
-use crate::notes::{EntryKey, Note};
 
 /// A change of a table's entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub enum EntryUpdate {
         /// The entry; its counter is the sum over all workers.
         entry: TableEntry,
         /// Client data of the entry.
-        note: Note,
+        client_data: ClientData,
     },
     /// Changes the given parts of an entry.
     Modify(EntryKey, EntryChange),
@@ -49,14 +49,14 @@ pub struct NewAction {
     /// The idle timeout, which restarts; 0: none.
     pub idle_timeout_ns: u64,
     /// Client data of the entry.
-    pub note: Note,
+    pub client_data: ClientData,
 }
 
 /// A table's new default action, with its client data.
 pub(super) struct DefaultAction<'a>(
     pub(super) TableId,
     pub(super) Option<&'a TableAction>,
-    pub(super) &'a Note,
+    pub(super) &'a ClientData,
 );
 
 impl EntryUpdate {
@@ -87,58 +87,64 @@ impl EntryUpdate {
 }
 
 impl Rules for EntryUpdate {
-    fn expect_possible(&self, site: &Site<'_>) -> OperationResult {
+    fn expect_possible(&self, state: &WorkerState<'_>) -> OperationResult {
         let Some((table, action, idle_timeout_ns)) = self.new_action() else {
             return Ok(());
         };
-        if let (TableAction::OneShot(_), Some(profile)) = (action, site.profile_of(table)) {
-            site.expect_one_way(profile, site.switch.has_members(profile))?;
+        if let (TableAction::OneShot(_), Some(profile)) = (action, state.profile_of(table)) {
+            state.expect_one_way(profile, state.switch.has_members(profile))?;
         }
         if idle_timeout_ns == 0 {
             return Ok(());
         }
         // An entry that is idle in one worker may be hit in another.
-        let name = site.table_name(table);
-        site.expect_one_worker(&format!("table \"{name}\": idle timeouts"))
+        let name = state.table_name(table);
+        state.expect_one_worker(&format!("table \"{name}\": idle timeouts"))
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         match self {
-            Self::Insert { table, entry, note } => {
+            Self::Insert {
+                table,
+                entry,
+                client_data,
+            } => {
                 let mut entry = entry.clone();
-                entry.counter = site.share_of(entry.counter);
-                site.switch.insert_entry(*table, entry)?;
-                site.notes.set_entry(self.key(), note.clone());
+                entry.counter = state.share_of(entry.counter);
+                state.switch.insert_entry(*table, entry)?;
+                state.client_data.set_entry(self.key(), client_data.clone());
             }
             Self::Modify(key, change) => {
-                site.modify_entry(key, change)?;
+                state.modify_entry(key, change)?;
                 if let Some(new) = &change.action {
-                    site.notes.set_entry(key.clone(), new.note.clone());
+                    state
+                        .client_data
+                        .set_entry(key.clone(), new.client_data.clone());
                 }
             }
             Self::Delete(of) => {
-                site.switch.delete_entry(of.table, &of.key, of.priority)?;
-                site.notes.remove_entry(of);
+                state.switch.delete_entry(of.table, &of.key, of.priority)?;
+                state.client_data.remove_entry(of);
             }
         }
         Ok(())
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
         let of = self.key();
-        let Ok(was) = site.switch.entry_snapshot(of.table, &of.key, of.priority) else {
+        let Ok(was) = state.switch.entry_snapshot(of.table, &of.key, of.priority) else {
             return;
         };
-        undo.profile_of(of.table, site);
-        let note = site.notes.entry(&of);
-        undo.push(move |site| {
-            site.notes.set_entry(of, note);
-            site.switch.restore_entry(&was)
+        undo.profile_of(of.table, state);
+        let client_data = state.client_data.entry(&of);
+        undo.push(move |state| {
+            state.client_data.set_entry(of, client_data);
+            state.switch.restore_entry(&was)
         });
     }
 
     fn stored(&self) -> Stored {
-        Stored::Combined(Place::Entry(self.key()))
+        Stored::Combined(EntityKey::Entry(self.key()))
     }
 
     fn combined(&self, mut kept: Vec<Operation>) -> Vec<Operation> {
@@ -151,8 +157,10 @@ impl Rules for EntryUpdate {
                 _ => kept = vec![Operation::Entry(self.clone())],
             },
             Self::Modify(of, change) => match kept.last_mut() {
-                Some(Operation::Entry(Self::Insert { entry, note, .. })) => {
-                    change.apply(entry, note);
+                Some(Operation::Entry(Self::Insert {
+                    entry, client_data, ..
+                })) => {
+                    change.apply(entry, client_data);
                 }
                 Some(Operation::Entry(Self::Modify(_, before))) => before.merge(change),
                 _ if change.action.is_none() && change.meter.is_none() => {}
@@ -181,12 +189,12 @@ impl EntryUpdate {
 
 impl EntryChange {
     /// Changes an entry as the data plane does.
-    fn apply(&self, entry: &mut TableEntry, note: &mut Note) {
+    fn apply(&self, entry: &mut TableEntry, client_data: &mut ClientData) {
         if let Some(new) = &self.action {
             entry.action = new.action.clone();
             entry.idle_timeout_ns = new.idle_timeout_ns;
             entry.meter = self.meter.flatten();
-            *note = new.note.clone();
+            *client_data = new.client_data.clone();
         } else if let Some(meter) = self.meter {
             entry.meter = meter;
         }
@@ -204,38 +212,38 @@ impl EntryChange {
 }
 
 impl Rules for DefaultAction<'_> {
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
-        let Self(table, action, note) = *self;
-        site.switch.set_default_action(table, action.cloned())?;
-        let note = action.map(|_| note.clone()).unwrap_or_default();
-        site.notes.set_default_action(table, note);
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
+        let Self(table, action, client_data) = *self;
+        state.switch.set_default_action(table, action.cloned())?;
+        let client_data = action.map(|_| client_data.clone()).unwrap_or_default();
+        state.client_data.set_default_action(table, client_data);
         Ok(())
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
         let table = self.0;
-        undo.profile_of(table, site);
-        let was = site.switch.default_action(table);
-        let note = site.notes.default_action(table);
-        undo.push(move |site| {
-            site.notes.set_default_action(table, note);
-            site.switch.set_default_action(table, was)
+        undo.profile_of(table, state);
+        let was = state.switch.default_action(table);
+        let client_data = state.client_data.default_action(table);
+        undo.push(move |state| {
+            state.client_data.set_default_action(table, client_data);
+            state.switch.set_default_action(table, was)
         });
     }
 
     fn stored(&self) -> Stored {
-        let Self(table, action, note) = *self;
-        let place = Place::DefaultAction(table);
+        let Self(table, action, client_data) = *self;
+        let entity = EntityKey::DefaultAction(table);
         match action {
-            None => Stored::Removed(place),
+            None => Stored::Removed(entity),
             Some(action) => {
-                let (action, note) = (Some(action.clone()), note.clone());
+                let (action, client_data) = (Some(action.clone()), client_data.clone());
                 Stored::replaced(
-                    place,
+                    entity,
                     Operation::DefaultAction {
                         table,
                         action,
-                        note,
+                        client_data,
                     },
                 )
             }
@@ -243,7 +251,7 @@ impl Rules for DefaultAction<'_> {
     }
 }
 
-impl Site<'_> {
+impl WorkerState<'_> {
     fn modify_entry(&mut self, key: &EntryKey, change: &EntryChange) -> OperationResult {
         let EntryKey {
             table,

@@ -3,7 +3,7 @@
 use dataplane::{ControlError, ControlErrorKind, GeneratorChange, GeneratorConfig};
 use serde::{Deserialize, Serialize};
 
-use super::{Operation, Place, Rules, Site, Stored, Undo};
+use super::{EntityKey, Operation, Rules, Stored, Undo, WorkerState};
 use crate::error::OperationResult;
 
 /// A change of the switch's generators, which have numbers from 1.
@@ -29,27 +29,27 @@ impl Rules for GeneratorUpdate {
         Some("packet generators go on with time")
     }
 
-    fn expect_possible(&self, site: &Site<'_>) -> OperationResult {
-        expect_forwarding(site.forwards)?;
-        site.expect_one_worker("packet generators")
+    fn expect_possible(&self, state: &WorkerState<'_>) -> OperationResult {
+        expect_forwarding(state.forwards)?;
+        state.expect_one_worker("packet generators")
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         match self {
             Self::Insert { id, config, runs } => {
-                site.switch.insert_generator(*id, config.clone(), *runs)
+                state.switch.insert_generator(*id, config.clone(), *runs)
             }
-            Self::Modify(id, change) => site.switch.modify_generator(*id, change),
-            Self::Delete(id) => site.switch.delete_generator(*id),
+            Self::Modify(id, change) => state.switch.modify_generator(*id, change),
+            Self::Delete(id) => state.switch.delete_generator(*id),
         }
     }
 
     /// Nothing: see [`Rules::irreversible`].
-    fn record(&self, _: &mut Undo, _: &mut Site<'_>) {}
+    fn record(&self, _: &mut Undo, _: &mut WorkerState<'_>) {}
 
     fn stored(&self) -> Stored {
         let (Self::Insert { id, .. } | Self::Modify(id, _) | Self::Delete(id)) = self;
-        Stored::Combined(Place::Generator(*id))
+        Stored::Combined(EntityKey::Generator(*id))
     }
 
     fn combined(&self, mut kept: Vec<Operation>) -> Vec<Operation> {

@@ -23,8 +23,8 @@ use dataplane::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::client_data::{ClientData, ClientDataMap, Digests};
 use crate::error::OperationResult;
-use crate::notes::{Digests, Note, Notes};
 
 pub use cells::CellValue;
 use cells::Cells;
@@ -34,9 +34,9 @@ pub use entry::{EntryChange, EntryUpdate, NewAction};
 pub use generator::GeneratorUpdate;
 pub(crate) use generator::expect_forwarding;
 use profile::InProfile;
-use replication::{Mirrored, Noted};
+use replication::{Mirrored, WithClientData};
 use settings::{Crc, Handles, Members};
-pub use stored::{Place, Stored};
+pub use stored::{EntityKey, Stored};
 pub(crate) use undo::Undo;
 
 /// One update of a switch.
@@ -51,7 +51,7 @@ pub enum Operation {
         /// `None`: the program's own action.
         action: Option<TableAction>,
         /// Client data of the default action.
-        note: Note,
+        client_data: ClientData,
     },
     /// As [`Switch::forget_handles`].
     ForgetHandles(TableId),
@@ -66,11 +66,11 @@ pub enum Operation {
     /// As [`Switch::set_crc_parameters`].
     Crc(String, CrcParameters),
     /// A change of a client's subscription to the digests of a name; the client data has the settings.
-    Digest(String, Update<Note, ()>),
+    Digest(String, Update<ClientData, ()>),
     /// A change of the multicast groups, with client data: the default value for a deletion.
-    MulticastGroup(Update<MulticastGroup>, Note),
+    MulticastGroup(Update<MulticastGroup>, ClientData),
     /// A change of the clone sessions, with client data: the default value for a deletion.
-    CloneSession(Update<CloneSession>, Note),
+    CloneSession(Update<CloneSession>, ClientData),
     /// As [`Switch::mirror`]: makes or replaces a clone session.
     Mirror(u32, Mirror),
     /// A change of the switch's packet generators.
@@ -123,17 +123,17 @@ pub(crate) trait Rules {
     }
 
     /// Refuses what several workers cannot do, or what a saved pipeline cannot.
-    fn expect_possible(&self, site: &Site<'_>) -> OperationResult {
-        let _ = site;
+    fn expect_possible(&self, state: &WorkerState<'_>) -> OperationResult {
+        let _ = state;
         Ok(())
     }
 
     /// Executes the whole update at once, and keeps its client data.
-    fn run(&self, site: &mut Site<'_>) -> OperationResult;
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult;
 
     /// Records what the update is about to change. If that does not exist, nothing is recorded, and the update will be
     /// refused.
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>);
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>);
 
     /// What becomes of what a store has of the entity.
     fn stored(&self) -> Stored;
@@ -145,10 +145,10 @@ pub(crate) trait Rules {
 }
 
 /// The worker state that operations change.
-pub(crate) struct Site<'a> {
+pub(crate) struct WorkerState<'a> {
     pub(crate) switch: &'a mut Switch,
     /// Only the first worker's are kept.
-    pub(crate) notes: &'a mut Notes,
+    pub(crate) client_data: &'a mut ClientDataMap,
     pub(crate) digests: &'a mut Digests,
     pub(crate) worker: usize,
     pub(crate) n_workers: usize,
@@ -157,15 +157,15 @@ pub(crate) struct Site<'a> {
 }
 
 impl Operation {
-    /// Lends the rules of the operation's entity.
+    /// Calls `work` with the rules of the operation's entity.
     fn with_rules<R>(&self, work: impl FnOnce(&dyn Rules) -> R) -> R {
         match self {
             Self::Entry(update) => work(update),
             Self::DefaultAction {
                 table,
                 action,
-                note,
-            } => work(&DefaultAction(*table, action.as_ref(), note)),
+                client_data,
+            } => work(&DefaultAction(*table, action.as_ref(), client_data)),
             Self::ForgetHandles(table) => work(&Handles(*table)),
             Self::Member(profile, update) => work(&InProfile(*profile, update)),
             Self::ProfileGroup(profile, update) => work(&InProfile(*profile, update)),
@@ -173,8 +173,8 @@ impl Operation {
             Self::ValueSet(set, members) => work(&Members(*set, members)),
             Self::Crc(name, parameters) => work(&Crc(name, *parameters)),
             Self::Digest(name, update) => work(&Subscription(name, update)),
-            Self::MulticastGroup(update, note) => work(&Noted(update, note)),
-            Self::CloneSession(update, note) => work(&Noted(update, note)),
+            Self::MulticastGroup(update, client_data) => work(&WithClientData(update, client_data)),
+            Self::CloneSession(update, client_data) => work(&WithClientData(update, client_data)),
             Self::Mirror(id, mirror) => work(&Mirrored(*id, *mirror)),
             Self::Generator(update) => work(update),
         }
@@ -216,15 +216,15 @@ impl Operation {
     }
 
     /// Executes the whole operation at once.
-    pub(crate) fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    pub(crate) fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         self.with_rules(|rules| {
-            rules.expect_possible(site)?;
-            rules.run(site)
+            rules.expect_possible(state)?;
+            rules.run(state)
         })
     }
 
-    pub(crate) fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
-        self.with_rules(|rules| rules.record(undo, site));
+    pub(crate) fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
+        self.with_rules(|rules| rules.record(undo, state));
     }
 
     /// What becomes of what a store has of the operation's entity.
@@ -243,7 +243,7 @@ impl Operation {
     }
 }
 
-impl Site<'_> {
+impl WorkerState<'_> {
     /// This worker's share of a count that a client writes. The first worker has all of it and the others 0, so that
     /// the sum of all workers is the count.
     fn share_of(&self, value: CounterValue) -> CounterValue {

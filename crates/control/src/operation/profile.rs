@@ -2,7 +2,7 @@
 
 use dataplane::{ActionProfileId, ControlError, ControlErrorKind, ProfileGroup, ProfileMember};
 
-use super::{Identified, Operation, Place, Rules, Site, Stored, Undo, Update};
+use super::{EntityKey, Identified, Operation, Rules, Stored, Undo, Update, WorkerState};
 use crate::error::OperationResult;
 
 /// A change of a member or group of an action profile.
@@ -21,35 +21,35 @@ impl Identified for ProfileGroup {
 }
 
 impl<T> InProfile<'_, T> {
-    fn expect_one_way(&self, site: &Site<'_>) -> OperationResult {
+    fn expect_one_way(&self, state: &WorkerState<'_>) -> OperationResult {
         match self.1 {
-            Update::Insert(_) => site.expect_one_way(self.0, site.switch.n_one_shots(self.0) > 0),
+            Update::Insert(_) => state.expect_one_way(self.0, state.switch.n_one_shots(self.0) > 0),
             _ => Ok(()),
         }
     }
 }
 
 impl Rules for InProfile<'_, ProfileMember> {
-    fn expect_possible(&self, site: &Site<'_>) -> OperationResult {
-        self.expect_one_way(site)
+    fn expect_possible(&self, state: &WorkerState<'_>) -> OperationResult {
+        self.expect_one_way(state)
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         match self.1 {
-            Update::Insert(member) => site.switch.insert_member(self.0, member.clone()),
-            Update::Modify(member) => site.switch.modify_member(self.0, member.clone()),
-            Update::Delete(id) => site.switch.delete_member(self.0, *id),
+            Update::Insert(member) => state.switch.insert_member(self.0, member.clone()),
+            Update::Modify(member) => state.switch.modify_member(self.0, member.clone()),
+            Update::Delete(id) => state.switch.delete_member(self.0, *id),
         }
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
-        undo.profile(self.0, site.switch);
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
+        undo.profile(self.0, state.switch);
     }
 
     fn stored(&self) -> Stored {
         let Self(profile, update) = *self;
-        let place = Place::Member(profile, update.id());
-        Stored::of_update(update, place, |insert| Operation::Member(profile, insert))
+        let entity = EntityKey::Member(profile, update.id());
+        Stored::of_update(update, entity, |insert| Operation::Member(profile, insert))
     }
 }
 
@@ -58,32 +58,32 @@ impl Rules for InProfile<'_, ProfileGroup> {
         1 + self.1.value().map_or(0, |group| group.members.len())
     }
 
-    fn expect_possible(&self, site: &Site<'_>) -> OperationResult {
-        self.expect_one_way(site)
+    fn expect_possible(&self, state: &WorkerState<'_>) -> OperationResult {
+        self.expect_one_way(state)
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         match self.1 {
-            Update::Insert(group) => site.switch.insert_group(self.0, group.clone()),
-            Update::Modify(group) => site.switch.modify_group(self.0, group.clone()),
-            Update::Delete(id) => site.switch.delete_group(self.0, *id),
+            Update::Insert(group) => state.switch.insert_group(self.0, group.clone()),
+            Update::Modify(group) => state.switch.modify_group(self.0, group.clone()),
+            Update::Delete(id) => state.switch.delete_group(self.0, *id),
         }
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
-        undo.profile(self.0, site.switch);
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
+        undo.profile(self.0, state.switch);
     }
 
     fn stored(&self) -> Stored {
         let Self(profile, update) = *self;
-        let place = Place::ProfileGroup(profile, update.id());
-        Stored::of_update(update, place, |insert| {
+        let entity = EntityKey::ProfileGroup(profile, update.id());
+        Stored::of_update(update, entity, |insert| {
             Operation::ProfileGroup(profile, insert)
         })
     }
 }
 
-impl Site<'_> {
+impl WorkerState<'_> {
     /// Refuses to mix members and one-shot groups in an action profile: P4Runtime 1.5.0, "One Shot Action Selector
     /// Programming".
     pub(super) fn expect_one_way(

@@ -2,12 +2,12 @@
 
 use dataplane::{CloneSession, Mirror, MulticastGroup};
 
-use super::{Identified, Operation, Place, Rules, Site, Stored, Undo, Update};
+use super::{EntityKey, Identified, Operation, Rules, Stored, Undo, Update, WorkerState};
+use crate::client_data::ClientData;
 use crate::error::OperationResult;
-use crate::notes::Note;
 
 /// A change of an entity, with its client data.
-pub(super) struct Noted<'a, T>(pub(super) &'a Update<T>, pub(super) &'a Note);
+pub(super) struct WithClientData<'a, T>(pub(super) &'a Update<T>, pub(super) &'a ClientData);
 
 /// A clone session by a port and a multicast group.
 pub(super) struct Mirrored(pub(super) u32, pub(super) Mirror);
@@ -24,104 +24,104 @@ impl Identified for CloneSession {
     }
 }
 
-impl Rules for Noted<'_, MulticastGroup> {
+impl Rules for WithClientData<'_, MulticastGroup> {
     fn n_updates(&self) -> usize {
         1 + self.0.value().map_or(0, |group| group.replicas.len())
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         match self.0 {
-            Update::Insert(group) => site.switch.insert_multicast_group(group.clone()),
-            Update::Modify(group) => site.switch.modify_multicast_group(group.clone()),
-            Update::Delete(id) => site.switch.delete_multicast_group(*id),
+            Update::Insert(group) => state.switch.insert_multicast_group(group.clone()),
+            Update::Modify(group) => state.switch.modify_multicast_group(group.clone()),
+            Update::Delete(id) => state.switch.delete_multicast_group(*id),
         }?;
-        site.notes.set_group(self.0.id(), self.1.clone());
+        state.client_data.set_group(self.0.id(), self.1.clone());
         Ok(())
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
         let id = self.0.id();
-        let found = site.switch.multicast_groups_from(id, 1).into_iter().next();
+        let found = state.switch.multicast_groups_from(id, 1).into_iter().next();
         let was = found.filter(|group| group.id == id);
-        let note = site.notes.group(id);
-        undo.push(move |site| {
-            site.notes.set_group(id, note);
-            let is_there = site.switch.delete_multicast_group(id);
+        let client_data = state.client_data.group(id);
+        undo.push(move |state| {
+            state.client_data.set_group(id, client_data);
+            let is_there = state.switch.delete_multicast_group(id);
             match was {
-                Some(was) => site.switch.insert_multicast_group(was),
+                Some(was) => state.switch.insert_multicast_group(was),
                 None => is_there.or(Ok(())),
             }
         });
     }
 
     fn stored(&self) -> Stored {
-        let place = Place::MulticastGroup(self.0.id());
-        Stored::of_update(self.0, place, |insert| {
+        let entity = EntityKey::MulticastGroup(self.0.id());
+        Stored::of_update(self.0, entity, |insert| {
             Operation::MulticastGroup(insert, self.1.clone())
         })
     }
 }
 
-impl Rules for Noted<'_, CloneSession> {
+impl Rules for WithClientData<'_, CloneSession> {
     fn n_updates(&self) -> usize {
         let session = self.0.value();
         1 + session.map_or(0, |session| session.replicas.len())
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         match self.0 {
-            Update::Insert(session) => site.switch.insert_clone_session(session.clone()),
-            Update::Modify(session) => site.switch.modify_clone_session(session.clone()),
-            Update::Delete(id) => site.switch.delete_clone_session(*id),
+            Update::Insert(session) => state.switch.insert_clone_session(session.clone()),
+            Update::Modify(session) => state.switch.modify_clone_session(session.clone()),
+            Update::Delete(id) => state.switch.delete_clone_session(*id),
         }?;
-        site.notes.set_session(self.0.id(), self.1.clone());
+        state.client_data.set_session(self.0.id(), self.1.clone());
         Ok(())
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
-        record_session(self.0.id(), undo, site);
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
+        record_session(self.0.id(), undo, state);
     }
 
     fn stored(&self) -> Stored {
-        let place = Place::CloneSession(self.0.id());
-        Stored::of_update(self.0, place, |insert| {
+        let entity = EntityKey::CloneSession(self.0.id());
+        Stored::of_update(self.0, entity, |insert| {
             Operation::CloneSession(insert, self.1.clone())
         })
     }
 }
 
 impl Rules for Mirrored {
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
-        site.switch.mirror(self.0, self.1)?;
-        site.notes.set_session(self.0, Note::default());
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
+        state.switch.mirror(self.0, self.1)?;
+        state.client_data.set_session(self.0, ClientData::default());
         Ok(())
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
-        record_session(self.0, undo, site);
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
+        record_session(self.0, undo, state);
     }
 
     fn stored(&self) -> Stored {
         Stored::replaced(
-            Place::CloneSession(self.0),
+            EntityKey::CloneSession(self.0),
             Operation::Mirror(self.0, self.1),
         )
     }
 }
 
-fn record_session(id: u32, undo: &mut Undo, site: &Site<'_>) {
-    let found = site.switch.clone_sessions_from(id, 1).into_iter().next();
+fn record_session(id: u32, undo: &mut Undo, state: &WorkerState<'_>) {
+    let found = state.switch.clone_sessions_from(id, 1).into_iter().next();
     let was = found.filter(|session| session.id == id);
     // For a session with a group, `was` also has the group's replicas. So the session is restored as a mirror, which
     // names the group.
-    let mirrored = site.switch.mirrored(id).filter(|to| to.group.is_some());
-    let note = site.notes.session(id);
-    undo.push(move |site| {
-        site.notes.set_session(id, note);
-        let is_there = site.switch.delete_clone_session(id);
+    let mirrored = state.switch.mirrored(id).filter(|to| to.group.is_some());
+    let client_data = state.client_data.session(id);
+    undo.push(move |state| {
+        state.client_data.set_session(id, client_data);
+        let is_there = state.switch.delete_clone_session(id);
         match (was, mirrored) {
-            (_, Some(mirror)) => site.switch.mirror(id, mirror),
-            (Some(was), None) => site.switch.insert_clone_session(was),
+            (_, Some(mirror)) => state.switch.mirror(id, mirror),
+            (Some(was), None) => state.switch.insert_clone_session(was),
             (None, None) => is_there.or(Ok(())),
         }
     });

@@ -2,7 +2,7 @@
 
 use dataplane::{CrcParameters, MatchField, TableId, ValueSetId};
 
-use super::{Operation, Place, Rules, Site, Stored, Undo};
+use super::{EntityKey, Operation, Rules, Stored, Undo, WorkerState};
 use crate::error::OperationResult;
 
 /// All members of a value set.
@@ -19,18 +19,18 @@ impl Rules for Members<'_> {
         1 + self.1.len()
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
-        site.switch.set_value_set(self.0, self.1.to_vec())
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
+        state.switch.set_value_set(self.0, self.1.to_vec())
     }
 
-    fn record(&self, undo: &mut Undo, site: &mut Site<'_>) {
-        let (set, members) = (self.0, site.switch.value_set(self.0));
-        undo.push(move |site| site.switch.set_value_set(set, members));
+    fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>) {
+        let (set, members) = (self.0, state.switch.value_set(self.0));
+        undo.push(move |state| state.switch.set_value_set(set, members));
     }
 
     fn stored(&self) -> Stored {
         let set = Operation::ValueSet(self.0, self.1.to_vec());
-        Stored::replaced(Place::ValueSet(self.0), set)
+        Stored::replaced(EntityKey::ValueSet(self.0), set)
     }
 }
 
@@ -39,16 +39,16 @@ impl Rules for Crc<'_> {
         Some("what a CRC was cannot be read")
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
-        site.switch.set_crc_parameters(self.0, self.1)
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
+        state.switch.set_crc_parameters(self.0, self.1)
     }
 
     /// Nothing: see [`Rules::irreversible`].
-    fn record(&self, _: &mut Undo, _: &mut Site<'_>) {}
+    fn record(&self, _: &mut Undo, _: &mut WorkerState<'_>) {}
 
     fn stored(&self) -> Stored {
         let set = Operation::Crc(self.0.clone(), self.1);
-        Stored::replaced(Place::Crc(self.0.clone()), set)
+        Stored::replaced(EntityKey::Crc(self.0.clone()), set)
     }
 }
 
@@ -57,12 +57,12 @@ impl Rules for Handles {
         Some("handles that began anew cannot be told")
     }
 
-    fn run(&self, site: &mut Site<'_>) -> OperationResult {
-        site.switch.forget_handles(self.0)
+    fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
+        state.switch.forget_handles(self.0)
     }
 
     /// Nothing: see [`Rules::irreversible`].
-    fn record(&self, _: &mut Undo, _: &mut Site<'_>) {}
+    fn record(&self, _: &mut Undo, _: &mut WorkerState<'_>) {}
 
     /// Handles begin anew with each start.
     fn stored(&self) -> Stored {

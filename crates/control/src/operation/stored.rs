@@ -5,12 +5,12 @@ use dataplane::{ActionProfileId, MeterId, RegisterId, TableId, ValueSetId};
 use serde::Serialize;
 
 use super::{Identified, Operation, Update};
-use crate::notes::EntryKey;
+use crate::client_data::EntryKey;
 
 /// The entity of an operation. The order of the kinds is one in which a switch takes them: an entity comes after those
 /// that it refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub enum Place {
+pub enum EntityKey {
     /// The parameters of a CRC, by its name.
     Crc(String),
     /// A parser value set.
@@ -41,11 +41,11 @@ pub enum Place {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stored {
     /// This operation replaces them.
-    Replaced(Place, Box<Operation>),
+    Replaced(EntityKey, Box<Operation>),
     /// They are removed.
-    Removed(Place),
+    Removed(EntityKey),
     /// They are combined with the operation ([`Operation::combined`]).
-    Combined(Place),
+    Combined(EntityKey),
     /// Cells of an array are written ([`Operation::Cells`]).
     Cells,
     /// Nothing that is kept changes.
@@ -53,19 +53,19 @@ pub enum Stored {
 }
 
 impl Stored {
-    pub(super) fn replaced(place: Place, operation: Operation) -> Self {
-        Self::Replaced(place, Box::new(operation))
+    pub(super) fn replaced(entity: EntityKey, operation: Operation) -> Self {
+        Self::Replaced(entity, Box::new(operation))
     }
 
     /// An insert of the new entity is stored, and nothing of one that is removed.
     pub(super) fn of_update<T: Identified + Clone>(
         update: &Update<T>,
-        place: Place,
+        entity: EntityKey,
         insert: impl FnOnce(Update<T>) -> Operation,
     ) -> Self {
         match update.value() {
-            Some(value) => Self::replaced(place, insert(Update::Insert(value.clone()))),
-            None => Self::Removed(place),
+            Some(value) => Self::replaced(entity, insert(Update::Insert(value.clone()))),
+            None => Self::Removed(entity),
         }
     }
 }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use dataplane::{ActionProfileId, ProfileSnapshot, Switch, TableId};
 
-use super::Site;
+use super::WorkerState;
 use crate::error::OperationResult;
 
-type Step = Box<dyn FnOnce(&mut Site<'_>) -> OperationResult>;
+type Step = Box<dyn FnOnce(&mut WorkerState<'_>) -> OperationResult>;
 
 /// Undo steps, in the order of the operations.
 #[derive(Default)]
@@ -20,16 +20,19 @@ pub(crate) struct Undo {
 
 impl Undo {
     /// Undoes all operations, the last one first.
-    pub(crate) fn take_back(self, site: &mut Site<'_>) {
+    pub(crate) fn take_back(self, state: &mut WorkerState<'_>) {
         for step in self.steps.into_iter().rev() {
-            step(site).expect("what was there before fits");
+            step(state).expect("what was there before fits");
         }
         for was in self.profiles.into_values().flatten() {
-            site.switch.restore_profile(was);
+            state.switch.restore_profile(was);
         }
     }
 
-    pub(super) fn push(&mut self, step: impl FnOnce(&mut Site<'_>) -> OperationResult + 'static) {
+    pub(super) fn push(
+        &mut self,
+        step: impl FnOnce(&mut WorkerState<'_>) -> OperationResult + 'static,
+    ) {
         self.steps.push(Box::new(step));
     }
 
@@ -39,9 +42,9 @@ impl Undo {
     }
 
     /// Records the table's action profile, since it counts the entries that use it.
-    pub(super) fn profile_of(&mut self, table: TableId, site: &Site<'_>) {
-        if let Some(profile) = site.profile_of(table) {
-            self.profile(profile, site.switch);
+    pub(super) fn profile_of(&mut self, table: TableId, state: &WorkerState<'_>) {
+        if let Some(profile) = state.profile_of(table) {
+            self.profile(profile, state.switch);
         }
     }
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use control::{Batch, Changed, Missed, Note, Operation, Update, limits};
+use control::{Batch, Changed, ClientData, Missed, Operation, Update, limits};
 use dataplane::MulticastGroup;
 
-use crate::harness::{Harness, bridge, patiently, replicas};
+use crate::harness::{Harness, bridge, in_time, replicas};
 
 const N_REPLICAS: u16 = 1_023;
 
 #[tokio::test]
-async fn what_is_told_is_what_was_carried_out_in_its_order() {
+async fn what_is_reported_is_what_was_carried_out_in_its_order() {
     let harness = Harness::start().await;
     let mut changes = harness.device.changes();
     let reading = harness.device.reading().await.unwrap();
@@ -26,7 +26,7 @@ async fn what_is_told_is_what_was_carried_out_in_its_order() {
     let next = harness.device.set_pipeline(checked).await.unwrap();
 
     for (number, n_done) in [(1, 1), (2, 1)] {
-        let change = patiently(changes.next()).await.unwrap().unwrap();
+        let change = in_time(changes.next()).await.unwrap().unwrap();
         assert_eq!(change.number, before + number);
         assert!(Arc::ptr_eq(&change.pipeline, &harness.pipeline));
         let Changed::Written(batch, results) = change.what else {
@@ -38,7 +38,7 @@ async fn what_is_told_is_what_was_carried_out_in_its_order() {
         let inserted = harness.insert(u8::try_from(number).unwrap(), 2);
         assert_eq!(*done[0].0, inserted);
     }
-    let change = patiently(changes.next()).await.unwrap().unwrap();
+    let change = in_time(changes.next()).await.unwrap().unwrap();
     assert!(matches!(change.what, Changed::Pipeline));
     assert!(Arc::ptr_eq(&change.pipeline, &next));
     let reading = harness.device.reading().await.unwrap();
@@ -46,28 +46,28 @@ async fn what_is_told_is_what_was_carried_out_in_its_order() {
 }
 
 #[tokio::test]
-async fn what_is_written_to_a_saved_program_is_told_with_its_commit() {
+async fn what_is_written_to_a_saved_program_is_reported_with_its_commit() {
     let harness = Harness::start().await;
     let mut changes = harness.device.changes();
     let checked = harness.device.check(bridge(), ()).unwrap();
-    let save = |turn: control::Turn| async move { turn.save(checked).done().await };
-    harness.device.in_turn(save).await.unwrap().unwrap();
+    let save = |exclusive: control::Exclusive| async move { exclusive.save(checked).done().await };
+    harness.device.exclusively(save).await.unwrap().unwrap();
     let saved = harness.device.pipeline().unwrap();
     let batch = Batch::new(vec![harness.insert(1, 2)]);
     harness.device.write(saved, batch).await.unwrap();
-    let commit = |turn: control::Turn| async move {
-        let ready = turn.ready_saved().await?;
-        turn.commit(ready).done().await
+    let commit = |exclusive: control::Exclusive| async move {
+        let ready = exclusive.ready_saved().await?;
+        exclusive.commit(ready).done().await
     };
-    let committed = harness.device.in_turn(commit).await.unwrap().unwrap();
-    let change = patiently(changes.next()).await.unwrap().unwrap();
+    let committed = harness.device.exclusively(commit).await.unwrap().unwrap();
+    let change = in_time(changes.next()).await.unwrap().unwrap();
     assert!(matches!(change.what, Changed::Pipeline), "{change:?}");
     assert!(Arc::ptr_eq(&change.pipeline, &committed));
     assert_eq!(harness.addresses().await, [1]);
 }
 
 #[tokio::test]
-async fn who_follows_too_slowly_is_told_how_much_he_missed() {
+async fn who_follows_too_slowly_reads_how_much_he_missed() {
     let harness = Harness::start().await;
     let mut changes = harness.device.changes();
     let insert = |id| {
@@ -76,17 +76,17 @@ async fn who_follows_too_slowly_is_told_how_much_he_missed() {
             replicas: replicas(N_REPLICAS),
             backups: Vec::new(),
         };
-        Operation::MulticastGroup(Update::Insert(group), Note::default())
+        Operation::MulticastGroup(Update::Insert(group), ClientData::default())
     };
     let n_kept = limits::CHANGED_UPDATES_KEPT_MAX / usize::from(1 + N_REPLICAS);
     let (n_kept, n_missed) = (u32::try_from(n_kept).unwrap(), 3);
     for id in 1..=n_kept + n_missed {
         harness.write(vec![insert(id)]).await;
     }
-    let missed = patiently(changes.next()).await.unwrap();
+    let missed = in_time(changes.next()).await.unwrap();
     assert_eq!(missed.unwrap_err(), Missed(n_missed.into()));
     for id in n_missed + 1..=n_missed + n_kept {
-        let change = patiently(changes.next()).await.unwrap().unwrap();
+        let change = in_time(changes.next()).await.unwrap().unwrap();
         let Changed::Written(batch, _) = change.what else {
             panic!("expected a batch, found {change:?}")
         };
@@ -97,7 +97,7 @@ async fn who_follows_too_slowly_is_told_how_much_he_missed() {
     harness.write(vec![harness.insert(1, 2)]).await;
     let mut changes = harness.device.changes();
     harness.write(vec![harness.insert(2, 2)]).await;
-    let change = patiently(changes.next()).await.unwrap().unwrap();
+    let change = in_time(changes.next()).await.unwrap().unwrap();
     assert_eq!(change.number, u64::from(n_kept + n_missed) + 3);
 }
 
@@ -113,11 +113,11 @@ async fn the_changes_end_with_the_device() {
     });
     tokio::task::yield_now().await;
     drop(device);
-    assert_eq!(patiently(follower).await.unwrap(), (2, true));
+    assert_eq!(in_time(follower).await.unwrap(), (2, true));
 }
 
 #[tokio::test]
-async fn a_change_is_told_though_its_caller_gave_up() {
+async fn a_change_is_reported_though_its_caller_gave_up() {
     let harness = Harness::start().await;
     let mut changes = harness.device.changes();
     harness.switch.hold();
@@ -126,6 +126,6 @@ async fn a_change_is_told_though_its_caller_gave_up() {
     given_up.abort();
     assert!(given_up.await.unwrap_err().is_cancelled());
     harness.switch.release();
-    let change = patiently(changes.next()).await.unwrap().unwrap();
+    let change = in_time(changes.next()).await.unwrap().unwrap();
     assert!(matches!(change.what, Changed::Written(..)), "{change:?}");
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use control::{Batch, Error, Turn};
+use control::{Batch, Error, Exclusive};
 use dataplane::SwitchConfig;
 
-use crate::harness::{Harness, bridge, frame, patiently};
+use crate::harness::{Harness, bridge, frame, in_time};
 
 #[tokio::test]
 async fn of_two_callers_one_is_carried_out_after_the_other() {
@@ -21,16 +21,16 @@ async fn of_two_callers_one_is_carried_out_after_the_other() {
     harness.stays_held(1).await;
     assert!(!reader.is_finished());
     harness.switch.release();
-    assert_eq!(patiently(first).await.unwrap(), [Ok(()), Ok(())]);
-    assert_eq!(patiently(second).await.unwrap(), [Ok(()), Ok(())]);
-    patiently(reader).await.unwrap();
+    assert_eq!(in_time(first).await.unwrap(), [Ok(()), Ok(())]);
+    assert_eq!(in_time(second).await.unwrap(), [Ok(()), Ok(())]);
+    in_time(reader).await.unwrap();
     assert_eq!(harness.addresses().await, [0; 0]);
     assert_eq!(harness.slot_value(131_070).await, [7]);
     assert_eq!(harness.slot_value(131_071).await, [8]);
 }
 
 #[tokio::test]
-async fn who_gives_up_while_he_waits_for_his_turn_has_changed_nothing() {
+async fn who_gives_up_while_he_waits_for_exclusive_access_has_changed_nothing() {
     let harness = Harness::start().await;
     harness.switch.hold();
     let under_way = harness.write_apart(vec![harness.insert(1, 2)]);
@@ -40,12 +40,13 @@ async fn who_gives_up_while_he_waits_for_his_turn_has_changed_nothing() {
     waits.abort();
     assert!(waits.await.unwrap_err().is_cancelled());
     harness.switch.release();
-    patiently(under_way).await.unwrap();
+    in_time(under_way).await.unwrap();
     assert_eq!(harness.addresses().await, [1]);
 }
 
 #[tokio::test]
-async fn a_call_whose_caller_gives_up_once_it_has_its_turn_is_carried_out_before_the_next() {
+async fn a_call_whose_caller_gives_up_once_it_has_exclusive_access_is_carried_out_before_the_next()
+{
     let harness = Harness::with(SwitchConfig::default(), 2).await;
     harness.switch.hold_worker(1);
     let given_up = harness.write_apart(vec![harness.insert(1, 2), harness.every_slot(7)]);
@@ -55,7 +56,7 @@ async fn a_call_whose_caller_gives_up_once_it_has_its_turn_is_carried_out_before
     let next = harness.write_apart(vec![harness.delete(1)]);
     harness.stays_held(1).await;
     harness.switch.release();
-    assert_eq!(patiently(next).await.unwrap(), [Ok(())]);
+    assert_eq!(in_time(next).await.unwrap(), [Ok(())]);
     assert_eq!(harness.addresses().await, [0; 0]);
     assert_eq!(harness.slot_value(131_071).await, [7]);
 }
@@ -77,7 +78,7 @@ async fn a_program_whose_caller_gave_up_is_set_before_the_next_call_begins() {
     let next = tokio::spawn(async move { device.write(pipeline, batch).await });
     harness.stays_held(1).await;
     harness.switch.release();
-    let refused = patiently(next).await.unwrap();
+    let refused = in_time(next).await.unwrap();
     let replaced = Error::Replaced {
         made_for: 1,
         found: 2,
@@ -115,7 +116,7 @@ async fn a_drain_that_is_given_up_leaves_nothing_and_another_ends_when_the_packe
     harness.switch.advance(1_000_000_000);
     harness.switch.advance(1_000_000_000);
     harness.switch.advance(1_000_000_000);
-    patiently(waits).await.unwrap().unwrap();
+    in_time(waits).await.unwrap().unwrap();
     let is_empty = harness
         .device
         .submit(|_, context| context.drain_waiters.is_empty());
@@ -123,7 +124,7 @@ async fn a_drain_that_is_given_up_leaves_nothing_and_another_ends_when_the_packe
 }
 
 #[tokio::test]
-async fn of_a_switch_that_stops_every_caller_is_told() {
+async fn of_a_switch_that_stops_every_caller_is_notified() {
     let harness = Harness::start().await;
     harness.switch.hold();
     let (device, pipeline) = (Arc::clone(&harness.device), Arc::clone(&harness.pipeline));
@@ -136,9 +137,9 @@ async fn of_a_switch_that_stops_every_caller_is_told() {
         reading.of_first(|_| ()).await
     });
     harness.switch.stop();
-    assert_eq!(patiently(under_way).await.unwrap(), Err(Error::Stopped));
-    assert_eq!(patiently(waits).await.unwrap(), Err(Error::Stopped));
-    assert_eq!(patiently(harness.device.drain()).await, Err(Error::Stopped));
-    let call = |turn: Turn| async move { turn.device().n_workers() };
-    assert_eq!(harness.device.in_turn(call).await, Ok(1));
+    assert_eq!(in_time(under_way).await.unwrap(), Err(Error::Stopped));
+    assert_eq!(in_time(waits).await.unwrap(), Err(Error::Stopped));
+    assert_eq!(in_time(harness.device.drain()).await, Err(Error::Stopped));
+    let call = |exclusive: Exclusive| async move { exclusive.device().n_workers() };
+    assert_eq!(harness.device.exclusively(call).await, Ok(1));
 }

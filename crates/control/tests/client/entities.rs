@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use control::{
-    Atomicity, Batch, CellValue, Device, DigestSender, EntryChange, EntryKey, EntryUpdate,
-    GeneratorUpdate, Note, Operation, Pipeline, Places, Subscriber, Update,
+    Atomicity, Batch, CellValue, ClientData, Cursor, Device, DigestSender, EntryChange, EntryKey,
+    EntryUpdate, GeneratorUpdate, Operation, Pipeline, Subscriber, Update,
 };
 use dataplane::{
     ActionCall, CloneSession, ControlErrorKind, CounterValue, CrcParameters, GeneratorChange,
@@ -16,7 +16,7 @@ use serde_json::json;
 use testkit::builder::{Builder, INGRESS, assign, field, hex, output_to, param, prim};
 use testkit::memory_loop::MemoryLoop;
 
-use crate::harness::{bare, patiently, replicas};
+use crate::harness::{bare, in_time, replicas};
 
 const RATES: MeterConfig = MeterConfig {
     committed_rate: 1_000,
@@ -127,24 +127,24 @@ impl Rig {
             Operation::Entry(EntryUpdate::Insert {
                 table: table("chosen"),
                 entry: TableEntry::new(kind(1), 0, TableAction::Group(9)),
-                note: Note::default(),
+                client_data: ClientData::default(),
             }),
             Operation::Entry(EntryUpdate::Insert {
                 table: table("direct"),
                 entry: self.entry(),
-                note: noted(4),
+                client_data: numbered(4),
             }),
             Operation::DefaultAction {
                 table: table("direct"),
                 action: Some(self.call(0xff).into()),
-                note: noted(5),
+                client_data: numbered(5),
             },
             Operation::Cells(CellValue::Counter(count, COUNTED), 0..100),
             Operation::Cells(CellValue::Meter(rate, Some(RATES)), 1..3),
             Operation::ValueSet(program.value_set("set").unwrap(), vec![kind(1), kind(2)]),
-            Operation::Digest("seen_t".into(), Update::Insert(noted(8))),
-            Operation::MulticastGroup(Update::Insert(multicast(3)), noted(6)),
-            Operation::CloneSession(Update::Insert(session(1)), noted(7)),
+            Operation::Digest("seen_t".into(), Update::Insert(numbered(8))),
+            Operation::MulticastGroup(Update::Insert(multicast(3)), numbered(6)),
+            Operation::CloneSession(Update::Insert(session(1)), numbered(7)),
         ]
     }
 
@@ -163,9 +163,9 @@ impl Rig {
             )),
             Operation::Member(profile, Update::Modify(self.member(1, 9))),
             Operation::ProfileGroup(profile, Update::Modify(group(&[(2, 1)]))),
-            Operation::Digest("seen_t".into(), Update::Modify(noted(9))),
-            Operation::MulticastGroup(Update::Modify(multicast(1)), Note::default()),
-            Operation::CloneSession(Update::Modify(session(2)), Note::default()),
+            Operation::Digest("seen_t".into(), Update::Modify(numbered(9))),
+            Operation::MulticastGroup(Update::Modify(multicast(1)), ClientData::default()),
+            Operation::CloneSession(Update::Modify(session(2)), ClientData::default()),
             Operation::ValueSet(program.value_set("set").unwrap(), Vec::new()),
             Operation::Cells(CellValue::Meter(rate, None), 0..4),
         ]
@@ -181,13 +181,13 @@ impl Rig {
             Operation::DefaultAction {
                 table: direct,
                 action: None,
-                note: noted(1),
+                client_data: numbered(1),
             },
             Operation::ProfileGroup(profile, Update::Delete(9)),
             Operation::Member(profile, Update::Delete(1)),
             Operation::Digest("seen_t".into(), Update::Delete(())),
-            Operation::MulticastGroup(Update::Delete(2), Note::default()),
-            Operation::CloneSession(Update::Delete(3), Note::default()),
+            Operation::MulticastGroup(Update::Delete(2), ClientData::default()),
+            Operation::CloneSession(Update::Delete(3), ClientData::default()),
         ]
     }
 
@@ -201,7 +201,7 @@ impl Rig {
         let reading = self.device.reading().await.unwrap();
         let mut state = Vec::new();
         for table in [direct, chosen] {
-            let entries = reading.entries(table, &mut Places::ALL.clone()).await;
+            let entries = reading.entries(table, &mut Cursor::ALL.clone()).await;
             state.push(format!("{:?}", entries.unwrap()));
         }
         let of_switch = reading.of_first(move |switch| {
@@ -220,11 +220,14 @@ impl Rig {
         let groups = reading.multicast_groups(0).await.unwrap();
         let sessions = reading.clone_sessions(0).await.unwrap();
         state.push(format!("{:?}", (groups, sessions)));
-        let notes = self.pipeline.notes();
-        let of_table = (notes.entry(&key(direct)), notes.default_action(direct));
+        let client_data = self.pipeline.client_data();
+        let of_table = (
+            client_data.entry(&key(direct)),
+            client_data.default_action(direct),
+        );
         let others = (
-            notes.group(2),
-            notes.session(3),
+            client_data.group(2),
+            client_data.session(3),
             self.pipeline.digest("seen_t"),
         );
         state.push(format!("{:?}", (of_table, others)));
@@ -241,7 +244,7 @@ impl Rig {
             atomicity,
         };
         let results = self.device.write(Arc::clone(&self.pipeline), batch);
-        let results = patiently(results).await.unwrap();
+        let results = in_time(results).await.unwrap();
         let kinds = results.into_iter();
         kinds
             .map(|result| result.err().map(|error| error.kind))
@@ -324,10 +327,10 @@ fn session(n_replicas: u16) -> CloneSession {
     }
 }
 
-fn noted(number: u64) -> Note {
-    Note {
+fn numbered(number: u64) -> ClientData {
+    ClientData {
         number,
-        ..Note::default()
+        ..ClientData::default()
     }
 }
 
@@ -352,11 +355,11 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     rig.write(irreversible().into()).await;
 
     let reading = rig.device.reading().await.unwrap();
-    let mut places = Places::Key(kind(1));
-    let read = reading.entries(direct, &mut places).await.unwrap();
+    let mut cursor = Cursor::Key(kind(1));
+    let read = reading.entries(direct, &mut cursor).await.unwrap();
     assert_eq!(read.unwrap(), [entry]);
-    assert_eq!(reading.entries(direct, &mut places).await, Ok(None));
-    let read = reading.entries(chosen, &mut Places::ALL.clone()).await;
+    assert_eq!(reading.entries(direct, &mut cursor).await, Ok(None));
+    let read = reading.entries(chosen, &mut Cursor::ALL.clone()).await;
     assert_eq!(read.unwrap().unwrap(), [by_group]);
     let read = reading.of_first(move |switch| {
         let default_action = switch.default_action(direct);
@@ -386,14 +389,14 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     assert_eq!(generators[0].config, config());
     drop(reading);
     {
-        let notes = rig.pipeline.notes();
-        let noted = [
-            notes.entry(&key(direct)),
-            notes.default_action(direct),
-            notes.group(2),
-            notes.session(3),
+        let client_data = rig.pipeline.client_data();
+        let found = [
+            client_data.entry(&key(direct)),
+            client_data.default_action(direct),
+            client_data.group(2),
+            client_data.session(3),
         ];
-        assert_eq!(noted.map(|note| note.number), [4, 5, 6, 7]);
+        assert_eq!(found.map(|client_data| client_data.number), [4, 5, 6, 7]);
     }
 
     rig.write(rig.changes()).await;
@@ -403,24 +406,24 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     ))])
     .await;
     let reading = rig.device.reading().await.unwrap();
-    let mut places = Places::ALL;
-    let read = reading.entries(direct, &mut places).await.unwrap().unwrap();
+    let mut cursor = Cursor::ALL;
+    let read = reading.entries(direct, &mut cursor).await.unwrap().unwrap();
     assert_eq!((read[0].meter, read[0].idle_timeout_ns), (None, 1_000_000));
     assert_eq!(reading.multicast_groups(2).await.unwrap(), [multicast(1)]);
     drop(reading);
     rig.write(rig.deletes()).await;
     rig.write(vec![Operation::Generator(GeneratorUpdate::Delete(1))])
         .await;
-    let notes = rig.pipeline.notes();
-    assert_eq!(notes.entry(&key(direct)), Note::default());
-    assert_eq!(notes.default_action(direct), Note::default());
+    let client_data = rig.pipeline.client_data();
+    assert_eq!(client_data.entry(&key(direct)), ClientData::default());
+    assert_eq!(client_data.default_action(direct), ClientData::default());
 }
 
 #[tokio::test]
 async fn a_batch_that_is_whole_is_taken_back_in_every_entity_or_done_in_every_one() {
     for atomicity in [Atomicity::Whole, Atomicity::WholeForPackets] {
         let rig = Rig::start().await;
-        let refused = Operation::MulticastGroup(Update::Delete(99), Note::default());
+        let refused = Operation::MulticastGroup(Update::Delete(99), ClientData::default());
         for operations in [rig.inserts(), rig.changes(), rig.deletes()] {
             let before = rig.state().await;
             let n_operations = operations.len();
@@ -439,7 +442,8 @@ async fn a_batch_that_is_whole_is_taken_back_in_every_entity_or_done_in_every_on
         }
         let before = rig.state().await;
         for operation in irreversible() {
-            let session = Operation::CloneSession(Update::Insert(session(1)), Note::default());
+            let session =
+                Operation::CloneSession(Update::Insert(session(1)), ClientData::default());
             let operations = vec![session, operation];
             let refused = rig.come_to(atomicity, operations).await;
             assert_eq!(refused.last(), Some(&Some(ControlErrorKind::Unimplemented)));
@@ -449,7 +453,7 @@ async fn a_batch_that_is_whole_is_taken_back_in_every_entity_or_done_in_every_on
 }
 
 #[tokio::test]
-async fn each_kind_of_mistake_is_told_as_what_it_is() {
+async fn each_kind_of_mistake_is_reported_as_what_it_is() {
     use ControlErrorKind::{
         AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, OutOfRange, ResourceExhausted,
     };
@@ -468,7 +472,7 @@ async fn each_kind_of_mistake_is_told_as_what_it_is() {
         Operation::Entry(EntryUpdate::Insert {
             table,
             entry: TableEntry::new(kind(1), 0, action),
-            note: Note::default(),
+            client_data: ClientData::default(),
         })
     };
     let member = ProfileMember {
@@ -500,7 +504,7 @@ async fn each_kind_of_mistake_is_told_as_what_it_is() {
             ResourceExhausted,
         ),
         (
-            Operation::MulticastGroup(Update::Delete(7), Note::default()),
+            Operation::MulticastGroup(Update::Delete(7), ClientData::default()),
             NotFound,
         ),
         (Operation::Generator(GeneratorUpdate::Delete(7)), NotFound),
@@ -541,7 +545,7 @@ async fn each_kind_of_mistake_is_told_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn digests_and_idle_entries_are_told_with_the_program_that_they_are_of() {
+async fn digests_and_idle_entries_are_reported_with_the_program_that_they_are_of() {
     let rig = Rig::start().await;
     let (sender, mut digests) = DigestSender::channel(4);
     rig.device.subscribe(Subscriber::Digests(sender));
@@ -553,18 +557,21 @@ async fn digests_and_idle_entries_are_told_with_the_program_that_they_are_of() {
     let insert = Operation::Entry(EntryUpdate::Insert {
         table: direct,
         entry,
-        note: Note::default(),
+        client_data: ClientData::default(),
     });
     rig.write(vec![insert]).await;
     rig.switch.receive(1, &[9; 60]);
-    let told = patiently(digests.recv()).await.unwrap();
-    assert_eq!(told.generation, rig.pipeline.generation());
+    let notice = in_time(digests.recv()).await.unwrap();
+    assert_eq!(notice.generation, rig.pipeline.generation());
     assert_eq!(
-        (&*told.digest.name, &told.digest.members[..]),
+        (&*notice.digest.name, &notice.digest.members[..]),
         ("seen_t", &[vec![9]][..])
     );
     rig.switch.advance(1_000_000);
-    let told = patiently(idle.recv()).await.unwrap();
-    assert_eq!(told.generation, rig.pipeline.generation());
-    assert_eq!((told.idle.table, told.idle.entry.key), (direct, kind(1)));
+    let notice = in_time(idle.recv()).await.unwrap();
+    assert_eq!(notice.generation, rig.pipeline.generation());
+    assert_eq!(
+        (notice.idle.table, notice.idle.entry.key),
+        (direct, kind(1))
+    );
 }

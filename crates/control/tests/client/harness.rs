@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{
-    Batch, CellValue, Device, EntryKey, EntryUpdate, Note, Operation, OperationResult, Pipeline,
-    Places, Registers, SwitchHandle,
+    Batch, CellValue, ClientData, Cursor, Device, EntryKey, EntryUpdate, Operation,
+    OperationResult, Pipeline, Registers, SwitchHandle,
 };
 use dataplane::{ActionCall, MatchField, Program, Replica, SwitchConfig, TableEntry, TableId};
 use testkit::memory_loop::MemoryLoop;
 
 /// Timeout of a test: longer than anything takes here.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Yields after which every task that can go on has gone on.
 const N_YIELDS: usize = 100;
@@ -67,7 +67,7 @@ impl Harness {
         Operation::Entry(EntryUpdate::Insert {
             table: self.forward,
             entry: self.entry(dst, port),
-            note: Note::default(),
+            client_data: ClientData::default(),
         })
     }
 
@@ -102,7 +102,7 @@ impl Harness {
     pub async fn results(&self, operations: Vec<Operation>) -> Vec<OperationResult> {
         let pipeline = Arc::clone(&self.pipeline);
         let batch = Batch::new(operations);
-        patiently(self.device.write(pipeline, batch)).await.unwrap()
+        in_time(self.device.write(pipeline, batch)).await.unwrap()
     }
 
     /// The same in another task.
@@ -116,9 +116,9 @@ impl Harness {
     }
 
     pub async fn entries(&self) -> Vec<TableEntry> {
-        let reading = patiently(self.device.reading()).await.unwrap();
-        let (mut places, mut all) = (Places::ALL, Vec::new());
-        while let Some(some) = reading.entries(self.forward, &mut places).await.unwrap() {
+        let reading = in_time(self.device.reading()).await.unwrap();
+        let (mut cursor, mut all) = (Cursor::ALL, Vec::new());
+        while let Some(some) = reading.entries(self.forward, &mut cursor).await.unwrap() {
             all.extend(some);
         }
         all
@@ -138,7 +138,7 @@ impl Harness {
 
     pub async fn slot_value(&self, cell: u64) -> Vec<u8> {
         let slots = self.pipeline.program().register("ingress.slots").unwrap();
-        let reading = patiently(self.device.reading()).await.unwrap();
+        let reading = in_time(self.device.reading()).await.unwrap();
         let mut cells = cell..cell + 1;
         let values = reading.register_cells(slots, &mut cells).await.unwrap();
         assert_eq!(cells, cell + 1..cell + 1);
@@ -147,7 +147,7 @@ impl Harness {
 
     /// Waits until this many pieces of work are queued for the switch.
     pub async fn held(&self, n_held: usize) {
-        patiently(async {
+        in_time(async {
             while self.switch.n_held() != n_held {
                 tokio::task::yield_now().await;
             }
@@ -183,7 +183,7 @@ pub fn frame(dst: u8) -> Vec<u8> {
     frame
 }
 
-pub async fn patiently<T>(done: impl Future<Output = T>) -> T {
-    let done = tokio::time::timeout(PATIENCE, done).await;
+pub async fn in_time<T>(done: impl Future<Output = T>) -> T {
+    let done = tokio::time::timeout(TIMEOUT, done).await;
     done.expect("it takes no longer")
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use control::{
-    Atomicity, Batch, CellValue, EntryChange, EntryUpdate, Error, GeneratorUpdate, NewAction, Note,
-    Operation, Subscriber, Turn, Update, limits,
+    Atomicity, Batch, CellValue, ClientData, EntryChange, EntryUpdate, Error, Exclusive,
+    GeneratorUpdate, NewAction, Operation, Subscriber, Update, limits,
 };
 use dataplane::{
     ControlErrorKind, CounterValue, GeneratorConfig, GeneratorState, Pace, PortId, SwitchConfig,
 };
 
-use crate::harness::{Harness, N_SLOTS, bare, bridge, frame, key, patiently, replicas};
+use crate::harness::{Harness, N_SLOTS, bare, bridge, frame, in_time, key, replicas};
 
 #[tokio::test]
 async fn a_device_lives_from_no_program_to_another() {
@@ -21,20 +21,23 @@ async fn a_device_lives_from_no_program_to_another() {
     let harness = Harness::start().await;
     assert_eq!(harness.pipeline.generation(), 1);
     // An entry with client data.
-    let note = Note {
+    let client_data = ClientData {
         bytes: b"viewer".to_vec(),
         number: 7,
-        ..Note::default()
+        ..ClientData::default()
     };
     let entry = harness.entry(0xa, 2);
     let insert = Operation::Entry(EntryUpdate::Insert {
         table: harness.forward,
         entry: entry.clone(),
-        note: note.clone(),
+        client_data: client_data.clone(),
     });
     harness.write(vec![insert]).await;
     assert_eq!(harness.entries().await, [entry]);
-    assert_eq!(harness.pipeline.notes().entry(&harness.key(0xa)), note);
+    assert_eq!(
+        harness.pipeline.client_data().entry(&harness.key(0xa)),
+        client_data
+    );
 
     // Packets count at the entry and in the program's array.
     harness.switch.receive(1, &frame(0xa));
@@ -68,11 +71,14 @@ async fn a_device_lives_from_no_program_to_another() {
     harness.write(vec![change, harness.slot(3, 9)]).await;
     assert_eq!(harness.entries().await[0].counter, counted);
     assert_eq!(harness.slot_value(3).await, [9]);
-    assert_eq!(harness.pipeline.notes().entry(&harness.key(0xa)), note);
+    assert_eq!(
+        harness.pipeline.client_data().entry(&harness.key(0xa)),
+        client_data
+    );
     let action = NewAction {
         action: harness.entry(0xa, 3).action,
         idle_timeout_ns: 0,
-        note: Note::default(),
+        client_data: ClientData::default(),
     };
     let change = EntryChange {
         action: Some(action),
@@ -84,11 +90,11 @@ async fn a_device_lives_from_no_program_to_another() {
     assert_eq!(entries[0].action, harness.entry(0xa, 3).action);
     assert_eq!(entries[0].counter, counted);
     assert_eq!(
-        harness.pipeline.notes().entry(&harness.key(0xa)),
-        Note::default()
+        harness.pipeline.client_data().entry(&harness.key(0xa)),
+        ClientData::default()
     );
 
-    patiently(harness.device.drain()).await.unwrap();
+    in_time(harness.device.drain()).await.unwrap();
     let counted = harness.device.counted().await.unwrap();
     assert_eq!((counted.inside, counted.counters.received), (0, 1));
 
@@ -142,7 +148,7 @@ async fn a_batch_that_is_whole_is_done_in_one_piece_of_every_worker_or_not_at_al
                 atomicity,
             };
             let (device, pipeline) = (&harness.device, Arc::clone(&harness.pipeline));
-            async move { patiently(device.write(pipeline, batch)).await }
+            async move { in_time(device.write(pipeline, batch)).await }
         };
         let mut operations: Vec<Operation> = (1..=50).map(|n| harness.insert(n, 2)).collect();
         operations.extend((0..150).map(|cell| harness.slot(cell, 7)));
@@ -194,7 +200,7 @@ async fn while_packets_wait_between_two_passes_no_batch_is_whole_for_them() {
             atomicity,
         };
         let pipeline = Arc::clone(&harness.pipeline);
-        patiently(harness.device.write(pipeline, batch))
+        in_time(harness.device.write(pipeline, batch))
     };
     let Err(Error::Refused(refused)) = write(Atomicity::WholeForPackets).await else {
         panic!("expected that it is refused")
@@ -221,7 +227,7 @@ async fn a_large_batch_comes_in_pieces_with_frames_between_them() {
         replicas: replicas(n_replicas),
         ..dataplane::MulticastGroup::default()
     };
-    let insert = |n| Operation::MulticastGroup(Update::Insert(group(n)), Note::default());
+    let insert = |n| Operation::MulticastGroup(Update::Insert(group(n)), ClientData::default());
     let cycle = |n| {
         let operations = [harness.insert(1, 2), harness.delete(1)];
         operations.into_iter().cycle().take(n).collect::<Vec<_>>()
@@ -256,9 +262,9 @@ async fn an_update_that_is_refused_in_its_middle_changes_nothing() {
         action: Some(NewAction {
             action: wrong,
             idle_timeout_ns: 0,
-            note: Note {
+            client_data: ClientData {
                 number: 1,
-                ..Note::default()
+                ..ClientData::default()
             },
         }),
         counter: Some(CounterValue {
@@ -283,9 +289,9 @@ async fn an_update_that_is_refused_in_its_middle_changes_nothing() {
         Operation::DefaultAction {
             table: routes,
             action: Some(harness.entry(1, 2).action),
-            note: Note {
+            client_data: ClientData {
                 number: 2,
-                ..Note::default()
+                ..ClientData::default()
             },
         },
     ];
@@ -304,9 +310,9 @@ async fn an_update_that_is_refused_in_its_middle_changes_nothing() {
     assert_eq!(kinds, expected, "{results:?}");
     assert_eq!(harness.entries().await, [harness.entry(1, 2)]);
     assert_eq!(harness.slot_value(0).await, [0]);
-    let notes = harness.pipeline.notes();
-    assert_eq!(notes.entry(&harness.key(1)), Note::default());
-    assert_eq!(notes.default_action(routes), Note::default());
+    let client_data = harness.pipeline.client_data();
+    assert_eq!(client_data.entry(&harness.key(1)), ClientData::default());
+    assert_eq!(client_data.default_action(routes), ClientData::default());
 }
 
 #[tokio::test]
@@ -326,8 +332,8 @@ async fn what_was_made_for_a_program_that_was_replaced_is_refused_by_its_name() 
     assert_eq!(written, Err(replaced.clone()));
     let read = harness.device.read(&harness.pipeline, 1, |_| ()).await;
     assert_eq!(read, Err(replaced.clone()));
-    let (told, sent) = tokio::sync::oneshot::channel();
-    let done = move |sent| told.send(sent).unwrap();
+    let (notify, sent) = tokio::sync::oneshot::channel();
+    let done = move |sent| notify.send(sent).unwrap();
     let cpu_port = PortId(3);
     harness
         .device
@@ -347,8 +353,8 @@ async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committ
     let harness = Harness::start().await;
     harness.write(vec![harness.insert(1, 2)]).await;
     let checked = harness.device.check(bridge(), "a view").unwrap();
-    let call = |turn: control::Turn| async move { turn.save(checked).done().await };
-    harness.device.in_turn(call).await.unwrap().unwrap();
+    let call = |exclusive: control::Exclusive| async move { exclusive.save(checked).done().await };
+    harness.device.exclusively(call).await.unwrap().unwrap();
     let saved = harness.device.pipeline().unwrap();
     assert!(saved.is_saved());
     let batch = Batch::new(vec![harness.insert(2, 3), harness.insert(2, 3)]);
@@ -372,11 +378,11 @@ async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committ
     let refused = refused[0].as_ref().unwrap_err();
     assert_eq!(refused.kind, ControlErrorKind::FailedPrecondition);
 
-    let commit = |turn: control::Turn| async move {
-        let ready = turn.ready_saved().await?;
-        turn.commit(ready).done().await
+    let commit = |exclusive: control::Exclusive| async move {
+        let ready = exclusive.ready_saved().await?;
+        exclusive.commit(ready).done().await
     };
-    let committed = harness.device.in_turn(commit).await.unwrap().unwrap();
+    let committed = harness.device.exclusively(commit).await.unwrap().unwrap();
     assert_eq!(committed.view::<&str>().as_deref(), Some(&"a view"));
     assert_eq!(committed.view::<u64>(), None);
     assert_eq!(harness.addresses().await, [2]);
@@ -391,7 +397,7 @@ async fn a_saved_program_forwards_with_what_was_written_to_it_once_it_is_committ
         found: committed.generation(),
     };
     assert_eq!(refused, Err(replaced));
-    let none = harness.device.in_turn(commit).await.unwrap();
+    let none = harness.device.exclusively(commit).await.unwrap();
     let Err(Error::Refused(none)) = none else {
         panic!("expected that none is saved, found {none:?}")
     };
@@ -417,11 +423,11 @@ async fn frames_for_the_cpu_go_to_who_subscribed_with_the_program_that_made_them
     let insert = Operation::Entry(EntryUpdate::Insert {
         table: harness.forward,
         entry,
-        note: Note::default(),
+        client_data: ClientData::default(),
     });
     harness.write(vec![insert]).await;
     harness.switch.receive(1, &frame(1));
-    let packet_in = patiently(packet_ins.recv()).await.unwrap();
+    let packet_in = in_time(packet_ins.recv()).await.unwrap();
     assert_eq!(packet_in.generation, harness.pipeline.generation());
     assert!(packet_in.frame.ends_with(&[0; 50]));
 }
@@ -440,11 +446,11 @@ async fn runs_again(count: Option<u64>) -> bool {
     let insert = Operation::Generator(GeneratorUpdate::Insert { id, config, runs });
     let checked = harness.device.check(bridge(), ()).unwrap();
     let operations = vec![harness.slot(3, 9), insert];
-    let call = |turn: Turn| async move {
-        let ready = turn.ready_again(checked, operations).await?;
-        turn.commit(ready).done().await
+    let call = |exclusive: Exclusive| async move {
+        let ready = exclusive.ready_again(checked, operations).await?;
+        exclusive.commit(ready).done().await
     };
-    harness.device.in_turn(call).await.unwrap().unwrap();
+    harness.device.exclusively(call).await.unwrap().unwrap();
     let generators = harness.switch.in_switch(0, |switch| switch.generators());
     let [generator] = &generators[..] else {
         panic!("expected one, found {generators:?}")

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use control::{
-    Batch, CellValue, Counted, Device, EntryUpdate, Error, Note, Operation, OperationResult,
-    Pipeline, Places, Turn, Update,
+    Batch, CellValue, ClientData, Counted, Cursor, Device, EntryUpdate, Error, Exclusive,
+    Operation, OperationResult, Pipeline, Update,
 };
 use dataplane::{
     ActionCall, CounterValue, DropReason, MulticastGroup, OffloadStatus, PortId, Replica,
@@ -13,7 +13,7 @@ use dataplane::{
 use testkit::memory_loop::MemoryLoop;
 use testkit::offload::{Core, Double, Takes, program};
 
-use super::harness::{bare, key, patiently};
+use super::harness::{bare, in_time, key};
 
 const NOW: u64 = 1_000;
 
@@ -67,7 +67,7 @@ impl Beside {
         Operation::Entry(EntryUpdate::Insert {
             table,
             entry: TableEntry::new(key(kind), 0, call),
-            note: Note::default(),
+            client_data: ClientData::default(),
         })
     }
 
@@ -91,7 +91,7 @@ impl Beside {
         let write = self
             .device
             .write(Arc::clone(&self.pipeline), Batch::new(operations));
-        patiently(write).await.unwrap()
+        in_time(write).await.unwrap()
     }
 
     async fn write(&self, operations: Vec<Operation>) {
@@ -100,7 +100,7 @@ impl Beside {
     }
 
     /// What the first worker's offload was notified of since the last call, consecutive changes of a kind merged.
-    fn told(&self) -> String {
+    fn calls(&self) -> String {
         let log = std::mem::take(&mut self.core().log);
         let runs: Vec<String> = log
             .chunk_by(|one, next| one == next)
@@ -118,7 +118,7 @@ impl Beside {
     }
 
     async fn counted(&self) -> Counted {
-        let counted = patiently(self.device.counted()).await.unwrap();
+        let counted = in_time(self.device.counted()).await.unwrap();
         let counters = &counted.counters;
         let made = counters.received + counters.created_by_replication;
         let gone = counters.transmitted + counters.dropped_total() + counted.inside;
@@ -129,9 +129,9 @@ impl Beside {
     /// Each entry's kind, and how many packets have hit it.
     async fn hits(&self) -> Vec<(u8, u64)> {
         let table = self.pipeline.program().table("l2").unwrap();
-        let reading = patiently(self.device.reading()).await.unwrap();
-        let (mut places, mut hits) = (Places::ALL, Vec::new());
-        while let Some(entries) = reading.entries(table, &mut places).await.unwrap() {
+        let reading = in_time(self.device.reading()).await.unwrap();
+        let (mut cursor, mut hits) = (Cursor::ALL, Vec::new());
+        while let Some(entries) = reading.entries(table, &mut cursor).await.unwrap() {
             hits.extend(entries.into_iter().map(|entry| {
                 let dataplane::MatchField::Exact(kind) = &entry.key[0] else {
                     panic!("the key is exact")
@@ -145,10 +145,10 @@ impl Beside {
 }
 
 #[tokio::test]
-async fn a_piece_of_a_batch_becomes_visible_as_a_whole_and_refused_updates_are_not_told() {
+async fn a_piece_of_a_batch_becomes_visible_as_a_whole_and_refused_updates_are_not_reported() {
     let beside = Beside::start(Takes::All, false, 1).await;
     beside.write(vec![beside.insert(1, "forward", 2)]).await;
-    assert_eq!(beside.told(), "load, insert entry, commit");
+    assert_eq!(beside.calls(), "load, insert entry, commit");
     let other = vec![
         beside.delete(1),
         beside.insert(1, "forward", 3),
@@ -158,8 +158,8 @@ async fn a_piece_of_a_batch_becomes_visible_as_a_whole_and_refused_updates_are_n
     let results = beside.results(other).await;
     let are_ok: Vec<bool> = results.iter().map(Result::is_ok).collect();
     assert_eq!(are_ok, [true, true, false, true]);
-    let told = "remove entry, insert entry, register 0 0..1, commit";
-    assert_eq!(beside.told(), told);
+    let calls = "remove entry, insert entry, register 0 0..1, commit";
+    assert_eq!(beside.calls(), calls);
     assert!(beside.receive(0, &[1, 0, 0, 0]));
     let sent = beside.core().run(NOW);
     assert_eq!(
@@ -169,8 +169,8 @@ async fn a_piece_of_a_batch_becomes_visible_as_a_whole_and_refused_updates_are_n
     // Pieces are those of the engine: 64 updates without a frame in between.
     let many = (10..160).map(|kind| beside.insert(kind, "forward", 2));
     beside.write(many.collect()).await;
-    let told = "64 insert entry, commit, 64 insert entry, commit, 22 insert entry, commit";
-    assert_eq!(beside.told(), told);
+    let calls = "64 insert entry, commit, 64 insert entry, commit, 22 insert entry, commit";
+    assert_eq!(beside.calls(), calls);
 }
 
 #[tokio::test]
@@ -186,7 +186,7 @@ async fn what_both_sides_of_all_workers_have_counted_is_read_together() {
             .into(),
         ..MulticastGroup::default()
     };
-    let group = Operation::MulticastGroup(Update::Insert(group), Note::default());
+    let group = Operation::MulticastGroup(Update::Insert(group), ClientData::default());
     let entries = vec![
         beside.insert(1, "forward", 2),
         beside.insert(2, "flood", 3),
@@ -210,7 +210,7 @@ async fn what_both_sides_of_all_workers_have_counted_is_read_together() {
     assert!(other(&[1, 0, 0, 0]));
     assert_eq!(beside.hits().await, [(1, 5), (2, 4)]);
     let seen = beside.pipeline.program().counter("seen").unwrap();
-    let reading = patiently(beside.device.reading()).await.unwrap();
+    let reading = in_time(beside.device.reading()).await.unwrap();
     let cells = reading.counter_cells(seen, &mut (2..3)).await.unwrap();
     let seen = CounterValue {
         packets: 5,
@@ -244,7 +244,7 @@ async fn a_register_of_the_offload_s_own_reads_as_its_packets_have_written_it() 
     assert!(beside.receive(0, &[1, 0, 0, 77]));
     beside.core().run(NOW);
     let last = beside.pipeline.program().register("last").unwrap();
-    let reading = patiently(beside.device.reading()).await.unwrap();
+    let reading = in_time(beside.device.reading()).await.unwrap();
     let cells = reading.register_cells(last, &mut (2..3)).await.unwrap();
     assert_eq!(cells, Some(vec![vec![77]]));
 }
@@ -290,28 +290,28 @@ async fn a_pipeline_is_replaced_under_it_and_seen_with_what_was_written_while_it
     let mut beside = Beside::start(Takes::All, false, 1).await;
     beside.write(vec![beside.insert(1, "forward", 2)]).await;
     assert!(beside.receive(0, &[1, 0, 0, 0]));
-    beside.told();
+    beside.calls();
     let checked = beside.device.check(program(false).program(), ()).unwrap();
-    let save = |turn: Turn| async move { turn.save(checked).done().await };
-    beside.device.in_turn(save).await.unwrap().unwrap();
+    let save = |exclusive: Exclusive| async move { exclusive.save(checked).done().await };
+    beside.device.exclusively(save).await.unwrap().unwrap();
     let before = std::mem::replace(&mut beside.pipeline, beside.device.pipeline().unwrap());
     let many = (10..110).map(|kind| beside.insert(kind, "forward", 3));
     beside.write(many.collect()).await;
-    assert_eq!(beside.told(), "", "what is saved is not forwarded by");
-    let commit = |turn: Turn| async move {
-        let ready = turn.ready_saved().await?;
-        turn.commit(ready).done().await
+    assert_eq!(beside.calls(), "", "what is saved is not forwarded by");
+    let commit = |exclusive: Exclusive| async move {
+        let ready = exclusive.ready_saved().await?;
+        exclusive.commit(ready).done().await
     };
-    let committed = beside.device.in_turn(commit).await.unwrap().unwrap();
+    let committed = beside.device.exclusively(commit).await.unwrap().unwrap();
     // The offload loads everything that was written.
-    assert_eq!(beside.told(), "stop, load");
+    assert_eq!(beside.calls(), "stop, load");
     let counted = beside.counted().await;
     let replaced = counted.counters.dropped(DropReason::PipelineChanged);
     assert_eq!((replaced, counted.inside), (1, 0));
     let late = Batch::new(vec![beside.delete(10)]);
     let late = beside.device.write(before, late).await;
     assert!(matches!(late, Err(Error::Replaced { .. })), "{late:?}");
-    assert_eq!(beside.told(), "");
+    assert_eq!(beside.calls(), "");
     beside.pipeline = committed;
     for kind in [10, 109] {
         assert!(beside.receive(0, &[kind, 0, 0, 0]));
@@ -342,16 +342,16 @@ async fn a_drain_waits_for_what_is_inside_of_it_and_for_what_it_does_not_show_ye
     assert!(!drain.is_finished(), "packets see what was before");
     beside.core().show();
     beside.switch.advance(0);
-    patiently(drain).await.unwrap().unwrap();
+    in_time(drain).await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn a_program_is_exchanged_when_no_packet_meets_the_offload_and_not_before() {
     let beside = Beside::start(Takes::All, false, 1).await;
     beside.write(vec![beside.insert(1, "forward", 2)]).await;
-    beside.told();
+    beside.calls();
     beside.core().n_withdrawals_left = 3;
     let checked = beside.device.check(program(false).program(), ()).unwrap();
     beside.device.set_pipeline(checked).await.unwrap();
-    assert_eq!(beside.told(), "3 withdraw, stop, load");
+    assert_eq!(beside.calls(), "3 withdraw, stop, load");
 }

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use control::{Batch, Device, Error, GeneratorUpdate, Operation, Pipeline, Turn};
+use control::{Batch, Device, Error, Exclusive, GeneratorUpdate, Operation, Pipeline};
 use dataplane::engine::{Engine, EngineFactory, State};
 use dataplane::interpret::InterpreterFactory;
 use dataplane::{GeneratorConfig, Pace, PortId, Switch, SwitchConfig};
 use testkit::memory_loop::MemoryLoop;
 
-use crate::harness::{Harness, N_SLOTS, bridge, frame, patiently};
+use crate::harness::{Harness, N_SLOTS, bridge, frame, in_time};
 
 /// Compiling ends after this time if the test does not end it: longer than any test takes.
 const COMPILES_AT_MOST: Duration = Duration::from_secs(30);
@@ -72,7 +72,7 @@ impl Compiler {
     }
 
     async fn begun(&self) -> ThreadId {
-        patiently(async {
+        in_time(async {
             loop {
                 if let Ok(thread) = self.begun.try_recv() {
                     return thread;
@@ -101,7 +101,7 @@ async fn forwarding(n_workers: usize) -> (Harness, Vec<Compiler>) {
         compiler.allow.send(Allowed::Goes).unwrap();
         compiler.begun().await;
     }
-    harness.pipeline = patiently(setting).await.unwrap().unwrap();
+    harness.pipeline = in_time(setting).await.unwrap().unwrap();
     harness.write(vec![harness.insert(1, 2)]).await;
     (harness, compilers)
 }
@@ -125,7 +125,7 @@ async fn frames_pass_by_the_program_before_while_the_next_one_is_compiled_for_ev
         assert!(forwards(&harness));
         compiler.allow.send(Allowed::Goes).unwrap();
     }
-    patiently(setting).await.unwrap().unwrap();
+    in_time(setting).await.unwrap().unwrap();
     // The new program has no entry.
     assert!(!forwards(&harness));
 }
@@ -144,7 +144,7 @@ async fn a_program_whose_caller_gives_up_while_it_is_compiled_is_set_before_the_
     harness.stays_held(0).await;
     assert!(forwards(&harness));
     compilers[0].allow.send(Allowed::Goes).unwrap();
-    let refused = patiently(next).await.unwrap().unwrap_err();
+    let refused = in_time(next).await.unwrap().unwrap_err();
     assert!(
         matches!(refused, Error::Replaced { made_for, .. } if made_for == before),
         "{refused:?}"
@@ -164,18 +164,18 @@ async fn of_two_callers_one_s_program_is_compiled_when_the_other_s_forwards() {
     assert!(harness.device.committed().unwrap().generation() > before);
     compilers[0].allow.send(Allowed::Goes).unwrap();
     for setting in settings {
-        patiently(setting).await.unwrap().unwrap();
+        in_time(setting).await.unwrap().unwrap();
     }
 }
 
 #[tokio::test]
-async fn of_a_switch_that_stops_while_a_program_is_compiled_the_caller_is_told() {
+async fn of_a_switch_that_stops_while_a_program_is_compiled_the_caller_is_notified() {
     let (harness, compilers) = forwarding(1).await;
     let setting = set_apart(&harness.device);
     compilers[0].begun().await;
     harness.switch.stop();
     compilers[0].allow.send(Allowed::Goes).unwrap();
-    let set = patiently(setting).await.unwrap();
+    let set = in_time(setting).await.unwrap();
     assert_eq!(set.unwrap_err(), Error::Stopped);
     let committed = harness.device.committed().unwrap();
     assert_eq!(committed.generation(), harness.pipeline.generation());
@@ -187,13 +187,13 @@ async fn an_engine_that_panics_leaves_the_program_before_and_the_next_one_is_set
     let setting = set_apart(&harness.device);
     compilers[0].begun().await;
     compilers[0].allow.send(Allowed::Panics).unwrap();
-    assert!(patiently(setting).await.unwrap_err().is_panic());
+    assert!(in_time(setting).await.unwrap_err().is_panic());
     assert!(forwards(&harness));
     assert_eq!(harness.addresses().await, [1]);
     let setting = set_apart(&harness.device);
     compilers[0].begun().await;
     compilers[0].allow.send(Allowed::Goes).unwrap();
-    patiently(setting).await.unwrap().unwrap();
+    in_time(setting).await.unwrap().unwrap();
     assert!(!forwards(&harness));
 }
 
@@ -210,15 +210,17 @@ impl Drop for Freed {
 #[tokio::test]
 async fn the_program_before_is_freed_beside_the_threads_that_forward() {
     let (switch, device) = crate::harness::bare(SwitchConfig::default(), 1);
-    let (tell, freed) = channel();
-    let checked = device.check(bridge(), Freed(tell)).unwrap();
+    let (notify, freed) = channel();
+    let checked = device.check(bridge(), Freed(notify)).unwrap();
     drop(device.set_pipeline(checked).await.unwrap());
     assert!(freed.try_recv().is_err());
     let of_worker = device.submit(|_, _| thread::current().id());
     let of_worker = of_worker.all().await.unwrap();
     let checked = device.check(bridge(), ()).unwrap();
     let _next = device.set_pipeline(checked).await.unwrap();
-    let thread = freed.try_recv().expect("it is freed in the turn");
+    let thread = freed
+        .try_recv()
+        .expect("it is freed under the exclusive access");
     assert!(!of_worker.contains(&thread));
     drop(switch);
 }
@@ -245,11 +247,11 @@ async fn a_program_has_what_is_written_to_it_beside_from_its_first_packet() {
     ];
     let checked = harness.device.check(bridge(), ()).unwrap();
     let n_pieces = harness.switch.n_pieces();
-    let call = |turn: Turn| async move {
-        let ready = turn.ready_again(checked, operations).await?;
-        turn.commit(ready).done().await
+    let call = |exclusive: Exclusive| async move {
+        let ready = exclusive.ready_again(checked, operations).await?;
+        exclusive.commit(ready).done().await
     };
-    let set = harness.device.in_turn(call).await.unwrap();
+    let set = harness.device.exclusively(call).await.unwrap();
     // As if executed in pieces: a failed operation is reported, and the operations behind it are executed all the same.
     assert!(matches!(set, Err(Error::Refused(_))), "{set:?}");
     assert_eq!(harness.switch.n_pieces() - n_pieces, 2);

@@ -1,6 +1,6 @@
 //! Several workers are one device: a write reaches each, and their counts are summed.
 
-use control::{EntryUpdate, Error, GeneratorUpdate, Note, Operation};
+use control::{ClientData, EntryUpdate, Error, GeneratorUpdate, Operation};
 use dataplane::{ControlErrorKind, CounterValue, Program, SwitchConfig};
 
 use crate::harness::{Harness, bare, bridge, frame};
@@ -16,7 +16,7 @@ async fn a_write_comes_to_every_worker_and_what_they_count_adds_up() {
     let insert = Operation::Entry(EntryUpdate::Insert {
         table: harness.forward,
         entry,
-        note: Note::default(),
+        client_data: ClientData::default(),
     });
     harness.write(vec![insert]).await;
     let n_entries = harness.device.submit({
@@ -66,7 +66,7 @@ async fn registers_that_differ_have_no_value() {
 }
 
 #[tokio::test]
-async fn workers_whose_state_has_gone_apart_are_told() {
+async fn workers_whose_state_has_gone_apart_are_reported() {
     let harness = Harness::with(SwitchConfig::default(), 2).await;
     let (forward, entry) = (harness.forward, harness.entry(1, 2));
     let behind = harness.device.submit(move |worker, context| match worker {
@@ -88,7 +88,7 @@ async fn what_several_workers_cannot_do_is_refused() {
     let insert = Operation::Entry(EntryUpdate::Insert {
         table: harness.forward,
         entry,
-        note: Note::default(),
+        client_data: ClientData::default(),
     });
     let results = harness
         .results(vec![

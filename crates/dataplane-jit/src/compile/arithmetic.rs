@@ -7,7 +7,7 @@ use dataplane::engine::ir::{
     range::{self, Range},
 };
 
-use super::{Emit, Native, expression::Words};
+use super::{Emit, Emitted, expression::Words};
 
 impl Emit<'_, '_, '_> {
     pub(super) fn arithmetic(
@@ -16,7 +16,7 @@ impl Emit<'_, '_, '_> {
         left: &Expr,
         right: &Expr,
         n: usize,
-    ) -> Native<Words> {
+    ) -> Emitted<Words> {
         match op {
             Arithmetic::Add | Arithmetic::Sub => {
                 let (left, right) = (self.low(left, n)?, self.low(right, n)?);
@@ -103,7 +103,7 @@ impl Emit<'_, '_, '_> {
         total
     }
 
-    fn shift_left(&mut self, left: &Expr, right: &Expr, n: usize) -> Native<Words> {
+    fn shift_left(&mut self, left: &Expr, right: &Expr, n: usize) -> Emitted<Words> {
         if let Some(bits) = range::constant_amount(right) {
             let words = self.low(left, n)?;
             let zero = self.constant(0);
@@ -151,7 +151,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    fn shift_right(&mut self, left: &Expr, right: &Expr, n: usize) -> Native<Words> {
+    fn shift_right(&mut self, left: &Expr, right: &Expr, n: usize) -> Emitted<Words> {
         if let Some(bits) = range::constant_amount(right) {
             let range = self.names().range(left);
             // A shift beyond every field leaves only the sign.
@@ -218,7 +218,7 @@ impl Emit<'_, '_, '_> {
         Ok(self.extend(result, signed, n))
     }
 
-    fn divide(&mut self, op: Arithmetic, left: &Expr, right: &Expr, n: usize) -> Native<Words> {
+    fn divide(&mut self, op: Arithmetic, left: &Expr, right: &Expr, n: usize) -> Emitted<Words> {
         let (a, b) = (self.bounded(left)?, self.bounded(right)?);
         let both = a.join(&b);
         if both.words() > 1 {
@@ -242,7 +242,7 @@ impl Emit<'_, '_, '_> {
         Ok(self.extend(vec![result], signed, n))
     }
 
-    fn two_comp_mod(&mut self, left: &Expr, right: &Expr, n: usize) -> Native<Words> {
+    fn two_comp_mod(&mut self, left: &Expr, right: &Expr, n: usize) -> Emitted<Words> {
         let bits = range::constant_amount(right).ok_or("a width that is not constant")?;
         let Some(bits) = bits.filter(|bits| *bits > 0) else {
             return Ok(self.extend(Vec::new(), false, n));
@@ -257,7 +257,7 @@ impl Emit<'_, '_, '_> {
         Ok(self.extend(words, true, n))
     }
 
-    fn saturate(&mut self, op: Arithmetic, left: &Expr, right: &Expr, n: usize) -> Native<Words> {
+    fn saturate(&mut self, op: Arithmetic, left: &Expr, right: &Expr, n: usize) -> Emitted<Words> {
         let bits = range::constant_amount(right).ok_or("a width that is not constant")?;
         let Some(bits) = bits else {
             return Ok(self.extend(Vec::new(), false, n));

@@ -6,7 +6,7 @@ use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::RegisterId;
 use dataplane::engine::ir::{Expr, HeaderExpr, HeaderId, Int, UnionExpr, instances, range::Range};
 
-use super::{Emit, Native, Region};
+use super::{Emit, Emitted, Region};
 use crate::context::PassContext;
 
 /// Maximum words of a number: wider ones are left to the interpreter.
@@ -33,7 +33,7 @@ fn low_word(value: &Int, word: usize) -> u64 {
 }
 
 impl Emit<'_, '_, '_> {
-    pub(super) fn bounded(&self, expr: &Expr) -> Native<Range> {
+    pub(super) fn bounded(&self, expr: &Expr) -> Emitted<Range> {
         let range = self.names().range(expr);
         let range = range.ok_or("no bound is known for an operand")?;
         if range.words() as usize <= WORDS_MAX {
@@ -44,18 +44,18 @@ impl Emit<'_, '_, '_> {
     }
 
     /// The words that hold a number exactly, and whether the highest is signed.
-    pub(crate) fn exact(&mut self, expr: &Expr) -> Native<(Words, bool)> {
+    pub(crate) fn exact(&mut self, expr: &Expr) -> Emitted<(Words, bool)> {
         let range = self.bounded(expr)?;
         Ok((self.low(expr, range.words() as usize)?, range.is_signed()))
     }
 
     /// An index or a count as one word. A number of more words becomes larger than every index.
-    pub(crate) fn index(&mut self, expr: &Expr) -> Native<Value> {
+    pub(crate) fn index(&mut self, expr: &Expr) -> Emitted<Value> {
         let (words, _) = self.exact(expr)?;
         self.one_word(&words)
     }
 
-    fn one_word(&mut self, words: &[Value]) -> Native<Value> {
+    fn one_word(&mut self, words: &[Value]) -> Emitted<Value> {
         let Some((first, rest)) = words.split_first() else {
             return Err("a number without words".into());
         };
@@ -69,7 +69,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// The lowest `n` words of a number.
-    pub(crate) fn low(&mut self, expr: &Expr, n: usize) -> Native<Words> {
+    pub(crate) fn low(&mut self, expr: &Expr, n: usize) -> Emitted<Words> {
         if n > WORDS_MAX {
             return Err(format!("a number of more than {} bits", 64 * WORDS_MAX));
         }
@@ -158,7 +158,7 @@ impl Emit<'_, '_, '_> {
         self.extend(words, false, n)
     }
 
-    pub(crate) fn find(&mut self, header: &HeaderExpr) -> Native<Found> {
+    pub(crate) fn find(&mut self, header: &HeaderExpr) -> Emitted<Found> {
         let index = match header {
             HeaderExpr::Header(_) => None,
             HeaderExpr::Element { index, .. } => Some(index),
@@ -185,7 +185,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// A field of a header; zero beyond the end of a stack.
-    fn field_at(&mut self, found: &Found, offset: u32, n: usize) -> Native<Words> {
+    fn field_at(&mut self, found: &Found, offset: u32, n: usize) -> Emitted<Words> {
         if let Found::Among(candidates, _) = found
             && candidates.len() * n > CANDIDATES_MAX
         {
@@ -227,7 +227,7 @@ impl Emit<'_, '_, '_> {
         self.load(types::I64, Region::Entry, arrays, offset)
     }
 
-    fn register_cell(&mut self, register: RegisterId, index: &Expr, n: usize) -> Native<Words> {
+    fn register_cell(&mut self, register: RegisterId, index: &Expr, n: usize) -> Emitted<Words> {
         let array = &self.ir().registers[register.index()];
         self.unit.touches_state = true;
         if array.bits > 64 {

@@ -7,7 +7,7 @@ use dataplane::engine::ir::{
     AnyStack, Expr, FieldId, HeaderExpr, HeaderId, UnionExpr, UnionId, instances,
 };
 
-use super::{Emit, Native, expression::Found, primitive::COPY_WORDS_MAX};
+use super::{Emit, Emitted, expression::Found, primitive::COPY_WORDS_MAX};
 use crate::{context::PassContext, layout::WORD_BYTES};
 
 /// Moves of a stack are unrolled up to this many elements.
@@ -118,8 +118,8 @@ impl Emit<'_, '_, '_> {
     pub(super) fn each_header(
         &mut self,
         header: &HeaderExpr,
-        body: impl FnMut(&mut Self, HeaderId) -> Native,
-    ) -> Native {
+        body: impl FnMut(&mut Self, HeaderId) -> Emitted,
+    ) -> Emitted {
         let candidates = instances::headers(self.ir(), header);
         if let Some(metadata) = candidates
             .iter()
@@ -138,8 +138,8 @@ impl Emit<'_, '_, '_> {
     pub(super) fn for_found(
         &mut self,
         found: Found,
-        mut body: impl FnMut(&mut Self, HeaderId) -> Native,
-    ) -> Native {
+        mut body: impl FnMut(&mut Self, HeaderId) -> Emitted,
+    ) -> Emitted {
         match found {
             Found::Nothing => Ok(()),
             Found::Header(header) => body(self, header),
@@ -178,7 +178,7 @@ impl Emit<'_, '_, '_> {
         self.store_context(length, offset);
     }
 
-    pub(super) fn add_header(&mut self, header: HeaderId) -> Native {
+    pub(super) fn add_header(&mut self, header: HeaderId) -> Emitted {
         let valid = self.valid(header);
         let [absent, after] = self.blocks();
         self.branch(valid, after, absent);
@@ -198,7 +198,7 @@ impl Emit<'_, '_, '_> {
         Ok(())
     }
 
-    pub(super) fn remove_header(&mut self, header: HeaderId) -> Native {
+    pub(super) fn remove_header(&mut self, header: HeaderId) -> Emitted {
         let valid = self.valid(header);
         self.if_true(valid, |emit| {
             let bytes = emit.header_bytes(header);
@@ -208,7 +208,7 @@ impl Emit<'_, '_, '_> {
         })
     }
 
-    pub(super) fn assign_header(&mut self, to: &HeaderExpr, from: &HeaderExpr) -> Native {
+    pub(super) fn assign_header(&mut self, to: &HeaderExpr, from: &HeaderExpr) -> Emitted {
         let (to, from) = (self.find(to)?, self.find(from)?);
         let (to, from) = match (to, from) {
             (Found::Nothing, _) => return Ok(()),
@@ -240,7 +240,7 @@ impl Emit<'_, '_, '_> {
         self.begin(after);
     }
 
-    pub(super) fn assign_stack(&mut self, to: AnyStack, from: AnyStack) -> Native {
+    pub(super) fn assign_stack(&mut self, to: AnyStack, from: AnyStack) -> Emitted {
         let ir = self.ir();
         let size = ir.stack_size(to);
         if size > STACK_ELEMENTS_MAX {
@@ -269,7 +269,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    pub(super) fn assign_union(&mut self, to: &UnionExpr, from: &UnionExpr) -> Native {
+    pub(super) fn assign_union(&mut self, to: &UnionExpr, from: &UnionExpr) -> Emitted {
         let (UnionExpr::Union(to), UnionExpr::Union(from)) = (to, from) else {
             return Err("an assignment of a union that an index chooses".into());
         };
@@ -282,7 +282,7 @@ impl Emit<'_, '_, '_> {
         self.put_next_index(to, next);
     }
 
-    fn check_same_union(&self, to: UnionId, from: UnionId) -> Native {
+    fn check_same_union(&self, to: UnionId, from: UnionId) -> Emitted {
         let unions = &self.ir().unions;
         let (targets, sources) = (&unions[to.index()].members, &unions[from.index()].members);
         let mut pairs = targets.iter().zip(sources);
@@ -290,7 +290,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Makes all members invalid, then copies the valid one.
-    fn copy_union(&mut self, to: UnionId, from: UnionId) -> Native {
+    fn copy_union(&mut self, to: UnionId, from: UnionId) -> Emitted {
         if to == from {
             return Ok(());
         }
@@ -311,7 +311,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Moves the elements of a header stack by a constant, as the interpreter's header vector does.
-    pub(super) fn move_stack(&mut self, stack: AnyStack, count: &Expr, up: bool) -> Native {
+    pub(super) fn move_stack(&mut self, stack: AnyStack, count: &Expr, up: bool) -> Emitted {
         let AnyStack::Headers(id) = stack else {
             return Err("a stack of unions that moves".into());
         };
@@ -361,7 +361,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    fn check_same_shape(&self, to: HeaderId, from: HeaderId) -> Native {
+    fn check_same_shape(&self, to: HeaderId, from: HeaderId) -> Emitted {
         let ir = self.ir();
         let (to, from) = (&ir.headers[to.index()], &ir.headers[from.index()]);
         let shape = |field: FieldId| {

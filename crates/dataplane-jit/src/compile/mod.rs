@@ -74,8 +74,8 @@ impl From<ModuleError> for CompileError {
 /// Why one construct has no native code.
 pub(crate) type Reason = String;
 
-/// The result of generating something that may have no native code.
-pub(crate) type Native<T = ()> = Result<T, Reason>;
+/// The result of generating code, or why the construct has no native code.
+pub(crate) type Emitted<T = ()> = Result<T, Reason>;
 
 /// A compilation: what it works on, and what it has made so far.
 pub(crate) struct Unit<'p> {

@@ -12,7 +12,7 @@ use dataplane::{
     limits,
 };
 
-use super::{Emit, Native, Region, expression::Words};
+use super::{Emit, Emitted, Region, expression::Words};
 use crate::{
     context::{PassContext, Requests},
     fallback::Interpretable,
@@ -73,7 +73,7 @@ impl Emit<'_, '_, '_> {
         Flow::Next
     }
 
-    fn effect(&mut self, primitive: &Primitive) -> Native {
+    fn effect(&mut self, primitive: &Primitive) -> Emitted {
         match primitive {
             Primitive::NoOp | Primitive::Log { .. } => Ok(()),
             Primitive::Assign {
@@ -138,7 +138,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    fn extern_call(&mut self, primitive: &Primitive) -> Native {
+    fn extern_call(&mut self, primitive: &Primitive) -> Emitted {
         let pass = self.pass;
         match primitive {
             Primitive::ExecuteMeter { to, meter, index } => {
@@ -183,7 +183,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    fn request(&mut self, primitive: &Primitive) -> Native {
+    fn request(&mut self, primitive: &Primitive) -> Emitted {
         let (value, offset) = match primitive {
             Primitive::Digest(digest) => (digest.0 + 1, offset_of!(Requests, digest)),
             Primitive::Resubmit(list) => {
@@ -221,7 +221,7 @@ impl Emit<'_, '_, '_> {
         Ok(())
     }
 
-    fn change_payload(&mut self, function: u32, args: &[(Expr, u32)]) -> Native {
+    fn change_payload(&mut self, function: u32, args: &[(Expr, u32)]) -> Emitted {
         let mut values = Vec::new();
         for (arg, bits) in args {
             let word = self.low(arg, 1)?;
@@ -240,8 +240,8 @@ impl Emit<'_, '_, '_> {
     pub(crate) fn if_true(
         &mut self,
         condition: Value,
-        body: impl FnOnce(&mut Self) -> Native,
-    ) -> Native {
+        body: impl FnOnce(&mut Self) -> Emitted,
+    ) -> Emitted {
         let [yes, after] = self.blocks();
         self.branch(condition, yes, after);
         self.begin_inner(yes);
@@ -277,8 +277,8 @@ impl Emit<'_, '_, '_> {
         &mut self,
         index: Value,
         cells: usize,
-        body: impl FnOnce(&mut Self) -> Native,
-    ) -> Native {
+        body: impl FnOnce(&mut Self) -> Emitted,
+    ) -> Emitted {
         let cells = i64::try_from(cells).expect("an array has a limit");
         let inside = self
             .b
@@ -288,7 +288,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Checks that a place can be written natively. To be called before blocks are made.
-    pub(crate) fn check_place(&mut self, place: &Place) -> Native {
+    pub(crate) fn check_place(&mut self, place: &Place) -> Emitted {
         let fields: Vec<FieldId> = match place {
             Place::Field(field) => vec![*field],
             Place::Access { header, offset } => {
@@ -303,7 +303,7 @@ impl Emit<'_, '_, '_> {
         Ok(())
     }
 
-    fn check_field(&self, field: FieldId) -> Native {
+    fn check_field(&self, field: FieldId) -> Emitted {
         let slot = self.layout().field(field);
         match (slot.variable, slot.words) {
             (true, _) => Err("a value for a varbit field".into()),
@@ -312,7 +312,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    fn assign(&mut self, to: &Place, from: &Expr) -> Native {
+    fn assign(&mut self, to: &Place, from: &Expr) -> Emitted {
         if let Place::RegisterCell { register, index } = to {
             self.unit.touches_state = true;
             return self.register_write(register.index(), index, from);
@@ -339,7 +339,7 @@ impl Emit<'_, '_, '_> {
     }
 
     /// Writes a value of a known interval to a place that [`Emit::check_place`] accepted.
-    pub(crate) fn put(&mut self, to: &Place, value: Words, range: &Range) -> Native {
+    pub(crate) fn put(&mut self, to: &Place, value: Words, range: &Range) -> Emitted {
         match to {
             Place::Field(field) => {
                 self.put_field(*field, value, range);
@@ -369,7 +369,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    fn register_write(&mut self, register: usize, index: &Expr, value: &Expr) -> Native {
+    fn register_write(&mut self, register: usize, index: &Expr, value: &Expr) -> Emitted {
         let array = &self.ir().registers[register];
         if array.bits > 64 {
             return Err("a register of more than 64 bits".into());
@@ -390,7 +390,7 @@ impl Emit<'_, '_, '_> {
         })
     }
 
-    fn mark_to_drop(&mut self) -> Native {
+    fn mark_to_drop(&mut self) -> Emitted {
         let metadata = &self.ir().metadata;
         let drop_port = Int::from(limits::DROP_PORT);
         self.assign(&Place::Field(metadata.egress_spec), &Expr::Const(drop_port))?;
@@ -400,7 +400,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    fn assign_variable(&mut self, to: FieldId, from: FieldId) -> Native {
+    fn assign_variable(&mut self, to: FieldId, from: FieldId) -> Emitted {
         let (to_slot, from_slot) = (self.layout().field(to), self.layout().field(from));
         if to_slot.words != from_slot.words || to_slot.words > COPY_WORDS_MAX {
             return Err(format!("a varbit field of up to {} bits", from_slot.bits));

@@ -16,7 +16,7 @@ use dataplane::{
     },
 };
 
-use super::{Emit, Native, Region, control::Control};
+use super::{Emit, Emitted, Region, control::Control};
 use crate::{
     context::PassContext,
     fallback::Interpretable,
@@ -374,7 +374,7 @@ impl<'p> Emit<'_, '_, 'p> {
         })
     }
 
-    fn key(&mut self, info: &TableInfo, key: &[KeySource]) -> Native<Vec<Value>> {
+    fn key(&mut self, info: &TableInfo, key: &[KeySource]) -> Emitted<Vec<Value>> {
         let shape = key_shape(info);
         let mut words: Vec<Option<Value>> = vec![None; shape.words()];
         for ((field, source), place) in info.key.iter().zip(key).zip(shape.fields()) {

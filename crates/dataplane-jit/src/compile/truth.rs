@@ -4,7 +4,7 @@ use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::engine::ir::{BoolExpr, Comparison, Expr, UnionExpr};
 
 use super::{
-    Emit, Native,
+    Emit, Emitted,
     expression::{Found, WORDS_MAX},
 };
 
@@ -51,7 +51,7 @@ impl Emit<'_, '_, '_> {
         self.b.ins().bxor_imm_u(truth, 1)
     }
 
-    fn compare(&mut self, op: Comparison, left: &Expr, right: &Expr) -> Native<Value> {
+    fn compare(&mut self, op: Comparison, left: &Expr, right: &Expr) -> Emitted<Value> {
         let both = self.bounded(left)?.join(&self.bounded(right)?);
         let (n, signed) = (both.words() as usize, both.is_signed());
         if n > WORDS_MAX {
@@ -77,7 +77,7 @@ impl Emit<'_, '_, '_> {
         })
     }
 
-    pub(crate) fn truth(&mut self, expr: &BoolExpr) -> Native<Value> {
+    pub(crate) fn truth(&mut self, expr: &BoolExpr) -> Emitted<Value> {
         Ok(match expr {
             BoolExpr::Const(truth) => self.truth_constant(*truth),
             BoolExpr::Compare(op, left, right) => self.compare(*op, left, right)?,
@@ -133,7 +133,7 @@ impl Emit<'_, '_, '_> {
         })
     }
 
-    fn same_header(&mut self, left: &Found, right: &Found) -> Native<Value> {
+    fn same_header(&mut self, left: &Found, right: &Found) -> Emitted<Value> {
         let (left, right) = match (left, right) {
             (Found::Header(left), Found::Header(right)) => (*left, *right),
             (Found::Nothing, _) | (_, Found::Nothing) => return Ok(self.truth_constant(false)),

@@ -55,7 +55,7 @@ const WINDOW_HITS_MIN: u32 = WINDOW / 2;
 
 /// Windows with fewer hits that are tolerated after one with enough, as long as most misses find an unused place: an
 /// empty cache fills first.
-const PATIENCE: u32 = 16;
+const POOR_WINDOWS_MAX: u32 = 16;
 
 /// Lookups that bypass a cache that was not worth its cost.
 const SLEEP: u32 = 16 * WINDOW;
@@ -89,7 +89,7 @@ pub(crate) struct FlowCache {
     hits: u32,
     /// Misses that overwrote a valid record.
     evictions: u32,
-    patience: u32,
+    poor_windows_left: u32,
     /// Packets that still bypass the cache; generated code counts them down.
     asleep: u32,
 }
@@ -116,7 +116,7 @@ impl FlowCache {
             lookups: 0,
             hits: 0,
             evictions: 0,
-            patience: PATIENCE,
+            poor_windows_left: POOR_WINDOWS_MAX,
             asleep: 0,
             plan,
         }
@@ -189,9 +189,9 @@ impl FlowCache {
     fn look_back(&mut self) {
         let misses = self.lookups - self.hits;
         if self.hits >= WINDOW_HITS_MIN {
-            self.patience = PATIENCE;
-        } else if self.patience > 0 && self.evictions < misses / 2 {
-            self.patience -= 1;
+            self.poor_windows_left = POOR_WINDOWS_MAX;
+        } else if self.poor_windows_left > 0 && self.evictions < misses / 2 {
+            self.poor_windows_left -= 1;
         } else {
             self.asleep = SLEEP;
         }

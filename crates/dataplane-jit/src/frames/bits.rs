@@ -92,7 +92,7 @@ fn int_of(n_bytes: u32) -> Type {
     }
 }
 
-fn turned(b: &mut FunctionBuilder<'_>, value: Value, n_bytes: u32) -> Value {
+fn swap_bytes(b: &mut FunctionBuilder<'_>, value: Value, n_bytes: u32) -> Value {
     match n_bytes {
         1 => value,
         _ => b.ins().bswap(value),
@@ -102,10 +102,10 @@ fn turned(b: &mut FunctionBuilder<'_>, value: Value, n_bytes: u32) -> Value {
 /// Loads a big endian number of 1, 2, 4 or 8 bytes.
 fn load_be(b: &mut FunctionBuilder<'_>, from: Bytes, offset: i32, n_bytes: u32) -> Value {
     let loaded = from.load(b, int_of(n_bytes), offset);
-    let turned = turned(b, loaded, n_bytes);
+    let swapped = swap_bytes(b, loaded, n_bytes);
     match n_bytes {
-        8 => turned,
-        _ => b.ins().uextend(types::I64, turned),
+        8 => swapped,
+        _ => b.ins().uextend(types::I64, swapped),
     }
 }
 
@@ -115,8 +115,8 @@ fn store_be(b: &mut FunctionBuilder<'_>, to: Bytes, offset: i32, n_bytes: u32, v
         8 => value,
         _ => b.ins().ireduce(int_of(n_bytes), value),
     };
-    let turned = turned(b, value, n_bytes);
-    to.store(b, turned, offset);
+    let swapped = swap_bytes(b, value, n_bytes);
+    to.store(b, swapped, offset);
 }
 
 /// Loads up to 64 bits from bit `offset` on. May read up to seven bytes after them.
@@ -210,7 +210,7 @@ pub(crate) fn store_chunk(
         8 => part,
         _ => b.ins().ireduce(ty, part),
     };
-    let part = turned(b, part, n_bytes);
+    let part = swap_bytes(b, part, n_bytes);
     let after = b.ins().bor(around, part);
     to.store(b, after, start.cast_signed());
 }

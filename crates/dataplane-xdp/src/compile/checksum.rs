@@ -5,7 +5,7 @@ use dataplane::engine::ir::{
 };
 
 use super::{
-    emit::{Emit, Native},
+    emit::{Emit, Emitted},
     expression::low_word,
     layout::Word,
 };
@@ -22,7 +22,7 @@ pub(super) enum Part {
 
 impl Emit<'_> {
     /// Verifies checksums; a wrong one sets [`Word::ChecksumError`].
-    pub(super) fn verify_checksums(&mut self) -> Native<()> {
+    pub(super) fn verify_checksums(&mut self) -> Emitted<()> {
         let ir = self.ir;
         for checksum in ir.checksums.iter().filter(|checksum| checksum.verify) {
             let field = &ir.fields[checksum.target.index()];
@@ -41,7 +41,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    pub(super) fn update_checksums(&mut self) -> Native<()> {
+    pub(super) fn update_checksums(&mut self) -> Emitted<()> {
         let ir = self.ir;
         for checksum in ir.checksums.iter().filter(|checksum| checksum.update) {
             let field = &ir.fields[checksum.target.index()];
@@ -56,7 +56,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn store_result(&mut self, checksum: &Checksum) -> Native<()> {
+    fn store_result(&mut self, checksum: &Checksum) -> Emitted<()> {
         let calculation = &self.ir.calculations[checksum.calculation.index()];
         let is_sum = calculation.algorithm == Algorithm::Csum16;
         if self.words(checksum.target) > 1 {
@@ -71,8 +71,8 @@ impl Emit<'_> {
         &mut self,
         checksum: &Checksum,
         unwanted: Label,
-        emit: impl FnOnce(&mut Self) -> Native<()>,
-    ) -> Native<()> {
+        emit: impl FnOnce(&mut Self) -> Emitted<()>,
+    ) -> Emitted<()> {
         let field = &self.ir.fields[checksum.target.index()].name;
         let place = format!("checksum {field}");
         if let Some(condition) = &checksum.condition {
@@ -84,7 +84,7 @@ impl Emit<'_> {
     }
 
     /// Whether each field's position within 16-bit words is the same whichever headers are valid.
-    pub(super) fn is_sum_of_fields(&self, calculation: &Calculation) -> Native<bool> {
+    pub(super) fn is_sum_of_fields(&self, calculation: &Calculation) -> Emitted<bool> {
         let runs = self.runs(calculation)?;
         let mut whole = runs.iter().rev().skip(1);
         Ok(whole.all(|(_, parts)| {
@@ -97,7 +97,7 @@ impl Emit<'_> {
     ///
     /// Adding 16-bit words with end-around carry is addition modulo 2^16 - 1. So a field of any width counts by the
     /// position of its last bit in a word. As with the addition word by word, the sum is 0 only if all words are 0.
-    pub(super) fn internet_checksum(&mut self, calculation: &Calculation) -> Native<()> {
+    pub(super) fn internet_checksum(&mut self, calculation: &Calculation) -> Emitted<()> {
         self.asm.mov_imm(SUM, 0);
         for (header, parts) in self.runs(calculation)? {
             let absent = self.asm.label();
@@ -119,7 +119,7 @@ impl Emit<'_> {
     pub(super) fn runs(
         &self,
         calculation: &Calculation,
-    ) -> Native<Vec<(Option<HeaderId>, Vec<Part>)>> {
+    ) -> Emitted<Vec<(Option<HeaderId>, Vec<Part>)>> {
         let mut runs: Vec<(Option<HeaderId>, Vec<Part>)> = Vec::new();
         let mut add = |header: Option<HeaderId>, part: Part| match runs.last_mut() {
             Some((last, parts)) if *last == header => parts.push(part),

@@ -6,7 +6,7 @@ use dataplane::{
 };
 
 use super::{
-    emit::{BODY, Emit, Kind, Native, SCRATCH, SLOT},
+    emit::{BODY, Emit, Emitted, Kind, SCRATCH, SLOT},
     layout::Word,
 };
 use crate::{
@@ -84,7 +84,7 @@ pub(super) fn actions_of(program: &Program, table: TableId) -> Vec<ActionId> {
 
 impl Emit<'_> {
     /// Generates a control, which ends at `end`.
-    pub(super) fn control(&mut self, start: Option<NodeId>, end: Label) -> Native<()> {
+    pub(super) fn control(&mut self, start: Option<NodeId>, end: Label) -> Emitted<()> {
         let order = reachable(self.program, start);
         let n_nodes = self.ir.nodes.len();
         let labels: Vec<Label> = (0..n_nodes).map(|_| self.asm.label()).collect();
@@ -138,8 +138,8 @@ impl Emit<'_> {
     pub(super) fn try_or_punt(
         &mut self,
         place: String,
-        emit: impl FnOnce(&mut Self) -> Native<()>,
-    ) -> Native<()> {
+        emit: impl FnOnce(&mut Self) -> Emitted<()>,
+    ) -> Emitted<()> {
         let (mark, journal, spills) = (self.asm.mark(), self.journal.len(), self.spills);
         let Err(reason) = emit(self) else {
             return Ok(());
@@ -157,7 +157,7 @@ impl Emit<'_> {
     }
 
     /// Runs an action, and ends the control if the action exits.
-    fn call(&mut self, action: ActionId, end: Label) -> Native<()> {
+    fn call(&mut self, action: ActionId, end: Label) -> Emitted<()> {
         let info = self.program.action_info(action);
         let name = info.map_or_else(String::new, |info| info.name.clone());
         let line = self.ir.actions[action.index()].line.as_ref();
@@ -178,7 +178,7 @@ impl Emit<'_> {
         table: TableId,
         end: Label,
         at: &impl Fn(Option<NodeId>) -> Label,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         let (ir, memory) = (self.ir, self.memory);
         let node = &ir.table_nodes[table.index()];
         let info = self.program.table_info(table).ok_or("an unknown table")?;

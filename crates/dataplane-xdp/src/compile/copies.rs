@@ -8,7 +8,7 @@ use dataplane::{
 use super::{
     deparser::{Place, Writing},
     emit::{
-        CONTEXT, Emit, FRAME, FRAME_END, Native, SCRATCH, STACK_KEY, XDP_ABORTED, XDP_DROP,
+        CONTEXT, Emit, Emitted, FRAME, FRAME_END, SCRATCH, STACK_KEY, XDP_ABORTED, XDP_DROP,
         XDP_MD_DATA, XDP_MD_DATA_META, XDP_MD_EGRESS_IFINDEX, XDP_PASS,
     },
     layout::Word,
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Emit<'_> {
-    pub(super) fn copies(&mut self, note: &Note) -> Native<()> {
+    pub(super) fn copies(&mut self, note: &Note) -> Emitted<()> {
         let memory = self.memory;
         let fan_out = memory.fan_out.as_ref().ok_or("no groups")?;
         let (begin, init, end) = (self.asm.label(), self.asm.label(), self.asm.label());
@@ -30,9 +30,9 @@ impl Emit<'_> {
         self.read_headers()?;
         self.which_copy(fan_out);
         self.asm.note("egress of a copy");
-        let instance_type = self.needs.told(Moment::Egress, Meaning::InstanceType);
+        let instance_type = self.needs.metadata(Moment::Egress, Meaning::InstanceType);
         self.set_field(instance_type, 5);
-        self.tell_egress();
+        self.write_egress_metadata();
         self.control(self.ir.egress, end)?;
         self.asm.place(end);
         self.egress_verdict();
@@ -72,7 +72,7 @@ impl Emit<'_> {
     }
 
     /// Reads the headers that ingress has written, in the deparser's order.
-    fn read_headers(&mut self) -> Native<()> {
+    fn read_headers(&mut self) -> Emitted<()> {
         self.asm.note("headers as ingress has left them");
         let punt = self.ends.punt;
         self.load_frame();
@@ -144,7 +144,7 @@ impl Emit<'_> {
         self.asm.alu_imm(Alu::Add, FRAME_END, 1);
         self.asm.place(known);
         self.asm.store(Size::B8, FRAME, places, FRAME_END);
-        let Some(instance) = self.needs.told(Moment::Egress, Meaning::Instance) else {
+        let Some(instance) = self.needs.metadata(Moment::Egress, Meaning::Instance) else {
             return;
         };
         let mask = fan_out.n_instances - 1;
@@ -156,7 +156,7 @@ impl Emit<'_> {
         self.store_field(instance, R1, None);
     }
 
-    fn deparse_copy(&mut self) -> Native<()> {
+    fn deparse_copy(&mut self) -> Emitted<()> {
         self.asm.note("deparser");
         self.update_checksums()?;
         let ir = self.ir;
@@ -167,7 +167,7 @@ impl Emit<'_> {
         self.write_headers(&Writing {
             place: &|_| Place::Noted,
             is_changed: &|field| needs.is_written_in_egress(field),
-            may_turn: needs.turns_in_egress(),
+            may_change_validity: needs.changes_validity_in_egress(),
             refused: self.ends.punt,
         })
     }

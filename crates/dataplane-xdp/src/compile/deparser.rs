@@ -5,7 +5,7 @@ use dataplane::engine::ir::{FieldId, HeaderId};
 
 use super::{
     checksum::Part,
-    emit::{CONTEXT, Emit, FRAME, FRAME_END, Native, SCRATCH},
+    emit::{CONTEXT, Emit, Emitted, FRAME, FRAME_END, SCRATCH},
     layout::Word,
     paths::{HEADER_BYTES_MAX, VARIABLE_BYTES_MAX},
     wire::{self, Group},
@@ -31,14 +31,14 @@ pub(super) struct Writing<'a> {
     /// Whether a field in the frame may have changed.
     pub is_changed: &'a dyn Fn(FieldId) -> bool,
     /// Whether headers may have become valid or invalid.
-    pub may_turn: bool,
+    pub may_change_validity: bool,
     /// The target if the frame cannot be moved; nothing is changed then.
     pub refused: Label,
 }
 
 impl Emit<'_> {
     /// Returns the headers that the deparser emits, in order. Each may be there once.
-    pub(super) fn emitted(&self) -> Native<Vec<HeaderId>> {
+    pub(super) fn emitted(&self) -> Emitted<Vec<HeaderId>> {
         let order = &self.ir.deparser.order;
         let mut emitted: Vec<HeaderId> = Vec::new();
         for header in order {
@@ -54,10 +54,10 @@ impl Emit<'_> {
     }
 
     /// Writes the headers, stores the frame's length in [`Word::SentBytes`], and loads [`FRAME`] and [`FRAME_END`].
-    pub(super) fn write_headers(&mut self, writing: &Writing<'_>) -> Native<()> {
+    pub(super) fn write_headers(&mut self, writing: &Writing<'_>) -> Emitted<()> {
         let emitted = self.emitted()?;
         let (anew, end) = (self.asm.label(), self.asm.label());
-        if writing.may_turn {
+        if writing.may_change_validity {
             for (now, parsed) in self.layout.valid_words() {
                 self.asm.load(Size::B4, R1, SCRATCH, now);
                 self.asm.load(Size::B4, R2, SCRATCH, parsed);
@@ -75,7 +75,7 @@ impl Emit<'_> {
         for header in &emitted {
             self.write_changed(*header, writing)?;
         }
-        if writing.may_turn {
+        if writing.may_change_validity {
             self.asm.jump(end);
             self.asm.place(anew);
             self.write_anew(&emitted, writing.refused)?;
@@ -84,7 +84,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn write_changed(&mut self, header: HeaderId, writing: &Writing<'_>) -> Native<()> {
+    fn write_changed(&mut self, header: HeaderId, writing: &Writing<'_>) -> Emitted<()> {
         let groups = wire::groups(self.ir, header).into_iter();
         let groups = groups.filter(|group| group.fields.iter().any(|it| (writing.is_changed)(*it)));
         let groups = wire::joined(groups.collect());
@@ -122,7 +122,7 @@ impl Emit<'_> {
     }
 
     /// Moves the frame's beginning and writes all valid headers.
-    fn write_anew(&mut self, emitted: &[HeaderId], refused: Label) -> Native<()> {
+    fn write_anew(&mut self, emitted: &[HeaderId], refused: Label) -> Emitted<()> {
         self.asm
             .note("headers that came or went: the frame's beginning is moved");
         for header in emitted {
@@ -183,7 +183,7 @@ impl Emit<'_> {
         self.asm.place(absent);
     }
 
-    fn write_group(&mut self, group: &Group, base: Reg, at: u32) -> Native<()> {
+    fn write_group(&mut self, group: &Group, base: Reg, at: u32) -> Emitted<()> {
         if let [field] = group.fields.as_slice()
             && group.bytes > 8
         {

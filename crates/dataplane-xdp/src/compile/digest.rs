@@ -7,7 +7,7 @@ use dataplane::engine::ir::{DigestId, DigestList, Ir};
 use dataplane::limits;
 
 use super::{
-    emit::{Emit, Native, SCRATCH},
+    emit::{Emit, Emitted, SCRATCH},
     layout::Word,
 };
 use crate::{
@@ -56,7 +56,7 @@ pub(super) fn ring_bytes(ir: &Ir, digests: &BTreeSet<DigestId>) -> Option<u32> {
 
 impl Emit<'_> {
     /// Records that the packet requests a digest. In egress this does nothing.
-    pub(super) fn ask_for_digest(&mut self, digest: DigestId) -> Native<()> {
+    pub(super) fn ask_for_digest(&mut self, digest: DigestId) -> Emitted<()> {
         if !self.is_in_ingress {
             return Ok(());
         }
@@ -83,7 +83,7 @@ impl Emit<'_> {
     }
 
     /// Makes the requested message, at the end of ingress.
-    pub(super) fn take_digests(&mut self) -> Native<()> {
+    pub(super) fn take_digests(&mut self) -> Emitted<()> {
         if self.digests.is_empty() {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn take_digest(&mut self, digest: DigestId) -> Native<()> {
+    fn take_digest(&mut self, digest: DigestId) -> Emitted<()> {
         let list = &self.ir.digests[digest.index()];
         let bytes = message_bytes(list);
         if bytes > MESSAGE_BYTES_MAX {

@@ -58,8 +58,8 @@ const SPILLS_MAX: i16 = 28;
 /// Stack space for keys.
 pub(super) const STACK_KEY: i16 = -512;
 
-/// A result, or why something cannot be compiled.
-pub(super) type Native<T> = Result<T, String>;
+/// The result of generating code, or why the construct cannot be compiled.
+pub(super) type Emitted<T> = Result<T, String>;
 
 /// The program that is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -184,14 +184,14 @@ impl<'p> Emit<'p> {
     }
 
     /// Spills a register and returns the stack slot.
-    pub(super) fn spill(&mut self, from: Reg) -> Native<i16> {
+    pub(super) fn spill(&mut self, from: Reg) -> Emitted<i16> {
         let at = self.spill_slot()?;
         self.asm.store(Size::B8, R10, at, from);
         Ok(at)
     }
 
     /// Takes a stack slot until [`Emit::free_spill_slot`].
-    pub(super) fn spill_slot(&mut self) -> Native<i16> {
+    pub(super) fn spill_slot(&mut self) -> Emitted<i16> {
         if self.spills == SPILLS_MAX {
             return Err("too many intermediate values".into());
         }
@@ -328,7 +328,7 @@ impl<'p> Emit<'p> {
         TableLayout::words(self.ir.fields[field.index()].bits)
     }
 
-    pub(super) fn journal_entry(&mut self, first: u32) -> Native<i16> {
+    pub(super) fn journal_entry(&mut self, first: u32) -> Emitted<i16> {
         let entry = self.journal.len() as u32;
         if entry == Layout::JOURNAL_MAX {
             return Err("too many places that count".into());

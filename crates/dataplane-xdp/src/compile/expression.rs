@@ -7,7 +7,7 @@ use dataplane::engine::ir::{
     range::{self, Range},
 };
 
-use super::emit::{Emit, Native, SCRATCH, SLOT, next};
+use super::emit::{Emit, Emitted, SCRATCH, SLOT, next};
 use crate::{
     asm::{Alu, Jump, Reg, Size, reg::*},
     image::{Body, TableLayout},
@@ -22,7 +22,7 @@ pub(super) fn low_word(value: &Int, word: u32) -> u64 {
 }
 
 impl Emit<'_> {
-    pub(super) fn bounded(&self, expr: &Expr) -> Native<Range> {
+    pub(super) fn bounded(&self, expr: &Expr) -> Emitted<Range> {
         let range = self.names().range(expr);
         let range = range.ok_or("no bound is known for an operand")?;
         if range.words() <= WORDS_MAX {
@@ -33,7 +33,7 @@ impl Emit<'_> {
     }
 
     /// Loads a number that one word holds exactly.
-    pub(super) fn exact(&mut self, expr: &Expr, to: Reg) -> Native<Range> {
+    pub(super) fn exact(&mut self, expr: &Expr, to: Reg) -> Emitted<Range> {
         let range = self.bounded(expr)?;
         if range.words() > 1 {
             return Err("arithmetic of more than 64 bits".into());
@@ -43,12 +43,12 @@ impl Emit<'_> {
     }
 
     /// Loads an index or a count. A negative one, compared as unsigned, is beyond every bound.
-    pub(super) fn index(&mut self, expr: &Expr, to: Reg) -> Native<()> {
+    pub(super) fn index(&mut self, expr: &Expr, to: Reg) -> Emitted<()> {
         self.exact(expr, to).map(|_| ())
     }
 
     /// Loads a word of a number. Overwrites the registers from `to` up to `R5`, and `R0`.
-    pub(super) fn word(&mut self, expr: &Expr, word: u32, to: Reg) -> Native<()> {
+    pub(super) fn word(&mut self, expr: &Expr, word: u32, to: Reg) -> Emitted<()> {
         if word > 0 && !matches!(expr, Expr::Const(_) | Expr::Field(_) | Expr::Param(_)) {
             let range = self.names().range(expr);
             if let Some(range) = range.filter(|range| range.words() <= word) {
@@ -113,7 +113,7 @@ impl Emit<'_> {
     }
 
     /// Loads a word above all words that hold the number: its sign.
-    fn above(&mut self, expr: &Expr, range: Range, to: Reg) -> Native<()> {
+    fn above(&mut self, expr: &Expr, range: Range, to: Reg) -> Emitted<()> {
         if !range.signed {
             self.asm.mov_imm(to, 0);
             return Ok(());
@@ -142,7 +142,7 @@ impl Emit<'_> {
         }
     }
 
-    fn param(&mut self, index: usize, word: u32, to: Reg) -> Native<()> {
+    fn param(&mut self, index: usize, word: u32, to: Reg) -> Emitted<()> {
         let info = self
             .action_info()
             .ok_or("a parameter outside of an action")?;
@@ -159,7 +159,7 @@ impl Emit<'_> {
     }
 
     /// Loads a field of a header found at run time; beyond the end of a stack it is zero.
-    fn access(&mut self, header: &HeaderExpr, offset: u32, word: u32, to: Reg) -> Native<()> {
+    fn access(&mut self, header: &HeaderExpr, offset: u32, word: u32, to: Reg) -> Emitted<()> {
         let found = self.header_of(header);
         let some = |emit: &mut Self, header: HeaderId| {
             let field = emit.ir.headers[header.index()].field_at(offset);
@@ -190,7 +190,7 @@ impl Emit<'_> {
         left: (&Expr, u32),
         right: (&Expr, u32),
         op: impl FnOnce(&mut Self, Reg, Reg),
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         self.word(left.0, left.1, to)?;
         if to < R5 {
             self.word(right.0, right.1, next(to))?;
@@ -213,7 +213,7 @@ impl Emit<'_> {
         right: &Expr,
         word: u32,
         to: Reg,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         let bitwise = match op {
             Arithmetic::And => Some(Alu::And),
             Arithmetic::Or => Some(Alu::Or),
@@ -239,7 +239,7 @@ impl Emit<'_> {
     }
 
     /// An operation whose words depend only on the same words of the operands.
-    fn simple(&mut self, alu: Alu, left: &Expr, right: &Expr, word: u32, to: Reg) -> Native<()> {
+    fn simple(&mut self, alu: Alu, left: &Expr, right: &Expr, word: u32, to: Reg) -> Emitted<()> {
         let constant = match right {
             Expr::Const(value) => i32::try_from(low_word(value, word).cast_signed()).ok(),
             _ => None,
@@ -271,7 +271,7 @@ impl Emit<'_> {
         subtracts: bool,
         word: u32,
         to: Reg,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         if to > R3 {
             return Err("arithmetic of more than 64 bits deep in an expression".into());
         }
@@ -304,7 +304,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn shift_left(&mut self, left: &Expr, right: &Expr, word: u32, to: Reg) -> Native<()> {
+    fn shift_left(&mut self, left: &Expr, right: &Expr, word: u32, to: Reg) -> Emitted<()> {
         if let Some(amount) = range::constant_amount(right) {
             let Some(amount) = amount else {
                 self.asm.mov_imm(to, 0);
@@ -343,7 +343,7 @@ impl Emit<'_> {
         })
     }
 
-    fn one_word(&self, expr: &Expr) -> Native<Range> {
+    fn one_word(&self, expr: &Expr) -> Emitted<Range> {
         let range = self.bounded(expr)?;
         match range.words() {
             1 => Ok(range),
@@ -351,7 +351,7 @@ impl Emit<'_> {
         }
     }
 
-    fn shift_right(&mut self, left: &Expr, right: &Expr, word: u32, to: Reg) -> Native<()> {
+    fn shift_right(&mut self, left: &Expr, right: &Expr, word: u32, to: Reg) -> Emitted<()> {
         let range = self.bounded(left)?;
         let arithmetic = if range.signed { Alu::Arsh } else { Alu::Rsh };
         if let Some(amount) = range::constant_amount(right) {
@@ -390,7 +390,7 @@ impl Emit<'_> {
         })
     }
 
-    fn divide(&mut self, op: Arithmetic, left: &Expr, right: &Expr, to: Reg) -> Native<()> {
+    fn divide(&mut self, op: Arithmetic, left: &Expr, right: &Expr, to: Reg) -> Emitted<()> {
         let (a, b) = (self.one_word(left)?, self.one_word(right)?);
         let both = a.join(&b);
         if both.words() > 1 || a.signed && a.bits == 64 {
@@ -415,7 +415,7 @@ impl Emit<'_> {
         })
     }
 
-    fn two_comp_mod(&mut self, left: &Expr, right: &Expr, word: u32, to: Reg) -> Native<()> {
+    fn two_comp_mod(&mut self, left: &Expr, right: &Expr, word: u32, to: Reg) -> Emitted<()> {
         let bits = range::constant_amount(right).ok_or("a width that is not constant")?;
         let Some(bits) = bits.filter(|bits| *bits > 0) else {
             self.asm.mov_imm(to, 0);
@@ -437,7 +437,7 @@ impl Emit<'_> {
         right: &Expr,
         word: u32,
         to: Reg,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         let bits = range::constant_amount(right).ok_or("a width that is not constant")?;
         let Some(bits) = bits else {
             self.asm.mov_imm(to, 0);

@@ -2,7 +2,7 @@
 
 use dataplane::engine::ir::{AnyStack, Expr, HeaderExpr, HeaderId, UnionExpr, UnionId, instances};
 
-use super::emit::{Emit, Native};
+use super::emit::{Emit, Emitted};
 use crate::asm::{Jump, Reg};
 
 /// What an expression refers to.
@@ -56,9 +56,9 @@ impl Emit<'_> {
         &mut self,
         found: &Found<'_, T>,
         free: Reg,
-        mut some: impl FnMut(&mut Self, T) -> Native<()>,
+        mut some: impl FnMut(&mut Self, T) -> Emitted<()>,
         none: impl FnOnce(&mut Self),
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         let (index, all) = match found {
             Found::Known(Some(known)) => return some(self, *known),
             Found::Known(None) => {

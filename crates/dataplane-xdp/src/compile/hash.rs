@@ -8,7 +8,7 @@ use dataplane::engine::{
 
 use super::{
     checksum::{Part, SUM},
-    emit::{Emit, Kind, Native, SCRATCH},
+    emit::{Emit, Emitted, Kind, SCRATCH},
     expression::low_word,
     layout::Word,
 };
@@ -30,7 +30,7 @@ pub(super) fn crc_table(crc: &Crc) -> Vec<u8> {
 }
 
 /// Fails for an algorithm that cannot be compiled.
-pub(super) fn check(algorithm: Algorithm) -> Native<()> {
+pub(super) fn check(algorithm: Algorithm) -> Emitted<()> {
     match algorithm {
         Algorithm::Csum16
         | Algorithm::Xor16
@@ -59,7 +59,7 @@ impl Emit<'_> {
         base: &Expr,
         calculation: CalculationId,
         size: &Expr,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         self.calculate(calculation)?;
         let kept = self.spill(SUM)?;
         let some = self.asm.label();
@@ -80,7 +80,7 @@ impl Emit<'_> {
     }
 
     /// Assigns an unsigned 64-bit number from the stack.
-    fn assign_kept(&mut self, to: &Place, kept: i16) -> Native<()> {
+    fn assign_kept(&mut self, to: &Place, kept: i16) -> Emitted<()> {
         let (header, offset) = match to {
             Place::Field(field) => return self.assign_kept_to(*field, kept),
             Place::RegisterCell { .. } => return Err("a register".into()),
@@ -94,7 +94,7 @@ impl Emit<'_> {
         self.for_found(&found, R1, some, |_| {})
     }
 
-    fn assign_kept_to(&mut self, field: FieldId, kept: i16) -> Native<()> {
+    fn assign_kept_to(&mut self, field: FieldId, kept: i16) -> Emitted<()> {
         let declared = &self.ir.fields[field.index()];
         if declared.variable {
             return Err("a field of variable width".into());
@@ -112,7 +112,7 @@ impl Emit<'_> {
     }
 
     /// Computes a calculation over the packet's current state into [`SUM`].
-    pub(super) fn calculate(&mut self, id: CalculationId) -> Native<()> {
+    pub(super) fn calculate(&mut self, id: CalculationId) -> Emitted<()> {
         let ir = self.ir;
         let calculation = &ir.calculations[id.index()];
         check(calculation.algorithm)?;
@@ -135,7 +135,7 @@ impl Emit<'_> {
     }
 
     /// Assembles the input and stores its length in [`Word::Cursor`]. Returns the greatest length.
-    fn gather(&mut self, calculation: &Calculation) -> Native<u32> {
+    fn gather(&mut self, calculation: &Calculation) -> Emitted<u32> {
         let parts = self.runs(calculation)?;
         let mut runs: Vec<Run<'_>> = parts
             .iter()
@@ -178,7 +178,7 @@ impl Emit<'_> {
     }
 
     /// Punts if a header is invalid.
-    fn all_valid(&mut self, runs: &[Run<'_>]) -> Native<()> {
+    fn all_valid(&mut self, runs: &[Run<'_>]) -> Emitted<()> {
         if self.kind == Kind::Copies {
             return Err("a hash over a part of a byte of a header that may be missing".into());
         }
@@ -309,7 +309,7 @@ impl Emit<'_> {
         self.asm.place(end);
     }
 
-    fn crc(&mut self, algorithm: Algorithm, n_bytes: u32) -> Native<()> {
+    fn crc(&mut self, algorithm: Algorithm, n_bytes: u32) -> Emitted<()> {
         let Crc {
             bits, parameters, ..
         } = algorithm.crc().ok_or("an unknown hash")?;

@@ -6,7 +6,7 @@ use dataplane::{
 };
 
 use super::{
-    emit::{BODY, Emit, Native, R_KEY, SLOT, STACK_KEY, STACK_VERSION},
+    emit::{BODY, Emit, Emitted, R_KEY, SLOT, STACK_KEY, STACK_VERSION},
     expression::low_word,
     memory::is_field,
 };
@@ -20,7 +20,7 @@ const LPM_ATTEMPTS: u32 = 4;
 
 impl Emit<'_> {
     /// Looks up a table's key: body in [`BODY`], slot in [`SLOT`]. The body is 0 on a miss.
-    pub(super) fn find_body(&mut self, table: TableId, layout: &TableLayout) -> Native<()> {
+    pub(super) fn find_body(&mut self, table: TableId, layout: &TableLayout) -> Emitted<()> {
         let ir = self.ir;
         let key = &ir.table_nodes[table.index()].key;
         let attempts = match &layout.index {
@@ -62,7 +62,7 @@ impl Emit<'_> {
     }
 
     /// Looks up a group's slot; `R1` is the group's number.
-    pub(super) fn find_group(&mut self, layout: &TableLayout) -> Native<()> {
+    pub(super) fn find_group(&mut self, layout: &TableLayout) -> Emitted<()> {
         let Index::Hash { map, .. } = &layout.index else {
             return Err("groups are not found by a hash".into());
         };
@@ -83,7 +83,7 @@ impl Emit<'_> {
     }
 
     /// Loads the value of a key's field; a field of an invalid header is zero.
-    fn key_word(&mut self, source: &KeySource, word: u32, bits: u32, to: Reg) -> Native<()> {
+    fn key_word(&mut self, source: &KeySource, word: u32, bits: u32, to: Reg) -> Emitted<()> {
         let mut is_cut = false;
         self.word(&source.value, word, to)?;
         if let (true, Expr::Field(field)) = (is_field(&source.value), &source.value) {
@@ -126,7 +126,7 @@ impl Emit<'_> {
         widths: &[u32],
         at: u32,
         bits: u32,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         for (position, (source, width)) in key.iter().zip(widths).enumerate() {
             match position {
                 0 => self.key_word(source, 0, *width, R_KEY)?,
@@ -154,7 +154,7 @@ impl Emit<'_> {
     }
 
     /// Assembles a key in host order.
-    fn host_key(&mut self, key: &[KeySource], parts: &[KeyPart], key_bytes: u32) -> Native<()> {
+    fn host_key(&mut self, key: &[KeySource], parts: &[KeyPart], key_bytes: u32) -> Emitted<()> {
         let end = parts.iter().map(|part| part.at + part.bytes).max();
         let end = end.unwrap_or_default();
         if end < key_bytes || parts.iter().any(|part| part.bytes < 4) {
@@ -177,7 +177,7 @@ impl Emit<'_> {
     }
 
     /// Assembles a trie's key, with the full length.
-    fn network_key(&mut self, key: &[KeySource], parts: &[KeyPart], key_bytes: u32) -> Native<()> {
+    fn network_key(&mut self, key: &[KeySource], parts: &[KeyPart], key_bytes: u32) -> Emitted<()> {
         let bits = 8 * (key_bytes - 4);
         self.asm
             .store_imm(Size::B4, R10, STACK_KEY, bits.cast_signed());
@@ -218,7 +218,7 @@ impl Emit<'_> {
     }
 
     /// Looks a key up under each mask; the best rank wins.
-    fn look_up_masked(&mut self, key: &[KeySource], layout: &TableLayout) -> Native<()> {
+    fn look_up_masked(&mut self, key: &[KeySource], layout: &TableLayout) -> Emitted<()> {
         let Index::Ternary {
             map,
             parts,

@@ -13,7 +13,7 @@ use bpf::MapConfig;
 use super::{control, digest::ring_bytes, hash, layout::Layout, needs::Needs};
 use crate::image::{
     Body, Counters, FanOut, GroupArg, Heap, Index, Interface, KeyPart, MapKind, MapRef, MapRole,
-    MapSpec, Room, TableLayout, Turns,
+    MapSpec, Polls, Room, TableLayout,
 };
 
 /// Keys up to this width are positions in an array: 4096 numbers take four pages.
@@ -426,12 +426,12 @@ impl Memory {
             n_instances,
             MapConfig::NO_PREALLOCATION,
         );
-        let turns = self.add(MapSpec {
-            role: MapRole::Turns,
-            name: "turns".into(),
+        let polls = self.add(MapSpec {
+            role: MapRole::Polls,
+            name: "polls".into(),
             kind: MapKind::PerCpuArray,
             key_bytes: 4,
-            value_bytes: Turns::BYTES,
+            value_bytes: Polls::BYTES,
             n_entries_max: 1,
             flags: 0,
         });
@@ -458,7 +458,7 @@ impl Memory {
             },
             devices,
             places,
-            turns,
+            polls,
             instances,
             n_instances,
             note_bytes: 0,

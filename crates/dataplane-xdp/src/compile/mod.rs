@@ -31,10 +31,10 @@ mod needs;
 mod note;
 mod parser;
 mod paths;
+mod polls;
 mod ports;
 mod primitive;
 mod truth;
-mod turns;
 mod uses;
 mod variable;
 mod wire;
@@ -44,7 +44,7 @@ use thiserror::Error;
 
 use self::{
     digest::message_words,
-    emit::{Emit, Kind, Native},
+    emit::{Emit, Emitted, Kind},
     layout::{Layout, Word},
     memory::Memory,
     needs::Needs,
@@ -70,7 +70,7 @@ pub fn compile(program: &Program, room: &Room) -> Result<Image, Refused> {
 }
 
 /// Tries with fewer visits of the parser if jumps would be too far.
-fn image(program: &Program, room: &Room) -> Native<Image> {
+fn image(program: &Program, room: &Room) -> Emitted<Image> {
     let all = image_of(program, room, room.parser_visits);
     let fewer = [room.parser_visits / 4, room.parser_visits / 16].into_iter();
     fewer.fold(all, |image, n_visits_max| {
@@ -78,7 +78,7 @@ fn image(program: &Program, room: &Room) -> Native<Image> {
     })
 }
 
-fn image_of(program: &Program, room: &Room, n_visits_max: usize) -> Native<Image> {
+fn image_of(program: &Program, room: &Room, n_visits_max: usize) -> Emitted<Image> {
     let ir = program.ir();
     let paths = Paths::new(ir, n_visits_max);
     let needs = Needs::new(program, paths.is_regular);
@@ -147,6 +147,6 @@ fn journal(emit: &Emit<'_>) -> Vec<Noted> {
         .collect()
 }
 
-fn finish(emit: Emit<'_>) -> Native<Code> {
+fn finish(emit: Emit<'_>) -> Emitted<Code> {
     emit.asm.finish().map_err(|error| error.to_string())
 }

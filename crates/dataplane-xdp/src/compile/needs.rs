@@ -53,7 +53,10 @@ impl<'p> Needs<'p> {
         let egress = Uses::of_control(program, ir.egress);
         let deparser = Uses::of_deparser(ir);
         let all = parser.clone().and(&ingress).and(&egress).and(&deparser);
-        let turned = all.turned.iter().any(|it| !ir.headers[it.index()].metadata);
+        let changes_validity = all
+            .validity_writes
+            .iter()
+            .any(|it| !ir.headers[it.index()].metadata);
         let mut reads = all.reads.clone();
         let metadata = &ir.metadata;
         reads.insert(metadata.egress_spec);
@@ -69,8 +72,8 @@ impl<'p> Needs<'p> {
         let stale = (0..ir.headers.len() as u32).map(HeaderId).filter(|header| {
             let declared = &ir.headers[header.index()];
             let mut fields = declared.field_ids();
-            let is_touched =
-                touched.turned.contains(header) || fields.any(|it| touched.writes.contains(&it));
+            let is_touched = touched.validity_writes.contains(header)
+                || fields.any(|it| touched.writes.contains(&it));
             let mut fields = declared.field_ids();
             !declared.metadata && is_touched && fields.any(|it| read_in_egress.contains(&it))
         });
@@ -86,7 +89,7 @@ impl<'p> Needs<'p> {
             reads,
             unguarded: all.unguarded,
             writes: all.writes,
-            is_rewritten: turned || !is_regular,
+            is_rewritten: changes_validity || !is_regular,
             emitted: ir.deparser.order.iter().copied().collect(),
         }
     }
@@ -103,7 +106,7 @@ impl<'p> Needs<'p> {
     pub(super) fn is_needed_in_egress(&self, field: FieldId) -> bool {
         self.is_read_in_egress(field)
             || self.shared_in_egress.contains(&field)
-            || self.turns_in_egress()
+            || self.changes_validity_in_egress()
     }
 
     /// Returns the field that selects the queue, if ingress may write it.
@@ -115,17 +118,17 @@ impl<'p> Needs<'p> {
     /// Whether a metadata field travels with a copy: egress reads it, and it may be nonzero.
     pub(super) fn travels(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
-        let told_at = |moment: Moment| {
-            let mut told = self.ir.metadata.written_at(moment).iter();
-            told.any(|(_, other)| *other == field)
+        let is_written_at = |moment: Moment| {
+            let mut written = self.ir.metadata.written_at(moment).iter();
+            written.any(|(_, other)| *other == field)
         };
         let before = [Moment::Arrival, Moment::Parser, Moment::Parsed];
-        let tells_queue =
-            Some(field) == self.priority() && self.told(Moment::Egress, Meaning::Queue).is_some();
+        let has_queue = Some(field) == self.priority()
+            && self.metadata(Moment::Egress, Meaning::Queue).is_some();
         self.ir.headers[header.index()].metadata
-            && (self.is_read_in_egress(field) || tells_queue)
-            && !told_at(Moment::Egress)
-            && (self.touched.contains(&field) || before.into_iter().any(told_at))
+            && (self.is_read_in_egress(field) || has_queue)
+            && !is_written_at(Moment::Egress)
+            && (self.touched.contains(&field) || before.into_iter().any(is_written_at))
     }
 
     /// Whether a field must start as zero: something may read it before it is written. Only expressions read fields
@@ -171,10 +174,10 @@ impl<'p> Needs<'p> {
     }
 
     /// Whether egress, or the deparser after it, makes headers valid or invalid.
-    pub(super) fn turns_in_egress(&self) -> bool {
-        let turned = self.egress.turned.iter().chain(&self.deparser.turned);
-        turned
-            .into_iter()
+    pub(super) fn changes_validity_in_egress(&self) -> bool {
+        let egress = self.egress.validity_writes.iter();
+        egress
+            .chain(&self.deparser.validity_writes)
             .any(|header| !self.ir.headers[header.index()].metadata)
     }
 
@@ -190,9 +193,9 @@ impl<'p> Needs<'p> {
     }
 
     /// Returns the field of a meaning that the target writes at a moment, if something reads the field.
-    pub(super) fn told(&self, moment: Moment, meaning: Meaning) -> Option<FieldId> {
-        let mut told = self.ir.metadata.written_at(moment).iter();
-        let (_, field) = told.find(|(other, _)| *other == meaning)?;
+    pub(super) fn metadata(&self, moment: Moment, meaning: Meaning) -> Option<FieldId> {
+        let mut written = self.ir.metadata.written_at(moment).iter();
+        let (_, field) = written.find(|(other, _)| *other == meaning)?;
         self.is_needed(*field).then_some(*field)
     }
 }

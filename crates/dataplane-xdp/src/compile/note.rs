@@ -4,7 +4,7 @@
 use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Meaning, Moment};
 
 use super::{
-    emit::{Emit, Kind, Native, SCRATCH, STACK_VERSION},
+    emit::{Emit, Emitted, Kind, SCRATCH, STACK_VERSION},
     layout::{Layout, Word},
     needs::Needs,
 };
@@ -50,7 +50,7 @@ fn size_of(bits: u32) -> Size {
 impl Note {
     /// # Errors
     /// The record would be too long, or a field does not leave with the packet.
-    pub(super) fn new(layout: &Layout, needs: &Needs<'_>) -> Native<Self> {
+    pub(super) fn new(layout: &Layout, needs: &Needs<'_>) -> Emitted<Self> {
         let ir = needs.ir();
         // The first two are the frame's `Origin`.
         let mut items = vec![
@@ -61,7 +61,10 @@ impl Note {
             (Item::same(Word::FanOut), Size::B4),
             (Item::same(Word::IngressBytes), Size::B4),
         ];
-        if needs.told(Moment::Egress, Meaning::PacketLength).is_some() {
+        if needs
+            .metadata(Moment::Egress, Meaning::PacketLength)
+            .is_some()
+        {
             items.push((Item::same(Word::PacketLength), Size::B4));
         }
         items.extend(

@@ -8,7 +8,7 @@ use dataplane::engine::ir::{
 };
 
 use super::{
-    emit::{Emit, FRAME, FRAME_END, Native, SCRATCH},
+    emit::{Emit, Emitted, FRAME, FRAME_END, SCRATCH},
     layout::Word,
     paths::{Paths, Step, Visit, Walk},
 };
@@ -35,7 +35,7 @@ pub(super) struct Parsing<'a> {
 
 impl<'p> Emit<'p> {
     /// Generates the parser. On entry [`FRAME`] and [`FRAME_END`] are loaded; parsing ends at `end`.
-    pub(super) fn parser(&mut self, paths: &Paths, end: Label) -> Native<()> {
+    pub(super) fn parser(&mut self, paths: &Paths, end: Label) -> Emitted<()> {
         let labels = paths.visits.iter().enumerate();
         let labels = labels.map(|(place, visit)| (visit, (place, self.asm.label())));
         let labels = labels.collect();
@@ -76,7 +76,7 @@ impl<'p> Emit<'p> {
         Ok(())
     }
 
-    fn visit(&mut self, visit: &Visit, parsing: &mut Parsing<'_>) -> Native<()> {
+    fn visit(&mut self, visit: &Visit, parsing: &mut Parsing<'_>) -> Emitted<()> {
         let ir = self.ir;
         let state = &ir.parser.states[visit.state.index()];
         if let Some((_, label)) = parsing.labels.get(visit) {
@@ -148,7 +148,7 @@ impl<'p> Emit<'p> {
         op: &ParserOp,
         walk: &mut Walk,
         parsing: &mut Parsing<'_>,
-    ) -> Native<bool> {
+    ) -> Emitted<bool> {
         let (before, errors) = (walk.at, self.ir.core_errors);
         let was_moved = walk.is_moved;
         match walk.step(self.ir, op) {
@@ -211,7 +211,7 @@ impl<'p> Emit<'p> {
     }
 
     /// Loads bits that lie ahead into `R1`, without consuming them.
-    fn peek(&mut self, at: u32, offset: u32, bits: u32, parsing: &mut Parsing<'_>) -> Native<()> {
+    fn peek(&mut self, at: u32, offset: u32, bits: u32, parsing: &mut Parsing<'_>) -> Emitted<()> {
         if bits > 64 {
             return Err("a lookahead of more than 64 bits".into());
         }
@@ -239,7 +239,7 @@ impl<'p> Emit<'p> {
         bits: u32,
         at: u32,
         parsing: &mut Parsing<'_>,
-    ) -> Native<bool> {
+    ) -> Emitted<bool> {
         if self.ir.fields[field.index()].bits != bits {
             return Err("a lookahead into a field of another width".into());
         }
@@ -351,7 +351,7 @@ impl<'p> Emit<'p> {
         self.wrap(to, bits, false);
     }
 
-    fn select(&mut self, state: &State, walk: &Walk, parsing: &mut Parsing<'_>) -> Native<()> {
+    fn select(&mut self, state: &State, walk: &Walk, parsing: &mut Parsing<'_>) -> Emitted<()> {
         let registers = [R1, R2, R3, R4];
         let before = self.spills;
         // A lookahead uses R1, so values stay on the stack until all are computed.

@@ -9,7 +9,7 @@ use dataplane::{
 use super::{
     deparser::{Place, Writing},
     emit::{
-        CONTEXT, Emit, FRAME, FRAME_END, Kind, Native, SCRATCH, SLOT, STACK_KEY, STACK_SOCKETS,
+        CONTEXT, Emit, Emitted, FRAME, FRAME_END, Kind, SCRATCH, SLOT, STACK_KEY, STACK_SOCKETS,
         STACK_VERSION, XDP_ABORTED, XDP_DROP, XDP_MD_DATA, XDP_MD_DATA_META,
         XDP_MD_INGRESS_IFINDEX, XDP_MD_RX_QUEUE_INDEX, XDP_PASS,
     },
@@ -37,7 +37,7 @@ pub(super) enum End {
 const BROADCAST: u64 = 1 << 3;
 
 impl Emit<'_> {
-    pub(super) fn ports(&mut self, paths: &Paths, note: Option<&Note>) -> Native<()> {
+    pub(super) fn ports(&mut self, paths: &Paths, note: Option<&Note>) -> Emitted<()> {
         let (begin, init) = (self.asm.label(), self.asm.label());
         self.asm.jump(init);
         self.asm.place(begin);
@@ -72,7 +72,7 @@ impl Emit<'_> {
     }
 
     /// Finds port and scratch memory, and clears the state.
-    fn begin(&mut self, begin: Label) -> Native<()> {
+    fn begin(&mut self, begin: Label) -> Emitted<()> {
         self.asm.note("which port, and a clean state");
         let (pass, aborted) = (self.asm.label(), self.asm.label());
         let heap = self.memory.heap;
@@ -84,8 +84,8 @@ impl Emit<'_> {
         self.find_scratch(aborted);
         self.asm.alu_imm(Alu::Sub, FRAME_END, 1);
         self.store_word(Word::Port, FRAME_END);
-        let port = self.needs.told(Moment::Arrival, Meaning::IngressPort);
-        self.begin_turn(aborted);
+        let port = self.needs.metadata(Moment::Arrival, Meaning::IngressPort);
+        self.begin_poll(aborted);
         self.heap(R1, heap.version);
         self.asm.load(Size::B8, R1, R1, 0);
         self.asm.store(Size::B8, R10, STACK_VERSION, R1);
@@ -100,10 +100,10 @@ impl Emit<'_> {
         self.asm.alu(Alu::Sub, R1, FRAME);
         self.store_word(Word::IngressBytes, R1);
         self.store_word(Word::PacketLength, R1);
-        if let Some(length) = self.needs.told(Moment::Parser, Meaning::PacketLength) {
+        if let Some(length) = self.needs.metadata(Moment::Parser, Meaning::PacketLength) {
             self.store_field(length, R1, None);
         }
-        self.tell_time(Moment::Arrival, &[Meaning::IngressTimestamp]);
+        self.write_time(Moment::Arrival, &[Meaning::IngressTimestamp]);
         self.asm.jump(begin);
         self.asm.place(pass);
         self.exit(XDP_PASS);
@@ -174,13 +174,13 @@ impl Emit<'_> {
     }
 
     /// Verifies checksums, and sets the metadata that depend on parser and checksums.
-    fn after_parser(&mut self) -> Native<()> {
+    fn after_parser(&mut self) -> Emitted<()> {
         for (now, parsed) in self.layout.valid_words() {
             self.asm.load(Size::B4, R1, SCRATCH, now);
             self.asm.store(Size::B4, SCRATCH, parsed, R1);
         }
-        let told = |meaning| self.needs.told(Moment::Parsed, meaning);
-        let (error, checksum) = (told(Meaning::ParserError), told(Meaning::ChecksumError));
+        let field = |meaning| self.needs.metadata(Moment::Parsed, meaning);
+        let (error, checksum) = (field(Meaning::ParserError), field(Meaning::ChecksumError));
         if checksum.is_some() {
             self.verify_checksums()?;
         }
@@ -194,7 +194,7 @@ impl Emit<'_> {
     }
 
     /// Carries out ingress' decision. Falls through for a packet to one port.
-    fn ingress_verdict(&mut self, paths: &Paths, note: Option<&Note>) -> Native<()> {
+    fn ingress_verdict(&mut self, paths: &Paths, note: Option<&Note>) -> Emitted<()> {
         let metadata = &self.ir.metadata;
         let (punt, unicast) = (self.ends.punt, self.asm.label());
         if let Some(priority) = self.needs.priority() {
@@ -235,28 +235,28 @@ impl Emit<'_> {
 
     /// Sets the metadata of a packet to one port at the beginning of egress.
     fn begin_egress(&mut self) {
-        let told = |meaning| self.needs.told(Moment::Egress, meaning);
-        let instance = told(Meaning::InstanceType);
+        let field = |meaning| self.needs.metadata(Moment::Egress, meaning);
+        let instance = field(Meaning::InstanceType);
         self.set_field(instance, 0);
-        self.tell_egress();
+        self.write_egress_metadata();
     }
 
     /// Sets the metadata that packets to one port and copies have in common. The port is in [`Word::OutPort`].
-    pub(super) fn tell_egress(&mut self) {
-        let told = |meaning| self.needs.told(Moment::Egress, meaning);
+    pub(super) fn write_egress_metadata(&mut self) {
+        let field = |meaning| self.needs.metadata(Moment::Egress, meaning);
         let zeros = [
             Meaning::TimeInside,
             Meaning::EnqDepth,
             Meaning::DeqTimedelta,
             Meaning::DeqDepth,
         ];
-        let zeros = zeros.map(told);
-        let (port, length) = (told(Meaning::EgressPort), told(Meaning::PacketLength));
-        let spec = told(Meaning::EgressSpec);
+        let zeros = zeros.map(field);
+        let (port, length) = (field(Meaning::EgressPort), field(Meaning::PacketLength));
+        let spec = field(Meaning::EgressSpec);
         for field in zeros {
             self.set_field(field, 0);
         }
-        let queue = told(Meaning::Queue);
+        let queue = field(Meaning::Queue);
         match (queue, self.needs.priority()) {
             (Some(queue), Some(priority)) => {
                 self.field_word(priority, 0, R1);
@@ -272,17 +272,17 @@ impl Emit<'_> {
             }
         }
         // There is no queue, so the packet was enqueued when it came to egress.
-        self.tell_time(
+        self.write_time(
             Moment::Egress,
             &[Meaning::EgressTimestamp, Meaning::EnqTimestamp],
         );
     }
 
     /// Stores the switch's clock into those fields that something reads.
-    fn tell_time(&mut self, moment: Moment, meanings: &[Meaning]) {
-        let told = meanings.iter();
-        let told = told.filter_map(|meaning| self.needs.told(moment, *meaning));
-        let fields: Vec<FieldId> = told.collect();
+    fn write_time(&mut self, moment: Moment, meanings: &[Meaning]) {
+        let fields = meanings.iter();
+        let fields = fields.filter_map(|meaning| self.needs.metadata(moment, *meaning));
+        let fields: Vec<FieldId> = fields.collect();
         if fields.is_empty() {
             return;
         }
@@ -311,7 +311,7 @@ impl Emit<'_> {
         self.asm.place(leaves);
     }
 
-    fn deparse(&mut self, paths: &Paths) -> Native<()> {
+    fn deparse(&mut self, paths: &Paths) -> Emitted<()> {
         self.asm.note("deparser");
         self.update_checksums()?;
         let ir = self.ir;
@@ -322,13 +322,13 @@ impl Emit<'_> {
         self.write_headers(&Writing {
             place: &|header| place(paths, header),
             is_changed: &|field| needs.is_written(field),
-            may_turn: needs.is_rewritten,
+            may_change_validity: needs.is_rewritten,
             refused: self.ends.punt,
         })
     }
 
     /// Replicates a packet to the group in `R1`.
-    fn fan_out(&mut self, paths: &Paths, note: &Note) -> Native<()> {
+    fn fan_out(&mut self, paths: &Paths, note: &Note) -> Emitted<()> {
         let memory = self.memory;
         let fan_out = memory.fan_out.as_ref().ok_or("no groups")?;
         self.store_word(Word::Stream, R1);
@@ -366,7 +366,7 @@ impl Emit<'_> {
         self.write_headers(&Writing {
             place: &|header| place(paths, header),
             is_changed: &|field| needs.is_written(field),
-            may_turn: needs.is_rewritten,
+            may_change_validity: needs.is_rewritten,
             refused: punt,
         })?;
         self.load_word(R1, Word::Serial);
@@ -390,7 +390,7 @@ impl Emit<'_> {
     }
 
     /// Counts the packet. Falls through for a packet that is sent.
-    fn finish_ports(&mut self) -> Native<()> {
+    fn finish_ports(&mut self) -> Emitted<()> {
         let finish = self.ends.finish;
         self.asm.place(finish);
         self.asm.note("count what the packet was");

@@ -9,7 +9,7 @@ use dataplane::{
 };
 
 use super::{
-    emit::{Emit, Kind, Native, SCRATCH, next},
+    emit::{Emit, Emitted, Kind, SCRATCH, next},
     layout::Word,
 };
 use crate::asm::{Alu, Jump, Label, Size, reg::*};
@@ -21,14 +21,14 @@ const LOOP_STATEMENTS_MAX: usize = 4096;
 
 impl Emit<'_> {
     /// Generates an action's body. The arguments are in the slot.
-    pub(super) fn action(&mut self, action: ActionId) -> Native<()> {
+    pub(super) fn action(&mut self, action: ActionId) -> Emitted<()> {
         let outer = self.action.replace(action);
         let result = self.statements(action);
         self.action = outer;
         result
     }
 
-    fn statements(&mut self, action: ActionId) -> Native<()> {
+    fn statements(&mut self, action: ActionId) -> Emitted<()> {
         let ir = self.ir;
         let body = &ir.actions[action.index()];
         let n = body.primitives.len();
@@ -74,7 +74,7 @@ impl Emit<'_> {
     }
 
     /// If the action has loops, returns where iterations are counted and how many are allowed.
-    fn begin_loops(&mut self, primitives: &[Primitive]) -> Native<Option<(i16, i32)>> {
+    fn begin_loops(&mut self, primitives: &[Primitive]) -> Emitted<Option<(i16, i32)>> {
         let goes_back = |(position, primitive): (usize, &Primitive)| match primitive {
             Primitive::Jump(to) | Primitive::JumpIfZero(_, to) => *to <= position,
             _ => false,
@@ -110,7 +110,7 @@ impl Emit<'_> {
         self.asm.jump_if_imm(Jump::Gt, R0, most, punt);
     }
 
-    fn jump_if_zero(&mut self, value: &Expr, to: Label) -> Native<()> {
+    fn jump_if_zero(&mut self, value: &Expr, to: Label) -> Emitted<()> {
         if let Expr::FromBool(condition) = value {
             return self.jump_if(condition, false, to, R1);
         }
@@ -130,13 +130,13 @@ impl Emit<'_> {
     }
 
     /// Generates a statement other than a jump.
-    pub(super) fn primitive(&mut self, primitive: &Primitive) -> Native<()> {
+    pub(super) fn primitive(&mut self, primitive: &Primitive) -> Emitted<()> {
         match primitive {
             Primitive::NoOp | Primitive::Log { .. } => Ok(()),
             Primitive::Assign { to, from } => self.assign(to, from),
             Primitive::AssignHeader { to, from } => self.assign_header(to, from),
-            Primitive::AddHeader(header) => self.turn(header, true),
-            Primitive::RemoveHeader(header) => self.turn(header, false),
+            Primitive::AddHeader(header) => self.change_validity(header, true),
+            Primitive::RemoveHeader(header) => self.change_validity(header, false),
             Primitive::AssignStack { to, from } => self.assign_stack(*to, *from),
             Primitive::Push(stack, count) => self.shift_stack(*stack, count, true),
             Primitive::Pop(stack, count) => self.shift_stack(*stack, count, false),
@@ -182,7 +182,7 @@ impl Emit<'_> {
         &mut self,
         condition: &dataplane::engine::ir::BoolExpr,
         reason: DropReason,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         let holds = self.asm.label();
         self.jump_if(condition, true, holds, R1)?;
         self.drop_for(reason);
@@ -196,7 +196,7 @@ impl Emit<'_> {
         self.asm.jump(drop);
     }
 
-    pub(super) fn assign(&mut self, to: &Place, from: &Expr) -> Native<()> {
+    pub(super) fn assign(&mut self, to: &Place, from: &Expr) -> Emitted<()> {
         match to {
             Place::Field(field) => self.assign_field(*field, from),
             Place::RegisterCell { .. } => Err("a register".into()),
@@ -211,7 +211,7 @@ impl Emit<'_> {
         }
     }
 
-    pub(super) fn assign_field(&mut self, field: FieldId, from: &Expr) -> Native<()> {
+    pub(super) fn assign_field(&mut self, field: FieldId, from: &Expr) -> Emitted<()> {
         let declared = &self.ir.fields[field.index()];
         if declared.variable {
             return Err("a field of variable width".into());
@@ -245,17 +245,17 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn turn(&mut self, header: &HeaderExpr, valid: bool) -> Native<()> {
+    fn change_validity(&mut self, header: &HeaderExpr, valid: bool) -> Emitted<()> {
         let found = self.header_of(header);
         let some = |emit: &mut Self, header| {
-            emit.turn_known(header, valid);
+            emit.change_validity_of(header, valid);
             Ok(())
         };
         self.for_found(&found, R1, some, |_| {})
     }
 
     /// `setValid` or `setInvalid`. BMv2 adds the header's bytes to `packet_length`, or subtracts them.
-    fn turn_known(&mut self, header: HeaderId, valid: bool) {
+    fn change_validity_of(&mut self, header: HeaderId, valid: bool) {
         if self.ir.headers[header.index()].metadata {
             return;
         }
@@ -272,11 +272,11 @@ impl Emit<'_> {
             }
         }
         self.set_valid(header, valid);
-        let is_told = self
+        let has_length = self
             .needs
-            .told(Moment::Egress, Meaning::PacketLength)
+            .metadata(Moment::Egress, Meaning::PacketLength)
             .is_some();
-        if is_told {
+        if has_length {
             let bytes = self.header_bytes(header) as i32;
             self.load_word(R2, Word::PacketLength);
             self.asm
@@ -301,7 +301,7 @@ impl Emit<'_> {
         }
     }
 
-    fn assign_header(&mut self, to: &HeaderExpr, from: &HeaderExpr) -> Native<()> {
+    fn assign_header(&mut self, to: &HeaderExpr, from: &HeaderExpr) -> Emitted<()> {
         let (to, from) = (self.header_of(to), self.header_of(from));
         let some = |emit: &mut Self, to| {
             let some = |emit: &mut Self, from| emit.copy_header(to, from);
@@ -310,7 +310,7 @@ impl Emit<'_> {
         self.for_found(&to, R1, some, |_| {})
     }
 
-    fn assign_union(&mut self, to: &UnionExpr, from: &UnionExpr) -> Native<()> {
+    fn assign_union(&mut self, to: &UnionExpr, from: &UnionExpr) -> Emitted<()> {
         let (to, from) = (self.union_of(to), self.union_of(from));
         let some = |emit: &mut Self, to| {
             let some = |emit: &mut Self, from| emit.copy_union(to, Some(from));
@@ -320,7 +320,7 @@ impl Emit<'_> {
     }
 
     /// Copies a union's valid member; without `from`, invalidates all members.
-    fn copy_union(&mut self, to: UnionId, from: Option<UnionId>) -> Native<()> {
+    fn copy_union(&mut self, to: UnionId, from: Option<UnionId>) -> Emitted<()> {
         if Some(to) == from {
             return Ok(());
         }
@@ -339,7 +339,7 @@ impl Emit<'_> {
     }
 
     /// Copies a header; an invalid one invalidates the other.
-    fn copy_header(&mut self, to: HeaderId, from: HeaderId) -> Native<()> {
+    fn copy_header(&mut self, to: HeaderId, from: HeaderId) -> Emitted<()> {
         let headers = &self.ir.headers;
         if headers[to.index()].variable_field.is_some() {
             return Err("a header of variable length".into());
@@ -373,7 +373,7 @@ impl Emit<'_> {
         stack: AnyStack,
         to: usize,
         from: Option<(AnyStack, usize)>,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         if let Some(unions) = self.unions_of(stack) {
             let from = from.and_then(|(stack, from)| self.unions_of(stack)?.get(from).copied());
             return self.copy_union(unions[to], from);
@@ -391,7 +391,7 @@ impl Emit<'_> {
         }
     }
 
-    fn assign_stack(&mut self, to: AnyStack, from: AnyStack) -> Native<()> {
+    fn assign_stack(&mut self, to: AnyStack, from: AnyStack) -> Emitted<()> {
         self.next_index(from, R1);
         let at = self.layout.next_index(to);
         self.asm.store(Size::B8, SCRATCH, at, R1);
@@ -402,7 +402,7 @@ impl Emit<'_> {
     }
 
     /// `push_front` and `pop_front`. P4_16 1.2.5, section 8.18.
-    fn shift_stack(&mut self, stack: AnyStack, count: &Expr, up: bool) -> Native<()> {
+    fn shift_stack(&mut self, stack: AnyStack, count: &Expr, up: bool) -> Emitted<()> {
         let Expr::Const(count) = count else {
             return Err("a stack that is shifted by a variable".into());
         };
@@ -435,7 +435,7 @@ impl Emit<'_> {
     }
 
     /// Records in the journal that a cell counts the packet; an index beyond the end counts nothing.
-    fn count(&mut self, counter: CounterId, index: &Expr) -> Native<()> {
+    fn count(&mut self, counter: CounterId, index: &Expr) -> Emitted<()> {
         let cells = self.ir.counters[counter.index()].cells as u32;
         let first = self.memory.counters.cells[counter.index()];
         let first = first.ok_or("a counter with too many cells")?;

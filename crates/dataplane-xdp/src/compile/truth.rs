@@ -5,7 +5,7 @@ use dataplane::engine::ir::{
 };
 
 use super::{
-    emit::{Emit, Native, next},
+    emit::{Emit, Emitted, next},
     expression::{WORDS_MAX, low_word},
     found::Found,
 };
@@ -50,7 +50,7 @@ impl Emit<'_> {
         wanted: bool,
         to: Label,
         free: Reg,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         let branch = Branch { wanted, to, free };
         match expr {
             BoolExpr::Const(truth) => {
@@ -106,7 +106,7 @@ impl Emit<'_> {
         right: &BoolExpr,
         early: bool,
         branch: Branch,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         let Branch { wanted, to, free } = branch;
         if wanted == early {
             self.jump_if(left, early, to, free)?;
@@ -119,7 +119,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn valid(&mut self, header: &HeaderExpr, wanted: bool, to: Label, free: Reg) -> Native<()> {
+    fn valid(&mut self, header: &HeaderExpr, wanted: bool, to: Label, free: Reg) -> Emitted<()> {
         let found = self.header_of(header);
         let some = |emit: &mut Self, header| {
             emit.jump_if_valid(header, wanted, to, free);
@@ -144,7 +144,7 @@ impl Emit<'_> {
         self.asm.place(is_valid);
     }
 
-    fn is_not_zero(&mut self, operand: &Expr, wanted: bool, to: Label, free: Reg) -> Native<()> {
+    fn is_not_zero(&mut self, operand: &Expr, wanted: bool, to: Label, free: Reg) -> Emitted<()> {
         let range = self.bounded(operand)?;
         let end = self.asm.label();
         for word in 0..range.words() {
@@ -159,7 +159,13 @@ impl Emit<'_> {
         Ok(())
     }
 
-    fn compare(&mut self, op: Comparison, left: &Expr, right: &Expr, branch: Branch) -> Native<()> {
+    fn compare(
+        &mut self,
+        op: Comparison,
+        left: &Expr,
+        right: &Expr,
+        branch: Branch,
+    ) -> Emitted<()> {
         let both = self.bounded(left)?.join(&self.bounded(right)?);
         let words = both.words();
         if words > WORDS_MAX {
@@ -184,7 +190,7 @@ impl Emit<'_> {
         operands: Operands<'_>,
         word: u32,
         to: Label,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         let Operands { left, right, free } = operands;
         let constant = match right {
             Expr::Const(value) => i32::try_from(low_word(value, word).cast_signed()).ok(),
@@ -207,7 +213,7 @@ impl Emit<'_> {
         operands: Operands<'_>,
         range: &Range,
         Branch { wanted, to, .. }: Branch,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         let words = range.words();
         let end = self.asm.label();
         if matches!(op, Comparison::Equal | Comparison::NotEqual) {
@@ -246,8 +252,8 @@ impl Emit<'_> {
         left: &Found<'_, T>,
         right: &Found<'_, T>,
         Branch { wanted, to, free }: Branch,
-        same: impl Fn(&mut Self, T, T, Label, Reg) -> Native<()>,
-    ) -> Native<()> {
+        same: impl Fn(&mut Self, T, T, Label, Reg) -> Emitted<()>,
+    ) -> Emitted<()> {
         let differ = self.asm.label();
         let differs_to = if wanted { differ } else { to };
         let differs = |emit: &mut Self| emit.asm.jump(differs_to);
@@ -274,7 +280,7 @@ impl Emit<'_> {
         right: HeaderId,
         differs_to: Label,
         free: Reg,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         let headers = &self.ir.headers;
         let (a, b) = (&headers[left.index()], &headers[right.index()]);
         if a.type_index != b.type_index {
@@ -306,7 +312,7 @@ impl Emit<'_> {
         right: UnionId,
         differs_to: Label,
         free: Reg,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         for (left, right) in self.members(left).into_iter().zip(self.members(right)) {
             let (some, none) = (self.asm.label(), self.asm.label());
             self.jump_if_valid(left, true, some, free);

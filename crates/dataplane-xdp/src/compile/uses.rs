@@ -24,7 +24,7 @@ pub(super) struct Uses<'p> {
     pub writes: BTreeSet<FieldId>,
     pub digests: BTreeSet<DigestId>,
     /// Headers that become valid or invalid other than by extraction.
-    pub turned: BTreeSet<HeaderId>,
+    pub validity_writes: BTreeSet<HeaderId>,
 }
 
 impl<'p> Uses<'p> {
@@ -35,7 +35,7 @@ impl<'p> Uses<'p> {
             unguarded: BTreeSet::new(),
             writes: BTreeSet::new(),
             digests: BTreeSet::new(),
-            turned: BTreeSet::new(),
+            validity_writes: BTreeSet::new(),
         }
     }
 
@@ -112,7 +112,7 @@ impl<'p> Uses<'p> {
         self.reads.extend(&other.reads);
         self.unguarded.extend(&other.unguarded);
         self.writes.extend(&other.writes);
-        self.turned.extend(&other.turned);
+        self.validity_writes.extend(&other.validity_writes);
         self
     }
 
@@ -167,10 +167,11 @@ impl Accesses for Uses<'_> {
         self.writes.insert(field);
     }
 
-    fn turn(&mut self, header: HeaderId) {
-        self.turned.insert(header);
+    fn write_header(&mut self, header: HeaderId) {
+        self.validity_writes.insert(header);
         if let Some(union) = self.ir.headers[header.index()].union {
-            self.turned.extend(&self.ir.unions[union.index()].members);
+            self.validity_writes
+                .extend(&self.ir.unions[union.index()].members);
         }
         self.writes.extend(self.fields(header));
     }

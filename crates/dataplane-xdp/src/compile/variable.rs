@@ -4,7 +4,7 @@
 use dataplane::engine::ir::{Expr, HeaderId, ParserOp};
 
 use super::{
-    emit::{Emit, FRAME, FRAME_END, Native, SCRATCH},
+    emit::{Emit, Emitted, FRAME, FRAME_END, SCRATCH},
     layout::Word,
     parser::Parsing,
     paths::VARIABLE_BYTES_MAX,
@@ -21,7 +21,7 @@ impl Emit<'_> {
         at: u32,
         is_moved: bool,
         parsing: &mut Parsing<'_>,
-    ) -> Native<()> {
+    ) -> Emitted<()> {
         let ParserOp::ExtractVariable { bits, .. } = op else {
             return Err("an unknown statement".into());
         };
@@ -57,7 +57,7 @@ impl Emit<'_> {
         end: u32,
         at: u32,
         parsing: &mut Parsing<'_>,
-    ) -> Native<i16> {
+    ) -> Emitted<i16> {
         let errors = self.ir.core_errors;
         let range = self.exact(bits, R1)?;
         let wrong = self.fail(errors.parser_invalid_argument, at, parsing);

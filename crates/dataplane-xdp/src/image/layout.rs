@@ -27,7 +27,7 @@ pub struct Heap {
     pub n_interfaces: u32,
     /// The first port's word, 4 bytes; see [`Heap::port`].
     pub ports: u32,
-    /// The first processor's word, 8 bytes; see [`Heap::turns`].
+    /// The first processor's word, 8 bytes; see [`Heap::polls`].
     pub processors: u32,
     pub n_processors: u32,
 }
@@ -52,7 +52,7 @@ impl Heap {
 
     /// Returns the offset of each processor's word, 8 bytes: it counts beginnings and ends of NAPI polls with packets
     /// of the program, and is odd during such a poll.
-    pub fn turns(&self) -> impl Iterator<Item = u32> + use<> {
+    pub fn polls(&self) -> impl Iterator<Item = u32> + use<> {
         let first = self.processors;
         (0..self.n_processors).map(move |processor| first + (processor << Self::PROCESSOR_SHIFT))
     }
@@ -279,8 +279,8 @@ pub struct FanOut {
     pub groups: TableLayout,
     pub devices: MapRef,
     pub places: MapRef,
-    /// What each processor knows of its current NAPI poll: [`Turns`].
-    pub turns: MapRef,
+    /// What each processor knows of its current NAPI poll: [`Polls`].
+    pub polls: MapRef,
     /// Offset of the array of instances in the heap.
     pub instances: u32,
     /// Room for instances; a power of two.
@@ -353,26 +353,26 @@ impl GroupArg {
 }
 
 /// What a processor knows of its current NAPI poll: one run of a driver's poll, after which receivers are notified of
-/// the copies. The map [`super::MapRole::Turns`] has one value for each processor: first the poll's number, 4 bytes,
+/// the copies. The map [`super::MapRole::Polls`] has one value for each processor: first the poll's number, 4 bytes,
 /// which the loader increments after each poll; then, at position [`GroupArg::Port`], what program and loader know of
 /// each port. All is zero at first.
 ///
 /// A device that has refused copies within a poll takes no more before the poll ends, as nobody has been notified to
-/// make room. So the program drops a packet whose copies exceed [`Turns::LIMIT`] before it makes them: the device
+/// make room. So the program drops a packet whose copies exceed [`Polls::LIMIT`] before it makes them: the device
 /// would refuse them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Turns;
+pub struct Polls;
 
-impl Turns {
+impl Polls {
     /// Log2 of the size of a port's part.
     pub const SHIFT: u32 = 5;
     pub const BYTES: u32 = (Heap::N_PORTS + 1) << Self::SHIFT;
     /// Offset of the current poll's number in the value.
     pub const NUMBER: i16 = 0;
     /// Offset of the number of the last poll that made copies for the port, 4 bytes.
-    pub const TURN: i16 = 0;
-    /// Offset of the number of copies made in that poll, 4 bytes; with bit [`Turns::FULL`] if no more may be made,
-    /// [`Turns::CLOSED`] if some were refused.
+    pub const POLL: i16 = 0;
+    /// Offset of the number of copies made in that poll, 4 bytes; with bit [`Polls::FULL`] if no more may be made,
+    /// [`Polls::CLOSED`] if some were refused.
     pub const MADE: i16 = 4;
     /// Offset of the number of copies of the last packet, 4 bytes.
     pub const LAST: i16 = 8;
@@ -385,6 +385,6 @@ impl Turns {
     pub const ANY: i32 = Self::FULL - 1;
     /// A bit that makes the number of copies exceed every limit.
     pub const FULL: i32 = 1 << 30;
-    /// All bits except the sign, including [`Turns::FULL`].
+    /// All bits except the sign, including [`Polls::FULL`].
     pub const CLOSED: i32 = i32::MAX;
 }

@@ -37,11 +37,11 @@
 //! 8. *Groups.* See [`FanOut`]. Without it, packets to groups are punted. Copies cannot be punted. So while a table
 //!    that egress applies ([`FanOut::tables`]) has a slot with [`ACTION_PUNT`], every group must be written as
 //!    [`ACTION_PUNT`].
-//! 9. *NAPI polls.* After each run of a driver's poll the loader adds 1 to the processor's [`Turns::NUMBER`]. When a
-//!    port's device has refused copies and [`Turns::TURN`] is this poll, the loader sets the port's [`Turns::LIMIT`],
-//!    sets [`Turns::SINCE`] if there was no limit, and sets [`Turns::MADE`] to [`Turns::CLOSED`]. With a loader that
+//! 9. *NAPI polls.* After each run of a driver's poll the loader adds 1 to the processor's [`Polls::NUMBER`]. When a
+//!    port's device has refused copies and [`Polls::POLL`] is this poll, the loader sets the port's [`Polls::LIMIT`],
+//!    sets [`Polls::SINCE`] if there was no limit, and sets [`Polls::MADE`] to [`Polls::CLOSED`]. With a loader that
 //!    does none of this, every packet is copied.
-//! 10. *Ends of polls.* Each processor has a word ([`Heap::turns`]). If it is even, a packet adds 1 before it reads the
+//! 10. *Ends of polls.* Each processor has a word ([`Heap::polls`]). If it is even, a packet adds 1 before it reads the
 //!     version and what the version guards; interfaces are read before. For shorter grace periods, the loader adds 1
 //!     after each run of a driver's poll on a processor whose word is odd. Both additions are full barriers. The loader
 //!     stores new data, issues a full barrier, then reads all words: once each has been even or has changed, all
@@ -57,7 +57,7 @@ pub use crate::asm::{Code, MapRef, Symbol};
 pub use encode::{EncodeError, EncodedKey};
 pub use layout::{
     ACTION_MISS, ACTION_NONE, ACTION_PUNT, Body, Counters, FanOut, GroupArg, Heap, Index,
-    Interface, KeyPart, KeyPlace, NEVER, Noted, Origin, Scratch, TableLayout, Turns,
+    Interface, KeyPart, KeyPlace, NEVER, Noted, Origin, Polls, Scratch, TableLayout,
 };
 
 pub use digest::DigestRecord;
@@ -84,8 +84,8 @@ pub enum MapRole {
     FanOuts,
     /// From fan-out and port to the position of the port's first copy.
     Places,
-    /// What each processor knows of its current NAPI poll; see `Turns`.
-    Turns,
+    /// What each processor knows of its current NAPI poll; see `Polls`.
+    Polls,
     /// The ring of digests to the control plane; see [`DigestRecord`].
     Digests,
 }

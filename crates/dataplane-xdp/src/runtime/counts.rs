@@ -10,7 +10,7 @@ use dataplane::{
 };
 
 use super::grace::{Graces, Moment};
-use super::told::Told;
+use super::translator::Translator;
 use super::transmit::{DeviceCount, TimeKey, Transmit};
 use crate::image::{Counters, Image, Index, MapRole};
 
@@ -45,7 +45,7 @@ struct Device {
 pub(crate) struct Sources<'a> {
     pub(crate) counters: &'a Map,
     pub(crate) transmit: &'a Transmit,
-    pub(crate) told: &'a Told,
+    pub(crate) translator: &'a Translator,
     pub(crate) graces: &'a Graces,
 }
 
@@ -174,7 +174,7 @@ impl Counts {
         self.times(from.transmit, accounts)?;
         self.forget_devices(from, &past)?;
         self.dropped(counters, accounts)?;
-        self.tables(counters, from.told, now, accounts)?;
+        self.tables(counters, from.translator, now, accounts)?;
         self.cells(counters, accounts)?;
         self.digests(counters, accounts)?;
         self.begun(counters, accounts)?;
@@ -302,7 +302,7 @@ impl Counts {
     fn tables(
         &mut self,
         counters: &Map,
-        told: &Told,
+        translator: &Translator,
         now: Nanos,
         accounts: &mut Accounts<'_>,
     ) -> io::Result<()> {
@@ -312,13 +312,13 @@ impl Counts {
                 hits: std::mem::take(&mut self.tables[place].hits),
                 misses: 0,
             };
-            let new = self.read(counters, first, told.n_used(table))?;
+            let new = self.read(counters, first, translator.n_used(table))?;
             for (body, new) in (0..).zip(new).filter(|(_, new)| new.packets > 0) {
                 match body {
                     0 => lookups.misses += new.packets,
                     _ => lookups.hits += new.packets,
                 }
-                if let Some(entry) = told.owner(table, body) {
+                if let Some(entry) = translator.owner(table, body) {
                     accounts.entry(table, entry, new, now);
                 }
             }

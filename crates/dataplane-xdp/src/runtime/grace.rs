@@ -2,7 +2,7 @@
 //!
 //! There are two kinds. RCU's take 7 to 30 ms each. A thread of its own waits for them, so that the writer blocks
 //! only where it must not write yet; the thread sleeps while nobody asks for one. NAPI polls make shorter ones
-//! ([`turns`]), which callers check by looking. Both run in parallel, and the first one to end counts.
+//! ([`polls`]), which callers check by looking. Both run in parallel, and the first one to end counts.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,10 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-mod turns;
+mod polls;
 
-pub(crate) use turns::ReadTurns;
-use turns::Running;
+pub(crate) use polls::ReadPolls;
+use polls::Running;
 
 /// How long RCU is not used if polls may end the wanted period.
 const AHEAD: Duration = Duration::from_millis(1);
@@ -41,7 +41,7 @@ struct Counts {
     /// The lowest number that satisfies all requests.
     wanted: u64,
     /// The highest number that `Graces::look` has reported as ended.
-    told: u64,
+    reported: u64,
     /// The period that polls are to end.
     running: Option<Running>,
     /// What the thread does in place of waiting.
@@ -52,9 +52,9 @@ struct Counts {
 
 impl Counts {
     /// Records a period that polls have ended, and begins another one if one is wanted.
-    fn look(&mut self, turns: &ReadTurns) {
+    fn look(&mut self, polls: &ReadPolls) {
         if let Some(running) = &mut self.running
-            && running.look(turns)
+            && running.look(polls)
         {
             self.ended = self.ended.max(running.number);
         }
@@ -63,8 +63,8 @@ impl Counts {
         self.running.take_if(|running| running.number <= ended);
         if self.running.is_none() && self.wanted > self.ended {
             self.begun += 1;
-            let mut running = Running::begin(self.begun, turns);
-            if running.look(turns) {
+            let mut running = Running::begin(self.begun, polls);
+            if running.look(polls) {
                 self.ended = self.begun;
             } else {
                 self.running = Some(running);
@@ -94,20 +94,20 @@ pub(crate) struct Graces {
     changed: Condvar,
     wait: Wait,
     /// `None` if only RCU ends periods.
-    turns: Option<ReadTurns>,
+    polls: Option<ReadPolls>,
 }
 
 impl Graces {
     /// `wait` waits for RCU, except in tests.
-    pub(crate) fn new(wait: Wait, turns: Option<ReadTurns>) -> Graces {
+    pub(crate) fn new(wait: Wait, polls: Option<ReadPolls>) -> Graces {
         Graces {
             wait,
-            turns,
+            polls,
             counts: Mutex::new(Counts {
                 begun: 1,
                 ended: 1,
                 wanted: 0,
-                told: 1,
+                reported: 1,
                 running: None,
                 jobs: VecDeque::new(),
                 failure: None,
@@ -117,21 +117,21 @@ impl Graces {
         }
     }
 
-    /// Starts the thread, which calls `tell` after each period of RCU and when the thread ends.
+    /// Starts the thread, which calls `notify` after each period of RCU and when the thread ends.
     ///
     /// # Errors
     /// The system refuses a thread.
     pub(crate) fn start(
         self: &Arc<Graces>,
-        tell: impl Fn() + Send + 'static,
+        notify: impl Fn() + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         let graces = Arc::clone(self);
         let thread = thread::Builder::new().name("reprise-grace".into());
         thread.spawn(move || {
             while graces.wait_for_one() {
-                tell();
+                notify();
             }
-            tell();
+            notify();
         })
     }
 
@@ -157,7 +157,7 @@ impl Graces {
             }
             let is_due;
             (counts, is_due) = if counts.wanted > counts.ended {
-                self.leave_to_turns(counts)
+                self.leave_to_polls(counts)
             } else {
                 (self.await_change(counts), false)
             };
@@ -170,8 +170,8 @@ impl Graces {
     }
 
     /// Waits up to [`AHEAD`] for polls to end the wanted period. Returns true if they have not.
-    fn leave_to_turns<'a>(&self, counts: MutexGuard<'a, Counts>) -> (MutexGuard<'a, Counts>, bool) {
-        if self.turns.is_none() {
+    fn leave_to_polls<'a>(&self, counts: MutexGuard<'a, Counts>) -> (MutexGuard<'a, Counts>, bool) {
+        if self.polls.is_none() {
             return (counts, true);
         }
         let wanted = counts.wanted;
@@ -240,10 +240,10 @@ impl Graces {
     pub(crate) fn look(&self) -> Looked {
         let mut counts = self.counts();
         self.look_at(&mut counts);
-        let told = counts.told;
-        counts.told = counts.ended;
+        let reported = counts.reported;
+        counts.reported = counts.ended;
         let looked = Looked {
-            has_ended: counts.ended > told,
+            has_ended: counts.ended > reported,
             again: counts.again(),
         };
         drop(counts);
@@ -254,8 +254,8 @@ impl Graces {
     }
 
     fn look_at(&self, counts: &mut Counts) {
-        if let Some(turns) = &self.turns {
-            counts.look(turns);
+        if let Some(polls) = &self.polls {
+            counts.look(polls);
         }
     }
 
@@ -299,8 +299,8 @@ impl Graces {
     }
 
     /// Whether polls can end periods.
-    pub(crate) fn has_turns(&self) -> bool {
-        self.turns.is_some()
+    pub(crate) fn has_polls(&self) -> bool {
+        self.polls.is_some()
     }
 
     /// Ends all waits, and the thread.

@@ -21,8 +21,8 @@ use super::messages::{Failure, Message, Op, Progress, TableRef};
 use super::prepared::Prepared;
 use super::ranges::Ranges;
 use super::serving::{KernelPort, KernelPorts, Serving};
-use super::told::{Told, Unsaid};
 use super::tracepoints::Tracepoints;
+use super::translator::{ChangeError, Translator};
 use super::writer::Writer;
 use crate::image::{Image, MapRef};
 
@@ -35,12 +35,12 @@ pub(super) type Left = BTreeMap<usize, Reason>;
 /// A program that the kernel did not accept, and the half-started program, which may already have forwarded packets.
 pub(super) struct Refused {
     pub(super) half: Option<Box<Loaded>>,
-    pub(super) why: Unsaid,
+    pub(super) why: ChangeError,
 }
 
 impl From<Reason> for Refused {
     fn from(reason: Reason) -> Refused {
-        let why = Unsaid::Failed(reason);
+        let why = ChangeError::Failed(reason);
         Refused { half: None, why }
     }
 }
@@ -57,11 +57,11 @@ pub(super) struct Loaded {
     serving: Arc<Serving>,
     /// Sends new ports to the thread that serves them.
     to_serve: Option<Sender<KernelPort>>,
-    told: Told,
+    translator: Translator,
     counts: Counts,
     digests: Digests,
     /// The first change that the kernel could not take; the next commit reports it.
-    unsaid: Option<Unsaid>,
+    error: Option<ChangeError>,
     messages: Sender<Message>,
     graces: Arc<Graces>,
     /// The grace-period thread, the ports' thread and the writer.
@@ -122,7 +122,7 @@ impl Loaded {
             digests,
             serving,
             ports,
-            told,
+            translator,
             graces,
             writer,
             messages,
@@ -130,7 +130,7 @@ impl Loaded {
             n_sockets,
         } = prepared;
         let program = written.state().program();
-        serving.tell(all_ports);
+        serving.set_ports(all_ports);
         let mut loaded = Loaded {
             counts: Counts::new(program, &image),
             digests,
@@ -142,8 +142,8 @@ impl Loaded {
             sockets: Ranges::new(n_sockets),
             serving,
             to_serve: None,
-            told,
-            unsaid: None,
+            translator,
+            error: None,
             messages,
             graces,
             threads: Vec::new(),
@@ -187,11 +187,11 @@ impl Loaded {
         messages: Receiver<Message>,
         clock_offset_ns: u64,
         written: &Written<'_>,
-    ) -> Result<(), Unsaid> {
+    ) -> Result<(), ChangeError> {
         self.maps.store_u64(self.image.heap.clock, clock_offset_ns);
-        let failed = |what| move |error| Unsaid::Failed(kernel(what)(error));
+        let failed = |what| move |error| ChangeError::Failed(kernel(what)(error));
         for port in self.ports.known() {
-            self.told.add_port(port);
+            self.translator.add_port(port);
         }
         // `look_at_ports` adds the ports that have appeared since the program was prepared.
         let is_there = |it: &KernelPort| prepared_for.iter().any(|port| port.is(it));
@@ -209,14 +209,14 @@ impl Loaded {
                 return Err(failed("make a port known")(error));
             }
             let interface = Some((&port.interface).into());
-            self.told.set_interface(port.id, interface);
+            self.translator.set_interface(port.id, interface);
         }
-        self.told.all(written)?;
-        self.told.take_taken();
-        let first = self.told.take();
+        self.translator.all(written)?;
+        self.translator.take_taken();
+        let first = self.translator.take();
         self.start_threads(writer, messages, first)
             .map_err(failed("start a thread"))?
-            .map_err(Unsaid::from)
+            .map_err(ChangeError::from)
     }
 
     /// Starts the grace-period thread, the ports' thread and the writer, which first writes `first`. Without `wake`,
@@ -230,8 +230,8 @@ impl Loaded {
         let named = |name: &str| thread::Builder::new().name(name.into());
         let messages_to = self.messages.clone();
         // If the writer has ended, nobody needs the message.
-        let tell = move || drop(messages_to.send(Message::Look));
-        self.threads.push(self.graces.start(tell)?);
+        let notify = move || drop(messages_to.send(Message::Look));
+        self.threads.push(self.graces.start(notify)?);
         let (to_serve, come) = mpsc::channel();
         self.to_serve = Some(to_serve);
         let (serving, progress) = (Arc::clone(&self.serving), Arc::clone(&self.progress));
@@ -267,23 +267,23 @@ impl Loaded {
     }
 
     /// Reserves a port's place in the maps.
-    fn enter(&mut self, port: &KernelPort) -> Result<(), Unsaid> {
+    fn enter(&mut self, port: &KernelPort) -> Result<(), ChangeError> {
         let index = port.interface.index();
         let has_place = self.image.heap.interface(index).is_some();
         let first = self.sockets.take(port.interface.n_queues());
         let (true, Some(first)) = (has_place, first) else {
-            return Err(Unsaid::NoRoomForPorts);
+            return Err(ChangeError::NoRoomForPorts);
         };
         self.counts.add_device(port.id, index);
         let added = self.tracepoints.transmit.add(port.id, index);
-        added.map_err(|_| Unsaid::NoRoomForPorts)?;
+        added.map_err(|_| ChangeError::NoRoomForPorts)?;
         self.serving.enter(port, first);
         Ok(())
     }
 
     /// Follows ports that appeared or disappeared. Returns whether that needs a commit.
     pub(super) fn look_at_ports(&mut self, written: &Written<'_>) -> bool {
-        if self.unsaid.is_some() || !self.has_begun() {
+        if self.error.is_some() || !self.has_begun() {
             return false;
         }
         let there = self.ports.there();
@@ -293,14 +293,14 @@ impl Loaded {
             let index = port.interface.index();
             self.sockets.give_back(first, port.interface.n_queues());
             self.counts.retire_device(port.id, index, self.graces.now());
-            self.told.set_interface(port.id, None);
+            self.translator.set_interface(port.id, None);
         }
         for port in there {
             if self.serving.has(&port) {
                 continue;
             }
-            if let Err(unsaid) = self.enter(&port) {
-                self.unsaid = Some(unsaid);
+            if let Err(error) = self.enter(&port) {
+                self.error = Some(error);
                 return true;
             }
             // `check` reports a thread that has ended.
@@ -308,11 +308,11 @@ impl Loaded {
         }
         for port in self.serving.take_news() {
             has_changed = true;
-            self.told.add_port(port.id);
+            self.translator.add_port(port.id);
             let interface = Some((&port.interface).into());
-            self.told.set_interface(port.id, interface);
-            if let Err(unsaid) = self.told.resolve_groups_of(written, port.id) {
-                self.unsaid.get_or_insert(unsaid);
+            self.translator.set_interface(port.id, interface);
+            if let Err(error) = self.translator.resolve_groups_of(written, port.id) {
+                self.error.get_or_insert(error);
             }
         }
         has_changed
@@ -325,25 +325,25 @@ impl Loaded {
             return Ok(());
         };
         self.serving.write(served)?;
-        self.told.add_port(port);
+        self.translator.add_port(port);
         Ok(())
     }
 
     pub(super) fn changed(&mut self, written: &Written<'_>, change: &Change<'_>) {
         // The next commit fails anyway, and waiting for a free body again would block the event loop.
-        if self.unsaid.is_some() {
+        if self.error.is_some() {
             return;
         }
         let result = match change {
             Change::Port(port) => match self.add_port(*port) {
-                Ok(()) => self.told.resolve_groups(written),
-                Err(error) => Err(Unsaid::Failed(format!("port {port}: {error}"))),
+                Ok(()) => self.translator.resolve_groups(written),
+                Err(error) => Err(ChangeError::Failed(format!("port {port}: {error}"))),
             },
-            change => self.told.changed(written, change),
+            change => self.translator.changed(written, change),
         };
-        let result = result.and_then(|()| self.change_owners().map_err(Unsaid::Failed));
+        let result = result.and_then(|()| self.change_owners().map_err(ChangeError::Failed));
         if let Err(reason) = result {
-            self.unsaid.get_or_insert(reason);
+            self.error.get_or_insert(reason);
         }
     }
 
@@ -353,7 +353,7 @@ impl Loaded {
             .maps
             .get(self.counters)
             .map_err(kernel("read counters"))?;
-        for taken in self.told.take_taken() {
+        for taken in self.translator.take_taken() {
             if let TableRef::Program(table) = taken.table {
                 let changed = self.counts.change_owner(counters, table, taken.body);
                 changed.map_err(kernel("read a counter"))?;
@@ -362,23 +362,23 @@ impl Loaded {
         Ok(())
     }
 
-    pub(super) fn commit(&mut self) -> Result<(), Unsaid> {
+    pub(super) fn commit(&mut self) -> Result<(), ChangeError> {
         self.check()?;
-        let ops = self.told.take();
+        let ops = self.translator.take();
         if ops.is_empty() {
             return Ok(());
         }
         self.n_commits += 1;
         let sent = self.messages.send(Message::Commit(ops));
-        sent.map_err(|_| Unsaid::Failed(ENDED.to_owned()))
+        sent.map_err(|_| ChangeError::Failed(ENDED.to_owned()))
     }
 
     pub(super) fn collect(
         &mut self,
         now: Nanos,
         accounts: &mut Accounts<'_>,
-    ) -> Result<(), Unsaid> {
-        self.count(now, accounts).map_err(Unsaid::Failed)?;
+    ) -> Result<(), ChangeError> {
+        self.count(now, accounts).map_err(ChangeError::Failed)?;
         self.check()
     }
 
@@ -391,7 +391,7 @@ impl Loaded {
         let from = Sources {
             counters,
             transmit: &self.tracepoints.transmit,
-            told: &self.told,
+            translator: &self.translator,
             graces: &self.graces,
         };
         let collected = counts.collect(&from, now, accounts);
@@ -439,17 +439,17 @@ impl Loaded {
         n_seen == self.n_commits && n_inside().is_ok_and(|n_inside| n_inside == 0)
     }
 
-    pub(super) fn check(&mut self) -> Result<(), Unsaid> {
+    pub(super) fn check(&mut self) -> Result<(), ChangeError> {
         // A failed thread is the cause of any change that could not be sent, so its failure is reported first.
-        let failed = self.progress.failure().map(Unsaid::from);
+        let failed = self.progress.failure().map(ChangeError::from);
         let failed = failed.or_else(|| {
             let error = self.graces.check().err()?;
-            Some(Unsaid::Failed(error.to_string()))
+            Some(ChangeError::Failed(error.to_string()))
         });
         let has_ended = self.threads.iter().any(JoinHandle::is_finished);
-        let ended = has_ended.then(|| Unsaid::Failed(ENDED.to_owned()));
-        match failed.or_else(|| self.unsaid.take()).or(ended) {
-            Some(unsaid) => Err(unsaid),
+        let ended = has_ended.then(|| ChangeError::Failed(ENDED.to_owned()));
+        match failed.or_else(|| self.error.take()).or(ended) {
+            Some(error) => Err(error),
             None => Ok(()),
         }
     }

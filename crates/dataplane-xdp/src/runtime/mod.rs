@@ -1,6 +1,5 @@
 //! Runs an image in the kernel: its maps, its programs on the ports, its counters.
 
-mod begun;
 mod counts;
 mod digests;
 mod grace;
@@ -10,6 +9,7 @@ mod loaded;
 mod maps;
 mod messages;
 mod offload;
+mod partial_checksum;
 mod prefixes;
 mod prepared;
 mod ranges;
@@ -17,8 +17,8 @@ mod serving;
 mod table;
 #[cfg(test)]
 mod testing;
-mod told;
 mod tracepoints;
+mod translator;
 pub mod transmit;
 mod writer;
 

@@ -19,7 +19,7 @@ use super::grace::Wait;
 use super::loaded::{Left, Loaded, Reason, Refused, Wake};
 use super::prepared::Prepared;
 use super::serving::{KernelPort, KernelPorts};
-use super::told::{NoRoom, Unsaid};
+use super::translator::{ChangeError, NoRoom};
 
 pub struct KernelOffload {
     ports: KernelPorts,
@@ -113,12 +113,12 @@ impl KernelOffload {
     }
 
     /// Decides how to go on when the kernel cannot take a change.
-    fn unable(&mut self, unsaid: Unsaid) -> Unable {
-        match unsaid {
-            Unsaid::Table(table, reason) => drop(self.left.insert(table, reason)),
-            Unsaid::NoRoom(full) => self.full = Some((full, (self.clock)())),
-            Unsaid::NoRoomForPorts => {}
-            Unsaid::Failed(reason) => return Unable::Failed(reason),
+    fn unable(&mut self, error: ChangeError) -> Unable {
+        match error {
+            ChangeError::Table(table, reason) => drop(self.left.insert(table, reason)),
+            ChangeError::NoRoom(full) => self.full = Some((full, (self.clock)())),
+            ChangeError::NoRoomForPorts => {}
+            ChangeError::Failed(reason) => return Unable::Failed(reason),
         }
         Unable::Anew
     }
@@ -145,14 +145,14 @@ impl KernelOffload {
         let thread = thread::Builder::new().name("reprise-load".into());
         // If no thread starts, the channel disconnects.
         let _ = thread.spawn(move || {
-            let turn = gate.lock().unwrap_or_else(PoisonError::into_inner);
+            let alone = gate.lock().unwrap_or_else(PoisonError::into_inner);
             if is_wanted.strong_count() > 0 {
                 let made = Prepared::new(&program, &ports, &left, wait).map(Box::new);
                 // If the program was replaced meanwhile, nobody receives this.
                 let _ = made_to.send(made);
                 wake();
             }
-            drop(turn);
+            drop(alone);
         });
         Preparing {
             made: None,
@@ -184,7 +184,7 @@ impl KernelOffload {
                 Ok(loaded) => return Ok(loaded),
                 Err(refused) => refused,
             };
-            let Unsaid::Table(table, reason) = &refused.why else {
+            let ChangeError::Table(table, reason) = &refused.why else {
                 return Err(refused);
             };
             // The program has not forwarded a packet.
@@ -198,13 +198,13 @@ impl KernelOffload {
     }
 
     /// Returns why the program is refused, or that it must be prepared again.
-    fn refused(&self, why: Unsaid, written: &Written<'_>) -> Unable {
+    fn refused(&self, why: ChangeError, written: &Written<'_>) -> Unable {
         match why {
             // The table is punted from now on.
-            Unsaid::Table(..) if self.wake.is_some() => Unable::Anew,
-            Unsaid::Table(_, reason) | Unsaid::Failed(reason) => Unable::Failed(reason),
-            Unsaid::NoRoomForPorts => Unable::Failed("no room for more ports".to_owned()),
-            Unsaid::NoRoom(full) => {
+            ChangeError::Table(..) if self.wake.is_some() => Unable::Anew,
+            ChangeError::Table(_, reason) | ChangeError::Failed(reason) => Unable::Failed(reason),
+            ChangeError::NoRoomForPorts => Unable::Failed("no room for more ports".to_owned()),
+            ChangeError::NoRoom(full) => {
                 let table = full.table(written.state().program());
                 let n_entries_max = full.n_entries_max;
                 Unable::Failed(format!("{table}: no room for more than {n_entries_max}"))
@@ -275,14 +275,14 @@ impl Offload for KernelOffload {
 
     fn commit(&mut self, _written: &Written<'_>) -> Result<(), Unable> {
         let committed = self.loaded.as_mut().map_or(Ok(()), |it| it.commit());
-        committed.map_err(|unsaid| self.unable(unsaid))
+        committed.map_err(|error| self.unable(error))
     }
 
     fn collect(&mut self, accounts: &mut Accounts<'_>) -> Result<(), Unable> {
         let now = (self.clock)();
         let loaded = self.loaded.as_mut();
         let collected = loaded.map_or(Ok(()), |loaded| loaded.collect(now, accounts));
-        collected.map_err(|unsaid| self.unable(unsaid))
+        collected.map_err(|error| self.unable(error))
     }
 
     fn take_digests(&mut self, n_max: usize, accounts: &mut Accounts<'_>) -> usize {
@@ -296,7 +296,7 @@ impl Offload for KernelOffload {
 
     fn check(&mut self) -> Result<(), Unable> {
         let checked = self.loaded.as_mut().map_or(Ok(()), |it| it.check());
-        checked.map_err(|unsaid| self.unable(unsaid))
+        checked.map_err(|error| self.unable(error))
     }
 
     fn begin_drain(&mut self, epoch: u64) {

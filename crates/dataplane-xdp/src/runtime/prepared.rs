@@ -15,8 +15,8 @@ use super::maps::Maps;
 use super::messages::{Message, TableRef};
 use super::serving::{KernelPort, Serving, check};
 use super::table::Table;
-use super::told::Told;
 use super::tracepoints::Tracepoints;
+use super::translator::Translator;
 use super::writer::Writer;
 use crate::compile::compile;
 use crate::image::{Image, MapRef, MapRole, Room, TableLayout};
@@ -36,7 +36,7 @@ pub(super) struct Prepared {
     pub(super) serving: Arc<Serving>,
     /// The ports that the kernel can serve well.
     pub(super) ports: Vec<KernelPort>,
-    pub(super) told: Told,
+    pub(super) translator: Translator,
     pub(super) graces: Arc<Graces>,
     pub(super) writer: Writer,
     pub(super) messages: Sender<Message>,
@@ -82,8 +82,8 @@ impl Prepared {
         let serving = Serving::new(&maps, &image, unicast, ports)?;
         let (freed_to, freed) = mpsc::channel();
         let (messages, of_writer) = mpsc::channel();
-        let told = Told::new(&image, freed, messages.clone());
-        let graces = Arc::new(Graces::new(wait, tracepoints.turns(&maps)));
+        let translator = Translator::new(&image, freed, messages.clone());
+        let graces = Arc::new(Graces::new(wait, tracepoints.polls(&maps)));
         let first = graces.during(bpf::wait_for_programs);
         first.map_err(kernel("wait for a grace period (membarrier)"))?;
         let (tables, groups) = written_to(program, &image, &maps, copies);
@@ -105,7 +105,7 @@ impl Prepared {
             digests,
             serving: Arc::new(serving),
             ports: ports.to_vec(),
-            told,
+            translator,
             graces,
             writer,
             messages,

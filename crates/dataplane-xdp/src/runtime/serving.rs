@@ -17,10 +17,10 @@ use bpf::{Program, ProgramConfig, ProgramKind};
 use dataplane::{OffloadNotice, PortId};
 use packet_io::XdpInterface;
 
-use super::begun::finishing;
 use super::loaded::{Reason, kernel};
 use super::maps::Maps;
 use super::messages::Progress;
+use super::partial_checksum::finishing;
 use crate::image::{Heap, Image, Interface, MapRole};
 
 /// How often a port that could not be served is tried again.
@@ -171,7 +171,7 @@ impl Serving {
     }
 
     /// Sets the handle that shows which ports are served.
-    pub(super) fn tell(&self, ports: &KernelPorts) {
+    pub(super) fn set_ports(&self, ports: &KernelPorts) {
         self.state().ports = ports.clone();
     }
 

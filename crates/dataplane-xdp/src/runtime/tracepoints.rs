@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use dataplane::OffloadNotice;
 
-use super::grace::ReadTurns;
+use super::grace::ReadPolls;
 use super::maps::Maps;
-use super::transmit::{Transmit, TurnEnds};
+use super::transmit::{PollEnds, Transmit};
 use crate::image::{Heap, Image, MapRole};
 
 /// The attached programs. They are detached when this is dropped.
 pub(super) struct Tracepoints {
     pub(super) transmit: Transmit,
     /// Reports ends of polls, or holds the reason why not.
-    turn_ends: io::Result<TurnEnds>,
+    poll_ends: io::Result<PollEnds>,
     /// On PREEMPT_RT, polls on one processor may overlap, so their ends prove nothing about other packets.
     is_realtime: bool,
     heap: Heap,
@@ -27,39 +27,39 @@ impl Tracepoints {
         let map = image.map(MapRole::Heap);
         let map = map.ok_or_else(|| io::Error::other("the image has no heap"))?;
         let fan_out = image.fan_out.as_ref();
-        let turns = fan_out.map(|fan_out| maps.get(fan_out.turns));
-        let turns = turns.transpose()?;
-        let turn_ends = TurnEnds::new(maps.get(map)?, image.heap, turns);
+        let polls = fan_out.map(|fan_out| maps.get(fan_out.polls));
+        let polls = polls.transpose()?;
+        let poll_ends = PollEnds::new(maps.get(map)?, image.heap, polls);
         // Without ends of polls, a device that is full once would be considered full for ever.
-        let turns = turns.filter(|_| turn_ends.is_ok());
+        let polls = polls.filter(|_| poll_ends.is_ok());
         Ok(Tracepoints {
-            transmit: Transmit::with_room(n_ports, turns)?,
-            turn_ends,
+            transmit: Transmit::with_room(n_ports, polls)?,
+            poll_ends,
             is_realtime: bpf::is_realtime(),
             heap: image.heap,
         })
     }
 
     /// Returns what grace periods read, if polls can end them.
-    pub(super) fn turns(&self, maps: &Arc<Maps>) -> Option<ReadTurns> {
-        self.turn_ends.as_ref().ok().filter(|_| !self.is_realtime)?;
+    pub(super) fn polls(&self, maps: &Arc<Maps>) -> Option<ReadPolls> {
+        self.poll_ends.as_ref().ok().filter(|_| !self.is_realtime)?;
         let (maps, heap) = (Arc::clone(maps), self.heap);
         Some(Box::new(move || {
             // A word that cannot be read counts as odd for ever.
             let word = |at| maps.load_u64(at).unwrap_or(u64::MAX);
-            heap.turns().map(word).collect()
+            heap.polls().map(word).collect()
         }))
     }
 
     /// Returns a notice about what is missing.
     pub(super) fn notice(&self) -> Option<OffloadNotice> {
-        let (what, reason) = match &self.turn_ends {
+        let (what, reason) = match &self.poll_ends {
             Err(error) => (
-                "the ends of drivers' turns, so changes take longer to be seen, and copies are made for ports that are full",
+                "the ends of NAPI polls, so changes take longer to be seen, and copies are made for ports that are full",
                 error.to_string(),
             ),
             Ok(_) if self.is_realtime => (
-                "grace periods of drivers' turns, so changes take longer to be seen",
+                "grace periods of NAPI polls, so changes take longer to be seen",
                 "the kernel is PREEMPT_RT".to_owned(),
             ),
             Ok(_) => return None,

@@ -83,16 +83,16 @@ const TRACEPOINT_SENT: i16 = 16;
 const EXIT: u8 = 0x95;
 const JUMP: u8 = 0x05;
 
+mod polls;
 mod times;
-mod turns;
 
-pub(super) use turns::TurnEnds;
+pub(super) use polls::PollEnds;
 
 /// The programs' numbers for the maps.
 const NOTES: MapRef = MapRef(0);
 const COUNTS: MapRef = MapRef(1);
 const TIMES: MapRef = MapRef(2);
-const TURNS: MapRef = MapRef(3);
+const POLLS: MapRef = MapRef(3);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCount {
@@ -158,17 +158,17 @@ impl Transmit {
         Ok(transmit)
     }
 
-    /// Starts to count for the ports' interfaces. With a map of role [`MapRole::Turns`], in which somebody counts
+    /// Starts to count for the ports' interfaces. With a map of role [`MapRole::Polls`], in which somebody counts
     /// NAPI polls, this also reports there which ports refused copies.
     ///
     /// # Errors
     /// The kernel's error, or the kernel has no tracepoint `xdp_devmap_xmit`.
     pub fn of_ports(
         ports: impl IntoIterator<Item = (PortId, u32)>,
-        turns: Option<&Map>,
+        polls: Option<&Map>,
     ) -> io::Result<Transmit> {
         let ports: Vec<(PortId, u32)> = ports.into_iter().collect();
-        let transmit = Self::with_room(ports.len(), turns)?;
+        let transmit = Self::with_room(ports.len(), polls)?;
         for (port, interface) in ports {
             transmit.add(port, interface)?;
         }
@@ -179,7 +179,7 @@ impl Transmit {
     ///
     /// # Errors
     /// The kernel's error, or the kernel has no tracepoint `xdp_devmap_xmit`.
-    pub fn with_room(n_ports: usize, turns: Option<&Map>) -> io::Result<Transmit> {
+    pub fn with_room(n_ports: usize, polls: Option<&Map>) -> io::Result<Transmit> {
         let map = |name, kind, [key_bytes, value_bytes]: [u32; 2], n_entries_max| {
             Map::create(&MapConfig {
                 name,
@@ -204,7 +204,7 @@ impl Transmit {
             name: "reprise_taken",
             kind: ProgramKind::RawTracepoint,
             has_fragments: false,
-            instructions: &at_tracepoint(&notes, &counts, &times, turns)?,
+            instructions: &at_tracepoint(&notes, &counts, &times, polls)?,
         })?;
         let link = Link::attach_tracepoint(&program, c"xdp_devmap_xmit")?;
         Ok(Transmit {
@@ -224,7 +224,7 @@ impl Transmit {
         self.add_as(interface, u64::from(port.0) + 1)
     }
 
-    /// `place` is the port number plus 1, as in the map of `Turns`, or 0 for an interface without a port.
+    /// `place` is the port number plus 1, as in the map of `Polls`, or 0 for an interface without a port.
     fn add_as(&self, interface: u32, place: u64) -> io::Result<()> {
         let key = interface.to_ne_bytes();
         let n_processors = n_possible_processors()?;
@@ -392,7 +392,7 @@ fn at_tracepoint(
     notes: &Map,
     counts: &Map,
     times: &Map,
-    turns: Option<&Map>,
+    polls: Option<&Map>,
 ) -> io::Result<Vec<Instruction>> {
     let mut asm = Assembler::default();
     asm.mov(R6, R1);
@@ -441,12 +441,12 @@ fn at_tracepoint(
     asm.load(Size::B4, R8, R6, TRACEPOINT_SENT);
     asm.load(Size::B4, R9, R7, note::N_LEFT);
     let mut maps = vec![notes, counts, times];
-    if let Some(turns) = turns {
+    if let Some(polls) = polls {
         let all = asm.label();
         asm.jump_if(Jump::Ge, R8, R9, all);
-        turns::limit(&mut asm);
+        polls::limit(&mut asm);
         asm.place(all);
-        maps.push(turns);
+        maps.push(polls);
     }
     times::add(&mut asm);
     give(&mut asm, 0);

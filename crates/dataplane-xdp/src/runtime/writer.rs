@@ -349,7 +349,7 @@ impl Writer {
 
     /// Does everything that need not wait.
     fn go_on(&mut self, waiting: &mut Waiting, progress: &Progress) -> Result<(), Failure> {
-        self.tell(waiting, progress);
+        self.report(waiting, progress);
         while self.is_ready(waiting) && self.held_for().is_zero() {
             let now = waiting.take();
             self.show(now)?;
@@ -363,7 +363,7 @@ impl Writer {
             self.free()?
         }
         self.graces.ask(waiting.free_from);
-        self.tell(waiting, progress);
+        self.report(waiting, progress);
         Ok(())
     }
 
@@ -460,7 +460,7 @@ impl Writer {
     }
 
     /// Reports finished commits, drains and notices.
-    fn tell(&mut self, waiting: &Waiting, progress: &Progress) {
+    fn report(&mut self, waiting: &Waiting, progress: &Progress) {
         let graces = &self.graces;
         let is_past = |(moment, _): &mut (Moment, u64)| graces.is_past(*moment);
         while let Some((_, n_commits)) = self.shown.pop_front_if(is_past) {
@@ -471,7 +471,7 @@ impl Writer {
         }
         while let Some((_, epoch)) = self.drains.pop_front_if(is_past) {
             progress.drained.store(epoch + 1, Ordering::Release);
-            if waiting.n_commits > 0 && !self.graces.has_turns() {
+            if waiting.n_commits > 0 && !self.graces.has_polls() {
                 self.held_until = Some(Instant::now() + HELD_BACK);
             }
         }
@@ -485,14 +485,14 @@ mod tests {
 
     use super::*;
     use crate::image::ACTION_NONE;
-    use crate::runtime::grace::ReadTurns;
+    use crate::runtime::grace::ReadPolls;
     use crate::runtime::testing;
     use testkit::namespace::may_use_bpf;
 
     const TABLE: TableRef = TableRef::Program(0);
 
     /// A writer and its channels. The test ends the grace periods.
-    struct Turns {
+    struct Rig {
         writer: Writer,
         layout: TableLayout,
         waiting: Waiting,
@@ -501,22 +501,22 @@ mod tests {
         messages: Receiver<Message>,
     }
 
-    impl Turns {
-        fn new() -> Turns {
-            Turns::ended_by(None)
+    impl Rig {
+        fn new() -> Rig {
+            Rig::ended_by(None)
         }
 
-        fn ended_by(turns: Option<ReadTurns>) -> Turns {
+        fn ended_by(polls: Option<ReadPolls>) -> Rig {
             let image = testing::image();
             let maps = Arc::new(Maps::create(&image, 1).expect("maps"));
             let layout = image.tables[0].clone();
             let tables = HashMap::from([(TABLE, Table::new(layout.clone(), &maps))]);
-            let graces = Arc::new(Graces::new(bpf::wait_for_programs, turns));
+            let graces = Arc::new(Graces::new(bpf::wait_for_programs, polls));
             let (freed, _) = mpsc::channel();
             let version_at = image.heap.version;
             let writer = Writer::new(maps, version_at, tables, None, graces, freed);
             let (to, messages) = mpsc::channel();
-            Turns {
+            Rig {
                 writer,
                 layout,
                 waiting: Waiting::default(),
@@ -556,42 +556,42 @@ mod tests {
         if !may_use_bpf() {
             return;
         }
-        let mut turns = Turns::new();
-        assert_eq!(turns.take(turns.changes(1)), 1);
-        assert_eq!(turns.take(turns.changes(1)), 1, "packets may see its slot");
-        assert_eq!(turns.take(turns.changes(2)), 1, "in the order of commits");
-        turns.take(Message::Drain(7));
-        assert_eq!(turns.take(turns.changes(1)), 1);
-        assert_eq!(turns.period(), 2);
-        assert!(turns.waiting.is_empty(), "all of them");
-        assert_eq!(turns.drained(), 0);
-        turns.period();
-        assert_eq!(turns.drained(), 8);
-        assert_eq!(turns.progress.n_seen.load(Ordering::Acquire), 4);
+        let mut rig = Rig::new();
+        assert_eq!(rig.take(rig.changes(1)), 1);
+        assert_eq!(rig.take(rig.changes(1)), 1, "packets may see its slot");
+        assert_eq!(rig.take(rig.changes(2)), 1, "in the order of commits");
+        rig.take(Message::Drain(7));
+        assert_eq!(rig.take(rig.changes(1)), 1);
+        assert_eq!(rig.period(), 2);
+        assert!(rig.waiting.is_empty(), "all of them");
+        assert_eq!(rig.drained(), 0);
+        rig.period();
+        assert_eq!(rig.drained(), 8);
+        assert_eq!(rig.progress.n_seen.load(Ordering::Acquire), 4);
     }
 
     #[test]
-    fn a_change_behind_another_is_shown_when_turns_have_ended() {
+    fn a_change_behind_another_is_shown_when_polls_have_ended() {
         if !may_use_bpf() {
             return;
         }
         let word = Arc::new(AtomicU64::new(0));
         let read = Arc::clone(&word);
-        let read: ReadTurns = Box::new(move || vec![read.load(Ordering::SeqCst)]);
-        let mut turns = Turns::ended_by(Some(read));
+        let read: ReadPolls = Box::new(move || vec![read.load(Ordering::SeqCst)]);
+        let mut rig = Rig::ended_by(Some(read));
         for (n, version) in [(1, 1), (3, 3), (5, 5)] {
             word.store(n, Ordering::SeqCst);
-            assert_eq!(turns.take(turns.changes(1)), version);
-            turns.take(Message::Drain(n));
-            assert_eq!(turns.take(turns.changes(1)), version, "within the turn");
-            assert!(turns.drained() <= n);
+            assert_eq!(rig.take(rig.changes(1)), version);
+            rig.take(Message::Drain(n));
+            assert_eq!(rig.take(rig.changes(1)), version, "within the poll");
+            assert!(rig.drained() <= n);
             // The poll ends, while packets keep coming.
             word.store(n + 1, Ordering::SeqCst);
-            assert_eq!(turns.take(Message::Look), version + 1);
-            assert_eq!(turns.drained(), n + 1, "nothing is held back");
-            assert!(turns.waiting.is_empty());
+            assert_eq!(rig.take(Message::Look), version + 1);
+            assert_eq!(rig.drained(), n + 1, "nothing is held back");
+            assert!(rig.waiting.is_empty());
         }
-        assert_eq!(turns.progress.n_seen.load(Ordering::Acquire), 6);
+        assert_eq!(rig.progress.n_seen.load(Ordering::Acquire), 6);
     }
 
     #[test]
@@ -599,24 +599,24 @@ mod tests {
         if !may_use_bpf() {
             return;
         }
-        let mut turns = Turns::new();
-        turns.take(turns.changes(1));
-        turns.take(Message::Drain(7));
-        turns.take(turns.changes(1));
+        let mut rig = Rig::new();
+        rig.take(rig.changes(1));
+        rig.take(Message::Drain(7));
+        rig.take(rig.changes(1));
         // Held back until the test ends it.
         let held_until = Some(Instant::now() + Duration::from_secs(3600));
-        turns.writer.held_until = held_until;
-        assert_eq!(turns.period(), 1);
-        assert_eq!(turns.drained(), 8);
-        assert_ne!(turns.writer.held_until, held_until, "for a short time");
-        turns.writer.held_until = held_until;
-        assert_eq!(turns.take(turns.changes(2)), 1);
-        turns.writer.held_until = None;
-        assert_eq!(turns.take(Message::Look), 2);
-        assert!(turns.waiting.is_empty(), "both of them");
+        rig.writer.held_until = held_until;
+        assert_eq!(rig.period(), 1);
+        assert_eq!(rig.drained(), 8);
+        assert_ne!(rig.writer.held_until, held_until, "for a short time");
+        rig.writer.held_until = held_until;
+        assert_eq!(rig.take(rig.changes(2)), 1);
+        rig.writer.held_until = None;
+        assert_eq!(rig.take(Message::Look), 2);
+        assert!(rig.waiting.is_empty(), "both of them");
         // A drain without waiting commits holds nothing back.
-        turns.take(Message::Drain(8));
-        turns.period();
-        assert_eq!((turns.drained(), turns.writer.held_until), (9, None));
+        rig.take(Message::Drain(8));
+        rig.period();
+        assert_eq!((rig.drained(), rig.writer.held_until), (9, None));
     }
 }

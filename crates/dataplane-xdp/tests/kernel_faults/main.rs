@@ -22,7 +22,7 @@ use dataplane::{
 };
 use dataplane_xdp::runtime::KernelPort;
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, LinkEvent, Port, links};
-use testkit::frames::{PATIENCE, send};
+use testkit::frames::{TIMEOUT, send};
 use testkit::namespace::{ethtool, in_root_mount_namespace, in_root_namespace, ip, run, veth_pair};
 use testkit::xdp::beside::{Beside, N_PORTS, frame, left, packets};
 
@@ -43,7 +43,7 @@ fn has_failed(beside: &Beside) -> bool {
 }
 
 #[test]
-fn a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked() {
+fn a_failed_writer_ends_no_drain_and_is_reported_when_it_is_asked() {
     in_root_namespace(|| {
         let mut beside = Beside::start();
         beside.insert(1, "forward", &[2, 7]);
@@ -69,7 +69,7 @@ fn a_failed_writer_ends_no_drain_and_is_told_when_it_is_asked() {
 }
 
 #[test]
-fn an_interface_that_is_gone_before_anybody_was_told_fails_nothing() {
+fn an_interface_that_is_gone_before_anybody_was_notified_fails_nothing() {
     in_root_namespace(|| {
         let mut beside = Beside::start();
         beside.insert(1, "forward", &[2, 7]);
@@ -82,7 +82,7 @@ fn an_interface_that_is_gone_before_anybody_was_told_fails_nothing() {
         assert_eq!(beside.receive(2, 2), [left(5, 1, 3), left(1, 2, 7)]);
         let start = Instant::now();
         while beside.counters().dropped(DropReason::DeviceRefused) < 1 {
-            assert!(start.elapsed() < PATIENCE, "the copy for nobody is counted");
+            assert!(start.elapsed() < TIMEOUT, "the copy for nobody is counted");
         }
         beside.assert_accounted();
         beside.assert_forwards();
@@ -188,7 +188,7 @@ fn a_batch_that_replaces_a_full_table_is_shown_at_once_and_as_a_whole() {
             taken_ns,
         }) = beside.switch.poll_offload_notice()
         else {
-            panic!("nothing was told");
+            panic!("nothing was reported");
         };
         assert_eq!(table, "table \"ExchangeIngress.addresses\"");
         assert_eq!((n_entries, n_entries_max), (64, ROOM));
@@ -202,7 +202,7 @@ fn a_batch_that_replaces_a_full_table_is_shown_at_once_and_as_a_whole() {
         beside.send(0, [frame(5, 1), frame(185, 1)]);
         let start = Instant::now();
         while beside.counters().dropped(DropReason::IngressDrop) < dropped + 2 {
-            assert!(start.elapsed() < PATIENCE);
+            assert!(start.elapsed() < TIMEOUT);
         }
         beside.assert_accounted();
     });
@@ -273,7 +273,7 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
                 panic!("{:?}", beside.switch.offload_status());
             };
             assert!(reason.starts_with("port 50: "), "{reason}");
-            assert!(start.elapsed() < PATIENCE, "nothing was counted");
+            assert!(start.elapsed() < TIMEOUT, "nothing was counted");
             drain_port(&mut beside.ports[0], &mut beside.n_punted);
         }
         is_over.store(true, Ordering::Relaxed);
@@ -285,7 +285,7 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
             beside.n_punted + n_lost + beside.switch.counters().received
         };
         while seen(&mut beside) < n_sent {
-            assert!(start.elapsed() < 2 * PATIENCE);
+            assert!(start.elapsed() < 2 * TIMEOUT);
         }
         assert_eq!(seen(&mut beside), n_sent);
         beside.assert_accounted();
@@ -334,7 +334,7 @@ fn a_port_that_goes_and_comes_leaves_the_others_and_their_groups_in_the_kernel()
             let refused =
                 |beside: &mut Beside| beside.counters().dropped(DropReason::DeviceRefused);
             while refused(&mut beside) < 2 * u64::from(round) {
-                assert!(start.elapsed() < PATIENCE, "copies for nobody are counted");
+                assert!(start.elapsed() < TIMEOUT, "copies for nobody are counted");
             }
             beside.assert_accounted();
         }
@@ -580,7 +580,7 @@ fn what_was_lost_on_the_way_is_known_while_packets_come() {
             beside.send(0, [frame(2, 1)]);
             assert_eq!(beside.receive(2, 1).len(), 1);
             n_sent += 1;
-            assert!(start.elapsed() < PATIENCE);
+            assert!(start.elapsed() < TIMEOUT);
         }
         assert_eq!(refused(&mut beside), 100);
         beside.assert_accounted();

@@ -73,7 +73,7 @@ struct Interpreter {
 }
 
 /// Writes the metadata that the architecture defines at a moment; skips those without a value.
-fn tell(ir: &Ir, phv: &mut Phv, moment: Moment, value: impl Fn(Meaning) -> Option<Int>) {
+fn write_metadata(ir: &Ir, phv: &mut Phv, moment: Moment, value: impl Fn(Meaning) -> Option<Int>) {
     for (meaning, field) in ir.metadata.written_at(moment) {
         if let Some(value) = value(*meaning) {
             phv.set(ir, *field, value);
@@ -144,7 +144,7 @@ fn parse_and_verify(ir: &Ir, state: &mut State, packet: &mut Packet) {
         Meaning::ChecksumError => Some(Int::from(u8::from(!right))),
         _ => None,
     };
-    tell(ir, &mut packet.phv, Moment::Parsed, value);
+    write_metadata(ir, &mut packet.phv, Moment::Parsed, value);
 }
 
 /// Runs a control; returns the reason if it ended the packet.
@@ -166,14 +166,14 @@ fn start_ingress(ir: &Ir, packet: &mut Packet, input: &IngressInput) {
         phv.set(ir, field, value);
     }
     if let Some(arrived) = input.arrived {
-        tell(ir, phv, Moment::Arrival, |meaning| match meaning {
+        write_metadata(ir, phv, Moment::Arrival, |meaning| match meaning {
             Meaning::IngressPort => Some(Int::from(input.ingress_port.0)),
             Meaning::IngressTimestamp => Some(Int::from(timestamp(ir, arrived))),
             _ => None,
         });
     }
     let len = packet.frame.len();
-    tell(ir, phv, Moment::Parser, |meaning| match meaning {
+    write_metadata(ir, phv, Moment::Parser, |meaning| match meaning {
         Meaning::InstanceType => Some(Int::from(input.instance_type as u8)),
         Meaning::PacketLength => Some(Int::from(len)),
         _ => None,
@@ -187,7 +187,7 @@ fn start_ingress(ir: &Ir, packet: &mut Packet, input: &IngressInput) {
 fn start_egress(ir: &Ir, now: Nanos, packet: &mut Packet, input: &EgressInput) {
     let (egress, enqueued) = (timestamp(ir, now), timestamp(ir, input.enqueued));
     let packet_length = packet.packet_length;
-    tell(ir, &mut packet.phv, Moment::Egress, |meaning| {
+    write_metadata(ir, &mut packet.phv, Moment::Egress, |meaning| {
         Some(match meaning {
             Meaning::Instance => Int::from(input.instance?),
             Meaning::InstanceType => Int::from(input.instance_type as u8),

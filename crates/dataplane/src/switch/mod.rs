@@ -124,7 +124,7 @@ impl Switch {
     /// added.
     pub fn add_port(&mut self, port: PortId) {
         self.model.state.counters.add_port(port);
-        self.tell(&Change::Port(port));
+        self.notify(&Change::Port(port));
     }
 
     /// Registers an extern that changes payloads, under the name that programs call. Programs loaded later may use it
@@ -310,7 +310,7 @@ impl Switch {
             n_head = sent.frame.head.len();
             port = Some(sent.port);
         };
-        self.run(now, &mut keep, |run| while run.turn(1) == Some(0) {});
+        self.run(now, &mut keep, |run| while run.step(1) == Some(0) {});
         self.sent = (bytes, n_head);
         let (head, payload) = self.sent.0.split_at(n_head);
         Some(Transmit {
@@ -341,7 +341,7 @@ impl Switch {
     /// between; at most one frame leaves. For a caller that must read its clock before each step
     /// ([`Switch::is_timed`]).
     pub fn transmit_step(&mut self, now: Nanos, send: &mut dyn FnMut(Transmit<'_>)) -> Transmitted {
-        let sent = self.run(now, send, |run| run.turn(1)).flatten();
+        let sent = self.run(now, send, |run| run.step(1)).flatten();
         sent.map_or(NOTHING, |n_frames| Transmitted {
             n_frames,
             is_idle: false,

@@ -292,7 +292,7 @@ impl Switch {
     }
 
     /// Reports a change to the offload, and commits it unless a batch is open.
-    pub(super) fn tell_offload(&mut self, change: &Change<'_>) {
+    pub(super) fn notify_offload(&mut self, change: &Change<'_>) {
         if let Some(attached) = &mut self.offload {
             attached.changed(&self.model, change);
             if !self.is_in_batch {

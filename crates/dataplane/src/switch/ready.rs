@@ -117,7 +117,7 @@ impl Switch {
         }
         self.generation = generation;
         mem::swap(&mut self.idle_timeouts, &mut ready.switch.idle_timeouts);
-        self.tell_ports_down(was_down);
+        self.notify_ports_down(was_down);
         self.load_offload();
     }
 }

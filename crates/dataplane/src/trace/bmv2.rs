@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_secret_neither_index_nor_checksum_is_told() {
+    fn of_a_secret_neither_index_nor_checksum_is_written() {
         let secret = |name: &str| value(name, &[7]).hidden_if(true);
         let sum = || "tag.sum".into();
         let kinds = vec![
@@ -567,7 +567,7 @@ mod tests {
                 values: None,
             },
         ];
-        let told = texts(&mut Bmv2Renderer::new(None), "1", kinds).join("\n");
+        let written = texts(&mut Bmv2Renderer::new(None), "1", kinds).join("\n");
         for expected in [
             "Read register 'I.cells' at index <secret> read value <secret>",
             "Wrote register 'I.cells' at index <secret> with value <secret>",
@@ -576,12 +576,12 @@ mod tests {
             "Checksum 'tag.sum': computed <secret> - actual <secret>",
             "Verified checksum 'tag.sum': failed",
         ] {
-            assert!(told.contains(expected), "{expected}: {told}");
+            assert!(written.contains(expected), "{expected}: {written}");
         }
     }
 
     #[test]
-    fn parser_table_and_action_are_told_in_bmv2s_words() {
+    fn parser_table_and_action_are_reported_in_bmv2s_words() {
         let kinds = vec![
             TraceKind::Arrive {
                 port: PortId(1),
@@ -648,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn a_miss_and_a_drop_are_told() {
+    fn a_miss_and_a_drop_are_written() {
         let kinds = vec![
             TraceKind::Begin(Stage::Ingress),
             TraceKind::Table {

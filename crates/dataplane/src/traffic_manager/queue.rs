@@ -723,7 +723,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_that_waited_is_told_of_each_port_once() {
+    fn the_most_that_waited_is_reported_for_each_port_once() {
         let mut queues = EgressQueues::new(8, None);
         let taken = |queues: &mut EgressQueues| queues.take_deepest().collect::<Vec<_>>();
         assert_eq!(taken(&mut queues), []);

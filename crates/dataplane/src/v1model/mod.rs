@@ -2,7 +2,7 @@
 //! behavioral-model, `simple_switch.cpp` and `docs/simple_switch.md`. The engine writes the standard metadata from the
 //! inputs it gets here.
 //!
-//! Packets advance in scheduler steps ([`Run::turn`]). Where possible, a step is a batch: frames on the [`fast_path`],
+//! Packets advance in scheduler steps ([`Run::step`]). Where possible, a step is a batch: frames on the [`fast_path`],
 //! the replicas of one packet ([`replica_batch`]), the rounds of a recirculating packet ([`rounds`]). A packet that
 //! needs anything else leaves the batch for the [`slow_path`], which queues the remaining work for a later step. With
 //! an engine that fuses nothing ([`Engine::fuses_fanout`]), every packet is queued.
@@ -91,7 +91,7 @@ impl V1Model {
         self.traffic.look_ahead = LookAhead::new(program.ir.gives_priorities());
         self.digests.clear();
         self.latencies.clear_streams();
-        self.is_timed = program.ir.tells_time_inside();
+        self.is_timed = program.ir.reads_time_inside();
         self.state.set_program(program, config.random_seed);
     }
 
@@ -177,10 +177,10 @@ impl Run<'_> {
     /// [`limits::STEPS_IN_VAIN_MAX`] steps were made.
     pub(crate) fn transmit(&mut self, max_frames: usize) -> Transmitted {
         let (mut n_frames, mut is_idle) = (0, false);
-        let mut n_turns_left = max_frames.saturating_add(limits::STEPS_IN_VAIN_MAX);
-        while n_frames < max_frames && n_turns_left > 0 && !is_idle {
-            n_turns_left -= 1;
-            match self.turn(max_frames - n_frames) {
+        let mut n_steps_left = max_frames.saturating_add(limits::STEPS_IN_VAIN_MAX);
+        while n_frames < max_frames && n_steps_left > 0 && !is_idle {
+            n_steps_left -= 1;
+            match self.step(max_frames - n_frames) {
                 Some(n_sent) => n_frames += n_sent,
                 None => is_idle = true,
             }
@@ -190,7 +190,7 @@ impl Run<'_> {
 
     /// Runs one scheduler step: a look-ahead if due, else egress, else a recirculated packet, else new frames. Returns
     /// how many frames left, at most `max_frames`; `None` if nothing can run now.
-    pub(crate) fn turn(&mut self, max_frames: usize) -> Option<usize> {
+    pub(crate) fn step(&mut self, max_frames: usize) -> Option<usize> {
         let now = self.model.state.now;
         if self.model.traffic.is_look_ahead_due() {
             return Some(self.look_ahead());

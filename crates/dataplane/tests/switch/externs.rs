@@ -171,7 +171,7 @@ fn meters_and_idle_timeouts_need_a_table_that_has_them() {
 }
 
 #[test]
-fn an_entry_that_is_not_hit_is_told_once_until_the_next_hit() {
+fn an_entry_that_is_not_hit_is_reported_once_until_the_next_hit() {
     let (mut switch, table, call) = table(|_, table| table["support_timeout"] = json!(true));
     let mut entry = TableEntry::new(kind(1), 0, call.clone());
     entry.idle_timeout_ns = 10 * MILLISECOND;
@@ -193,11 +193,11 @@ fn an_entry_that_is_not_hit_is_told_once_until_the_next_hit() {
     assert_eq!(switch.poll_idle_timeout(), None);
     assert_eq!(switch.poll_timeout(), None);
     switch.handle_timeout(90 * MILLISECOND);
-    assert_eq!(switch.poll_idle_timeout(), None, "told once");
+    assert_eq!(switch.poll_idle_timeout(), None, "reported once");
     left_at(&mut switch, 100 * MILLISECOND, &[1, 0, 0, 0]);
     assert_eq!(switch.poll_timeout(), Some(110 * MILLISECOND));
     switch.handle_timeout(110 * MILLISECOND);
-    assert!(switch.poll_idle_timeout().is_some(), "told again");
+    assert!(switch.poll_idle_timeout().is_some(), "reported again");
     assert_eq!(switch.entry_count(table), 2, "the entry is there still");
 }
 
@@ -213,17 +213,17 @@ fn a_table_is_not_searched_for_each_of_many_idle_entries() {
         entry.idle_timeout_ns = MILLISECOND + 1_000 * u64::from(number);
         switch.insert_entry(table, entry).unwrap();
     }
-    let (mut n_searches, mut n_told) = (0, 0);
+    let (mut n_searches, mut n_reported) = (0, 0);
     while let Some(at) = switch.poll_timeout() {
         switch.handle_timeout(at);
         n_searches += 1;
         while let Some(idle) = switch.poll_idle_timeout() {
-            n_told += 1;
+            n_reported += 1;
             let late = idle.entry.since_last_hit_ns - idle.entry.idle_timeout_ns;
             assert!(late <= 100 * u64::from(N_ENTRIES), "{late} ns late");
         }
     }
-    assert_eq!(n_told, N_ENTRIES);
+    assert_eq!(n_reported, N_ENTRIES);
     assert!(n_searches < N_ENTRIES / 10, "{n_searches} searches");
 }
 

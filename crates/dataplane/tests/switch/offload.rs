@@ -230,7 +230,7 @@ fn accounts_add_up_and_are_those_of_a_switch_alone() {
 }
 
 #[test]
-fn it_is_told_of_every_write_in_order_and_of_no_refused_one() {
+fn it_is_notified_of_every_write_in_order_and_of_no_refused_one() {
     let mut pair = Pair::new(Takes::All, &program(false));
     let switch = &mut pair.with;
     insert(switch, 1, "forward", 2).unwrap();

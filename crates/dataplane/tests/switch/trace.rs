@@ -21,7 +21,7 @@ impl TraceSink for Text {
 }
 
 #[test]
-fn a_recirculated_packet_and_its_clone_are_told_step_by_step() {
+fn a_recirculated_packet_and_its_clone_are_reported_step_by_step() {
     let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);
     b.call(INGRESS, "in", &[output_to(3)], None);

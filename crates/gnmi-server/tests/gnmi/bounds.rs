@@ -43,8 +43,8 @@ async fn a_client_that_does_not_read_holds_nobody_up_and_goes_on_with_new_values
     for is_up in [false, true].repeat(4) {
         harness.switch.set_port_up(PortId(1), is_up);
         let status = if is_up { "UP" } else { "DOWN" };
-        assert_eq!(told(&quick.notification().await)[0].1, string(status));
-        assert_eq!(told(&clock.notification().await)[0].1, string("veth1"));
+        assert_eq!(updates(&quick.notification().await)[0].1, string(status));
+        assert_eq!(updates(&clock.notification().await)[0].1, string("veth1"));
     }
     harness.ports_of(0);
     // The slow client first reads old messages, then current values.
@@ -53,8 +53,8 @@ async fn a_client_that_does_not_read_holds_nobody_up_and_goes_on_with_new_values
         let Some(Response::Update(notification)) = answer else {
             continue;
         };
-        let told = told(&notification);
-        if told.contains(&(of("veth0", "state/counters/in-pkts"), Value::UintVal(1))) {
+        let updates = updates(&notification);
+        if updates.contains(&(of("veth0", "state/counters/in-pkts"), Value::UintVal(1))) {
             break;
         }
     }
@@ -137,7 +137,7 @@ async fn there_is_room_for_so_many_subscriptions_and_again_when_one_has_ended() 
             tokio::task::yield_now().await;
         }
     };
-    patiently(again).await;
+    in_time(again).await;
 }
 
 #[tokio::test]

@@ -13,20 +13,20 @@ use crate::harness::*;
 async fn capabilities_name_the_models_and_encodings() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
-    let told = client
+    let capabilities = client
         .capabilities(CapabilityRequest::default())
         .await
         .unwrap()
         .into_inner();
-    assert_eq!(told.g_nmi_version, "0.10.0");
-    let names: Vec<_> = told
+    assert_eq!(capabilities.g_nmi_version, "0.10.0");
+    let names: Vec<_> = capabilities
         .supported_models
         .iter()
         .map(|model| model.name.as_str())
         .collect();
     assert_eq!(names, ["openconfig-interfaces", "openconfig-p4rt"]);
     let encodings = [Encoding::Json, Encoding::JsonIetf, Encoding::Proto].map(i32::from);
-    assert_eq!(told.supported_encodings, encodings);
+    assert_eq!(capabilities.supported_encodings, encodings);
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn counters_are_the_frames_that_were_sent_of_all_workers() {
 }
 
 #[tokio::test]
-async fn a_link_that_goes_down_is_told() {
+async fn a_link_that_goes_down_is_reported() {
     let harness = Harness::start().await;
     assert_eq!(
         harness.leaf(&of("veth2", "state/oper-status")).await,
@@ -112,7 +112,7 @@ async fn json(harness: &Harness, request: GetRequest) -> Vec<(String, Json)> {
     let updates = response
         .notification
         .iter()
-        .flat_map(told)
+        .flat_map(updates)
         .collect::<Vec<_>>();
     let parsed = updates.into_iter().map(|(path, value)| match value {
         Value::JsonVal(text) | Value::JsonIetfVal(text) => {
@@ -233,7 +233,7 @@ async fn the_client_s_target_and_origin_come_back_in_the_prefix() {
         ("s1", "openconfig", 0)
     );
     assert_eq!(
-        told(notification),
+        updates(notification),
         [(of("veth1", "state/ifindex"), Value::UintVal(1))]
     );
     assert!(notification.timestamp > 1_500_000_000_000_000_000);

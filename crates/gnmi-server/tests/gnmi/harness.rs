@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Batch, Device, Note, Operation, Registers, SwitchHandle, Update};
+use control::{Batch, ClientData, Device, Operation, Registers, SwitchHandle, Update};
 use dataplane::{MulticastGroup, PortId, Program, Replica, SwitchConfig};
 use gnmi_proto::gnmi::g_nmi_client::GNmiClient;
 use gnmi_proto::gnmi::subscribe_request::Request;
@@ -27,7 +27,7 @@ const SOURCE: &str = include_str!("../fixture/hub.p4");
 const N_PORTS: u16 = 4;
 
 /// Longer than any step takes: a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub struct Harness {
     pub switch: Arc<MemoryLoop>,
@@ -37,8 +37,8 @@ pub struct Harness {
 }
 
 /// Waits with a timeout.
-pub async fn patiently<F: Future>(future: F) -> F::Output {
-    let waited = tokio::time::timeout(PATIENCE, future).await;
+pub async fn in_time<F: Future>(future: F) -> F::Output {
+    let waited = tokio::time::timeout(TIMEOUT, future).await;
     waited.expect("the server should have answered by now")
 }
 
@@ -102,7 +102,7 @@ impl Harness {
             replicas: vec![replica(0), replica(1)],
             ..MulticastGroup::default()
         };
-        let insert = Operation::MulticastGroup(Update::Insert(group), Note::default());
+        let insert = Operation::MulticastGroup(Update::Insert(group), ClientData::default());
         let written = self.device.write(pipeline, Batch::new(vec![insert])).await;
         written.unwrap()[0].clone().unwrap();
     }
@@ -119,10 +119,10 @@ impl Harness {
             encoding: Encoding::Proto.into(),
             ..GetRequest::default()
         };
-        let response = patiently(self.client().await.get(request)).await?;
+        let response = in_time(self.client().await.get(request)).await?;
         let notifications = response.into_inner().notification;
         assert_eq!(notifications.len(), 1, "one for each path");
-        Ok(told(&notifications[0]))
+        Ok(updates(&notifications[0]))
     }
 
     /// The only leaf that a `Get` finds.
@@ -139,7 +139,7 @@ impl Harness {
             update: vec![enabled(name, is_enabled)],
             ..SetRequest::default()
         };
-        patiently(self.client().await.set(request)).await.unwrap();
+        in_time(self.client().await.set(request)).await.unwrap();
     }
 
     /// The ports at which a frame leaves that enters at `port`.
@@ -183,7 +183,7 @@ impl Subscriber {
     }
 
     pub async fn next(&mut self) -> Result<Option<Response>, Status> {
-        let answer = patiently(self.answers.message()).await?;
+        let answer = in_time(self.answers.message()).await?;
         Ok(answer.map(|answer| answer.response.unwrap()))
     }
 
@@ -199,7 +199,7 @@ impl Subscriber {
         let mut all = Vec::new();
         loop {
             match self.next().await {
-                Ok(Some(Response::Update(notification))) => all.extend(told(&notification)),
+                Ok(Some(Response::Update(notification))) => all.extend(updates(&notification)),
                 Ok(Some(Response::SyncResponse(true))) => return all,
                 other => panic!("expected a notification or sync_response, found {other:?}"),
             }
@@ -218,7 +218,7 @@ impl Subscriber {
 }
 
 /// Each update's path as text, and its value.
-pub fn told(notification: &Notification) -> Vec<(String, Value)> {
+pub fn updates(notification: &Notification) -> Vec<(String, Value)> {
     let updates = notification.update.iter().map(|update| {
         let value = update.val.as_ref().unwrap().value.clone().unwrap();
         (text(update.path.as_ref().unwrap()), value)

@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 use crate::harness::*;
 
 async fn set(harness: &Harness, request: SetRequest) -> Result<Vec<Operation>, Status> {
-    let response = patiently(harness.client().await.set(request))
+    let response = in_time(harness.client().await.set(request))
         .await?
         .into_inner();
     assert!(response.timestamp > 1_500_000_000_000_000_000);
@@ -321,21 +321,24 @@ async fn one_mistake_leaves_everything_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_while_it_waits_changes_nothing_and_one_that_has_its_turn_ends() {
+async fn a_call_that_is_given_up_while_it_waits_changes_nothing_and_one_that_has_exclusive_access_ends()
+ {
     let harness = Harness::start().await;
     harness.switch.hold();
-    // The first call is in the critical section, and its work waits.
-    let turn = harness.device.clone();
+    // The first call has exclusive access, and its work waits.
+    let device = harness.device.clone();
     let first = tokio::spawn(async move {
-        turn.set_ports_enabled(vec![(dataplane::PortId(0), false)], || 1)
+        device
+            .set_ports_enabled(vec![(dataplane::PortId(0), false)], || 1)
             .await
     });
     while harness.switch.n_held() == 0 {
         tokio::task::yield_now().await;
     }
-    let turn = harness.device.clone();
+    let device = harness.device.clone();
     let second = tokio::spawn(async move {
-        turn.set_ports_enabled(vec![(dataplane::PortId(1), false)], || 1)
+        device
+            .set_ports_enabled(vec![(dataplane::PortId(1), false)], || 1)
             .await
     });
     tokio::task::yield_now().await;
@@ -372,7 +375,7 @@ async fn clients_that_write_at_once_leave_every_worker_the_same() {
         }));
     }
     for client in clients {
-        patiently(client).await.unwrap();
+        in_time(client).await.unwrap();
     }
     let ports = [1, 2].map(dataplane::PortId);
     let states = (0..3).map(|worker| {

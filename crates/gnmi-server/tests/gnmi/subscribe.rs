@@ -27,7 +27,7 @@ fn sample(text: &str, every_ms: u64) -> Subscription {
 }
 
 #[tokio::test]
-async fn once_tells_each_value_then_that_it_was_all_and_ends() {
+async fn once_reports_each_value_then_that_it_was_all_and_ends() {
     let harness = Harness::start().await;
     let mut subscriber = harness
         .subscribe(list(
@@ -41,7 +41,7 @@ async fn once_tells_each_value_then_that_it_was_all_and_ends() {
 }
 
 #[tokio::test]
-async fn a_poll_tells_the_values_of_its_moment() {
+async fn a_poll_reports_the_values_of_its_moment() {
     let harness = Harness::start().await;
     let path = of("veth0", "state/counters/in-pkts");
     let mut subscriber = harness
@@ -67,7 +67,7 @@ async fn a_poll_tells_the_values_of_its_moment() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_with_what_changed_beside_it_and_nothing_else() {
+async fn a_change_is_reported_with_what_changed_beside_it_and_nothing_else() {
     let harness = Harness::start().await;
     let state = of("veth1", "state");
     let mut subscriber = harness
@@ -84,8 +84,8 @@ async fn a_change_is_told_with_what_changed_beside_it_and_nothing_else() {
     harness.switch.set_port_up(PortId(2), false);
     harness.enable("veth1", false).await;
     let notification = subscriber.notification().await;
-    let told = told(&notification);
-    let paths: Vec<_> = told
+    let updates = updates(&notification);
+    let paths: Vec<_> = updates
         .iter()
         .map(|(path, _)| path.rsplit('/').next().unwrap())
         .collect();
@@ -93,15 +93,15 @@ async fn a_change_is_told_with_what_changed_beside_it_and_nothing_else() {
         paths,
         ["enabled", "admin-status", "oper-status", "last-change"]
     );
-    assert_eq!(told[2].1, string("DOWN"));
+    assert_eq!(updates[2].1, string("DOWN"));
     assert_eq!(
-        told[3].1,
+        updates[3].1,
         Value::UintVal(notification.timestamp.unsigned_abs())
     );
     harness.switch.set_port_up(PortId(1), false);
     // The disabled port was already reported as down: only its transitions change.
     let notification = subscriber.notification().await;
-    let (path, value) = &self::told(&notification)[0];
+    let (path, value) = &self::updates(&notification)[0];
     assert_eq!(
         (path, value),
         (
@@ -127,15 +127,15 @@ async fn updates_only_begins_with_the_first_change() {
     let mut subscriber = harness.subscribe(asked).await;
     assert_eq!(subscriber.until_sync().await, []);
     harness.switch.set_port_up(PortId(3), false);
-    let told = told(&subscriber.notification().await);
+    let updates = updates(&subscriber.notification().await);
     assert!(
-        told.contains(&(of("veth3", "state/oper-status"), string("DOWN"))),
-        "{told:?}"
+        updates.contains(&(of("veth3", "state/oper-status"), string("DOWN"))),
+        "{updates:?}"
     );
 }
 
 #[tokio::test]
-async fn counters_that_change_are_told_once_in_a_while() {
+async fn counters_that_change_are_reported_once_in_a_while() {
     let harness = Harness::start().await;
     let path = of("veth0", "state/counters/in-pkts");
     let mut subscriber = harness
@@ -152,7 +152,7 @@ async fn counters_that_change_are_told_once_in_a_while() {
         harness.ports_of(0);
     }
     assert_eq!(
-        told(&subscriber.notification().await),
+        updates(&subscriber.notification().await),
         [(path, Value::UintVal(50))]
     );
 }
@@ -161,21 +161,21 @@ async fn counters_that_change_are_told_once_in_a_while() {
 async fn samples_come_as_often_as_asked_and_redundant_ones_are_left_out() {
     let harness = Harness::start().await;
     let octets = of("veth0", "state/counters/in-octets");
-    let begun = Instant::now();
+    let began = Instant::now();
     let mut subscriber = harness
         .subscribe(list(Mode::Stream, vec![sample(&octets, 150)]))
         .await;
     subscriber.until_sync().await;
     for _ in 0..4 {
         assert_eq!(
-            told(&subscriber.notification().await),
+            updates(&subscriber.notification().await),
             [(octets.clone(), Value::UintVal(0))]
         );
     }
     assert!(
-        begun.elapsed() >= Duration::from_millis(600),
+        began.elapsed() >= Duration::from_millis(600),
         "{:?}",
-        begun.elapsed()
+        began.elapsed()
     );
 
     let quiet = Subscription {
@@ -193,11 +193,14 @@ async fn samples_come_as_often_as_asked_and_redundant_ones_are_left_out() {
     subscriber.until_sync().await;
     for _ in 0..2 {
         // Nothing has changed: these are heartbeats.
-        assert_eq!(told(&subscriber.notification().await)[0].1, string("veth1"));
+        assert_eq!(
+            updates(&subscriber.notification().await)[0].1,
+            string("veth1")
+        );
     }
     harness.ports_of(0);
     loop {
-        let (path, value) = told(&subscriber.notification().await).remove(0);
+        let (path, value) = updates(&subscriber.notification().await).remove(0);
         if path == octets {
             assert_eq!(value, Value::UintVal(60));
             break;
@@ -216,8 +219,11 @@ async fn the_switch_chooses_changes_for_states_and_samples_for_counters() {
     let n_leaves = subscriber.until_sync().await.len();
     assert!(n_leaves > 12, "{n_leaves}");
     harness.switch.set_port_up(PortId(1), false);
-    let told = told(&subscriber.notification().await);
-    assert_eq!(told[0], (of("veth1", "state/oper-status"), string("DOWN")));
+    let updates = updates(&subscriber.notification().await);
+    assert_eq!(
+        updates[0],
+        (of("veth1", "state/oper-status"), string("DOWN"))
+    );
     let refused = Subscription {
         sample_interval: 1_000 * MS,
         ..to(&of("veth1", "state"), SubscriptionMode::TargetDefined)
@@ -246,7 +252,7 @@ async fn values_are_scalars_unless_json_ietf_is_asked_for() {
         let mut subscriber = harness.subscribe(asked).await;
         let notification = subscriber.notification().await;
         assert_eq!(notification.prefix.as_ref().unwrap().target, "s1");
-        assert_eq!(told(&notification), [(path.clone(), expected)]);
+        assert_eq!(updates(&notification), [(path.clone(), expected)]);
     }
     let asked = SubscriptionList {
         encoding: Encoding::Ascii.into(),
@@ -275,7 +281,10 @@ async fn what_is_not_there_is_waited_for_and_what_no_schema_has_is_refused() {
     let mut subscriber = harness.subscribe(asked).await;
     assert_eq!(subscriber.until_sync().await.len(), 1);
     harness.switch.set_port_up(PortId(1), false);
-    assert_eq!(told(&subscriber.notification().await)[0].1, string("DOWN"));
+    assert_eq!(
+        updates(&subscriber.notification().await)[0].1,
+        string("DOWN")
+    );
     for (text, code) in [
         ("/lldp", Code::InvalidArgument),
         ("/interfaces/interface/subinterfaces", Code::Unimplemented),
@@ -311,7 +320,7 @@ async fn a_stream_that_begins_otherwise_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_said_all_is_told_changes_still() {
+async fn a_client_that_has_said_all_still_receives_changes() {
     let harness = Harness::start().await;
     let Subscriber { requests, answers } = harness
         .subscribe(list(
@@ -325,7 +334,7 @@ async fn a_client_that_has_said_all_is_told_changes_still() {
     subscriber.until_sync().await;
     harness.switch.set_port_up(PortId(0), false);
     assert_eq!(
-        told(&subscriber.notification().await),
+        updates(&subscriber.notification().await),
         [(of("veth0", "state/oper-status"), string("DOWN"))]
     );
 }

@@ -250,7 +250,7 @@ impl Folder<'_> {
         }
         if a.is_some() {
             // Moves the constant to the right, so that there are fewer forms to handle.
-            let turned = match op {
+            let mirrored = match op {
                 "==" | "!=" => op,
                 "<" => ">",
                 "<=" => ">=",
@@ -258,8 +258,8 @@ impl Folder<'_> {
                 ">=" => "<=",
                 _ => return None,
             };
-            let whole = operation(turned, Some(right.clone()), Some(left.clone()));
-            let simpler = self.comparison(turned, right, left);
+            let whole = operation(mirrored, Some(right.clone()), Some(left.clone()));
+            let simpler = self.comparison(mirrored, right, left);
             return Some(simpler.unwrap_or(whole));
         }
         let bounds = self.bounds();

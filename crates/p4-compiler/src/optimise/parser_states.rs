@@ -159,8 +159,8 @@ fn unreached(parser: &mut Parser) -> bool {
         kinds.into_iter().any(|kind| kind == Some("parse_vset"))
     };
     // A state stays for the members of its value sets, which only it describes.
-    let telling = parser.parse_states.iter().filter(fills);
-    let mut open: Vec<String> = telling.map(|state| state.name.clone()).collect();
+    let filling = parser.parse_states.iter().filter(fills);
+    let mut open: Vec<String> = filling.map(|state| state.name.clone()).collect();
     open.push(parser.init_state.clone());
     while let Some(name) = open.pop() {
         if let Some(state) = by_name

@@ -134,26 +134,26 @@ impl Parser<'_> {
     }
 
     /// Turns a long chain into a low tree with the operands in their order: `a + b + c + d` becomes
-    /// `(a + b) + (c + d)`, and `a - b + c - d` becomes `(a - b) + (c - d)`. `turned`: the chain is after a `-`, so
-    /// its signs are inverted.
+    /// `(a + b) + (c + d)`, and `a - b + c - d` becomes `(a - b) + (c - d)`. `is_subtracted`: the chain is after a `-`,
+    /// so its signs are inverted.
     fn grouped(
         &mut self,
         first: Expr,
         mut rest: Vec<(BinaryOp, Expr)>,
-        turned: bool,
+        is_subtracted: bool,
     ) -> Parsed<Expr> {
         if rest.is_empty() {
             return Ok(first);
         }
         let mut behind = rest.split_off(rest.len() / 2).into_iter();
-        let left = self.grouped(first, rest, turned)?;
+        let left = self.grouped(first, rest, is_subtracted)?;
         let Some((op, middle)) = behind.next() else {
             return Ok(left);
         };
         let right = self.grouped(middle, behind.collect(), op == BinaryOp::Sub)?;
         let op = match op {
-            BinaryOp::Add if turned => BinaryOp::Sub,
-            BinaryOp::Sub if turned => BinaryOp::Add,
+            BinaryOp::Add if is_subtracted => BinaryOp::Sub,
+            BinaryOp::Sub if is_subtracted => BinaryOp::Add,
             op => op,
         };
         self.join(op, left, right)

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use control::{Note, Operation, Update};
+use control::{ClientData, Operation, Update};
 use p4runtime_proto::p4::v1;
 use p4runtime_proto::p4::v1::digest_entry::Config;
 use p4runtime_proto::p4::v1::update::Type;
@@ -15,7 +15,7 @@ use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Digest, Pipeline};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Telling {
+pub(crate) struct DigestConfig {
     /// How long a digest may wait for others.
     pub(crate) max_timeout: Duration,
     pub(crate) max_list_size: usize,
@@ -42,16 +42,16 @@ pub(super) fn operation(
     }
     // A missing config means defaults: clients omit a message whose values are all 0.
     let config = entry.config.unwrap_or_default();
-    telling(&config, &name)?;
-    let note = Note {
+    digest_config(&config, &name)?;
+    let client_data = ClientData {
         bytes: config.encode_to_vec(),
         form: u32::from(entry.config.is_some()),
-        ..Note::default()
+        ..ClientData::default()
     };
-    Ok(Operation::Digest(name, update(kind, note)))
+    Ok(Operation::Digest(name, update(kind, client_data)))
 }
 
-fn telling(config: &Config, name: &str) -> EntityResult<Telling> {
+fn digest_config(config: &Config, name: &str) -> EntityResult<DigestConfig> {
     let refused = |what: &str, found: i64| {
         EntityError::invalid(format!(
             "digest \"{name}\": expected a {what} from 0, found {found}"
@@ -63,7 +63,7 @@ fn telling(config: &Config, name: &str) -> EntityResult<Telling> {
     };
     let size = usize::try_from(config.max_list_size);
     let size = size.map_err(|_| refused("max_list_size", config.max_list_size.into()))?;
-    Ok(Telling {
+    Ok(DigestConfig {
         max_timeout: time("max_timeout_ns", config.max_timeout_ns)?,
         max_list_size: if size == 0 { usize::MAX } else { size },
         ack_timeout: time("ack_timeout_ns", config.ack_timeout_ns)?,
@@ -71,15 +71,15 @@ fn telling(config: &Config, name: &str) -> EntityResult<Telling> {
 }
 
 /// Decodes a digest's configuration.
-pub(crate) fn of_note(note: &Note) -> Option<Telling> {
-    let config = Config::decode(note.bytes.as_slice()).ok()?;
-    telling(&config, "").ok()
+pub(crate) fn of_client_data(client_data: &ClientData) -> Option<DigestConfig> {
+    let config = Config::decode(client_data.bytes.as_slice()).ok()?;
+    digest_config(&config, "").ok()
 }
 
-pub(crate) fn to_proto(digest: &Digest, note: &Note) -> v1::DigestEntry {
-    let config = Config::decode(note.bytes.as_slice()).ok();
+pub(crate) fn to_proto(digest: &Digest, client_data: &ClientData) -> v1::DigestEntry {
+    let config = Config::decode(client_data.bytes.as_slice()).ok();
     v1::DigestEntry {
         digest_id: digest.id,
-        config: config.filter(|_| note.form != 0),
+        config: config.filter(|_| client_data.form != 0),
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use control::{Note, Notes, Operation, Update};
+use control::{ClientData, ClientDataMap, Operation, Update};
 use dataplane::limits::{CLONE_SESSION_ID_MAX, MULTICAST_GROUP_ID_MAX, PORT_ID_MAX};
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica};
 use p4runtime_proto::p4::v1;
@@ -28,16 +28,16 @@ enum PortForm {
 }
 
 impl PortForm {
-    fn note(self, metadata: &[u8]) -> Note {
-        Note {
+    fn client_data(self, metadata: &[u8]) -> ClientData {
+        ClientData {
             bytes: metadata.to_vec(),
             number: self as u64,
-            ..Note::default()
+            ..ClientData::default()
         }
     }
 
-    fn of(note: &Note) -> Self {
-        match note.number {
+    fn of(client_data: &ClientData) -> Self {
+        match client_data.number {
             1 => Self::Number,
             _ => Self::Bytes,
         }
@@ -54,7 +54,7 @@ pub(super) fn group_operation(
     if kind == Type::Delete {
         return Ok(Operation::MulticastGroup(
             Update::Delete(id),
-            Note::default(),
+            ClientData::default(),
         ));
     }
     let (replicas, ports) = replicas(&entry.replicas, &what)?;
@@ -63,8 +63,8 @@ pub(super) fn group_operation(
         replicas,
         backups: backups(&entry.replicas, &what)?,
     };
-    let note = ports.note(&entry.metadata);
-    Ok(Operation::MulticastGroup(update(kind, group), note))
+    let client_data = ports.client_data(&entry.metadata);
+    Ok(Operation::MulticastGroup(update(kind, group), client_data))
 }
 
 pub(super) fn session_operation(
@@ -75,7 +75,10 @@ pub(super) fn session_operation(
     let what = format!("clone session {id}");
     check_id(id, CLONE_SESSION_ID_MAX, "clone session")?;
     if kind == Type::Delete {
-        return Ok(Operation::CloneSession(Update::Delete(id), Note::default()));
+        return Ok(Operation::CloneSession(
+            Update::Delete(id),
+            ClientData::default(),
+        ));
     }
     if entry
         .replicas
@@ -99,8 +102,8 @@ pub(super) fn session_operation(
         truncate_bytes: (length != 0).then_some(length),
         class_of_service: entry.class_of_service,
     };
-    let note = ports.note(&[]);
-    Ok(Operation::CloneSession(update(kind, session), note))
+    let client_data = ports.client_data(&[]);
+    Ok(Operation::CloneSession(update(kind, session), client_data))
 }
 
 fn check_id(id: u32, max: u32, what: &str) -> EntityResult {
@@ -193,21 +196,21 @@ pub(super) fn port_to_proto(port: PortId) -> Vec<u8> {
 
 pub(crate) fn group_to_proto(
     group: &MulticastGroup,
-    notes: &Notes,
+    client_data: &ClientDataMap,
 ) -> v1::PacketReplicationEngineEntry {
-    let note = notes.group(group.id);
+    let client_data = client_data.group(group.id);
     entry(Replication::MulticastGroupEntry(v1::MulticastGroupEntry {
         multicast_group_id: group.id,
-        replicas: replicas_to_proto(&group.replicas, &group.backups, PortForm::of(&note)),
-        metadata: note.bytes,
+        replicas: replicas_to_proto(&group.replicas, &group.backups, PortForm::of(&client_data)),
+        metadata: client_data.bytes,
     }))
 }
 
 pub(crate) fn session_to_proto(
     session: &CloneSession,
-    notes: &Notes,
+    client_data: &ClientDataMap,
 ) -> v1::PacketReplicationEngineEntry {
-    let ports = PortForm::of(&notes.session(session.id));
+    let ports = PortForm::of(&client_data.session(session.id));
     let length = session.truncate_bytes.unwrap_or(0);
     entry(Replication::CloneSessionEntry(v1::CloneSessionEntry {
         session_id: session.id,

@@ -2,7 +2,9 @@
 //!
 //! Source: P4Runtime 1.5.0, "TableEntry".
 
-use control::{EntryChange, EntryKey, EntryUpdate, NewAction, Note, Notes, Operation};
+use control::{
+    ClientData, ClientDataMap, EntryChange, EntryKey, EntryUpdate, NewAction, Operation,
+};
 use dataplane::{ActionCall, CounterValue, MatchField, MeterConfig, TableAction};
 use p4runtime_proto::p4::config::v1::action_ref::Scope;
 use p4runtime_proto::p4::v1;
@@ -75,7 +77,7 @@ fn insert(
     Ok(Operation::Entry(EntryUpdate::Insert {
         table: key.table,
         entry: new,
-        note: note(entry),
+        client_data: client_data(entry),
     }))
 }
 
@@ -99,7 +101,7 @@ fn modify(
         action: action.map(|action| NewAction {
             action,
             idle_timeout_ns: entry.idle_timeout_ns.unsigned_abs(),
-            note: note(entry),
+            client_data: client_data(entry),
         }),
         counter: counter(table, entry)?,
         meter: table.direct_meter.map(|_| meter),
@@ -154,7 +156,7 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
     Ok(Operation::DefaultAction {
         table: table.table,
         action,
-        note: note(entry),
+        client_data: client_data(entry),
     })
 }
 
@@ -224,10 +226,10 @@ pub(super) fn entry_key(
     })
 }
 
-fn note(entry: &v1::TableEntry) -> Note {
+fn client_data(entry: &v1::TableEntry) -> ClientData {
     #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 write it")]
     let controller_metadata = entry.controller_metadata;
-    Note {
+    ClientData {
         bytes: entry.metadata.clone(),
         number: controller_metadata,
         form: action_profile::form(entry.action.as_ref()),
@@ -340,7 +342,7 @@ pub(crate) fn to_proto(
     pipeline: &Pipeline,
     table: &Table,
     entry: &dataplane::TableEntry,
-    notes: &Notes,
+    client_data: &ClientDataMap,
     request: &v1::TableEntry,
 ) -> v1::TableEntry {
     let key = EntryKey {
@@ -357,12 +359,12 @@ pub(crate) fn to_proto(
     });
     v1::TableEntry {
         time_since_last_hit,
-        action: action_to_proto(pipeline, table, &entry.action, notes.entry(&key).form),
+        action: action_to_proto(pipeline, table, &entry.action, client_data.entry(&key).form),
         meter_config: meter::config_to_proto(entry.meter.filter(|_| with_meter)),
         meter_counter_data: with_colors.then(|| meter::counts_to_proto(entry.meter_counts)),
         counter_data: with_counter.then(|| counter_data(entry.counter)),
         is_const: entry.is_const,
-        ..identified(table, entry, notes)
+        ..identified(table, entry, client_data)
     }
 }
 
@@ -370,7 +372,7 @@ pub(crate) fn to_proto(
 pub(crate) fn identified(
     table: &Table,
     entry: &dataplane::TableEntry,
-    notes: &Notes,
+    client_data: &ClientDataMap,
 ) -> v1::TableEntry {
     let key = EntryKey {
         table: table.table,
@@ -379,7 +381,7 @@ pub(crate) fn identified(
     };
     v1::TableEntry {
         idle_timeout_ns: nanoseconds(entry.idle_timeout_ns),
-        ..with_metadata(key_to_proto(table, entry), notes.entry(&key))
+        ..with_metadata(key_to_proto(table, entry), client_data.entry(&key))
     }
 }
 
@@ -401,7 +403,7 @@ pub(crate) fn default_to_proto(
     pipeline: &Pipeline,
     table: &Table,
     action: &TableAction,
-    notes: &Notes,
+    client_data: &ClientDataMap,
 ) -> v1::TableEntry {
     let entry = v1::TableEntry {
         table_id: table.id,
@@ -410,14 +412,14 @@ pub(crate) fn default_to_proto(
         is_const: table.is_default_const,
         ..Default::default()
     };
-    with_metadata(entry, notes.default_action(table.table))
+    with_metadata(entry, client_data.default_action(table.table))
 }
 
 #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 read it")]
-fn with_metadata(entry: v1::TableEntry, note: Note) -> v1::TableEntry {
+fn with_metadata(entry: v1::TableEntry, client_data: ClientData) -> v1::TableEntry {
     v1::TableEntry {
-        metadata: note.bytes,
-        controller_metadata: note.number,
+        metadata: client_data.bytes,
+        controller_metadata: client_data.number,
         ..entry
     }
 }
@@ -488,7 +490,7 @@ pub(crate) struct Filter {
     /// 0 means any.
     priority: i32,
     action: Option<dataplane::ActionId>,
-    note: Note,
+    client_data: ClientData,
 }
 
 impl Filter {
@@ -539,7 +541,7 @@ impl Filter {
             key,
             priority: request.priority,
             action,
-            note: note(request),
+            client_data: client_data(request),
         })
     }
 
@@ -554,7 +556,7 @@ impl Filter {
 
     #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 ask for it")]
     pub(crate) fn accepts_metadata(&self, entry: &v1::TableEntry) -> bool {
-        let wanted = &self.note;
+        let wanted = &self.client_data;
         (wanted.bytes.is_empty() || wanted.bytes == entry.metadata)
             && (wanted.number == 0 || wanted.number == entry.controller_metadata)
     }

@@ -11,7 +11,7 @@ use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
 const NAMES_SHOWN: usize = 5;
 
 /// Logs at most one line for each of the two differences.
-pub(super) fn tell(p4info: &P4Info, program: &Program) {
+pub(super) fn log(p4info: &P4Info, program: &Program) {
     let lacks = left_out(p4info, program);
     if !lacks.is_empty() {
         let (objects, names) = (lacks.len(), shown(&lacks));

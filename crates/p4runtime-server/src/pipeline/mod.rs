@@ -143,7 +143,7 @@ impl Pipeline {
     }
 
     /// Logs that the pipeline now forwards.
-    pub(crate) fn tell_set(&self) {
+    pub(crate) fn log_set(&self) {
         let p4info = self.p4info();
         let package = p4info.and_then(|p4info| p4info.pkg_info.as_ref());
         let name = package.map_or("", |package| &package.name);
@@ -165,7 +165,7 @@ impl Pipeline {
             "{shown} is set"
         );
         if let Some(p4info) = p4info {
-            coverage::tell(p4info, &self.program);
+            coverage::log(p4info, &self.program);
         }
     }
 

@@ -528,7 +528,7 @@ pub(super) fn header_bits(
             continue;
         };
         let mut pairs = fields.iter().zip(&found);
-        if pairs.all(|((_, told), found)| told.is_none_or(|told| told == *found)) {
+        if pairs.all(|((_, declared), found)| declared.is_none_or(|declared| declared == *found)) {
             return Ok(Some(found));
         }
         of_other_widths = of_other_widths.or(Some((&of.name, found)));

@@ -5,7 +5,7 @@ use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, StreamMessageRequest, Uint128};
 use tonic::Code;
 
-use crate::harness::{DEVICE_ID, Harness, patiently, status_of};
+use crate::harness::{DEVICE_ID, Harness, in_time, status_of};
 use crate::registers::cell;
 
 const OK: i32 = Code::Ok as i32;
@@ -18,7 +18,7 @@ fn election(low: u64) -> Option<Uint128> {
 
 // spec: arbitration.primary
 #[tokio::test]
-async fn the_highest_election_id_is_primary_and_everybody_is_told() {
+async fn the_highest_election_id_is_primary_and_everybody_is_notified() {
     let harness = Harness::start().await;
     let (mut low, code) = harness.controller(5).await;
     assert_eq!(code, OK);
@@ -28,10 +28,10 @@ async fn the_highest_election_id_is_primary_and_everybody_is_told() {
     let (_high, code) = harness.controller(9).await;
     assert_eq!(code, OK);
     for backup in [&mut low, &mut lower] {
-        let told = backup.arbitration().await;
-        assert_eq!(status_of(&told), ALREADY_EXISTS);
-        assert_eq!(told.election_id, election(9));
-        assert_eq!(told.device_id, DEVICE_ID);
+        let arbitration = backup.arbitration().await;
+        assert_eq!(status_of(&arbitration), ALREADY_EXISTS);
+        assert_eq!(arbitration.election_id, election(9));
+        assert_eq!(arbitration.device_id, DEVICE_ID);
     }
 }
 
@@ -44,9 +44,9 @@ async fn when_the_primary_leaves_there_is_none_until_somebody_reaches_its_id() {
     assert_eq!(code, ALREADY_EXISTS);
 
     drop(primary);
-    let told = backup.arbitration().await;
-    assert_eq!(status_of(&told), NOT_FOUND);
-    assert_eq!(told.election_id, election(9));
+    let arbitration = backup.arbitration().await;
+    assert_eq!(status_of(&arbitration), NOT_FOUND);
+    assert_eq!(arbitration.election_id, election(9));
 
     backup.arbitrate(Some(8));
     assert_eq!(status_of(&backup.arbitration().await), NOT_FOUND);
@@ -73,7 +73,7 @@ async fn a_primary_may_step_down() {
 
 // spec: arbitration.downgrade
 #[tokio::test]
-async fn a_primary_that_repeats_itself_stays_primary_and_everybody_is_told() {
+async fn a_primary_that_repeats_itself_stays_primary_and_everybody_is_notified() {
     let harness = Harness::start().await;
     let (mut primary, _) = harness.controller(9).await;
     let (mut backup, _) = harness.controller(5).await;
@@ -109,9 +109,9 @@ async fn an_unset_election_id_never_is_primary_and_zero_may_be() {
     let harness = Harness::start().await;
     let mut standby = harness.stranger().await;
     standby.arbitrate(None);
-    let told = standby.arbitration().await;
-    assert_eq!(status_of(&told), NOT_FOUND);
-    assert_eq!(told.election_id, None);
+    let arbitration = standby.arbitration().await;
+    assert_eq!(status_of(&arbitration), NOT_FOUND);
+    assert_eq!(arbitration.election_id, None);
     let mut second_standby = harness.stranger().await;
     second_standby.arbitrate(None);
     assert_eq!(status_of(&second_standby.arbitration().await), NOT_FOUND);
@@ -136,8 +136,8 @@ async fn election_ids_have_128_bits() {
         ..Default::default()
     }));
     assert_eq!(status_of(&high.arbitration().await), OK);
-    let told = low.arbitration().await;
-    assert_eq!(told.election_id, Some(Uint128 { high: 1, low: 0 }));
+    let arbitration = low.arbitration().await;
+    assert_eq!(arbitration.election_id, Some(Uint128 { high: 1, low: 0 }));
 }
 
 // spec: arbitration.device-and-role
@@ -171,8 +171,11 @@ async fn device_id_and_role_are_checked() {
     for role in [named("routing"), Some(numbered)] {
         let mut stranger = harness.stranger().await;
         stranger.send(request(DEVICE_ID, role.clone()));
-        let told = stranger.arbitration().await;
-        assert_eq!((status_of(&told), told.role), (Code::Ok as i32, role));
+        let arbitration = stranger.arbitration().await;
+        assert_eq!(
+            (status_of(&arbitration), arbitration.role),
+            (Code::Ok as i32, role)
+        );
     }
 
     let mut stranger = harness.stranger().await;
@@ -197,7 +200,7 @@ async fn device_id_and_role_are_checked() {
 
 // spec: arbitration.handover
 #[tokio::test]
-async fn a_new_primary_is_told_after_the_former_ones_writes() {
+async fn a_new_primary_is_notified_after_the_former_ones_writes() {
     let harness = Harness::start().await;
     let (mut former, _) = harness.controller(1).await;
     harness.switch.hold();
@@ -209,7 +212,7 @@ async fn a_new_primary_is_told_after_the_former_ones_writes() {
         ..Default::default()
     };
     let writing = tokio::spawn(async move { writer.write(request).await });
-    patiently(async {
+    in_time(async {
         while harness.switch.n_held() == 0 {
             tokio::task::yield_now().await;
         }
@@ -222,7 +225,7 @@ async fn a_new_primary_is_told_after_the_former_ones_writes() {
     assert_eq!(status_of(&former.arbitration().await), ALREADY_EXISTS);
     let denied = former.write(vec![]).await.unwrap_err();
     assert_eq!(denied.code(), Code::PermissionDenied);
-    patiently(async {
+    in_time(async {
         while harness.switch.n_held() < 2 {
             tokio::task::yield_now().await;
         }
@@ -230,14 +233,14 @@ async fn a_new_primary_is_told_after_the_former_ones_writes() {
     .await;
     tokio::select! {
         biased;
-        told = next.arbitration() => panic!("the writes have not ended, and was told {told:?}"),
+        arbitration = next.arbitration() => panic!("the writes have not ended, and received {arbitration:?}"),
         () = std::future::ready(()) => {}
     }
     assert!(!writing.is_finished());
 
     harness.switch.release();
     assert_eq!(status_of(&next.arbitration().await), OK);
-    patiently(writing).await.unwrap().unwrap();
+    in_time(writing).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -250,7 +253,7 @@ async fn stopping_the_server_ends_the_streams() {
 
 // spec: arbitration.limit
 #[tokio::test]
-async fn more_controllers_than_there_may_be_are_told_so() {
+async fn more_controllers_than_there_may_be_are_reported() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     let mut join = async |election_id| {
@@ -263,10 +266,10 @@ async fn more_controllers_than_there_may_be_are_told_so() {
         });
         let update = Some(update);
         sender.send(StreamMessageRequest { update }).unwrap();
-        let stream = patiently(client.stream_channel(requests)).await.unwrap();
+        let stream = in_time(client.stream_channel(requests)).await.unwrap();
         let mut stream = stream.into_inner();
-        let told = patiently(stream.message()).await.map(drop);
-        (told, sender, stream)
+        let answer = in_time(stream.message()).await.map(drop);
+        (answer, sender, stream)
     };
     let n_max = u64::try_from(p4runtime_server::limits::STREAMS_MAX).unwrap();
     let mut live = Vec::new();

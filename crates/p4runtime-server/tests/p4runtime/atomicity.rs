@@ -18,7 +18,7 @@ use tonic::{Code, Status};
 use crate::every_entity::{
     action, call, config, entry, exact, frame, id, kinds, marks, pass, start,
 };
-use crate::harness::{Controller, DEVICE_ID, Harness, details, patiently, update};
+use crate::harness::{Controller, DEVICE_ID, Harness, details, in_time, update};
 
 async fn write(
     controller: &mut Controller,
@@ -32,7 +32,7 @@ async fn write(
         atomicity: atomicity as i32,
         ..Default::default()
     };
-    patiently(controller.client.write(request)).await.map(drop)
+    in_time(controller.client.write(request)).await.map(drop)
 }
 
 fn codes(status: &Status) -> Vec<Code> {
@@ -391,7 +391,7 @@ async fn a_batch_with_an_update_that_makes_no_sense_is_not_begun() {
         atomicity: 9,
         ..Default::default()
     };
-    let refused = patiently(primary.client.write(request)).await.unwrap_err();
+    let refused = in_time(primary.client.write(request)).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument);
 }
 

@@ -15,7 +15,7 @@ use tonic::{Code, Request};
 
 use crate::drain::{DRAIN, slow_harness};
 use crate::harness::{
-    Controller, DEVICE_ID, Harness, JSON, config, frame, ids, patiently, read, update,
+    Controller, DEVICE_ID, Harness, JSON, config, frame, ids, in_time, read, update,
 };
 use crate::packet_io::{packet_out, stream_error};
 use crate::registers::{cell, every_cell, read_cell};
@@ -40,7 +40,7 @@ const OTHER_FORWARD: u32 = 0x0200_00ff;
 
 /// Waits until `n_held` pieces of work wait for the switch.
 async fn held(harness: &Harness, n_held: usize) {
-    patiently(async {
+    in_time(async {
         while harness.switch.n_held() != n_held {
             tokio::task::yield_now().await;
         }
@@ -56,7 +56,7 @@ async fn stays_held(harness: &Harness, n_held: usize) {
             device_id: DEVICE_ID,
             ..Default::default()
         };
-        patiently(client.get_forwarding_pipeline_config(request))
+        in_time(client.get_forwarding_pipeline_config(request))
             .await
             .unwrap();
         assert_eq!(harness.switch.n_held(), n_held);
@@ -90,7 +90,7 @@ async fn a_commit_whose_caller_gave_up_is_over_before_the_next_write_begins() {
     });
     stays_held(&harness, 1).await;
     harness.switch.release();
-    let (written, mut primary) = patiently(write).await.unwrap();
+    let (written, mut primary) = in_time(write).await.unwrap();
     let (code, message) = written.unwrap_err();
     assert_eq!(code, Code::InvalidArgument, "{message}");
     assert_eq!(primary.read(all(OTHER_FORWARD)).await.unwrap(), []);
@@ -117,13 +117,13 @@ async fn a_write_whose_caller_gave_up_is_in_every_worker_before_the_next_begins(
     });
     stays_held(&harness, 1).await;
     harness.switch.release();
-    let (deleted, mut primary) = patiently(delete).await.unwrap();
+    let (deleted, mut primary) = in_time(delete).await.unwrap();
     deleted.unwrap();
     assert_eq!(primary.read(all(ids::FORWARD)).await.unwrap(), []);
 }
 
 #[tokio::test]
-async fn a_call_that_gave_up_while_it_waited_for_its_turn_changes_nothing() {
+async fn a_call_that_gave_up_while_it_waited_for_exclusive_access_changes_nothing() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
     let (mut first, mut given_up) = (
@@ -144,7 +144,7 @@ async fn a_call_that_gave_up_while_it_waited_for_its_turn_changes_nothing() {
     let _ = waits.await;
     stays_held(&harness, 1).await;
     harness.switch.release();
-    patiently(under_way).await.unwrap().unwrap();
+    in_time(under_way).await.unwrap().unwrap();
     assert_eq!(primary.read(all(ids::FORWARD)).await.unwrap().len(), 1);
 }
 
@@ -183,16 +183,16 @@ async fn drains_that_were_given_up_leave_nothing() {
         let mut client = harness.switch_client().await;
         let mut drain = Request::new(DRAIN);
         drain.set_timeout(Duration::from_millis(30));
-        patiently(client.drain(drain)).await.unwrap_err();
+        in_time(client.drain(drain)).await.unwrap_err();
     }
-    patiently(async {
+    in_time(async {
         loop {
-            let (tell, told) = oneshot::channel();
+            let (report, reported) = oneshot::channel();
             let look = |context: &mut control::SwitchContext<'_>| {
-                tell.send(context.drain_waiters.is_empty()).unwrap();
+                report.send(context.drain_waiters.is_empty()).unwrap();
             };
             harness.switch.submit(0, Box::new(look));
-            if told.await.unwrap() {
+            if reported.await.unwrap() {
                 break;
             }
         }
@@ -253,7 +253,7 @@ async fn a_write_whose_caller_gave_up_is_carried_out_to_its_last_piece_before_th
     });
     stays_held(&harness, 1).await;
     harness.switch.release();
-    let (written, mut primary) = patiently(last).await.unwrap();
+    let (written, mut primary) = in_time(last).await.unwrap();
     written.unwrap();
     let values = [131_070, 131_071].map(|index| (index, [7 + u8::from(index == 131_071)]));
     for (index, value) in values {
@@ -279,8 +279,8 @@ async fn writes_are_let_in_between_two_requests_of_a_long_read() {
     // The write waits for the read.
     stays_held(&harness, 1).await;
     harness.switch.release();
-    patiently(writing).await.unwrap().unwrap();
-    let found = patiently(reading).await.unwrap().unwrap();
+    in_time(writing).await.unwrap().unwrap();
+    let found = in_time(reading).await.unwrap().unwrap();
     assert_eq!(
         found.len(),
         1,

@@ -12,7 +12,7 @@ use p4runtime_proto::p4::v1::{DigestEntry, DigestList, DigestListAck, P4Data, P4
 use tonic::Code;
 
 use crate::every_entity::{config, frame, id, kinds, start};
-use crate::harness::{Controller, Harness, patiently};
+use crate::harness::{Controller, Harness, in_time};
 
 /// An hour: no test waits for it.
 const LONG_NS: i64 = 3_600_000_000_000;
@@ -24,7 +24,7 @@ fn digest(name: &str, config: Option<Config>) -> Kind {
     })
 }
 
-fn telling(max_timeout_ns: i64, max_list_size: i32, ack_timeout_ns: i64) -> Option<Config> {
+fn list_config(max_timeout_ns: i64, max_list_size: i32, ack_timeout_ns: i64) -> Option<Config> {
     Some(Config {
         max_timeout_ns,
         max_list_size,
@@ -67,7 +67,7 @@ fn dropped(harness: &Harness, reason: &str) -> u64 {
 
 /// Waits until `n` were dropped.
 async fn dropped_in_the_end(harness: &Harness, reason: &str, n: u64) {
-    patiently(async {
+    in_time(async {
         while dropped(harness, reason) < n {
             tokio::task::yield_now().await;
         }
@@ -80,7 +80,7 @@ async fn dropped_in_the_end(harness: &Harness, reason: &str, n: u64) {
 async fn digests_come_in_lists_of_distinct_ones_as_it_was_asked() {
     let harness = start().await;
     let mut primary = harness.primary().await;
-    let entry = digest("seen_t", telling(LONG_NS, 2, 0));
+    let entry = digest("seen_t", list_config(LONG_NS, 2, 0));
     primary
         .write_one(Type::Insert, entry.clone())
         .await
@@ -105,12 +105,12 @@ async fn digests_come_in_lists_of_distinct_ones_as_it_was_asked() {
     assert!(second.list_id > first.list_id);
 
     // A digest waits no longer than the timeout.
-    let soon = digest("seen_t", telling(1_000_000, 100, 0));
+    let soon = digest("seen_t", list_config(1_000_000, 100, 0));
     primary.write_one(Type::Modify, soon).await.unwrap();
     seen(&harness, 5);
     assert_eq!(list(&mut primary).await.data, [seen_data(5)]);
     // The program's other digest has its own lists.
-    let noted = digest("noted_t", telling(0, 0, 0));
+    let noted = digest("noted_t", list_config(0, 0, 0));
     primary.write_one(Type::Insert, noted).await.unwrap();
     harness.switch.receive(2, &frame(7, 1, 0x800, kinds::NOTED));
     let noted = list(&mut primary).await;
@@ -119,10 +119,10 @@ async fn digests_come_in_lists_of_distinct_ones_as_it_was_asked() {
 
 // spec: digest.acknowledgements
 #[tokio::test]
-async fn what_is_not_acknowledged_is_not_told_again() {
+async fn what_is_not_acknowledged_is_not_reported_again() {
     let harness = start().await;
     let mut primary = harness.primary().await;
-    let entry = digest("seen_t", telling(0, 1, LONG_NS));
+    let entry = digest("seen_t", list_config(0, 1, LONG_NS));
     primary.write_one(Type::Insert, entry).await.unwrap();
     seen(&harness, 1);
     let first = list(&mut primary).await;
@@ -166,23 +166,23 @@ async fn what_is_not_acknowledged_is_not_told_again() {
 async fn wrong_configurations_are_refused() {
     let harness = start().await;
     let mut primary = harness.primary().await;
-    let good = || telling(0, 0, 0);
+    let good = || list_config(0, 0, 0);
     for (kind, entity, code) in [
         (Type::Modify, digest("seen_t", good()), Code::NotFound),
         (Type::Delete, digest("seen_t", None), Code::NotFound),
         (
             Type::Insert,
-            digest("seen_t", telling(-1, 0, 0)),
+            digest("seen_t", list_config(-1, 0, 0)),
             Code::InvalidArgument,
         ),
         (
             Type::Insert,
-            digest("seen_t", telling(0, -1, 0)),
+            digest("seen_t", list_config(0, -1, 0)),
             Code::InvalidArgument,
         ),
         (
             Type::Insert,
-            digest("seen_t", telling(0, 0, -1)),
+            digest("seen_t", list_config(0, 0, -1)),
             Code::InvalidArgument,
         ),
         (Type::Insert, digest("one", good()), Code::InvalidArgument),
@@ -206,12 +206,12 @@ async fn wrong_configurations_are_refused() {
 
 // spec: digest.disabled
 #[tokio::test]
-async fn of_what_nobody_wants_to_be_told_nothing_is_told() {
+async fn of_what_nobody_subscribes_to_nothing_is_sent() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     seen(&harness, 1);
     dropped_in_the_end(&harness, "digest_not_wanted", 1).await;
-    let entry = digest("seen_t", telling(0, 1, 0));
+    let entry = digest("seen_t", list_config(0, 1, 0));
     primary
         .write_one(Type::Insert, entry.clone())
         .await
@@ -237,7 +237,7 @@ async fn of_what_nobody_wants_to_be_told_nothing_is_told() {
 async fn another_pipeline_begins_without_digests() {
     let harness = start().await;
     let mut primary = harness.primary().await;
-    let entry = digest("seen_t", telling(LONG_NS, 2, 0));
+    let entry = digest("seen_t", list_config(LONG_NS, 2, 0));
     primary
         .write_one(Type::Insert, entry.clone())
         .await
@@ -260,7 +260,7 @@ async fn another_pipeline_begins_without_digests() {
 async fn without_a_primary_a_digest_is_lost() {
     let harness = start().await;
     let mut primary = harness.primary().await;
-    let entry = digest("seen_t", telling(0, 1, 0));
+    let entry = digest("seen_t", list_config(0, 1, 0));
     primary.write_one(Type::Insert, entry).await.unwrap();
     drop(primary);
     let mut next = harness.stranger().await;

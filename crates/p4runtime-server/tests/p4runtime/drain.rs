@@ -7,7 +7,7 @@ use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest, TableCounters, latency};
 use tonic::{Code, Request};
 
-use crate::harness::{DEVICE_ID, Harness, JSON, frame, p4info, patiently};
+use crate::harness::{DEVICE_ID, Harness, JSON, frame, in_time, p4info};
 use crate::table_entries::forward_entry;
 
 /// A server whose switch sends one frame a second on a port.
@@ -38,7 +38,7 @@ pub const DRAIN: DrainRequest = DrainRequest {
 async fn an_empty_switch_is_drained_at_once() {
     let harness = Harness::start().await;
     let mut client = harness.switch_client().await;
-    patiently(client.drain(DRAIN)).await.unwrap();
+    in_time(client.drain(DRAIN)).await.unwrap();
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn a_drain_waits_for_the_packets_that_were_there_and_for_no_others() {
     let mut second = harness.switch_client().await;
     let mut short = Request::new(DRAIN);
     short.set_timeout(Duration::from_millis(200));
-    let refused = patiently(second.drain(short)).await.unwrap_err();
+    let refused = in_time(second.drain(short)).await.unwrap_err();
     assert_eq!(refused.code(), Code::DeadlineExceeded, "{refused:?}");
     harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
 
@@ -65,7 +65,7 @@ async fn a_drain_waits_for_the_packets_that_were_there_and_for_no_others() {
         harness.switch.advance(1_000_000_000);
         n_sent += harness.switch.transmitted().len();
     }
-    patiently(drain).await.unwrap().unwrap();
+    in_time(drain).await.unwrap().unwrap();
     assert_eq!(n_sent, 3, "the fourth came later and is still inside");
 }
 
@@ -77,7 +77,7 @@ async fn a_stopping_server_answers_those_who_wait_for_a_drain() {
     }
     let mut client = harness.switch_client().await;
     let drain = tokio::spawn(async move { client.drain(DRAIN).await });
-    patiently(async {
+    in_time(async {
         let mut other = harness.switch_client().await;
         other
             .get_counters(GetCountersRequest {
@@ -88,7 +88,7 @@ async fn a_stopping_server_answers_those_who_wait_for_a_drain() {
     })
     .await;
     harness.stop().await;
-    let refused = patiently(drain).await.unwrap().unwrap_err();
+    let refused = in_time(drain).await.unwrap().unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable);
 }
 
@@ -96,9 +96,9 @@ async fn a_stopping_server_answers_those_who_wait_for_a_drain() {
 async fn another_device_is_not_found() {
     let harness = Harness::start().await;
     let mut client = harness.switch_client().await;
-    let refused = patiently(client.drain(DrainRequest { device_id: 8 })).await;
+    let refused = in_time(client.drain(DrainRequest { device_id: 8 })).await;
     assert_eq!(refused.unwrap_err().code(), Code::NotFound);
-    let refused = patiently(client.get_counters(GetCountersRequest { device_id: 8 })).await;
+    let refused = in_time(client.get_counters(GetCountersRequest { device_id: 8 })).await;
     assert_eq!(refused.unwrap_err().code(), Code::NotFound);
 }
 
@@ -117,7 +117,7 @@ async fn counters_are_read_in_one_view() {
     let request = GetCountersRequest {
         device_id: DEVICE_ID,
     };
-    let counters = patiently(client.get_counters(request))
+    let counters = in_time(client.get_counters(request))
         .await
         .unwrap()
         .into_inner();

@@ -11,7 +11,7 @@ use p4runtime_proto::p4::v1::{
 use p4runtime_server::WriteError;
 use tonic::Code;
 
-use crate::harness::{DEVICE_ID, Harness, details, ids, patiently, read, update};
+use crate::harness::{DEVICE_ID, Harness, details, ids, in_time, read, update};
 use crate::registers::{cell, read_cell};
 use crate::table_entries::{all, forward_entry};
 
@@ -102,7 +102,7 @@ async fn requests_are_checked_in_the_specifications_order() {
             Code::InvalidArgument,
         ),
     ] {
-        let refused = patiently(primary.client.write(request)).await.unwrap_err();
+        let refused = in_time(primary.client.write(request)).await.unwrap_err();
         assert_eq!(refused.code(), code, "{refused:?}");
         assert!(refused.details().is_empty(), "no update was attempted");
     }
@@ -111,13 +111,13 @@ async fn requests_are_checked_in_the_specifications_order() {
         role_id: 3,
         ..request
     };
-    let refused = patiently(primary.client.write(numbered)).await.unwrap_err();
+    let refused = in_time(primary.client.write(numbered)).await.unwrap_err();
     assert_eq!(refused.message(), "there is no role 3");
     let request = ReadRequest {
         device_id: 8,
         ..Default::default()
     };
-    let refused = patiently(primary.client.read(request)).await.unwrap_err();
+    let refused = in_time(primary.client.read(request)).await.unwrap_err();
     assert_eq!(refused.code(), Code::NotFound);
 }
 
@@ -281,10 +281,10 @@ async fn a_read_returns_what_it_can_and_one_error_a_request() {
         .into(),
         ..Default::default()
     };
-    let mut stream = patiently(client.read(request)).await.unwrap().into_inner();
-    let first = patiently(stream.message()).await.unwrap().unwrap();
+    let mut stream = in_time(client.read(request)).await.unwrap().into_inner();
+    let first = in_time(stream.message()).await.unwrap().unwrap();
     assert_eq!(first.entities.len(), 2);
-    let status = patiently(stream.message()).await.unwrap_err();
+    let status = in_time(stream.message()).await.unwrap_err();
     let codes: Vec<i32> = details(&status).iter().map(|e| e.canonical_code).collect();
     let invalid = Code::InvalidArgument as i32;
     assert_eq!(codes, [0, invalid, invalid, 0]);

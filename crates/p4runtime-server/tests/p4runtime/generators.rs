@@ -236,7 +236,7 @@ async fn several_workers_have_no_generators() {
 }
 
 #[tokio::test]
-async fn one_wrong_update_of_a_batch_is_told_and_the_others_are_done() {
+async fn one_wrong_update_of_a_batch_is_reported_and_the_others_are_done() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
     let status = primary

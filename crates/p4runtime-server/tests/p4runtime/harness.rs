@@ -35,7 +35,7 @@ pub const CPU_PORT: PortId = PortId(510);
 pub const JSON: &str = include_str!("../fixture/bridge.json");
 
 /// Longer than any step takes: a test that waits so long has failed.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Ids of the fixture's P4Info.
 pub mod ids {
@@ -156,7 +156,7 @@ impl Harness {
     /// Stops the server and waits until all it serves has ended.
     pub async fn stop(self) {
         self.shutdown.send(()).unwrap();
-        patiently(self.served).await.unwrap();
+        in_time(self.served).await.unwrap();
     }
 
     pub async fn client(&self) -> P4RuntimeClient<Channel> {
@@ -202,8 +202,8 @@ impl Harness {
 }
 
 /// Waits with a timeout.
-pub async fn patiently<F: Future>(future: F) -> F::Output {
-    let waited = tokio::time::timeout(PATIENCE, future).await;
+pub async fn in_time<F: Future>(future: F) -> F::Output {
+    let waited = tokio::time::timeout(TIMEOUT, future).await;
     waited.expect("the server should have answered by now")
 }
 
@@ -220,7 +220,7 @@ impl Controller {
     pub async fn over(mut client: P4RuntimeClient<Channel>) -> Result<Self, Status> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let requests = UnboundedReceiverStream::new(receiver);
-        let stream = patiently(client.stream_channel(requests)).await?;
+        let stream = in_time(client.stream_channel(requests)).await?;
         Ok(Self {
             client,
             sender,
@@ -244,7 +244,7 @@ impl Controller {
     }
 
     pub async fn next(&mut self) -> Result<Option<ResponseUpdate>, Status> {
-        let message = patiently(self.stream.message()).await?;
+        let message = in_time(self.stream.message()).await?;
         Ok(message.and_then(|message| message.update))
     }
 
@@ -275,7 +275,7 @@ impl Controller {
             ..Default::default()
         };
         let set = self.client.set_forwarding_pipeline_config(request);
-        patiently(set).await.map(drop)
+        in_time(set).await.map(drop)
     }
 
     pub async fn write(&mut self, updates: Vec<Update>) -> Result<(), Status> {
@@ -285,7 +285,7 @@ impl Controller {
             updates,
             ..Default::default()
         };
-        patiently(self.client.write(request)).await.map(drop)
+        in_time(self.client.write(request)).await.map(drop)
     }
 
     /// Writes one update. Returns the code and message of its error.
@@ -323,9 +323,9 @@ pub async fn read(
         entities: entities.into_iter().map(entity).collect(),
         ..Default::default()
     };
-    let mut stream = patiently(client.read(request)).await?.into_inner();
+    let mut stream = in_time(client.read(request)).await?.into_inner();
     let mut found = Vec::new();
-    while let Some(response) = patiently(stream.message()).await? {
+    while let Some(response) = in_time(stream.message()).await? {
         found.extend(response.entities.into_iter().filter_map(|e| e.entity));
     }
     Ok(found)

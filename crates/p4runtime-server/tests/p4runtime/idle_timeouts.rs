@@ -53,7 +53,7 @@ async fn notification(controller: &mut Controller) -> IdleTimeoutNotification {
 
 // spec: table-entry.idle-timeout
 #[tokio::test]
-async fn the_primary_is_told_of_an_idle_entry_once_and_again_after_a_hit() {
+async fn the_primary_is_notified_of_an_idle_entry_once_and_again_after_a_hit() {
     let harness = Harness::start().await;
     let mut primary = with_timeouts(&harness).await;
     primary
@@ -68,9 +68,9 @@ async fn the_primary_is_told_of_an_idle_entry_once_and_again_after_a_hit() {
     harness.switch.receive(1, &frame(0xa, 0xc, 0x0800));
     harness.switch.advance(2_000_000_000);
     harness.switch.advance(2_000_000_000);
-    let told = notification(&mut primary).await;
-    let [entry] = &told.table_entry[..] else {
-        panic!("expected one entry, got {told:?}");
+    let notice = notification(&mut primary).await;
+    let [entry] = &notice.table_entry[..] else {
+        panic!("expected one entry, got {notice:?}");
     };
     let Kind::TableEntry(written) = timed(0xa, 3 * SECOND) else {
         panic!("expected a table entry");
@@ -82,13 +82,13 @@ async fn the_primary_is_told_of_an_idle_entry_once_and_again_after_a_hit() {
             ..written
         }
     );
-    assert!(told.timestamp > 0);
+    assert!(notice.timestamp > 0);
     // No further notification before a hit: the next one is for the second timeout.
     harness.switch.advance(20_000_000_000);
     harness.switch.receive(1, &frame(0xa, 0xc, 0x0800));
     harness.switch.advance(5_000_000_000);
     let again = notification(&mut primary).await;
-    assert_eq!(again.table_entry, told.table_entry);
+    assert_eq!(again.table_entry, notice.table_entry);
     assert_eq!(harness.switch.transmitted().len(), 2);
     // A modification removes the timeout: only the other entry's notification arrives.
     primary

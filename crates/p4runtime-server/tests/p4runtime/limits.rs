@@ -18,7 +18,7 @@ use tonic::codegen::{Bytes, Service, http};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status, Streaming};
 
-use crate::harness::{DEVICE_ID, Harness, patiently, status_of};
+use crate::harness::{DEVICE_ID, Harness, in_time, status_of};
 use crate::registers::{cell, every_register_cell, read_cell};
 
 const MIB: usize = 1 << 20;
@@ -59,7 +59,7 @@ async fn ask(channel: &Channel) -> Result<Streaming<ReadResponse>, Status> {
         ..Default::default()
     };
     let mut client = P4RuntimeClient::new(channel.clone());
-    let answers = patiently(client.read(request)).await?;
+    let answers = in_time(client.read(request)).await?;
     Ok(answers.into_inner())
 }
 
@@ -67,7 +67,7 @@ async fn ask(channel: &Channel) -> Result<Streaming<ReadResponse>, Status> {
 async fn take(mut answers: Streaming<ReadResponse>) -> (usize, Result<(), Status>) {
     let mut n_entities = 0;
     loop {
-        match patiently(answers.message()).await {
+        match in_time(answers.message()).await {
             Ok(Some(response)) => n_entities += response.entities.len(),
             Ok(None) => return (n_entities, Ok(())),
             Err(status) => return (n_entities, Err(status)),
@@ -76,7 +76,7 @@ async fn take(mut answers: Streaming<ReadResponse>) -> (usize, Result<(), Status
 }
 
 async fn until(condition: impl Fn() -> bool) {
-    patiently(async {
+    in_time(async {
         while !condition() {
             tokio::task::yield_now().await;
         }
@@ -138,7 +138,7 @@ async fn what_nobody_takes_is_thrown_away_and_said_to_be() {
 }
 
 #[tokio::test]
-async fn where_those_who_do_not_read_have_all_the_room_others_are_told_and_then_served() {
+async fn where_those_who_do_not_read_have_all_the_room_others_are_refused_and_then_served() {
     let stall = Duration::from_secs(2);
     let harness = Harness::with_limits(bounds(2 * MIB, 2 * MIB, stall)).await;
     let (one, other) = (channel(&harness).await, channel(&harness).await);
@@ -212,18 +212,18 @@ async fn requests_that_do_not_end_hold_so_much_and_end() {
     let first = begin(&one, "Write", REQUEST);
     until(|| harness.server.bytes_held().0 == REQUEST).await;
     // First the limit of one connection, then that of all.
-    let refused = patiently(begin(&one, "Write", REQUEST)).await.unwrap();
+    let refused = in_time(begin(&one, "Write", REQUEST)).await.unwrap();
     assert_eq!(refused, Code::ResourceExhausted);
     let second = begin(&other, "SetForwardingPipelineConfig", REQUEST);
     until(|| harness.server.bytes_held().0 == 2 * REQUEST).await;
-    let refused = patiently(begin(&third, "Write", REQUEST)).await.unwrap();
+    let refused = in_time(begin(&third, "Write", REQUEST)).await.unwrap();
     assert_eq!(refused, Code::ResourceExhausted);
     // Small requests are still served.
     let mut primary = harness.primary().await;
     let write = primary.write_one(Type::Modify, cell(3, &[7]));
     write.await.unwrap();
     for call in [first, second] {
-        assert_eq!(patiently(call).await.unwrap(), Code::DeadlineExceeded);
+        assert_eq!(in_time(call).await.unwrap(), Code::DeadlineExceeded);
     }
     until(|| harness.server.bytes_held().0 == 0).await;
 }
@@ -262,10 +262,10 @@ async fn messages_that_come_too_fast_wait_and_another_connection_does_not() {
     // A second's worth at once, then one after the other, whether the calls are simultaneous or not.
     let began = Instant::now();
     let calls: Vec<_> = (0..3 * RATE).map(|_| tokio::spawn(ask(&one))).collect();
-    patiently(ask(&other)).await.unwrap();
+    in_time(ask(&other)).await.unwrap();
     let of_other = began.elapsed();
     for call in calls {
-        patiently(call).await.unwrap().unwrap();
+        in_time(call).await.unwrap().unwrap();
     }
     let of_one = began.elapsed();
     assert!(of_one >= Duration::from_millis(1_900), "{of_one:?}");
@@ -310,7 +310,7 @@ async fn a_controller_that_is_gone_is_primary_no_more_though_messages_of_it_wait
     let began = Instant::now();
     drop(primary);
     let no_primary = Code::NotFound as i32;
-    while status_of(&patiently(backup.arbitration()).await) != no_primary {}
+    while status_of(&in_time(backup.arbitration()).await) != no_primary {}
     assert!(
         began.elapsed() < Duration::from_secs(5),
         "{:?}",

@@ -6,7 +6,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
-use crate::harness::{Harness, patiently};
+use crate::harness::{Harness, in_time};
 
 /// Sends bytes unchanged, and reads nothing.
 #[derive(Default)]
@@ -56,9 +56,9 @@ async fn call(channel: &Channel, path: &'static str, bytes: &[u8]) -> Status {
     let path = PathAndQuery::from_static(path);
     let requests = tokio_stream::once(bytes.to_vec());
     let answers = grpc.streaming(Request::new(requests), path, Bytes);
-    match patiently(answers).await {
+    match in_time(answers).await {
         Err(status) => status,
-        Ok(answers) => patiently(answers.into_inner().message()).await.unwrap_err(),
+        Ok(answers) => in_time(answers.into_inner().message()).await.unwrap_err(),
     }
 }
 

@@ -20,7 +20,7 @@ use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use crate::harness::{Controller, DEVICE_ID, Harness, patiently, update};
+use crate::harness::{Controller, DEVICE_ID, Harness, in_time, update};
 use crate::registers::cell;
 
 /// The server's timeout for a handshake: longer than a handshake takes on a busy machine.
@@ -123,7 +123,7 @@ impl tonic::codegen::Service<tonic::codegen::http::Uri> for Connector {
 async fn capabilities(channel: &Channel) -> Result<(), Status> {
     let mut client = P4RuntimeClient::new(channel.clone());
     let call = client.capabilities(CapabilitiesRequest::default());
-    patiently(call).await.map(drop)
+    in_time(call).await.map(drop)
 }
 
 // spec: tls.mutual
@@ -179,16 +179,16 @@ fn raw_client(
 async fn speak(address: SocketAddr, tls: tokio_rustls::TlsConnector) -> std::io::Result<u8> {
     let stream = TcpStream::connect(address).await?;
     let name = tls::server_name("localhost").unwrap();
-    let mut stream = patiently(tls.connect(name, stream)).await?;
+    let mut stream = in_time(tls.connect(name, stream)).await?;
     stream
         .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
         .await?;
-    patiently(stream.read_u8()).await
+    in_time(stream.read_u8()).await
 }
 
 // spec: tls.only
 #[tokio::test]
-async fn whoever_speaks_plain_http_is_told_so_and_let_in_nowhere() {
+async fn whoever_speaks_plain_http_is_answered_and_let_in_nowhere() {
     let secured = Secured::start().await;
     let url = format!("http://{}", secured.harness.address);
     let channel = Endpoint::from_shared(url).unwrap().connect_lazy();
@@ -199,7 +199,7 @@ async fn whoever_speaks_plain_http_is_told_so_and_let_in_nowhere() {
         .await
         .unwrap();
     let mut answer = Vec::new();
-    patiently(stream.read_to_end(&mut answer)).await.unwrap();
+    in_time(stream.read_to_end(&mut answer)).await.unwrap();
     // A TLS alert (RFC 8446, section 6), and the end.
     assert_eq!(answer[..2], [21, 3], "{answer:?}");
     capabilities(&secured.good_channel().await).await.unwrap();
@@ -229,7 +229,7 @@ async fn nobody_without_a_certificate_becomes_primary_or_writes_beside_one_who_h
                 ..Default::default()
             };
             let mut client = P4RuntimeClient::new(channel.clone());
-            let written = patiently(client.write(request)).await;
+            let written = in_time(client.write(request)).await;
             expect_no_connection(&written.unwrap_err());
             let opened = Controller::over(client).await.map(drop);
             expect_no_connection(&opened.unwrap_err());
@@ -276,7 +276,7 @@ async fn handshakes_that_stop_anywhere_hold_up_nobody() {
     for mut stranger in strangers {
         let mut rest = Vec::new();
         let closed = stranger.read_to_end(&mut rest);
-        let _ = patiently(closed).await;
+        let _ = in_time(closed).await;
     }
     assert!(began.elapsed() < HANDSHAKE + Duration::from_secs(10));
     capabilities(&good).await.unwrap();
@@ -338,7 +338,7 @@ async fn a_certificate_is_renewed_without_a_call_that_is_lost() {
     let next = secured.authority.issue(HERE, Good::Now);
     write(secured.server.certificate.clone(), &next.certificate);
     write(secured.server.key.clone(), &next.key);
-    patiently(async {
+    in_time(async {
         while leaf(&secured).await == former {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -355,7 +355,7 @@ async fn leaf(secured: &Secured) -> Vec<u8> {
     let connecting = secured.client(None).connecting();
     let stream = TcpStream::connect(secured.harness.address).await.unwrap();
     let name = tls::server_name("localhost").unwrap();
-    let stream = patiently(connecting.connector.connect(name, stream)).await;
+    let stream = in_time(connecting.connector.connect(name, stream)).await;
     let stream = stream.unwrap();
     let shown = stream.get_ref().1.peer_certificates().unwrap();
     shown[0].to_vec()

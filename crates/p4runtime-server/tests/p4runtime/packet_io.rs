@@ -8,7 +8,7 @@ use p4runtime_proto::p4::v1::{DigestListAck, PacketMetadata, PacketOut, StreamEr
 use p4runtime_proto::reprise::v1::GetCountersRequest;
 use tonic::Code;
 
-use crate::harness::{Controller, DEVICE_ID, Harness, frame, patiently};
+use crate::harness::{Controller, DEVICE_ID, Harness, frame, in_time};
 use crate::table_entries::to_cpu_entry;
 
 fn metadata(values: &[&[u8]]) -> Vec<PacketMetadata> {
@@ -41,7 +41,7 @@ async fn a_packet_out_leaves_where_its_metadata_says() {
     let harness = Harness::start().await;
     let primary = harness.primary().await;
     primary.send(RequestUpdate::Packet(packet_out(&[&[2], &[0]])));
-    let sent = patiently(async {
+    let sent = in_time(async {
         loop {
             let sent = harness.switch.transmitted();
             if !sent.is_empty() {
@@ -142,7 +142,7 @@ async fn a_packet_in_that_nobody_takes_is_counted() {
         harness.switch.receive(3, &frame(0xa, 0xb, 0x0800));
     }
     let mut client = harness.switch_client().await;
-    let no_primary = patiently(async {
+    let no_primary = in_time(async {
         loop {
             let request = GetCountersRequest {
                 device_id: DEVICE_ID,

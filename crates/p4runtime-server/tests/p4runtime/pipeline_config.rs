@@ -13,7 +13,7 @@ use p4runtime_proto::p4::v1::{
 use prost::Message;
 use tonic::{Code, Response, Status};
 
-use crate::harness::{Controller, DEVICE_ID, Harness, JSON, config, frame, p4info, patiently};
+use crate::harness::{Controller, DEVICE_ID, Harness, JSON, config, frame, in_time, p4info};
 use crate::registers::{cell, read_cell};
 use crate::table_entries::{all, forward_entry};
 
@@ -33,7 +33,7 @@ async fn try_get(
         device_id: DEVICE_ID,
         response_type: response_type as i32,
     };
-    patiently(controller.client.get_forwarding_pipeline_config(request)).await
+    in_time(controller.client.get_forwarding_pipeline_config(request)).await
 }
 
 // spec: get-pipeline
@@ -223,7 +223,7 @@ async fn actions_that_make_no_sense_are_refused() {
         ..Default::default()
     };
     let set = primary.client.set_forwarding_pipeline_config(request);
-    let refused = patiently(set).await.unwrap_err();
+    let refused = in_time(set).await.unwrap_err();
     assert!(refused.message().ends_with(", found 7"), "{refused:?}");
 }
 
@@ -239,7 +239,7 @@ async fn only_the_primary_of_the_right_device_sets_a_pipeline() {
         device_id: 99,
         ..Default::default()
     };
-    let get = patiently(backup.client.get_forwarding_pipeline_config(request)).await;
+    let get = in_time(backup.client.get_forwarding_pipeline_config(request)).await;
     assert_eq!(get.unwrap_err().code(), Code::NotFound);
 }
 

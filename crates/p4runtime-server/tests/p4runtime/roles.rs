@@ -17,7 +17,7 @@ use prost_types::Any;
 use tonic::{Code, Status};
 
 use crate::every_entity::{call, config, entry, frame, id, kinds, start};
-use crate::harness::{Controller, DEVICE_ID, Harness, details, patiently, status_of, update};
+use crate::harness::{Controller, DEVICE_ID, Harness, details, in_time, status_of, update};
 
 /// `stratum.P4RoleConfig`, as a controller writes it.
 #[derive(Clone, PartialEq, Message)]
@@ -69,15 +69,15 @@ impl Member {
         controller.election_id = Some(election_id);
         let member = of.name.clone();
         controller.send(arbitration(of, election_id));
-        let told = controller.arbitration().await;
+        let answer = controller.arbitration().await;
         let role = member;
-        (Self { controller, role }, told)
+        (Self { controller, role }, answer)
     }
 
     /// Joins as primary.
     async fn primary(harness: &Harness, of: Role) -> Self {
-        let (member, told) = Self::join(harness, of, low(1)).await;
-        assert_eq!(status_of(&told), Code::Ok as i32);
+        let (member, answer) = Self::join(harness, of, low(1)).await;
+        assert_eq!(status_of(&answer), Code::Ok as i32);
         member
     }
 
@@ -89,7 +89,7 @@ impl Member {
             updates,
             ..Default::default()
         };
-        patiently(self.controller.client.write(request))
+        in_time(self.controller.client.write(request))
             .await
             .map(drop)
     }
@@ -112,7 +112,7 @@ impl Member {
             .controller
             .client
             .set_forwarding_pipeline_config(request);
-        patiently(set).await.map(drop)
+        in_time(set).await.map(drop)
     }
 
     async fn read(&mut self, entity: Kind) -> Result<Vec<Kind>, Status> {
@@ -123,10 +123,10 @@ impl Member {
                 entity: Some(entity),
             }],
         };
-        let stream = patiently(self.controller.client.read(request)).await?;
+        let stream = in_time(self.controller.client.read(request)).await?;
         let mut stream = stream.into_inner();
         let mut found = Vec::new();
-        while let Some(response) = patiently(stream.message()).await? {
+        while let Some(response) = in_time(stream.message()).await? {
             found.extend(response.entities.into_iter().filter_map(|e| e.entity));
         }
         Ok(found)
@@ -163,23 +163,23 @@ fn every_entry() -> Kind {
     Kind::TableEntry(TableEntry::default())
 }
 
-// spec: arbitration.roles
+// spec: answer.roles
 #[tokio::test]
 async fn each_role_has_a_primary_of_its_own_with_election_ids_of_its_own() {
     let harness = start().await;
     let _default = harness.primary().await;
-    let (meters, told) = Member::join(&harness, role("meters", None), low(1)).await;
-    assert_eq!(status_of(&told), Code::Ok as i32);
-    assert_eq!(told.role.unwrap().name, "meters");
-    assert_eq!(told.election_id, Some(low(1)));
+    let (meters, answer) = Member::join(&harness, role("meters", None), low(1)).await;
+    assert_eq!(status_of(&answer), Code::Ok as i32);
+    assert_eq!(answer.role.unwrap().name, "meters");
+    assert_eq!(answer.election_id, Some(low(1)));
     // Election ids have 128 bits.
     let high = Uint128 { high: 1, low: 0 };
-    let (mut second, told) = Member::join(&harness, role("meters", None), high).await;
-    assert_eq!(status_of(&told), Code::Ok as i32);
+    let (mut second, answer) = Member::join(&harness, role("meters", None), high).await;
+    assert_eq!(status_of(&answer), Code::Ok as i32);
     let mut meters = meters;
-    let told = meters.controller.arbitration().await;
+    let answer = meters.controller.arbitration().await;
     assert_eq!(
-        (status_of(&told), told.election_id),
+        (status_of(&answer), answer.election_id),
         (Code::AlreadyExists as i32, Some(high))
     );
     let denied = meters.write(vec![update(Type::Insert, limited(1))]).await;
@@ -193,8 +193,8 @@ async fn each_role_has_a_primary_of_its_own_with_election_ids_of_its_own() {
         second.controller.ended().await.code(),
         Code::FailedPrecondition
     );
-    let told = meters.controller.arbitration().await;
-    assert_eq!(status_of(&told), Code::NotFound as i32);
+    let answer = meters.controller.arbitration().await;
+    assert_eq!(status_of(&answer), Code::NotFound as i32);
     let mut twin = harness.stranger().await;
     twin.send(arbitration(role("meters", None), low(1)));
     assert_eq!(twin.ended().await.code(), Code::InvalidArgument);
@@ -306,8 +306,11 @@ async fn a_config_lists_what_a_role_has() {
     other.set_pipeline().await.unwrap();
 
     // A backup is notified of the primary's config, and again when a new primary has another one.
-    let (mut backup, told) = Member::join(&harness, role("mine", None), low(0)).await;
-    assert_eq!(told.role.unwrap().config, role("mine", Some(&ours)).config);
+    let (mut backup, answer) = Member::join(&harness, role("mine", None), low(0)).await;
+    assert_eq!(
+        answer.role.unwrap().config,
+        role("mine", Some(&ours)).config
+    );
     let wider = RoleConfig {
         shared: vec![id("limited")],
         can_push_pipeline: true,
@@ -315,8 +318,11 @@ async fn a_config_lists_what_a_role_has() {
     };
     let next = Member::join(&harness, role("mine", Some(&wider)), low(2)).await;
     let mut next = next.0;
-    let told = backup.controller.arbitration().await;
-    assert_eq!(told.role.unwrap().config, role("mine", Some(&wider)).config);
+    let answer = backup.controller.arbitration().await;
+    assert_eq!(
+        answer.role.unwrap().config,
+        role("mine", Some(&wider)).config
+    );
     next.set_pipeline().await.unwrap();
     next.write_one(Type::Insert, limited(3)).await.unwrap();
 }

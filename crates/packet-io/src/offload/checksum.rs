@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_begun_checksum_is_finished_over_the_rest_of_the_frame() {
+    fn a_partial_checksum_is_finished_over_the_rest_of_the_frame() {
         // Two bytes before the transport header, the partial sum 0x1234 at offset 2 within it.
         let mut frame = vec![0xaa, 0xbb, 0x00, 0x01, 0x12, 0x34, 0x00, 0x02];
         assert!(complete_checksum(&mut frame, 2, 2));

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use control::{Batch, Note, Update};
+use control::{Batch, ClientData, Update};
 use dataplane::{MulticastGroup, PortId, Replica};
 use redb::StorageBackend;
 
@@ -72,7 +72,7 @@ fn group(id: u32) -> Operation {
 }
 
 fn of_group(update: Update<MulticastGroup>) -> Operation {
-    Operation::MulticastGroup(update, Note::default())
+    Operation::MulticastGroup(update, ClientData::default())
 }
 
 fn kept(operations: Vec<Operation>, sets_pipeline: bool) -> Kept {

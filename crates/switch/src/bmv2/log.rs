@@ -116,7 +116,7 @@ impl Log {
     }
 
     /// Logs a line of the switch itself, and does not wait for a packet.
-    pub(crate) fn tell(&self, severity: Severity, text: &str) {
+    pub(crate) fn line(&self, severity: Severity, text: &str) {
         self.gather(severity, text);
         self.write();
     }
@@ -577,7 +577,7 @@ mod tests {
                 log.gather(Severity::Info, &number.to_string());
             }
             log.close();
-            log.tell(Severity::Error, "too late");
+            log.line(Severity::Error, "too late");
             let found = lines(&file);
             std::fs::remove_file(&file).expect("the file");
             let expected: Vec<_> = (0..N_LINES).map(|number| number.to_string()).collect();
@@ -628,7 +628,7 @@ mod tests {
         }
         // Dropping a clone does not close the log; dropping the last one does.
         drop(log.clone());
-        log.tell(Severity::Warn, "of the switch");
+        log.line(Severity::Warn, "of the switch");
         wait_for(&file, 4);
         drop(log);
         std::fs::remove_file(&file).expect("the file");

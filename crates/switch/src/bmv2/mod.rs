@@ -163,7 +163,7 @@ pub(crate) fn read(name: Name, words: impl Iterator<Item = String>) -> Result<Op
 }
 
 /// Prints that the servers are ready, where scripts look for it.
-pub(crate) fn tell_ready(log: Option<&Log>, services: &Services) {
+pub(crate) fn log_ready(log: Option<&Log>, services: &Services) {
     if let Some(address) = services.grpc_address() {
         crate::print(&format!("Server listening on {address}\n"));
     }
@@ -171,13 +171,13 @@ pub(crate) fn tell_ready(log: Option<&Log>, services: &Services) {
         // Scripts wait for these lines.
         if let Some(Address::Ip(address)) = services.thrift_address() {
             let port = address.port();
-            log.tell(
+            log.line(
                 Severity::Info,
                 &format!("Starting Thrift server on port {port}"),
             );
-            log.tell(Severity::Info, "Thrift server was started");
+            log.line(Severity::Info, "Thrift server was started");
         }
-        log.tell(Severity::Info, "The switch is ready");
+        log.line(Severity::Info, "The switch is ready");
     }
 }
 

@@ -58,7 +58,7 @@ impl Recording {
         Ok(Arc::new(Mutex::new(Recording { port, recorder })))
     }
 
-    fn tell_ends(&mut self) {
+    fn log_ends(&mut self) {
         let port = self.port.0;
         while let Some(error) = self.recorder.take_end() {
             tracing::error!(
@@ -83,7 +83,7 @@ impl Observer for Recording {
     /// Follows every batch of frames, so that a recording's end is logged in time.
     fn flush(&mut self) {
         self.recorder.flush();
-        self.tell_ends();
+        self.log_ends();
     }
 }
 
@@ -95,7 +95,7 @@ struct Dump {
 }
 
 impl Dump {
-    fn tell(&self, what: &str, frame: &[u8]) {
+    fn log(&self, what: &str, frame: &[u8]) {
         let bytes = HEXLOWER.encode(&frame[..frame.len().min(self.n_bytes)]);
         let (len, port) = (frame.len(), self.port);
         let text = format!("{what} packet of length {len} on port {port}: {bytes}");
@@ -105,11 +105,11 @@ impl Dump {
 
 impl Observer for Dump {
     fn received(&mut self, _: u64, frame: &[u8]) {
-        self.tell("Received", frame);
+        self.log("Received", frame);
     }
 
     fn sent(&mut self, _: u64, frame: &[u8]) {
-        self.tell("Sending", frame);
+        self.log("Sending", frame);
     }
 
     fn flush(&mut self) {

@@ -193,7 +193,7 @@ fn simple_switch_publishes_notifications_unasked_and_simple_switch_grpc_where_it
 }
 
 #[test]
-fn what_is_accepted_without_an_effect_is_told() {
+fn what_is_accepted_without_an_effect_is_reported() {
     for (line, notice) in [
         ("--debugger p.json", "--debugger: there is no debugger"),
         (

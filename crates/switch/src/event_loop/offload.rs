@@ -20,7 +20,7 @@ const DRAIN_RETRY_NS: Nanos = 200_000;
 const CHECK_EVERY_NS: Nanos = 1_000_000_000;
 
 /// Digests taken from the offload in an iteration: some tens of microseconds.
-const DIGESTS_PER_TURN: usize = 256;
+const DIGESTS_PER_ITERATION: usize = 256;
 
 const NS_PER_MS: Nanos = 1_000_000;
 
@@ -75,21 +75,21 @@ impl EventLoop {
         let has_called = |it: &Kernel| it.has_called.swap(false, Ordering::AcqRel);
         if self.kernel.as_ref().is_some_and(has_called) {
             self.switch.look_at_offload();
-            self.tell_offload();
+            self.log_offload();
         }
     }
 
-    /// Calls `tell` once the offload has loaded or refused the first program; until then the engine forwards. Calls it
+    /// Calls `notify` once the offload has loaded or refused the first program; until then the engine forwards. Calls it
     /// at once if there is no offload.
-    pub(crate) fn when_ready(&mut self, tell: Box<dyn FnOnce() + Send>) {
-        self.when_ready = Some(tell);
-        self.tell_ready();
+    pub(crate) fn when_ready(&mut self, notify: Box<dyn FnOnce() + Send>) {
+        self.when_ready = Some(notify);
+        self.notify_ready();
     }
 
-    fn tell_ready(&mut self) {
+    fn notify_ready(&mut self) {
         let is_loading = self.switch.offload_status() == Some(&OffloadStatus::Loading);
-        if let Some(tell) = self.when_ready.take_if(|_| !is_loading) {
-            tell();
+        if let Some(notify) = self.when_ready.take_if(|_| !is_loading) {
+            notify();
         }
     }
 
@@ -136,7 +136,7 @@ impl EventLoop {
         attached.was_offloaded |= attached.is_offloaded;
         kernel.ports.set(attached.id, interface);
         self.switch.look_at_offload();
-        self.tell_offload();
+        self.log_offload();
     }
 
     /// Sets whether to print what the offload takes of each program, and what it leaves.
@@ -167,7 +167,7 @@ impl EventLoop {
         if self.next_check().is_some_and(|at| at <= now) {
             self.switch.check_offload();
             self.next_check = self.clock.now() + CHECK_EVERY_NS;
-            self.tell_offload();
+            self.log_offload();
         }
     }
 
@@ -175,7 +175,7 @@ impl EventLoop {
     /// those in a queue that was full before anybody subscribed: nothing wakes the loop for either.
     pub(super) fn take_digests(&mut self) {
         if self.switch.offload_status().is_some() {
-            self.switch.take_offloaded_digests(DIGESTS_PER_TURN);
+            self.switch.take_offloaded_digests(DIGESTS_PER_ITERATION);
             self.publish_digests();
         }
     }
@@ -187,23 +187,23 @@ impl EventLoop {
     }
 
     /// Logs the offload's notices, and its status if that has changed.
-    pub(super) fn tell_offload(&mut self) {
+    pub(super) fn log_offload(&mut self) {
         while let Some(notice) = self.switch.poll_offload_notice() {
-            tell_notice(&notice);
+            log_notice(&notice);
         }
         let status = self.switch.offload_status();
-        if status == self.offload_told.as_ref() {
+        if status == self.offload_logged.as_ref() {
             return;
         }
-        let was_forwarding = matches!(self.offload_told, Some(OffloadStatus::Forwarding(_)));
-        self.tell_ready();
+        let was_forwarding = matches!(self.offload_logged, Some(OffloadStatus::Forwarding(_)));
+        self.notify_ready();
         let status = self.switch.offload_status();
         if let Some(status) = status.filter(|_| self.explains_offload) {
             explain(status);
         }
         match status {
             Some(OffloadStatus::Forwarding(left)) => {
-                self.tell_newly_left(left);
+                self.log_newly_left(left);
                 self.offload_left = Some((self.switch.generation(), left.clone()));
                 tracing::info!(
                     event = "offload_forwards",
@@ -232,12 +232,12 @@ impl EventLoop {
             ),
             Some(OffloadStatus::Loading | OffloadStatus::Waiting) | None => {}
         }
-        self.offload_told = status.cloned();
+        self.offload_logged = status.cloned();
     }
 
     /// Logs the places of the program that the offload leaves to the engine from now on, because of what was written to
     /// the tables.
-    fn tell_newly_left(&self, left: &[Interpreted]) {
+    fn log_newly_left(&self, left: &[Interpreted]) {
         let Some((generation, before)) = &self.offload_left else {
             return;
         };
@@ -255,7 +255,7 @@ impl EventLoop {
     }
 }
 
-fn tell_notice(notice: &OffloadNotice) {
+fn log_notice(notice: &OffloadNotice) {
     match notice {
         OffloadNotice::LoadedAnew {
             table,

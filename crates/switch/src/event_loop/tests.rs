@@ -4,7 +4,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use control::{Device, DigestSender, PacketInSender, Registers, Subscriber, SwitchHandle, Turn};
+use control::{
+    Device, DigestSender, Exclusive, PacketInSender, Registers, Subscriber, SwitchHandle,
+};
 use dataplane::{
     ActionCall, GeneratorConfig, GeneratorState, MatchField, Pace, Program, SwitchConfig,
     TableEntry,
@@ -14,7 +16,7 @@ use packet_io::{MemoryPort, UdpPort, memory_pair};
 use super::*;
 use crate::handle::{LoopHandle, mailboxes};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const CPU_PORT: u8 = 254;
 
 /// A loop with ports 1 and 2 whose program forwards according to `routes`, and the other ends of the cables.
@@ -56,9 +58,7 @@ fn add_route(switch: &mut Switch, from: u8, to: u8) {
 fn receive(port: &mut MemoryPort, n_frames: usize) -> Vec<Vec<u8>> {
     let (mut frames, mut waiter) = (Vec::new(), Waiter::default());
     while frames.len() < n_frames {
-        waiter
-            .wait(port.poll_fd(), Some(PATIENCE))
-            .expect("waiting");
+        waiter.wait(port.poll_fd(), Some(TIMEOUT)).expect("waiting");
         assert!(
             waiter.is_ready(0),
             "only {} of {n_frames} frames came",
@@ -162,7 +162,7 @@ fn what_a_port_could_not_send_is_tried_again_without_another_event() {
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
     one.transmit(0, [&[9; 60][..], &[]].into())
         .expect("sending");
-    let frame = sent.recv_timeout(PATIENCE).expect("the frame leaves");
+    let frame = sent.recv_timeout(TIMEOUT).expect("the frame leaves");
     assert_eq!(frame, [9; 60]);
     handle.stop();
     running.join().expect("the loop ends").expect("no error");
@@ -215,7 +215,7 @@ fn work_runs_in_order(wait: Wait) {
 }
 
 #[test]
-fn a_drain_is_told_of_when_its_frames_have_left() {
+fn a_drain_is_reported_when_its_frames_have_left() {
     let (mut event_loop, handle, _one, mut two) = forwarder(&[(1, 2)]);
     let (done, is_done) = tokio::sync::oneshot::channel();
     handle.submit(
@@ -229,7 +229,7 @@ fn a_drain_is_told_of_when_its_frames_have_left() {
         }),
     );
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
-    is_done.blocking_recv().expect("told");
+    is_done.blocking_recv().expect("notified");
     assert_eq!(receive(&mut two, 1), [vec![5; 60]]);
     handle.stop();
     running.join().expect("no panic").expect("no error");
@@ -266,16 +266,16 @@ fn digests_wait_in_the_switch_until_somebody_subscribes() {
         .expect("sending");
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
     // The program sends to port 0, which does not exist; only its digest is observable.
-    let (tell, told) = mpsc::channel();
-    let deadline = std::time::Instant::now() + PATIENCE;
+    let (report, reported) = mpsc::channel();
+    let deadline = std::time::Instant::now() + TIMEOUT;
     while std::time::Instant::now() < deadline {
-        let tell = tell.clone();
+        let report = report.clone();
         let look = move |context: &mut SwitchContext<'_>| {
             let n_digests = context.switch.counters().digests;
-            tell.send(n_digests).expect("somebody waits");
+            report.send(n_digests).expect("somebody waits");
         };
         handle.submit(0, Box::new(look));
-        if told.recv().expect("the loop runs") == 1 {
+        if reported.recv().expect("the loop runs") == 1 {
             break;
         }
     }
@@ -393,12 +393,12 @@ fn frames_that_are_inside_when_a_program_is_replaced_leave_by_the_program_before
     runtime.block_on(async {
         // The exchange is the next piece of work after the piece that fills the switch.
         let filler = handle.clone();
-        let call = |turn: Turn| async move {
-            let ready = turn.ready(checked).await?;
+        let call = |exclusive: Exclusive| async move {
+            let ready = exclusive.ready(checked).await?;
             filler.submit(0, Box::new(fill));
-            turn.commit(ready).done().await
+            exclusive.commit(ready).done().await
         };
-        let set = device.in_turn(call).await;
+        let set = device.exclusively(call).await;
         set.and_then(|set| set).expect("the program is set");
         handle.stop();
     });
@@ -467,7 +467,7 @@ fn stamper() -> (EventLoop, LoopHandle, MemoryPort, MemoryPort) {
 }
 
 #[test]
-fn a_program_is_told_how_long_packets_were_inside_and_no_more() {
+fn a_program_reads_how_long_packets_were_inside_and_no_more() {
     let (mut event_loop, handle, mut one, mut two) = stamper();
     let running = thread::spawn(move || event_loop.run(AfterReplay::Serve));
     for number in 0..100 {

@@ -43,8 +43,8 @@ fn a_flood_of_events_is_bounded_and_nobody_waits_for_a_reader_that_does_not_read
     assert_eq!(n_taken + n_left_out, 100_000);
 }
 
-/// The lines that are written while `tell` runs.
-fn written(tell: impl FnOnce()) -> Vec<String> {
+/// The lines that are written while `log` runs.
+fn written(log: impl FnOnce()) -> Vec<String> {
     let (permit, may_take) = channel();
     let (taken, lines_taken) = channel();
     (0..10_000).for_each(|_| permit.send(()).expect("the reader is there"));
@@ -53,8 +53,8 @@ fn written(tell: impl FnOnce()) -> Vec<String> {
     let layer = layer.with_ansi(false).with_filter(Budgets(lines.clone()));
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::with_default(subscriber, || {
-        tell();
-        lines.tell_left_out();
+        log();
+        lines.report_left_out();
     });
     drop(log);
     let lines = lines_taken.try_iter().map(String::from_utf8);
@@ -62,7 +62,7 @@ fn written(tell: impl FnOnce()) -> Vec<String> {
 }
 
 #[test]
-fn an_event_that_comes_again_and_again_is_told_as_a_count_and_crowds_no_other_out() {
+fn an_event_that_comes_again_and_again_is_reported_as_a_count_and_crowds_no_other_out() {
     let lines = written(|| {
         for n in 0..3000 {
             tracing::info!(event = "primary_changed", "{n}");
@@ -73,15 +73,15 @@ fn an_event_that_comes_again_and_again_is_told_as_a_count_and_crowds_no_other_ou
     });
     let n_of = |word: &str| lines.iter().filter(|line| line.contains(word)).count();
     assert_eq!(n_of("event=\"port_down\""), 30);
-    let n_told = n_of("event=\"primary_changed\"");
+    let n_written = n_of("event=\"primary_changed\"");
     // A burst, and what a loaded machine allows in the time that this takes.
-    assert!((200..1000).contains(&n_told), "{n_told}");
+    assert!((200..1000).contains(&n_written), "{n_written}");
     let count = lines
         .iter()
         .find(|line| line.contains("event=\"log_lines_left_out\""));
     let count = count.expect("what was left out");
     assert!(count.contains("of=\"primary_changed\""), "{count}");
-    let n_left_out = 3000 - n_told;
+    let n_left_out = 3000 - n_written;
     assert!(count.contains(&format!("lines={n_left_out}")), "{count}");
 }
 
@@ -107,7 +107,7 @@ fn a_warning_has_a_place_where_other_lines_have_none() {
 }
 
 #[test]
-fn an_output_that_fails_does_not_stop_whoever_tells() {
+fn an_output_that_fails_does_not_stop_whoever_logs() {
     let (permit, may_take) = channel();
     let (taken, _) = channel();
     drop(permit);

@@ -18,39 +18,39 @@ use super::Served;
 use crate::handle::LoopHandle;
 
 /// Timeout of an event loop's iteration; under the heaviest overload one takes some milliseconds.
-const TURN_TIMEOUT: Duration = Duration::from_secs(1);
+const ITERATION_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval of the checks whether a loop has answered.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The iterations seen of each loop.
-pub(crate) struct Turns(Vec<Arc<Turn>>);
+/// Counts the probes that each loop has answered.
+pub(crate) struct Probes(Vec<Arc<Probe>>);
 
 #[derive(Default)]
-struct Turn {
+struct Probe {
     n_done: AtomicU64,
     /// A request is in its queue.
     is_asked: AtomicBool,
 }
 
-impl Turns {
-    pub(crate) fn of(n_workers: usize) -> Turns {
-        Turns((0..n_workers).map(|_| Arc::default()).collect())
+impl Probes {
+    pub(crate) fn of(n_workers: usize) -> Probes {
+        Probes((0..n_workers).map(|_| Arc::default()).collect())
     }
 
     /// Returns the workers whose loops did not answer in time.
     async fn stuck(&self, handle: &LoopHandle) -> Vec<usize> {
-        let before: Vec<u64> = self.0.iter().map(|turn| turn.n_done()).collect();
-        for (worker, turn) in self.0.iter().enumerate() {
-            if !turn.is_asked.swap(true, Ordering::AcqRel) {
-                let turn = Arc::clone(turn);
-                handle.submit(worker, Box::new(move |_| turn.done()));
+        let before: Vec<u64> = self.0.iter().map(|probe| probe.n_done()).collect();
+        for (worker, probe) in self.0.iter().enumerate() {
+            if !probe.is_asked.swap(true, Ordering::AcqRel) {
+                let probe = Arc::clone(probe);
+                handle.submit(worker, Box::new(move |_| probe.done()));
             }
         }
-        let until = Instant::now() + TURN_TIMEOUT;
+        let until = Instant::now() + ITERATION_TIMEOUT;
         loop {
-            let turns = self.0.iter().zip(&before).enumerate();
-            let stuck = turns.filter(|(_, (turn, before))| turn.n_done() == **before);
+            let probes = self.0.iter().zip(&before).enumerate();
+            let stuck = probes.filter(|(_, (probe, before))| probe.n_done() == **before);
             let stuck: Vec<usize> = stuck.map(|(worker, _)| worker).collect();
             if stuck.is_empty() || Instant::now() >= until {
                 return stuck;
@@ -60,7 +60,7 @@ impl Turns {
     }
 }
 
-impl Turn {
+impl Probe {
     fn n_done(&self) -> u64 {
         self.n_done.load(Ordering::Acquire)
     }
@@ -75,7 +75,7 @@ impl Turn {
 pub(super) async fn healthz(State(served): State<Arc<Served>>) -> (StatusCode, String) {
     answer(
         served
-            .turns
+            .probes
             .stuck(&served.handle)
             .await
             .into_iter()
@@ -84,7 +84,7 @@ pub(super) async fn healthz(State(served): State<Arc<Served>>) -> (StatusCode, S
 }
 
 pub(super) async fn readyz(State(served): State<Arc<Served>>) -> (StatusCode, String) {
-    let stuck_loops = served.turns.stuck(&served.handle).await;
+    let stuck_loops = served.probes.stuck(&served.handle).await;
     if !stuck_loops.is_empty() {
         return answer(stuck_loops.into_iter().map(stuck));
     }
@@ -94,15 +94,15 @@ pub(super) async fn readyz(State(served): State<Arc<Served>>) -> (StatusCode, St
         let _ = sender.send(lacking(context));
     };
     served.handle.submit(0, Box::new(look));
-    let lacks = tokio::time::timeout(TURN_TIMEOUT, lacks).await;
+    let lacks = tokio::time::timeout(ITERATION_TIMEOUT, lacks).await;
     // Too late, or the switch has stopped.
     let lacks = lacks.ok().and_then(Result::ok);
     answer(lacks.unwrap_or_else(|| vec![stuck(0)]))
 }
 
 fn stuck(worker: usize) -> String {
-    let seconds = TURN_TIMEOUT.as_secs();
-    format!("the event loop of worker {worker} has not turned for {seconds} s")
+    let seconds = ITERATION_TIMEOUT.as_secs();
+    format!("the event loop of worker {worker} has not finished an iteration for {seconds} s")
 }
 
 /// What keeps the switch from forwarding, one line each.
@@ -168,7 +168,7 @@ mod tests {
     }
 
     /// Runs the queued work of a loop with a port; returns how many pieces there were.
-    fn turn(mailbox: &Mailbox, link: LinkState) -> usize {
+    fn run_work(mailbox: &Mailbox, link: LinkState) -> usize {
         let mut switch = Switch::new(SwitchConfig::default());
         let port = PortStatus {
             id: PortId(2),
@@ -191,35 +191,35 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_loop_that_does_not_turn_is_told_and_asked_once() {
+    async fn a_loop_that_is_stuck_is_reported_and_asked_once() {
         let (served, mailboxes) = served(2);
         for _ in 0..2 {
             let (status, said) = healthz(State(Arc::clone(&served))).await;
             assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
             assert_eq!(
                 said,
-                "the event loop of worker 0 has not turned for 1 s\n\
-                 the event loop of worker 1 has not turned for 1 s\n"
+                "the event loop of worker 0 has not finished an iteration for 1 s\n\
+                 the event loop of worker 1 has not finished an iteration for 1 s\n"
             );
         }
         let (status, _) = readyz(State(Arc::clone(&served))).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-        let turns = [0, 1].map(|worker| turn(&mailboxes[worker], LinkState::Up));
+        let done = [0, 1].map(|worker| run_work(&mailboxes[worker], LinkState::Up));
         assert_eq!(
-            turns,
+            done,
             [1, 1],
             "one question each, however often it was asked for"
         );
     }
 
     #[tokio::test]
-    async fn a_switch_whose_loops_turn_lives_and_says_what_it_lacks_to_be_ready() {
+    async fn a_switch_whose_loops_iterate_lives_and_says_what_it_lacks_to_be_ready() {
         let (served, mailboxes) = served(1);
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let event_loop = thread::spawn(move || {
             while !over.load(Ordering::Acquire) {
-                turn(&mailboxes[0], LinkState::Lost);
+                run_work(&mailboxes[0], LinkState::Lost);
                 thread::sleep(Duration::from_millis(1));
             }
         });
@@ -229,6 +229,6 @@ mod tests {
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(said, "no pipeline is set\nport 2@b1 has no interface\n");
         is_over.store(true, Ordering::Release);
-        event_loop.join().expect("it turned");
+        event_loop.join().expect("it ends");
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Selection {
     /// Maximum number of series, of all selected counters and tables together.
     pub(crate) series_max: usize,
     /// Names that the log already has as cut or unknown.
-    pub(crate) told: Mutex<BTreeSet<String>>,
+    pub(crate) logged: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ pub(crate) async fn read(device: &Device, selection: &Selection) -> Option<Selec
     for name in &selection.tables {
         entries(device, name, &mut room, &mut selected).await?;
     }
-    selection.tell(&selected);
+    selection.log(&selected);
     Some(selected)
 }
 
@@ -294,9 +294,9 @@ fn hex(bytes: &[u8]) -> String {
 
 impl Selection {
     /// Logs names that are cut or unknown, once, and again if they were neither in between.
-    fn tell(&self, selected: &Selected) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::take(&mut *told);
+    fn log(&self, selected: &Selected) {
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *logged);
         for (of, left_out) in &selected.left_out {
             if !before.contains(of) {
                 let series_max = self.series_max;
@@ -308,7 +308,7 @@ impl Selection {
                     "metrics: {left_out} of \"{of}\" are left out beyond {series_max} series (--metrics-series)"
                 );
             }
-            told.insert(of.clone());
+            logged.insert(of.clone());
         }
         for of in &selected.unknown {
             if !before.contains(of) {
@@ -318,7 +318,7 @@ impl Selection {
                     "metrics: the program has no counter and no table with direct counters \"{of}\""
                 );
             }
-            told.insert(of.clone());
+            logged.insert(of.clone());
         }
     }
 }

@@ -11,7 +11,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::handle::mailboxes;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const N_FRAMES: u8 = 200;
 
 /// One loop for each worker, with ports 1 and 2, and the other ends of the cables.
@@ -45,9 +45,7 @@ fn forward(switch: &mut Switch) {
 fn receive(port: &mut MemoryPort, n_frames: usize) -> Vec<u8> {
     let (mut numbers, mut waiter) = (Vec::new(), Waiter::default());
     while numbers.len() < n_frames {
-        waiter
-            .wait(port.poll_fd(), Some(PATIENCE))
-            .expect("waiting");
+        waiter.wait(port.poll_fd(), Some(TIMEOUT)).expect("waiting");
         assert!(waiter.is_ready(0), "only {} of {n_frames}", numbers.len());
         let mut take = |frame: &[u8]| numbers.push(frame[0]);
         port.receive(0, n_frames, &mut take).expect("frames");
@@ -90,7 +88,7 @@ fn each_forwards_its_part_in_order_and_the_totals_are_those_of_all() {
         assert_eq!(receive(two, expected.len()), expected);
     }
     handle.stop();
-    let totals = is_done.recv_timeout(PATIENCE).expect("both end");
+    let totals = is_done.recv_timeout(TIMEOUT).expect("both end");
     running.join().expect("no panic");
     let n_frames = 2 * u32::from(N_FRAMES);
     for part in [

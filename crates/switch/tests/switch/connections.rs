@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::{PATIENCE, Running, http_get};
+use crate::support::{Running, TIMEOUT, http_get};
 use p4runtime_proto::p4::v1::CapabilitiesRequest;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tonic::Code;
@@ -54,7 +54,7 @@ async fn half_open_connections_take_nothing_away() {
     let began = Instant::now();
     while let Err(status) = capabilities(&grpc).await {
         assert_ne!(status, Code::DeadlineExceeded, "no answer");
-        assert!(began.elapsed() < PATIENCE, "P4Runtime: {status}");
+        assert!(began.elapsed() < TIMEOUT, "P4Runtime: {status}");
     }
     assert_eq!(http_get(&switch, "/metrics").0, 200);
     let (before, began) = (ticks(&switch), Instant::now());
@@ -72,7 +72,7 @@ async fn capabilities(address: &str) -> Result<(), Code> {
     let client = P4RuntimeClient::connect(format!("http://{address}")).await;
     let mut client = client.map_err(|_| Code::Unavailable)?;
     let call = client.capabilities(CapabilitiesRequest::default());
-    match tokio::time::timeout(PATIENCE, call).await {
+    match tokio::time::timeout(TIMEOUT, call).await {
         Ok(answer) => answer.map(drop).map_err(|status| status.code()),
         Err(_) => Err(Code::DeadlineExceeded),
     }

@@ -186,14 +186,14 @@ fn every_option_is_in_the_documentation_and_no_other() {
 #[test]
 fn every_event_of_the_log_is_in_the_documentation_and_no_other() {
     let crates = root().join("crates");
-    let mut told = BTreeSet::new();
+    let mut logged = BTreeSet::new();
     for of in [
         "switch/src",
         "control/src",
         "p4runtime-server/src",
         "thrift-server/src",
     ] {
-        events_in(&crates.join(of), &mut told);
+        events_in(&crates.join(of), &mut logged);
     }
     let document = std::fs::read_to_string(crates.join("../docs/switch.md")).expect("the document");
     let table = document
@@ -205,7 +205,7 @@ fn every_event_of_the_log_is_in_the_documentation_and_no_other() {
         .skip(2)
         .take_while(|line| line.starts_with('|'));
     let documented = rows.map(|row| row.split('`').nth(1).expect("a name").to_owned());
-    assert_eq!(documented.collect::<BTreeSet<_>>(), told);
+    assert_eq!(documented.collect::<BTreeSet<_>>(), logged);
 }
 
 /// The names behind `event = "` in a folder's sources.

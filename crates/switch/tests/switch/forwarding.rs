@@ -8,7 +8,7 @@ use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port, Waiter};
 use serde_json::Value;
 use testkit::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 fn frame(number: u8, len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5, number];
@@ -209,7 +209,7 @@ fn totals_are_printed_for_people() {
 }
 
 #[test]
-fn a_trace_tells_each_packets_way() {
+fn a_trace_reports_each_packets_way() {
     let folder = TemporaryFolder::new("trace");
     let (one, trace) = (
         folder.path("1.pcap"),
@@ -325,7 +325,7 @@ fn receive(port: &mut AfPacketPort, n_frames: usize) -> Vec<Vec<u8>> {
     let (mut frames, mut waiter) = (Vec::new(), Waiter::default());
     while frames.len() < n_frames {
         waiter
-            .wait([port.poll_fd().expect("a descriptor")], Some(PATIENCE))
+            .wait([port.poll_fd().expect("a descriptor")], Some(TIMEOUT))
             .expect("waiting");
         if !waiter.is_ready(0) {
             break;

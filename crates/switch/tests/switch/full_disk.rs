@@ -121,13 +121,13 @@ fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() 
             }
         };
         send(300);
-        let told: Value =
+        let logged: Value =
             serde_json::from_str(&switch.wait_for_line(&["port_failed"])).expect("JSON");
         assert_eq!(
-            (&told["level"], &told["port"]),
+            (&logged["level"], &logged["port"]),
             (&"ERROR".into(), &2.into())
         );
-        let error = told["error"].as_str().expect("a text");
+        let error = logged["error"].as_str().expect("a text");
         assert!(
             error.ends_with("out.pcap: cannot write: No space left on device (os error 28)"),
             "{error}"

@@ -22,7 +22,7 @@ use testkit::namespace::{in_namespace, veth_pair};
 use tokio::sync::mpsc::Sender;
 use tonic::transport::Channel;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The first generator's id in P4Runtime.
 const GENERATOR_1: u32 = 0x8100_0001;
@@ -217,9 +217,7 @@ fn what_cannot_be_generated_keeps_the_switch_from_starting() {
 fn receive(port: &mut AfPacketPort, n_frames: usize) -> Vec<u8> {
     let (mut numbers, mut waiter) = (Vec::new(), Waiter::default());
     while numbers.len() < n_frames {
-        waiter
-            .wait(port.poll_fd(), Some(PATIENCE))
-            .expect("waiting");
+        waiter.wait(port.poll_fd(), Some(TIMEOUT)).expect("waiting");
         assert!(waiter.is_ready(0), "{} of {n_frames} came", numbers.len());
         let n_left = n_frames - numbers.len();
         let mut take = |frame: &[u8]| {
@@ -312,9 +310,9 @@ fn a_switch_that_is_stopped_while_it_generates_accounts_for_every_frame() {
         let line = lines.find(|line| line.starts_with("reprise_generator_sent_packets_total{"));
         line.is_some_and(|line| !line.ends_with(" 0"))
     };
-    let begun = std::time::Instant::now();
+    let began = std::time::Instant::now();
     while !has_sent(&http_get(&switch, "/metrics").1) {
-        assert!(begun.elapsed() < PATIENCE, "nothing is generated");
+        assert!(began.elapsed() < TIMEOUT, "nothing is generated");
     }
     let totals = totals(&switch.stop("-TERM"));
     assert_accounted(&totals);
@@ -497,9 +495,9 @@ async fn start_and_stop() {
     receive(&mut there, 1);
     controller.set_pipeline().await;
     let at_change = controller.generator("sent").await;
-    let begun = std::time::Instant::now();
+    let began = std::time::Instant::now();
     while controller.generator("sent").await < at_change + 10.0 {
-        assert!(begun.elapsed() < PATIENCE, "it has ended with the pipeline");
+        assert!(began.elapsed() < TIMEOUT, "it has ended with the pipeline");
     }
     controller.write(Type::Delete, runs(true)).await;
     let totals = totals(&switch.stop("-TERM"));

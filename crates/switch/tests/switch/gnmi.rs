@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use crate::support::{PATIENCE, Running, TemporaryFolder, program};
+use crate::support::{Running, TIMEOUT, TemporaryFolder, program};
 use gnmi_proto::gnmi::g_nmi_client::GNmiClient;
 use gnmi_proto::gnmi::subscribe_request::Request;
 use gnmi_proto::gnmi::subscribe_response::Response;
@@ -55,8 +55,8 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let patient = async { tokio::time::timeout(PATIENCE, work).await };
-    let done = runtime.expect("a runtime").block_on(patient);
+    let bounded = async { tokio::time::timeout(TIMEOUT, work).await };
+    let done = runtime.expect("a runtime").block_on(bounded);
     done.expect("the switch should have answered by now")
 }
 
@@ -214,7 +214,7 @@ impl Gnmi {
     }
 }
 
-async fn told(answers: &mut Streaming<SubscribeResponse>) -> Vec<Value> {
+async fn next_values(answers: &mut Streaming<SubscribeResponse>) -> Vec<Value> {
     let answer = answers.message().await.expect("an answer").expect("one");
     let Some(Response::Update(notification)) = answer.response else {
         return Vec::new();
@@ -272,7 +272,7 @@ fn backup_replicas_of_two_workers_take_over() {
 }
 
 #[test]
-fn a_link_that_goes_down_is_told_without_a_frame() {
+fn a_link_that_goes_down_is_reported_without_a_frame() {
     in_namespace(|| {
         let switch = start(&[]);
         block_on(async {
@@ -283,21 +283,24 @@ fn a_link_that_goes_down_is_told_without_a_frame() {
             let mut answers = gnmi.follow("b1", "state/oper-status").await;
             for (n_transitions, state) in [(1, "down"), (2, "up")] {
                 ip(&format!("link set b0 {state}"));
-                assert_eq!(told(&mut answers).await, [text(&state.to_uppercase())]);
+                assert_eq!(
+                    next_values(&mut answers).await,
+                    [text(&state.to_uppercase())]
+                );
                 let transitions = gnmi.get("b1", "state/counters/carrier-transitions").await;
                 assert_eq!(transitions, Value::UintVal(n_transitions));
             }
             ip("link del b1");
             // It may report the link down first.
-            while told(&mut answers).await != [text("NOT_PRESENT")] {}
+            while next_values(&mut answers).await != [text("NOT_PRESENT")] {}
             veth_pair("b0", "b1");
             // The port may be opened before its other end is up.
-            while told(&mut answers).await != [text("UP")] {}
+            while next_values(&mut answers).await != [text("UP")] {}
             ip("link set c1 mtu 9000");
             let mut answers = gnmi.follow("c1", "state/mtu").await;
             ip("link set c1 mtu 4000");
             let mtu = 4_000 + ETHERNET_HEADER_BYTES;
-            while told(&mut answers).await != [Value::UintVal(mtu)] {}
+            while next_values(&mut answers).await != [Value::UintVal(mtu)] {}
         });
         // The log has the removal of the interface.
         switch.signal("-TERM");

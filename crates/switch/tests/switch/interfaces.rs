@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::support::{PATIENCE, Running, http_get, program};
+use crate::support::{Running, TIMEOUT, http_get, program};
 use packet_io::{AfPacketConfig, AfPacketPort, Port};
 use serde_json::Value;
 use testkit::frames::{local_sender, numbered, receive, send};
@@ -66,7 +66,7 @@ fn wait_for_metric(switch: &Running, sample: &str, will_do: impl Fn(u64) -> bool
     let began = Instant::now();
     while !will_do(metric(switch, sample)) {
         assert!(
-            began.elapsed() < PATIENCE,
+            began.elapsed() < TIMEOUT,
             "{sample}: {}",
             metric(switch, sample)
         );
@@ -145,19 +145,19 @@ fn removed_and_made_anew(kind: &str, options: &[&str]) {
     for times in 1..=2_u64 {
         let before = metric(&switch, &link_down);
         ip("link del b1");
-        let told = event(&switch.wait_for_line(&["port_lost"]));
+        let logged = event(&switch.wait_for_line(&["port_lost"]));
         let expected = serde_json::json!({
             "level": "WARN", "event": "port_lost", "port": 2, "interface": "b1", "lost_events": times,
         });
-        assert_eq!(told, expected);
+        assert_eq!(logged, expected);
         wait_for_metric(&switch, &lost, |is_lost| is_lost == 1);
         wait_for_metric(&switch, &link_down, |dropped| dropped >= before + 20);
         veth_pair("b0", "b1");
-        let told = event(&switch.wait_for_line(&["port_rebound"]));
+        let logged = event(&switch.wait_for_line(&["port_rebound"]));
         let expected = serde_json::json!({
             "level": "WARN", "event": "port_rebound", "port": 2, "interface": "b1",
         });
-        assert_eq!(told, expected);
+        assert_eq!(logged, expected);
         assert!(
             receive(&mut outside("b0"), 50).len() >= 50,
             "it forwards again"
@@ -293,7 +293,7 @@ fn an_interface_that_moves_to_another_namespace_and_back_has_its_port_again() {
 }
 
 #[test]
-fn an_interface_that_returns_unusable_is_told_of_and_one_with_another_mtu_is_used() {
+fn an_interface_that_returns_unusable_is_reported_and_one_with_another_mtu_is_used() {
     in_namespace(|| {
         let switch = start("", &[]);
         ip("link set a0 mtu 9000");
@@ -306,18 +306,18 @@ fn an_interface_that_returns_unusable_is_told_of_and_one_with_another_mtu_is_use
         ip("link del b1");
         switch.wait_for_line(&["port_lost"]);
         ip("tuntap add b1 mode tun");
-        let told = event(&switch.wait_for_line(&["port_unusable"]));
+        let logged = event(&switch.wait_for_line(&["port_unusable"]));
         let reason = "interface \"b1\" carries no Ethernet frames: its hardware type is 65534, expected 1 (ARPHRD_ETHER)";
         let expected = serde_json::json!({
             "level": "WARN", "event": "port_unusable", "port": 2, "interface": "b1", "reason": reason,
         });
-        assert_eq!(told, expected);
+        assert_eq!(logged, expected);
         ip("link del b1");
         ip("link add b0 type veth peer name b1");
         ip("link set b0 mtu 9000 up");
         ip("link set b1 mtu 9000");
-        let told = event(&switch.wait_for_line(&["port_unusable"]));
-        let reason = told["reason"].as_str().expect("a text");
+        let logged = event(&switch.wait_for_line(&["port_unusable"]));
+        let reason = logged["reason"].as_str().expect("a text");
         assert!(
             reason.starts_with("interface \"b1\" is down: bring it up first"),
             "{reason}"
@@ -333,7 +333,7 @@ fn an_interface_that_returns_unusable_is_told_of_and_one_with_another_mtu_is_use
 }
 
 #[test]
-fn links_that_go_down_and_up_are_told_of_and_counted() {
+fn links_that_go_down_and_up_are_reported_and_counted() {
     in_namespace(|| {
         let switch = start("", &["--workers", "2"]);
         let is = |event: &str, port: u64, interface: &str, count: (&str, u64)| {
@@ -347,12 +347,15 @@ fn links_that_go_down_and_up_are_told_of_and_counted() {
         // Down administratively, and because the other end is down.
         for (times, interface) in [(1, "b1"), (2, "b0")] {
             ip(&format!("link set {interface} down"));
-            let told = event(&switch.wait_for_line(&["port_down"]));
-            assert_eq!(told, is("port_down", 2, "b1", ("link_down_events", times)));
+            let logged = event(&switch.wait_for_line(&["port_down"]));
+            assert_eq!(
+                logged,
+                is("port_down", 2, "b1", ("link_down_events", times))
+            );
             assert_eq!(metric(&switch, down), 1);
             ip(&format!("link set {interface} up"));
-            let told = event(&switch.wait_for_line(&["port_up"]));
-            assert_eq!(told, is("port_up", 2, "b1", ("link_up_events", times)));
+            let logged = event(&switch.wait_for_line(&["port_up"]));
+            assert_eq!(logged, is("port_up", 2, "b1", ("link_up_events", times)));
             assert_eq!(metric(&switch, down), 0);
         }
         let events = ["down", "up"].map(|what| {
@@ -396,17 +399,17 @@ fn an_interface_with_an_address_is_warned_of_at_the_start_and_later() {
                 "port": port, "interface": interface, "address": address,
             })
         };
-        let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
-        assert_eq!(told, [is(1, "a1", "10.0.1.100")]);
+        let logged: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
+        assert_eq!(logged, [is(1, "a1", "10.0.1.100")]);
         ip("address add 10.0.2.7/24 dev b1");
-        let told = event(&switch.wait_for_line(&["interface_has_address"]));
-        assert_eq!(told, is(2, "b1", "10.0.2.7"));
+        let logged = event(&switch.wait_for_line(&["interface_has_address"]));
+        assert_eq!(logged, is(2, "b1", "10.0.2.7"));
         totals(switch);
     });
 }
 
 #[test]
-fn whoever_sends_at_the_switchs_end_of_a_cable_is_told_the_other_once() {
+fn whoever_sends_at_the_switchs_end_of_a_cable_is_shown_the_other_once() {
     in_namespace(|| {
         veth_pair("a0", "a1");
         veth_pair("b0", "b1");
@@ -415,11 +418,11 @@ fn whoever_sends_at_the_switchs_end_of_a_cable_is_told_the_other_once() {
         for _ in 0..3 {
             host.send(b"by the host").expect("sending");
         }
-        let told = event(&switch.wait_for_line(&["frame_sent_at_own_end"]));
+        let logged = event(&switch.wait_for_line(&["frame_sent_at_own_end"]));
         let expected = serde_json::json!({
             "level": "WARN", "event": "frame_sent_at_own_end", "port": 1, "interface": "a1",
         });
-        assert_eq!(told, expected);
+        assert_eq!(logged, expected);
         host.send(b"by the host").expect("sending");
         // The switch forwards between the other ends as before.
         let (mut one, mut two) = (outside("a0"), outside("b0"));
@@ -432,7 +435,7 @@ fn whoever_sends_at_the_switchs_end_of_a_cable_is_told_the_other_once() {
 }
 
 fn wait_until_up(interface: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !run(&format!("ip -o link show {interface}")).contains("state UP") {
         assert!(Instant::now() < deadline, "{interface} does not come up");
         thread::sleep(Duration::from_millis(5));
@@ -449,7 +452,7 @@ fn wait_until_stopped(switch: &Running) {
                 .is_some_and(|(_, state)| state.starts_with('T'))
         })
     };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let mut threads = std::fs::read_dir(&tasks).expect("procfs");
         if threads.all(|task| is_stopped(&task.expect("procfs").path())) {
@@ -482,9 +485,9 @@ fn news_that_the_kernel_could_not_keep_are_made_good_by_a_look_at_all() {
             wait_until_up("b1");
         });
         ip("link set a1 down");
-        let told = event(&switch.wait_for_line(&["port_"]));
+        let logged = event(&switch.wait_for_line(&["port_"]));
         assert_eq!(
-            (&told["event"], &told["port"]),
+            (&logged["event"], &logged["port"]),
             (&"port_down".into(), &1.into())
         );
         assert_eq!(
@@ -518,18 +521,18 @@ fn a_kernel_that_does_not_say_how_interfaces_are_is_asked_again() {
         veth_pair("c0", "c1");
         limit_descriptors(&switch, "3:4096");
         overrun(&switch, || change_often("c0", 2_000));
-        let told = event(&switch.wait_for_line(&["interfaces_unwatched"]));
+        let logged = event(&switch.wait_for_line(&["interfaces_unwatched"]));
         let expected = serde_json::json!({
             "level": "ERROR", "event": "interfaces_unwatched",
             "error": "Too many open files (os error 24)",
         });
-        assert_eq!(told, expected);
+        assert_eq!(logged, expected);
         ip("link set b1 down");
         limit_descriptors(&switch, "4096:4096");
-        let told = event(&switch.wait_for_line(&["port_down"]));
-        assert_eq!(told["port"], 2);
-        let told = event(&switch.wait_for_line(&["interfaces_watched"]));
-        assert_eq!(told["level"], "WARN");
+        let logged = event(&switch.wait_for_line(&["port_down"]));
+        assert_eq!(logged["port"], 2);
+        let logged = event(&switch.wait_for_line(&["interfaces_watched"]));
+        assert_eq!(logged["level"], "WARN");
         ip("link set b1 up");
         switch.wait_for_line(&["port_up"]);
         totals(switch);
@@ -544,23 +547,23 @@ fn a_port_stays_on_an_interface_that_is_renamed() {
         ip("link set b1 down");
         switch.wait_for_line(&["port_down"]);
         ip("link set b1 name c1");
-        let told = event(&switch.wait_for_line(&["port_renamed"]));
+        let logged = event(&switch.wait_for_line(&["port_renamed"]));
         let expected = serde_json::json!({
             "level": "WARN", "event": "port_renamed", "port": 2, "interface": "c1", "before": "b1",
         });
-        assert_eq!(told, expected);
+        assert_eq!(logged, expected);
         ip("link set c1 up");
-        let told = event(&switch.wait_for_line(&["port_up"]));
+        let logged = event(&switch.wait_for_line(&["port_up"]));
         assert_eq!(
-            (&told["port"], &told["interface"]),
+            (&logged["port"], &logged["interface"]),
             (&2.into(), &"c1".into())
         );
         // Another interface gets the port's original name, but the port keeps its own.
         veth_pair("d0", "b1");
         ip("address add 10.0.2.7/24 dev c1");
-        let told = event(&switch.wait_for_line(&["interface_has_address"]));
+        let logged = event(&switch.wait_for_line(&["interface_has_address"]));
         assert_eq!(
-            (&told["port"], &told["interface"]),
+            (&logged["port"], &logged["interface"]),
             (&2.into(), &"c1".into())
         );
         let mut receiver = outside("b0");
@@ -578,7 +581,7 @@ fn a_port_stays_on_an_interface_that_is_renamed() {
 }
 
 #[test]
-fn queues_that_an_afxdp_port_does_not_serve_are_told_of() {
+fn queues_that_an_afxdp_port_does_not_serve_are_reported() {
     in_root_namespace(|| {
         veth_pair("b0", "b1");
         veth_pair_with_queues("a0", "a1", 2);
@@ -586,25 +589,25 @@ fn queues_that_an_afxdp_port_does_not_serve_are_told_of() {
         set_queues("a1", 1);
         let switch = start_on(["afxdp:a1", "b1"].map(str::to_owned), &[]);
         let unserved = "reprise_port_unserved_queues{port=\"1\",name=\"afxdp:a1\"}";
-        let told_of = |queues: u32| {
-            let told = event(&switch.wait_for_line(&["port_queues"]));
+        let assert_logged = |queues: u32| {
+            let logged = event(&switch.wait_for_line(&["port_queues"]));
             let expected = serde_json::json!({
                 "level": "WARN", "event": "port_queues", "port": 1, "interface": "a1",
                 "queues": queues, "served": 1,
             });
-            assert_eq!(told, expected);
+            assert_eq!(logged, expected);
         };
         assert_eq!(
             (metric(&switch, unserved), http_get(&switch, "/readyz").0),
             (0, 200)
         );
         set_queues("a1", 2);
-        told_of(2);
+        assert_logged(2);
         assert_eq!(metric(&switch, unserved), 1);
         let lacks = "port 1@afxdp:a1 does not serve 1 of its interface's receive queues\n";
         assert_eq!(http_get(&switch, "/readyz"), (503, lacks.to_owned()));
         set_queues("a1", 1);
-        told_of(1);
+        assert_logged(1);
         assert_eq!(
             (metric(&switch, unserved), http_get(&switch, "/readyz").0),
             (0, 200)

@@ -21,7 +21,7 @@ use testkit::namespace::{
 };
 
 use crate::p4runtime::{become_primary, endpoint};
-use crate::support::{PATIENCE, Running, TemporaryFolder, error, http_get, program};
+use crate::support::{Running, TIMEOUT, TemporaryFolder, error, http_get, program};
 
 /// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; frames from port 1 leave through port 2.
 fn arguments(options: &[&str]) -> Vec<String> {
@@ -186,7 +186,7 @@ fn a_killed_switch_leaves_no_program_behind() {
             assert_eq!(status, None);
             let start = Instant::now();
             while ["a1", "b1"].into_iter().any(has_xdp_program) {
-                assert!(start.elapsed() < PATIENCE);
+                assert!(start.elapsed() < TIMEOUT);
                 std::thread::sleep(Duration::from_millis(10));
             }
         }
@@ -698,7 +698,7 @@ fn what_comes_while_a_link_is_down_is_counted_and_it_goes_on_behind() {
 }
 
 #[test]
-fn a_second_switch_on_a_port_is_told_so_and_the_first_goes_on() {
+fn a_second_switch_on_a_port_is_refused_and_the_first_goes_on() {
     in_root_namespace(|| {
         cables();
         let (mut a, mut b) = (outside("a0"), outside("b0"));

@@ -31,7 +31,7 @@ use tonic::transport::Channel;
 
 use crate::kernel::{cables, outside, totals};
 use crate::p4runtime::{become_primary, endpoint};
-use crate::support::{PATIENCE, Running};
+use crate::support::{Running, TIMEOUT};
 
 /// An hour, longer than any test.
 const LONG_NS: i64 = 3_600_000_000_000;
@@ -180,7 +180,7 @@ impl Controller {
 
     fn next(&mut self) -> Option<ResponseUpdate> {
         let answers = &mut self.answers;
-        let answer = async { timeout(PATIENCE, answers.message()).await };
+        let answer = async { timeout(TIMEOUT, answers.message()).await };
         let answer = self.runtime.block_on(answer).expect("a message in time");
         answer.expect("no error").and_then(|it| it.update)
     }
@@ -246,7 +246,7 @@ fn flood(from: &mut AfPacketPort, to: &mut AfPacketPort, station: u8) {
 }
 
 #[test]
-fn a_learning_switch_in_the_kernel_tells_of_each_station_until_it_is_learnt() {
+fn a_learning_switch_in_the_kernel_reports_each_station_until_it_is_learnt() {
     in_root_namespace(|| {
         cables();
         let (mut a, mut b) = (outside("a0"), outside("b0"));

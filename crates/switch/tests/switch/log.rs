@@ -68,7 +68,7 @@ fn signals_that_mean_nothing_are_logged_and_the_totals_come_at_the_end() {
 }
 
 #[test]
-fn a_pipeline_that_is_set_is_told_at_level_info_only() {
+fn a_pipeline_that_is_set_is_reported_at_level_info_only() {
     let json = start(&["--log-level", "info", "--log-format", "json"]);
     let expected = serde_json::json!({
         "level": "INFO",
@@ -78,12 +78,12 @@ fn a_pipeline_that_is_set_is_told_at_level_info_only() {
         "source": "forward",
         "tables": 1,
     });
-    let told: Vec<Value> = json.before.iter().map(|line| event(line)).collect();
-    assert_eq!(told, [expected]);
+    let logged: Vec<Value> = json.before.iter().map(|line| event(line)).collect();
+    assert_eq!(logged, [expected]);
     let text = start(&["--log-level", "info"]);
-    let told: Vec<_> = text.before.iter().map(|line| parts(line)).collect();
+    let logged: Vec<_> = text.before.iter().map(|line| parts(line)).collect();
     let fields = "the pipeline \"forward\" is set event=\"pipeline_set\" name=\"forward\" source=\"forward\" tables=1";
-    assert_eq!(told, [("INFO", fields)]);
+    assert_eq!(logged, [("INFO", fields)]);
     let quiet = start(&[]);
     assert_eq!(quiet.before, [""; 0]);
     for switch in [json, text, quiet] {
@@ -108,16 +108,16 @@ fn a_program_that_the_switch_compiles_is_not_warned_of() {
 fn what_the_p4info_leaves_out_and_promises_otherwise_is_warned_of() {
     let folder = TemporaryFolder::new("p4info");
     let json = program("forward.json").display().to_string();
-    let told = |p4info: &str| {
+    let logged = |p4info: &str| {
         let p4info = folder.file("p4info.txtpb", p4info);
         let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
         let program = ["--log-format", "json", "--p4info", &p4info, &json];
         let switch = Running::start_that_logs(&[&arguments[..], &program].concat());
-        let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
+        let logged: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
         switch.stop("-TERM");
-        told
+        logged
     };
-    let nothing = told("pkg_info { arch: \"v1model\" }\n");
+    let nothing = logged("pkg_info { arch: \"v1model\" }\n");
     let expected = serde_json::json!({
         "level": "WARN",
         "message": "no controller can write or read what the device config has and the P4Info lacks: table \"ingress.forward\"",
@@ -126,7 +126,7 @@ fn what_the_p4info_leaves_out_and_promises_otherwise_is_warned_of() {
     });
     assert_eq!(nothing, [expected]);
     let whole = std::fs::read_to_string(program("forward.p4info.txtpb")).expect("the P4Info");
-    let other = told(&whole.replace("size: 16", "size: 1024"));
+    let other = logged(&whole.replace("size: 16", "size: 1024"));
     let expected = serde_json::json!({
         "level": "WARN",
         "message": "tables take as many entries as the device config says, not the P4Info: table \"ingress.forward\" 16, not 1024",
@@ -134,11 +134,11 @@ fn what_the_p4info_leaves_out_and_promises_otherwise_is_warned_of() {
         "tables": 1,
     });
     assert_eq!(other, [expected]);
-    assert_eq!(told(&whole), [Value::Null; 0]);
+    assert_eq!(logged(&whole), [Value::Null; 0]);
 }
 
 #[tokio::test]
-async fn another_primary_controller_is_told_and_that_there_is_none() {
+async fn another_primary_controller_is_reported_and_that_there_is_none() {
     let switch = start(&["--log-level", "info", "--log-format", "json"]);
     let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
     let mut client = P4RuntimeClient::connect(format!("http://{address}"))
@@ -184,7 +184,7 @@ async fn another_primary_controller_is_told_and_that_there_is_none() {
 }
 
 #[test]
-fn drops_are_told_by_reason_while_they_grow() {
+fn drops_are_reported_by_reason_while_they_grow() {
     let switch = start(&["--log-format", "json", "--log-drops", "1"]);
     let address = address_behind(&switch.ready, "1@udp:").to_owned();
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
@@ -194,19 +194,19 @@ fn drops_are_told_by_reason_while_they_grow() {
         }
     };
     send(3);
-    let mut told = 0;
+    let mut logged = 0;
     let began = Instant::now();
-    while told < 3 {
+    while logged < 3 {
         let line = event(&switch.wait_for_line(&["egress_port_unknown"]));
         let grown = line["packets"].as_u64().expect("a number");
-        told += grown;
+        logged += grown;
         assert_eq!(
             line,
             serde_json::json!({
                 "level": "WARN",
                 "message": format!("the switch dropped {grown} packets in 1 s: egress_port_unknown"),
                 "event": "drops", "reason": "egress_port_unknown",
-                "packets": grown, "total": told, "seconds": 1,
+                "packets": grown, "total": logged, "seconds": 1,
             })
         );
     }
@@ -215,10 +215,10 @@ fn drops_are_told_by_reason_while_they_grow() {
         "not before the first look"
     );
     send(2);
-    while told < 5 {
+    while logged < 5 {
         let line = event(&switch.wait_for_line(&["egress_port_unknown"]));
-        told += line["packets"].as_u64().expect("a number");
-        assert_eq!(line["total"], told);
+        logged += line["packets"].as_u64().expect("a number");
+        assert_eq!(line["total"], logged);
     }
     switch.stop("-TERM");
 }
@@ -228,11 +228,11 @@ fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
     let arguments = ["-i", "1@udp:127.0.0.1:0", "--log-format", "json", "--grpc"];
     let switch = Running::start_that_logs(&[&arguments[..], &["0.0.0.0:0", "--insecure"]].concat());
     let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
-    let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0]["event"], "grpc_beyond_loopback");
+    let logged: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
+    assert_eq!(logged.len(), 1);
+    assert_eq!(logged[0]["event"], "grpc_beyond_loopback");
     assert_eq!(
-        (&told[0]["level"], &told[0]["address"]),
+        (&logged[0]["level"], &logged[0]["address"]),
         (&"WARN".into(), &address.into())
     );
     switch.stop("-TERM");
@@ -241,7 +241,7 @@ fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
 }
 
 #[tokio::test]
-async fn what_a_flood_leaves_out_of_the_log_is_told() {
+async fn what_a_flood_leaves_out_of_the_log_is_reported() {
     let switch = start(&["--log-level", "info", "--log-format", "json"]);
     let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
     let mut client = P4RuntimeClient::connect(format!("http://{address}"))
@@ -267,9 +267,9 @@ async fn what_a_flood_leaves_out_of_the_log_is_told() {
         assert_eq!(switch.end().0, Some(0));
         line
     });
-    let told = event(&line.await.expect("a line"));
-    let lines = told["lines"].as_u64().expect("a number");
+    let logged = event(&line.await.expect("a line"));
+    let lines = logged["lines"].as_u64().expect("a number");
     // A burst of 200 of each event, and some more on a loaded machine.
-    assert!((300..=850).contains(&lines), "{told}");
-    assert_eq!(told["level"], "WARN");
+    assert!((300..=850).contains(&lines), "{logged}");
+    assert_eq!(logged["level"], "WARN");
 }

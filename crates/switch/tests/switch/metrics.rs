@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use testkit::namespace::{in_namespace, ip, veth_pair};
 
-use crate::support::{PATIENCE, Running, TemporaryFolder, http_get, program};
+use crate::support::{Running, TIMEOUT, TemporaryFolder, http_get, program};
 
 /// A switch that counts frames to its UDP port, and the port's address.
 fn start(options: &[&str]) -> (Running, String) {
@@ -47,7 +47,7 @@ fn wait_for_line(switch: &Running, line: &str) -> String {
         if text.lines().any(|it| it == line) {
             return text;
         }
-        assert!(began.elapsed() < PATIENCE, "no {line} in\n{text}");
+        assert!(began.elapsed() < TIMEOUT, "no {line} in\n{text}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -171,10 +171,10 @@ fn what_is_beyond_the_bound_or_not_there_is_said() {
         ("metrics_cut", "ingress.lengths"),
         ("metrics_unknown", "ingress.nothing"),
     ] {
-        let told = said
+        let logged = said
             .lines()
             .filter(|line| line.contains(event) && line.contains(of));
-        assert_eq!(told.count(), 1, "{event} of {of}: {said}");
+        assert_eq!(logged.count(), 1, "{event} of {of}: {said}");
     }
 }
 
@@ -209,7 +209,7 @@ fn the_most_that_waited_for_a_port_is_there() {
         line.expect("a reason").trim() != "0"
     };
     while !has_dropped(&metrics(&switch)) {
-        assert!(began.elapsed() < PATIENCE, "{}", metrics(&switch));
+        assert!(began.elapsed() < TIMEOUT, "{}", metrics(&switch));
         thread::sleep(Duration::from_millis(5));
     }
     let text = metrics(&switch);
@@ -278,21 +278,21 @@ V1Switch(P(), V(), I(), E(), V(), D()) main;
 ";
 
 #[test]
-fn what_reached_no_controller_is_counted_and_told_of() {
+fn what_reached_no_controller_is_counted_and_reported() {
     let folder = TemporaryFolder::new("to-cpu");
     let source = folder.file("to_cpu.p4", TO_CPU);
     let ports = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
-    let told = ["--log-format", "json", "--log-level", "info", "--log-drops"];
+    let logged = ["--log-format", "json", "--log-level", "info", "--log-drops"];
     let served = ["1", "--metrics", "127.0.0.1:0", &source];
-    let switch = Running::start_that_logs(&[&ports[..], &told, &served].concat());
+    let switch = Running::start_that_logs(&[&ports[..], &logged, &served].concat());
     send(forwarding_address(&switch), 30, 3);
     let line = "reprise_controller_drops_total{reason=\"packet_in_no_primary\"} 3";
     let text = wait_for_line(&switch, line);
     expect_exposition(&text);
     let dropped = "reprise_drops_total{reason=\"packet_in_queue_full\"} 0";
     assert!(text.contains(dropped), "{text}");
-    let told = switch.wait_for_line(&["drops", "packet_in_no_primary"]);
-    assert!(told.contains("\"level\":\"INFO\""), "{told}");
+    let logged = switch.wait_for_line(&["drops", "packet_in_no_primary"]);
+    assert!(logged.contains("\"level\":\"INFO\""), "{logged}");
 }
 
 /// The checked-out commit as the build found it; "unknown" outside a repository.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use testkit::frames::{numbered, receive, send};
 use testkit::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 
-use crate::support::{PATIENCE, Running, program};
+use crate::support::{Running, TIMEOUT, program};
 
 /// The option's value in milliseconds, and an absence after which every frame is too old.
 const AGE_MAX: &str = "300";
@@ -54,7 +54,7 @@ fn await_stopped(switch: &Running) {
     let start = Instant::now();
     let path = format!("/proc/{}/stat", switch.id());
     while !std::fs::read_to_string(&path).is_ok_and(|it| it.contains(") T ")) {
-        assert!(start.elapsed() < PATIENCE, "it goes on");
+        assert!(start.elapsed() < TIMEOUT, "it goes on");
         sleep(Duration::from_millis(1));
     }
 }
@@ -82,7 +82,7 @@ fn stop_and_go_on(kind: &str, age_max: &str) -> (Vec<u32>, u64, u64) {
     let (mut numbers, mut n_sent) = (Vec::new(), FIRST_NEW);
     let start = Instant::now();
     while numbers.last().is_none_or(|last| *last < FIRST_NEW) {
-        assert!(start.elapsed() < PATIENCE, "nothing comes: {numbers:?}");
+        assert!(start.elapsed() < TIMEOUT, "nothing comes: {numbers:?}");
         send(&mut a, [numbered(n_sent, 100)]);
         n_sent += 1;
         sleep(Duration::from_millis(5));
@@ -117,7 +117,7 @@ fn what_waited_for_a_stopped_switch_in_an_xdp_socket_is_not_sent_late() {
 }
 
 #[test]
-fn a_switch_that_is_told_to_keep_old_frames_sends_them() {
+fn a_switch_with_the_option_to_keep_old_frames_sends_them() {
     in_namespace(|| {
         let (numbers, n_taken, n_old) = stop_and_go_on("", "0");
         let old: Vec<u32> = (1..=N_OLD).collect();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use crate::support::{PATIENCE, TemporaryFolder, error, program};
+use crate::support::{TIMEOUT, TemporaryFolder, error, program};
 use dataplane::PortId;
 use packet_io::{MemoryPort, Port, Waiter, memory_pair};
 use reprise_switch::{MadePayloadExtern, Offloaded, Parts};
@@ -48,7 +48,7 @@ fn cables() -> (Ports, [MemoryPort; 2]) {
 
 fn receive(port: &mut MemoryPort) -> Vec<u8> {
     let (mut waiter, mut frames) = (Waiter::default(), Vec::new());
-    let waited = waiter.wait(port.poll_fd(), Some(PATIENCE));
+    let waited = waiter.wait(port.poll_fd(), Some(TIMEOUT));
     waited.expect("waiting");
     let mut take = |frame: &[u8]| frames.push(frame.to_vec());
     port.receive(0, 1, &mut take).expect("receiving");
@@ -128,7 +128,7 @@ fn each_worker_has_an_offload_and_the_totals_are_those_of_all_and_both_sides() {
                 core.receive(0, PortId(1), &[1, 2, 3, 4])
             };
             // The offload starts with the loop, on another thread.
-            let deadline = std::time::Instant::now() + PATIENCE;
+            let deadline = std::time::Instant::now() + TIMEOUT;
             while !is_taken() {
                 assert!(std::time::Instant::now() < deadline, "it does not begin");
                 std::thread::yield_now();

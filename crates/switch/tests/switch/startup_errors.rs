@@ -454,7 +454,7 @@ fn a_name_with_a_lines_end_forges_no_line() {
 }
 
 #[test]
-fn an_included_folder_that_is_none_is_told() {
+fn an_included_folder_that_is_none_is_reported() {
     let kept = program("kept.p4").display().to_string();
     let capture = ["-i", "1@pcap:,/dev/null", "--include"];
     for folder in ["nodir", &kept] {

@@ -214,8 +214,8 @@ async fn a_register_that_packets_write_begins_anew_and_one_that_only_controllers
     for signal in ["-KILL", "-TERM", "-KILL"] {
         let switch = Running::start_that_logs(&arguments);
         let said = switch.before.join("\n");
-        let tells = said.contains("registers_begin_anew") && said.contains("writes=1");
-        assert_eq!(tells, killed, "{said}");
+        let warns = said.contains("registers_begin_anew") && said.contains("writes=1");
+        assert_eq!(warns, killed, "{said}");
         let mut controller = Controller::of(&switch).await;
         let ids = controller.ids;
         let expected = if killed { vec![9] } else { vec![0] };
@@ -540,16 +540,19 @@ async fn a_switch_on_a_disk(disk: &Path) {
         "{refused:?}"
     );
     assert_eq!(controller.state().await, there);
-    let told = switch.wait_for_line(&["state_not_written"]);
-    assert!(told.contains("ERROR") && told.contains(&state), "{told}");
+    let logged = switch.wait_for_line(&["state_not_written"]);
+    assert!(
+        logged.contains("ERROR") && logged.contains(&state),
+        "{logged}"
+    );
     fs::remove_file(disk.join("filler")).expect("removed");
     let (updates, after) = batch(&mut random, controller.ids, &there);
     controller
         .write(updates)
         .await
         .expect("there is room again");
-    let told = switch.wait_for_line(&["event"]);
-    assert!(told.contains("state_written"), "once each: {told}");
+    let logged = switch.wait_for_line(&["event"]);
+    assert!(logged.contains("state_written"), "once each: {logged}");
     switch.signal("-KILL");
     switch.end();
     let switch = Running::start(&arguments);
@@ -559,7 +562,7 @@ async fn a_switch_on_a_disk(disk: &Path) {
 }
 
 #[test]
-fn a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room() {
+fn a_full_disk_is_reported_and_what_was_done_is_stored_when_there_is_room() {
     in_mount_namespace(|| {
         ip("link set lo up");
         let folder = TemporaryFolder::new("full-state");
@@ -572,7 +575,7 @@ fn a_full_disk_is_told_and_what_was_done_is_stored_when_there_is_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_somebody_cuts_short_is_told_before_the_next_call_and_takes_none() {
+async fn a_file_that_somebody_cuts_short_is_reported_before_the_next_call_and_takes_none() {
     let folder = TemporaryFolder::new("cut-short");
     let path = folder.path("state");
     let state = path.display().to_string();
@@ -584,10 +587,10 @@ async fn a_file_that_somebody_cuts_short_is_told_before_the_next_call_and_takes_
     controller.write(updates).await.expect("written");
     // Like `: > state`: the same file.
     File::create(&path).expect("cut short");
-    let told = switch.wait_for_line(&["state_not_written"]);
+    let logged = switch.wait_for_line(&["state_not_written"]);
     assert!(
-        told.contains("ERROR") && told.contains("was cut short"),
-        "{told}"
+        logged.contains("ERROR") && logged.contains("was cut short"),
+        "{logged}"
     );
     let (updates, _) = batch(&mut random, controller.ids, &there);
     let refused = controller
@@ -615,7 +618,7 @@ async fn two_switches_do_not_share_a_file() {
 }
 
 #[test]
-fn a_file_that_cannot_be_made_or_opened_is_told_with_its_name() {
+fn a_file_that_cannot_be_made_or_opened_is_reported_with_its_name() {
     let folder = TemporaryFolder::new("nowhere");
     let missing = folder.path("missing/state");
     let a_folder = folder.path("a-folder");
@@ -670,7 +673,7 @@ async fn a_damaged_file_is_refused_and_left() {
 
 /// As after a power failure before the last bytes were on the disk.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_told() {
+async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_reported() {
     let folder = TemporaryFolder::new("taken-back");
     let path = folder.path("state");
     let state = path.display().to_string();
@@ -702,11 +705,11 @@ async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_to
         ]
         .concat(),
     );
-    let told = switch
+    let logged = switch
         .before
         .iter()
         .filter(|line| line.contains("state_rolled_back"));
-    assert_eq!(told.count(), 1, "{:?}", switch.before);
+    assert_eq!(logged.count(), 1, "{:?}", switch.before);
     assert_eq!(Controller::of(&switch).await.state().await, before);
     switch.signal("-TERM");
     assert_eq!(switch.end().0, Some(0));

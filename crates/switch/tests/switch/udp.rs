@@ -8,13 +8,13 @@ use serde_json::Value;
 use testkit::namespace::{in_namespace, ip};
 use testkit::repository::root;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 const N_PACKETS: u8 = 50;
 
 fn socket(address: &str) -> UdpSocket {
     let socket = UdpSocket::bind(address).expect("an address that is free");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     socket
 }
 

@@ -18,7 +18,7 @@ use serde_json::Value;
 use testkit::namespace::{in_namespace, ip};
 use testkit::repository::root;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// One flow each: the senders have different ports.
 const N_SENDERS: u8 = 16;
@@ -26,7 +26,7 @@ const N_PACKETS: u8 = 20;
 
 fn socket(address: &str) -> UdpSocket {
     let socket = UdpSocket::bind(address).expect("an address that is free");
-    socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     socket
 }
 
@@ -265,7 +265,7 @@ fn a_register_that_the_workers_do_not_agree_about_is_not_read() {
     let refused = loop {
         match registers() {
             Err(message) => break message,
-            Ok(_) => assert!(began.elapsed() < PATIENCE, "the packet wrote nothing"),
+            Ok(_) => assert!(began.elapsed() < TIMEOUT, "the packet wrote nothing"),
         }
     };
     let expected = "register \"TestIngress.cells\": the workers have different values in cell 3";

@@ -171,9 +171,9 @@ impl Service {
         let others = switch.other_hosts.iter();
         let others = others.filter(|(at, ..)| u64::from(*at) == port);
         let hosts = on_port.chain(others.map(|(_, ip, mac)| (ip, mac)));
-        let hears = |mac: &Mac| frame[..6] == [0xff; 6] || frame[..6] == mac.0;
+        let accepts = |mac: &Mac| frame[..6] == [0xff; 6] || frame[..6] == mac.0;
         let asked: Vec<Mac> = hosts
-            .filter(|(host, mac)| host.octets() == ip && hears(mac))
+            .filter(|(host, mac)| host.octets() == ip && accepts(mac))
             .map(|(_, mac)| *mac)
             .collect();
         if !asked.is_empty() && switch.requests_to_miss > 0 {
@@ -203,9 +203,9 @@ impl Arbitration {
         if bid.is_some() && bid >= self.highest {
             self.highest = bid;
             self.primary = Some(stream);
-            self.live.keys().for_each(|stream| self.tell(*stream));
+            self.live.keys().for_each(|stream| self.notify(*stream));
         } else {
-            self.tell(stream);
+            self.notify(stream);
         }
         Ok(())
     }
@@ -213,11 +213,11 @@ impl Arbitration {
     fn remove(&mut self, stream: usize) {
         self.live.remove(&stream);
         if self.primary.take_if(|primary| *primary == stream).is_some() {
-            self.live.keys().for_each(|stream| self.tell(*stream));
+            self.live.keys().for_each(|stream| self.notify(*stream));
         }
     }
 
-    fn tell(&self, stream: usize) {
+    fn notify(&self, stream: usize) {
         let code = match self.primary {
             Some(primary) if primary == stream => Code::Ok,
             Some(_) => Code::AlreadyExists,

@@ -15,7 +15,7 @@ pub mod burst;
 
 use super::cable::{cable, served};
 use super::program_at;
-use crate::frames::{PATIENCE, numbered, receive, send};
+use crate::frames::{TIMEOUT, numbered, receive, send};
 use crate::namespace::{interface_index, ip, run};
 use crate::repository::root;
 
@@ -133,7 +133,7 @@ impl Beside {
         let start = Instant::now();
         while !self.kernel_ports.is_served(PortId(port)) {
             assert!(
-                start.elapsed() < PATIENCE,
+                start.elapsed() < TIMEOUT,
                 "{:?}",
                 self.switch.offload_status()
             );
@@ -198,7 +198,7 @@ impl Beside {
         let start = Instant::now();
         while !self.switch.is_drained(token) {
             assert!(
-                start.elapsed() < PATIENCE,
+                start.elapsed() < TIMEOUT,
                 "{:?}",
                 self.switch.offload_status()
             );
@@ -250,7 +250,7 @@ impl Beside {
         let before = self.n_punted;
         while self.n_punted < before + n {
             assert!(
-                start.elapsed() < PATIENCE,
+                start.elapsed() < TIMEOUT,
                 "{} punted",
                 self.n_punted - before
             );
@@ -304,7 +304,7 @@ impl Beside {
             if counters.transmitted + refused == n {
                 return;
             }
-            assert!(start.elapsed() < PATIENCE, "{counters:?}, expected {n}");
+            assert!(start.elapsed() < TIMEOUT, "{counters:?}, expected {n}");
         }
     }
 

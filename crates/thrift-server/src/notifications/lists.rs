@@ -46,7 +46,7 @@ struct List {
     /// The samples that wait or were sent without acknowledgement. Duplicates of them are dropped.
     known: HashSet<Arc<[u8]>>,
     /// The samples of each sent buffer. Samples that were acknowledged individually are `None`.
-    told: BTreeMap<u64, Vec<Option<Arc<[u8]>>>>,
+    sent: BTreeMap<u64, Vec<Option<Arc<[u8]>>>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl List {
             since: None,
             buffer: 0,
             known: HashSet::new(),
-            told: BTreeMap::new(),
+            sent: BTreeMap::new(),
         })
     }
 
@@ -202,10 +202,10 @@ impl List {
         let buffer = self.buffer;
         self.buffer += 1;
         let message = message::learn(device_id, self.id, buffer, &samples);
-        self.told
+        self.sent
             .insert(buffer, samples.into_iter().map(Some).collect());
         while self.known.len() > SAMPLES_UNACKNOWLEDGED_MAX
-            && let Some(oldest) = self.told.keys().next().copied()
+            && let Some(oldest) = self.sent.keys().next().copied()
         {
             self.acknowledge(oldest);
         }
@@ -217,7 +217,7 @@ impl List {
     }
 
     fn acknowledge(&mut self, buffer: u64) {
-        let samples = self.told.remove(&buffer).into_iter().flatten();
+        let samples = self.sent.remove(&buffer).into_iter().flatten();
         for sample in samples.flatten() {
             self.known.remove(&sample);
         }
@@ -225,17 +225,17 @@ impl List {
 
     /// Ignores numbers that the buffer does not have.
     fn acknowledge_some(&mut self, buffer: u64, samples: &[i32]) {
-        let Some(told) = self.told.get_mut(&buffer) else {
+        let Some(sent) = self.sent.get_mut(&buffer) else {
             return;
         };
         for sample in samples {
             let place = usize::try_from(*sample).ok();
-            if let Some(sample) = place.and_then(|place| told.get_mut(place)?.take()) {
+            if let Some(sample) = place.and_then(|place| sent.get_mut(place)?.take()) {
                 self.known.remove(&sample);
             }
         }
-        if told.iter().all(Option::is_none) {
-            self.told.remove(&buffer);
+        if sent.iter().all(Option::is_none) {
+            self.sent.remove(&buffer);
         }
     }
 }
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_are_told_when_there_are_enough_or_the_first_has_waited() {
+    fn samples_are_reported_when_there_are_enough_or_the_first_has_waited() {
         let (mut lists, begin) = (lists(), Instant::now());
         for port in 0..15 {
             assert_eq!(push(&mut lists, port, begin), None);
@@ -312,9 +312,9 @@ mod tests {
         let due = begin + TIMEOUT;
         assert_eq!(lists.next_due(), Some(due));
         assert_eq!(lists.due(begin), []);
-        let told = lists.due(due);
-        assert_eq!((told.len(), told[0].buffer), (1, 1));
-        assert_eq!(ports(&told[0].message), [16]);
+        let learned = lists.due(due);
+        assert_eq!((learned.len(), learned[0].buffer), (1, 1));
+        assert_eq!(ports(&learned[0].message), [16]);
         lists.set_timeout(LIST, None).unwrap();
         push(&mut lists, 17, due);
         assert_eq!(lists.next_due(), None);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_told_again_once_it_is_acknowledged() {
+    fn a_sample_is_reported_again_once_it_is_acknowledged() {
         let (mut lists, now) = (lists(), Instant::now());
         lists.set_samples_max(LIST, 2).unwrap();
         push(&mut lists, 1, now);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_heard_or_acknowledges_is_not_kept_for_ever() {
+    fn what_nobody_received_or_acknowledges_is_not_kept_for_ever() {
         let (mut lists, now) = (lists(), Instant::now());
         lists.set_samples_max(LIST, 1).unwrap();
         let learned = lists.push("learn_t", &[vec![1], vec![1]], now).unwrap();
@@ -358,7 +358,7 @@ mod tests {
             lists.push("learn_t", &[number, vec![2]], now).unwrap();
         }
         assert_eq!(lists.lists[0].known.len(), SAMPLES_UNACKNOWLEDGED_MAX);
-        assert_eq!(lists.lists[0].told.len(), SAMPLES_UNACKNOWLEDGED_MAX);
+        assert_eq!(lists.lists[0].sent.len(), SAMPLES_UNACKNOWLEDGED_MAX);
     }
 
     #[test]

@@ -21,8 +21,8 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
+use crate::context::Context;
 use crate::limits::{MESSAGES_WAITING_MAX, NOTICES_WAITING_MAX};
-use crate::site::Site;
 pub(crate) use lists::NoSuchList;
 use lists::{Learned, Lists};
 pub(crate) use message::Swap;
@@ -98,12 +98,12 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) fn of(site: &Site) -> Self {
+    pub(crate) fn of(ctx: &Context) -> Self {
         let (sender, digests) = DigestSender::channel(NOTICES_WAITING_MAX);
-        site.device.subscribe(Subscriber::Digests(sender));
+        ctx.device.subscribe(Subscriber::Digests(sender));
         let (sender, idle_timeouts) = IdleTimeoutSender::channel(NOTICES_WAITING_MAX);
-        site.device.subscribe(Subscriber::IdleTimeouts(sender));
-        let ports = site.device.port_changes();
+        ctx.device.subscribe(Subscriber::IdleTimeouts(sender));
+        let ports = ctx.device.port_changes();
         Self {
             digests,
             idle_timeouts,
@@ -112,13 +112,13 @@ impl Events {
     }
 }
 
-pub(crate) async fn publish(site: Arc<Site>, mut events: Events, socket: NotificationSocket) {
-    let serving = tokio::spawn(socket.serve(site.notifications.messages.clone()));
+pub(crate) async fn publish(ctx: Arc<Context>, mut events: Events, socket: NotificationSocket) {
+    let serving = tokio::spawn(socket.serve(ctx.notifications.messages.clone()));
     let (mut aged, mut up) = (Aged::default(), BTreeMap::new());
     // Like BMv2, first reports every port that is up.
     events.ports.mark_changed();
     loop {
-        let due = site.notifications.lock().next_due();
+        let due = ctx.notifications.lock().next_due();
         let waited = async {
             match due {
                 Some(due) => sleep_until(due).await,
@@ -127,40 +127,40 @@ pub(crate) async fn publish(site: Arc<Site>, mut events: Events, socket: Notific
         };
         tokio::select! {
             digest = events.digests.recv() => match digest {
-                Some(digest) => learn(&site, &digest),
+                Some(digest) => learn(&ctx, &digest),
                 None => break,
             },
             () = waited => {}
-            () = site.notifications.changed.notified() => {}
+            () = ctx.notifications.changed.notified() => {}
             notice = events.idle_timeouts.recv() => match notice {
-                Some(first) => aged.tell(&site, first, &mut events.idle_timeouts).await,
+                Some(first) => aged.publish(&ctx, first, &mut events.idle_timeouts).await,
                 None => break,
             },
             changed = events.ports.changed() => match changed {
-                Ok(()) => tell_ports(&site, &mut up).await,
+                Ok(()) => publish_ports(&ctx, &mut up).await,
                 Err(_) => break,
             },
         }
-        let mut lists = site.notifications.lock();
+        let mut lists = ctx.notifications.lock();
         for learned in lists.due(Instant::now()) {
-            site.notifications.publish_learned(&mut lists, learned);
+            ctx.notifications.publish_learned(&mut lists, learned);
         }
     }
     serving.abort();
 }
 
-fn learn(site: &Site, notice: &DigestNotice) {
+fn learn(ctx: &Context, notice: &DigestNotice) {
     // The program of the digest may have been replaced.
-    let Some(pipeline) = site.device.committed() else {
+    let Some(pipeline) = ctx.device.committed() else {
         return;
     };
     if pipeline.generation() != notice.generation {
         return;
     }
-    let mut lists = site.notifications.lists_of(&pipeline);
+    let mut lists = ctx.notifications.lists_of(&pipeline);
     let digest = &notice.digest;
     if let Some(learned) = lists.push(&digest.name, &digest.members, Instant::now()) {
-        site.notifications.publish_learned(&mut lists, learned);
+        ctx.notifications.publish_learned(&mut lists, learned);
     }
 }
 
@@ -174,9 +174,9 @@ struct Aged {
 
 impl Aged {
     /// Publishes an aged entry together with those that wait behind it, one message per table.
-    async fn tell(
+    async fn publish(
         &mut self,
-        site: &Site,
+        ctx: &Context,
         first: IdleTimeoutNotice,
         rest: &mut Receiver<IdleTimeoutNotice>,
     ) {
@@ -186,7 +186,7 @@ impl Aged {
         {
             notices.push(notice);
         }
-        let Some(pipeline) = site.device.committed() else {
+        let Some(pipeline) = ctx.device.committed() else {
             return;
         };
         self.begin(&pipeline);
@@ -198,7 +198,7 @@ impl Aged {
             }
         }
         for (table, idle) in by_table {
-            let named = site.read_first(&pipeline, move |switch| {
+            let named = ctx.read_first(&pipeline, move |switch| {
                 let program = switch.program()?;
                 let name = program.table_info(table)?.name.clone();
                 let handle = |idle: &IdleTimeout| {
@@ -214,7 +214,7 @@ impl Aged {
             let Some(table) = self.tables.get(&name).filter(|_| !handles.is_empty()) else {
                 continue;
             };
-            let notifications = &site.notifications;
+            let notifications = &ctx.notifications;
             let device_id = notifications.device_id;
             notifications.publish(message::ageing(
                 device_id,
@@ -243,8 +243,8 @@ impl Aged {
 }
 
 /// Publishes the ports whose link has changed since the last call. Ports start as down.
-async fn tell_ports(site: &Site, up: &mut BTreeMap<u16, bool>) {
-    let Ok(ports) = site.device.ports().await else {
+async fn publish_ports(ctx: &Context, up: &mut BTreeMap<u16, bool>) {
+    let Ok(ports) = ctx.device.ports().await else {
         return;
     };
     let mut changed = Vec::new();
@@ -260,7 +260,7 @@ async fn tell_ports(site: &Site, up: &mut BTreeMap<u16, bool>) {
         }
     }
     if !changed.is_empty() {
-        let message = message::ports(site.notifications.device_id, &changed);
-        site.notifications.publish(message);
+        let message = message::ports(ctx.notifications.device_id, &changed);
+        ctx.notifications.publish(message);
     }
 }

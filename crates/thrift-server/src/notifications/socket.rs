@@ -21,7 +21,9 @@ use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
-use crate::limits::{HANDSHAKE_S, HANDSHAKES_MAX, STALL_S, SUBSCRIBERS_MAX, TURNED_AWAY_TOLD_S};
+use crate::limits::{
+    HANDSHAKE_S, HANDSHAKES_MAX, REFUSALS_LOG_INTERVAL_S, STALL_S, SUBSCRIBERS_MAX,
+};
 
 /// The handshakes of both sides.
 const PUBLISHER: [u8; 8] = *b"\0SP\0\0\x20\0\0";
@@ -267,10 +269,10 @@ async fn shake_hands(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::
 #[derive(Default)]
 struct Subscribers {
     serving: JoinSet<()>,
-    turned_away: u64,
+    n_refused: u64,
     /// The time of the last log line, and the refused subscribers since.
-    told_at: Option<Instant>,
-    untold: u64,
+    logged_at: Option<Instant>,
+    n_unlogged: u64,
 }
 
 impl Subscribers {
@@ -281,7 +283,7 @@ impl Subscribers {
         messages: Receiver<Shared>,
     ) {
         if self.serving.len() >= SUBSCRIBERS_MAX {
-            return self.turn_away();
+            return self.refuse();
         }
         self.serving.spawn(async move {
             // An error means that the subscriber's connection broke.
@@ -290,15 +292,15 @@ impl Subscribers {
     }
 
     /// Logs at most one line per interval, so that repeated attempts do not fill the log.
-    fn turn_away(&mut self) {
-        self.turned_away += 1;
-        self.untold += 1;
-        let every = Duration::from_secs(TURNED_AWAY_TOLD_S);
-        if self.told_at.is_some_and(|at| at.elapsed() < every) {
+    fn refuse(&mut self) {
+        self.n_refused += 1;
+        self.n_unlogged += 1;
+        let every = Duration::from_secs(REFUSALS_LOG_INTERVAL_S);
+        if self.logged_at.is_some_and(|at| at.elapsed() < every) {
             return;
         }
-        let (subscribers, total) = (self.untold, self.turned_away);
-        (self.untold, self.told_at) = (0, Some(Instant::now()));
+        let (subscribers, total) = (self.n_unlogged, self.n_refused);
+        (self.n_unlogged, self.logged_at) = (0, Some(Instant::now()));
         tracing::warn!(
             event = "notifications_full",
             subscribers,

@@ -9,7 +9,7 @@ use dataplane::{ControlErrorKind, CounterId, CounterValue, RegisterId};
 use super::expect_context;
 use super::tables::{counter_answer, counter_value};
 use crate::call::{Answer, Answered, Refusal, declared, expect_room};
-use crate::site::Site;
+use crate::context::Context;
 use crate::values::{of_i64, to_i64};
 use bmv2_thrift::Args;
 // The codes of counters and registers have the same numbers.
@@ -17,16 +17,16 @@ use bmv2_thrift::exception::{CounterCode as ArrayCode, Exception};
 use bmv2_thrift::wire::Type;
 use bmv2_thrift::wire::write::Writer;
 
-pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "bm_counter_read" => read_counter(site, args).await,
-        "bm_counter_write" => write_counter(site, args).await,
-        "bm_counter_reset_all" => reset_counters(site, args).await,
-        "bm_register_read" => read_register(site, args).await,
-        "bm_register_read_all" => read_registers(site, args).await,
-        "bm_register_write" => write_register(site, args).await,
-        "bm_register_write_range" => write_registers(site, args).await,
-        "bm_register_reset" => reset_registers(site, args).await,
+        "bm_counter_read" => read_counter(ctx, args).await,
+        "bm_counter_write" => write_counter(ctx, args).await,
+        "bm_counter_reset_all" => reset_counters(ctx, args).await,
+        "bm_register_read" => read_register(ctx, args).await,
+        "bm_register_read_all" => read_registers(ctx, args).await,
+        "bm_register_write" => write_register(ctx, args).await,
+        "bm_register_write_range" => write_registers(ctx, args).await,
+        "bm_register_reset" => reset_registers(ctx, args).await,
         _ => return None,
     })
 }
@@ -59,18 +59,18 @@ fn none(what: &str, name: &str) -> Refusal {
     Exception::new(ArrayCode::InvalidName, format!("no {what} \"{name}\"")).into()
 }
 
-fn counter(site: &Site, args: Args<'_>) -> Result<(Arc<Pipeline>, CounterId), Refusal> {
+fn counter(ctx: &Context, args: Args<'_>) -> Result<(Arc<Pipeline>, CounterId), Refusal> {
     expect_context(args)?;
-    let (pipeline, name) = (site.pipeline()?, args.text(2)?);
+    let (pipeline, name) = (ctx.pipeline()?, args.text(2)?);
     let counter = pipeline.program().counter(name);
     let counter = counter.ok_or_else(|| none("counter array", name))?;
     Ok((pipeline, counter))
 }
 
-async fn read_counter(site: &Site, args: Args<'_>) -> Answered {
-    let (_, counter) = counter(site, args)?;
+async fn read_counter(ctx: &Context, args: Args<'_>) -> Answered {
+    let (_, counter) = counter(ctx, args)?;
     let mut cells = one(array_index(args.i32(3)?)?);
-    let reading = site.device.reading().await?;
+    let reading = ctx.device.reading().await?;
     let values = reading
         .counter_cells(counter, &mut cells)
         .await
@@ -84,27 +84,27 @@ fn one(index: u64) -> Range<u64> {
     index..index + 1
 }
 
-async fn write_counter(site: &Site, args: Args<'_>) -> Answered {
-    let (pipeline, counter) = counter(site, args)?;
+async fn write_counter(ctx: &Context, args: Args<'_>) -> Answered {
+    let (pipeline, counter) = counter(ctx, args)?;
     let value = CellValue::Counter(counter, counter_value(args.fields(4)?)?);
-    set(site, pipeline, value, one(array_index(args.i32(3)?)?)).await
+    set(ctx, pipeline, value, one(array_index(args.i32(3)?)?)).await
 }
 
-async fn reset_counters(site: &Site, args: Args<'_>) -> Answered {
-    let (pipeline, counter) = counter(site, args)?;
+async fn reset_counters(ctx: &Context, args: Args<'_>) -> Answered {
+    let (pipeline, counter) = counter(ctx, args)?;
     let size = move |switch: &dataplane::Switch| switch.counter_size(counter);
-    let cells = 0..site.read_first(&pipeline, size).await?;
+    let cells = 0..ctx.read_first(&pipeline, size).await?;
     let zero = CellValue::Counter(counter, CounterValue::default());
-    set(site, pipeline, zero, cells).await
+    set(ctx, pipeline, zero, cells).await
 }
 
 async fn set(
-    site: &Site,
+    ctx: &Context,
     pipeline: Arc<Pipeline>,
     value: CellValue,
     cells: Range<u64>,
 ) -> Answered {
-    let result = site.write(pipeline, Operation::Cells(value, cells)).await?;
+    let result = ctx.write(pipeline, Operation::Cells(value, cells)).await?;
     result.map_err(declared(code))?;
     Ok(Answer::Void)
 }
@@ -118,15 +118,15 @@ struct Register {
 }
 
 impl Register {
-    async fn of(site: &Site, args: Args<'_>) -> Result<Self, Refusal> {
+    async fn of(ctx: &Context, args: Args<'_>) -> Result<Self, Refusal> {
         expect_context(args)?;
-        let (pipeline, name) = (site.pipeline()?, args.text(2)?);
+        let (pipeline, name) = (ctx.pipeline()?, args.text(2)?);
         let id = pipeline.program().register(name);
         let id = id.ok_or_else(|| none("register array", name))?;
         let measures = move |switch: &dataplane::Switch| {
             (switch.register_size(id), switch.register_width_bits(id))
         };
-        let (size, bits) = site.read_first(&pipeline, measures).await?;
+        let (size, bits) = ctx.read_first(&pipeline, measures).await?;
         Ok(Self {
             pipeline,
             id,
@@ -135,16 +135,16 @@ impl Register {
         })
     }
 
-    async fn set(self, site: &Site, value: i64, cells: Range<u64>) -> Answered {
+    async fn set(self, ctx: &Context, value: i64, cells: Range<u64>) -> Answered {
         let value = CellValue::Register(self.id, of_i64(value, self.bits));
-        set(site, self.pipeline, value, cells).await
+        set(ctx, self.pipeline, value, cells).await
     }
 }
 
-async fn read_register(site: &Site, args: Args<'_>) -> Answered {
-    let register = Register::of(site, args).await?;
+async fn read_register(ctx: &Context, args: Args<'_>) -> Answered {
+    let register = Register::of(ctx, args).await?;
     let mut cells = one(array_index(args.i32(3)?)?);
-    let reading = site.device.reading().await?;
+    let reading = ctx.device.reading().await?;
     let values = reading
         .register_cells(register.id, &mut cells)
         .await
@@ -153,10 +153,10 @@ async fn read_register(site: &Site, args: Args<'_>) -> Answered {
     Ok(Answer::I64(value.unwrap_or_default()))
 }
 
-async fn read_registers(site: &Site, args: Args<'_>) -> Answered {
-    let register = Register::of(site, args).await?;
-    let _long = site.long_calls.acquire().await;
-    let reading = site.device.reading().await?;
+async fn read_registers(ctx: &Context, args: Args<'_>) -> Answered {
+    let register = Register::of(ctx, args).await?;
+    let _long = ctx.long_calls.acquire().await;
+    let reading = ctx.device.reading().await?;
     let (mut cells, mut writer, mut n_cells) = (0..register.size, Writer::default(), 0);
     while let Some(values) = reading
         .register_cells(register.id, &mut cells)
@@ -170,16 +170,16 @@ async fn read_registers(site: &Site, args: Args<'_>) -> Answered {
     Ok(Answer::list(Type::I64, n_cells, &writer))
 }
 
-async fn write_register(site: &Site, args: Args<'_>) -> Answered {
-    let register = Register::of(site, args).await?;
+async fn write_register(ctx: &Context, args: Args<'_>) -> Answered {
+    let register = Register::of(ctx, args).await?;
     register
-        .set(site, args.i64(4)?, one(array_index(args.i32(3)?)?))
+        .set(ctx, args.i64(4)?, one(array_index(args.i32(3)?)?))
         .await
 }
 
 /// Writes the cells from `start` up to, but not including, `end`.
-async fn write_registers(site: &Site, args: Args<'_>) -> Answered {
-    let register = Register::of(site, args).await?;
+async fn write_registers(ctx: &Context, args: Args<'_>) -> Answered {
+    let register = Register::of(ctx, args).await?;
     let (start, end) = (array_index(args.i32(3)?)?, array_index(args.i32(4)?)?);
     if start > end || end > register.size {
         let message = format!(
@@ -188,11 +188,11 @@ async fn write_registers(site: &Site, args: Args<'_>) -> Answered {
         );
         return Err(Exception::new(ArrayCode::InvalidIndex, message).into());
     }
-    register.set(site, args.i64(5)?, start..end).await
+    register.set(ctx, args.i64(5)?, start..end).await
 }
 
-async fn reset_registers(site: &Site, args: Args<'_>) -> Answered {
-    let register = Register::of(site, args).await?;
+async fn reset_registers(ctx: &Context, args: Args<'_>) -> Answered {
+    let register = Register::of(ctx, args).await?;
     let cells = 0..register.size;
-    register.set(site, 0, cells).await
+    register.set(ctx, 0, cells).await
 }

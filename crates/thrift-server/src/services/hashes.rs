@@ -7,15 +7,15 @@ use dataplane::{ControlErrorKind, CrcParameters};
 
 use super::expect_context;
 use crate::call::{Answer, Answered, Refusal, declared};
-use crate::site::Site;
+use crate::context::Context;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, HashCode};
 use bmv2_thrift::message::{Crc16, Crc32, Structure};
 
-pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "bm_set_crc16_custom_parameters" => set(site, args, 16).await,
-        "bm_set_crc32_custom_parameters" => set(site, args, 32).await,
+        "bm_set_crc16_custom_parameters" => set(ctx, args, 16).await,
+        "bm_set_crc32_custom_parameters" => set(ctx, args, 32).await,
         "bm_set_toeplitz_hash_key" => toeplitz(args),
         _ => return None,
     })
@@ -52,9 +52,9 @@ fn parameters(args: Args<'_>, bits: u32) -> Result<CrcParameters, Refusal> {
     })
 }
 
-async fn set(site: &Site, args: Args<'_>, bits: u32) -> Answered {
+async fn set(ctx: &Context, args: Args<'_>, bits: u32) -> Answered {
     expect_context(args)?;
-    let (pipeline, name) = (site.pipeline()?, args.text(2)?);
+    let (pipeline, name) = (ctx.pipeline()?, args.text(2)?);
     let fields = args.fields(3)?;
     let fields = fields.ok_or_else(|| Refusal::protocol("field 3: expected parameters".into()))?;
     let mut calculations = pipeline.program().ir().calculations.iter();
@@ -65,7 +65,7 @@ async fn set(site: &Site, args: Args<'_>, bits: u32) -> Answered {
         return Err(Exception::new(HashCode::WrongType, message).into());
     }
     let set = Operation::Crc(name.to_owned(), parameters(fields, bits)?);
-    site.write(pipeline, set).await?.map_err(declared(code))?;
+    ctx.write(pipeline, set).await?.map_err(declared(code))?;
     Ok(Answer::Void)
 }
 

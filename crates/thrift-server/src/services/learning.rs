@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use super::expect_context;
 use crate::call::{Answer, Answered, Refusal};
+use crate::context::Context;
 use crate::notifications::NoSuchList;
-use crate::site::Site;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, LearnCode};
 
-pub(crate) fn answer(site: &Site, call: &str, args: Args<'_>) -> Option<Answered> {
+pub(crate) fn answer(ctx: &Context, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "bm_learning_ack" => acknowledge(site, args),
-        "bm_learning_ack_buffer" => acknowledge_buffer(site, args),
-        "bm_learning_set_timeout" => set_timeout(site, args),
-        "bm_learning_set_buffer_size" => set_buffer_size(site, args),
+        "bm_learning_ack" => acknowledge(ctx, args),
+        "bm_learning_ack_buffer" => acknowledge_buffer(ctx, args),
+        "bm_learning_set_timeout" => set_timeout(ctx, args),
+        "bm_learning_set_buffer_size" => set_buffer_size(ctx, args),
         _ => return None,
     })
 }
 
-fn acknowledge(site: &Site, args: Args<'_>) -> Answered {
+fn acknowledge(ctx: &Context, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (list, buffer, samples) = (args.i32(2)?, args.i64(3)?, args.all_i32(4)?);
-    let pipeline = site.pipeline()?;
-    let notifications = &site.notifications;
+    let pipeline = ctx.pipeline()?;
+    let notifications = &ctx.notifications;
     let done = notifications.with_lists(&pipeline, |lists| {
         lists.acknowledge(list, buffer.cast_unsigned(), Some(&samples))
     });
@@ -31,11 +31,11 @@ fn acknowledge(site: &Site, args: Args<'_>) -> Answered {
         .map_err(|error| no_list(&error, list))
 }
 
-fn acknowledge_buffer(site: &Site, args: Args<'_>) -> Answered {
+fn acknowledge_buffer(ctx: &Context, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (list, buffer) = (args.i32(2)?, args.i64(3)?);
-    let pipeline = site.pipeline()?;
-    let done = site.notifications.with_lists(&pipeline, |lists| {
+    let pipeline = ctx.pipeline()?;
+    let done = ctx.notifications.with_lists(&pipeline, |lists| {
         lists.acknowledge(list, buffer.cast_unsigned(), None)
     });
     done.map(|()| Answer::Void)
@@ -43,24 +43,24 @@ fn acknowledge_buffer(site: &Site, args: Args<'_>) -> Answered {
 }
 
 /// A timeout of 0 waits until the buffer is full.
-fn set_timeout(site: &Site, args: Args<'_>) -> Answered {
+fn set_timeout(ctx: &Context, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (list, timeout_ms) = (args.i32(2)?, args.i32(3)?);
     let timeout_ms = u64::try_from(timeout_ms).map_err(|_| negative("timeout", timeout_ms))?;
     let timeout = (timeout_ms > 0).then(|| Duration::from_millis(timeout_ms));
-    let pipeline = site.pipeline()?;
-    let notifications = &site.notifications;
+    let pipeline = ctx.pipeline()?;
+    let notifications = &ctx.notifications;
     let done = notifications.with_lists(&pipeline, |lists| lists.set_timeout(list, timeout));
     done.map(|()| Answer::Void)
         .map_err(|error| no_list(&error, list))
 }
 
-fn set_buffer_size(site: &Site, args: Args<'_>) -> Answered {
+fn set_buffer_size(ctx: &Context, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (list, samples) = (args.i32(2)?, args.i32(3)?);
     let samples_max = usize::try_from(samples).map_err(|_| negative("buffer size", samples))?;
-    let pipeline = site.pipeline()?;
-    let done = site
+    let pipeline = ctx.pipeline()?;
+    let done = ctx
         .notifications
         .with_lists(&pipeline, |lists| lists.set_samples_max(list, samples_max));
     done.map(|()| Answer::Void)

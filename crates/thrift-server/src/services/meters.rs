@@ -9,7 +9,7 @@ use super::arrays::index;
 use super::expect_context;
 use super::tables::EntryMeters;
 use crate::call::{Answer, Answered, Refusal, declared};
-use crate::site::Site;
+use crate::context::Context;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, MeterCode};
 use bmv2_thrift::message::{MeterRate, Structure};
@@ -59,11 +59,11 @@ pub(super) fn rates_answer(config: Option<MeterConfig>) -> Answer {
     Answer::structures(&rates.collect::<Vec<_>>())
 }
 
-pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "bm_meter_array_set_rates" => set(site, args, None).await,
-        "bm_meter_set_rates" => set(site, args, Some(3)).await,
-        "bm_meter_get_rates" => get(site, args).await,
+        "bm_meter_array_set_rates" => set(ctx, args, None).await,
+        "bm_meter_set_rates" => set(ctx, args, Some(3)).await,
+        "bm_meter_get_rates" => get(ctx, args).await,
         _ => return None,
     })
 }
@@ -82,9 +82,9 @@ enum Named {
     Entries(EntryMeters),
 }
 
-fn find(site: &Site, args: Args<'_>) -> Result<(Arc<control::Pipeline>, Named), Refusal> {
+fn find(ctx: &Context, args: Args<'_>) -> Result<(Arc<control::Pipeline>, Named), Refusal> {
     expect_context(args)?;
-    let (pipeline, name) = (site.pipeline()?, args.text(2)?);
+    let (pipeline, name) = (ctx.pipeline()?, args.text(2)?);
     let array = pipeline.program().meter(name).map(Named::Array);
     let named = array.or_else(|| EntryMeters::named(&pipeline, name).map(Named::Entries));
     let named = named.ok_or_else(|| {
@@ -94,8 +94,8 @@ fn find(site: &Site, args: Args<'_>) -> Result<(Arc<control::Pipeline>, Named), 
 }
 
 /// Sets the cell whose index is in `index_field`, or all cells.
-async fn set(site: &Site, args: Args<'_>, index_field: Option<i16>) -> Answered {
-    let (pipeline, named) = find(site, args)?;
+async fn set(ctx: &Context, args: Args<'_>, index_field: Option<i16>) -> Answered {
+    let (pipeline, named) = find(ctx, args)?;
     let rates = rates(args.all_fields(index_field.unwrap_or(2) + 1)?)?;
     let config = rates.map_err(|(code, message)| Exception::new(code, message))?;
     let cell = match index_field {
@@ -111,18 +111,18 @@ async fn set(site: &Site, args: Args<'_>, index_field: Option<i16>) -> Answered 
             if let Some(cell) = &cell {
                 expect_place(&entries, cell.start)?;
             }
-            return entries.set(site, cell, config, code).await;
+            return entries.set(ctx, cell, config, code).await;
         }
     };
     let cells = match cell {
         Some(cell) => cell,
         None => {
             let size = move |switch: &dataplane::Switch| switch.meter_size(meter);
-            0..site.read_first(&pipeline, size).await?
+            0..ctx.read_first(&pipeline, size).await?
         }
     };
     let set = Operation::Cells(CellValue::Meter(meter, Some(config)), cells);
-    site.write(pipeline, set).await?.map_err(declared(code))?;
+    ctx.write(pipeline, set).await?.map_err(declared(code))?;
     Ok(Answer::Void)
 }
 
@@ -139,17 +139,17 @@ fn expect_place(entries: &EntryMeters, place: u64) -> Result<(), Refusal> {
     Err(Exception::new(MeterCode::InvalidIndex, message).into())
 }
 
-async fn get(site: &Site, args: Args<'_>) -> Answered {
-    let (pipeline, named) = find(site, args)?;
+async fn get(ctx: &Context, args: Args<'_>) -> Answered {
+    let (pipeline, named) = find(ctx, args)?;
     let index = meter_index(args.i32(3)?)?;
     let meter = match named {
         Named::Array(meter) => meter,
         Named::Entries(entries) => {
             expect_place(&entries, index)?;
-            return Ok(rates_answer(entries.get(site, index).await?));
+            return Ok(rates_answer(entries.get(ctx, index).await?));
         }
     };
     let read = move |switch: &dataplane::Switch| switch.meter_cell(meter, index);
-    let config = site.read_first(&pipeline, read).await?;
+    let config = ctx.read_first(&pipeline, read).await?;
     Ok(rates_answer(config.map_err(declared(code))?))
 }

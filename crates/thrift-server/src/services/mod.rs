@@ -16,7 +16,7 @@ pub(crate) mod value_sets;
 use std::sync::Arc;
 
 use crate::call::{Answered, Refusal};
-use crate::site::Site;
+use crate::context::Context;
 use bmv2_thrift::Args;
 use bmv2_thrift::wire::{Failure, FailureKind};
 
@@ -46,16 +46,16 @@ fn unknown(message: String) -> Refusal {
 }
 
 /// Carries out a call. `name` is `SERVICE:CALL`.
-pub(crate) async fn answer(site: &Arc<Site>, name: &str, args: Args<'_>) -> Answered {
+pub(crate) async fn answer(ctx: &Arc<Context>, name: &str, args: Args<'_>) -> Answered {
     let Some((service, call)) = name.split_once(':') else {
         return Err(unknown(format!(
             "expected a call of \"standard\", \"simple_pre_lag\" or \"simple_switch\" with a colon between, found \"{name}\""
         )));
     };
     let answered = match Service::of(service) {
-        Some(Service::Standard) => standard(site, call, args).await,
-        Some(Service::Multicast) => multicast::answer(site, call, args).await,
-        Some(Service::SimpleSwitch) => simple_switch::answer(site, call, args).await,
+        Some(Service::Standard) => standard(ctx, call, args).await,
+        Some(Service::Multicast) => multicast::answer(ctx, call, args).await,
+        Some(Service::SimpleSwitch) => simple_switch::answer(ctx, call, args).await,
         None => {
             return Err(unknown(format!(
                 "expected the service standard, simple_pre_lag or simple_switch, found \"{service}\""
@@ -70,34 +70,34 @@ pub(crate) async fn answer(site: &Arc<Site>, name: &str, args: Args<'_>) -> Answ
 }
 
 /// `None` if there is no such call.
-async fn standard(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
-    if let Some(answered) = tables::answer(site, call, args).await {
+async fn standard(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
+    if let Some(answered) = tables::answer(ctx, call, args).await {
         return Some(answered);
     }
-    if let Some(answered) = profiles::answer(site, call, args).await {
+    if let Some(answered) = profiles::answer(ctx, call, args).await {
         return Some(answered);
     }
-    if let Some(answered) = arrays::answer(site, call, args).await {
+    if let Some(answered) = arrays::answer(ctx, call, args).await {
         return Some(answered);
     }
-    if let Some(answered) = meters::answer(site, call, args).await {
+    if let Some(answered) = meters::answer(ctx, call, args).await {
         return Some(answered);
     }
-    if let Some(answered) = value_sets::answer(site, call, args).await {
+    if let Some(answered) = value_sets::answer(ctx, call, args).await {
         return Some(answered);
     }
-    if let Some(answered) = programs::answer(site, call, args).await {
+    if let Some(answered) = programs::answer(ctx, call, args).await {
         return Some(answered);
     }
-    if let Some(answered) = hashes::answer(site, call, args).await {
+    if let Some(answered) = hashes::answer(ctx, call, args).await {
         return Some(answered);
     }
     match call {
         "bm_dev_mgr_add_port" => Some(ports::add(args)),
         "bm_dev_mgr_remove_port" => Some(ports::remove(args)),
-        "bm_dev_mgr_show_ports" => Some(ports::show(site).await),
-        "bm_serialize_state" => Some(state::serialize(site).await),
-        _ => learning::answer(site, call, args),
+        "bm_dev_mgr_show_ports" => Some(ports::show(ctx).await),
+        "bm_serialize_state" => Some(state::serialize(ctx).await),
+        _ => learning::answer(ctx, call, args),
     }
 }
 

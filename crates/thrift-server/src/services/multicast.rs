@@ -10,14 +10,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use control::{Device, Note, Operation, Pipeline, Turn, Update};
+use control::{ClientData, Device, Exclusive, Operation, Pipeline, Update};
 use dataplane::{MulticastGroup, PortId, Replica};
 use serde_json::json;
 
 use super::expect_context;
 use crate::call::{Answer, Answered, Refusal, declared};
+use crate::context::{Context, read_first, write_all};
 use crate::limits::{MAP_BITS_MAX, NODES_MAX};
-use crate::site::{Site, read_first, write_all};
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, MulticastCode};
 
@@ -169,31 +169,31 @@ fn nodes_of(group: &MulticastGroup) -> Vec<Node> {
     nodes.collect()
 }
 
-/// A call within the device's critical section.
+/// A call under exclusive access to the device.
 struct Call {
-    turn: Turn,
+    exclusive: Exclusive,
     pipeline: Arc<Pipeline>,
     /// The state after the call.
     multicast: Multicast,
 }
 
-/// Runs a call in the device's critical section. Keeps the changes of nodes only if it succeeds.
-async fn in_turn<R, F>(
-    site: &Arc<Site>,
+/// Runs a call under exclusive access to the device. Keeps the changes of nodes only if it succeeds.
+async fn exclusively<R, F>(
+    ctx: &Arc<Context>,
     call: impl FnOnce(Call) -> F + Send + 'static,
 ) -> Result<R, Refusal>
 where
     R: Send + 'static,
     F: Future<Output = Result<(Multicast, R), Refusal>> + Send + 'static,
 {
-    let there = Arc::clone(site);
-    let in_turn = |turn: Turn| async move {
+    let there = Arc::clone(ctx);
+    let run = |exclusive: Exclusive| async move {
         let mut kept = there.multicast.lock().await;
-        let pipeline = turn.device().pipeline()?;
+        let pipeline = exclusive.device().pipeline()?;
         kept.be_of(pipeline.generation());
         let multicast = kept.clone();
         let (multicast, result) = call(Call {
-            turn,
+            exclusive,
             pipeline,
             multicast,
         })
@@ -201,13 +201,13 @@ where
         *kept = multicast;
         Ok(result)
     };
-    site.in_turn(in_turn).await
+    ctx.exclusively(run).await
 }
 
 impl Call {
     /// Adopts a group's state in the data plane. False if the group does not exist there.
     async fn know(&mut self, id: u32) -> Result<bool, Refusal> {
-        let group = group(self.turn.device(), &self.pipeline, id).await?;
+        let group = group(self.exclusive.device(), &self.pipeline, id).await?;
         match &group {
             Some(group) => self.multicast.know(group),
             None => self.multicast.forget_group(id),
@@ -240,7 +240,7 @@ impl Call {
     /// Writes groups to the data plane as their nodes define them.
     async fn write(self, groups: &[u32]) -> Result<(Multicast, ()), Refusal> {
         let Self {
-            turn,
+            exclusive,
             pipeline,
             multicast,
         } = self;
@@ -248,16 +248,19 @@ impl Call {
         for id in groups {
             let replicas = multicast.replicas(*id);
             expect_each_once(*id, &replicas)?;
-            let there = group(turn.device(), &pipeline, *id).await?;
+            let there = group(exclusive.device(), &pipeline, *id).await?;
             let group = MulticastGroup {
                 id: *id,
                 backups: backups(there.as_ref(), &replicas),
                 replicas,
             };
-            let note = pipeline.notes().group(*id);
-            operations.push(Operation::MulticastGroup(Update::Modify(group), note));
+            let client_data = pipeline.client_data().group(*id);
+            operations.push(Operation::MulticastGroup(
+                Update::Modify(group),
+                client_data,
+            ));
         }
-        let written = write_all(turn, &pipeline, operations).await?;
+        let written = write_all(exclusive, &pipeline, operations).await?;
         written.map_err(declared(|_| MulticastCode::Error))?;
         Ok((multicast, ()))
     }
@@ -300,27 +303,27 @@ async fn group(
     Ok(found.into_iter().find(|group| group.id == id))
 }
 
-pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "bm_mc_mgrp_create" => create_group(site, args).await,
-        "bm_mc_mgrp_destroy" => destroy_group(site, args).await,
-        "bm_mc_node_create" => create_node(site, args).await,
-        "bm_mc_node_update" => update_node(site, args).await,
-        "bm_mc_node_associate" => associate(site, args).await,
-        "bm_mc_node_dissociate" => dissociate(site, args).await,
-        "bm_mc_node_destroy" => destroy_node(site, args).await,
-        "bm_mc_set_lag_membership" => set_lag(site, args).await,
-        "bm_mc_get_entries" => entries(site, args).await,
+        "bm_mc_mgrp_create" => create_group(ctx, args).await,
+        "bm_mc_mgrp_destroy" => destroy_group(ctx, args).await,
+        "bm_mc_node_create" => create_node(ctx, args).await,
+        "bm_mc_node_update" => update_node(ctx, args).await,
+        "bm_mc_node_associate" => associate(ctx, args).await,
+        "bm_mc_node_dissociate" => dissociate(ctx, args).await,
+        "bm_mc_node_destroy" => destroy_node(ctx, args).await,
+        "bm_mc_set_lag_membership" => set_lag(ctx, args).await,
+        "bm_mc_get_entries" => entries(ctx, args).await,
         _ => return None,
     })
 }
 
 /// Like BMv2, leaves an existing group unchanged.
-async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn create_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
     let id = handle.cast_unsigned();
-    in_turn(site, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         if call.know(id).await? {
             return Ok((call.multicast, ()));
         }
@@ -329,8 +332,8 @@ async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
             replicas: Vec::new(),
             backups: Vec::new(),
         };
-        let insert = Operation::MulticastGroup(Update::Insert(group), Note::default());
-        let written = write_all(call.turn, &call.pipeline, vec![insert]).await?;
+        let insert = Operation::MulticastGroup(Update::Insert(group), ClientData::default());
+        let written = write_all(call.exclusive, &call.pipeline, vec![insert]).await?;
         written.map_err(declared(|_| MulticastCode::InvalidGroup))?;
         call.multicast.groups.insert(id, Vec::new());
         Ok((call.multicast, ()))
@@ -340,13 +343,13 @@ async fn create_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
 }
 
 /// Like BMv2, accepts a missing group.
-async fn destroy_group(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn destroy_group(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let id = args.i32(2)?.cast_unsigned();
-    in_turn(site, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         if call.know(id).await? {
-            let delete = Operation::MulticastGroup(Update::Delete(id), Note::default());
-            let written = write_all(call.turn, &call.pipeline, vec![delete]).await?;
+            let delete = Operation::MulticastGroup(Update::Delete(id), ClientData::default());
+            let written = write_all(call.exclusive, &call.pipeline, vec![delete]).await?;
             written.map_err(declared(|_| MulticastCode::Error))?;
         }
         call.multicast.forget_group(id);
@@ -368,7 +371,7 @@ fn ones(map: &[u8]) -> Result<Vec<u16>, Refusal> {
         .collect())
 }
 
-async fn create_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn create_node(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let rid = args.i32(2)?;
     let Ok(rid) = u16::try_from(rid) else {
@@ -383,7 +386,7 @@ async fn create_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
         lags: ones(args.bytes(4)?)?,
         group: None,
     };
-    let handle = in_turn(site, |mut call| async move {
+    let handle = exclusively(ctx, |mut call| async move {
         if call.multicast.nodes.len() >= NODES_MAX {
             let message = format!("there are {NODES_MAX} nodes already");
             return refuse(MulticastCode::TableFull, message);
@@ -395,11 +398,11 @@ async fn create_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
     Ok(Answer::I32(handle))
 }
 
-async fn update_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn update_node(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
     let (ports, lags) = (ones(args.bytes(3)?)?, ones(args.bytes(4)?)?);
-    in_turn(site, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         let group = call.group_of(handle).await?;
         let node = call.multicast.node(handle)?;
         (node.ports, node.lags) = (ports, lags);
@@ -409,10 +412,10 @@ async fn update_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-async fn associate(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn associate(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (group, handle) = (args.i32(2)?, args.i32(3)?);
-    in_turn(site, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         call.multicast.node(handle)?;
         let id = call.expect_group(group).await?;
         if let Some(found) = call.group_of(handle).await? {
@@ -427,10 +430,10 @@ async fn associate(site: &Arc<Site>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-async fn dissociate(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn dissociate(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (group, handle) = (args.i32(2)?, args.i32(3)?);
-    in_turn(site, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         call.multicast.node(handle)?;
         let id = call.expect_group(group).await?;
         if call.group_of(handle).await? != Some(id) {
@@ -455,10 +458,10 @@ impl Multicast {
 }
 
 /// Removes the node from its group first.
-async fn destroy_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn destroy_node(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;
-    in_turn(site, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         let group = call.group_of(handle).await?;
         if let Some(id) = group {
             call.multicast.leave(handle, id);
@@ -470,7 +473,7 @@ async fn destroy_node(site: &Arc<Site>, args: Args<'_>) -> Answered {
     Ok(Answer::Void)
 }
 
-async fn set_lag(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn set_lag(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (lag, ports) = (args.i16(2)?, ones(args.bytes(3)?)?);
     let is_one = |lag: &u16| usize::from(*lag) < MAP_BITS_MAX;
@@ -478,7 +481,7 @@ async fn set_lag(site: &Arc<Site>, args: Args<'_>) -> Answered {
         let message = format!("expected a LAG of 0 to {}, found {lag}", MAP_BITS_MAX - 1);
         return refuse(MulticastCode::Error, message);
     };
-    in_turn(site, move |mut call| async move {
+    exclusively(ctx, move |mut call| async move {
         for group in call.multicast.groups_with(lag) {
             call.know(group).await?;
         }
@@ -491,17 +494,17 @@ async fn set_lag(site: &Arc<Site>, args: Args<'_>) -> Answered {
 }
 
 /// Lists all groups, also those of other clients.
-async fn entries(site: &Arc<Site>, args: Args<'_>) -> Answered {
+async fn entries(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
-    let _long = site.long_calls.acquire().await;
-    let json = in_turn(site, |mut call| async move {
+    let _long = ctx.long_calls.acquire().await;
+    let json = exclusively(ctx, |mut call| async move {
         let mut first = 0;
         let mut there = HashSet::new();
         loop {
             let read = move |switch: &dataplane::Switch| {
                 switch.multicast_groups_from(first, control::limits::ENTRIES_PER_VISIT)
             };
-            let groups = read_first(call.turn.device(), &call.pipeline, read).await?;
+            let groups = read_first(call.exclusive.device(), &call.pipeline, read).await?;
             let Some(last) = groups.last() else { break };
             first = last.id + 1;
             there.extend(groups.iter().map(|group| group.id));

@@ -1,7 +1,7 @@
 //! Lists the ports. Only the command line opens ports.
 
 use crate::call::{Answer, Answered};
-use crate::site::Site;
+use crate::context::Context;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, PortCode};
 use bmv2_thrift::message::PortInfo;
@@ -29,8 +29,8 @@ pub(crate) fn remove(args: Args<'_>) -> Answered {
     )
 }
 
-pub(crate) async fn show(site: &Site) -> Answered {
-    let answers = site.device.submit(|_, context| context.ports.to_vec());
+pub(crate) async fn show(ctx: &Context) -> Answered {
+    let answers = ctx.device.submit(|_, context| context.ports.to_vec());
     let ports = answers.all().await?.into_iter().next().unwrap_or_default();
     let ports = ports.iter().map(|port| PortInfo {
         port: port.id.0.into(),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use control::{Operation, OperationResult, Pipeline, Turn, Update};
+use control::{Exclusive, Operation, OperationResult, Pipeline, Update};
 use dataplane::{
     ActionCall, ActionId, ActionProfileId, ControlErrorKind, ProfileGroup, ProfileMember, Switch,
 };
@@ -11,7 +11,7 @@ use dataplane::{
 use super::expect_context;
 use super::tables::{action_call, name_and_args};
 use crate::call::{Answer, Answered, Refusal, declared, expect_room};
-use crate::site::{Site, read_first, write_all};
+use crate::context::{Context, read_first, write_all};
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, TableCode};
 use bmv2_thrift::message::{Group, Member, Structure};
@@ -36,9 +36,9 @@ fn refuse<T>(code: TableCode, message: impl Into<String>) -> Result<T, Refusal> 
 
 impl Target {
     /// The action profile that field 2 names.
-    fn of(site: &Site, args: Args<'_>) -> Result<Self, Refusal> {
+    fn of(ctx: &Context, args: Args<'_>) -> Result<Self, Refusal> {
         expect_context(args)?;
-        let (pipeline, name) = (site.pipeline()?, args.text(2)?);
+        let (pipeline, name) = (ctx.pipeline()?, args.text(2)?);
         match pipeline.program().action_profile(name) {
             Some(id) => Ok(Self { pipeline, id }),
             None => refuse(
@@ -49,8 +49,8 @@ impl Target {
     }
 
     /// The action profile that field 2 names. Fails if it has no groups.
-    fn with_groups(site: &Site, args: Args<'_>) -> Result<Self, Refusal> {
-        let target = Self::of(site, args)?;
+    fn with_groups(ctx: &Context, args: Args<'_>) -> Result<Self, Refusal> {
+        let target = Self::of(ctx, args)?;
         let info = target.pipeline.program().action_profile_info(target.id);
         match info {
             Some(info) if info.selector.is_none() => refuse(
@@ -106,19 +106,19 @@ impl Target {
     }
 }
 
-pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "bm_mt_act_prof_add_member" => add_member(site, args).await,
-        "bm_mt_act_prof_delete_member" => delete_member(site, args).await,
-        "bm_mt_act_prof_modify_member" => modify_member(site, args).await,
-        "bm_mt_act_prof_create_group" => create_group(site, args).await,
-        "bm_mt_act_prof_delete_group" => delete_group(site, args).await,
-        "bm_mt_act_prof_add_member_to_group" => add_to_group(site, args).await,
-        "bm_mt_act_prof_remove_member_from_group" => remove_from_group(site, args).await,
-        "bm_mt_act_prof_get_members" => members(site, args).await,
-        "bm_mt_act_prof_get_member" => member(site, args).await,
-        "bm_mt_act_prof_get_groups" => groups(site, args).await,
-        "bm_mt_act_prof_get_group" => group(site, args).await,
+        "bm_mt_act_prof_add_member" => add_member(ctx, args).await,
+        "bm_mt_act_prof_delete_member" => delete_member(ctx, args).await,
+        "bm_mt_act_prof_modify_member" => modify_member(ctx, args).await,
+        "bm_mt_act_prof_create_group" => create_group(ctx, args).await,
+        "bm_mt_act_prof_delete_group" => delete_group(ctx, args).await,
+        "bm_mt_act_prof_add_member_to_group" => add_to_group(ctx, args).await,
+        "bm_mt_act_prof_remove_member_from_group" => remove_from_group(ctx, args).await,
+        "bm_mt_act_prof_get_members" => members(ctx, args).await,
+        "bm_mt_act_prof_get_member" => member(ctx, args).await,
+        "bm_mt_act_prof_get_groups" => groups(ctx, args).await,
+        "bm_mt_act_prof_get_group" => group(ctx, args).await,
         _ => return None,
     })
 }
@@ -145,33 +145,33 @@ fn group_code(kind: ControlErrorKind) -> TableCode {
 /// Adds a member or a group under the lowest free id. Tries a remembered guess first, since reading all ids takes
 /// longer the more there are. If the guess was wrong, reads the ids.
 async fn add(
-    site: &Site,
+    ctx: &Context,
     target: Target,
     of: Of,
     insert: impl Fn(ActionProfileId, u32) -> Operation,
 ) -> Result<(u32, OperationResult), Refusal> {
     let ids = target.ids(of);
-    let guess = site.free_id(ids);
-    let added = write_new(site, &target, guess, &insert).await?;
+    let guess = ctx.free_id(ids);
+    let added = write_new(ctx, &target, guess, &insert).await?;
     let is_taken = |error: &dataplane::ControlError| error.kind == ControlErrorKind::AlreadyExists;
     if !added.as_ref().is_err_and(is_taken) {
         return Ok((guess, added));
     }
-    let lowest = lowest_free(site, &target, of).await?;
-    Ok((lowest, write_new(site, &target, lowest, &insert).await?))
+    let lowest = lowest_free(ctx, &target, of).await?;
+    Ok((lowest, write_new(ctx, &target, lowest, &insert).await?))
 }
 
 async fn write_new(
-    site: &Site,
+    ctx: &Context,
     target: &Target,
     id: u32,
     insert: impl Fn(ActionProfileId, u32) -> Operation,
 ) -> Result<OperationResult, Refusal> {
-    site.write(Arc::clone(&target.pipeline), insert(target.id, id))
+    ctx.write(Arc::clone(&target.pipeline), insert(target.id, id))
         .await
 }
 
-async fn lowest_free(site: &Site, target: &Target, of: Of) -> Result<u32, Refusal> {
+async fn lowest_free(ctx: &Context, target: &Target, of: Of) -> Result<u32, Refusal> {
     let profile = target.id;
     let taken = move |switch: &Switch| {
         let mut taken: Vec<u32> = match of {
@@ -189,27 +189,27 @@ async fn lowest_free(site: &Site, target: &Target, of: Of) -> Result<u32, Refusa
         taken.sort_unstable();
         taken
     };
-    let taken = site.read_first(&target.pipeline, taken).await?;
+    let taken = ctx.read_first(&target.pipeline, taken).await?;
     let taken = taken.into_iter();
     Ok(taken.fold(0, |lowest, taken| lowest + u32::from(taken == lowest)))
 }
 
-async fn add_member(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
+async fn add_member(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     let action = target.call(args.text(3)?, &args.all_bytes(4)?)?;
     let ids = target.ids(Of::Members);
     let insert = |profile, id| {
         let action = action.clone();
         Operation::Member(profile, Update::Insert(ProfileMember { id, action }))
     };
-    let (id, added) = add(site, target, Of::Members, insert).await?;
+    let (id, added) = add(ctx, target, Of::Members, insert).await?;
     added.map_err(declared(member_code))?;
-    site.set_free_id(ids, id + 1);
+    ctx.set_free_id(ids, id + 1);
     Ok(Answer::I32(id.cast_signed()))
 }
 
-async fn create_group(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::with_groups(site, args)?;
+async fn create_group(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::with_groups(ctx, args)?;
     let ids = target.ids(Of::Groups);
     let insert = |profile, id| {
         let group = ProfileGroup {
@@ -221,47 +221,47 @@ async fn create_group(site: &Site, args: Args<'_>) -> Answered {
         };
         Operation::ProfileGroup(profile, Update::Insert(group))
     };
-    let (id, added) = add(site, target, Of::Groups, insert).await?;
+    let (id, added) = add(ctx, target, Of::Groups, insert).await?;
     added.map_err(declared(group_code))?;
-    site.set_free_id(ids, id + 1);
+    ctx.set_free_id(ids, id + 1);
     Ok(Answer::I32(id.cast_signed()))
 }
 
-async fn delete_member(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
+async fn delete_member(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     let (ids, id) = (target.ids(Of::Members), args.i32(3)?.cast_unsigned());
     let delete = Operation::Member(target.id, Update::Delete(id));
-    site.write(target.pipeline, delete)
+    ctx.write(target.pipeline, delete)
         .await?
         .map_err(declared(member_code))?;
-    site.add_free_id(ids, id);
+    ctx.add_free_id(ids, id);
     Ok(Answer::Void)
 }
 
-async fn delete_group(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::with_groups(site, args)?;
+async fn delete_group(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::with_groups(ctx, args)?;
     let (ids, id) = (target.ids(Of::Groups), args.i32(3)?.cast_unsigned());
     let delete = Operation::ProfileGroup(target.id, Update::Delete(id));
-    site.write(target.pipeline, delete)
+    ctx.write(target.pipeline, delete)
         .await?
         .map_err(declared(group_code))?;
-    site.add_free_id(ids, id);
+    ctx.add_free_id(ids, id);
     Ok(Answer::Void)
 }
 
-async fn modify_member(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
+async fn modify_member(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     let id = args.i32(3)?.cast_unsigned();
     let action = target.call(args.text(4)?, &args.all_bytes(5)?)?;
     let modify = Operation::Member(target.id, Update::Modify(ProfileMember { id, action }));
-    site.write(target.pipeline, modify)
+    ctx.write(target.pipeline, modify)
         .await?
         .map_err(declared(member_code))?;
     Ok(Answer::Void)
 }
 
-async fn add_to_group(site: &Site, args: Args<'_>) -> Answered {
-    change_group(site, args, |members, member| {
+async fn add_to_group(ctx: &Context, args: Args<'_>) -> Answered {
+    change_group(ctx, args, |members, member| {
         if members.iter().any(|(found, _)| *found == member) {
             let message = format!("the member {member} is in the group already");
             return refuse(TableCode::MemberAlreadyInGroup, message);
@@ -272,8 +272,8 @@ async fn add_to_group(site: &Site, args: Args<'_>) -> Answered {
     .await
 }
 
-async fn remove_from_group(site: &Site, args: Args<'_>) -> Answered {
-    change_group(site, args, |members, member| {
+async fn remove_from_group(ctx: &Context, args: Args<'_>) -> Answered {
+    change_group(ctx, args, |members, member| {
         let Some(place) = members.iter().position(|(found, _)| *found == member) else {
             let message = format!("the member {member} is not in the group");
             return refuse(TableCode::MemberNotInGroup, message);
@@ -288,24 +288,24 @@ async fn remove_from_group(site: &Site, args: Args<'_>) -> Answered {
 type ChangeMembers = fn(&mut Vec<(u32, u32)>, u32) -> Result<(), Refusal>;
 
 /// The member is in field 3, the group in field 4.
-async fn change_group(site: &Site, args: Args<'_>, change: ChangeMembers) -> Answered {
-    let target = Target::with_groups(site, args)?;
+async fn change_group(ctx: &Context, args: Args<'_>, change: ChangeMembers) -> Answered {
+    let target = Target::with_groups(ctx, args)?;
     let (member, group) = (args.i32(3)?, args.i32(4)?);
-    let call = move |turn: Turn| async move {
-        let members = target.members(turn.device()).await?;
+    let call = move |exclusive: Exclusive| async move {
+        let members = target.members(exclusive.device()).await?;
         if members.iter().all(|it| it.id != member.cast_unsigned()) {
             return refuse(
                 TableCode::InvalidMemberHandle,
                 format!("no member {member}"),
             );
         }
-        let mut group = target.group(turn.device(), group).await?;
+        let mut group = target.group(exclusive.device(), group).await?;
         change(&mut group.members, member.cast_unsigned())?;
         let modify = Operation::ProfileGroup(target.id, Update::Modify(group));
-        let written = write_all(turn, &target.pipeline, vec![modify]).await?;
+        let written = write_all(exclusive, &target.pipeline, vec![modify]).await?;
         written.map_err(declared(group_code))
     };
-    site.in_turn(call).await?;
+    ctx.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
@@ -326,10 +326,10 @@ fn bmv2_group(group: &ProfileGroup) -> Group {
     }
 }
 
-async fn members(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
-    let _long = site.long_calls.acquire().await;
-    let mut members = target.members(&site.device).await?;
+async fn members(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
+    let _long = ctx.long_calls.acquire().await;
+    let mut members = target.members(&ctx.device).await?;
     members.sort_unstable_by_key(|member| member.id);
     let mut writer = Writer::default();
     for member in &members {
@@ -339,10 +339,10 @@ async fn members(site: &Site, args: Args<'_>) -> Answered {
     Ok(Answer::list(Type::Struct, members.len(), &writer))
 }
 
-async fn member(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
+async fn member(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     let id = args.i32(3)?.cast_unsigned();
-    let mut members = target.members(&site.device).await?.into_iter();
+    let mut members = target.members(&ctx.device).await?.into_iter();
     let Some(member) = members.find(|member| member.id == id) else {
         return refuse(TableCode::InvalidMemberHandle, format!("no member {id}"));
     };
@@ -350,10 +350,10 @@ async fn member(site: &Site, args: Args<'_>) -> Answered {
     Ok(Answer::structure(&member))
 }
 
-async fn groups(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::with_groups(site, args)?;
-    let _long = site.long_calls.acquire().await;
-    let groups = target.groups(&site.device).await?;
+async fn groups(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::with_groups(ctx, args)?;
+    let _long = ctx.long_calls.acquire().await;
+    let groups = target.groups(&ctx.device).await?;
     let mut writer = Writer::default();
     for group in &groups {
         bmv2_group(group).write(&mut writer);
@@ -362,8 +362,8 @@ async fn groups(site: &Site, args: Args<'_>) -> Answered {
     Ok(Answer::list(Type::Struct, groups.len(), &writer))
 }
 
-async fn group(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::with_groups(site, args)?;
-    let group = target.group(&site.device, args.i32(3)?).await?;
+async fn group(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::with_groups(ctx, args)?;
+    let group = target.group(&ctx.device, args.i32(3)?).await?;
     Ok(Answer::structure(&bmv2_group(&group)))
 }

@@ -3,40 +3,40 @@
 
 use std::sync::Arc;
 
-use control::{Pipeline, Turn};
+use control::{Exclusive, Pipeline};
 use dataplane::{ControlErrorKind, Program};
 use md5::{Digest, Md5};
 use serde_json::Value;
 
 use super::expect_context;
 use crate::call::{Answer, Answered, Refusal};
+use crate::context::Context;
 use crate::notifications::Swap;
-use crate::site::Site;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, IdCode, SwapCode};
 use bmv2_thrift::message::SwitchInfo;
 
-pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "bm_load_new_config" => load(site, args).await,
-        "bm_swap_configs" => swap(site).await,
-        "bm_reset_state" => reset(site).await,
-        "bm_get_config" => config(site),
-        "bm_get_config_md5" => config_md5(site),
-        "bm_get_id_from_name" => id_from_name(site, args),
-        "bm_mgmt_get_info" => Ok(info(site)),
+        "bm_load_new_config" => load(ctx, args).await,
+        "bm_swap_configs" => swap(ctx).await,
+        "bm_reset_state" => reset(ctx).await,
+        "bm_get_config" => config(ctx),
+        "bm_get_config_md5" => config_md5(ctx),
+        "bm_get_id_from_name" => id_from_name(ctx, args),
+        "bm_mgmt_get_info" => Ok(info(ctx)),
         _ => return None,
     })
 }
 
-async fn load(site: &Site, args: Args<'_>) -> Answered {
+async fn load(ctx: &Context, args: Args<'_>) -> Answered {
     let text = args.text(1)?;
-    let externs = site.device.payload_signatures();
+    let externs = ctx.device.payload_signatures();
     let program = Program::from_json_str_with(text, &externs);
     let program = program.map_err(|error| Refusal::internal(error.to_string()))?;
-    let checked = site.device.check(program, ())?.with_json(text.as_bytes());
-    let call = |turn: Turn| async move {
-        let is_saved = turn
+    let checked = ctx.device.check(program, ())?.with_json(text.as_bytes());
+    let call = |exclusive: Exclusive| async move {
+        let is_saved = exclusive
             .device()
             .pipeline()
             .is_ok_and(|pipeline| pipeline.is_saved());
@@ -44,57 +44,57 @@ async fn load(site: &Site, args: Args<'_>) -> Answered {
             let message = "a program waits for bm_swap_configs already";
             return Err(Exception::new(SwapCode::OngoingSwap, message).into());
         }
-        turn.save(checked).done().await?;
+        exclusive.save(checked).done().await?;
         Ok(())
     };
-    site.in_turn(call).await?;
-    site.notifications.swap(Swap::Loaded);
+    ctx.exclusively(call).await?;
+    ctx.notifications.swap(Swap::Loaded);
     Ok(Answer::Void)
 }
 
-async fn swap(site: &Site) -> Answered {
-    let call = |turn: Turn| async move {
-        let ready = turn.ready_saved().await.map_err(|error| match error {
+async fn swap(ctx: &Context) -> Answered {
+    let call = |exclusive: Exclusive| async move {
+        let ready = exclusive.ready_saved().await.map_err(|error| match error {
             control::Error::Refused(error) if error.kind == ControlErrorKind::NotFound => {
                 let message = "no program was loaded by bm_load_new_config";
                 Exception::new(SwapCode::NoOngoingSwap, message).into()
             }
             other => Refusal::from(other),
         })?;
-        turn.commit(ready).done().await?;
+        exclusive.commit(ready).done().await?;
         Ok(())
     };
-    site.notifications.swap(Swap::Requested);
-    site.in_turn(call).await?;
-    site.notifications.swap(Swap::Completed);
+    ctx.notifications.swap(Swap::Requested);
+    ctx.exclusively(call).await?;
+    ctx.notifications.swap(Swap::Completed);
     Ok(Answer::Void)
 }
 
 /// Sets the same program again, in its initial state.
-async fn reset(site: &Site) -> Answered {
-    let call = |turn: Turn| async move {
-        if let Some(pipeline) = turn.device().committed() {
-            let ready = turn.ready(pipeline.checked().clone()).await?;
-            turn.commit(ready).done().await?;
+async fn reset(ctx: &Context) -> Answered {
+    let call = |exclusive: Exclusive| async move {
+        if let Some(pipeline) = exclusive.device().committed() {
+            let ready = exclusive.ready(pipeline.checked().clone()).await?;
+            exclusive.commit(ready).done().await?;
         }
         Ok(())
     };
-    site.in_turn(call).await?;
+    ctx.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
 /// The program's BMv2 JSON. Empty without a program.
-fn text(site: &Site) -> Arc<[u8]> {
+fn text(ctx: &Context) -> Arc<[u8]> {
     let config = |pipeline: Arc<Pipeline>| Arc::clone(pipeline.config());
-    site.device.pipeline().map(config).unwrap_or_default()
+    ctx.device.pipeline().map(config).unwrap_or_default()
 }
 
-fn config(site: &Site) -> Answered {
-    Ok(Answer::Bytes(text(site).to_vec()))
+fn config(ctx: &Context) -> Answered {
+    Ok(Answer::Bytes(text(ctx).to_vec()))
 }
 
-fn config_md5(site: &Site) -> Answered {
-    Ok(Answer::Bytes(Md5::digest(text(site)).to_vec()))
+fn config_md5(ctx: &Context) -> Answered {
+    Ok(Answer::Bytes(Md5::digest(text(ctx)).to_vec()))
 }
 
 /// The list of a resource type in BMv2 JSON, and whether each pipeline has such a list.
@@ -111,14 +111,14 @@ fn place(resource: i32) -> Option<(&'static str, bool)> {
 }
 
 /// Ids are those of BMv2 JSON, which no other call uses.
-fn id_from_name(site: &Site, args: Args<'_>) -> Answered {
+fn id_from_name(ctx: &Context, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (resource, name) = (args.i32(2)?, args.text(3)?);
     let Some((list, is_of_pipelines)) = place(resource) else {
         let message = format!("expected a resource type of 0 to 5, found {resource}");
         return Err(Exception::new(IdCode::InvalidType, message).into());
     };
-    let json: Value = serde_json::from_slice(&text(site)).unwrap_or_default();
+    let json: Value = serde_json::from_slice(&text(ctx)).unwrap_or_default();
     let found = if is_of_pipelines {
         let mut pipelines = json["pipelines"].as_array().into_iter().flatten();
         pipelines.find_map(|pipeline| id_in(&pipeline[list], name))
@@ -142,10 +142,10 @@ fn id_in(list: &Value, name: &str) -> Option<i32> {
 
 /// Reports the device id, the Thrift port and the notification address. There are no sockets for events or a
 /// debugger.
-fn info(site: &Site) -> Answer {
+fn info(ctx: &Context) -> Answer {
     Answer::structure(&SwitchInfo {
-        device_id: i64::try_from(site.config.device_id).unwrap_or(i64::MAX),
-        thrift_port: site.config.port.into(),
-        sockets: [site.config.notifications.clone(), None, None],
+        device_id: i64::try_from(ctx.config.device_id).unwrap_or(i64::MAX),
+        thrift_port: ctx.config.port.into(),
+        sockets: [ctx.config.notifications.clone(), None, None],
     })
 }

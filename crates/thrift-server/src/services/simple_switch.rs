@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use control::{Note, Operation, Update};
+use control::{ClientData, Operation, Update};
 use dataplane::{ControlErrorKind, Mirror, PortId, Queues, Switch};
 
 use crate::call::{Answer, Answered, Refusal, declared};
-use crate::site::Site;
+use crate::context::Context;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, MirrorCode};
 use bmv2_thrift::message::{MirroringSession, Structure};
@@ -17,21 +17,21 @@ const SUCCESS: i32 = 0;
 
 const NS_PER_US: u64 = 1_000;
 
-pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "mirroring_mapping_add" => mapping_add(site, args).await,
-        "mirroring_mapping_delete" => mapping_delete(site, args).await,
-        "mirroring_mapping_get_egress_port" => mapping_port(site, args).await,
-        "mirroring_session_add" => session_add(site, args).await,
-        "mirroring_session_delete" => session_delete(site, args).await,
-        "mirroring_session_get" => session_get(site, args).await,
-        "set_egress_priority_queue_depth" => depth(site, args, Some(1), Some(2), 3).await,
-        "set_egress_queue_depth" => depth(site, args, Some(1), None, 2).await,
-        "set_all_egress_queue_depths" => depth(site, args, None, None, 1).await,
-        "set_egress_priority_queue_rate" => rate(site, args, Some(1), Some(2), 3).await,
-        "set_egress_queue_rate" => rate(site, args, Some(1), None, 2).await,
-        "set_all_egress_queue_rates" => rate(site, args, None, None, 1).await,
-        "get_time_elapsed_us" => elapsed(site).await,
+        "mirroring_mapping_add" => mapping_add(ctx, args).await,
+        "mirroring_mapping_delete" => mapping_delete(ctx, args).await,
+        "mirroring_mapping_get_egress_port" => mapping_port(ctx, args).await,
+        "mirroring_session_add" => session_add(ctx, args).await,
+        "mirroring_session_delete" => session_delete(ctx, args).await,
+        "mirroring_session_get" => session_get(ctx, args).await,
+        "set_egress_priority_queue_depth" => depth(ctx, args, Some(1), Some(2), 3).await,
+        "set_egress_queue_depth" => depth(ctx, args, Some(1), None, 2).await,
+        "set_all_egress_queue_depths" => depth(ctx, args, None, None, 1).await,
+        "set_egress_priority_queue_rate" => rate(ctx, args, Some(1), Some(2), 3).await,
+        "set_egress_queue_rate" => rate(ctx, args, Some(1), None, 2).await,
+        "set_all_egress_queue_rates" => rate(ctx, args, None, None, 1).await,
+        "get_time_elapsed_us" => elapsed(ctx).await,
         "get_time_since_epoch_us" => Ok(Answer::I64(since_epoch())),
         _ => return None,
     })
@@ -51,9 +51,9 @@ fn port(found: i32) -> PortId {
     PortId(u16::try_from(found).unwrap_or(u16::MAX))
 }
 
-async fn mirror(site: &Site, session: u32, mirror: Mirror) -> Answered {
+async fn mirror(ctx: &Context, session: u32, mirror: Mirror) -> Answered {
     let operation = Operation::Mirror(session, mirror);
-    let result = site.write(site.pipeline()?, operation).await?;
+    let result = ctx.write(ctx.pipeline()?, operation).await?;
     result.map_err(declared(code))?;
     Ok(Answer::Void)
 }
@@ -67,25 +67,25 @@ fn as_number(answered: Answered) -> Answered {
     }
 }
 
-async fn mapping_add(site: &Site, args: Args<'_>) -> Answered {
+async fn mapping_add(ctx: &Context, args: Args<'_>) -> Answered {
     let to_port = Mirror {
         port: Some(port(args.i32(2)?)),
         group: None,
     };
-    as_number(mirror(site, session(args)?, to_port).await)
+    as_number(mirror(ctx, session(args)?, to_port).await)
 }
 
-async fn mapping_delete(site: &Site, args: Args<'_>) -> Answered {
-    as_number(session_delete(site, args).await)
+async fn mapping_delete(ctx: &Context, args: Args<'_>) -> Answered {
+    as_number(session_delete(ctx, args).await)
 }
 
-async fn mapping_port(site: &Site, args: Args<'_>) -> Answered {
-    let found = mirrored(site, session(args)?).await?;
+async fn mapping_port(ctx: &Context, args: Args<'_>) -> Answered {
+    let found = mirrored(ctx, session(args)?).await?;
     let port = found.and_then(|mirror| mirror.port);
     Ok(Answer::I32(port.map_or(-1, |port| port.0.into())))
 }
 
-async fn session_add(site: &Site, args: Args<'_>) -> Answered {
+async fn session_add(ctx: &Context, args: Args<'_>) -> Answered {
     let session = session(args)?;
     let config = args.fields(2)?.map(MirroringSession::read).transpose()?;
     let config = config.unwrap_or_default();
@@ -93,25 +93,25 @@ async fn session_add(site: &Site, args: Args<'_>) -> Answered {
         port: config.port.map(port),
         group: config.group.map(i32::cast_unsigned),
     };
-    mirror(site, session, to).await
+    mirror(ctx, session, to).await
 }
 
-async fn session_delete(site: &Site, args: Args<'_>) -> Answered {
-    let delete = Operation::CloneSession(Update::Delete(session(args)?), Note::default());
-    let result = site.write(site.pipeline()?, delete).await?;
+async fn session_delete(ctx: &Context, args: Args<'_>) -> Answered {
+    let delete = Operation::CloneSession(Update::Delete(session(args)?), ClientData::default());
+    let result = ctx.write(ctx.pipeline()?, delete).await?;
     result.map_err(declared(code))?;
     Ok(Answer::Void)
 }
 
-async fn mirrored(site: &Site, session: u32) -> Result<Option<Mirror>, Refusal> {
-    let pipeline = site.pipeline()?;
-    site.read_first(&pipeline, move |switch| switch.mirrored(session))
+async fn mirrored(ctx: &Context, session: u32) -> Result<Option<Mirror>, Refusal> {
+    let pipeline = ctx.pipeline()?;
+    ctx.read_first(&pipeline, move |switch| switch.mirrored(session))
         .await
 }
 
-async fn session_get(site: &Site, args: Args<'_>) -> Answered {
+async fn session_get(ctx: &Context, args: Args<'_>) -> Answered {
     let session = session(args)?;
-    let Some(mirror) = mirrored(site, session).await? else {
+    let Some(mirror) = mirrored(ctx, session).await? else {
         let message = format!("no mirroring session {session}");
         return Err(Exception::new(MirrorCode::SessionNotFound, message).into());
     };
@@ -132,7 +132,7 @@ fn queues(args: Args<'_>, port_field: Option<i16>, queue: Option<i16>) -> Result
 }
 
 async fn depth(
-    site: &Site,
+    ctx: &Context,
     args: Args<'_>,
     port: Option<i16>,
     queue: Option<i16>,
@@ -140,7 +140,7 @@ async fn depth(
 ) -> Answered {
     let queues = queues(args, port, queue)?;
     let n_packets = usize::try_from(args.i32(value)?.cast_unsigned()).unwrap_or(usize::MAX);
-    set_queues(site, move |switch| {
+    set_queues(ctx, move |switch| {
         switch.set_egress_queue_depth(queues, n_packets)
     })
     .await
@@ -149,7 +149,7 @@ async fn depth(
 /// A rate of 0 means none. Several workers, each with its own queues, would exceed a rate together, so rates need a
 /// switch with one worker.
 async fn rate(
-    site: &Site,
+    ctx: &Context,
     args: Args<'_>,
     port: Option<i16>,
     queue: Option<i16>,
@@ -157,23 +157,23 @@ async fn rate(
 ) -> Answered {
     let queues = queues(args, port, queue)?;
     let rate = Some(args.i64(value)?.cast_unsigned()).filter(|rate| *rate > 0);
-    let n_workers = site.device.n_workers();
+    let n_workers = ctx.device.n_workers();
     if rate.is_some() && n_workers > 1 {
         return Err(Refusal::internal(format!(
             "a queue's rate needs a switch with one worker, this one has {n_workers}"
         )));
     }
-    set_queues(site, move |switch| {
+    set_queues(ctx, move |switch| {
         switch.set_egress_queue_rate(queues, rate)
     })
     .await
 }
 
 async fn set_queues(
-    site: &Site,
+    ctx: &Context,
     set: impl Fn(&mut Switch) -> Result<(), dataplane::ControlError> + Send + Sync + 'static,
 ) -> Answered {
-    let answers = site.device.submit(move |_, context| set(context.switch));
+    let answers = ctx.device.submit(move |_, context| set(context.switch));
     let results: Result<(), _> = answers.all().await?.into_iter().collect();
     match results {
         Ok(()) => Ok(Answer::I32(SUCCESS)),
@@ -182,8 +182,8 @@ async fn set_queues(
 }
 
 /// The time of the packets' timestamps.
-async fn elapsed(site: &Site) -> Answered {
-    let answers = site.device.submit(|_, context| context.now);
+async fn elapsed(ctx: &Context) -> Answered {
+    let answers = ctx.device.submit(|_, context| context.now);
     let now = answers.all().await?.into_iter().max().unwrap_or_default();
     Ok(Answer::I64(
         i64::try_from(now / NS_PER_US).unwrap_or(i64::MAX),

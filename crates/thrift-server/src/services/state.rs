@@ -3,20 +3,20 @@
 
 use std::sync::Arc;
 
-use control::{Pipeline, Places, Reading};
+use control::{Cursor, Pipeline, Reading};
 use data_encoding::HEXLOWER;
 use dataplane::{ActionCall, MatchField, Program, TableAction, TableEntry, TableInfo};
 use serde_json::{Map, Value, json};
 
 use crate::call::{Answer, Answered, Refusal};
+use crate::context::Context;
 use crate::key::hidden;
-use crate::site::Site;
 use bmv2_thrift::limits::ANSWER_BYTES_MAX;
 
 /// Serializes tables with their entries, action profiles, registers, multicast groups and mirroring sessions.
-pub(crate) async fn serialize(site: &Arc<Site>) -> Answered {
-    let _long = site.long_calls.acquire().await;
-    let reading = site.device.reading().await?;
+pub(crate) async fn serialize(ctx: &Arc<Context>) -> Answered {
+    let _long = ctx.long_calls.acquire().await;
+    let reading = ctx.device.reading().await?;
     let pipeline = Arc::clone(reading.pipeline());
     let mut state = Map::new();
     state.insert("tables".into(), tables(&reading, &pipeline).await?);
@@ -41,8 +41,8 @@ async fn tables(reading: &Reading, pipeline: &Pipeline) -> Result<Value, Refusal
     let mut tables = Map::new();
     let shown = program.tables().filter(|(_, info)| !info.is_generated());
     for (id, info) in shown {
-        let (mut places, mut entries) = (Places::ALL, Vec::new());
-        while let Some(some) = reading.entries(id, &mut places).await? {
+        let (mut cursor, mut entries) = (Cursor::ALL, Vec::new());
+        while let Some(some) = reading.entries(id, &mut cursor).await? {
             entries.extend(some.iter().map(|entry| entry_json(program, info, entry)));
         }
         let default = reading.default_action(id).await?;

@@ -1,13 +1,14 @@
 //! Tables: entries by BMv2's handles, default actions, direct counters and meters.
 //!
 //! A handle names an entry's position in its table, so entries that P4Runtime writes have handles too. An operation
-//! on a handle looks the entry up and changes it in one critical section: nobody can remove the entry in between.
+//! on a handle looks the entry up and changes it under one exclusive access: nobody can remove the entry in between.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use control::{
-    EntryChange, EntryKey, EntryUpdate, NewAction, Note, Operation, OperationResult, Pipeline, Turn,
+    ClientData, EntryChange, EntryKey, EntryUpdate, Exclusive, NewAction, Operation,
+    OperationResult, Pipeline,
 };
 use dataplane::{
     ActionCall, ControlErrorKind, CounterValue, EntryHandle, MeterConfig, TableAction, TableEntry,
@@ -16,8 +17,8 @@ use dataplane::{
 
 use super::{expect_context, meters};
 use crate::call::{Answer, Answered, Refusal, declared, expect_room};
+use crate::context::{Context, write_all};
 use crate::key;
-use crate::site::{Site, write_all};
 use crate::values::cut;
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, MeterCode, TableCode};
@@ -45,9 +46,9 @@ struct Target {
 
 impl Target {
     /// The table that field 2 names.
-    fn of(site: &Site, args: Args<'_>) -> Result<Self, Refusal> {
+    fn of(ctx: &Context, args: Args<'_>) -> Result<Self, Refusal> {
         expect_context(args)?;
-        let pipeline = site.pipeline()?;
+        let pipeline = ctx.pipeline()?;
         let name = args.text(2)?;
         match pipeline.program().table(name) {
             Some(id) => Ok(Self { pipeline, id }),
@@ -160,55 +161,55 @@ fn code_of_action(action: &TableAction) -> impl Fn(ControlErrorKind) -> TableCod
     }
 }
 
-pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "bm_mt_get_num_entries" => num_entries(site, args).await,
-        "bm_mt_clear_entries" => clear(site, args).await,
-        "bm_mt_add_entry" => add(site, args, &[Kind::Direct]).await,
-        "bm_mt_indirect_add_entry" => add(site, args, &[Kind::Indirect, Kind::WithSelector]).await,
-        "bm_mt_indirect_ws_add_entry" => add(site, args, &[Kind::WithSelector]).await,
-        "bm_mt_set_default_action" => set_default_action(site, args).await,
-        "bm_mt_indirect_set_default_member" => set_default(site, args, TableAction::Member).await,
-        "bm_mt_indirect_ws_set_default_group" => set_default(site, args, TableAction::Group).await,
+        "bm_mt_get_num_entries" => num_entries(ctx, args).await,
+        "bm_mt_clear_entries" => clear(ctx, args).await,
+        "bm_mt_add_entry" => add(ctx, args, &[Kind::Direct]).await,
+        "bm_mt_indirect_add_entry" => add(ctx, args, &[Kind::Indirect, Kind::WithSelector]).await,
+        "bm_mt_indirect_ws_add_entry" => add(ctx, args, &[Kind::WithSelector]).await,
+        "bm_mt_set_default_action" => set_default_action(ctx, args).await,
+        "bm_mt_indirect_set_default_member" => set_default(ctx, args, TableAction::Member).await,
+        "bm_mt_indirect_ws_set_default_group" => set_default(ctx, args, TableAction::Group).await,
         "bm_mt_reset_default_entry" | "bm_mt_indirect_reset_default_entry" => {
-            reset_default(site, args).await
+            reset_default(ctx, args).await
         }
-        "bm_mt_delete_entry" => delete(site, args, &[Kind::Direct]).await,
+        "bm_mt_delete_entry" => delete(ctx, args, &[Kind::Direct]).await,
         "bm_mt_indirect_delete_entry" => {
-            delete(site, args, &[Kind::Indirect, Kind::WithSelector]).await
+            delete(ctx, args, &[Kind::Indirect, Kind::WithSelector]).await
         }
-        "bm_mt_modify_entry" => modify_action(site, args).await,
-        "bm_mt_indirect_modify_entry" => modify(site, args, TableAction::Member).await,
-        "bm_mt_indirect_ws_modify_entry" => modify(site, args, TableAction::Group).await,
-        "bm_mt_set_entry_ttl" | "bm_mt_indirect_set_entry_ttl" => set_ttl(site, args).await,
-        "bm_mt_get_entries" => entries(site, args).await,
-        "bm_mt_get_entry" => entry(site, args).await,
-        "bm_mt_get_entry_from_key" => entry_from_key(site, args).await,
-        "bm_mt_get_default_entry" => default_entry(site, args).await,
-        "bm_mt_read_counter" => read_counter(site, args).await,
-        "bm_mt_write_counter" => write_counter(site, args).await,
-        "bm_mt_reset_counters" => reset_counters(site, args).await,
-        "bm_mt_set_meter_rates" => set_meter_rates(site, args).await,
-        "bm_mt_get_meter_rates" => meter_rates(site, args).await,
+        "bm_mt_modify_entry" => modify_action(ctx, args).await,
+        "bm_mt_indirect_modify_entry" => modify(ctx, args, TableAction::Member).await,
+        "bm_mt_indirect_ws_modify_entry" => modify(ctx, args, TableAction::Group).await,
+        "bm_mt_set_entry_ttl" | "bm_mt_indirect_set_entry_ttl" => set_ttl(ctx, args).await,
+        "bm_mt_get_entries" => entries(ctx, args).await,
+        "bm_mt_get_entry" => entry(ctx, args).await,
+        "bm_mt_get_entry_from_key" => entry_from_key(ctx, args).await,
+        "bm_mt_get_default_entry" => default_entry(ctx, args).await,
+        "bm_mt_read_counter" => read_counter(ctx, args).await,
+        "bm_mt_write_counter" => write_counter(ctx, args).await,
+        "bm_mt_reset_counters" => reset_counters(ctx, args).await,
+        "bm_mt_set_meter_rates" => set_meter_rates(ctx, args).await,
+        "bm_mt_get_meter_rates" => meter_rates(ctx, args).await,
         _ => return None,
     })
 }
 
-async fn num_entries(site: &Site, args: Args<'_>) -> Answered {
-    let Target { pipeline, id } = Target::of(site, args)?;
-    let count = site
+async fn num_entries(ctx: &Context, args: Args<'_>) -> Answered {
+    let Target { pipeline, id } = Target::of(ctx, args)?;
+    let count = ctx
         .read_first(&pipeline, move |switch| switch.entry_count(id))
         .await?;
     Ok(Answer::I64(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
 /// Deletes every entry that is not constant, and starts handles anew.
-async fn clear(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
+async fn clear(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     let resets_default = args.bool(3)?;
-    let call = |turn: Turn| async move {
+    let call = |exclusive: Exclusive| async move {
         let mut operations = Vec::new();
-        each_part(turn.device(), &target, |_, entry| {
+        each_part(exclusive.device(), &target, |_, entry| {
             if !entry.is_const {
                 operations.push(Operation::Entry(EntryUpdate::Delete(key_of(
                     &target, &entry,
@@ -221,10 +222,10 @@ async fn clear(site: &Site, args: Args<'_>) -> Answered {
         if resets_default {
             operations.push(set_default_operation(&target, None));
         }
-        let written = write_all(turn, &target.pipeline, operations).await?;
+        let written = write_all(exclusive, &target.pipeline, operations).await?;
         written.map_err(declared(code))
     };
-    site.in_turn(call).await?;
+    ctx.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
@@ -238,8 +239,8 @@ fn key_of(target: &Target, entry: &TableEntry) -> EntryKey {
 
 /// In calls for direct tables, fields 4 and 5 have the action. In the others, field 4 has the handle of a member or
 /// group. The options follow.
-async fn add(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
-    let target = Target::of(site, args)?.expect(kinds)?;
+async fn add(ctx: &Context, args: Args<'_>, kinds: &[Kind]) -> Answered {
+    let target = Target::of(ctx, args)?.expect(kinds)?;
     let (action, options) = match kinds {
         [Kind::Direct] => {
             let call = target.call(args.text(4)?, &args.all_bytes(5)?)?;
@@ -254,7 +255,7 @@ async fn add(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
             args.fields(5)?,
         ),
     };
-    expect_members(site, &target, &action).await?;
+    expect_members(ctx, &target, &action).await?;
     let EntryKey {
         table,
         key,
@@ -262,10 +263,14 @@ async fn add(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
     } = target.entry_key(&args.all_fields(3)?, options)?;
     let code = code_of_action(&action);
     let entry = TableEntry::new(key.clone(), priority, action);
-    let note = Note::default();
-    let insert = Operation::Entry(EntryUpdate::Insert { table, entry, note });
+    let client_data = ClientData::default();
+    let insert = Operation::Entry(EntryUpdate::Insert {
+        table,
+        entry,
+        client_data,
+    });
     let handle = move |switch: &dataplane::Switch| switch.entry_handle(table, &key, priority);
-    let (result, handle) = site.write_and_read(target.pipeline, insert, handle).await?;
+    let (result, handle) = ctx.write_and_read(target.pipeline, insert, handle).await?;
     result.map_err(declared(code))?;
     match handle {
         Some(handle) => Ok(Answer::I32(handle.0.cast_signed())),
@@ -277,7 +282,11 @@ async fn add(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
 }
 
 /// Like BMv2, refuses an empty group as an action.
-async fn expect_members(site: &Site, target: &Target, action: &TableAction) -> Result<(), Refusal> {
+async fn expect_members(
+    ctx: &Context,
+    target: &Target,
+    action: &TableAction,
+) -> Result<(), Refusal> {
     let (TableAction::Group(id), Some(profile)) = (action, target.info().action_profile) else {
         return Ok(());
     };
@@ -286,7 +295,7 @@ async fn expect_members(site: &Site, target: &Target, action: &TableAction) -> R
         let groups = switch.groups(profile);
         groups.into_iter().find(|group| group.id == id)
     };
-    match site.read_first(&target.pipeline, group).await? {
+    match ctx.read_first(&target.pipeline, group).await? {
         None => refuse(TableCode::InvalidGroupHandle, format!("no group {id}")),
         Some(group) if group.members.is_empty() => refuse(
             TableCode::EmptyGroup,
@@ -300,11 +309,11 @@ fn set_default_operation(target: &Target, action: Option<TableAction>) -> Operat
     Operation::DefaultAction {
         table: target.id,
         action,
-        note: Note::default(),
+        client_data: ClientData::default(),
     }
 }
 
-async fn write_default(site: &Site, target: Target, action: Option<TableAction>) -> Answered {
+async fn write_default(ctx: &Context, target: Target, action: Option<TableAction>) -> Answered {
     let of_action = action.as_ref().map(code_of_action);
     let code = move |kind| match (kind, &of_action) {
         (ControlErrorKind::PermissionDenied, _) => TableCode::DefaultEntryIsConst,
@@ -313,22 +322,22 @@ async fn write_default(site: &Site, target: Target, action: Option<TableAction>)
         (kind, None) => code(kind),
     };
     let operation = set_default_operation(&target, action);
-    let result = site.write(target.pipeline, operation).await?;
+    let result = ctx.write(target.pipeline, operation).await?;
     result.map_err(declared(code))?;
     Ok(Answer::Void)
 }
 
-async fn set_default_action(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?.expect(&[Kind::Direct])?;
+async fn set_default_action(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?.expect(&[Kind::Direct])?;
     let call = target.call(args.text(3)?, &args.all_bytes(4)?)?;
-    write_default(site, target, Some(TableAction::Call(call))).await
+    write_default(ctx, target, Some(TableAction::Call(call))).await
 }
 
-async fn set_default(site: &Site, args: Args<'_>, action: fn(u32) -> TableAction) -> Answered {
+async fn set_default(ctx: &Context, args: Args<'_>, action: fn(u32) -> TableAction) -> Answered {
     let action = action(args.i32(3)?.cast_unsigned());
-    let target = Target::of(site, args)?.expect(kinds_of(&action))?;
-    expect_members(site, &target, &action).await?;
-    write_default(site, target, Some(action)).await
+    let target = Target::of(ctx, args)?.expect(kinds_of(&action))?;
+    expect_members(ctx, &target, &action).await?;
+    write_default(ctx, target, Some(action)).await
 }
 
 fn kinds_of(action: &TableAction) -> &'static [Kind] {
@@ -339,9 +348,9 @@ fn kinds_of(action: &TableAction) -> &'static [Kind] {
     }
 }
 
-async fn reset_default(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
-    write_default(site, target, None).await
+async fn reset_default(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
+    write_default(ctx, target, None).await
 }
 
 /// What a handle refers to. For an entry's counter, meter or timeout, BMv2 uses only the position in the handle,
@@ -392,7 +401,7 @@ fn together(all: Vec<Vec<(EntryHandle, TableEntry)>>) -> Vec<(EntryHandle, Table
     entries
 }
 
-/// Visits all entries of a table by position. The caller must hold the critical section or block writes.
+/// Visits all entries of a table by position. The caller must have exclusive access or block writes.
 async fn each_part(
     device: &control::Device,
     target: &Target,
@@ -421,52 +430,52 @@ async fn each_part(
 }
 
 async fn at_handle(
-    site: &Site,
+    ctx: &Context,
     target: Target,
     handle: i32,
     means: Means,
     code: impl Fn(ControlErrorKind) -> TableCode + Send + 'static,
     operation: impl FnOnce(&Target, TableEntry) -> Operation + Send + 'static,
 ) -> Answered {
-    let call = move |turn: Turn| async move {
-        let (_, entry) = find(turn.device(), &target, handle, means).await?;
+    let call = move |exclusive: Exclusive| async move {
+        let (_, entry) = find(exclusive.device(), &target, handle, means).await?;
         let operation = operation(&target, entry);
-        let written = write_all(turn, &target.pipeline, vec![operation]).await?;
+        let written = write_all(exclusive, &target.pipeline, vec![operation]).await?;
         written.map_err(declared(code))
     };
-    site.in_turn(call).await?;
+    ctx.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
-async fn delete(site: &Site, args: Args<'_>, kinds: &[Kind]) -> Answered {
-    let target = Target::of(site, args)?.expect(kinds)?;
+async fn delete(ctx: &Context, args: Args<'_>, kinds: &[Kind]) -> Answered {
+    let target = Target::of(ctx, args)?.expect(kinds)?;
     let handle = args.i32(3)?;
     let delete = |target: &Target, entry: TableEntry| {
         Operation::Entry(EntryUpdate::Delete(key_of(target, &entry)))
     };
-    at_handle(site, target, handle, Means::TheEntry, code, delete).await
+    at_handle(ctx, target, handle, Means::TheEntry, code, delete).await
 }
 
-async fn modify_action(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?.expect(&[Kind::Direct])?;
+async fn modify_action(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?.expect(&[Kind::Direct])?;
     let call = target.call(args.text(4)?, &args.all_bytes(5)?)?;
-    write_action(site, target, args.i32(3)?, TableAction::Call(call)).await
+    write_action(ctx, target, args.i32(3)?, TableAction::Call(call)).await
 }
 
-async fn modify(site: &Site, args: Args<'_>, action: fn(u32) -> TableAction) -> Answered {
+async fn modify(ctx: &Context, args: Args<'_>, action: fn(u32) -> TableAction) -> Answered {
     let action = action(args.i32(4)?.cast_unsigned());
-    let target = Target::of(site, args)?.expect(kinds_of(&action))?;
-    expect_members(site, &target, &action).await?;
-    write_action(site, target, args.i32(3)?, action).await
+    let target = Target::of(ctx, args)?.expect(kinds_of(&action))?;
+    expect_members(ctx, &target, &action).await?;
+    write_action(ctx, target, args.i32(3)?, action).await
 }
 
-async fn write_action(site: &Site, target: Target, handle: i32, action: TableAction) -> Answered {
+async fn write_action(ctx: &Context, target: Target, handle: i32, action: TableAction) -> Answered {
     let code = code_of_action(&action);
     let modify = move |target: &Target, entry: TableEntry| {
         let timeout = entry.idle_timeout_ns;
         changed_action(target, entry, action, timeout)
     };
-    at_handle(site, target, handle, Means::TheEntry, code, modify).await
+    at_handle(ctx, target, handle, Means::TheEntry, code, modify).await
 }
 
 /// Keeps the record that another protocol's client stores with the entry.
@@ -477,20 +486,20 @@ fn changed_action(
     idle_timeout_ns: u64,
 ) -> Operation {
     let key = key_of(target, &entry);
-    let note = target.pipeline.notes().entry(&key);
+    let client_data = target.pipeline.client_data().entry(&key);
     let change = EntryChange {
         action: Some(NewAction {
             action,
             idle_timeout_ns,
-            note,
+            client_data,
         }),
         ..EntryChange::default()
     };
     Operation::Entry(EntryUpdate::Modify(key, change))
 }
 
-async fn set_ttl(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
+async fn set_ttl(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     if !target.info().has_idle_timeout {
         let message = format!("table \"{}\" has no timeouts", target.info().name);
         return refuse(TableCode::AgeingDisabled, message);
@@ -500,15 +509,15 @@ async fn set_ttl(site: &Site, args: Args<'_>) -> Answered {
         let action = entry.action.clone();
         changed_action(target, entry, action, timeout_ns)
     };
-    at_handle(site, target, args.i32(3)?, Means::ThePlace, code, set).await
+    at_handle(ctx, target, args.i32(3)?, Means::ThePlace, code, set).await
 }
 
-async fn entries(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
-    let _long = site.long_calls.acquire().await;
-    let reading = site.device.reading().await?;
+async fn entries(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
+    let _long = ctx.long_calls.acquire().await;
+    let reading = ctx.device.reading().await?;
     let (mut writer, mut n_entries) = (Writer::default(), 0);
-    each_part(&site.device, &target, |handle, entry| {
+    each_part(&ctx.device, &target, |handle, entry| {
         bmv2_entry(&target, handle, &entry).write(&mut writer);
         n_entries += 1;
         expect_room(&writer)
@@ -518,9 +527,9 @@ async fn entries(site: &Site, args: Args<'_>) -> Answered {
     Ok(Answer::list(Type::Struct, n_entries, &writer))
 }
 
-async fn entry(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
-    let (handle, entry) = find(&site.device, &target, args.i32(3)?, Means::TheEntry).await?;
+async fn entry(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
+    let (handle, entry) = find(&ctx.device, &target, args.i32(3)?, Means::TheEntry).await?;
     Ok(entry_answer(&target, handle, &entry))
 }
 
@@ -528,11 +537,11 @@ fn entry_answer(target: &Target, handle: EntryHandle, entry: &TableEntry) -> Ans
     Answer::structure(&bmv2_entry(target, handle, entry))
 }
 
-async fn entry_from_key(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
+async fn entry_from_key(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     let params = args.all_fields(3)?;
     if params.is_empty() {
-        return only_default(site, &target).await;
+        return only_default(ctx, &target).await;
     }
     let EntryKey {
         table,
@@ -540,10 +549,10 @@ async fn entry_from_key(site: &Site, args: Args<'_>) -> Answered {
         priority,
     } = target.entry_key(&params, args.fields(4)?)?;
     let handle = move |switch: &dataplane::Switch| switch.entry_handle(table, &key, priority);
-    match site.read_first(&target.pipeline, handle).await? {
+    match ctx.read_first(&target.pipeline, handle).await? {
         Some(handle) => {
             let handle = handle.0.cast_signed();
-            let (handle, entry) = find(&site.device, &target, handle, Means::TheEntry).await?;
+            let (handle, entry) = find(&ctx.device, &target, handle, Means::TheEntry).await?;
             Ok(entry_answer(&target, handle, &entry))
         }
         None => {
@@ -554,8 +563,8 @@ async fn entry_from_key(site: &Site, args: Args<'_>) -> Answered {
 }
 
 /// BMv2's answer for an empty key: an entry of zeros with the default action.
-async fn only_default(site: &Site, target: &Target) -> Answered {
-    let action = default_action(site, target).await?;
+async fn only_default(ctx: &Context, target: &Target) -> Answered {
+    let action = default_action(ctx, target).await?;
     Ok(Answer::structure(&Entry {
         key: Vec::new(),
         options: Options::default(),
@@ -565,15 +574,15 @@ async fn only_default(site: &Site, target: &Target) -> Answered {
     }))
 }
 
-async fn default_action(site: &Site, target: &Target) -> Result<Option<TableAction>, Refusal> {
+async fn default_action(ctx: &Context, target: &Target) -> Result<Option<TableAction>, Refusal> {
     let table = target.id;
-    site.read_first(&target.pipeline, move |switch| switch.default_action(table))
+    ctx.read_first(&target.pipeline, move |switch| switch.default_action(table))
         .await
 }
 
-async fn default_entry(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
-    let action = default_action(site, &target).await?;
+async fn default_entry(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
+    let action = default_action(ctx, &target).await?;
     let entry = action_entry(&target.pipeline, action.as_ref());
     Ok(Answer::structure(&entry))
 }
@@ -632,10 +641,10 @@ fn expect_counters(target: &Target) -> Result<(), Refusal> {
     refuse(TableCode::CountersDisabled, message)
 }
 
-async fn read_counter(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
+async fn read_counter(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     expect_counters(&target)?;
-    let (_, entry) = find(&site.device, &target, args.i32(3)?, Means::ThePlace).await?;
+    let (_, entry) = find(&ctx.device, &target, args.i32(3)?, Means::ThePlace).await?;
     Ok(counter_answer(entry.counter))
 }
 
@@ -665,28 +674,28 @@ fn counter_change(target: &Target, entry: &TableEntry, value: CounterValue) -> O
     Operation::Entry(EntryUpdate::Modify(key_of(target, entry), change))
 }
 
-async fn write_counter(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
+async fn write_counter(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     expect_counters(&target)?;
     let value = counter_value(args.fields(4)?)?;
     let write = move |target: &Target, entry: TableEntry| counter_change(target, &entry, value);
-    at_handle(site, target, args.i32(3)?, Means::ThePlace, code, write).await
+    at_handle(ctx, target, args.i32(3)?, Means::ThePlace, code, write).await
 }
 
-async fn reset_counters(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
+async fn reset_counters(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     expect_counters(&target)?;
-    let call = move |turn: Turn| async move {
+    let call = move |exclusive: Exclusive| async move {
         let mut operations = Vec::new();
-        each_part(turn.device(), &target, |_, entry| {
+        each_part(exclusive.device(), &target, |_, entry| {
             operations.push(counter_change(&target, &entry, CounterValue::default()));
             Ok(())
         })
         .await?;
-        let written: OperationResult = write_all(turn, &target.pipeline, operations).await?;
+        let written: OperationResult = write_all(exclusive, &target.pipeline, operations).await?;
         written.map_err(declared(code))
     };
-    site.in_turn(call).await?;
+    ctx.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
@@ -698,8 +707,8 @@ fn expect_meters(target: &Target) -> Result<(), Refusal> {
     refuse(TableCode::MetersDisabled, message)
 }
 
-async fn set_meter_rates(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
+async fn set_meter_rates(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     expect_meters(&target)?;
     let rates = meters::rates(args.all_fields(4)?);
     let config = rates?.map_err(|(_, message)| Exception::new(TableCode::Error, message))?;
@@ -708,7 +717,7 @@ async fn set_meter_rates(site: &Site, args: Args<'_>) -> Answered {
         ControlErrorKind::InvalidArgument => TableCode::Error,
         kind => code(kind),
     };
-    at_handle(site, target, args.i32(3)?, Means::ThePlace, code, set).await
+    at_handle(ctx, target, args.i32(3)?, Means::ThePlace, code, set).await
 }
 
 /// The direct meters of a table as an array, which BMv2 offers as well. The index is the entry's position.
@@ -732,15 +741,15 @@ impl EntryMeters {
     /// rates.
     pub(super) async fn set(
         self,
-        site: &Site,
+        ctx: &Context,
         places: Option<Range<u64>>,
         config: MeterConfig,
         code: impl Fn(ControlErrorKind) -> MeterCode + Send + 'static,
     ) -> Answered {
         let target = self.0;
-        let call = move |turn: Turn| async move {
+        let call = move |exclusive: Exclusive| async move {
             let mut operations = Vec::new();
-            each_part(turn.device(), &target, |handle, entry| {
+            each_part(exclusive.device(), &target, |handle, entry| {
                 let place = handle.place() as u64;
                 if places.as_ref().is_none_or(|places| places.contains(&place)) {
                     operations.push(meter_change(&target, &entry, config));
@@ -748,20 +757,21 @@ impl EntryMeters {
                 Ok(())
             })
             .await?;
-            let written: OperationResult = write_all(turn, &target.pipeline, operations).await?;
+            let written: OperationResult =
+                write_all(exclusive, &target.pipeline, operations).await?;
             written.map_err(declared(code))
         };
-        site.in_turn(call).await?;
+        ctx.exclusively(call).await?;
         Ok(Answer::Void)
     }
 
     pub(super) async fn get(
         &self,
-        site: &Site,
+        ctx: &Context,
         place: u64,
     ) -> Result<Option<MeterConfig>, Refusal> {
         let mut found = None;
-        each_part(&site.device, &self.0, |handle, entry| {
+        each_part(&ctx.device, &self.0, |handle, entry| {
             if handle.place() as u64 == place {
                 found = entry.meter;
             }
@@ -784,9 +794,9 @@ fn meter_change(target: &Target, entry: &TableEntry, config: MeterConfig) -> Ope
     Operation::Entry(EntryUpdate::Modify(key_of(target, entry), change))
 }
 
-async fn meter_rates(site: &Site, args: Args<'_>) -> Answered {
-    let target = Target::of(site, args)?;
+async fn meter_rates(ctx: &Context, args: Args<'_>) -> Answered {
+    let target = Target::of(ctx, args)?;
     expect_meters(&target)?;
-    let (_, entry) = find(&site.device, &target, args.i32(3)?, Means::ThePlace).await?;
+    let (_, entry) = find(&ctx.device, &target, args.i32(3)?, Means::ThePlace).await?;
     Ok(meters::rates_answer(entry.meter))
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use control::{Operation, Pipeline, Turn};
+use control::{Exclusive, Operation, Pipeline};
 use dataplane::{ControlErrorKind, MatchField, ValueSetId};
 
 use super::expect_context;
 use crate::call::{Answer, Answered, Refusal, declared};
-use crate::site::{Site, read_first, write_all};
+use crate::context::{Context, read_first, write_all};
 use crate::values::{canonical, cut, join, split};
 use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, ValueSetCode};
@@ -18,19 +18,19 @@ type Members = Vec<Vec<MatchField>>;
 /// Changes the members for one value. The last argument has the widths of the value's parts.
 type Change = fn(&mut Members, &[u8], &[u32]);
 
-pub(crate) async fn answer(site: &Arc<Site>, call: &str, args: Args<'_>) -> Option<Answered> {
+pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Option<Answered> {
     Some(match call {
-        "bm_parse_vset_add" => change(site, args, add).await,
-        "bm_parse_vset_remove" => change(site, args, remove).await,
-        "bm_parse_vset_clear" => change(site, args, |members, _, _| members.clear()).await,
-        "bm_parse_vset_get" => get(site, args).await,
+        "bm_parse_vset_add" => change(ctx, args, add).await,
+        "bm_parse_vset_remove" => change(ctx, args, remove).await,
+        "bm_parse_vset_clear" => change(ctx, args, |members, _, _| members.clear()).await,
+        "bm_parse_vset_get" => get(ctx, args).await,
         _ => return None,
     })
 }
 
-fn find(site: &Site, args: Args<'_>) -> Result<(Arc<Pipeline>, ValueSetId), Refusal> {
+fn find(ctx: &Context, args: Args<'_>) -> Result<(Arc<Pipeline>, ValueSetId), Refusal> {
     expect_context(args)?;
-    let (pipeline, name) = (site.pipeline()?, args.text(2)?);
+    let (pipeline, name) = (ctx.pipeline()?, args.text(2)?);
     let set = pipeline.program().value_set(name);
     let set = set.ok_or_else(|| {
         Exception::new(
@@ -53,19 +53,19 @@ fn remove(members: &mut Members, value: &[u8], parts: &[u32]) {
     members.retain(|member| number(member, parts) != value);
 }
 
-async fn change(site: &Site, args: Args<'_>, change: Change) -> Answered {
-    let (pipeline, set) = find(site, args)?;
+async fn change(ctx: &Context, args: Args<'_>, change: Change) -> Answered {
+    let (pipeline, set) = find(ctx, args)?;
     let value = args.bytes(3)?.to_vec();
-    let call = move |turn: Turn| async move {
+    let call = move |exclusive: Exclusive| async move {
         let read = move |switch: &dataplane::Switch| switch.value_set(set);
-        let mut members = read_first(turn.device(), &pipeline, read).await?;
+        let mut members = read_first(exclusive.device(), &pipeline, read).await?;
         let parts = pipeline.program().value_set_parts(set);
         change(&mut members, &cut(&value, parts.iter().sum()), parts);
         let set = Operation::ValueSet(set, members);
-        let written = write_all(turn, &pipeline, vec![set]).await?;
+        let written = write_all(exclusive, &pipeline, vec![set]).await?;
         written.map_err(declared(|_: ControlErrorKind| ValueSetCode::Error))
     };
-    site.in_turn(call).await?;
+    ctx.exclusively(call).await?;
     Ok(Answer::Void)
 }
 
@@ -86,9 +86,9 @@ fn number(member: &[MatchField], parts: &[u32]) -> Vec<u8> {
     join(&values, parts)
 }
 
-async fn get(site: &Site, args: Args<'_>) -> Answered {
-    let (pipeline, set) = find(site, args)?;
-    let members = site
+async fn get(ctx: &Context, args: Args<'_>) -> Answered {
+    let (pipeline, set) = find(ctx, args)?;
+    let members = ctx
         .read_first(&pipeline, move |switch| switch.value_set(set))
         .await?;
     let parts = pipeline.program().value_set_parts(set);

@@ -29,7 +29,7 @@ async fn n_entries(client: &mut Client) -> i64 {
 }
 
 #[tokio::test]
-async fn what_there_is_not_is_told_and_the_connection_goes_on() {
+async fn what_there_is_not_is_reported_and_the_connection_goes_on() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     for name in [
@@ -64,7 +64,7 @@ fn with_arguments(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_is_no_call_is_told_and_ends_its_connection_alone() {
+async fn what_is_no_call_is_reported_and_ends_its_connection_alone() {
     let harness = Harness::start().await;
     let mut other = harness.client().await;
     let list = |n_values: i32| {
@@ -90,7 +90,7 @@ async fn what_is_no_call_is_told_and_ends_its_connection_alone() {
     for arguments in wrong {
         let mut client = harness.client().await;
         client.send(&with_arguments(&arguments)).await;
-        let answer = client.answer().await.expect("it is told why");
+        let answer = client.answer().await.expect("it gets a reason");
         assert_eq!(
             (result(&answer), answer.number),
             (Err(PROTOCOL), 5),

@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Longer than any step takes: a test that waits so long has failed.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone)]
 pub enum Arg {
@@ -164,7 +164,7 @@ impl Client {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, receive)
+        tokio::time::timeout(TIMEOUT, receive)
             .await
             .expect("it is answered")
     }

@@ -1,6 +1,6 @@
 //! Multicast groups made of nodes.
 
-use control::{Note, Operation, Update};
+use control::{ClientData, Operation, Update};
 use dataplane::{MulticastGroup, PortId, Replica};
 use serde_json::{Value, json};
 
@@ -155,15 +155,15 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
         replicas: replicas(of),
         backups: Vec::new(),
     };
-    let note = Note {
+    let client_data = ClientData {
         bytes: b"theirs".to_vec(),
-        ..Note::default()
+        ..ClientData::default()
     };
     let theirs = group(&[(1, 5), (3, 5), (2, 5), (4, 6)]);
     harness
         .write(vec![Operation::MulticastGroup(
             Update::Insert(theirs),
-            note.clone(),
+            client_data.clone(),
         )])
         .await;
     let found = entries(&mut client).await;
@@ -172,12 +172,12 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
     assert_eq!(found["l1_handles"][2]["rid"], json!(6));
     call(&mut client, "bm_mc_node_destroy", ids(&[1])).await;
     assert_eq!(harness.ports_of(&frame(1)), [1, 3, 4]);
-    assert_eq!(harness.pipeline().notes().group(7), note);
+    assert_eq!(harness.pipeline().client_data().group(7), client_data);
     // The other protocol writes again: the old nodes belong to no group.
     harness
         .write(vec![Operation::MulticastGroup(
             Update::Modify(group(&[(6, 1)])),
-            note,
+            client_data,
         )])
         .await;
     call(&mut client, "bm_mc_node_update", node(0, "100000", "")).await;
@@ -187,7 +187,7 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
     harness
         .write(vec![Operation::MulticastGroup(
             Update::Delete(7),
-            Note::default(),
+            ClientData::default(),
         )])
         .await;
     assert_eq!(entries(&mut client).await["mgrps"], json!([]));
@@ -206,7 +206,7 @@ async fn replicas_keep_the_backups_that_p4runtime_has_written() {
         replicas: replicas(&[(1, 1), (2, 2), (3, 3)]),
         backups: backups.clone(),
     };
-    let insert = Operation::MulticastGroup(Update::Insert(group), Note::default());
+    let insert = Operation::MulticastGroup(Update::Insert(group), ClientData::default());
     harness.write(vec![insert]).await;
     entries(&mut client).await;
     let found = async || {

@@ -10,7 +10,7 @@ use tokio::net::{TcpStream, UnixStream};
 use crate::client::{Arg, Client, Refused, all_bytes, exact, key, priority};
 use crate::harness::{Harness, frame, mac};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A connection like that of nanomsg's SUB.
@@ -46,7 +46,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Subscriber<S> {
             self.stream.read_exact(&mut message).await.unwrap();
             message
         };
-        tokio::time::timeout(PATIENCE, read).await.unwrap()
+        tokio::time::timeout(TIMEOUT, read).await.unwrap()
     }
 
     /// Skips messages up to the next one of a topic.
@@ -137,7 +137,7 @@ async fn digests_come_in_buffers_and_again_when_those_are_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_digest_that_nobody_heard_is_told_to_whoever_comes() {
+async fn a_digest_that_nobody_received_is_sent_to_whoever_comes() {
     let (harness, address) = Harness::publishing("tcp://127.0.0.1:0").await;
     let mut client = harness.client().await;
     let list = list(&harness);
@@ -156,7 +156,7 @@ async fn a_digest_that_nobody_heard_is_told_to_whoever_comes() {
 }
 
 #[tokio::test]
-async fn ports_idle_entries_and_programs_are_told_by_a_unix_socket() {
+async fn ports_idle_entries_and_programs_are_reported_by_a_unix_socket() {
     let path = std::env::temp_dir().join(format!("reprise-sp-{}", std::process::id()));
     let (harness, address) = Harness::publishing(&format!("ipc://{}", path.display())).await;
     assert_eq!(address, format!("ipc://{}", path.display()));
@@ -228,7 +228,7 @@ async fn whoever_says_something_else_or_nothing_gets_no_message_and_holds_up_nob
     }
     // Expects the publisher's handshake, then the end.
     let mut received = Vec::new();
-    let end = tokio::time::timeout(PATIENCE, other.read_to_end(&mut received));
+    let end = tokio::time::timeout(TIMEOUT, other.read_to_end(&mut received));
     // The connection may end with or without a reset.
     let _ = end.await.unwrap();
     assert_eq!(received, b"\0SP\0\0\x20\0\0");

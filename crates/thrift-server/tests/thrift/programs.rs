@@ -47,7 +47,7 @@ async fn a_loaded_program_is_written_to_and_forwards_when_it_is_exchanged() {
 }
 
 #[tokio::test]
-async fn what_is_no_program_is_told_and_changes_nothing() {
+async fn what_is_no_program_is_reported_and_changes_nothing() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     for text in ["", "{}", "[1, 2", "\u{0}"] {
@@ -203,7 +203,7 @@ async fn crc_parameters_are_those_of_a_custom_crc_of_their_width() {
 }
 
 #[tokio::test]
-async fn ports_and_the_switch_are_told() {
+async fn ports_and_the_switch_are_reported() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     let ports = client.list("standard:bm_dev_mgr_show_ports", vec![]).await;
@@ -225,7 +225,7 @@ async fn ports_and_the_switch_are_told() {
 }
 
 #[tokio::test]
-async fn the_state_is_told_as_json() {
+async fn the_state_is_reported_as_json() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     forward(&mut client, 1, 2).await;
@@ -244,7 +244,7 @@ async fn the_state_is_told_as_json() {
 }
 
 #[tokio::test]
-async fn without_a_program_calls_are_told_so() {
+async fn without_a_program_calls_are_refused() {
     let switch = std::sync::Arc::new(testkit::memory_loop::MemoryLoop::start(
         dataplane::SwitchConfig::default(),
         1,

@@ -1,7 +1,7 @@
 //! The service SimpleSwitch.
 
 use bmv2_thrift::wire::read::Value;
-use control::{Note, Operation, Update};
+use control::{ClientData, Operation, Update};
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica};
 
 use crate::client::{Arg, Client, Refused, all_bytes, exact, key, priority};
@@ -63,14 +63,14 @@ async fn a_clone_goes_to_a_session_s_port_and_to_its_group_as_that_is() {
     harness
         .write(vec![Operation::MulticastGroup(
             Update::Insert(group(&[2, 3])),
-            Note::default(),
+            ClientData::default(),
         )])
         .await;
     assert_eq!(sorted(harness.ports_of(&frame(1))), [1, 2, 3]);
     harness
         .write(vec![Operation::MulticastGroup(
             Update::Modify(group(&[6])),
-            Note::default(),
+            ClientData::default(),
         )])
         .await;
     assert_eq!(sorted(harness.ports_of(&frame(1))), [1, 6]);
@@ -114,7 +114,7 @@ async fn a_session_of_another_protocol_is_seen_and_replaced() {
     harness
         .write(vec![Operation::CloneSession(
             Update::Insert(theirs),
-            Note::default(),
+            ClientData::default(),
         )])
         .await;
     let port = client
@@ -135,7 +135,7 @@ async fn a_session_of_another_protocol_is_seen_and_replaced() {
 }
 
 #[tokio::test]
-async fn sessions_that_are_none_are_told() {
+async fn sessions_that_are_none_are_reported() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     for call in ["mirroring_session_get", "mirroring_session_delete"] {

@@ -1,7 +1,7 @@
 //! Tables.
 
 use bmv2_thrift::wire::read::{Fields, Value};
-use control::{Changed, EntryKey, EntryUpdate, Note, Operation, Places};
+use control::{Changed, ClientData, Cursor, EntryKey, EntryUpdate, Operation};
 use dataplane::{ActionCall, MatchField, TableEntry};
 
 use crate::client::{
@@ -187,7 +187,7 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
         action,
         args: vec![vec![3]],
     };
-    let note = Note {
+    let client_data = ClientData {
         bytes: b"theirs".to_vec(),
         number: 7,
         form: 0,
@@ -196,7 +196,7 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
         .write(vec![Operation::Entry(EntryUpdate::Insert {
             table,
             entry: TableEntry::new(key_of(1), 0, call),
-            note: note.clone(),
+            client_data: client_data.clone(),
         })])
         .await;
     assert_eq!(add(&mut client, 2, 4).await, 1);
@@ -217,7 +217,7 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
     client.call("standard:bm_mt_modify_entry", modify).await;
     let reading = harness.device.reading().await.unwrap();
     let entries = reading
-        .entries(table, &mut Places::From(0))
+        .entries(table, &mut Cursor::From(0))
         .await
         .unwrap()
         .unwrap();
@@ -233,7 +233,7 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
         key: key_of(1),
         priority: 0,
     };
-    assert_eq!(pipeline.notes().entry(&key), note);
+    assert_eq!(pipeline.client_data().entry(&key), client_data);
 }
 
 #[tokio::test]
@@ -383,7 +383,7 @@ async fn the_lowest_priority_wins_here_and_is_the_highest_of_p4runtime() {
     let reading = harness.device.reading().await.unwrap();
     let table = harness.pipeline().program().table(ACL).unwrap();
     let entries = reading
-        .entries(table, &mut Places::From(0))
+        .entries(table, &mut Cursor::From(0))
         .await
         .unwrap()
         .unwrap();

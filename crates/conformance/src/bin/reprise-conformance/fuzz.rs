@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use testkit::repository::root;
 use conformance::fuzz::{Corpus, Input, Outcome, refusal, run};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use testkit::repository::root;
 
 use crate::args::{Args, Fuzz};
 use crate::failure::Failure;
@@ -124,15 +124,15 @@ fn campaign(args: &Args, of: &Fuzz) -> Result<(), Failure> {
             Tried::Ended(how) => *tally.entry(how).or_default() += 1,
             Tried::Finding(why) => {
                 let number = numbers[position];
-                output::told(format_args!("case {number}: {why}"));
+                output::error_line(format_args!("case {number}: {why}"));
                 if let Err(error) = keep(&corpus, seed, number, &why) {
-                    output::told(format_args!("case {number} is not kept: {error}"));
+                    output::error_line(format_args!("case {number} is not kept: {error}"));
                 }
                 findings.push(number);
             }
         })?;
         next += CASES_PER_ROUND;
-        output::told(format_args!(
+        output::error_line(format_args!(
             "{} min: cases {} to {next} (seed {seed}), {}",
             began.elapsed().as_secs() / 60,
             of.from,

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_difference_is_told_with_the_name_before_it() {
+    fn the_first_difference_is_reported_with_the_name_before_it() {
         let ours = "tables {\n  name: \"a\"\n  size: 1\n}\n";
         let theirs = "tables {\n  name: \"a\"\n  size: 2\n}\n";
         assert_eq!(

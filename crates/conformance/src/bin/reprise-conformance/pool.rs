@@ -145,8 +145,8 @@ impl Worker {
         };
         let last_words = std::thread::spawn(move || {
             let lines = BufReader::new(stderr).lines().map_while(Result::ok);
-            let told = lines.filter(|line| !line.trim().is_empty());
-            told.last().unwrap_or_default()
+            let said = lines.filter(|line| !line.trim().is_empty());
+            said.last().unwrap_or_default()
         });
         let (send, answers) = channel();
         std::thread::spawn(move || {

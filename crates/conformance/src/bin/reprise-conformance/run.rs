@@ -36,7 +36,7 @@ pub fn packet_test(args: &Args, program: &Path, test: &Path) -> Result<(), Failu
     let failures = native_failures(&program, test, &choices);
     let (name, n_choices) = (test.display().to_string(), choices.len());
     if !args.json {
-        failures.iter().for_each(output::told);
+        failures.iter().for_each(output::error_line);
         if failures.is_empty() {
             output::text(format!(
                 "{name}: ok with {n_choices} choices of optimisations"

@@ -97,7 +97,7 @@ pub struct Mismatch {
     /// The position of the engine among those that were compared.
     pub engine: usize,
     /// Its place, the expected and found values, and the steps that it needs.
-    pub told: String,
+    pub description: String,
 }
 
 impl Case {
@@ -183,7 +183,7 @@ impl Case {
         let engines: Vec<Make<'_>> = makes.iter().map(|make| make as Make<'_>).collect();
         let mismatch = self.compare_each(program, &Switch::new, &engines).err()?;
         let names = names_of(choices[mismatch.engine]);
-        Some(format!("{names}: {}", mismatch.told))
+        Some(format!("{names}: {}", mismatch.description))
     }
 
     /// Runs two programs, each on its engine. Returns the first difference, shrunk.
@@ -210,8 +210,11 @@ impl Case {
         self.run(programs, reference, engines).map_err(|first| {
             let engine = first.unequal.engine;
             let makes = [reference, engines[engine]];
-            let told = self.shrink(first, programs, makes);
-            Mismatch { engine, told }
+            let description = self.shrink(first, programs, makes);
+            Mismatch {
+                engine,
+                description,
+            }
         })
     }
 
@@ -249,7 +252,7 @@ impl Case {
             }
             size /= 2;
         }
-        format!("{place}, shrunk:\n{}", least.tell(&difference))
+        format!("{place}, shrunk:\n{}", least.describe(&difference))
     }
 
     /// A step's place, in packets and in steps, counted from 1.
@@ -263,7 +266,7 @@ impl Case {
         )
     }
 
-    fn tell(&self, difference: &Difference) -> String {
+    fn describe(&self, difference: &Difference) -> String {
         let mut text = format!(
             "expected {}\nfound    {}\n",
             difference.unequal.expected, difference.unequal.found

@@ -26,7 +26,7 @@ pub(crate) async fn sweep(shared: Arc<Shared>, mut rng: Rng) {
         };
         let mut client = raw::client(&channel);
         let mut switch = SwitchClient::new(channel.clone());
-        for patience in (0..N_STEPS).map(|n| STEP * n) {
+        for limit in (0..N_STEPS).map(|n| STEP * n) {
             if shared.is_over() {
                 return;
             }
@@ -46,21 +46,21 @@ pub(crate) async fn sweep(shared: Arc<Shared>, mut rng: Rng) {
                         while answers.message().await?.is_some() {}
                         Ok::<_, tonic::Status>(())
                     };
-                    tokio::time::timeout(patience, all).await.is_ok()
+                    tokio::time::timeout(limit, all).await.is_ok()
                 }
                 1 => {
                     let call = client.get_forwarding_pipeline_config(get);
-                    tokio::time::timeout(patience, call).await.is_ok()
+                    tokio::time::timeout(limit, call).await.is_ok()
                 }
                 2 => {
                     let call = switch.drain(DrainRequest {
                         device_id: DEVICE_ID,
                     });
-                    tokio::time::timeout(patience, call).await.is_ok()
+                    tokio::time::timeout(limit, call).await.is_ok()
                 }
                 _ => {
                     let call = client.capabilities(CapabilitiesRequest::default());
-                    tokio::time::timeout(patience, call).await.is_ok()
+                    tokio::time::timeout(limit, call).await.is_ok()
                 }
             };
             shared.count(if is_in_time {

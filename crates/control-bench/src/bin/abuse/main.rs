@@ -1,4 +1,4 @@
-//! `reprise-control-abuse`: loads a switch's control plane with faulty, malicious and impatient clients, all at once,
+//! `reprise-control-abuse`: loads a switch's control plane with faulty, malicious and cancelling clients, all at once,
 //! while frames pass. [`guard`] and [`racers`] check what must hold meanwhile.
 
 mod cancelled;
@@ -173,7 +173,7 @@ impl Abused {
         })
     }
 
-    fn told(&self) -> String {
+    fn summary(&self) -> String {
         let mib = |bytes: u64| bytes >> 20;
         let [one, two, three, four] = [0, 1, 2, 3].map(|n| mib(self.memory.of_quarter(n)));
         format!(
@@ -201,7 +201,7 @@ async fn run(options: &Options) -> Result<String> {
         Abused::start(&party.switch(), tls::PLACE)?,
     ];
     let abused = abuse(&shared, &party, &mut switches, options, time).await;
-    let (told, passed) = abused.map_err(|error| {
+    let (text, passed) = abused.map_err(|error| {
         let said = switches.each_ref().map(|it| it.process.said());
         format!("{error}\nthe switches said: {}", said.join("\n"))
     })?;
@@ -212,7 +212,7 @@ async fn run(options: &Options) -> Result<String> {
         .stop()?
         .ok_or("the switch printed no totals")?;
     let accounts = expect_accounted(&totals, &passed)?;
-    Ok(format!("{told}\n{accounts}"))
+    Ok(format!("{text}\n{accounts}"))
 }
 
 /// Starts all abusers, and a good client for each switch.
@@ -274,15 +274,15 @@ async fn abuse(
     }
     guard::drain().await?;
     let passed = tokio::task::spawn_blocking(move || traffic.end(began)).await??;
-    let mut told = format!("seed {}, {} s\n", options.seed, time.as_secs());
+    let mut text = format!("seed {}, {} s\n", options.seed, time.as_secs());
     let counts = shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
     for (what, n) in counts.iter() {
-        told.push_str(&format!("{n:>10} {what}\n"));
+        text.push_str(&format!("{n:>10} {what}\n"));
     }
     let ends = watched.iter().zip(&*switches);
-    let ends = ends.map(|(watched, switch)| format!("{watched}\n{}", switch.told()));
-    told.push_str(&ends.collect::<Vec<_>>().join("\n"));
-    Ok((told, passed))
+    let ends = ends.map(|(watched, switch)| format!("{watched}\n{}", switch.summary()));
+    text.push_str(&ends.collect::<Vec<_>>().join("\n"));
+    Ok((text, passed))
 }
 
 /// Waits until the time is over or a violation is found.
@@ -321,15 +321,15 @@ fn expect_accounted(totals: &Value, passed: &control_bench::traffic::Passed) -> 
     let sum = |names: &[&str]| names.iter().map(|name| count(name)).sum::<Option<u64>>();
     let came = sum(&["received", "cloned", "replicated"]).ok_or("no totals")?;
     let went = sum(&["transmitted", "to_cpu", "dropped", "inside"]).ok_or("no totals")?;
-    let told = format!(
+    let text = format!(
         "frames: {} sent, {came} in (with copies), {went} out: {}",
         passed.n_sent, totals["packets"]
     );
     if came == went && came >= passed.n_sent {
-        Ok(told)
+        Ok(text)
     } else {
         Err(format!(
-            "{told}; drops {}; ports {}",
+            "{text}; drops {}; ports {}",
             totals["drops"], totals["ports"]
         )
         .into())

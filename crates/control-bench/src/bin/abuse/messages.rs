@@ -159,12 +159,12 @@ async fn one(shared: &Shared, channel: &Channel, rng: &mut Rng) {
         _ => true,
     });
     // A stream stays open until somebody ends it, hence the timeout.
-    let patience = match rng.u8(..3) {
+    let limit = match rng.u8(..3) {
         0 => Duration::from_micros(rng.u64(..3_000)),
         _ => Duration::from_millis(500),
     };
     let call = raw::call(channel, rpc, messages);
-    let answer = tokio::time::timeout(patience, call).await;
+    let answer = tokio::time::timeout(limit, call).await;
     let came = match &answer {
         Ok(Ok(_)) => "Ok".to_owned(),
         Ok(Err(status)) => format!("{:?}", status.code()),

@@ -218,13 +218,13 @@ async fn stay(shared: &Shared, racer: u64, controller: &mut Controller, rng: &mu
         }
         if rng.bool() {
             let pause = Duration::from_millis(rng.u64(..20));
-            let _ = tokio::time::timeout(pause, told(controller)).await;
+            let _ = tokio::time::timeout(pause, read_all(controller)).await;
         }
     }
 }
 
 /// Reads the stream's messages until an error or the end.
-async fn told(controller: &mut Controller) {
+async fn read_all(controller: &mut Controller) {
     while let Ok(Some(answer)) = controller.answers.message().await {
         if let Some(Response::Error(_)) = answer.update {
             return;
@@ -233,15 +233,15 @@ async fn told(controller: &mut Controller) {
 }
 
 /// Usually cancels the call after a random time.
-async fn impatiently<T>(
+async fn cut_short<T>(
     rng: &mut Rng,
     call: impl Future<Output = std::result::Result<T, Status>>,
 ) -> std::result::Result<T, Status> {
     if rng.u8(..3) == 0 {
         return call.await;
     }
-    let patience = Duration::from_micros(rng.u64(..4_000));
-    let done = tokio::time::timeout(patience, call).await;
+    let limit = Duration::from_micros(rng.u64(..4_000));
+    let done = tokio::time::timeout(limit, call).await;
     done.unwrap_or_else(|_| Err(Status::cancelled("given up")))
 }
 
@@ -254,7 +254,7 @@ async fn write_token(shared: &Shared, racer: u64, controller: &mut Controller, r
     let (id, token) = (controller.election_id, race.token(racer));
     let above = race.above(id);
     let request = race.write(id, token);
-    let written = impatiently(rng, controller.client.write(request)).await;
+    let written = cut_short(rng, controller.client.write(request)).await;
     let code = code(&written);
     shared.count(format!("tokens {code:?}"));
     if code == Code::Ok && race.any_stays(&above) {
@@ -282,7 +282,7 @@ async fn write_entries(shared: &Shared, controller: &mut Controller, rng: &mut R
     });
     let request = controller.batch(updates.collect());
     let above = shared.race.above(request.election_id.unwrap_or_default());
-    let written = impatiently(rng, controller.client.write(request)).await;
+    let written = cut_short(rng, controller.client.write(request)).await;
     let code = code(&written);
     shared.count(format!("entries {code:?}"));
     if code == Code::Ok && shared.race.any_stays(&above) {
@@ -302,7 +302,7 @@ async fn set_pipeline(shared: &Shared, controller: &mut Controller, rng: &mut Rn
     let action = action.unwrap_or(Action::Verify);
     let program = &shared.programs[rng.usize(..shared.programs.len())];
     let above = shared.race.above(controller.election_id);
-    let set = impatiently(rng, controller.set_pipeline(action, program)).await;
+    let set = cut_short(rng, controller.set_pipeline(action, program)).await;
     let code = code(&set);
     shared.count(format!("pipelines {code:?}"));
     if code == Code::Ok && shared.race.any_stays(&above) {

@@ -34,11 +34,11 @@ pub(crate) async fn send(shared: Arc<Shared>, mut rng: Rng) {
                 break;
             }
             let mut answer = vec![0; 64 * 1024];
-            let patience = match rng.u8(..3) {
+            let limit = match rng.u8(..3) {
                 0 => Duration::from_micros(rng.u64(..2_000)),
                 _ => Duration::from_millis(100),
             };
-            match tokio::time::timeout(patience, stream.read(&mut answer)).await {
+            match tokio::time::timeout(limit, stream.read(&mut answer)).await {
                 Ok(Ok(1..)) => shared.count("Thrift calls answered"),
                 Ok(_) => {
                     shared.count("Thrift connections ended");

@@ -102,7 +102,7 @@ async fn refused(shared: &Shared, party: &Party, rng: &mut Rng) {
             shared.broken(format!("a client was let in that shows {shows:?}"));
         }
         Ok(_) => shared.count(format!("TLS refused: {shows:?}")),
-        Err(_) => shared.broken(format!("a client that shows {shows:?} was told nothing")),
+        Err(_) => shared.broken(format!("a client that shows {shows:?} got no answer")),
     }
 }
 
@@ -131,12 +131,12 @@ async fn plaintext(shared: &Shared, rng: &mut Rng) {
         (0..rng.usize(1..500)).map(|_| rng.u8(..)).collect()
     };
     let mut answer = Vec::new();
-    let told = async {
+    let exchange = async {
         stream.write_all(&said).await?;
         stream.read_to_end(&mut answer).await
     };
     // Noise may look like the head of a long record, for the rest of which the switch waits.
-    let _ = timeout(Duration::from_millis(rng.u64(..STAY_MAX_MS)), told).await;
+    let _ = timeout(Duration::from_millis(rng.u64(..STAY_MAX_MS)), exchange).await;
     // The header of an HTTP/2 SETTINGS frame: three bytes of length, then the type.
     if answer.get(3) == Some(&4) && answer.first() == Some(&0) {
         shared.broken("plaintext was answered".to_owned())

@@ -8,10 +8,10 @@ use dataplane::engine::ir::{
 };
 
 use super::{Writer, bits, iconst};
-use crate::{compile::Native, frames::UNROLLED_WORDS_MAX};
+use crate::{compile::Emitted, frames::UNROLLED_WORDS_MAX};
 
 impl Writer<'_, '_, '_, '_> {
-    pub(super) fn extract(&mut self, state: &State, target: &ExtractTarget) -> Native {
+    pub(super) fn extract(&mut self, state: &State, target: &ExtractTarget) -> Emitted {
         match target {
             ExtractTarget::Header(header) => {
                 let fixed = self.e.ir().headers[header.index()].fixed_bits;

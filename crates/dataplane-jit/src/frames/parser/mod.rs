@@ -22,7 +22,7 @@ use self::reparse::Standing;
 pub(super) use self::reparse::{emit as emit_reparse, is_possible as is_reparse_possible};
 use super::bits::{self, Bytes, iconst};
 use crate::{
-    compile::{Emit, Native},
+    compile::{Emit, Emitted},
     context::PassContext,
     fallback::Interpretable,
     graph::topological,
@@ -225,7 +225,7 @@ impl Writer<'_, '_, '_, '_> {
     }
 
     /// Writes one operation. An error if it has no native code; nothing was written then.
-    fn operation(&mut self, state: &State, op: &ParserOp) -> Native {
+    fn operation(&mut self, state: &State, op: &ParserOp) -> Emitted {
         match op {
             ParserOp::Extract(target) => self.extract(state, target)?,
             ParserOp::ExtractVariable { target, bits } => {
@@ -280,7 +280,7 @@ impl Writer<'_, '_, '_, '_> {
     /// A number of bits as a signed word. A negative number, or one of more than 64 bits, becomes negative. A number of
     /// 64 bits whose highest bit is set becomes another one that is longer than every frame; its lowest three bits
     /// stay, so it is a whole number of bytes if it was one.
-    fn length(&mut self, bits: &Expr) -> Native<Value> {
+    fn length(&mut self, bits: &Expr) -> Emitted<Value> {
         let (words, signed) = self.e.exact(bits)?;
         let range = self.e.names().range(bits);
         let word = words.first().copied();

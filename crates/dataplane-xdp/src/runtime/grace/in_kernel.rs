@@ -16,15 +16,15 @@ use dataplane::{
 use packet_io::{AfPacketConfig, AfPacketPort, AfXdpConfig, AfXdpPort, Port};
 use testkit::namespace::{ethtool, in_root_namespace, ip, veth_pair};
 
-use super::{Graces, ReadTurns};
+use super::{Graces, ReadPolls};
 use crate::image::{Image, Interface, MapRole};
 use crate::runtime::maps::Maps;
 use crate::runtime::testing;
-use crate::runtime::transmit::TurnEnds;
+use crate::runtime::transmit::PollEnds;
 use crate::runtime::{KernelOffload, KernelPort};
 
 const LOOPBACK: u32 = 1;
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A frame to the address in the tests' table entry.
 fn frame() -> Vec<u8> {
@@ -50,10 +50,10 @@ fn program(image: &Image, maps: &Maps) -> Program {
     loaded.expect("the verifier takes it")
 }
 
-fn read(image: &Image, maps: &Arc<Maps>) -> ReadTurns {
+fn read(image: &Image, maps: &Arc<Maps>) -> ReadPolls {
     let (heap, maps) = (image.heap, Arc::clone(maps));
     let load = move |at| maps.load_u64(at).expect("a word");
-    Box::new(move || heap.turns().map(&load).collect())
+    Box::new(move || heap.polls().map(&load).collect())
 }
 
 /// Keeps all processors polling until `is_so` holds.
@@ -65,7 +65,7 @@ fn poll_until(is_so: impl Fn() -> bool + Sync) {
             scope.spawn(|| {
                 let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
                 let to = socket.local_addr().expect("an address");
-                while !is_so() && start.elapsed() < PATIENCE {
+                while !is_so() && start.elapsed() < TIMEOUT {
                     socket.send_to(&[1], to).expect("sent");
                 }
             });
@@ -75,7 +75,7 @@ fn poll_until(is_so: impl Fn() -> bool + Sync) {
 }
 
 #[test]
-fn a_processor_is_within_a_turn_from_its_first_packet_until_a_poll_has_ended() {
+fn a_processor_is_within_a_poll_from_its_first_packet_until_a_poll_has_ended() {
     in_root_namespace(|| {
         ip("link set lo up");
         let image = testing::image();
@@ -98,10 +98,10 @@ fn a_processor_is_within_a_turn_from_its_first_packet_until_a_poll_has_ended() {
         graces.ask(moment);
         assert!(!graces.look().has_ended && !graces.is_past(moment));
         graces.wait_past(moment).expect("RCU ends it");
-        assert!(read_words().contains(&1), "no turn has");
+        assert!(read_words().contains(&1), "no poll has");
         let heap = image.map(MapRole::Heap).expect("a heap");
         let heap = maps.get(heap).expect("a heap");
-        let _turn_ends = TurnEnds::new(heap, image.heap, None).expect("a tracepoint");
+        let _poll_ends = PollEnds::new(heap, image.heap, None).expect("a tracepoint");
         poll_until(|| read_words().iter().all(|word| word % 2 == 0));
         let words = read_words();
         assert!(words.iter().all(|word| *word <= 2), "{words:?}");
@@ -130,7 +130,7 @@ static IS_OVER: AtomicBool = AtomicBool::new(false);
 /// A wait for RCU that lasts until the test is over, as if some program kept running, or until a timeout.
 fn until_over() -> io::Result<()> {
     let start = Instant::now();
-    while !IS_OVER.load(Ordering::SeqCst) && start.elapsed() < 6 * PATIENCE {
+    while !IS_OVER.load(Ordering::SeqCst) && start.elapsed() < 6 * TIMEOUT {
         thread::sleep(Duration::from_millis(1));
     }
     Ok(())
@@ -188,7 +188,7 @@ impl WithoutRcu {
         let token = self.switch.begin_drain();
         let start = Instant::now();
         while !self.switch.is_drained(token) {
-            assert!(start.elapsed() < PATIENCE, "turns end no period");
+            assert!(start.elapsed() < TIMEOUT, "polls end no period");
             thread::yield_now();
         }
     }
@@ -198,7 +198,7 @@ impl WithoutRcu {
         send(&mut self.outside, 1);
         let mut instances = Vec::new();
         let start = Instant::now();
-        while instances.len() < n_copies && start.elapsed() < PATIENCE {
+        while instances.len() < n_copies && start.elapsed() < TIMEOUT {
             take(&mut self.outside, &mut instances);
         }
         instances
@@ -218,7 +218,7 @@ fn group(first: u16) -> MulticastGroup {
 }
 
 #[test]
-fn changes_behind_each_other_are_seen_within_turns_whatever_rcu_waits_for() {
+fn changes_behind_each_other_are_seen_within_polls_whatever_rcu_waits_for() {
     in_root_namespace(|| {
         let mut beside = WithoutRcu::new();
         let entry = beside.entry("flood", &[5]);
@@ -277,7 +277,7 @@ fn copies_until(outside: &mut AfPacketPort, is_over: &AtomicBool) -> Vec<u16> {
         n_sent += BURST;
         let start = Instant::now();
         while instances.len() < 2 * n_sent {
-            assert!(start.elapsed() < PATIENCE, "{} copies", instances.len());
+            assert!(start.elapsed() < TIMEOUT, "{} copies", instances.len());
             take(outside, &mut instances);
         }
     }

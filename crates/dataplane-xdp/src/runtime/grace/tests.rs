@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The words of processors, set by a test.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ impl Words {
         self.0[processor].store(word, Ordering::SeqCst);
     }
 
-    fn read(&self) -> Option<ReadTurns> {
+    fn read(&self) -> Option<ReadPolls> {
         let words = Arc::clone(&self.0);
         let load = |word: &AtomicU64| word.load(Ordering::SeqCst);
         Some(Box::new(move || words.iter().map(load).collect()))
@@ -63,9 +63,9 @@ fn a_period_counts_for_what_was_done_before_it_began() {
 }
 
 #[test]
-fn who_waits_is_told_of_a_stop_and_of_a_failure() {
-    for turns in [None, Words::new(&[0, 1]).read()] {
-        let graces = Arc::new(Graces::new(bpf::wait_for_programs, turns));
+fn who_waits_is_notified_of_a_stop_and_of_a_failure() {
+    for polls in [None, Words::new(&[0, 1]).read()] {
+        let graces = Arc::new(Graces::new(bpf::wait_for_programs, polls));
         let waiter = waiter(&graces);
         let refused = graces.during(|| Err(io::ErrorKind::Unsupported.into()));
         assert!(refused.is_err());
@@ -73,8 +73,8 @@ fn who_waits_is_told_of_a_stop_and_of_a_failure() {
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
         assert!(graces.check().is_err());
     }
-    for turns in [None, Words::new(&[0, 1]).read()] {
-        let graces = Arc::new(Graces::new(bpf::wait_for_programs, turns));
+    for polls in [None, Words::new(&[0, 1]).read()] {
+        let graces = Arc::new(Graces::new(bpf::wait_for_programs, polls));
         let waiter = waiter(&graces);
         graces.stop();
         let error = waiter.join().expect("no panic").expect_err("a stop");
@@ -83,7 +83,7 @@ fn who_waits_is_told_of_a_stop_and_of_a_failure() {
 }
 
 #[test]
-fn turns_that_were_there_end_a_period_and_no_others_do() {
+fn polls_that_were_there_end_a_period_and_no_others_do() {
     let words = Words::new(&[0, 7, 2, 9]);
     let graces = words.graces();
     let moment = graces.now();
@@ -108,7 +108,7 @@ fn turns_that_were_there_end_a_period_and_no_others_do() {
 }
 
 #[test]
-fn where_no_processor_is_within_a_turn_a_period_is_over_at_once() {
+fn where_no_processor_is_within_a_poll_a_period_is_over_at_once() {
     let graces = Words::new(&[0, 4, 2]).graces();
     for _ in 0..3 {
         let moment = graces.now();
@@ -124,7 +124,7 @@ fn where_no_processor_is_within_a_turn_a_period_is_over_at_once() {
 }
 
 #[test]
-fn rcu_ends_what_a_processor_would_hold_up_that_stays_within_a_turn() {
+fn rcu_ends_what_a_processor_would_hold_up_that_stays_within_a_poll() {
     let words = Words::new(&[1, 0]);
     let graces = Arc::new(Graces::new(|| Ok(()), words.read()));
     let thread = graces.start(|| ()).expect("a thread");
@@ -153,7 +153,7 @@ fn a_look_is_worth_it_for_a_short_time_alone() {
     assert!(graces.look().again.is_some());
     let start = std::time::Instant::now();
     while graces.look().again.is_some() {
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TIMEOUT);
         thread::yield_now();
     }
     assert!(!graces.is_past(moment));
@@ -168,27 +168,27 @@ fn who_waits_looks_by_himself() {
     let graces = Arc::new(words.graces());
     let waiter = waiter(&graces);
     thread::sleep(Duration::from_millis(1));
-    assert!(!waiter.is_finished(), "the turn goes on");
+    assert!(!waiter.is_finished(), "the poll goes on");
     words.set(0, 2);
     waiter
         .join()
         .expect("no panic")
-        .expect("the turn has ended");
+        .expect("the poll has ended");
 }
 
 #[test]
-fn rcu_is_not_asked_for_what_turns_end_soon() {
+fn rcu_is_not_asked_for_what_polls_end_soon() {
     static N_WAITS: AtomicUsize = AtomicUsize::new(0);
     static IS_DUE: AtomicBool = AtomicBool::new(false);
     let wait = || {
-        assert!(IS_DUE.load(Ordering::SeqCst), "turns end it");
+        assert!(IS_DUE.load(Ordering::SeqCst), "polls end it");
         N_WAITS.fetch_add(1, Ordering::SeqCst);
         Ok(())
     };
     let words = Words::new(&[0, 0]);
     let graces = Arc::new(Graces::new(wait, words.read()));
-    let (told, tells) = std::sync::mpsc::channel();
-    let thread = graces.start(move || told.send(()).expect("it listens"));
+    let (notify, notified) = std::sync::mpsc::channel();
+    let thread = graces.start(move || notify.send(()).expect("it listens"));
     let thread = thread.expect("a thread");
     for _ in 0..100 {
         graces.wait_past(graces.now()).expect("at once");
@@ -196,12 +196,12 @@ fn rcu_is_not_asked_for_what_turns_end_soon() {
     // A job that takes a period of RCU runs on the thread.
     let (done, is_done) = std::sync::mpsc::channel();
     graces.do_within(Box::new(move || done.send(()).map_err(io::Error::other)));
-    is_done.recv_timeout(PATIENCE).expect("the thread has time");
-    tells.recv_timeout(PATIENCE).expect("it says so");
+    is_done.recv_timeout(TIMEOUT).expect("the thread has time");
+    notified.recv_timeout(TIMEOUT).expect("it says so");
     IS_DUE.store(true, Ordering::SeqCst);
     words.set(1, 1);
     waiter(&graces).join().expect("no panic").expect("RCU's");
-    tells.recv_timeout(PATIENCE).expect("it says so");
+    notified.recv_timeout(TIMEOUT).expect("it says so");
     assert_eq!(N_WAITS.load(Ordering::SeqCst), 1);
     graces.stop();
     thread.join().expect("no panic");

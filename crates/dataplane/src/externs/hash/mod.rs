@@ -130,8 +130,8 @@ fn xxh64(bytes: &[u8]) -> u64 {
         let mut hash = [1, 7, 12, 18]
             .iter()
             .zip(lanes)
-            .fold(0u64, |hash, (turn, lane)| {
-                hash.wrapping_add(lane.rotate_left(*turn))
+            .fold(0u64, |hash, (bits, lane)| {
+                hash.wrapping_add(lane.rotate_left(*bits))
             });
         for lane in lanes {
             hash = (hash ^ round(0, lane)).wrapping_mul(P1).wrapping_add(P4);

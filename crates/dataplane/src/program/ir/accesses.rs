@@ -22,7 +22,7 @@ pub trait Accesses {
     fn write(&mut self, field: FieldId);
 
     /// A header is written as a whole, or its validity changes.
-    fn turn(&mut self, header: HeaderId);
+    fn write_header(&mut self, header: HeaderId);
 
     /// An argument of the action is read.
     fn argument(&mut self, _place: usize) {}
@@ -294,6 +294,6 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
 
     fn move_whole(&mut self, to: &[HeaderId], from: &[HeaderId]) {
         from.iter().for_each(|header| self.to.copy(*header));
-        to.iter().for_each(|header| self.to.turn(*header));
+        to.iter().for_each(|header| self.to.write_header(*header));
     }
 }

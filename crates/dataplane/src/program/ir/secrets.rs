@@ -147,7 +147,7 @@ struct Flow<'a> {
     params: &'a [ParamInfo],
     is_secret: bool,
     copied: Vec<HeaderId>,
-    turned: Vec<HeaderId>,
+    written: Vec<HeaderId>,
     fields: Vec<FieldId>,
     registers: Vec<RegisterId>,
 }
@@ -160,7 +160,7 @@ impl<'a> Flow<'a> {
             params,
             is_secret: false,
             copied: Vec::new(),
-            turned: Vec::new(),
+            written: Vec::new(),
             fields: Vec::new(),
             registers: Vec::new(),
         }
@@ -184,7 +184,7 @@ impl<'a> Flow<'a> {
                 if !self.secrets.has_field(field) {
                     continue;
                 }
-                let to = self.turned.iter().map(|id| &self.ir.headers[id.index()]);
+                let to = self.written.iter().map(|id| &self.ir.headers[id.index()]);
                 let same = to.filter(|to| to.type_index == from.type_index);
                 reached.extend(same.map(|to| to.field_at(offset)));
             }
@@ -211,8 +211,8 @@ impl Accesses for Flow<'_> {
         self.fields.push(field);
     }
 
-    fn turn(&mut self, header: HeaderId) {
-        self.turned.push(header);
+    fn write_header(&mut self, header: HeaderId) {
+        self.written.push(header);
     }
 
     fn argument(&mut self, place: usize) {

@@ -110,7 +110,7 @@ impl Switch {
             let number = match_action::number(&name, value, bits)?;
             let registers = &mut self.loaded_mut()?.externs.registers;
             registers.fill(register, places(cells.clone()), &number);
-            self.tell(&Change::Register(register, places(cells)));
+            self.notify(&Change::Register(register, places(cells)));
         }
         Ok(())
     }

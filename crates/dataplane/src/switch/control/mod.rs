@@ -31,16 +31,16 @@ impl Switch {
     }
 
     /// Reports a change to the engine and the offload, which derive data from the state.
-    pub(super) fn tell(&mut self, change: &Change<'_>) {
+    pub(super) fn notify(&mut self, change: &Change<'_>) {
         if let Some(engine) = &mut self.engine {
             engine.changed(&mut self.model.state, change);
         }
-        self.tell_offload(change);
+        self.notify_offload(change);
     }
 
     /// Reports a change, as the last step of a control call.
     fn done(&mut self, change: &Change<'_>) -> Controlled {
-        self.tell(change);
+        self.notify(change);
         Ok(())
     }
 }

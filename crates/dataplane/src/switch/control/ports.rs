@@ -11,7 +11,7 @@ impl Switch {
     pub fn set_port_up(&mut self, port: PortId, is_up: bool) {
         let before = self.model.state.ports_down();
         self.model.state.links_down.set(port, !is_up);
-        self.tell_ports_down(before);
+        self.notify_ports_down(before);
     }
 
     /// Enables or disables a port; initially every port is enabled. Frames that arrive or leave by a disabled port are
@@ -26,7 +26,7 @@ impl Switch {
         if !is_enabled {
             self.stop_offload(DropReason::OffloadStopped);
         }
-        self.tell_ports_down(before);
+        self.notify_ports_down(before);
         self.load_offload();
     }
 
@@ -35,7 +35,7 @@ impl Switch {
         !self.model.state.ports_disabled.contains(port)
     }
 
-    pub(in crate::switch) fn tell_ports_down(&mut self, before: PortSet) {
+    pub(in crate::switch) fn notify_ports_down(&mut self, before: PortSet) {
         let state = &mut self.model.state;
         let down = state.ports_down();
         if down == before {
@@ -45,10 +45,10 @@ impl Switch {
         let n_profiles = state.program.ir.action_profiles.len();
         let profiles = (0..).map(ActionProfileId).take(n_profiles);
         for profile in profiles.collect::<Vec<_>>() {
-            self.tell(&Change::Profile(profile));
+            self.notify(&Change::Profile(profile));
         }
         for group in self.model.traffic.groups.set_ports_down(down) {
-            self.tell(&Change::MulticastGroup(group));
+            self.notify(&Change::MulticastGroup(group));
         }
     }
 

@@ -51,7 +51,7 @@ impl Switch {
             (None, None) => Ok(()),
             (None, Some(_)) => {
                 let (entry, _) = target.table.delete(target.info, key, *priority)?;
-                self.tell_removed(*table, entry, key, *priority);
+                self.notify_removed(*table, entry, key, *priority);
                 Ok(())
             }
             (Some(was), Some(_)) => {
@@ -60,7 +60,7 @@ impl Switch {
             }
             (Some(was), None) => {
                 target.table.put_back(target.info, was);
-                self.tell(&Change::Table(*table, TableChange::Inserted(was.entry)));
+                self.notify(&Change::Table(*table, TableChange::Inserted(was.entry)));
                 self.put_younger_last(*table, was)
             }
         }
@@ -72,20 +72,26 @@ impl Switch {
         for entry in &was.younger {
             let moved = self.target(table)?.table.put_last(*entry);
             if let Some((key, priority)) = moved {
-                self.tell_removed(table, *entry, &key, priority);
-                self.tell(&Change::Table(table, TableChange::Inserted(*entry)));
+                self.notify_removed(table, *entry, &key, priority);
+                self.notify(&Change::Table(table, TableChange::Inserted(*entry)));
             }
         }
         Ok(())
     }
 
-    fn tell_removed(&mut self, table: TableId, entry: EntryIndex, key: &[Matcher], priority: i32) {
+    fn notify_removed(
+        &mut self,
+        table: TableId,
+        entry: EntryIndex,
+        key: &[Matcher],
+        priority: i32,
+    ) {
         let removed = TableChange::Removed {
             entry,
             key,
             priority,
         };
-        self.tell(&Change::Table(table, removed));
+        self.notify(&Change::Table(table, removed));
     }
 
     /// Saves the members and groups of a profile, and their use counts.
@@ -99,7 +105,7 @@ impl Switch {
         let ProfileSnapshot(id, was) = snapshot;
         if let Some(profile) = self.model.state.tables.profiles.get_mut(id.index()) {
             *profile = was;
-            self.tell(&Change::Profile(id));
+            self.notify(&Change::Profile(id));
         }
     }
 
@@ -121,7 +127,7 @@ impl Switch {
             if let Some(cell) = self.model.state.externs.meters.get_mut(id, place) {
                 *cell = was;
             }
-            self.tell(&Change::Meter(id, place));
+            self.notify(&Change::Meter(id, place));
         }
     }
 

@@ -69,7 +69,7 @@ impl Flow<'_> {
     }
 
     fn branch(&mut self, condition: &Expr, yes: &[Statement], no: &[Statement], state: &mut State) {
-        let (hit, turned) = match &condition.kind {
+        let (hit, negated) = match &condition.kind {
             ExprKind::Unary(UnaryOp::Not, inner) => (&**inner, true),
             _ => (condition, false),
         };
@@ -79,7 +79,7 @@ impl Flow<'_> {
         {
             let (hits, misses) = self.apply_table(table, &env, condition.span);
             let (hits, misses) = (join_states(hits.into_iter().map(|(_, end)| end)), misses);
-            let (mut first, mut second) = if *is_hit != turned {
+            let (mut first, mut second) = if *is_hit != negated {
                 (hits, misses)
             } else {
                 (misses, hits)
@@ -311,7 +311,7 @@ impl Flow<'_> {
         let Some(node) = env.get_mut(&path) else {
             return;
         };
-        let told = match node {
+        let found = match node {
             Node::Header(fact) if is_field => {
                 let asked = self.asked.iter().any(|asked| is_prefix(asked, &path));
                 let header = self.header_of(expr);
@@ -320,7 +320,7 @@ impl Flow<'_> {
             Node::Leaf(fact) => self.unset(expr, *fact),
             _ => false,
         };
-        if told {
+        if found {
             node.map(&|_, _| Fact::Silent);
         }
     }

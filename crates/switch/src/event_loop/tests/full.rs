@@ -119,19 +119,19 @@ impl Full {
         &self,
         work: impl FnOnce(&mut SwitchContext<'_>) -> T + Send + 'static,
     ) -> T {
-        let (told, done) = mpsc::channel();
+        let (report, done) = mpsc::channel();
         let work = move |context: &mut SwitchContext<'_>| {
-            told.send(work(context)).expect("somebody waits");
+            report.send(work(context)).expect("somebody waits");
         };
         self.handle.submit(0, Box::new(work));
-        done.recv_timeout(PATIENCE).expect("an answer")
+        done.recv_timeout(TIMEOUT).expect("an answer")
     }
 
     /// Polls until the condition holds, since the loop receives frames at any time.
     fn look_until(&self, is_so: fn(&Switch) -> bool) {
         let began = std::time::Instant::now();
         while !self.work(move |context| is_so(context.switch)) {
-            assert!(began.elapsed() < PATIENCE, "it is never so");
+            assert!(began.elapsed() < TIMEOUT, "it is never so");
         }
     }
 
@@ -158,9 +158,9 @@ fn waiting() -> Vec<Vec<u8>> {
 fn what_is_for_a_full_port_waits_in_the_switch_while_others_go_on() {
     let full = Full::with_frames_that_wait();
     full.is_free.store(true, Ordering::Relaxed);
-    let first = full.sent.recv_timeout(PATIENCE).expect("the frame leaves");
+    let first = full.sent.recv_timeout(TIMEOUT).expect("the frame leaves");
     assert_eq!(first, [[0; 60]], "the port was given no other");
-    let rest = full.sent.recv_timeout(PATIENCE).expect("the frames leave");
+    let rest = full.sent.recv_timeout(TIMEOUT).expect("the frames leave");
     assert_eq!(rest, waiting());
     full.stop();
 }
@@ -184,7 +184,7 @@ fn a_drain_waits_for_what_a_full_port_keeps_in_the_switch() {
     (N_WAITING + 1..N_WAITING + 4).for_each(|number| full.cross(number));
     assert!(is_done.try_recv().is_err(), "frames are still inside");
     full.is_free.store(true, Ordering::Relaxed);
-    is_done.blocking_recv().expect("told");
+    is_done.blocking_recv().expect("notified");
     full.stop();
 }
 
@@ -196,7 +196,7 @@ fn what_waits_for_a_full_port_leaves_by_the_port_that_takes_its_place() {
     let replaced = full.handle.replace_port(PortId(3), vec![Box::new(inner)]);
     assert_eq!(replaced.len(), 1);
     assert_eq!(receive(&mut outer, waiting().len()), waiting());
-    is_done.blocking_recv().expect("told");
+    is_done.blocking_recv().expect("notified");
     full.stop();
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use control::{Batch, Counted, Device, EntryUpdate, Note, Operation, Registers};
+use control::{Batch, ClientData, Counted, Device, EntryUpdate, Operation, Registers};
 use dataplane::{DropReason, OffloadNotice, TableId};
 use p4runtime_server::{Server, ServerConfig};
 use serde_json::{Value, json};
@@ -41,11 +41,11 @@ fn frame(kind: u8) -> [u8; 60] {
 
 impl Beside {
     fn start(wait: Wait) -> Beside {
-        Beside::start_that_tells(wait, Dispatch::none())
+        Beside::start_with_log(wait, Dispatch::none())
     }
 
     /// A loop whose log events go to `events`.
-    fn start_that_tells(wait: Wait, events: Dispatch) -> Beside {
+    fn start_with_log(wait: Wait, events: Dispatch) -> Beside {
         let (mut event_loop, handle, one, two) = forwarder(&[]);
         event_loop.set_wait(wait);
         let (offload, core) = Double::new(Takes::EvenPorts);
@@ -102,7 +102,7 @@ impl Beside {
             Operation::Entry(EntryUpdate::Insert {
                 table,
                 entry: TableEntry::new(key, 0, call),
-                note: Note::default(),
+                client_data: ClientData::default(),
             })
         });
         let batch = Batch::new(operations.collect());
@@ -228,7 +228,7 @@ fn a_drain_ends_without_another_event_when_the_last_packet_has_left_the_offload(
             assert_eq!(beside.core().run(0).len(), 1);
             let drained = beside
                 .runtime
-                .block_on(async { tokio::time::timeout(PATIENCE, drain).await });
+                .block_on(async { tokio::time::timeout(TIMEOUT, drain).await });
             drained
                 .expect("in time")
                 .expect("no panic")
@@ -245,7 +245,7 @@ fn an_offload_that_fails_between_two_calls_is_taken_out_without_another_event() 
         beside.core().is_gone = true;
         let start = Instant::now();
         while beside.core().log.last().map(String::as_str) != Some("stop") {
-            assert!(start.elapsed() < PATIENCE);
+            assert!(start.elapsed() < TIMEOUT);
             thread::sleep(Duration::from_millis(5));
         }
         assert!(!beside.receive(2));
@@ -256,9 +256,9 @@ fn an_offload_that_fails_between_two_calls_is_taken_out_without_another_event() 
 }
 
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<u8>>>);
+struct Logged(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Told {
+impl io::Write for Logged {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().expect("no panic").extend(bytes);
         Ok(bytes.len())
@@ -271,12 +271,12 @@ impl io::Write for Told {
 
 #[test]
 fn what_happens_to_the_offload_is_logged_once_while_it_forwards_on() {
-    let told = Told::default();
-    let to = told.clone();
+    let logged = Logged::default();
+    let to = logged.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_ansi(false)
         .with_writer(move || to.clone());
-    let beside = Beside::start_that_tells(Wait::Sleep, Dispatch::new(subscriber.finish()));
+    let beside = Beside::start_with_log(Wait::Sleep, Dispatch::new(subscriber.finish()));
     beside.core().notices.extend([
         OffloadNotice::LoadedAnew {
             table: "table \"l2\"".to_owned(),
@@ -293,20 +293,20 @@ fn what_happens_to_the_offload_is_logged_once_while_it_forwards_on() {
     beside.write(&[(4, 1)]);
     assert_eq!(beside.is_offloaded(), [Some(true), Some(true)]);
     beside.stop();
-    let told = String::from_utf8(told.0.lock().expect("no panic").clone()).expect("text");
+    let logged = String::from_utf8(logged.0.lock().expect("no panic").clone()).expect("text");
     let lines = |event: &str| -> Vec<String> {
         let event = format!("event=\"{event}\"");
-        let lines = told.lines().filter(|line| line.contains(&event));
+        let lines = logged.lines().filter(|line| line.contains(&event));
         lines.map(str::to_owned).collect()
     };
     let [anew] = &lines("offload_loaded_anew")[..] else {
-        panic!("{told}");
+        panic!("{logged}");
     };
     for part in [" INFO ", "entries=200", "room=320", "taken_ms=34", "\"l2\""] {
         assert!(anew.contains(part), "no {part} in {anew}");
     }
     let [without] = &lines("offload_without")[..] else {
-        panic!("{told}");
+        panic!("{logged}");
     };
     for part in [" WARN ", "what=\"spares\"", "reason=\"no memory\""] {
         assert!(without.contains(part), "no {part} in {without}");

@@ -179,7 +179,7 @@ impl Flooded {
             done.send(work(context)).expect("somebody waits");
         };
         self.handle.submit(0, Box::new(work));
-        answer.recv_timeout(PATIENCE).expect("the call is answered")
+        answer.recv_timeout(TIMEOUT).expect("the call is answered")
     }
 
     fn calls_are_answered(&self) {
@@ -194,7 +194,7 @@ impl Flooded {
         assert!(times[N_CALLS / 2] < ANSWER, "calls took {times:?}");
     }
 
-    fn idle_entries_are_told(&self) {
+    fn idle_entries_are_reported(&self) {
         self.call(|context| {
             let program = context.switch.program().expect("a program");
             let table = program.table("ingress.seen").expect("the table");
@@ -212,7 +212,10 @@ impl Flooded {
         });
         let began = Instant::now();
         while self.call(|context| context.switch.poll_idle_timeout().is_none()) {
-            assert!(began.elapsed() < PATIENCE, "nobody told of the idle entry");
+            assert!(
+                began.elapsed() < TIMEOUT,
+                "nobody was notified of the idle entry"
+            );
         }
     }
 
@@ -222,7 +225,7 @@ impl Flooded {
             .expect("sending");
         let began = Instant::now();
         while self.call(|context| context.switch.counters().port(PortId(2)).rx_packets) == 0 {
-            assert!(began.elapsed() < PATIENCE, "port 2 has no turn");
+            assert!(began.elapsed() < TIMEOUT, "port 2 is not served");
         }
     }
 
@@ -233,7 +236,7 @@ impl Flooded {
             .try_recv()
             .is_ok_and(|packet| packet.frame[1] == OTHER)
         {
-            assert!(began.elapsed() < PATIENCE, "no packet-in");
+            assert!(began.elapsed() < TIMEOUT, "no packet-in");
             thread::yield_now();
         }
     }
@@ -251,7 +254,7 @@ impl Flooded {
         };
         let began = Instant::now();
         while self.call(n_made) < 5 {
-            assert!(began.elapsed() < PATIENCE, "the generator has no turn");
+            assert!(began.elapsed() < TIMEOUT, "the generator is not served");
         }
     }
 
@@ -290,7 +293,7 @@ fn holds_for(kind: u8, gives_priorities: bool) {
         };
         let mut flooded = case.start();
         flooded.calls_are_answered();
-        flooded.idle_entries_are_told();
+        flooded.idle_entries_are_reported();
         if kind != FOR_EVER {
             flooded.generators_are_served();
         }
@@ -415,12 +418,12 @@ fn a_large_write_lets_frames_pass_between_its_pieces() {
     const OTHER_WORK: u64 = u64::MAX;
 
     /// A write with `n_left` more pieces; each piece reports how many frames have come.
-    fn write(told: mpsc::Sender<u64>, n_left: usize) -> Work {
+    fn write(report: mpsc::Sender<u64>, n_left: usize) -> Work {
         Box::new(move |context| {
             context.n_updates += UPDATES;
             let received = context.switch.counters().received;
-            told.send(received).expect("somebody waits");
-            context.rest = n_left.checked_sub(1).map(|n_left| write(told, n_left));
+            report.send(received).expect("somebody waits");
+            context.rest = n_left.checked_sub(1).map(|n_left| write(report, n_left));
         })
     }
 
@@ -431,19 +434,21 @@ fn a_large_write_lets_frames_pass_between_its_pieces() {
         wait: Wait::Sleep,
     };
     let flooded = case.start();
-    let (told, seen) = mpsc::channel();
-    flooded.handle.submit(0, write(told.clone(), N_PIECES - 1));
-    let other = move |_: &mut SwitchContext<'_>| told.send(OTHER_WORK).expect("somebody waits");
+    let (report, seen) = mpsc::channel();
+    flooded
+        .handle
+        .submit(0, write(report.clone(), N_PIECES - 1));
+    let other = move |_: &mut SwitchContext<'_>| report.send(OTHER_WORK).expect("somebody waits");
     flooded.handle.submit(0, Box::new(other));
-    let next = |_| seen.recv_timeout(PATIENCE).expect("the piece runs");
+    let next = |_| seen.recv_timeout(TIMEOUT).expect("the piece runs");
     let mut received: Vec<_> = (0..=N_PIECES).map(next).collect();
     // Work that was submitted later runs later.
     assert_eq!(received.pop(), Some(OTHER_WORK));
     assert!(!received.contains(&OTHER_WORK));
     // Pieces without a frame in between belong to the same iteration.
-    let turns: Vec<_> = received.chunk_by(|one, other| one == other).collect();
-    let longest = turns.iter().map(|turn| turn.len()).max();
-    let most = UPDATES_PER_TURN / UPDATES;
-    assert!(longest <= Some(most), "{longest:?} pieces in a turn");
+    let iterations: Vec<_> = received.chunk_by(|one, other| one == other).collect();
+    let longest = iterations.iter().map(|pieces| pieces.len()).max();
+    let most = UPDATES_PER_ITERATION / UPDATES;
+    assert!(longest <= Some(most), "{longest:?} pieces in an iteration");
     flooded.stops();
 }

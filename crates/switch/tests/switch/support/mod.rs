@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Timeout of a test for something that must happen.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub fn program(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -73,7 +73,7 @@ impl Running {
         let lines = lines_of(child.stderr.take().expect("a pipe"));
         let mut before = Vec::new();
         let ready = loop {
-            match lines.recv_timeout(PATIENCE) {
+            match lines.recv_timeout(TIMEOUT) {
                 Ok(line) if line.starts_with("ready: ") => break line,
                 Ok(line) => before.push(line),
                 Err(error) => panic!("{command:?}: {error}: {before:?}"),
@@ -91,7 +91,7 @@ impl Running {
     pub fn wait_for_line(&self, words: &[&str]) -> String {
         let mut said = Vec::new();
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(TIMEOUT) {
                 Ok(line) if words.iter().all(|word| line.contains(word)) => return line,
                 Ok(line) => said.push(line),
                 Err(error) => panic!("no line with {words:?}: {error}: {said:?}"),

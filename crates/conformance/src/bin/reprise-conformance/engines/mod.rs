@@ -37,7 +37,7 @@ use subjects::{Subject, order, subjects};
 /// Maximum number of differences, after which the run ends.
 const DIFFERENCES_MAX: usize = 10;
 /// Interval of progress messages if there is no terminal for a progress bar.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct Outcome {
@@ -46,7 +46,7 @@ struct Outcome {
     seen: Vec<Activity>,
     reached: Vec<Vec<u64>>,
     found: Vec<Found>,
-    told_at: Option<Instant>,
+    reported_at: Option<Instant>,
 }
 
 struct Run {
@@ -103,16 +103,16 @@ impl Run {
     /// alone.
     fn plan(&self, number: u64) -> (usize, Vec<usize>) {
         let number = usize::try_from(number).unwrap_or(usize::MAX);
-        let (turn, round) = (number % self.order.len(), number / self.order.len());
+        let (subject, round) = (number % self.order.len(), number / self.order.len());
         let n_all = self.choices.len();
         let n_choices = match self.arguments.case {
             Some(_) => n_all,
             None => self.arguments.choices.get().min(n_all),
         };
         // Adjacent cases start with different choices, so that a short run covers every choice too.
-        let first = round.wrapping_mul(n_choices).wrapping_add(turn);
+        let first = round.wrapping_mul(n_choices).wrapping_add(subject);
         let choices = (0..n_choices).map(|n| first.wrapping_add(n) % n_all);
-        (self.order[turn], choices.collect())
+        (self.order[subject], choices.collect())
     }
 
     fn run_case(&self, number: u64) {
@@ -139,35 +139,38 @@ impl Run {
                     outcome.reached[at][choice] += activity.packets;
                 }
                 self.bar.inc(activity.packets);
-                self.tell(&mut outcome);
+                self.report_progress(&mut outcome);
             }
-            Err(Mismatch { engine, told }) => {
+            Err(Mismatch {
+                engine,
+                description,
+            }) => {
                 let found = Found {
                     path: path.to_owned(),
                     choice: names_of(self.choices[choices[engine]]),
                     case: number,
                     seed: self.arguments.seed,
                     frames: self.arguments.frames.get(),
-                    told,
+                    description,
                 };
                 self.bar
-                    .suspend(|| output::told_text(format_args!("{found}\n")));
+                    .suspend(|| output::error_text(format_args!("{found}\n")));
                 outcome.found.push(found);
             }
         }
     }
 
     /// Prints a progress message now and then, if there is no terminal for the bar.
-    fn tell(&self, outcome: &mut Outcome) {
+    fn report_progress(&self, outcome: &mut Outcome) {
         if std::io::stderr().is_terminal() {
             return;
         }
-        let told_at = *outcome.told_at.get_or_insert(self.began);
-        if told_at.elapsed() >= TELL_EVERY {
-            outcome.told_at = Some(Instant::now());
+        let reported_at = *outcome.reported_at.get_or_insert(self.began);
+        if reported_at.elapsed() >= REPORT_EVERY {
+            outcome.reported_at = Some(Instant::now());
             let [sent, all] = [self.bar.position(), self.arguments.packets].map(HumanCount);
             let (seconds, n_found) = (self.began.elapsed().as_secs(), outcome.found.len());
-            output::told(format_args!(
+            output::error_line(format_args!(
                 "{sent} of {all} packets, {seconds} s, {n_found} differences"
             ));
         }

@@ -15,7 +15,7 @@ pub struct Found {
     pub case: u64,
     pub seed: u64,
     pub frames: usize,
-    pub told: String,
+    pub description: String,
 }
 
 impl Found {
@@ -30,7 +30,7 @@ impl Found {
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (path, choice) = (self.path.display(), &self.choice);
-        writeln!(f, "{path}, optimisations {choice}: {}", self.told)?;
+        writeln!(f, "{path}, optimisations {choice}: {}", self.description)?;
         write!(f, "again: {}", self.command())
     }
 }
@@ -103,7 +103,7 @@ impl Report {
                 "program": found.path,
                 "optimisations": found.choice,
                 "case": found.case,
-                "told": found.told,
+                "told": found.description,
                 "again": found.command(),
             })
         });

@@ -32,18 +32,18 @@ impl Report {
             "program": subject.name,
             "took_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
-        if let (Value::Object(document), Ok(Value::Object(told))) =
+        if let (Value::Object(document), Ok(Value::Object(more))) =
             (&mut document, serde_json::to_value(verdict))
         {
-            document.extend(told);
+            document.extend(more);
         }
         self.programs.push(document);
-        let told = self.count(verdict);
-        let told = match (verdict, told) {
-            (Verdict::Differs { .. }, told) => format!("{told}\nagain with: {}", again(subject)),
-            (_, told) => told,
+        let line = self.count(verdict);
+        let line = match (verdict, line) {
+            (Verdict::Differs { .. }, line) => format!("{line}\nagain with: {}", again(subject)),
+            (_, line) => line,
         };
-        Some(format!("{:8} {}: {told}", verdict.word(), subject.name))
+        Some(format!("{:8} {}: {line}", verdict.word(), subject.name))
     }
 
     /// Counts by reason, and returns the text of the line.

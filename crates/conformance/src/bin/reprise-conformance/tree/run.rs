@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use conformance::controller::{DEVICE_ID, server};
 use conformance::engines::{Activity, Case, Make, Write, names_of, native, written};
-use control::Lent;
+use control::BorrowedSwitch;
 use dataplane::{Program, Switch, SwitchConfig};
 use dataplane_jit::NativeOptions;
 use p4_compiler::P4Info;
@@ -95,8 +95,8 @@ struct Filled {
 
 /// Loads the pair and writes the entries, as a controller does.
 fn fill(p4info: &P4Info, json: &str, runtime: &Runtime) -> Result<Filled, Verdict> {
-    let lent = Lent::new(Switch::new(SwitchConfig::default()));
-    let server = server(&lent);
+    let borrowed = BorrowedSwitch::new(Switch::new(SwitchConfig::default()));
+    let server = server(&borrowed);
     let loading = server.set_pipeline(p4info.clone(), json.as_bytes().to_vec());
     runtime.block_on(loading).map_err(pair_refused)?;
     let mut filled = Filled::default();
@@ -122,7 +122,7 @@ fn fill(p4info: &P4Info, json: &str, runtime: &Runtime) -> Result<Filled, Verdic
         let is_filled = entries::is_writable(table) && filled.entries > n_before;
         filled.tables += usize::from(is_filled);
     }
-    filled.writes = written(&lent.take());
+    filled.writes = written(&borrowed.take());
     Ok(filled)
 }
 
@@ -153,7 +153,7 @@ fn compare(plan: &Plan, program: &Program, writes: &[Write]) -> Result<Activity,
             Err(mismatch) => {
                 let choice = names_of(CHOICES[mismatch.engine]);
                 return Err(Verdict::Differs {
-                    message: format!("{choice}: {}", mismatch.told),
+                    message: format!("{choice}: {}", mismatch.description),
                 });
             }
         }

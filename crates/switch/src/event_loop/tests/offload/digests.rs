@@ -26,7 +26,7 @@ fn a_digest_wakes_the_loop_and_comes_once() {
             let notice = digests.blocking_recv().expect("the loop runs");
             assert_eq!(notice.digest, a_digest(number));
         }
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TIMEOUT);
         let totals = beside.stop();
         assert_eq!(totals["packets"]["digests_lost"], 0);
         assert!(digests.blocking_recv().is_none(), "no more than there were");
@@ -60,19 +60,20 @@ fn digests_that_nobody_wants_fill_the_queue_and_wake_nobody_until_somebody_does(
     beside.core().is_flooding = true;
     beside.core().digest(a_digest(1));
     let n_made = || {
-        let (tell, told) = mpsc::channel();
+        let (report, reported) = mpsc::channel();
         let look = move |context: &mut SwitchContext<'_>| {
             let n_digests = context.switch.counters().digests;
             let is_waited_for = context.switch.offloaded_digests_fd().is_some();
-            tell.send((n_digests, is_waited_for))
+            report
+                .send((n_digests, is_waited_for))
                 .expect("somebody waits");
         };
         beside.handle.submit(0, Box::new(look));
-        told.recv().expect("the loop runs")
+        reported.recv().expect("the loop runs")
     };
     let start = Instant::now();
     while n_made().1 {
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < TIMEOUT);
     }
     let full = limits::DIGEST_QUEUE_MAX as u64;
     assert_eq!(n_made(), (full, false));

@@ -12,32 +12,32 @@ use crate::batch::{Atomicity, Batch, Running};
 use crate::changes::Changed;
 use crate::device::{Answers, Device, expect_generation, lock};
 use crate::error::{Error, OperationResult};
-use crate::limits::{TURNS_BEFORE_EXCHANGE_MAX, UPDATES_PER_PIECE, WAITS_FOR_PACKETS_MAX};
+use crate::limits::{UPDATES_PER_PIECE, WAITS_BEFORE_EXCHANGE_MAX, WAITS_FOR_PACKETS_MAX};
 use crate::operation::Operation;
 use crate::pipeline::{Checked, Pipeline};
 use crate::reading::Reading;
 use crate::store::{Kept, Slot, beside, blocking};
 use crate::switch_handle::SwitchContext;
 
-/// Exclusive access of one caller; [`Device::in_turn`] returns it.
-pub struct Turn {
+/// Exclusive access of one caller; [`Device::exclusively`] returns it.
+pub struct Exclusive {
     device: Arc<Device>,
     _alone: OwnedRwLockWriteGuard<()>,
 }
 
 /// A batch that was submitted to every worker.
-#[must_use = "the turn ends with it, and others may begin before the batch is carried out"]
+#[must_use = "exclusive access ends with it, and others may begin before the batch is carried out"]
 pub struct Written {
-    turn: Turn,
+    exclusive: Exclusive,
     pipeline: Arc<Pipeline>,
     batch: Arc<Batch>,
     answers: Answers<Result<Vec<OperationResult>, Error>>,
 }
 
 /// A pipeline that was submitted to every worker.
-#[must_use = "the turn ends with it, and others may begin before the pipeline is set"]
+#[must_use = "exclusive access ends with it, and others may begin before the pipeline is set"]
 pub struct Committed {
-    turn: Turn,
+    exclusive: Exclusive,
     pipeline: Arc<Pipeline>,
     batch: Arc<Batch>,
     saved: Option<Arc<Pipeline>>,
@@ -50,7 +50,7 @@ pub(crate) struct Replaced {
     pub(crate) _pipeline: Option<Arc<Pipeline>>,
 }
 
-impl Turn {
+impl Exclusive {
     pub(crate) fn new(device: Arc<Device>, alone: OwnedRwLockWriteGuard<()>) -> Self {
         Self {
             device,
@@ -78,7 +78,7 @@ impl Turn {
             Ok(()) => self.submit(pipeline, &batch),
         };
         Written {
-            turn: self,
+            exclusive: self,
             pipeline: Arc::clone(pipeline),
             batch,
             answers,
@@ -119,9 +119,9 @@ impl Turn {
                     }
                     Err(error) => return Some(Err(error)),
                 }
-                let site = (worker, n_workers);
+                let worker = (worker, n_workers);
                 context.n_updates +=
-                    pipeline.with_site(site, context.switch, |site| running.go_on(site));
+                    pipeline.with_state(worker, context.switch, |state| running.go_on(state));
                 running.results().map(Ok)
             }
         })
@@ -135,8 +135,8 @@ impl Turn {
         self.make_ready(checked, Vec::new).await
     }
 
-    /// Like [`Turn::ready`], for a pipeline whose initial state includes these operations. They are tried first in a
-    /// switch that forwards nothing.
+    /// Like [`Exclusive::ready`], for a pipeline whose initial state includes these operations. They are tried first in
+    /// a switch that forwards nothing.
     ///
     /// # Errors
     /// The error of the first operation that fails; [`Error::Stopped`].
@@ -187,14 +187,14 @@ impl Turn {
                 if let Some(program) = program.take() {
                     replaced = Some(device.realize(worker, context, &pipeline, program));
                 }
-                let site = (worker, n_workers);
+                let worker = (worker, n_workers);
                 context.n_updates +=
-                    pipeline.with_site(site, context.switch, |site| running.go_on(site));
+                    pipeline.with_state(worker, context.switch, |state| running.go_on(state));
                 Some((running.results()?, replaced.take()))
             }
         });
         Committed {
-            turn: self,
+            exclusive: self,
             pipeline,
             batch,
             saved,
@@ -278,8 +278,10 @@ impl Ready {
         let workers = loaders.iter().enumerate().map(|(worker, loader)| {
             let mut program = loader.load(pipeline.program().clone());
             let mut running = Running::new(Arc::clone(&batch));
-            let site = (worker, loaders.len());
-            pipeline.with_site(site, program.switch_mut(), |site| running.go_ahead(site));
+            let worker = (worker, loaders.len());
+            pipeline.with_state(worker, program.switch_mut(), |state| {
+                running.go_ahead(state)
+            });
             (program, running)
         });
         Self {
@@ -297,7 +299,7 @@ fn may_exchange(switch: &mut Switch, n_waits: &mut usize) -> bool {
         return false;
     }
     *n_waits += 1;
-    switch.is_engine_empty() || *n_waits > TURNS_BEFORE_EXCHANGE_MAX
+    switch.is_engine_empty() || *n_waits > WAITS_BEFORE_EXCHANGE_MAX
 }
 
 /// Executes operations in a switch that forwards nothing, and returns them.
@@ -373,8 +375,8 @@ fn packets_between() -> Error {
 }
 
 /// A pipeline that is saved but not stored yet.
-#[must_use = "the turn ends with it, and others may begin before the pipeline is stored"]
-pub struct Saved(Turn, Arc<Pipeline>);
+#[must_use = "exclusive access ends with it, and others may begin before the pipeline is stored"]
+pub struct Saved(Exclusive, Arc<Pipeline>);
 
 impl Saved {
     /// Waits until the pipeline is stored, returns it and ends the exclusive access.
@@ -382,10 +384,10 @@ impl Saved {
     /// # Errors
     /// [`Error::NotStored`].
     pub async fn done(self) -> Result<Arc<Pipeline>, Error> {
-        let Self(turn, pipeline) = self;
+        let Self(exclusive, pipeline) = self;
         let none = (Arc::new(Batch::new(Vec::new())), Arc::default());
         let kept = Kept::Pipeline(Slot::Saved, pipeline.origin(), none.0, none.1);
-        turn.keep(kept).await.map(|()| pipeline)
+        exclusive.keep(kept).await.map(|()| pipeline)
     }
 }
 
@@ -406,11 +408,14 @@ impl Written {
             let (batch, results) = (Arc::clone(&self.batch), results.as_slice().into());
             let (slot, origin) = (self.pipeline.slot(), self.pipeline.origin());
             let written = Kept::Written(slot, origin, batch, results);
-            kept = self.turn.keep(written).await;
+            kept = self.exclusive.keep(written).await;
         }
         if !self.pipeline.is_saved() && results.iter().any(Result::is_ok) {
             let written = || Changed::Written(self.batch, results.as_slice().into());
-            self.turn.device.changes.tell(&self.pipeline, written);
+            self.exclusive
+                .device
+                .changes
+                .publish(&self.pipeline, written);
         }
         if agree {
             kept.map(|()| results)
@@ -439,9 +444,9 @@ impl Committed {
         let of_first = replayed.first().map_or(&[][..], Vec::as_slice);
         let origin = self.pipeline.origin();
         let kept = Kept::Pipeline(Slot::Forwards, origin, self.batch, of_first.into());
-        let kept = self.turn.keep(kept).await;
-        let changes = &self.turn.device.changes;
-        changes.tell(&self.pipeline, || Changed::Pipeline);
+        let kept = self.exclusive.keep(kept).await;
+        let changes = &self.exclusive.device.changes;
+        changes.publish(&self.pipeline, || Changed::Pipeline);
         // Under the exclusive access, so that at most two programs take memory.
         freed.await?;
         kept?;

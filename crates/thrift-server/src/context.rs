@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use control::{Batch, Device, Operation, OperationResult, Pipeline, Turn};
+use control::{Batch, Device, Exclusive, Operation, OperationResult, Pipeline};
 use dataplane::Switch;
 use tokio::sync::Semaphore;
 
@@ -22,7 +22,7 @@ pub struct ServerConfig {
     pub notifications: Option<String>,
 }
 
-pub(crate) struct Site {
+pub(crate) struct Context {
     pub(crate) config: ServerConfig,
     pub(crate) device: Arc<Device>,
     pub(crate) notifications: Notifications,
@@ -33,7 +33,7 @@ pub(crate) struct Site {
     pub(crate) long_calls: Arc<Semaphore>,
 }
 
-impl Site {
+impl Context {
     pub(crate) fn new(config: ServerConfig, device: Arc<Device>) -> Self {
         Self {
             notifications: Notifications::new(config.device_id),
@@ -70,13 +70,16 @@ impl Site {
             .and_modify(|lowest| *lowest = id.min(*lowest));
     }
 
-    /// Runs a call in the device's critical section. The call completes even if its connection ends.
-    pub(crate) async fn in_turn<R, F>(&self, call: impl FnOnce(Turn) -> F) -> Result<R, Refusal>
+    /// Runs a call under exclusive access to the device. The call completes even if its connection ends.
+    pub(crate) async fn exclusively<R, F>(
+        &self,
+        call: impl FnOnce(Exclusive) -> F,
+    ) -> Result<R, Refusal>
     where
         R: Send + 'static,
         F: Future<Output = Result<R, Refusal>> + Send + 'static,
     {
-        self.device.in_turn(call).await?
+        self.device.exclusively(call).await?
     }
 
     pub(crate) async fn write(
@@ -98,15 +101,15 @@ impl Site {
         operation: Operation,
         read: impl Fn(&Switch) -> R + Send + Sync + 'static,
     ) -> Result<(OperationResult, R), Refusal> {
-        let call = |turn: Turn| async move {
-            let device = Arc::clone(turn.device());
-            let written = turn.write(&pipeline, Batch::new(vec![operation]));
+        let call = |exclusive: Exclusive| async move {
+            let device = Arc::clone(exclusive.device());
+            let written = exclusive.write(&pipeline, Batch::new(vec![operation]));
             // Work runs in the order of submission, and nobody else can submit writes meanwhile.
             let read = device.read(&pipeline, 1, read);
             let (results, answers) = tokio::join!(written.results(), read);
             Ok((one(results?)?, first(answers?)?))
         };
-        self.in_turn(call).await
+        self.exclusively(call).await
     }
 
     /// Reads a value that is the same in all workers.
@@ -119,7 +122,7 @@ impl Site {
     }
 }
 
-/// As [`Site::read_first`], within a critical section.
+/// As [`Context::read_first`], under exclusive access.
 pub(crate) async fn read_first<R: Send + 'static>(
     device: &Device,
     pipeline: &Pipeline,
@@ -130,14 +133,14 @@ pub(crate) async fn read_first<R: Send + 'static>(
 
 /// Writes several operations in one batch. The result is the first refusal, if any.
 pub(crate) async fn write_all(
-    turn: Turn,
+    exclusive: Exclusive,
     pipeline: &Arc<Pipeline>,
     operations: Vec<Operation>,
 ) -> Result<OperationResult, Refusal> {
     if operations.is_empty() {
         return Ok(Ok(()));
     }
-    let results = turn
+    let results = exclusive
         .write(pipeline, Batch::new(operations))
         .results()
         .await?;

@@ -1,4 +1,4 @@
-//! A switch in the caller's process that the caller lends to a device.
+//! A switch in the caller's process that a device borrows.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,9 +9,9 @@ use crate::switch_handle::{DrainWaiters, Subscriber, SwitchContext, SwitchHandle
 /// The borrowed switch. Work runs at once, in the thread that submits it; no packet comes meanwhile, and subscribers
 /// are ignored.
 #[derive(Clone)]
-pub struct Lent(Arc<Mutex<Switch>>);
+pub struct BorrowedSwitch(Arc<Mutex<Switch>>);
 
-impl Lent {
+impl BorrowedSwitch {
     /// Puts the switch behind a lock that the device and the caller share.
     pub fn new(switch: Switch) -> Self {
         Self(Arc::new(Mutex::new(switch)))
@@ -28,7 +28,7 @@ impl Lent {
     }
 }
 
-impl SwitchHandle for Lent {
+impl SwitchHandle for BorrowedSwitch {
     fn payload_signatures(&self) -> Vec<PayloadSignature> {
         self.switch().payload_signatures()
     }

@@ -2,7 +2,7 @@
 //!
 //! XDP has no flag for such frames. On a virtual interface they are recognised by their contents: the checksum field
 //! holds the pseudo-header's sum. Ports do the same with frames that they receive
-//! ([`packet_io::offload::complete_begun_checksum`] gives the reasons); here it is the first part of a program.
+//! ([`packet_io::offload::complete_partial_checksum`] gives the reasons); here it is the first part of a program.
 
 use std::io;
 
@@ -264,7 +264,7 @@ fn write(asm: &mut Assembler, done: Label) {
 #[cfg(test)]
 mod tests {
     use bpf::{Program, ProgramConfig, ProgramKind, Verdict};
-    use packet_io::offload::complete_begun_checksum;
+    use packet_io::offload::complete_partial_checksum;
     use testkit::namespace::may_use_bpf;
 
     use super::*;
@@ -345,7 +345,7 @@ mod tests {
             let is_ipv6 = random.bool();
             let frame = frame(&mut random, is_ipv6, round % 3 == 0, n_bytes);
             let mut expected = frame.clone();
-            n_finished += usize::from(complete_begun_checksum(&mut expected));
+            n_finished += usize::from(complete_partial_checksum(&mut expected));
             let run = program.test_run(&frame, 1).expect("it runs");
             assert_eq!(run.verdict, Verdict::Pass);
             assert!(

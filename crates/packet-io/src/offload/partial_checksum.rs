@@ -11,7 +11,7 @@ use super::{ETHER_TYPE_VLAN_OUTER, complete_checksum, internet_checksum};
 /// writes the same number again), or if a wrong one happens to: 1 in 65,536 frames that were
 /// damaged on their way would be taken for partial. So this is for frames that cannot be damaged,
 /// from a sender on the same machine.
-pub fn complete_begun_checksum(frame: &mut [u8]) -> bool {
+pub fn complete_partial_checksum(frame: &mut [u8]) -> bool {
     let Some(transport) = Transport::find(frame) else {
         return false;
     };
@@ -114,7 +114,7 @@ mod tests {
     }
 
     /// The sum over the pseudo-header, computed the simple way.
-    fn begun(frame: &[u8], field: usize) -> [u8; 2] {
+    fn partial(frame: &[u8], field: usize) -> [u8; 2] {
         let network = if frame[12] == 0x81 { 18 } else { 14 };
         let (addresses, start) = match frame[network] >> 4 {
             4 => (network + 12..network + 20, network + 20),
@@ -133,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn a_begun_checksum_is_finished_also_in_front_of_padding() {
+    fn a_partial_checksum_is_finished_also_in_front_of_padding() {
         for payload in [&b"even"[..], b"odd", b"", &[0xff; 1400]] {
             for (frame, field) in frames(payload) {
                 let mut unfinished = frame.clone();
-                unfinished[field..field + 2].copy_from_slice(&begun(&frame, field));
+                unfinished[field..field + 2].copy_from_slice(&partial(&frame, field));
                 unfinished.extend([0xaa; 7]);
-                assert!(complete_begun_checksum(&mut unfinished));
+                assert!(complete_partial_checksum(&mut unfinished));
                 assert_eq!(unfinished[..frame.len()], frame);
                 assert_eq!(unfinished[frame.len()..], [0xaa; 7]);
             }
@@ -153,7 +153,7 @@ mod tests {
                 let mut other = frame.clone();
                 other[field] ^= change;
                 let before = other.clone();
-                assert!(!complete_begun_checksum(&mut other));
+                assert!(!complete_partial_checksum(&mut other));
                 assert_eq!(other, before);
             }
         }
@@ -163,13 +163,15 @@ mod tests {
     fn what_is_cut_short_or_a_fragment_is_left_alone() {
         for (frame, field) in frames(b"payload") {
             let mut unfinished = frame.clone();
-            unfinished[field..field + 2].copy_from_slice(&begun(&frame, field));
+            unfinished[field..field + 2].copy_from_slice(&partial(&frame, field));
             for n_bytes in 0..unfinished.len() {
-                assert!(!complete_begun_checksum(&mut unfinished.clone()[..n_bytes]));
+                assert!(!complete_partial_checksum(
+                    &mut unfinished.clone()[..n_bytes]
+                ));
             }
             if frame[12..14] == [0x08, 0x00] {
                 unfinished[20] |= 0x20;
-                assert!(!complete_begun_checksum(&mut unfinished));
+                assert!(!complete_partial_checksum(&mut unfinished));
             }
         }
     }

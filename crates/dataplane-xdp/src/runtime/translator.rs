@@ -16,7 +16,7 @@ use crate::image::{ACTION_NONE, ACTION_PUNT, EncodedKey, Image, Index, TableLayo
 
 /// How long a control call waits for a body that packets may still see: two grace periods, and the writer's other
 /// work.
-const PATIENCE: Duration = Duration::from_millis(200);
+const BODY_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The body of the default action.
 const DEFAULT_BODY: u32 = 0;
@@ -43,18 +43,18 @@ struct Bodies {
     masks: HashMap<Vec<u8>, usize>,
 }
 
-impl From<Failure> for Unsaid {
-    fn from(failure: Failure) -> Unsaid {
+impl From<Failure> for ChangeError {
+    fn from(failure: Failure) -> ChangeError {
         match failure.table {
-            Some(table) => Unsaid::Table(table, failure.reason),
-            None => Unsaid::Failed(failure.reason),
+            Some(table) => ChangeError::Table(table, failure.reason),
+            None => ChangeError::Failed(failure.reason),
         }
     }
 }
 
 /// Why the kernel cannot take a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unsaid {
+pub(crate) enum ChangeError {
     /// Packets that reach this table of the program must be punted.
     Table(usize, String),
     /// The table is full because old entries are still visible. Loading the program again makes room.
@@ -159,7 +159,7 @@ impl Bodies {
 }
 
 /// The pending ops of the next commit, and which entry has which body.
-pub(crate) struct Told {
+pub(crate) struct Translator {
     tables: HashMap<TableRef, Bodies>,
     freed: Receiver<Freed>,
     to_writer: Sender<Message>,
@@ -175,8 +175,12 @@ pub(crate) struct Told {
     taken: Vec<Freed>,
 }
 
-impl Told {
-    pub(crate) fn new(image: &Image, freed: Receiver<Freed>, to_writer: Sender<Message>) -> Told {
+impl Translator {
+    pub(crate) fn new(
+        image: &Image,
+        freed: Receiver<Freed>,
+        to_writer: Sender<Message>,
+    ) -> Translator {
         let mut tables = HashMap::new();
         for (position, layout) in image.tables.iter().enumerate() {
             tables.insert(TableRef::Program(position), Bodies::new(layout));
@@ -186,7 +190,7 @@ impl Told {
         }
         let copied = image.fan_out.iter().flat_map(|fan_out| &fan_out.tables);
         let copied = copied.map(|table| table.index());
-        Told {
+        Translator {
             tables,
             freed,
             to_writer,
@@ -244,7 +248,7 @@ impl Told {
     ///
     /// # Errors
     /// The change that the kernel cannot take.
-    pub(crate) fn all(&mut self, written: &Written<'_>) -> Result<(), Unsaid> {
+    pub(crate) fn all(&mut self, written: &Written<'_>) -> Result<(), ChangeError> {
         let state = written.state();
         for (table, _) in state.program().tables() {
             self.set_default(state, table);
@@ -267,9 +271,9 @@ impl Told {
         &mut self,
         written: &Written<'_>,
         change: &Change<'_>,
-    ) -> Result<(), Unsaid> {
+    ) -> Result<(), ChangeError> {
         let did_punt = !self.punting.is_empty();
-        self.follow(written, change)?;
+        self.translate(written, change)?;
         if did_punt == self.punting.is_empty() {
             self.resolve_groups(written)
         } else {
@@ -277,7 +281,7 @@ impl Told {
         }
     }
 
-    fn follow(&mut self, written: &Written<'_>, change: &Change<'_>) -> Result<(), Unsaid> {
+    fn translate(&mut self, written: &Written<'_>, change: &Change<'_>) -> Result<(), ChangeError> {
         let state = written.state();
         match change {
             Change::Table(table, TableChange::Inserted(entry)) => {
@@ -307,7 +311,12 @@ impl Told {
         self.ops.push(Op::Table(table, op));
     }
 
-    fn insert(&mut self, state: &State, table: TableId, entry: EntryIndex) -> Result<(), Unsaid> {
+    fn insert(
+        &mut self,
+        state: &State,
+        table: TableId,
+        entry: EntryIndex,
+    ) -> Result<(), ChangeError> {
         let at = TableRef::Program(table.index());
         let Some(view) = state.entry(table, entry) else {
             return Ok(());
@@ -321,7 +330,7 @@ impl Told {
     }
 
     /// Encodes an entry's key; `None` if the table is left to the engine.
-    fn key(&self, at: TableRef, key: &[Matcher]) -> Result<Option<EncodedKey>, Unsaid> {
+    fn key(&self, at: TableRef, key: &[Matcher]) -> Result<Option<EncodedKey>, ChangeError> {
         match self.tables.get(&at) {
             Some(Bodies { layout, .. }) if !matches!(layout.index, Index::Left) => {
                 let key = layout.encode_key(key);
@@ -338,7 +347,7 @@ impl Told {
         entry: usize,
         key: EncodedKey,
         priority: i32,
-    ) -> Result<(), Unsaid> {
+    ) -> Result<(), ChangeError> {
         let Some(bodies) = self.tables.get_mut(&at) else {
             return Ok(());
         };
@@ -359,7 +368,7 @@ impl Told {
             return Ok(());
         }
         let n_entries_max = bodies.n_entries_max();
-        let full = Unsaid::NoRoom(NoRoom {
+        let full = ChangeError::NoRoom(NoRoom {
             table: at,
             n_entries_max,
         });
@@ -374,7 +383,7 @@ impl Told {
 
     /// Returns a body that no packet can see. Waits for one if removed entries still hold some.
     fn free_body(&mut self, at: TableRef) -> Option<u32> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + BODY_TIMEOUT;
         let mut is_asked = false;
         loop {
             while let Ok(freed) = self.freed.try_recv() {
@@ -440,7 +449,12 @@ impl Told {
         self.push(at, TableOp::Show { body, slot });
     }
 
-    fn remove(&mut self, table: TableId, entry: EntryIndex, key: &[Matcher]) -> Result<(), Unsaid> {
+    fn remove(
+        &mut self,
+        table: TableId,
+        entry: EntryIndex,
+        key: &[Matcher],
+    ) -> Result<(), ChangeError> {
         let at = TableRef::Program(table.index());
         if let Some(key) = self.key(at, key)? {
             self.take_away(at, entry.index(), key);
@@ -483,7 +497,7 @@ impl Told {
     ///
     /// # Errors
     /// The change that the kernel cannot take.
-    pub(crate) fn resolve_groups(&mut self, written: &Written<'_>) -> Result<(), Unsaid> {
+    pub(crate) fn resolve_groups(&mut self, written: &Written<'_>) -> Result<(), ChangeError> {
         let mut groups = written.multicast_groups();
         groups.try_for_each(|group| self.set_group(written, group))
     }
@@ -496,7 +510,7 @@ impl Told {
         &mut self,
         written: &Written<'_>,
         port: PortId,
-    ) -> Result<(), Unsaid> {
+    ) -> Result<(), ChangeError> {
         let has_port = |group: &u32| {
             let replicas = written.multicast_group(*group).unwrap_or_default();
             replicas.iter().any(|replica| replica.port == port)
@@ -506,7 +520,7 @@ impl Told {
     }
 
     /// Writes a group's replicas, or removes the group.
-    fn set_group(&mut self, written: &Written<'_>, group: u32) -> Result<(), Unsaid> {
+    fn set_group(&mut self, written: &Written<'_>, group: u32) -> Result<(), ChangeError> {
         let at = TableRef::Groups;
         let Some(bodies) = self.tables.get(&at) else {
             return Ok(());
@@ -554,10 +568,10 @@ impl Told {
 }
 
 /// The error for a key that the kernel's table cannot hold.
-fn left(at: TableRef, reason: String) -> Unsaid {
+fn left(at: TableRef, reason: String) -> ChangeError {
     match at {
-        TableRef::Program(table) => Unsaid::Table(table, reason),
-        TableRef::Groups => Unsaid::Failed(reason),
+        TableRef::Program(table) => ChangeError::Table(table, reason),
+        TableRef::Groups => ChangeError::Failed(reason),
     }
 }
 

@@ -1,5 +1,5 @@
 //! The beginning of a NAPI poll, and dropping packets before their copies are made because the port's device would
-//! refuse some or all copies in this poll. [`Turns`] describes the data; `runtime/transmit/turns.rs` computes the
+//! refuse some or all copies in this poll. [`Polls`] describes the data; `runtime/transmit/polls.rs` computes the
 //! limits.
 
 use dataplane::DropReason;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     asm::{Alu, Helper, Jump, Label, Size, reg::*},
-    image::{Body, FanOut, GroupArg, Heap, Turns},
+    image::{Body, FanOut, GroupArg, Heap, Polls},
 };
 
 /// How long a limit is used, in nanoseconds. Then the port is tried again, at the cost of some copies of one packet:
@@ -25,10 +25,10 @@ const KNOWN_FOR_NS: i32 = 20_000_000;
 const COPIES_MIN: i32 = 32;
 
 impl Emit<'_> {
-    /// At the first packet of a poll, marks this processor as polling ([`Heap::turns`]). If a writer saw the
+    /// At the first packet of a poll, marks this processor as polling ([`Heap::polls`]). If a writer saw the
     /// processor outside a poll before this, all later reads see what was written by then.
-    pub(super) fn begin_turn(&mut self, aborted: Label) {
-        self.asm.note("the first packet of a turn?");
+    pub(super) fn begin_poll(&mut self, aborted: Label) {
+        self.asm.note("the first packet of a poll?");
         let heap = self.memory.heap;
         let is_within = self.asm.label();
         self.asm.call(Helper::GetSmpProcessorId);
@@ -48,46 +48,46 @@ impl Emit<'_> {
     /// group's slot is in `SLOT`.
     pub(super) fn drop_without_room(&mut self, fan_out: &FanOut) {
         self.asm
-            .note("has the port room for the copies in this turn?");
+            .note("has the port room for the copies in this poll?");
         let [same, unknown, counted, fits] = [(); 4].map(|()| self.asm.label());
         self.load_word(R1, Word::Replicas);
         self.asm.jump_if_imm(Jump::Lt, R1, COPIES_MIN, fits);
-        self.find_port_of_turn(fan_out, fits);
+        self.find_port_of_poll(fan_out, fits);
         // R1: data of the port; R4: number of copies.
         self.load_word(R4, Word::Replicas);
-        self.asm.load(Size::B4, R2, R0, Turns::NUMBER);
-        self.asm.load(Size::B4, R3, R1, Turns::TURN);
+        self.asm.load(Size::B4, R2, R0, Polls::NUMBER);
+        self.asm.load(Size::B4, R3, R1, Polls::POLL);
         self.asm.jump_if(Jump::Eq, R2, R3, same);
-        self.asm.store(Size::B4, R1, Turns::TURN, R2);
+        self.asm.store(Size::B4, R1, Polls::POLL, R2);
         self.asm.place(unknown);
         self.asm.mov(R3, R4);
         self.asm.jump(counted);
         self.asm.place(same);
-        self.asm.load(Size::B4, R3, R1, Turns::MADE);
-        self.asm.load(Size::B4, R5, R1, Turns::LIMIT);
+        self.asm.load(Size::B4, R3, R1, Polls::MADE);
+        self.asm.load(Size::B4, R5, R1, Polls::LIMIT);
         self.asm.alu(Alu::Add, R3, R4);
         self.asm.jump_if_imm(Jump::Eq, R5, 0, counted);
         self.asm.jump_if(Jump::Le, R3, R5, counted);
         self.refuse_or_forget();
-        self.asm.jump_if_imm(Jump::Ge, R3, Turns::FULL, unknown);
+        self.asm.jump_if_imm(Jump::Ge, R3, Polls::FULL, unknown);
         self.asm.place(counted);
-        self.asm.store(Size::B4, R1, Turns::MADE, R3);
-        self.asm.store(Size::B4, R1, Turns::LAST, R4);
+        self.asm.store(Size::B4, R1, Polls::MADE, R3);
+        self.asm.store(Size::B4, R1, Polls::LAST, R4);
         self.asm.place(fits);
     }
 
     /// Loads the address of this processor's value into R0, and of the port's data into R1.
-    fn find_port_of_turn(&mut self, fan_out: &FanOut, unknown: Label) {
+    fn find_port_of_poll(&mut self, fan_out: &FanOut, unknown: Label) {
         let port = (Body::ARGS + 8 * GroupArg::Port as u32) as i16;
         self.asm.load(Size::B8, R1, SLOT, port);
         self.asm.jump_if_imm(Jump::Eq, R1, 0, unknown);
         self.asm.store_imm(Size::B4, R10, STACK_KEY, 0);
-        self.look_up(fan_out.turns, STACK_KEY);
+        self.look_up(fan_out.polls, STACK_KEY);
         self.asm.jump_if_imm(Jump::Eq, R0, 0, unknown);
         self.asm.load(Size::B8, R1, SLOT, port);
         self.asm
             .jump_if_imm(Jump::Gt, R1, Heap::N_PORTS as i32, unknown);
-        self.asm.alu_imm(Alu::Lsh, R1, Turns::SHIFT as i32);
+        self.asm.alu_imm(Alu::Lsh, R1, Polls::SHIFT as i32);
         self.asm.alu(Alu::Add, R1, R0);
     }
 
@@ -96,17 +96,17 @@ impl Emit<'_> {
     fn refuse_or_forget(&mut self) {
         let forgotten = self.asm.label();
         self.load_word(R2, Word::Arrival);
-        self.asm.load(Size::B8, R5, R1, Turns::SINCE);
+        self.asm.load(Size::B8, R5, R1, Polls::SINCE);
         self.asm.alu(Alu::Sub, R2, R5);
         self.asm.jump_if_imm(Jump::Sge, R2, KNOWN_FOR_NS, forgotten);
         self.asm.alu(Alu::Sub, R3, R4);
-        self.asm.alu_imm(Alu::Or, R3, Turns::FULL);
-        self.asm.store(Size::B4, R1, Turns::MADE, R3);
+        self.asm.alu_imm(Alu::Or, R3, Polls::FULL);
+        self.asm.store(Size::B4, R1, Polls::MADE, R3);
         self.set_word(Word::End, End::Refused as i32);
         let finish = self.ends.finish;
         self.asm.jump(finish);
         self.asm.place(forgotten);
-        self.asm.store_imm(Size::B4, R1, Turns::LIMIT, 0);
+        self.asm.store_imm(Size::B4, R1, Polls::LIMIT, 0);
     }
 
     /// Counts a packet dropped in this way as one whose copies the device has refused.

@@ -14,18 +14,18 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The timeout of a start, shared by all resources.
-pub(crate) struct Patience {
+pub(crate) struct StartTimeout {
     /// Set at the first refusal.
     until: Option<Instant>,
 }
 
-impl Patience {
-    pub(crate) fn new() -> Patience {
-        Patience { until: None }
+impl StartTimeout {
+    pub(crate) fn new() -> StartTimeout {
+        StartTimeout { until: None }
     }
 
     /// Retries until the resource is no longer held or the timeout has passed. Returns any other error at once.
-    pub(crate) fn try_for<T, E: Display>(
+    pub(crate) fn retry_while<T, E: Display>(
         &mut self,
         is_held: impl Fn(&E) -> bool,
         mut attempt: impl FnMut() -> Result<T, E>,
@@ -61,17 +61,17 @@ mod tests {
 
     #[test]
     fn what_is_held_is_tried_again_and_what_is_wrong_is_not() {
-        let mut patience = Patience::new();
+        let mut timeout = StartTimeout::new();
         let is_held = |error: &&str| *error == "held";
         let mut answers = vec![Ok(7), Err("held"), Err("held")];
-        let got = patience.try_for(is_held, || answers.pop().expect("one more"));
+        let got = timeout.retry_while(is_held, || answers.pop().expect("one more"));
         assert_eq!((got, answers.len()), (Ok(7), 0));
         let mut answers = vec![Ok(7), Err("wrong"), Err("held")];
-        let got = patience.try_for(is_held, || answers.pop().expect("one more"));
+        let got = timeout.retry_while(is_held, || answers.pop().expect("one more"));
         assert_eq!((got, answers.len()), (Err("wrong"), 1));
-        patience.until = Some(Instant::now());
+        timeout.until = Some(Instant::now());
         let mut n_tries = 0;
-        let got: Result<(), _> = patience.try_for(is_held, || {
+        let got: Result<(), _> = timeout.retry_while(is_held, || {
             n_tries += 1;
             Err("held")
         });

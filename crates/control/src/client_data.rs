@@ -22,7 +22,7 @@ pub struct EntryKey {
 /// Client data of one entity, returned by reads. The client's protocol defines its meaning; an all-zero record takes no
 /// memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Note {
+pub struct ClientData {
     /// P4Runtime's `metadata`.
     pub bytes: Vec<u8>,
     /// A cookie, or the form in which the client wrote the entity.
@@ -32,43 +32,43 @@ pub struct Note {
 }
 
 /// Digests that a client subscribed to, by name, and with which settings. Each worker has an equal copy.
-pub(crate) type Digests = BTreeMap<String, Note>;
+pub(crate) type Digests = BTreeMap<String, ClientData>;
 
 /// Client data of table entries, default actions, groups and sessions; the default value where there is none.
 #[derive(Default)]
-pub struct Notes {
-    entries: ShardedMap<EntryKey, Note>,
-    default_actions: HashMap<TableId, Note>,
-    groups: HashMap<u32, Note>,
-    sessions: HashMap<u32, Note>,
+pub struct ClientDataMap {
+    entries: ShardedMap<EntryKey, ClientData>,
+    default_actions: HashMap<TableId, ClientData>,
+    groups: HashMap<u32, ClientData>,
+    sessions: HashMap<u32, ClientData>,
 }
 
-impl Notes {
+impl ClientDataMap {
     /// Returns a table entry's data.
-    pub fn entry(&self, key: &EntryKey) -> Note {
+    pub fn entry(&self, key: &EntryKey) -> ClientData {
         self.entries.get(key).cloned().unwrap_or_default()
     }
 
     /// Returns the data of a table's default action.
-    pub fn default_action(&self, table: TableId) -> Note {
+    pub fn default_action(&self, table: TableId) -> ClientData {
         of(&self.default_actions, table)
     }
 
     /// Returns a multicast group's data.
-    pub fn group(&self, id: u32) -> Note {
+    pub fn group(&self, id: u32) -> ClientData {
         of(&self.groups, id)
     }
 
     /// Returns a clone session's data.
-    pub fn session(&self, id: u32) -> Note {
+    pub fn session(&self, id: u32) -> ClientData {
         of(&self.sessions, id)
     }
 
-    pub(crate) fn set_entry(&mut self, key: EntryKey, note: Note) {
-        if note == Note::default() {
+    pub(crate) fn set_entry(&mut self, key: EntryKey, client_data: ClientData) {
+        if client_data == ClientData::default() {
             self.entries.remove(&key);
         } else {
-            self.entries.insert(key, note);
+            self.entries.insert(key, client_data);
         }
     }
 
@@ -76,28 +76,28 @@ impl Notes {
         self.entries.remove(key);
     }
 
-    pub(crate) fn set_default_action(&mut self, table: TableId, note: Note) {
-        set(&mut self.default_actions, table, note);
+    pub(crate) fn set_default_action(&mut self, table: TableId, client_data: ClientData) {
+        set(&mut self.default_actions, table, client_data);
     }
 
-    pub(crate) fn set_group(&mut self, id: u32, note: Note) {
-        set(&mut self.groups, id, note);
+    pub(crate) fn set_group(&mut self, id: u32, client_data: ClientData) {
+        set(&mut self.groups, id, client_data);
     }
 
-    pub(crate) fn set_session(&mut self, id: u32, note: Note) {
-        set(&mut self.sessions, id, note);
+    pub(crate) fn set_session(&mut self, id: u32, client_data: ClientData) {
+        set(&mut self.sessions, id, client_data);
     }
 }
 
-fn of<K: Eq + Hash>(map: &HashMap<K, Note>, key: K) -> Note {
+fn of<K: Eq + Hash>(map: &HashMap<K, ClientData>, key: K) -> ClientData {
     map.get(&key).cloned().unwrap_or_default()
 }
 
 /// Stores the data; a default value is removed, so that it takes no memory.
-fn set<K: Eq + Hash>(map: &mut HashMap<K, Note>, key: K, note: Note) {
-    if note == Note::default() {
+fn set<K: Eq + Hash>(map: &mut HashMap<K, ClientData>, key: K, client_data: ClientData) {
+    if client_data == ClientData::default() {
         map.remove(&key);
     } else {
-        map.insert(key, note);
+        map.insert(key, client_data);
     }
 }

@@ -1,6 +1,6 @@
 //! Counts multicast and broadcast frames, by destination address (IEEE 802, 8.2).
 
-use control::Casts;
+use control::MulticastCounters;
 use packet_io::Frame;
 
 const ADDRESS_BYTES: usize = 6;
@@ -8,21 +8,21 @@ const BROADCAST: [u8; ADDRESS_BYTES] = [0xff; ADDRESS_BYTES];
 
 /// Counts a received frame, unless the port is disabled: the switch drops such frames.
 #[inline]
-pub(crate) fn count_received(casts: &mut Casts, is_enabled: bool, frame: &[u8]) {
+pub(crate) fn count_received(multicast: &mut MulticastCounters, is_enabled: bool, frame: &[u8]) {
     if let Some(destination) = frame.first_chunk()
         && destination[0] & 1 == 1
         && is_enabled
     {
         count(
-            &mut casts.rx_multicast,
-            &mut casts.rx_broadcast,
+            &mut multicast.rx_multicast,
+            &mut multicast.rx_broadcast,
             destination,
         );
     }
 }
 
 #[inline]
-pub(crate) fn count_sent(casts: &mut Casts, frame: &Frame<'_>) {
+pub(crate) fn count_sent(multicast: &mut MulticastCounters, frame: &Frame<'_>) {
     let destination = match frame.head.first_chunk() {
         Some(destination) => Some(*destination),
         None => in_pieces(frame),
@@ -31,8 +31,8 @@ pub(crate) fn count_sent(casts: &mut Casts, frame: &Frame<'_>) {
         && destination[0] & 1 == 1
     {
         count(
-            &mut casts.tx_multicast,
-            &mut casts.tx_broadcast,
+            &mut multicast.tx_multicast,
+            &mut multicast.tx_broadcast,
             &destination,
         );
     }
@@ -65,17 +65,17 @@ mod tests {
 
     #[test]
     fn frames_are_told_apart_both_ways_however_they_are_cut() {
-        let mut casts = Casts::default();
+        let mut multicast = MulticastCounters::default();
         for frame in [TO_ONE, TO_GROUP, TO_ALL, TO_ALL] {
-            count_received(&mut casts, true, &frame);
-            count_received(&mut casts, false, &frame);
+            count_received(&mut multicast, true, &frame);
+            count_received(&mut multicast, false, &frame);
         }
         for frame in [TO_ONE, TO_GROUP, TO_GROUP, TO_ALL] {
             for n_head in [0, 3, 6, 8] {
                 let (head, payload) = frame.split_at(n_head);
                 let payload_id = 0;
                 count_sent(
-                    &mut casts,
+                    &mut multicast,
                     &Frame {
                         head,
                         payload,
@@ -85,14 +85,14 @@ mod tests {
             }
         }
         // Frames that are too short for an address are not counted.
-        count_received(&mut casts, true, &TO_ALL[..5]);
-        count_sent(&mut casts, &TO_ALL[..5].into());
-        let expected = Casts {
+        count_received(&mut multicast, true, &TO_ALL[..5]);
+        count_sent(&mut multicast, &TO_ALL[..5].into());
+        let expected = MulticastCounters {
             rx_multicast: 1,
             rx_broadcast: 2,
             tx_multicast: 8,
             tx_broadcast: 4,
         };
-        assert_eq!(casts, expected);
+        assert_eq!(multicast, expected);
     }
 }

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Captures that are replayed together. The frame with the earliest timestamp is the next; among equal ones, that of
 /// the capture that joined first.
 #[derive(Clone, Default)]
-pub struct Turns(Arc<Mutex<Vec<Option<u64>>>>);
+pub struct ReplayOrder(Arc<Mutex<Vec<Option<u64>>>>);
 
-impl Turns {
+impl ReplayOrder {
     /// Adds a capture, with the timestamp of its first frame.
-    pub(super) fn join(&self, timestamp_ns: Option<u64>) -> Turn {
+    pub(super) fn join(&self, timestamp_ns: Option<u64>) -> ReplayPlace {
         let mut next = self.next();
         next.push(timestamp_ns);
-        Turn {
-            turns: self.clone(),
+        ReplayPlace {
+            order: self.clone(),
             place: next.len() - 1,
         }
     }
@@ -24,14 +24,14 @@ impl Turns {
 }
 
 /// One capture's place among those replayed together.
-pub(super) struct Turn {
-    turns: Turns,
+pub(super) struct ReplayPlace {
+    order: ReplayOrder,
     place: usize,
 }
 
-impl Turn {
-    pub(super) fn has_come(&self) -> bool {
-        let next = self.turns.next();
+impl ReplayPlace {
+    pub(super) fn is_next(&self) -> bool {
+        let next = self.order.next();
         let waiting = next.iter().enumerate();
         let waiting = waiting.filter_map(|(place, timestamp)| Some(((*timestamp)?, place)));
         waiting.min().is_some_and(|(_, place)| place == self.place)
@@ -39,7 +39,7 @@ impl Turn {
 
     /// Sets the timestamp of the capture's next frame; `None` after the last.
     pub(super) fn set(&self, timestamp_ns: Option<u64>) {
-        self.turns.next()[self.place] = timestamp_ns;
+        self.order.next()[self.place] = timestamp_ns;
     }
 }
 
@@ -49,14 +49,14 @@ mod tests {
 
     #[test]
     fn the_earliest_frame_is_the_next_and_a_capture_at_its_end_is_not_waited_for() {
-        let turns = Turns::default();
-        let (a, b) = (turns.join(Some(5)), turns.join(Some(3)));
-        assert!(!a.has_come() && b.has_come());
+        let order = ReplayOrder::default();
+        let (a, b) = (order.join(Some(5)), order.join(Some(3)));
+        assert!(!a.is_next() && b.is_next());
         b.set(Some(5));
-        assert!(a.has_come() && !b.has_come());
+        assert!(a.is_next() && !b.is_next());
         a.set(None);
-        assert!(!a.has_come() && b.has_come());
+        assert!(!a.is_next() && b.is_next());
         b.set(None);
-        assert!(!a.has_come() && !b.has_come());
+        assert!(!a.is_next() && !b.is_next());
     }
 }

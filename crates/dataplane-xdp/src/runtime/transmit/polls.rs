@@ -1,5 +1,5 @@
-//! Ends of NAPI polls: reported to the programs of the ports ([`Turns`]) and to the writer's grace periods
-//! ([`Heap::turns`]), with the ports that refused copies during the poll.
+//! Ends of NAPI polls: reported to the programs of the ports ([`Polls`]) and to the writer's grace periods
+//! ([`Heap::polls`]), with the ports that refused copies during the poll.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use bpf::{Link, Map, Program, ProgramConfig, ProgramKind};
 use super::{MapRef, QUEUE_FRAMES, count, give, linked};
 use crate::asm::reg::{R0, R1, R2, R3, R6, R10};
 use crate::asm::{Alu, Assembler, Helper, Jump, Label, Size, Symbol};
-use crate::image::{Heap, Turns};
+use crate::image::{Heap, Polls};
 
 /// Offset of the third argument of tracepoint `napi_poll`: the poll's budget in packets.
 const TRACEPOINT_BUDGET: i16 = 16;
@@ -23,48 +23,48 @@ const KEY: i16 = -12;
 
 /// Reports ends of polls while it lives.
 #[derive(Debug)]
-pub(in crate::runtime) struct TurnEnds {
+pub(in crate::runtime) struct PollEnds {
     _link: Link,
     _program: Program,
 }
 
-impl TurnEnds {
-    /// Reports them in the heap, and in the map of [`Turns`] if there is one.
+impl PollEnds {
+    /// Reports them in the heap, and in the map of [`Polls`] if there is one.
     ///
     /// # Errors
     /// The kernel's error, or the kernel has no tracepoint `napi_poll`.
     pub(in crate::runtime) fn new(
         heap: &Map,
         layout: Heap,
-        turns: Option<&Map>,
-    ) -> io::Result<TurnEnds> {
+        polls: Option<&Map>,
+    ) -> io::Result<PollEnds> {
         let mut maps = vec![heap];
-        maps.extend(turns);
+        maps.extend(polls);
         let program = Program::load(&ProgramConfig {
-            name: "reprise_turns",
+            name: "reprise_polls",
             kind: ProgramKind::RawTracepoint,
             has_fragments: false,
-            instructions: &linked(at_end(layout, turns.is_some()), &maps)?,
+            instructions: &linked(at_end(layout, polls.is_some()), &maps)?,
         })?;
         let link = Link::attach_tracepoint(&program, c"napi_poll")?;
-        Ok(TurnEnds {
+        Ok(PollEnds {
             _link: link,
             _program: program,
         })
     }
 }
 
-fn at_end(layout: Heap, has_turns: bool) -> Assembler {
+fn at_end(layout: Heap, has_polls: bool) -> Assembler {
     let mut asm = Assembler::default();
     let [unknown, end] = [(); 2].map(|()| asm.label());
     // A poll with budget 0 does not count: netconsole polls like this from within a driver.
     asm.load(Size::B4, R2, R1, TRACEPOINT_BUDGET);
     asm.jump_if_imm(Jump::Eq, R2, 0, end);
-    if has_turns {
+    if has_polls {
         find(&mut asm, OF_PORTS, unknown);
-        asm.load(Size::B4, R1, R0, Turns::NUMBER);
+        asm.load(Size::B4, R1, R0, Polls::NUMBER);
         asm.alu_imm(Alu::Add, R1, 1);
-        asm.store(Size::B4, R0, Turns::NUMBER, R1);
+        asm.store(Size::B4, R0, Polls::NUMBER, R1);
         asm.place(unknown);
     }
     asm.call(Helper::GetSmpProcessorId);
@@ -82,9 +82,9 @@ fn at_end(layout: Heap, has_turns: bool) -> Assembler {
 }
 
 /// Loads the address of this processor's value into R0.
-fn find(asm: &mut Assembler, turns: MapRef, missing: Label) {
+fn find(asm: &mut Assembler, polls: MapRef, missing: Label) {
     asm.store_imm(Size::B4, R10, KEY, 0);
-    asm.symbol(R1, Symbol::Map(turns));
+    asm.symbol(R1, Symbol::Map(polls));
     asm.mov(R2, R10);
     asm.alu_imm(Alu::Add, R2, i32::from(KEY));
     asm.call(Helper::MapLookupElem);
@@ -98,29 +98,29 @@ pub(super) fn limit(asm: &mut Assembler) {
     asm.load(Size::B8, R1, R0, count::PORT);
     asm.jump_if_imm(Jump::Eq, R1, 0, end);
     asm.store(Size::B4, R10, PORT, R1);
-    find(asm, super::TURNS, end);
+    find(asm, super::POLLS, end);
     asm.load(Size::B4, R6, R10, PORT);
     asm.jump_if_imm(Jump::Gt, R6, Heap::N_PORTS as i32, end);
-    asm.alu_imm(Alu::Lsh, R6, Turns::SHIFT as i32);
+    asm.alu_imm(Alu::Lsh, R6, Polls::SHIFT as i32);
     asm.alu(Alu::Add, R6, R0);
     // The last frames were not copies for this port alone, so nothing is known about its room.
-    asm.load(Size::B4, R1, R0, Turns::NUMBER);
-    asm.load(Size::B4, R2, R6, Turns::TURN);
+    asm.load(Size::B4, R1, R0, Polls::NUMBER);
+    asm.load(Size::B4, R2, R6, Polls::POLL);
     asm.jump_if(Jump::Ne, R1, R2, end);
-    asm.load(Size::B4, R3, R6, Turns::MADE);
-    asm.jump_if_imm(Jump::Ge, R3, Turns::CLOSED, end);
-    asm.alu_imm(Alu::And, R3, !Turns::FULL);
-    asm.load(Size::B4, R1, R6, Turns::LAST);
-    asm.load(Size::B4, R2, R6, Turns::LIMIT);
+    asm.load(Size::B4, R3, R6, Polls::MADE);
+    asm.jump_if_imm(Jump::Ge, R3, Polls::CLOSED, end);
+    asm.alu_imm(Alu::And, R3, !Polls::FULL);
+    asm.load(Size::B4, R1, R6, Polls::LAST);
+    asm.load(Size::B4, R2, R6, Polls::LIMIT);
     let [anew, known] = [(); 2].map(|()| asm.label());
     learn(asm);
-    asm.store(Size::B4, R6, Turns::LIMIT, R3);
-    asm.store_imm(Size::B4, R6, Turns::MADE, Turns::CLOSED);
+    asm.store(Size::B4, R6, Polls::LIMIT, R3);
+    asm.store_imm(Size::B4, R6, Polls::MADE, Polls::CLOSED);
     asm.jump_if_imm(Jump::Eq, R2, 0, anew);
-    asm.jump_if_imm(Jump::Ne, R2, Turns::ANY, known);
+    asm.jump_if_imm(Jump::Ne, R2, Polls::ANY, known);
     asm.place(anew);
     asm.call(Helper::KtimeGetNs);
-    asm.store(Size::B8, R6, Turns::SINCE, R0);
+    asm.store(Size::B8, R6, Polls::SINCE, R0);
     asm.place(known);
     asm.place(end);
 }
@@ -143,7 +143,7 @@ fn learn(asm: &mut Assembler) {
     asm.place(first);
     asm.jump_if_imm(Jump::Eq, R2, 0, any);
     asm.mov(R3, R2);
-    asm.jump_if_imm(Jump::Eq, R2, Turns::ANY, learned);
+    asm.jump_if_imm(Jump::Eq, R2, Polls::ANY, learned);
     asm.alu(Alu::Sub, R3, R1);
     asm.jump_if_imm(Jump::Sgt, R3, 0, learned);
     asm.mov_imm(R3, 1);
@@ -151,6 +151,6 @@ fn learn(asm: &mut Assembler) {
     asm.place(unknown);
     asm.jump_if_imm(Jump::Ne, R2, 0, learned);
     asm.place(any);
-    asm.mov_imm(R3, u64::from(Turns::ANY.cast_unsigned()));
+    asm.mov_imm(R3, u64::from(Polls::ANY.cast_unsigned()));
     asm.place(learned);
 }

@@ -3,7 +3,7 @@
 //! A packet is handled within one run of a driver's poll, including its copies' egress and their hand-over to a
 //! device, because a driver must flush redirected frames before its poll returns. RCU's grace periods rest on the
 //! same rule. Each processor has a word that is odd during a poll with packets of the program
-//! ([`crate::image::Heap::turns`]). The ports' program makes it odd before a packet reads the version and what the
+//! ([`crate::image::Heap::polls`]). The ports' program makes it odd before a packet reads the version and what the
 //! version guards. The program at tracepoint `napi_poll` makes it even at the end of the poll. So a period lasts as
 //! long as the polls that are running, some microseconds to milliseconds, where RCU takes 7 to 30 ms.
 //!
@@ -27,7 +27,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Reads the words of all processors.
-pub(crate) type ReadTurns = Box<dyn Fn() -> Vec<u64> + Send + Sync>;
+pub(crate) type ReadPolls = Box<dyn Fn() -> Vec<u64> + Send + Sync>;
 
 /// How often a running period is checked.
 const EVERY: Duration = Duration::from_micros(100);
@@ -47,7 +47,7 @@ pub(super) struct Running {
 impl Running {
     /// Begins a period. The new data was stored before, by this thread or by one that this thread has synchronised
     /// with.
-    pub(super) fn begin(number: u64, read: &ReadTurns) -> Running {
+    pub(super) fn begin(number: u64, read: &ReadPolls) -> Running {
         fence(Ordering::SeqCst);
         let words = read().into_iter().enumerate();
         Running {
@@ -58,7 +58,7 @@ impl Running {
     }
 
     /// Whether the period has ended.
-    pub(super) fn look(&mut self, read: &ReadTurns) -> bool {
+    pub(super) fn look(&mut self, read: &ReadPolls) -> bool {
         if !self.left.is_empty() {
             let words = read();
             let is_same = |(processor, word): &(usize, u64)| {
