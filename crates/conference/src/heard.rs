@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use p4runtime_client::limits::READ_BATCH_ENTITIES;
+use p4runtime_client::objects::Array;
 use p4runtime_proto::p4::config::v1::P4Info;
 
 use crate::address::Mac;
-use crate::entities::Array;
-use crate::limits::READ_BATCH_ENTITIES;
 use crate::neighbour::{Neighbour, Place};
 use crate::plan::Target;
 

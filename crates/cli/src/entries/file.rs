@@ -189,7 +189,7 @@ fn named<'p, T: Copy>(
     wanted: &str,
     all: impl Iterator<Item = (T, Option<&'p Preamble>)>,
 ) -> Result<T, String> {
-    stf::find_name(
+    names::find(
         kind,
         wanted,
         all.map(|(it, preamble)| (it, name_of(preamble))),
@@ -242,7 +242,7 @@ fn fields(node: &Node, table: &config::Table) -> Result<BTreeMap<u32, Match>, Fi
         let object = matches.object("an object of key fields and their matches")?;
         for (key, value) in object {
             let names = table.match_fields.iter().map(|it| (it, it.name.as_str()));
-            let field = stf::find_name(&format!("key field of table \"{name}\""), key, names)
+            let field = names::find(&format!("key field of table \"{name}\""), key, names)
                 .map_err(|message| matches.error(message))?;
             if given.insert(field.id, matches.below(key, value)).is_some() {
                 let message = format!("key field \"{}\" is there twice", field.name);
@@ -384,7 +384,7 @@ fn params(node: &Node, action: &config::Action) -> Result<BTreeMap<u32, Vec<u8>>
     if let Some(given) = &given {
         for (key, value) in given.object("an object of parameters and their values")? {
             let names = action.params.iter().map(|it| (it, it.name.as_str()));
-            let param = stf::find_name(&format!("parameter of action \"{name}\""), key, names)
+            let param = names::find(&format!("parameter of action \"{name}\""), key, names)
                 .map_err(|message| given.error(message))?;
             let kind = Kind::of_bitwidth(param.bitwidth);
             values.insert(param.id, bytes(&given.below(key, value), kind)?);

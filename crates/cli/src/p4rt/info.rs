@@ -71,7 +71,7 @@ pub fn about(schema: &Schema, name: Option<&str>) -> Parsed<String> {
             .iter()
             .flat_map(|kind| schema.preambles(*kind))
             .map(alias);
-        return Err(match p4_compiler::nearest(name, names) {
+        return Err(match names::nearest(name, names) {
             Some(near) => format!("the program has no \"{name}\", did you mean \"{near}\"?"),
             None => format!("the program has no \"{name}\": `info` lists all"),
         });

@@ -70,21 +70,6 @@ impl fmt::Display for Atom {
     }
 }
 
-pub fn quoted(text: &str) -> String {
-    let mut all = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => all.extend(['\\', c]),
-            '\n' => all.push_str("\\n"),
-            '\t' => all.push_str("\\t"),
-            '\r' => all.push_str("\\r"),
-            c if !printable::is_harmless(c) => all.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
-            c => all.push(c),
-        }
-    }
-    all + "\""
-}
-
 /// A name as a user types it: quoted if it would not be one word.
 pub fn name_text(name: &str) -> String {
     let is_plain = matches!(tokens(name).as_deref(), Ok([Token { kind: Kind::Word(word), .. }]) if word == name);

@@ -4,13 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::Ipv4Addr;
 
+use p4runtime_client::entities;
+use p4runtime_client::limits::READ_BATCH_ENTITIES;
+use p4runtime_client::objects::{Array, ObjectError};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::{Entity, Update};
 
 use super::{Changes, Counts, PlanError, clone_entry, ip};
 use crate::address::{self, Mac};
-use crate::entities::{self, Array, ProgramError};
-use crate::limits::{CLONE_SESSION, GROUP_VIEWERS_MAX, READ_BATCH_ENTITIES};
+use crate::limits::{CLONE_SESSION, GROUP_VIEWERS_MAX};
 use crate::model::{Capabilities, Conference, GroupId, Viewer};
 use crate::plan::{Plan, Stage, Target};
 use crate::slots::{Block, CounterIds, Slide, Slots};
@@ -51,7 +53,7 @@ struct Slot {
 }
 
 impl Objects {
-    pub(super) fn find(p4info: &P4Info) -> Result<Objects, ProgramError> {
+    pub(super) fn find(p4info: &P4Info) -> Result<Objects, ObjectError> {
         Ok(Objects {
             groups: Array::register(p4info, "groups")?,
             viewer_ips: Array::register(p4info, "viewer_ips")?,

@@ -66,7 +66,7 @@ fn counted<'s>(schema: &'s Schema, kind: &str, name: &str) -> Parsed<Found<'s>> 
             let names = [arrays, directs];
             let names = names.iter().flat_map(|it| schema.preambles(*it)).map(alias);
             let names: Vec<&str> = names.collect();
-            Err(match p4_compiler::nearest(name, names.iter().copied()) {
+            Err(match names::nearest(name, names.iter().copied()) {
                 Some(near) => format!("no {kind} \"{name}\", did you mean \"{near}\"?"),
                 None if names.is_empty() => message,
                 None => format!("no {kind} \"{name}\", there are {}", names.join(", ")),

@@ -22,7 +22,7 @@ use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::client::ClientError;
+use crate::error::ClientError;
 use crate::limits::CONNECT_TIMEOUT_MS;
 
 /// A switch to connect to.
