@@ -236,6 +236,12 @@ pub struct Array {
 }
 
 impl Array {
+    /// The register's or counter's id in P4Info.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
     /// Looks up a register.
     ///
     /// # Errors

@@ -1,7 +1,9 @@
 //! The grammar: every command with its words, arguments, effect and an example. `--help`, `help`, completion, messages
 //! and docs/p4rt.md are generated from it.
 
-use super::schema::{Object, Parsed};
+use p4runtime_client::Object;
+
+use super::schema::Parsed;
 use super::typed::Items;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

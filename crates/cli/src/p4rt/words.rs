@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use p4runtime_client::quoted;
+
 /// A word; a quoted word is never a name or a number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Atom {

@@ -8,12 +8,10 @@ use crate::support::programs;
 use crate::support::service::{DEVICE_ID, Server};
 use conference::address::Mac;
 use conference::backend::SfuProgram;
-use conference::client::{Client, ClientError};
-use conference::dial::SwitchAddress;
-use conference::entities;
 use conference::model::OwnAddress;
 use conference::neighbour::{self, Place, Question};
-use conference::plan::Target;
+use p4runtime_client::entities;
+use p4runtime_client::{Client, ClientError, SwitchAddress};
 
 const OWN: OwnAddress = OwnAddress {
     port: 1,

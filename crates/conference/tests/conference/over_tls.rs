@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use crate::certificates::{Authority, Files, Good};
 use crate::memory_loop::MemoryLoop;
-use conference::client::{Client, ClientError};
-use conference::dial::{SwitchAddress, TlsFiles};
 use control::{Device, Registers, SwitchHandle};
 use dataplane::SwitchConfig;
+use p4runtime_client::{Client, ClientError, SwitchAddress, TlsFiles};
 use p4runtime_server::{Server, ServerConfig};
 use tempfile::TempDir;
 use tokio::net::TcpListener;

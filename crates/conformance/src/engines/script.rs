@@ -7,8 +7,6 @@ use std::{net::Ipv4Addr, sync::Arc};
 use conference::{
     address::Mac,
     backend::SfuProgram as Backend,
-    client::{Client, ClientError},
-    dial::SwitchAddress,
     model::{Conference, GroupId, ModelError, OwnAddress, Presenter, Viewer},
     plan::{self, Target},
 };
@@ -19,6 +17,7 @@ use dataplane::{
 };
 use fastrand::Rng;
 use p4_compiler::P4Info;
+use p4runtime_client::{Client, ClientError, SwitchAddress};
 use p4runtime_proto::p4::v1::{
     self as p4, Entity, Update, entity::Entity as Kind, field_match::FieldMatchType,
     packet_replication_engine_entry::Type as PreType, update::Type as UpdateType,
@@ -355,7 +354,7 @@ fn index(index: Option<p4::Index>) -> Option<u64> {
 
 fn replicas(replicas: &[p4::Replica]) -> Vec<Replica> {
     let made = replicas.iter().map(|replica| Replica {
-        port: PortId(conference::entities::replica_port(replica).unwrap_or_default()),
+        port: PortId(p4runtime_client::entities::replica_port(replica).unwrap_or_default()),
         instance: u16::try_from(replica.instance).unwrap_or_default(),
     });
     made.collect()

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::certificates::{Authority, Files, Good, write};
 use crate::support::{Running, TemporaryFolder, error, http_get};
-use conference::client::{Client, ClientError};
-use conference::dial::{SwitchAddress, TlsFiles};
+use p4runtime_client::{Client, ClientError, SwitchAddress, TlsFiles};
 
 const HERE: &[&str] = &["localhost", "127.0.0.1"];
 

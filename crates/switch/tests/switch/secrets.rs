@@ -5,8 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use conference::client::Client;
-use conference::dial::SwitchAddress;
+use p4runtime_client::{Client, SwitchAddress};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::table_action::Type as ActionType;

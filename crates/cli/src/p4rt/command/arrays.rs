@@ -1,5 +1,7 @@
 //! Commands for counters, meters and registers: cells of an array, or entries of a table.
 
+use p4runtime_client::bytestring::parse_number;
+use p4runtime_client::{Object, alias, id_of};
 use p4runtime_proto::p4::config::v1::p4_data_type_spec::TypeSpec;
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::{
@@ -8,8 +10,7 @@ use p4runtime_proto::p4::v1::{
 };
 
 use super::{Command, Keeps, Query, query, read, write};
-use crate::entries::file::id_of;
-use crate::p4rt::schema::{Object, Parsed, Schema, alias, number};
+use crate::p4rt::schema::{Parsed, Schema};
 use crate::p4rt::typed::{self, Items, KeyUse, counts, rates, table_entry};
 use crate::p4rt::words::Item;
 
@@ -84,7 +85,7 @@ fn index(items: &mut Items, size: i64, is_read: bool) -> Parsed<Option<Index>> {
     if word == "*" {
         return Ok(None);
     }
-    let index = number(&word).and_then(|it| i64::try_from(it).ok());
+    let index = parse_number(&word).and_then(|it| i64::try_from(it).ok());
     let in_range = index.filter(|it| size <= 0 || *it < size);
     in_range.map(|index| Some(Index { index })).ok_or_else(|| {
         let last = size.max(1) - 1;

@@ -1,5 +1,6 @@
 //! Commands for tables and action profiles.
 
+use p4runtime_client::{alias, id_of};
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::table_entry::IdleTimeout;
 use p4runtime_proto::p4::v1::{
@@ -8,8 +9,7 @@ use p4runtime_proto::p4::v1::{
 };
 
 use super::{Command, Keeps, Query, change, query, read, write};
-use crate::entries::file::id_of;
-use crate::p4rt::schema::{Parsed, Schema, alias};
+use crate::p4rt::schema::{Parsed, Schema};
 use crate::p4rt::typed::{self, Items, KeyUse, number_u32, table_entry};
 
 pub(super) fn table(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Command> {
