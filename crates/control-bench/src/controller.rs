@@ -1,4 +1,5 @@
-//! A P4Runtime controller: one stream, one election id.
+//! A P4Runtime controller: one stream, one election id. Unlike `p4runtime_client`, it shows each call's status and both
+//! ends of its stream, which are measured and misused here.
 
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;

@@ -48,7 +48,7 @@ impl Object {
 }
 
 /// A P4Info whose objects are found by name and by id.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct P4InfoIndex {
     /// The P4Info itself.
     pub p4info: P4Info,

@@ -18,6 +18,7 @@ use control_bench::process::{Kind, Place, Process};
 use control_bench::program::Program;
 use control_bench::{Result, namespace, thrift};
 use fastrand::Rng;
+use p4runtime_client::entities;
 use p4runtime_proto::p4::v1::entity::Entity::{ExternEntry as Extern, RegisterEntry as Register};
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
@@ -170,12 +171,10 @@ impl Switch {
         let mut state = vec![config(&mut self.controller.client).await];
         // Reading generators fails while a saved pipeline waits, so the result also shows whether the pipeline is saved
         // or committed. The rest of the state may be the same.
-        let generators = Entity {
-            entity: Some(Extern(ExternEntry {
-                extern_type_id: GENERATORS,
-                ..Default::default()
-            })),
-        };
+        let generators = entities::entity(Extern(ExternEntry {
+            extern_type_id: GENERATORS,
+            ..Default::default()
+        }));
         state.push(read(&mut self.controller.client, generators).await);
         for grammar in &kills.grammars {
             // Packets write every register of both programs, so a restart loses what controllers wrote there.
