@@ -18,8 +18,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "aom",
             "aom-config",
-            "conference",
             "p4-compiler",
+            "p4runtime-client",
             "p4runtime-proto",
             "stream-socket",
         ],
@@ -48,6 +48,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("bmv2-json", &[]),
     ("p4runtime-proto", &[]),
+    (
+        "p4runtime-client",
+        &[
+            "names",
+            "p4runtime-proto",
+            "printable",
+            "stream-socket",
+            "tls",
+        ],
+    ),
+    ("names", &[]),
     ("frame", &[]),
     ("tls", &[]),
     ("whole-file", &[]),
@@ -58,7 +69,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("stream-socket", &[]),
     ("bpf", &[]),
     ("packet-io", &["bpf", "frame"]),
-    ("p4-compiler", &["bmv2-json", "p4runtime-proto"]),
+    ("p4-compiler", &["bmv2-json", "names", "p4runtime-proto"]),
     ("dataplane", &["bmv2-json", "frame", "printable"]),
     ("dataplane-jit", &["bmv2-json", "dataplane"]),
     ("dataplane-xdp", &["bpf", "dataplane", "packet-io"]),
@@ -92,10 +103,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("gnmi-proto", &[]),
     ("gnmi-server", &["control", "dataplane", "gnmi-proto"]),
-    (
-        "conference",
-        &["p4runtime-proto", "printable", "stream-socket", "tls"],
-    ),
+    ("conference", &["p4runtime-client", "p4runtime-proto"]),
     (
         "reprise-switch",
         &[
@@ -119,7 +127,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "whole-file",
         ],
     ),
-    ("stf", &["dataplane", "p4-compiler", "whole-file"]),
+    ("stf", &["dataplane", "names", "p4-compiler", "whole-file"]),
     ("lockstep", &["dataplane", "dataplane-jit"]),
     (
         "reprise",
@@ -132,7 +140,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dataplane",
             "dataplane-jit",
             "lockstep",
+            "names",
             "p4-compiler",
+            "p4runtime-client",
             "p4runtime-proto",
             "p4runtime-server",
             "packet-io",
@@ -153,6 +163,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dataplane-jit",
             "lockstep",
             "p4-compiler",
+            "p4runtime-client",
             "p4runtime-proto",
             "p4runtime-server",
             "stf",
@@ -162,6 +173,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "control-bench",
         &[
             "p4-compiler",
+            "p4runtime-client",
             "p4runtime-proto",
             "packet-io",
             "reprise-switch",

@@ -1,0 +1,93 @@
+//! What the shell knows of the switch's program: its P4Info or why there is none, and its file.
+
+use std::ops::Deref;
+
+use p4runtime_client::{P4InfoIndex, ValueType};
+use p4runtime_proto::p4::config::v1::P4Info;
+
+use super::words::Atom;
+
+/// A message about a line: expected, found, next step.
+pub type Parsed<T> = Result<T, String>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lack {
+    Pipeline,
+    /// The switch has a program that was set without P4Info.
+    P4Info,
+}
+
+impl Lack {
+    pub fn message(self) -> &'static str {
+        match self {
+            Lack::Pipeline => {
+                "the switch has no pipeline yet: load one with `pipeline set PROGRAM.p4`"
+            }
+            Lack::P4Info => {
+                "the switch has a program without P4Info, so nothing has a name: give its P4Info with --p4info FILE, or set a program that has one with `pipeline set PROGRAM.p4`"
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Schema {
+    index: P4InfoIndex,
+    pub lack: Option<Lack>,
+    /// The file from which this shell loaded the program, if it did.
+    pub file: Option<String>,
+}
+
+impl Deref for Schema {
+    type Target = P4InfoIndex;
+
+    fn deref(&self) -> &P4InfoIndex {
+        &self.index
+    }
+}
+
+impl Schema {
+    pub fn new(p4info: P4Info) -> Schema {
+        Schema {
+            index: P4InfoIndex::new(p4info),
+            lack: None,
+            file: None,
+        }
+    }
+
+    pub fn named(self, file: Option<String>) -> Schema {
+        Schema { file, ..self }
+    }
+
+    /// For a switch without names.
+    pub fn without(lack: Lack) -> Schema {
+        Schema {
+            index: P4InfoIndex::absent(lack.message()),
+            lack: Some(lack),
+            file: None,
+        }
+    }
+}
+
+impl Atom {
+    /// Parses a value of a type.
+    pub fn bytes(&self, ty: &ValueType) -> Parsed<Vec<u8>> {
+        ty.bytes(&self.text, self.is_quoted)
+    }
+}
+
+/// Finds a name among those of an owner. `kind` is `field of table "t"`, and messages say `field "f" of table "t"`.
+pub fn find_of<'n, T: Copy>(
+    kind: &str,
+    wanted: &str,
+    names: impl Iterator<Item = (T, &'n str)>,
+) -> Parsed<T> {
+    names::find(kind, wanted, names).map_err(|message| match kind.split_once(" of ") {
+        Some((what, owner)) => message.replacen(
+            &format!("{kind} \"{wanted}\""),
+            &format!("{what} \"{wanted}\" of {owner}"),
+            1,
+        ),
+        None => message,
+    })
+}
