@@ -136,20 +136,23 @@ pub fn arbitration(election_id: Option<Uint128>) -> StreamMessageRequest {
     }
 }
 
-/// Reads to the end. Returns the number of entities.
+/// Reads to the end, and passes each message's entities on.
 ///
 /// # Errors
 /// The switch's status.
-pub async fn read(client: &mut Client, entities: Vec<Entity>) -> std::result::Result<u64, Status> {
+pub async fn read(
+    client: &mut Client,
+    entities: Vec<Entity>,
+    mut each: impl FnMut(Vec<Entity>),
+) -> std::result::Result<(), Status> {
     let request = ReadRequest {
         device_id: DEVICE_ID,
         entities,
         ..Default::default()
     };
     let mut answers = client.read(request).await?.into_inner();
-    let mut n_entities = 0;
     while let Some(answer) = answers.message().await? {
-        n_entities += answer.entities.len() as u64;
+        each(answer.entities);
     }
-    Ok(n_entities)
+    Ok(())
 }

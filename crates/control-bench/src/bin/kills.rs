@@ -12,7 +12,7 @@ use bmv2_thrift::wire::Type;
 use bmv2_thrift::wire::read::Value as Given;
 use bmv2_thrift::wire::write::Writer;
 use clap::Parser;
-use control_bench::controller::{Client, Controller, DEVICE_ID};
+use control_bench::controller::{self, Client, Controller, DEVICE_ID};
 use control_bench::grammar::{Grammar, Known};
 use control_bench::process::{Kind, Place, Process};
 use control_bench::program::Program;
@@ -23,7 +23,7 @@ use p4runtime_proto::p4::v1::entity::Entity::{ExternEntry as Extern, RegisterEnt
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
-    Entity, ExternEntry, GetForwardingPipelineConfigRequest, ReadRequest, Uint128, WriteRequest,
+    Entity, ExternEntry, GetForwardingPipelineConfigRequest, Uint128, WriteRequest,
 };
 use serde_json::Value;
 use tonic::{Code, Status};
@@ -233,20 +233,9 @@ async fn config(client: &mut Client) -> String {
 }
 
 async fn read(client: &mut Client, wanted: Entity) -> String {
-    let request = ReadRequest {
-        device_id: DEVICE_ID,
-        entities: vec![wanted.clone()],
-        ..Default::default()
-    };
     let mut found = Vec::new();
-    let end: std::result::Result<(), Status> = async {
-        let mut answers = client.read(request).await?.into_inner();
-        while let Some(answer) = answers.message().await? {
-            found.extend(answer.entities.iter().map(|it| format!("{it:?}")));
-        }
-        Ok(())
-    }
-    .await;
+    let each = |part: Vec<Entity>| found.extend(part.iter().map(|it| format!("{it:?}")));
+    let end = controller::read(client, vec![wanted.clone()], each).await;
     // A restart may change the order of entries with equal priority.
     found.sort_unstable();
     let end = end.err().map(|status| status.code());

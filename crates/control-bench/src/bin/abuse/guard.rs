@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use control_bench::controller::{self, Client, DEVICE_ID};
 use control_bench::process::Place;
 use control_bench::{Result, raw};
+use p4runtime_client::entities::entity;
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
 use p4runtime_proto::p4::v1::{
-    ActionProfileGroup, ActionProfileMember, CapabilitiesRequest, Entity, ReadRequest, TableEntry,
-    ValueSetEntry,
+    ActionProfileGroup, ActionProfileMember, CapabilitiesRequest, Entity, TableEntry, ValueSetEntry,
 };
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
@@ -178,7 +178,7 @@ async fn strangers(
         Kind::ActionProfileGroup(ActionProfileGroup::default()),
         Kind::ValueSetEntry(ValueSetEntry::default()),
     ];
-    let wanted = wanted.map(|kind| Entity { entity: Some(kind) });
+    let wanted = wanted.map(entity);
     let found = match found(client, wanted.to_vec()).await {
         Err(status) if is_without(&status) => return Ok(()),
         found => found?,
@@ -202,16 +202,8 @@ async fn found(
     client: &mut Client,
     entities: Vec<Entity>,
 ) -> std::result::Result<Vec<Entity>, Status> {
-    let request = ReadRequest {
-        device_id: DEVICE_ID,
-        entities,
-        ..Default::default()
-    };
-    let mut answers = client.read(request).await?.into_inner();
     let mut found = Vec::new();
-    while let Some(answer) = answers.message().await? {
-        found.extend(answer.entities);
-    }
+    controller::read(client, entities, |part| found.extend(part)).await?;
     Ok(found)
 }
 
