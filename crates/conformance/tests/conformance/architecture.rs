@@ -114,6 +114,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "dataplane-jit",
             "dataplane-xdp",
             "gnmi-server",
+            "names",
             "p4-compiler",
             "p4runtime-proto",
             "p4runtime-server",
