@@ -91,7 +91,7 @@ fn key(entity: &Kind) -> Option<String> {
 /// Generates messages for a program.
 #[derive(Debug, Clone)]
 pub struct Grammar {
-    index: P4InfoIndex,
+    pub index: P4InfoIndex,
 }
 
 fn mask(n_bits: i32) -> u64 {

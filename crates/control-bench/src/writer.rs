@@ -9,6 +9,7 @@ use control_bench::traffic;
 use hdrhistogram::Histogram;
 use p4runtime_client::entities::{action, of_table, table_action, update};
 use p4runtime_client::field_match::Match;
+use p4runtime_client::{P4InfoIndex, id_of};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{Entity, FieldMatch, TableEntry, Update, WriteRequest};
@@ -26,15 +27,10 @@ pub(crate) struct Ids {
 
 impl Ids {
     pub(crate) fn of(p4info: &P4Info) -> Result<Self> {
-        let table = p4info.tables.first().and_then(|it| it.preamble.as_ref());
-        let mut actions = p4info.actions.iter().filter_map(|it| it.preamble.as_ref());
-        let forward = actions.find(|it| it.alias == "forward");
-        let (Some(table), Some(forward)) = (table, forward) else {
-            return Err("the program has neither its table nor its action".into());
-        };
+        let index = P4InfoIndex::new(p4info.clone());
         Ok(Self {
-            table: table.id,
-            forward: forward.id,
+            table: id_of(index.table("stations")?.preamble.as_ref()),
+            forward: id_of(index.action("forward")?.preamble.as_ref()),
         })
     }
 

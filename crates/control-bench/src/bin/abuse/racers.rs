@@ -15,6 +15,7 @@ use control_bench::program::Program;
 use fastrand::Rng;
 use p4runtime_client::bytestring::bytes;
 use p4runtime_client::entities::{entity, modify};
+use p4runtime_client::objects::Array;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -52,15 +53,10 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Race {
     pub(crate) fn new(programs: &[Program]) -> Result<Self> {
-        let register = |program: &Program| {
-            let mut all = program
-                .p4info
-                .registers
-                .iter()
-                .filter_map(|it| it.preamble.as_ref());
-            all.find(|it| it.alias == "slots").map(|it| it.id)
-        };
-        let mut ids = programs.iter().map(register);
+        let register = |program: &Program| Array::register(&program.p4info, "slots");
+        let mut ids = programs
+            .iter()
+            .map(|it| register(it).ok().map(|it| it.id()));
         let first = ids.next().flatten().ok_or("no register \"slots\"")?;
         if ids.any(|id| id != Some(first)) {
             return Err("the register \"slots\" has another id in another program".into());
