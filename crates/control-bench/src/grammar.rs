@@ -171,11 +171,8 @@ impl Grammar {
     /// The entities to read everything that survives a restart.
     pub fn wanted(&self) -> Vec<Entity> {
         let default = |table: &Table| {
-            Kind::TableEntry(TableEntry {
-                table_id: id_of(table.preamble.as_ref()),
-                is_default_action: true,
-                ..Default::default()
-            })
+            let id = id_of(table.preamble.as_ref());
+            Kind::TableEntry(entities::default_entry(id))
         };
         let mut kinds = vec![
             Kind::TableEntry(TableEntry::default()),
@@ -188,12 +185,8 @@ impl Grammar {
         ];
         kinds.extend(self.index.p4info.tables.iter().map(default));
         kinds.extend(self.index.p4info.direct_meters.iter().map(|meter| {
-            let entry = TableEntry {
-                table_id: meter.direct_table_id,
-                ..Default::default()
-            };
             Kind::DirectMeterEntry(DirectMeterEntry {
-                table_entry: Some(entry),
+                table_entry: Some(entities::every_entry(meter.direct_table_id)),
                 ..Default::default()
             })
         }));

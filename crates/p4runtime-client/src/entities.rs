@@ -69,12 +69,27 @@ pub fn table_action(action: Action) -> TableAction {
     }
 }
 
+/// A wildcard for a table's entries.
+pub fn every_entry(table_id: u32) -> TableEntry {
+    TableEntry {
+        table_id,
+        ..TableEntry::default()
+    }
+}
+
+/// A table's default entry.
+pub fn default_entry(table_id: u32) -> TableEntry {
+    TableEntry {
+        is_default_action: true,
+        ..every_entry(table_id)
+    }
+}
+
 /// A wildcard that reads every entry of a table with its counter.
 pub fn wildcard_table(table_id: u32) -> Entity {
     of_table(TableEntry {
-        table_id,
         counter_data: Some(CounterData::default()),
-        ..TableEntry::default()
+        ..every_entry(table_id)
     })
 }
 

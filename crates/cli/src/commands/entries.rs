@@ -6,7 +6,6 @@ use p4runtime_client::limits::WRITE_BATCH_UPDATES;
 use p4runtime_client::{Client, ClientError, P4InfoIndex, entities, id_of, name_of};
 use p4runtime_proto::p4::config::v1::{Action, P4Info, Table, match_field};
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
-use p4runtime_proto::p4::v1::{Entity, TableEntry};
 use serde_json::{Value, json};
 
 use super::program::{self, Program};
@@ -246,10 +245,10 @@ impl Apply {
             // The entries of a const table cannot be removed.
             let is_replaced = self.replaces && !table.is_const_table;
             if is_replaced || entries.order.iter().any(of_table) {
-                asked.push(of_table_id(id, false));
+                asked.push(entities::of_table(entities::every_entry(id)));
             }
             if entries.wanted.contains_key(&Key::Default { table_id: id }) {
-                asked.push(of_table_id(id, true));
+                asked.push(entities::of_table(entities::default_entry(id)));
             }
         }
         if asked.is_empty() {
@@ -353,13 +352,4 @@ impl Apply {
         }
         changes.iter().for_each(output::text);
     }
-}
-
-/// A wildcard for all entries of a table, or for its default entry.
-fn of_table_id(table_id: u32, is_default_action: bool) -> Entity {
-    entities::of_table(TableEntry {
-        table_id,
-        is_default_action,
-        ..TableEntry::default()
-    })
 }

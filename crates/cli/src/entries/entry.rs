@@ -123,11 +123,7 @@ pub fn to_entity(key: &Key, content: &Content) -> Entity {
             session_id: *id,
             ..CloneSessionEntry::default()
         })),
-        Key::Default { table_id } => of_table(TableEntry {
-            table_id: *table_id,
-            is_default_action: true,
-            ..TableEntry::default()
-        }),
+        Key::Default { table_id } => of_table(entities::default_entry(*table_id)),
         Key::Entry {
             table_id,
             fields,

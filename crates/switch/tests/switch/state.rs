@@ -100,15 +100,8 @@ impl Controller {
 
     async fn state(&mut self) -> State {
         let kinds = [
-            Kind::TableEntry(TableEntry {
-                table_id: self.ids.table,
-                ..Default::default()
-            }),
-            Kind::TableEntry(TableEntry {
-                table_id: self.ids.table,
-                is_default_action: true,
-                ..Default::default()
-            }),
+            Kind::TableEntry(entities::every_entry(self.ids.table)),
+            Kind::TableEntry(entities::default_entry(self.ids.table)),
             Kind::RegisterEntry(RegisterEntry {
                 register_id: self.ids.cells,
                 ..Default::default()

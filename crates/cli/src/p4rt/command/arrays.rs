@@ -1,6 +1,7 @@
 //! Commands for counters, meters and registers: cells of an array, or entries of a table.
 
 use p4runtime_client::bytestring::parse_number;
+use p4runtime_client::entities::every_entry;
 use p4runtime_client::{Object, alias, id_of};
 use p4runtime_proto::p4::config::v1::p4_data_type_spec::TypeSpec;
 use p4runtime_proto::p4::config::v1::{self as config};
@@ -123,10 +124,7 @@ const RATE_WORDS: &[&str] = &["cir", "cburst", "pir", "pburst", "eburst"];
 
 /// A filter for entries. With a whole key it reads one entry.
 fn filtered(entity: impl Fn(TableEntry) -> entity::Entity, filter: TableEntry) -> Command {
-    let all = TableEntry {
-        table_id: filter.table_id,
-        ..TableEntry::default()
-    };
+    let all = every_entry(filter.table_id);
     Command::Read(Query {
         keeps: Keeps::Like(Box::new(filter)),
         ..query([entity(all)])
@@ -155,7 +153,7 @@ pub(super) fn counter(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<
             .direct_counters
             .iter()
             .map(|it| it.direct_table_id);
-        all.extend(tables.map(|table_id| direct(of_table(table_id), None)));
+        all.extend(tables.map(|table_id| direct(every_entry(table_id), None)));
         return Ok(read(all));
     }
     let name = items.expect_word("a counter's name")?;
@@ -189,13 +187,6 @@ pub(super) fn counter(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<
     }
 }
 
-fn of_table(table_id: u32) -> TableEntry {
-    TableEntry {
-        table_id,
-        ..TableEntry::default()
-    }
-}
-
 pub(super) fn meter(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Command> {
     let is_read = verb == "list";
     let counted_too = is_read.then(MeterCounterData::default);
@@ -221,7 +212,7 @@ pub(super) fn meter(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Co
             .direct_meters
             .iter()
             .map(|it| it.direct_table_id);
-        all.extend(tables.map(|table_id| direct(of_table(table_id), None)));
+        all.extend(tables.map(|table_id| direct(every_entry(table_id), None)));
         return Ok(read(all));
     }
     let name = items.expect_word("a meter's name")?;
