@@ -31,6 +31,7 @@ use crate::dial::{Reconnects, SwitchAddress};
 use crate::error::{ClientError, PIPELINE, Peer, WriteError, in_time, update_errors};
 use crate::limits::{
     CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DRAIN_TIMEOUT_MS, MESSAGE_BYTES_MAX, PIPELINE_TIMEOUT_MS,
+    READ_BATCH_ENTITIES,
 };
 
 pub use arbitration::Bid;
@@ -117,7 +118,7 @@ impl Client {
         Ok(found)
     }
 
-    /// Reads entities and passes them to `each`, one response message at a time.
+    /// Reads entities in requests of bounded size, and passes them to `each`, one response message at a time.
     ///
     /// # Errors
     /// The switch refused the read, or the next message did not arrive in time; `each` has received the messages before
@@ -126,6 +127,17 @@ impl Client {
         &mut self,
         entities: Vec<Entity>,
         mut each: impl FnMut(Vec<Entity>),
+    ) -> Result<(), ClientError> {
+        for page in entities.chunks(READ_BATCH_ENTITIES) {
+            self.read_page(page.to_vec(), &mut each).await?;
+        }
+        Ok(())
+    }
+
+    async fn read_page(
+        &mut self,
+        entities: Vec<Entity>,
+        each: &mut impl FnMut(Vec<Entity>),
     ) -> Result<(), ClientError> {
         let request = ReadRequest {
             device_id: self.peer.device_id,
