@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use aom_service::operator::{Answer, Request};
 use aom_service::service::{Clock, ServiceError};
-use conference::client::Client;
-use conference::dial::SwitchAddress;
+use p4runtime_client::{Client, SwitchAddress};
 
 use crate::changes::wait_for_switch;
 use crate::stopped::{ADVANCE, running, stopped_at};

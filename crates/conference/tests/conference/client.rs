@@ -5,12 +5,10 @@ use std::net::Ipv4Addr;
 
 use conference::address::Mac;
 use conference::backend::SfuProgram;
-use conference::client::{Client, ClientError};
-use conference::dial::SwitchAddress;
-use conference::entities;
 use conference::model::OwnAddress;
 use conference::neighbour::{self, Place, Question};
-use conference::plan::Target;
+use p4runtime_client::entities;
+use p4runtime_client::{Client, ClientError, SwitchAddress};
 use testkit::sfu::fake::FakeSwitch;
 use testkit::sfu::programs;
 use testkit::sfu::service::{DEVICE_ID, Server};
