@@ -62,12 +62,13 @@ pub fn find_by<'n, T: Copy>(
         0 => String::new(),
         n => format!(" and {n} more"),
     };
-    Err(match known.is_empty() {
-        true => format!("no {kind} \"{wanted}\", there is none at all"),
-        false => format!(
+    Err(if known.is_empty() {
+        format!("no {kind} \"{wanted}\", there is none at all")
+    } else {
+        format!(
             "no {kind} \"{wanted}\", there is {}{more}",
             known.join(", ")
-        ),
+        )
     })
 }
 

@@ -179,9 +179,10 @@ impl Client {
         let response = self.send(updates, atomicity).await?;
         response.map_err(|status| {
             let errors = update_errors(&status);
-            match errors.len() == n_updates {
-                true => WriteError::Updates(errors),
-                false => WriteError::Call(self.peer.error("a write", &status)),
+            if errors.len() == n_updates {
+                WriteError::Updates(errors)
+            } else {
+                WriteError::Call(self.peer.error("a write", &status))
             }
         })
     }
@@ -243,9 +244,10 @@ impl Client {
                     response_type,
                     ResponseType::All | ResponseType::P4infoAndCookie
                 );
-                Err(match wants_p4info && self.runs_a_program().await {
-                    true => ClientError::NoP4Info,
-                    false => ClientError::NoPipeline,
+                Err(if wants_p4info && self.runs_a_program().await {
+                    ClientError::NoP4Info
+                } else {
+                    ClientError::NoPipeline
                 })
             }
             Err(status) => Err(self.peer.error(PIPELINE, &status)),

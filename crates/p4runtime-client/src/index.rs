@@ -183,9 +183,10 @@ impl P4InfoIndex {
     /// The actions allowed in a table's entries, or in its default entry.
     pub fn actions_of(&self, table: &config::Table, is_default: bool) -> Vec<&config::Action> {
         use config::action_ref::Scope;
-        let elsewhere = match is_default {
-            true => Scope::TableOnly,
-            false => Scope::DefaultOnly,
+        let elsewhere = if is_default {
+            Scope::TableOnly
+        } else {
+            Scope::DefaultOnly
         };
         let refs = table
             .action_refs

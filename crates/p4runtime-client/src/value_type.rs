@@ -226,9 +226,10 @@ fn string_text(text: &str) -> String {
         && !text.contains("->")
         && !text.contains("..")
         && !text.starts_with('-');
-    match is_plain {
-        true => text.to_owned(),
-        false => quoted(text),
+    if is_plain {
+        text.to_owned()
+    } else {
+        quoted(text)
     }
 }
 

@@ -29,9 +29,10 @@ pub fn is_writable(table: &Table) -> bool {
 
 /// Entries for a table, with distinct keys, and a default action.
 pub fn of_table(p4info: &P4Info, table: &Table) -> Vec<Update> {
-    let entries = match is_writable(table) {
-        true => entries(p4info, table),
-        false => Vec::new(),
+    let entries = if is_writable(table) {
+        entries(p4info, table)
+    } else {
+        Vec::new()
     };
     let entries = entries.into_iter();
     let entries = entries.map(|entry| update(update::Type::Insert, entry));
@@ -114,9 +115,10 @@ fn priority(table: &Table, number: usize) -> i32 {
             Some(MatchType::Ternary | MatchType::Range | MatchType::Optional)
         )
     });
-    match needs_one {
-        true => i32::try_from(number + 1).unwrap_or(i32::MAX),
-        false => 0,
+    if needs_one {
+        i32::try_from(number + 1).unwrap_or(i32::MAX)
+    } else {
+        0
     }
 }
 
