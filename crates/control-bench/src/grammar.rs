@@ -408,11 +408,7 @@ impl Grammar {
 }
 
 fn priority(rng: &mut Rng, table: &Table) -> i32 {
-    if has_order(table) {
-        rng.i32(1..4)
-    } else {
-        0
-    }
+    if has_order(table) { rng.i32(1..4) } else { 0 }
 }
 
 fn matches(rng: &mut Rng, fields: &[MatchField]) -> Vec<FieldMatch> {

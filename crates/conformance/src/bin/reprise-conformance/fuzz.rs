@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use testkit::repository::root;
 use conformance::fuzz::{Corpus, Input, Outcome, refusal, run};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use testkit::repository::root;
 
 use crate::args::{Args, Fuzz};
 use crate::failure::Failure;
