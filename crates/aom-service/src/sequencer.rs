@@ -333,7 +333,7 @@ impl Connection {
         if takes_over {
             client.become_primary().await?
         } else {
-            client.take_turn(Duration::ZERO, |_| {}).await?
+            client.await_primary(Duration::ZERO, |_| {}).await?
         }
         let instance = client.instance().await?;
         let found = match client.pipeline(ResponseType::P4infoAndCookie).await {

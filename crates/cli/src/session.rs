@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use conference::backend::{SfuProgram, Snapshot};
 use conference::difference::{Line, Sign, difference};
-use conference::limits::TURN_WAIT_S;
+use conference::limits::PRIMARY_WAIT_S;
 use conference::model::{Conference, OwnAddress};
 use conference::neighbour::{self, Place, Question};
 use conference::plan::{self, Plan};
@@ -186,7 +186,7 @@ pub async fn take_primary(client: &mut Client, global: &Global) -> Result<(), Fa
     if global.takeover {
         return Ok(client.become_primary().await?);
     }
-    let wait = global.wait(Duration::from_secs(TURN_WAIT_S));
+    let wait = global.wait(Duration::from_secs(PRIMARY_WAIT_S));
     let wait_s = wait.as_secs();
     let waits = |primary: Option<u128>| match primary {
         Some(id) => output::told(format_args!(
@@ -196,7 +196,7 @@ pub async fn take_primary(client: &mut Client, global: &Global) -> Result<(), Fa
             "reprise: waits for its turn, up to {wait_s} s, among other controllers"
         )),
     };
-    Ok(client.take_turn(wait, waits).await?)
+    Ok(client.await_primary(wait, waits).await?)
 }
 
 /// The result of the work, or `None` once the user or a supervisor stops it. Dropped work leaves

@@ -18,7 +18,7 @@ pub const CLONE_SESSION: u32 = 100;
 pub const DEFAULT_UDP_PORT: u16 = 5004;
 
 /// Default seconds to wait until no other controller is primary. The largest `apply` takes less.
-pub const TURN_WAIT_S: u64 = 60;
+pub const PRIMARY_WAIT_S: u64 = 60;
 
 /// Maximum number of successive readings to compare, while another controller writes without a
 /// pause.

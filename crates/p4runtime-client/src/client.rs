@@ -1,7 +1,7 @@
 //! A P4Runtime client for one switch: reads, writes, the pipeline, packets and the messages of the stream. It also calls
 //! the switch's own gRPC service.
 //!
-//! Reading needs only a connection; a writer must be primary ([`Client::become_primary`], [`Client::take_turn`]).
+//! Reading needs only a connection; a writer must be primary ([`Client::become_primary`], [`Client::await_primary`]).
 
 mod arbitration;
 

@@ -28,7 +28,7 @@ pub const PIPELINE_TIMEOUT_MS: u64 = 120_000;
 pub const QUIET_WAIT_MS: u64 = 1_000;
 
 /// Longest pause, in milliseconds, before the next bid after another controller won.
-pub const TURN_PAUSE_MS: u64 = 50;
+pub const BID_PAUSE_MS: u64 = 50;
 
 /// Bids to become primary while other controllers bid too.
 pub const ARBITRATION_TRIES: usize = 5;

@@ -336,7 +336,7 @@ async fn with_one_group(p4info: &P4Info) -> (String, SfuProgram) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_controllers_at_once_take_turns_and_none_loses_what_another_wrote() {
+async fn fifty_controllers_at_once_become_primary_in_turn_and_none_loses_what_another_wrote() {
     for p4info in [
         programs::recirculation(512, 256),
         programs::replication(512),
@@ -347,7 +347,7 @@ async fn fifty_controllers_at_once_take_turns_and_none_loses_what_another_wrote(
                 .await
                 .unwrap();
             let wait = Duration::from_secs(120);
-            client.take_turn(wait, |_| {}).await.unwrap();
+            client.await_primary(wait, |_| {}).await.unwrap();
             let snapshot = program.settle(&mut client).await.unwrap();
             assert!(snapshot.left_over.is_empty(), "{:?}", snapshot.left_over);
             let mut desired = snapshot.conference.clone();
@@ -401,19 +401,22 @@ async fn where_every_stream_is_taken_the_message_says_so_and_a_free_one_is_waite
     let mut waiting = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
         .await
         .unwrap();
-    let error = waiting.take_turn(Duration::ZERO, |_| {}).await.unwrap_err();
+    let error = waiting
+        .await_primary(Duration::ZERO, |_| {})
+        .await
+        .unwrap_err();
     assert!(
         matches!(error, ClientError::TooManyControllers { .. }),
         "{error}"
     );
-    let turn = tokio::spawn(async move {
+    let waiting = tokio::spawn(async move {
         let wait = Duration::from_secs(120);
         waiting
-            .take_turn(wait, |_| {})
+            .await_primary(wait, |_| {})
             .await
             .map(|()| waiting.election_id())
     });
     streams.clear();
-    let election_id = turn.await.unwrap().unwrap();
+    let election_id = waiting.await.unwrap().unwrap();
     assert!(election_id.is_some_and(|id| id > 1));
 }

@@ -1,4 +1,4 @@
-//! The primary role: the stream on which a client bids for it, and turns among several controllers.
+//! The primary role: the stream on which a client bids for it, and waiting for it among several controllers.
 //!
 //! A command bids the highest election id that the switch has seen plus one. A bid without an id returns that highest id
 //! (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
@@ -16,7 +16,7 @@ use tonic::{Code, Streaming};
 
 use super::Client;
 use crate::error::{ClientError, Peer, in_time};
-use crate::limits::{ARBITRATION_TRIES, CONNECT_TIMEOUT_MS, QUIET_WAIT_MS, TURN_PAUSE_MS};
+use crate::limits::{ARBITRATION_TRIES, BID_PAUSE_MS, CONNECT_TIMEOUT_MS, QUIET_WAIT_MS};
 
 #[derive(Debug)]
 pub(super) struct Primary {
@@ -138,18 +138,20 @@ impl Client {
     ///
     /// # Errors
     /// The switch has another device number, or another controller was still primary after `wait`.
-    pub async fn take_turn(
+    pub async fn await_primary(
         &mut self,
         wait: Duration,
         mut waits: impl FnMut(Option<u128>),
     ) -> Result<(), ClientError> {
-        let begun = Instant::now();
-        let until = begun + wait;
-        let mut tell_at = Some(begun + Duration::from_millis(QUIET_WAIT_MS));
+        let began = Instant::now();
+        let until = began + wait;
+        let mut report_at = Some(began + Duration::from_millis(QUIET_WAIT_MS));
         let mut tries = 0;
         while self.primary.is_none() {
-            let turn = self.wait_for_turn(until, &mut tell_at, &mut waits).await;
-            let busy = match turn {
+            let free = self
+                .await_no_primary(until, &mut report_at, &mut waits)
+                .await;
+            let busy = match free {
                 Ok((stream, highest)) => {
                     if self.bid(stream, highest).await? {
                         return Ok(());
@@ -172,26 +174,26 @@ impl Client {
             if Instant::now() >= until {
                 return Err(busy);
             }
-            tell(&mut tell_at, &mut waits, None);
+            report(&mut report_at, &mut waits, None);
             // The pause differs by process, so that controllers that lost together do not retry together.
             tries += 1;
-            let pause_ms = u64::from(std::process::id()) * tries % TURN_PAUSE_MS + 1;
+            let pause_ms = u64::from(std::process::id()) * tries % BID_PAUSE_MS + 1;
             tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         }
         Ok(())
     }
 
     /// Waits until there is no primary. Returns the stream that saw this and the highest election id.
-    async fn wait_for_turn(
+    async fn await_no_primary(
         &mut self,
         until: Instant,
-        tell_at: &mut Option<Instant>,
+        report_at: &mut Option<Instant>,
         waits: &mut impl FnMut(Option<u128>),
     ) -> Result<(Stream, u128), ClientError> {
         let mut stream = self.open_stream().await?;
         let mut seen = stream.arbitration_answer(&self.peer).await?;
         while seen.somebody_is_primary {
-            let next_at = tell_at.map_or(until, |at| at.min(until));
+            let next_at = report_at.map_or(until, |at| at.min(until));
             match tokio::time::timeout_at(next_at, stream.next_arbitration(&self.peer)).await {
                 Ok(answer) => seen = answer?,
                 Err(_) if Instant::now() >= until => {
@@ -200,7 +202,7 @@ impl Client {
                         wait_s: 0,
                     });
                 }
-                Err(_) => tell(tell_at, waits, Some(seen.election_id)),
+                Err(_) => report(report_at, waits, Some(seen.election_id)),
             }
         }
         Ok((stream, seen.election_id))
@@ -308,7 +310,7 @@ impl Client {
 }
 
 /// Calls `waits` once, when its time has come.
-fn tell(at: &mut Option<Instant>, waits: &mut impl FnMut(Option<u128>), primary: Option<u128>) {
+fn report(at: &mut Option<Instant>, waits: &mut impl FnMut(Option<u128>), primary: Option<u128>) {
     if at.take_if(|at| Instant::now() >= *at).is_some() {
         waits(primary);
     }

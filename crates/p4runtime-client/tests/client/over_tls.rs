@@ -114,7 +114,7 @@ async fn a_client_and_a_switch_with_certificates_come_together() {
 }
 
 #[tokio::test]
-async fn each_way_in_which_they_do_not_is_told_with_the_next_step() {
+async fn each_way_in_which_they_do_not_is_reported_with_the_next_step() {
     let here = Certificates::new();
     let names = ["localhost", "127.0.0.1"];
     let mutual = serve(Some(here.server(&names, Some(&here.ca)))).await;

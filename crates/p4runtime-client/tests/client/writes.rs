@@ -34,7 +34,7 @@ async fn every_new_primary_bids_the_highest_election_id_plus_one() {
 }
 
 #[tokio::test]
-async fn who_lost_the_primary_role_is_told_and_nothing_is_written() {
+async fn who_lost_the_primary_role_is_notified_and_nothing_is_written() {
     let server = server();
     let mut client = client(&server).await;
     client.become_primary().await.unwrap();
