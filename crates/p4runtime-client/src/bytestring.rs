@@ -77,8 +77,8 @@ pub enum Misfit {
     Bits(u32),
 }
 
-/// Parses a number or an address of this width: decimal, hexadecimal after `0x`, or as Ethernet, IPv4 and IPv6 addresses
-/// are written.
+/// Parses a number or an address of this width: decimal, hexadecimal after `0x`, or as Ethernet, IPv4 and IPv6
+/// addresses are written.
 ///
 /// # Errors
 /// The text is no value, or needs more bits.

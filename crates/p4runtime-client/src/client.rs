@@ -1,5 +1,5 @@
-//! A P4Runtime client for one switch: reads, writes, the pipeline, packets and the messages of the stream. It also calls
-//! the switch's own gRPC service.
+//! A P4Runtime client for one switch: reads, writes, the pipeline, packets and the messages of the stream. It also
+//! calls the switch's own gRPC service.
 //!
 //! Reading needs only a connection; a writer must be primary ([`Client::become_primary`], [`Client::await_primary`]).
 

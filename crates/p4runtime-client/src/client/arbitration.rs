@@ -1,7 +1,7 @@
 //! The primary role: the stream on which a client bids for it, and waiting for it among several controllers.
 //!
-//! A command bids the highest election id that the switch has seen plus one. A bid without an id returns that highest id
-//! (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
+//! A command bids the highest election id that the switch has seen plus one. A bid without an id returns that highest
+//! id (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
 
 use std::time::Duration;
 
