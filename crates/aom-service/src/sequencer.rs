@@ -5,19 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use aom::wire::LANES;
-use conference::client::{Client, ClientError};
-use conference::dial::SwitchAddress;
-use conference::entities::{
-    Array, ProgramError, Table, any_multicast_group, bytes, delete, insert, modify,
-    multicast_group, of_table,
+use p4runtime_client::bytestring::bytes;
+use p4runtime_client::entities::{
+    any_multicast_group, delete, insert, modify, multicast_group, of_table,
 };
-use conference::limits::WRITE_BATCH_UPDATES;
-use conference::plan::Target as _;
+use p4runtime_client::field_match::Match;
+use p4runtime_client::limits::WRITE_BATCH_UPDATES;
+use p4runtime_client::objects::{Array, ObjectError, Table};
+use p4runtime_client::{Client, ClientError, SwitchAddress};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime_proto::p4::v1::{
-    Entity, FieldMatch, TableEntry, Update, entity, field_match,
-    packet_replication_engine_entry::Type as PreType,
+    Entity, TableEntry, Update, entity, packet_replication_engine_entry::Type as PreType,
 };
 
 use crate::operator::Variant;
@@ -65,7 +64,7 @@ pub enum SequencerError {
     #[error(
         "expected the program of a sequencer, p4/aom_hm.p4, p4/aom_hm_rounds.p4 or p4/aom_pk.p4: {0}"
     )]
-    Program(#[from] ProgramError),
+    Program(#[from] ObjectError),
     #[error("{0}")]
     Mac(String),
 }
@@ -185,14 +184,8 @@ impl Sequencer {
             None => (1, number),
         };
         let mut entry = self.tables.groups.entry(&[0, 0], &arguments);
-        let optional = entry.r#match.get(place).map(|field| FieldMatch {
-            field_id: field.field_id,
-            field_match_type: Some(field_match::FieldMatchType::Optional(
-                field_match::Optional {
-                    value: bytes(value),
-                },
-            )),
-        });
+        let field = entry.r#match.get(place);
+        let optional = field.map(|it| Match::Optional(bytes(value)).field(it.field_id));
         entry.r#match = optional.into_iter().collect();
         entry.priority = 1;
         entry
@@ -540,10 +533,8 @@ fn as_written(entity: Entity) -> Option<(Key, Entity)> {
         entity::Entity::TableEntry(entry) if !entry.is_default_action => {
             let mut fields = Vec::new();
             for field in &entry.r#match {
-                let value = match field.field_match_type.as_ref()? {
-                    field_match::FieldMatchType::Exact(it) => it.value.clone(),
-                    field_match::FieldMatchType::Optional(it) => it.value.clone(),
-                    _ => return None,
+                let (Match::Exact(value) | Match::Optional(value)) = Match::of(field)? else {
+                    return None;
                 };
                 fields.push((field.field_id, value));
             }

@@ -7,6 +7,7 @@ use aom::limits::RECEIVERS_MAX;
 use aom::wire::LANES;
 use aom_config::keys::{PublicKey, TagKey};
 use aom_config::message::{Ended, Membership, Peer, Sequencer};
+use p4runtime_client::bytestring;
 use serde::{Deserialize, Serialize};
 
 use crate::members::Fingerprint;
@@ -292,23 +293,13 @@ impl std::str::FromStr for Mac {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Mac, String> {
-        let wrong = || {
+        let is_of_a_host = |octets: &[u8; 6]| octets[0] & 1 == 0 && *octets != [0; 6];
+        let octets = bytestring::mac(text).filter(is_of_a_host);
+        octets.map(Mac).ok_or_else(|| {
             format!(
                 "expected a MAC as 02:00:00:00:00:01, of one host and not zero, found \"{text}\""
             )
-        };
-        let mut bytes = [0; 6];
-        let mut pairs = text.split(':');
-        for byte in &mut bytes {
-            let pair = pairs.next().filter(|pair| pair.len() == 2);
-            let pair = pair.and_then(|pair| u8::from_str_radix(pair, 16).ok());
-            *byte = pair.ok_or_else(wrong)?;
-        }
-        let is_of_a_group = bytes[0] & 1 == 1;
-        if pairs.next().is_some() || is_of_a_group || bytes == [0; 6] {
-            return Err(wrong());
-        }
-        Ok(Mac(bytes))
+        })
     }
 }
 
@@ -320,8 +311,7 @@ impl From<Mac> for String {
 
 impl std::fmt::Display for Mac {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+        f.write_str(&bytestring::mac_text(self.0))
     }
 }
 

@@ -551,9 +551,10 @@ fn random_hostile_datagrams_divide_no_receivers_and_stay_within_the_memory() {
         for is_signed in [false, true] {
             for place in [0, n_receivers - 1] {
                 let before = allocated::bytes();
-                let (mut receiver, of_numbers) = match is_signed {
-                    true => (signing.receiver(), &signed),
-                    false => (sequencer.receiver(n_receivers, place), &tagged),
+                let (mut receiver, of_numbers) = if is_signed {
+                    (signing.receiver(), &signed)
+                } else {
+                    (sequencer.receiver(n_receivers, place), &tagged)
                 };
                 let delivered = attacked(&mut rng, &mut receiver, of_numbers);
                 for (number, payload) in &delivered {

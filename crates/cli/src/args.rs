@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::builder::Styles;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use conference::address::Mac;
-use conference::dial::{SwitchAddress, TlsFiles};
+use p4runtime_client::{SwitchAddress, TlsFiles};
 
 use crate::compiler::CompilerArgs;
 use crate::failure::Failure;

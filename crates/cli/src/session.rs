@@ -5,13 +5,14 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use conference::backend::{SfuProgram, Snapshot};
-use conference::client::Client;
 use conference::difference::{Line, Sign, difference};
-use conference::limits::{PRIMARY_WAIT_S, WRITE_BATCH_UPDATES};
+use conference::limits::PRIMARY_WAIT_S;
 use conference::model::{Conference, OwnAddress};
 use conference::neighbour::{self, Place, Question};
 use conference::plan::{self, Plan};
 use indicatif::{ProgressBar, ProgressStyle};
+use p4runtime_client::Client;
+use p4runtime_client::limits::WRITE_BATCH_UPDATES;
 use p4runtime_proto::p4::config::v1::P4Info;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};

@@ -26,12 +26,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use conference::address::Mac;
 use conference::backend::SfuProgram;
-use conference::client::Client;
-use conference::dial::SwitchAddress;
-use conference::entities::{self, Table};
 use conference::limits::DEFAULT_UDP_PORT;
 use conference::model::{GroupId, Viewer};
-use conference::plan::{self, Target};
+use conference::plan;
+use p4runtime_client::entities;
+use p4runtime_client::objects::Table;
+use p4runtime_client::{Client, SwitchAddress};
 use p4runtime_proto::p4::config::v1::P4Info;
 use serde_json::{Value, json};
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
+use p4runtime_client::bytestring;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An Ethernet address; as text, six pairs of hexadecimal digits separated by colons.
@@ -38,8 +39,7 @@ impl Mac {
 
 impl fmt::Display for Mac {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+        f.write_str(&bytestring::mac_text(self.0))
     }
 }
 
@@ -58,21 +58,8 @@ impl FromStr for Mac {
     type Err = MacParseError;
 
     fn from_str(text: &str) -> Result<Mac, MacParseError> {
-        let error = || MacParseError(text.to_owned());
-        let mut bytes = [0; 6];
-        let mut pairs = text.split(':');
-        for byte in &mut bytes {
-            let pair = pairs.next().ok_or_else(error)?;
-            // from_str_radix would accept a sign.
-            if pair.len() != 2 || !pair.bytes().all(|b| b.is_ascii_hexdigit()) {
-                return Err(error());
-            }
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| error())?;
-        }
-        match pairs.next() {
-            None => Ok(Mac(bytes)),
-            Some(_) => Err(error()),
-        }
+        let mac = bytestring::mac(text).map(Mac);
+        mac.ok_or_else(|| MacParseError(text.to_owned()))
     }
 }
 

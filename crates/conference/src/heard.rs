@@ -5,11 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
+use p4runtime_client::objects::Array;
 use p4runtime_proto::p4::config::v1::P4Info;
 
 use crate::address::Mac;
-use crate::entities::Array;
-use crate::limits::READ_BATCH_ENTITIES;
 use crate::neighbour::{Neighbour, Place};
 use crate::plan::Target;
 
@@ -28,37 +27,34 @@ pub async fn elsewhere<T: Target>(
         return Ok(BTreeSet::new());
     };
     let mut found = BTreeSet::new();
-    let known: Vec<(&Neighbour, &Mac)> = known.iter().collect();
-    for batch in known.chunks(READ_BATCH_ENTITIES / 2) {
-        let wanted = batch.iter().flat_map(|(host, _)| {
-            let cell = cell(host.ip, addresses.size);
-            [addresses.cell(cell), macs.cell(cell)]
-        });
-        let entities = target.read(wanted.collect()).await?;
-        let values = |register: &Array| -> BTreeMap<u32, u64> {
-            let values = entities.iter().filter_map(|e| register.cell_value(e));
-            values.collect()
+    let wanted = known.keys().flat_map(|host| {
+        let cell = cell(host.ip, addresses.size);
+        [addresses.cell(cell), macs.cell(cell)]
+    });
+    let entities = target.read(wanted.collect()).await?;
+    let values = |register: &Array| -> BTreeMap<u32, u64> {
+        let values = entities.iter().filter_map(|e| register.cell_value(e));
+        values.collect()
+    };
+    let (heard_addresses, heard_macs) = (values(&addresses), values(&macs));
+    for (host, mac) in known {
+        let cell = cell(host.ip, addresses.size);
+        let mac_heard = heard_macs.get(&cell).copied().map(Mac::from_u64);
+        let (Some(mac_heard), Some(address)) = (mac_heard, heard_addresses.get(&cell)) else {
+            continue;
         };
-        let (heard_addresses, heard_macs) = (values(&addresses), values(&macs));
-        for (host, mac) in batch {
-            let cell = cell(host.ip, addresses.size);
-            let mac_heard = heard_macs.get(&cell).copied().map(Mac::from_u64);
-            let (Some(mac_heard), Some(address)) = (mac_heard, heard_addresses.get(&cell)) else {
-                continue;
-            };
-            let is_of_host = *address & u64::from(u32::MAX) == u64::from(u32::from(host.ip));
-            let known = Place {
-                port: host.port,
-                mac: **mac,
-            };
-            let heard = u16::try_from(*address >> 32).map(|port| Place {
-                port,
-                mac: mac_heard,
-            });
-            let heard = heard.ok().filter(|heard| *heard != known);
-            let heard = heard.filter(|heard| is_of_host && heard.mac.unfit_for_host().is_none());
-            found.extend(heard.map(|heard| (**host, heard)));
-        }
+        let is_of_host = *address & u64::from(u32::MAX) == u64::from(u32::from(host.ip));
+        let known = Place {
+            port: host.port,
+            mac: *mac,
+        };
+        let heard = u16::try_from(*address >> 32).map(|port| Place {
+            port,
+            mac: mac_heard,
+        });
+        let heard = heard.ok().filter(|heard| *heard != known);
+        let heard = heard.filter(|heard| is_of_host && heard.mac.unfit_for_host().is_none());
+        found.extend(heard.map(|heard| (*host, heard)));
     }
     Ok(found)
 }

@@ -2,20 +2,15 @@
 //!
 //! In reading order: [`model`] is the configuration of an SFU, [`file`] reads it from YAML and
 //! [`export`] writes it as YAML, [`difference`] compares two configurations. [`slots`] allocates
-//! viewers' places in the register pool, [`entities`] builds P4Runtime's messages by name, [`plan`]
-//! defines a change as steps and executes them. [`backend`] knows the two programs and the order of
-//! steps that keeps one version per packet. [`client`], [`neighbour`], [`heard`] and [`reading`]
-//! talk to a switch. Only these last four and [`plan::run`] do I/O. They know the switch only
-//! through P4Runtime.
-//! these last four and [`plan::run`] do I/O. They know the switch only through P4Runtime.
+//! viewers' places in the register pool, [`plan`] defines a change as steps and executes them.
+//! [`backend`] knows the two programs and the order of steps that keeps one version per packet.
+//! [`neighbour`], [`heard`] and [`reading`] talk to a switch, by `p4runtime_client`. Only these last
+//! three and [`plan::run`] do I/O.
 #![warn(missing_docs)]
 
 pub mod address;
 pub mod backend;
-pub mod client;
-pub mod dial;
 pub mod difference;
-pub mod entities;
 pub mod export;
 pub mod file;
 pub mod heard;

@@ -17,49 +17,16 @@ pub const CLONE_SESSION: u32 = 100;
 /// UDP port of a stream if none is given: RTP's, RFC 3551 section 8.
 pub const DEFAULT_UDP_PORT: u16 = 5004;
 
-/// Updates in one `WriteRequest`: some 100 KiB, far below gRPC's default limit of 4 MiB, and few
-/// enough that a progress bar moves.
-pub const WRITE_BATCH_UPDATES: usize = 2_000;
-
-/// Cells in one `ReadRequest`, for the same reason.
-pub const READ_BATCH_ENTITIES: usize = 4_000;
-
-/// Bytes of one message from the switch: one message holds a whole pipeline (BMv2 JSON and P4Info).
-pub const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// Milliseconds that the switch may take to drain. Its queues are bounded, so a switch that takes
-/// longer does not run.
-pub const DRAIN_TIMEOUT_MS: u64 = 10_000;
-
-/// Milliseconds to wait for a connection, and for an answer to arbitration.
-pub const CONNECT_TIMEOUT_MS: u64 = 3_000;
-
-/// Milliseconds that one read or write may take. Thousands of entries take a while; after this time
-/// the switch does not run, or the connection is dead.
-pub const CALL_TIMEOUT_MS: u64 = 30_000;
-
-/// Milliseconds that the switch may take to load a program; it may compile it to machine code.
-pub const PIPELINE_TIMEOUT_MS: u64 = 120_000;
-
 /// Default seconds to wait until no other controller is primary. The largest `apply` takes less.
 pub const PRIMARY_WAIT_S: u64 = 60;
-
-/// Milliseconds to wait for the role before reporting it: most commands hold the role for less.
-pub const QUIET_WAIT_MS: u64 = 1_000;
 
 /// Maximum number of successive readings to compare, while another controller writes without a
 /// pause.
 pub const STEADY_TRIES: usize = 10;
 
-/// Longest pause, in milliseconds, before the next bid after another controller won.
-pub const BID_PAUSE_MS: u64 = 50;
-
 /// YAML parser events in one file: 65,536 viewers and 65,535 groups with every key are some
 /// 1,400,000.
 pub const FILE_EVENTS_MAX: usize = 4_000_000;
-
-/// Bids to become primary while other controllers bid too.
-pub const ARBITRATION_TRIES: usize = 5;
 
 /// Milliseconds to wait for the ARP reply of an unknown host, and between two requests.
 pub const NEIGHBOUR_TIMEOUT_MS: u64 = 2_000;

@@ -10,13 +10,13 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use p4runtime_client::objects::{self, ObjectError};
+use p4runtime_client::{Client, ClientError, bytestring};
 use p4runtime_proto::p4::config::v1::{ControllerPacketMetadata, P4Info};
 use p4runtime_proto::p4::v1::{PacketIn, PacketMetadata, PacketOut};
 use tokio::time::Instant;
 
 use crate::address::Mac;
-use crate::client::{Client, ClientError};
-use crate::entities::{self, ProgramError};
 use crate::limits::{
     NEIGHBOUR_BATCH, NEIGHBOUR_POLL_MS, NEIGHBOUR_SETTLE_MS, NEIGHBOUR_TIMEOUT_MS, NEIGHBOUR_TRIES,
 };
@@ -139,7 +139,7 @@ pub enum NeighbourError {
     },
     /// The program has no packet-out or packet-in header.
     #[error(transparent)]
-    Program(#[from] ProgramError),
+    Program(#[from] ObjectError),
     /// A call failed.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -245,7 +245,7 @@ struct Asker<'a> {
 }
 
 impl<'a> Asker<'a> {
-    fn new(client: &'a mut Client, p4info: &'a P4Info) -> Result<Asker<'a>, ProgramError> {
+    fn new(client: &'a mut Client, p4info: &'a P4Info) -> Result<Asker<'a>, ObjectError> {
         Ok(Asker {
             client,
             packet_out: ControllerHeader::find(p4info, "packet_out")?,
@@ -404,23 +404,19 @@ fn judge(host: &Neighbour, known: Mac, answers: &Answers) -> Finding {
 struct ControllerHeader<'a>(&'a ControllerPacketMetadata);
 
 impl<'a> ControllerHeader<'a> {
-    fn find(p4info: &'a P4Info, name: &str) -> Result<ControllerHeader<'a>, ProgramError> {
+    fn find(p4info: &'a P4Info, name: &str) -> Result<ControllerHeader<'a>, ObjectError> {
         let headers = &p4info.controller_packet_metadata;
-        let header = headers
-            .iter()
-            .find(|h| entities::is_named(h.preamble.as_ref(), name));
-        let missing = || ProgramError::Missing {
-            kind: "controller header",
-            name: name.to_owned(),
-        };
-        header.map(ControllerHeader).ok_or_else(missing)
+        let header = objects::named("controller header", name, headers, |it| {
+            it.preamble.as_ref()
+        });
+        header.map(ControllerHeader)
     }
 
     /// A packet-out with every field of the header; fields other than the port are padding.
     fn packet(&self, egress_port: u16, payload: Vec<u8>) -> PacketOut {
         let metadata = self.0.metadata.iter().map(|field| PacketMetadata {
             metadata_id: field.id,
-            value: entities::bytes(if field.name == "egress_port" {
+            value: bytestring::bytes(if field.name == "egress_port" {
                 egress_port
             } else {
                 0
@@ -435,7 +431,7 @@ impl<'a> ControllerHeader<'a> {
     fn port(&self, packet: &PacketIn) -> Option<u16> {
         let field = self.0.metadata.iter().find(|f| f.name == "ingress_port")?;
         let value = packet.metadata.iter().find(|m| m.metadata_id == field.id)?;
-        entities::number(&value.value)?.try_into().ok()
+        bytestring::number(&value.value)?.try_into().ok()
     }
 }
 

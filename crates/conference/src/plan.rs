@@ -6,9 +6,9 @@
 use std::fmt;
 use std::future::Future;
 
+use p4runtime_client::limits::WRITE_BATCH_UPDATES;
+use p4runtime_client::{Client, ClientError};
 use p4runtime_proto::p4::v1::{Entity, Update, entity};
-
-use crate::limits::WRITE_BATCH_UPDATES;
 
 /// The purpose of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,6 +133,22 @@ pub trait Target {
 
     /// Returns when no packet in the switch uses state that was unlinked before the call.
     fn drain(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
+}
+
+impl Target for Client {
+    type Error = ClientError;
+
+    async fn read(&mut self, entities: Vec<Entity>) -> Result<Vec<Entity>, ClientError> {
+        Client::read(self, entities).await
+    }
+
+    async fn write(&mut self, updates: Vec<Update>) -> Result<(), ClientError> {
+        Client::write(self, updates).await
+    }
+
+    async fn drain(&mut self) -> Result<(), ClientError> {
+        Client::drain(self).await
+    }
 }
 
 /// A plan that stopped at an error.

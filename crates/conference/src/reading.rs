@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use p4runtime_client::field_match::Match;
+use p4runtime_client::objects::{self, Count};
+use p4runtime_client::{Client, ClientError, entities, id_of};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::{entity, table_action};
 use p4runtime_proto::reprise::v1::GetCountersResponse;
 use serde::Serialize;
 
 use crate::backend::{GroupTotals, SfuProgram, Snapshot};
-use crate::client::{Client, ClientError};
-use crate::entities::{self, Count};
 use crate::model::GroupId;
-use crate::plan::Target;
 
 /// All counters of an SFU and its switch.
 #[derive(Debug)]
@@ -121,15 +121,12 @@ fn rate(before: Count, now: Count, seconds: f64) -> Option<Rate> {
 }
 
 async fn verdicts(client: &mut Client, p4info: &P4Info) -> Result<Vec<Verdict>, ClientError> {
-    let Ok(table) = entities::table_info(p4info, "verdicts") else {
+    let Ok(table) = objects::table_info(p4info, "verdicts") else {
         return Ok(Vec::new());
     };
-    let table_id = table.preamble.as_ref().map_or(0, |p| p.id);
+    let all = entities::wildcard_table(id_of(table.preamble.as_ref()));
     let mut verdicts: Vec<(Vec<u8>, Verdict)> = Vec::new();
-    for entity in client
-        .read(vec![entities::wildcard_table(table_id)])
-        .await?
-    {
+    for entity in client.read(vec![all]).await? {
         let Some(entity::Entity::TableEntry(entry)) = entity.entity else {
             continue;
         };
@@ -137,36 +134,25 @@ async fn verdicts(client: &mut Client, p4info: &P4Info) -> Result<Vec<Verdict>, 
         let Some(table_action::Type::Action(action)) = action else {
             continue;
         };
-        let named = p4info.actions.iter().filter_map(|a| a.preamble.as_ref());
-        let name = named
-            .filter(|p| p.id == action.action_id)
-            .map(|p| p.alias.clone())
-            .next();
         if entry.is_default_action {
             continue;
         }
-        let key = entry.r#match.iter().flat_map(exact_value).collect();
-        let count = entry
-            .counter_data
-            .as_ref()
-            .map(Count::from)
-            .unwrap_or_default();
-        verdicts.push((
-            key,
-            Verdict {
-                verdict: name.unwrap_or_default(),
-                count,
-            },
-        ));
+        let mut named = p4info.actions.iter().filter_map(|a| a.preamble.as_ref());
+        let name = named.find(|p| p.id == action.action_id);
+        let key = entry
+            .r#match
+            .iter()
+            .filter_map(|field| match Match::of(field)? {
+                Match::Exact(value) => Some(value),
+                _ => None,
+            });
+        let count = entry.counter_data.as_ref().map(Count::from);
+        let verdict = Verdict {
+            verdict: name.map(|p| p.alias.clone()).unwrap_or_default(),
+            count: count.unwrap_or_default(),
+        };
+        verdicts.push((key.flatten().collect(), verdict));
     }
     verdicts.sort_by_key(|(key, _)| (key.len(), key.clone()));
     Ok(verdicts.into_iter().map(|(_, verdict)| verdict).collect())
-}
-
-fn exact_value(field: &p4runtime_proto::p4::v1::FieldMatch) -> Vec<u8> {
-    use p4runtime_proto::p4::v1::field_match::FieldMatchType;
-    match &field.field_match_type {
-        Some(FieldMatchType::Exact(exact)) => exact.value.clone(),
-        _ => Vec::new(),
-    }
 }

@@ -1,4 +1,5 @@
-//! A P4Runtime controller: one stream, one election id.
+//! A P4Runtime controller: one stream, one election id. Unlike `p4runtime_client`, it shows each call's status and both
+//! ends of its stream, which are measured and misused here.
 
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -135,20 +136,23 @@ pub fn arbitration(election_id: Option<Uint128>) -> StreamMessageRequest {
     }
 }
 
-/// Reads to the end. Returns the number of entities.
+/// Reads to the end, and passes each message's entities on.
 ///
 /// # Errors
 /// The switch's status.
-pub async fn read(client: &mut Client, entities: Vec<Entity>) -> std::result::Result<u64, Status> {
+pub async fn read(
+    client: &mut Client,
+    entities: Vec<Entity>,
+    mut each: impl FnMut(Vec<Entity>),
+) -> std::result::Result<(), Status> {
     let request = ReadRequest {
         device_id: DEVICE_ID,
         entities,
         ..Default::default()
     };
     let mut answers = client.read(request).await?.into_inner();
-    let mut n_entities = 0;
     while let Some(answer) = answers.message().await? {
-        n_entities += answer.entities.len() as u64;
+        each(answer.entities);
     }
-    Ok(n_entities)
+    Ok(())
 }

@@ -4,14 +4,14 @@
 use std::collections::HashSet;
 
 use fastrand::Rng;
-use p4runtime_proto::p4::config::v1::match_field::{Match, MatchType};
-use p4runtime_proto::p4::config::v1::{
-    ActionProfile, DirectMeter, MatchField, Meter, P4Info, Preamble, Register, Table, ValueSet,
-    action_ref,
-};
+use p4runtime_client::bytestring::bytes;
+use p4runtime_client::entities::{self, action, any_clone_session, any_multicast_group, entity};
+use p4runtime_client::field_match::Match;
+use p4runtime_client::{P4InfoIndex, has_order, id_of, match_type};
+use p4runtime_proto::p4::config::v1::match_field::MatchType;
+use p4runtime_proto::p4::config::v1::{ActionProfile, MatchField, P4Info, Table};
 use p4runtime_proto::p4::v1::digest_entry::Config;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
 use p4runtime_proto::p4::v1::p4_data::Data;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::table_action::Type as ActionType;
@@ -21,7 +21,7 @@ use p4runtime_proto::p4::v1::{
     CloneSessionEntry, CounterData, CounterEntry, DigestEntry, DirectCounterEntry,
     DirectMeterEntry, Entity, FieldMatch, Index, MeterConfig, MeterEntry, MulticastGroupEntry,
     P4Data, PacketReplicationEngineEntry, RegisterEntry, Replica, TableAction, TableEntry, Update,
-    ValueSetEntry, ValueSetMember, action, action_profile_group, replica,
+    ValueSetEntry, ValueSetMember, action_profile_group,
 };
 
 /// The number of key values, and of ids of members, groups and sessions: few enough to collide.
@@ -91,18 +91,7 @@ fn key(entity: &Kind) -> Option<String> {
 /// Generates messages for a program.
 #[derive(Debug, Clone)]
 pub struct Grammar {
-    p4info: P4Info,
-}
-
-fn id(preamble: Option<&Preamble>) -> u32 {
-    preamble.map_or(0, |it| it.id)
-}
-
-/// The shortest byte string.
-pub fn bytes(value: u64) -> Vec<u8> {
-    let all = value.to_be_bytes();
-    let first = all.iter().position(|byte| *byte != 0);
-    all[first.unwrap_or(all.len() - 1)..].to_vec()
+    pub index: P4InfoIndex,
 }
 
 fn mask(n_bits: i32) -> u64 {
@@ -127,18 +116,14 @@ fn cell(rng: &mut Rng, size: i64) -> Option<Index> {
 
 impl Grammar {
     pub fn new(p4info: P4Info) -> Self {
-        Self { p4info }
+        let index = P4InfoIndex::new(p4info);
+        Self { index }
     }
 
     pub fn update(&self, rng: &mut Rng) -> Update {
         let (entity, types) = self.entity(rng);
         let of = rng.choice(types).copied().unwrap_or(Type::Modify);
-        Update {
-            r#type: of.into(),
-            entity: Some(Entity {
-                entity: Some(entity),
-            }),
-        }
+        entities::update(of, entities::entity(entity))
     }
 
     /// A random entity, and the update types for its kind.
@@ -186,14 +171,9 @@ impl Grammar {
     /// The entities to read everything that survives a restart.
     pub fn wanted(&self) -> Vec<Entity> {
         let default = |table: &Table| {
-            Kind::TableEntry(TableEntry {
-                table_id: id(table.preamble.as_ref()),
-                is_default_action: true,
-                ..Default::default()
-            })
+            let id = id_of(table.preamble.as_ref());
+            Kind::TableEntry(entities::default_entry(id))
         };
-        let groups = Replication::MulticastGroupEntry(MulticastGroupEntry::default());
-        let sessions = Replication::CloneSessionEntry(CloneSessionEntry::default());
         let mut kinds = vec![
             Kind::TableEntry(TableEntry::default()),
             Kind::ActionProfileMember(ActionProfileMember::default()),
@@ -202,22 +182,17 @@ impl Grammar {
             Kind::RegisterEntry(RegisterEntry::default()),
             Kind::ValueSetEntry(ValueSetEntry::default()),
             Kind::DigestEntry(DigestEntry::default()),
-            replication(groups),
-            replication(sessions),
         ];
-        kinds.extend(self.p4info.tables.iter().map(default));
-        kinds.extend(self.p4info.direct_meters.iter().map(|meter| {
-            let entry = TableEntry {
-                table_id: meter.direct_table_id,
-                ..Default::default()
-            };
+        kinds.extend(self.index.p4info.tables.iter().map(default));
+        kinds.extend(self.index.p4info.direct_meters.iter().map(|meter| {
             Kind::DirectMeterEntry(DirectMeterEntry {
-                table_entry: Some(entry),
+                table_entry: Some(entities::every_entry(meter.direct_table_id)),
                 ..Default::default()
             })
         }));
-        let entity = |kind| Entity { entity: Some(kind) };
-        kinds.into_iter().map(entity).collect()
+        let mut all: Vec<Entity> = kinds.into_iter().map(entity).collect();
+        all.extend([any_multicast_group(), any_clone_session()]);
+        all
     }
 
     /// A random entity to read, with or without wildcards.
@@ -238,19 +213,13 @@ impl Grammar {
     }
 
     fn table_entry(&self, rng: &mut Rng) -> Option<TableEntry> {
-        let table = rng.choice(&self.p4info.tables)?;
+        let table = rng.choice(&self.index.p4info.tables)?;
         if table.is_const_table && rng.u8(..8) > 0 {
             return None;
         }
-        let table_id = id(table.preamble.as_ref());
-        let fields = table.match_fields.iter();
-        let fields = fields.filter_map(|field| field_match(rng, field));
-        let fields = fields.collect();
-        let meter: Option<&DirectMeter> = self
-            .p4info
-            .direct_meters
-            .iter()
-            .find(|it| it.direct_table_id == table_id);
+        let table_id = id_of(table.preamble.as_ref());
+        let fields = matches(rng, &table.match_fields);
+        let meter = self.index.direct_meter_of(table_id);
         let meter_config = meter.filter(|_| rng.bool()).map(|_| rates(rng));
         Some(TableEntry {
             table_id,
@@ -269,13 +238,13 @@ impl Grammar {
     }
 
     fn default_entry(&self, rng: &mut Rng) -> Option<TableEntry> {
-        let table = rng.choice(&self.p4info.tables)?;
+        let table = rng.choice(&self.index.p4info.tables)?;
         if table.const_default_action_id != 0 && rng.u8(..8) > 0 {
             return None;
         }
         let calls = table.implementation_id == 0 && rng.u8(..4) > 0;
         Some(TableEntry {
-            table_id: id(table.preamble.as_ref()),
+            table_id: id_of(table.preamble.as_ref()),
             is_default_action: true,
             // Without an action, MODIFY restores the program's.
             action: calls.then(|| self.action_of(rng, table)).flatten(),
@@ -306,42 +275,28 @@ impl Grammar {
     }
 
     fn is_selector(&self, profile: u32) -> bool {
-        let mut profiles = self.p4info.action_profiles.iter();
-        profiles.any(|it| id(it.preamble.as_ref()) == profile && it.with_selector)
+        let profile = self.index.profile_by_id(profile);
+        profile.is_some_and(|it| it.with_selector)
     }
 
     fn call(&self, rng: &mut Rng, table: &Table) -> Option<Action> {
-        let default_only: i32 = action_ref::Scope::DefaultOnly.into();
-        let refs = table
-            .action_refs
-            .iter()
-            .filter(|it| it.scope != default_only);
-        let wanted = rng.choice(refs.collect::<Vec<_>>())?.id;
-        let mut actions = self.p4info.actions.iter();
-        let found = actions.find(|it| id(it.preamble.as_ref()) == wanted)?;
-        let params = found.params.iter().map(|param| action::Param {
-            param_id: param.id,
-            value: bytes(small(rng, param.bitwidth)),
-        });
-        Some(Action {
-            action_id: wanted,
-            params: params.collect(),
-        })
+        let called = rng.choice(self.index.actions_of(table, false))?;
+        let params = called.params.iter();
+        let params = params.map(|it| (it.id, bytes(small(rng, it.bitwidth))));
+        Some(action(id_of(called.preamble.as_ref()), params))
     }
 
     /// A profile and a table that it implements.
     fn profile(&self, rng: &mut Rng) -> Option<(&ActionProfile, &Table)> {
-        let profile = rng.choice(&self.p4info.action_profiles)?;
+        let profile = rng.choice(&self.index.p4info.action_profiles)?;
         let of = *profile.table_ids.first()?;
-        let mut tables = self.p4info.tables.iter();
-        let table = tables.find(|it| id(it.preamble.as_ref()) == of)?;
-        Some((profile, table))
+        Some((profile, self.index.table_by_id(of)?))
     }
 
     fn member(&self, rng: &mut Rng) -> Option<ActionProfileMember> {
         let (profile, table) = self.profile(rng)?;
         Some(ActionProfileMember {
-            action_profile_id: id(profile.preamble.as_ref()),
+            action_profile_id: id_of(profile.preamble.as_ref()),
             member_id: small_id(rng),
             action: self.call(rng, table),
         })
@@ -363,7 +318,7 @@ impl Grammar {
                 ..Default::default()
             });
         Some(ActionProfileGroup {
-            action_profile_id: id(profile.preamble.as_ref()),
+            action_profile_id: id_of(profile.preamble.as_ref()),
             group_id: small_id(rng),
             members: members.collect(),
             // Always the same, since it cannot be modified.
@@ -375,10 +330,10 @@ impl Grammar {
     }
 
     fn register(&self, rng: &mut Rng) -> Option<RegisterEntry> {
-        let register: &Register = rng.choice(&self.p4info.registers)?;
+        let register = rng.choice(&self.index.p4info.registers)?;
         let data = Data::Bitstring(bytes(rng.u64(..2)));
         Some(RegisterEntry {
-            register_id: id(register.preamble.as_ref()),
+            register_id: id_of(register.preamble.as_ref()),
             // Sometimes all cells.
             index: cell(rng, register.size.into()).filter(|_| rng.u8(..8) > 0),
             data: Some(P4Data { data: Some(data) }),
@@ -386,18 +341,18 @@ impl Grammar {
     }
 
     fn counter(&self, rng: &mut Rng) -> Option<CounterEntry> {
-        let counter = rng.choice(&self.p4info.counters)?;
+        let counter = rng.choice(&self.index.p4info.counters)?;
         Some(CounterEntry {
-            counter_id: id(counter.preamble.as_ref()),
+            counter_id: id_of(counter.preamble.as_ref()),
             index: cell(rng, counter.size),
             data: Some(CounterData::default()),
         })
     }
 
     fn meter(&self, rng: &mut Rng) -> Option<MeterEntry> {
-        let meter: &Meter = rng.choice(&self.p4info.meters)?;
+        let meter = rng.choice(&self.index.p4info.meters)?;
         Some(MeterEntry {
-            meter_id: id(meter.preamble.as_ref()),
+            meter_id: id_of(meter.preamble.as_ref()),
             index: cell(rng, meter.size).filter(|_| rng.u8(..8) > 0),
             config: Some(rates(rng)).filter(|_| rng.u8(..4) > 0),
             ..Default::default()
@@ -405,13 +360,11 @@ impl Grammar {
     }
 
     fn direct_meter(&self, rng: &mut Rng) -> Option<DirectMeterEntry> {
-        let meter = rng.choice(&self.p4info.direct_meters)?;
-        let mut tables = self.p4info.tables.iter();
-        let table = tables.find(|it| id(it.preamble.as_ref()) == meter.direct_table_id)?;
-        let fields = table.match_fields.iter();
+        let meter = rng.choice(&self.index.p4info.direct_meters)?;
+        let table = self.index.table_by_id(meter.direct_table_id)?;
         let entry = TableEntry {
             table_id: meter.direct_table_id,
-            r#match: fields.filter_map(|field| field_match(rng, field)).collect(),
+            r#match: matches(rng, &table.match_fields),
             priority: priority(rng, table),
             ..Default::default()
         };
@@ -423,97 +376,67 @@ impl Grammar {
     }
 
     fn value_set(&self, rng: &mut Rng) -> Option<ValueSetEntry> {
-        let set: &ValueSet = rng.choice(&self.p4info.value_sets)?;
+        let set = rng.choice(&self.index.p4info.value_sets)?;
         let n_members = rng.usize(..=usize::try_from(set.size).unwrap_or(0));
         let mut members = Vec::new();
         for _ in 0..n_members {
-            let fields = set.r#match.iter();
             let member = ValueSetMember {
-                r#match: fields.filter_map(|field| field_match(rng, field)).collect(),
+                r#match: matches(rng, &set.r#match),
             };
             if !members.contains(&member) {
                 members.push(member);
             }
         }
         Some(ValueSetEntry {
-            value_set_id: id(set.preamble.as_ref()),
+            value_set_id: id_of(set.preamble.as_ref()),
             members,
         })
     }
 
     fn digest(&self, rng: &mut Rng) -> Option<DigestEntry> {
-        let digest = rng.choice(&self.p4info.digests)?;
+        let digest = rng.choice(&self.index.p4info.digests)?;
         let config = Config {
             max_timeout_ns: rng.i64(0..3) * 1_000_000,
             max_list_size: rng.i32(0..4),
             ack_timeout_ns: rng.i64(0..3) * 1_000_000,
         };
         Some(DigestEntry {
-            digest_id: id(digest.preamble.as_ref()),
+            digest_id: id_of(digest.preamble.as_ref()),
             config: Some(config),
         })
     }
 }
 
-fn match_type(field: &MatchField) -> MatchType {
-    match field.r#match {
-        Some(Match::MatchType(number)) => MatchType::try_from(number).unwrap_or_default(),
-        _ => MatchType::Unspecified,
-    }
+fn priority(rng: &mut Rng, table: &Table) -> i32 {
+    if has_order(table) { rng.i32(1..4) } else { 0 }
 }
 
-fn priority(rng: &mut Rng, table: &Table) -> i32 {
-    use MatchType::{Optional, Range, Ternary};
-    let mut fields = table.match_fields.iter();
-    if fields.any(|field| [Ternary, Range, Optional].contains(&match_type(field))) {
-        rng.i32(1..4)
-    } else {
-        0
-    }
+fn matches(rng: &mut Rng, fields: &[MatchField]) -> Vec<FieldMatch> {
+    let found = fields.iter().filter_map(|field| {
+        let found = one_match(rng, field)?;
+        Some(found.field(field.id))
+    });
+    found.collect()
 }
 
 /// `None` for a match of every value.
-fn field_match(rng: &mut Rng, field: &MatchField) -> Option<FieldMatch> {
-    let (width, value) = (field.bitwidth, small(rng, field.bitwidth));
-    let of = match match_type(field) {
-        MatchType::Exact => FieldMatchType::Exact(Exact {
-            value: bytes(value),
-        }),
+fn one_match(rng: &mut Rng, field: &MatchField) -> Option<Match> {
+    let width = field.bitwidth;
+    let value = small(rng, width);
+    match match_type(field)? {
+        MatchType::Exact => Some(Match::Exact(bytes(value))),
         MatchType::Lpm => {
-            let prefix_len = rng.i32(1..=width);
-            let wild = mask(width - prefix_len);
-            FieldMatchType::Lpm(Lpm {
-                value: bytes(value & !wild),
-                prefix_len,
-            })
+            let prefix_len = rng.i32(1..=width).unsigned_abs();
+            Match::lpm(&bytes(value), prefix_len, width.unsigned_abs())
         }
-        MatchType::Ternary => {
-            let cared_for = small(rng, width);
-            (cared_for != 0).then(|| {
-                FieldMatchType::Ternary(Ternary {
-                    value: bytes(value & cared_for),
-                    mask: bytes(cared_for),
-                })
-            })?
-        }
+        MatchType::Ternary => Match::ternary(&bytes(value), &bytes(small(rng, width))),
         MatchType::Range => {
             let high = value.max(1);
-            FieldMatchType::Range(Range {
-                low: bytes(high - 1),
-                high: bytes(high),
-            })
+            Some(Match::Range(bytes(high - 1), bytes(high)))
         }
-        MatchType::Optional => rng.bool().then(|| {
-            FieldMatchType::Optional(Optional {
-                value: bytes(value),
-            })
-        })?,
-        MatchType::Unspecified => return None,
-    };
-    Some(FieldMatch {
-        field_id: field.id,
-        field_match_type: Some(of),
-    })
+        MatchType::Optional => rng.bool().then(|| Match::Optional(bytes(value))),
+        MatchType::Unspecified => None,
+    }
 }
 
 fn rates(rng: &mut Rng) -> MeterConfig {
@@ -528,11 +451,7 @@ fn rates(rng: &mut Rng) -> MeterConfig {
 
 fn replicas(rng: &mut Rng) -> Vec<Replica> {
     let n_replicas = rng.u32(..3);
-    let replica = |instance| Replica {
-        instance: instance + 1,
-        port_kind: Some(replica::PortKind::Port(bytes(rng.u64(1..3)))),
-        ..Default::default()
-    };
+    let replica = |instance| entities::replica(rng.u16(1..3), instance + 1);
     (0..n_replicas).map(replica).collect()
 }
 

@@ -177,7 +177,9 @@ async fn load(
     steady(&mut controller, to, &mut batches, ids, effort, figures).await?;
     let mut client = controller.client.clone();
     let read = Instant::now();
-    let n_entries = controller::read(&mut client, vec![ids.wanted(None)]).await?;
+    let mut n_entries = 0;
+    let count = |part: Vec<Entity>| n_entries += part.len() as u64;
+    controller::read(&mut client, vec![ids.wanted(None)], count).await?;
     figures.add("read_table_s", read.elapsed().as_secs_f64());
     let expected = u64::from(batches.n_entries()) + u64::from(N_FLOWS);
     if n_entries != expected {
@@ -249,7 +251,7 @@ async fn read_entries(to: Address, ids: Ids, address: [u8; 6], end: Instant) -> 
     let mut latencies = Latencies::new()?;
     while Instant::now() < end {
         let began = Instant::now();
-        controller::read(&mut client, vec![ids.wanted(Some(address))]).await?;
+        controller::read(&mut client, vec![ids.wanted(Some(address))], drop).await?;
         latencies.add(began.elapsed());
         tokio::time::sleep(READ_PAUSE).await;
     }

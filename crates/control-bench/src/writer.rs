@@ -7,14 +7,12 @@ use control_bench::Result;
 use control_bench::controller::Controller;
 use control_bench::traffic;
 use hdrhistogram::Histogram;
+use p4runtime_client::entities::{action, of_table, table_action, update};
+use p4runtime_client::field_match::Match;
+use p4runtime_client::{P4InfoIndex, id_of};
 use p4runtime_proto::p4::config::v1::P4Info;
-use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType};
-use p4runtime_proto::p4::v1::table_action::Type as ActionType;
 use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::p4::v1::{
-    Action, Entity, FieldMatch, TableAction, TableEntry, Update, WriteRequest, action,
-};
+use p4runtime_proto::p4::v1::{Entity, FieldMatch, TableEntry, Update, WriteRequest};
 
 /// The output port of all entries.
 const PORT: u8 = 2;
@@ -29,63 +27,36 @@ pub(crate) struct Ids {
 
 impl Ids {
     pub(crate) fn of(p4info: &P4Info) -> Result<Self> {
-        let table = p4info.tables.first().and_then(|it| it.preamble.as_ref());
-        let mut actions = p4info.actions.iter().filter_map(|it| it.preamble.as_ref());
-        let forward = actions.find(|it| it.alias == "forward");
-        let (Some(table), Some(forward)) = (table, forward) else {
-            return Err("the program has neither its table nor its action".into());
-        };
+        let index = P4InfoIndex::new(p4info.clone());
         Ok(Self {
-            table: table.id,
-            forward: forward.id,
+            table: id_of(index.table("stations")?.preamble.as_ref()),
+            forward: id_of(index.action("forward")?.preamble.as_ref()),
         })
     }
 
     /// The entity to read the entry of an address; without an address, all entries.
     pub(crate) fn wanted(self, address: Option<[u8; 6]>) -> Entity {
-        Entity {
-            entity: Some(Kind::TableEntry(TableEntry {
-                table_id: self.table,
-                r#match: Vec::from_iter(address.map(key)),
-                ..Default::default()
-            })),
-        }
+        of_table(TableEntry {
+            table_id: self.table,
+            r#match: Vec::from_iter(address.map(key)),
+            ..Default::default()
+        })
     }
 
     fn update(self, of: Type, address: [u8; 6]) -> Update {
-        let param = action::Param {
-            param_id: 1,
-            value: vec![PORT],
-        };
-        let action = Action {
-            action_id: self.forward,
-            params: vec![param],
-        };
-        let action = TableAction {
-            r#type: Some(ActionType::Action(action)),
-        };
+        let call = action(self.forward, [(1, vec![PORT])]);
         let entry = TableEntry {
             table_id: self.table,
             r#match: vec![key(address)],
-            action: (of != Type::Delete).then_some(action),
+            action: (of != Type::Delete).then(|| table_action(call)),
             ..Default::default()
         };
-        Update {
-            r#type: of.into(),
-            entity: Some(Entity {
-                entity: Some(Kind::TableEntry(entry)),
-            }),
-        }
+        update(of, of_table(entry))
     }
 }
 
 fn key(address: [u8; 6]) -> FieldMatch {
-    FieldMatch {
-        field_id: 1,
-        field_match_type: Some(FieldMatchType::Exact(Exact {
-            value: address.to_vec(),
-        })),
-    }
+    Match::Exact(address.to_vec()).field(1)
 }
 
 /// The address of an entry that matches no frame.

@@ -32,7 +32,6 @@ pub use format::format;
 pub use lint::control::{is_warning, name_of as warning_name};
 pub use p4runtime_proto::P4RuntimeVersion;
 pub use p4runtime_proto::p4::config::v1::P4Info;
-pub use spelling::nearest;
 
 /// Reads included files for the compiler, which does no I/O itself.
 pub trait SourceProvider {

@@ -28,7 +28,6 @@ mod run;
 pub use command::{Command, Comparison, Counted, Expected, Match, Named};
 pub use difference::Difference;
 pub use frames::Failure;
-pub use names::find_name;
 pub use parse::{ParseError, ParseErrors, parse};
 pub use program::{P4_SOURCE, ProgramError, SourceFiles, load, program_beside};
 pub use run::{Outcome, Wire, run, run_and_keep, run_on, run_over};

@@ -1,29 +1,12 @@
 //! Finds the table, action or key field that a test names. A name may omit leading parts if the rest is unique.
 
+use ::names::find_by;
 use dataplane::KeyField;
-
-/// Maximum number of names in a message, so that it fits a line.
-const NAMES_SHOWN_MAX: usize = 10;
 
 /// Err: no such name, or an ambiguous one.
 pub(crate) type Found<T> = Result<T, String>;
 
-/// Finds a name: the exact one, else the only one that ends with `.wanted`.
-///
-/// # Errors
-/// No name or several names match; the message has suggestions.
-pub fn find_name<'n, T: Copy>(
-    kind: &str,
-    wanted: &str,
-    names: impl Iterator<Item = (T, &'n str)>,
-) -> Result<T, String> {
-    let suffix = format!(".{wanted}");
-    let tests: [&dyn Fn(&str) -> bool; 2] =
-        [&|name| name == wanted, &|name| name.ends_with(&suffix)];
-    find_by(kind, wanted, names, &tests)
-}
-
-/// Like `find_name`; then, as in p4c's driver, the only one that ends with `wanted` at all.
+/// Like [`::names::find`]; then, as in p4c's driver, the only one that ends with `wanted` at all.
 pub(crate) fn find<'n, T: Copy>(
     kind: &str,
     wanted: &str,
@@ -36,55 +19,6 @@ pub(crate) fn find<'n, T: Copy>(
         &|name| name.ends_with(wanted),
     ];
     find_by(kind, wanted, names, &tests)
-}
-
-/// Applies the tests in order. The first test that matches any name must match only one.
-fn find_by<'n, T: Copy>(
-    kind: &str,
-    wanted: &str,
-    names: impl Iterator<Item = (T, &'n str)>,
-    tests: &[&dyn Fn(&str) -> bool],
-) -> Found<T> {
-    let names: Vec<(T, &str)> = names.collect();
-    for is_it in tests {
-        let mut found = names.iter().filter(|(_, name)| is_it(name));
-        match (found.next(), found.next()) {
-            (None, _) => {}
-            (Some((id, _)), None) => return Ok(*id),
-            (Some((_, one)), Some((_, other))) => {
-                return Err(format!(
-                    "{kind} \"{wanted}\" may be \"{one}\" or \"{other}\""
-                ));
-            }
-        }
-    }
-    let near = p4_compiler::nearest(wanted, names.iter().map(|(_, name)| *name)).or_else(|| {
-        // Compare the last part of dotted names too: users usually write only that.
-        let lasts = names
-            .iter()
-            .filter_map(|(_, name)| Some(name.rsplit_once('.')?.1));
-        p4_compiler::nearest(wanted, lasts)
-    });
-    if let Some(near) = near {
-        return Err(format!("no {kind} \"{wanted}\", did you mean \"{near}\"?"));
-    }
-    let known: Vec<String> = names
-        .iter()
-        .take(NAMES_SHOWN_MAX)
-        .map(|(_, name)| format!("\"{name}\""))
-        .collect();
-    let more = match names.len().saturating_sub(NAMES_SHOWN_MAX) {
-        0 => String::new(),
-        n => format!(" and {n} more"),
-    };
-    Err(if known.is_empty() {
-        format!("no {kind} \"{wanted}\", there is none at all")
-    } else {
-        format!(
-            "no {kind} \"{wanted}\", there is {}{more}",
-            known.join(", ")
-        )
-    })
 }
 
 /// Index of a key field. Besides the plain name, `h$0.f` means `h[0].f`, and a header's validity is `h`, `h.valid`,

@@ -279,7 +279,7 @@ fn rates(line: &mut Line) -> Parsed<[u64; 4]> {
 
 /// The message for an unknown command, with a suggestion.
 fn unknown(name: &str) -> String {
-    let meant = p4_compiler::nearest(name, COMMANDS.into_iter());
+    let meant = ::names::nearest(name, COMMANDS.into_iter());
     let hint = meant.map_or_else(
         || "docs/conformance.md lists the commands".to_owned(),
         |meant| format!("did you mean \"{meant}\"?"),

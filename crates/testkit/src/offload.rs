@@ -618,9 +618,10 @@ impl Offload for Double {
     }
 
     fn check(&mut self) -> Result<(), Unable> {
-        match self.core().is_gone {
-            true => Err("port 1: the interface is gone".to_owned().into()),
-            false => Ok(()),
+        if self.core().is_gone {
+            Err("port 1: the interface is gone".to_owned().into())
+        } else {
+            Ok(())
         }
     }
 

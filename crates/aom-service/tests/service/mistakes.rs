@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use aom_service::operator::{GroupAdd, GroupState, MemberAdd, Request, Variant};
 use aom_service::service::{FirstBid, Options, RIVAL_FOR};
-use conference::client::Client;
-use conference::dial::SwitchAddress;
+use p4runtime_client::{Client, SwitchAddress};
 use tokio::time::Instant;
 
 use crate::changes::wait_for_switch;

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use aom_service::operator::{Answer, Request};
 use aom_service::service::{Clock, ServiceError};
-use conference::client::Client;
-use conference::dial::SwitchAddress;
+use p4runtime_client::{Client, SwitchAddress};
 
 use crate::changes::wait_for_switch;
 use crate::stopped::{ADVANCE, running, stopped_at};
@@ -98,9 +97,10 @@ async fn a_switch_that_is_killed_between_two_steps_of_an_advance_gives_no_number
             let request = Request::EpochAdvance { group: name };
             stopped_at((&switch, &state), point, &mut group, request).await;
             send(&switch, &group, &mut stamps, "meanwhile");
-            match is_backup {
-                true => switch.restart_with(Some(&backup)).await,
-                false => switch.restart().await,
+            if is_backup {
+                switch.restart_with(Some(&backup)).await
+            } else {
+                switch.restart().await
             }
             assert_eq!(send(&switch, &group, &mut stamps, "nobody"), 0, "{point}");
             let service = start(options(&switch, &state)).expect("it opens");

@@ -18,13 +18,13 @@ use aom_service::operator::{Answer, GroupAdd, GroupState, GroupView, MemberAdd, 
 use aom_service::rejoins::RejoinLimits;
 use aom_service::sequencer::Sequencer;
 use aom_service::service::{Clock, FirstBid, Issue, Operator, Options, Service, ServiceError};
-use conference::dial::SwitchAddress;
 use conformance::aom::frame_to;
 use conformance::compile;
 use conformance::packet::udp_copy;
 use control::{Device, Registers, SwitchHandle};
 use dataplane::SwitchConfig;
 use k256::ecdsa::SigningKey;
+use p4runtime_client::SwitchAddress;
 use p4runtime_server::{Server, ServerConfig, Stored};
 use state_store::StateFile;
 use testkit::memory_loop::MemoryLoop;

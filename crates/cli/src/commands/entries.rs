@@ -1,22 +1,18 @@
 //! `reprise entries`: writes entries of any program from a runtime file of the P4 tutorials.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use conference::client::{Client, ClientError};
-use conference::entities;
-use conference::limits::WRITE_BATCH_UPDATES;
-use conference::plan::Target;
-use p4runtime_proto::p4::config::v1::{Action, P4Info, Preamble, Table, match_field};
+use p4runtime_client::limits::WRITE_BATCH_UPDATES;
+use p4runtime_client::{Client, ClientError, P4InfoIndex, entities, id_of, name_of};
+use p4runtime_proto::p4::config::v1::{Action, P4Info, Table, match_field};
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
-use p4runtime_proto::p4::v1::{Entity, TableEntry};
 use serde_json::{Value, json};
 
 use super::program::{self, Program};
 use crate::args::{Entries as Command, Global};
 use crate::entries::difference::{Change, State, difference};
 use crate::entries::entry::{Key, of_entity};
-use crate::entries::file::{self, Entries, ProgramFiles, id_of, name_of};
+use crate::entries::file::{self, Entries, ProgramFiles};
 use crate::failure::Failure;
 use crate::files;
 use crate::output;
@@ -101,7 +97,7 @@ impl RuntimeFile {
     }
 
     /// Refuses a switch with another program than the file's, if the file's P4Info is found.
-    fn check_program(&self, running: &P4Info) -> Result<(), Failure> {
+    fn check_program(&self, running: &P4InfoIndex) -> Result<(), Failure> {
         let Some(path) = self.program.p4info.as_deref().and_then(|it| self.found(it)) else {
             return Ok(());
         };
@@ -117,36 +113,20 @@ impl RuntimeFile {
 }
 
 /// A table or action of one program that the other lacks or has in another form.
-fn first_lack(named: &P4Info, running: &P4Info) -> Option<String> {
-    let tables: HashMap<u32, &Table> = running
-        .tables
-        .iter()
-        .map(|it| (id(&it.preamble), it))
-        .collect();
+fn first_lack(named: &P4Info, running: &P4InfoIndex) -> Option<String> {
     let table = named.tables.iter().find(|table| {
-        let other = tables.get(&id(&table.preamble));
+        let other = running.table_by_id(id_of(table.preamble.as_ref()));
         other.is_none_or(|other| keys(other).ne(keys(table)))
     });
     if let Some(table) = table {
-        return Some(format!(
-            "table \"{}\" like that",
-            name_of(table.preamble.as_ref())
-        ));
+        let name = name_of(table.preamble.as_ref());
+        return Some(format!("table \"{name}\" like that"));
     }
-    let actions: HashMap<u32, &Action> = running
-        .actions
-        .iter()
-        .map(|it| (id(&it.preamble), it))
-        .collect();
     let action = named.actions.iter().find(|action| {
-        let other = actions.get(&id(&action.preamble));
+        let other = running.action_by_id(id_of(action.preamble.as_ref()));
         other.is_none_or(|other| params(other).ne(params(action)))
     });
     action.map(|it| format!("action \"{}\" like that", name_of(it.preamble.as_ref())))
-}
-
-fn id(preamble: &Option<Preamble>) -> u32 {
-    id_of(preamble.as_ref())
 }
 
 fn keys(table: &Table) -> impl Iterator<Item = (u32, &str, i32, &Option<match_field::Match>)> {
@@ -178,12 +158,12 @@ impl Apply {
             Some(program) => self.unless_running(program).await?,
             None => None,
         };
-        let p4info = match &loads {
-            Some(program) => program.p4info.clone(),
+        let index = match &loads {
+            Some(program) => P4InfoIndex::new(program.p4info.clone()),
             None => self.running().await?,
         };
         // All checks come before the first write.
-        let entries = file::entries(&self.runtime.value, &p4info);
+        let entries = file::entries(&self.runtime.value, &index);
         let entries = entries.map_err(|error| self.runtime.fails(error))?;
         let loaded = loads.as_ref().and(self.runtime.program.bmv2_json.clone());
         if let Some(program) = loads.filter(|_| !dry_run) {
@@ -192,9 +172,9 @@ impl Apply {
         let state = match (&loaded, dry_run) {
             // The program's initial entries are known only after it is loaded.
             (Some(_), true) => State::new(),
-            _ => self.state(&p4info, &entries).await?,
+            _ => self.state(&index, &entries).await?,
         };
-        let changes = difference(&state, &entries, &p4info, self.replaces);
+        let changes = difference(&state, &entries, &index, self.replaces);
         let changes = changes.map_err(|error| match loaded {
             Some(_) if !dry_run => self
                 .runtime
@@ -202,7 +182,7 @@ impl Apply {
             _ => self.runtime.fails(error),
         })?;
         if !dry_run {
-            self.write(&changes, &entries, &p4info).await?;
+            self.write(&changes, &entries, &index).await?;
         }
         self.print(&Done {
             loaded: loaded.as_deref(),
@@ -225,7 +205,7 @@ impl Apply {
     }
 
     /// The switch's P4Info, which must be that of the file's program.
-    async fn running(&mut self) -> Result<P4Info, Failure> {
+    async fn running(&mut self) -> Result<P4InfoIndex, Failure> {
         let running = self.client.p4info().await.map_err(|error| match error {
             ClientError::NoPipeline if self.runtime.program.bmv2_json.is_some() => {
                 self.runtime.fails(
@@ -234,6 +214,7 @@ impl Apply {
             }
             error => error.into(),
         })?;
+        let running = P4InfoIndex::new(running);
         self.runtime.check_program(&running)?;
         Ok(running)
     }
@@ -249,7 +230,7 @@ impl Apply {
     }
 
     /// The switch's entries that the file concerns, or all with `--replace`.
-    async fn state(&mut self, p4info: &P4Info, entries: &Entries) -> Result<State, Failure> {
+    async fn state(&mut self, index: &P4InfoIndex, entries: &Entries) -> Result<State, Failure> {
         let is_asked = |wanted: fn(&Key) -> bool| self.replaces || entries.order.iter().any(wanted);
         let mut asked = Vec::new();
         if is_asked(|key| matches!(key, Key::MulticastGroup(_))) {
@@ -258,17 +239,17 @@ impl Apply {
         if is_asked(|key| matches!(key, Key::CloneSession(_))) {
             asked.push(entities::any_clone_session());
         }
-        for table in &p4info.tables {
+        for table in &index.p4info.tables {
             let id = id_of(table.preamble.as_ref());
             let of_table =
                 |key: &Key| matches!(key, Key::Entry { table_id, .. } if *table_id == id);
             // The entries of a const table cannot be removed.
             let is_replaced = self.replaces && !table.is_const_table;
             if is_replaced || entries.order.iter().any(of_table) {
-                asked.push(of_table_id(id, false));
+                asked.push(entities::of_table(entities::every_entry(id)));
             }
             if entries.wanted.contains_key(&Key::Default { table_id: id }) {
-                asked.push(of_table_id(id, true));
+                asked.push(entities::of_table(entities::default_entry(id)));
             }
         }
         if asked.is_empty() {
@@ -283,7 +264,7 @@ impl Apply {
         &mut self,
         changes: &[Change],
         entries: &Entries,
-        p4info: &P4Info,
+        index: &P4InfoIndex,
     ) -> Result<(), Failure> {
         let mut progress = Progress::new(changes.len());
         let mut n_done = 0;
@@ -303,9 +284,9 @@ impl Apply {
         match written {
             Some(Ok(())) => Ok(()),
             Some(Err(why)) => Err(self
-                .stopped(Some(why), changes, n_done, entries, p4info)
+                .stopped(Some(why), changes, n_done, entries, index)
                 .await),
-            None => Err(self.stopped(None, changes, n_done, entries, p4info).await),
+            None => Err(self.stopped(None, changes, n_done, entries, index).await),
         }
     }
 
@@ -316,14 +297,14 @@ impl Apply {
         changes: &[Change],
         n_done: usize,
         entries: &Entries,
-        p4info: &P4Info,
+        index: &P4InfoIndex,
     ) -> Failure {
         let n = changes.len();
         let again = "run the command again, it goes on from there";
         let left = match why {
             // The switch may still execute the batch.
             None | Some(ClientError::Timeout { .. }) => None,
-            Some(_) => self.left(entries, p4info).await,
+            Some(_) => self.left(entries, index).await,
         };
         let why = why.map_or("interrupted".to_owned(), |error| error.to_string());
         let Some(left) = left else {
@@ -343,9 +324,9 @@ impl Apply {
             .with(json!({ "changed": n_made > 0, "not_made": left }))
     }
 
-    async fn left(&mut self, entries: &Entries, p4info: &P4Info) -> Option<Vec<Change>> {
-        let state = self.state(p4info, entries).await.ok()?;
-        difference(&state, entries, p4info, self.replaces).ok()
+    async fn left(&mut self, entries: &Entries, index: &P4InfoIndex) -> Option<Vec<Change>> {
+        let state = self.state(index, entries).await.ok()?;
+        difference(&state, entries, index, self.replaces).ok()
     }
 
     fn print(&self, done: &Done) {
@@ -373,13 +354,4 @@ impl Apply {
         }
         changes.iter().for_each(output::text);
     }
-}
-
-/// A wildcard for all entries of a table, or for its default entry.
-fn of_table_id(table_id: u32, is_default_action: bool) -> Entity {
-    entities::of_table(TableEntry {
-        table_id,
-        is_default_action,
-        ..TableEntry::default()
-    })
 }

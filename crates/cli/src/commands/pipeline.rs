@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use conference::backend::SfuProgram;
-use conference::client::Client;
+use p4runtime_client::Client;
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
 use serde_json::{Value, json};
 

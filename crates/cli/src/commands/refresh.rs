@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use conference::address::Mac;
-use conference::client::ClientError;
 use conference::heard;
 use conference::limits::HEARD_INTERVAL_MS;
 use conference::model::{Conference, GroupId, OwnAddress};
 use conference::neighbour::{self, Finding, Neighbour, Place};
+use p4runtime_client::ClientError;
 use tokio::time::Instant;
 use tonic::Code;
 

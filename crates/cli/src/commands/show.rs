@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use conference::backend::Snapshot;
-use conference::entities::Count;
 use conference::model::{Group, GroupId, OwnAddress};
 use conference::reading::{self, Rate, Reading};
+use p4runtime_client::objects::Count;
 use serde_json::{Value, json};
 
 use crate::args::Global;

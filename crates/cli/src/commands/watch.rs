@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conference::client::Client;
+use p4runtime_client::Client;
 use p4runtime_proto::reprise::v1::latency::Of;
 use p4runtime_proto::reprise::v1::port_counters::Link;
 use p4runtime_proto::reprise::v1::{

@@ -5,15 +5,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use conference::difference::Sign;
-use conference::entities;
-use p4runtime_proto::p4::config::v1::{self as config, P4Info};
+use p4runtime_client::bytestring::hex;
+use p4runtime_client::field_match::Match;
+use p4runtime_client::{Kind, Object, P4InfoIndex, entities};
+use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::Update;
 use serde::Serialize;
 
-use super::entry::{Content, Held, Key, Match, to_entity, with_content};
-use super::file::{Entries, id_of, name_of};
+use super::entry::{Content, Held, Key, to_entity, with_content};
+use super::file::Entries;
 use super::node::FileError;
-use super::value::{self, Kind};
+use super::value;
 
 pub type State = BTreeMap<Key, Held>;
 
@@ -46,10 +48,10 @@ impl fmt::Display for Change {
 pub fn difference(
     state: &State,
     entries: &Entries,
-    p4info: &P4Info,
+    index: &P4InfoIndex,
     replaces: bool,
 ) -> Result<Vec<Change>, FileError> {
-    let names = Names::of(p4info);
+    let names = Names(index);
     let mut written = Vec::new();
     for key in &entries.order {
         let Some(wanted) = entries.wanted.get(key) else {
@@ -151,25 +153,13 @@ fn in_order(
     all.map(|(_, change)| change).collect()
 }
 
-struct Names<'p> {
-    tables: HashMap<u32, &'p config::Table>,
-    actions: HashMap<u32, &'p config::Action>,
-}
+/// Texts of keys and contents, by the program's names.
+struct Names<'p>(&'p P4InfoIndex);
 
-impl<'p> Names<'p> {
-    fn of(p4info: &'p P4Info) -> Names<'p> {
-        let tables = p4info.tables.iter();
-        let actions = p4info.actions.iter();
-        Names {
-            tables: tables.map(|it| (id_of(it.preamble.as_ref()), it)).collect(),
-            actions: actions
-                .map(|it| (id_of(it.preamble.as_ref()), it))
-                .collect(),
-        }
-    }
-
+impl Names<'_> {
     fn size_of_table(&self, id: u32) -> usize {
-        let size = self.tables.get(&id).and_then(|it| it.size.try_into().ok());
+        let table = self.0.table_by_id(id);
+        let size = table.and_then(|it| it.size.try_into().ok());
         size.unwrap_or(usize::MAX)
     }
 
@@ -202,13 +192,12 @@ impl<'p> Names<'p> {
         }
     }
 
-    fn table(&self, id: u32) -> &str {
-        let table = self.tables.get(&id);
-        table.map_or("a table", |it| name_of(it.preamble.as_ref()))
+    fn table(&self, id: u32) -> String {
+        self.0.full(Object::Table, id)
     }
 
     fn fields(&self, table_id: u32, fields: &BTreeMap<u32, Match>) -> String {
-        let of_table = self.tables.get(&table_id);
+        let of_table = self.0.table_by_id(table_id);
         let of_table = of_table.map_or(&[][..], |it| it.match_fields.as_slice());
         let field = |field: &config::MatchField| {
             let kind = Kind::of_bitwidth(field.bitwidth);
@@ -216,7 +205,7 @@ impl<'p> Names<'p> {
             let found = match fields.get(&field.id)? {
                 Match::Exact(value) | Match::Optional(value) => text(value),
                 Match::Lpm(value, prefix_len) => format!("{}/{prefix_len}", text(value)),
-                Match::Ternary(value, mask) => format!("{}&&&{}", text(value), value::hex(mask)),
+                Match::Ternary(value, mask) => format!("{}&&&{}", text(value), hex(mask)),
                 Match::Range(low, high) => format!("{}..{}", text(low), text(high)),
             };
             Some(format!("{}={found}", field.name))
@@ -249,19 +238,15 @@ impl<'p> Names<'p> {
     }
 
     fn call(&self, action_id: u32, params: &BTreeMap<u32, Vec<u8>>) -> String {
-        let Some(action) = self.actions.get(&action_id) else {
-            return "an action".to_owned();
-        };
+        let of_action = self.0.action_by_id(action_id);
+        let of_action = of_action.map_or(&[][..], |it| it.params.as_slice());
         let param = |param: &config::action::Param| {
             let kind = Kind::of_bitwidth(param.bitwidth);
             let value = value::text(params.get(&param.id)?, kind, &param.name);
             Some(format!("{}={value}", param.name))
         };
-        let params: Vec<String> = action.params.iter().filter_map(param).collect();
-        format!(
-            "{}({})",
-            name_of(action.preamble.as_ref()),
-            params.join(", ")
-        )
+        let params: Vec<String> = of_action.iter().filter_map(param).collect();
+        let name = self.0.full(Object::Action, action_id);
+        format!("{name}({})", params.join(", "))
     }
 }

@@ -3,15 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use conference::entities;
+use p4runtime_client::bytestring::canonical;
+use p4runtime_client::entities::{self, of_engine, of_table};
+use p4runtime_client::field_match::Match;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
 use p4runtime_proto::p4::v1::{
-    Action, CloneSessionEntry, Entity, FieldMatch, MulticastGroupEntry,
-    PacketReplicationEngineEntry, Replica, TableAction, TableEntry, action, entity, field_match,
-    replica, table_action,
+    CloneSessionEntry, Entity, MulticastGroupEntry, Replica, TableAction, TableEntry, entity,
+    table_action,
 };
-
-use super::value::canonical;
 
 /// Identifies an entry. Keys are ordered as they are written: an entry comes after the objects to which it refers.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -26,16 +25,6 @@ pub enum Key {
         fields: BTreeMap<u32, Match>,
         priority: i32,
     },
-}
-
-/// A field's match. An entry omits a field that matches everything.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Match {
-    Exact(Vec<u8>),
-    Lpm(Vec<u8>, i32),
-    Ternary(Vec<u8>, Vec<u8>),
-    Range(Vec<u8>, Vec<u8>),
-    Optional(Vec<u8>),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -94,21 +83,11 @@ pub fn of_entity(entity: Entity) -> Option<(Key, Held)> {
 }
 
 fn key_of(entry: &TableEntry) -> Option<Key> {
-    let field = |field: &FieldMatch| {
-        use field_match::FieldMatchType as T;
-        let found = match field.field_match_type.as_ref()? {
-            T::Exact(exact) => Match::Exact(canonical(&exact.value)),
-            T::Lpm(lpm) => Match::Lpm(canonical(&lpm.value), lpm.prefix_len),
-            T::Ternary(it) => Match::Ternary(canonical(&it.value), canonical(&it.mask)),
-            T::Range(range) => Match::Range(canonical(&range.low), canonical(&range.high)),
-            T::Optional(optional) => Match::Optional(canonical(&optional.value)),
-            T::Other(_) => return None,
-        };
-        Some((field.field_id, found))
-    };
+    let fields = entry.r#match.iter();
+    let fields = fields.map(|field| Some((field.field_id, Match::of(field)?)));
     Some(Key::Entry {
         table_id: entry.table_id,
-        fields: entry.r#match.iter().map(field).collect::<Option<_>>()?,
+        fields: fields.collect::<Option<_>>()?,
         priority: entry.priority,
     })
 }
@@ -144,18 +123,17 @@ pub fn to_entity(key: &Key, content: &Content) -> Entity {
             session_id: *id,
             ..CloneSessionEntry::default()
         })),
-        Key::Default { table_id } => entities::of_table(TableEntry {
-            table_id: *table_id,
-            is_default_action: true,
-            ..TableEntry::default()
-        }),
+        Key::Default { table_id } => of_table(entities::default_entry(*table_id)),
         Key::Entry {
             table_id,
             fields,
             priority,
-        } => entities::of_table(TableEntry {
+        } => of_table(TableEntry {
             table_id: *table_id,
-            r#match: fields.iter().map(|(id, it)| field_match(*id, it)).collect(),
+            r#match: fields
+                .iter()
+                .map(|(id, it)| it.clone().field(*id))
+                .collect(),
             priority: *priority,
             ..TableEntry::default()
         }),
@@ -166,7 +144,9 @@ pub fn to_entity(key: &Key, content: &Content) -> Entity {
 pub fn with_content(mut entity: Entity, content: &Content) -> Entity {
     match (entity.entity.as_mut(), content) {
         (Some(entity::Entity::TableEntry(entry)), Content::Call { action_id, params }) => {
-            entry.action = Some(call(*action_id, params));
+            let params = params.iter().map(|(id, value)| (*id, value.clone()));
+            let action = entities::action(*action_id, params);
+            entry.action = Some(entities::table_action(action));
             // Fields that only a read has: a write would set the counter.
             entry.counter_data = None;
             entry.time_since_last_hit = None;
@@ -191,49 +171,9 @@ pub fn with_content(mut entity: Entity, content: &Content) -> Entity {
     entity
 }
 
-fn call(action_id: u32, params: &BTreeMap<u32, Vec<u8>>) -> TableAction {
-    let param = |(id, value): (&u32, &Vec<u8>)| action::Param {
-        param_id: *id,
-        value: value.clone(),
-    };
-    TableAction {
-        r#type: Some(table_action::Type::Action(Action {
-            action_id,
-            params: params.iter().map(param).collect(),
-        })),
-    }
-}
-
-pub fn field_match(field_id: u32, wanted: &Match) -> FieldMatch {
-    use field_match::FieldMatchType as T;
-    let field = match wanted.clone() {
-        Match::Exact(value) => T::Exact(field_match::Exact { value }),
-        Match::Lpm(value, prefix_len) => T::Lpm(field_match::Lpm { value, prefix_len }),
-        Match::Ternary(value, mask) => T::Ternary(field_match::Ternary { value, mask }),
-        Match::Range(low, high) => T::Range(field_match::Range { low, high }),
-        Match::Optional(value) => T::Optional(field_match::Optional { value }),
-    };
-    FieldMatch {
-        field_id,
-        field_match_type: Some(field),
-    }
-}
-
 fn to_replicas(replicas: &[(u16, u32)]) -> Vec<Replica> {
-    let replica = |(port, instance): &(u16, u32)| Replica {
-        instance: *instance,
-        port_kind: Some(replica::PortKind::Port(entities::bytes(*port))),
-        backup_replicas: Vec::new(),
-    };
-    replicas.iter().map(replica).collect()
-}
-
-fn of_engine(entry: PreType) -> Entity {
-    Entity {
-        entity: Some(entity::Entity::PacketReplicationEngineEntry(
-            PacketReplicationEngineEntry {
-                r#type: Some(entry),
-            },
-        )),
-    }
+    let replicas = replicas.iter();
+    replicas
+        .map(|(port, instance)| entities::replica(*port, *instance))
+        .collect()
 }

@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use p4runtime_proto::p4::config::v1::action_ref::Scope;
+use p4runtime_client::field_match::{Match, may_be_range};
+use p4runtime_client::{Kind, P4InfoIndex, has_order, id_of, match_type, name_of};
 use p4runtime_proto::p4::config::v1::match_field::MatchType;
-use p4runtime_proto::p4::config::v1::{self as config, P4Info, Preamble, action, match_field};
+use p4runtime_proto::p4::config::v1::{self as config, action};
 use serde_json::Value;
 
-use super::entry::{Content, Key, Match};
+use super::entry::{Content, Key};
 use super::node::{FileError, Node};
-use super::value::{Kind, and, bytes, may_be_range, ones};
+use super::value::bytes;
 
 const KEYS: &[&str] = &[
     "target",
@@ -89,7 +90,7 @@ pub fn program_files(file: &Value) -> Result<ProgramFiles, FileError> {
 }
 
 /// Reads all entries by the names of the program's P4Info.
-pub fn entries(file: &Value, p4info: &P4Info) -> Result<Entries, FileError> {
+pub fn entries(file: &Value, index: &P4InfoIndex) -> Result<Entries, FileError> {
     let root = Node::root(file);
     let mut entries = Entries::default();
     for node in root.items_of("multicast_group_entries", "a list of multicast groups")? {
@@ -101,7 +102,7 @@ pub fn entries(file: &Value, p4info: &P4Info) -> Result<Entries, FileError> {
         entries.add(&node, key, content)?;
     }
     for node in root.items_of("table_entries", "a list of table entries")? {
-        let (key, content) = table_entry(&node, p4info)?;
+        let (key, content) = table_entry(&node, index)?;
         entries.add(&node, key, content)?;
     }
     Ok(entries)
@@ -164,10 +165,11 @@ fn replicas(node: &Node) -> Result<Vec<(u16, u32)>, FileError> {
     Ok(replicas)
 }
 
-fn table_entry(node: &Node, p4info: &P4Info) -> Result<(Key, Content), FileError> {
+fn table_entry(node: &Node, index: &P4InfoIndex) -> Result<(Key, Content), FileError> {
     node.keys("a table entry", ENTRY_KEYS)?;
     let name = node.required("table", "a table's name")?;
-    let table = table(&name, p4info)?;
+    let table = index.table(name.text("a table's name")?);
+    let table = table.map_err(|message| name.error(message))?;
     let is_default = node
         .get("default_action")
         .map_or(Ok(false), |it| it.flag())?;
@@ -176,33 +178,7 @@ fn table_entry(node: &Node, p4info: &P4Info) -> Result<(Key, Content), FileError
     } else {
         entry_key(node, table)?
     };
-    Ok((key, call(node, p4info, table, is_default)?))
-}
-
-fn table<'p>(name: &Node, p4info: &'p P4Info) -> Result<&'p config::Table, FileError> {
-    let names = p4info.tables.iter().map(|it| (it, it.preamble.as_ref()));
-    let found = named("table", name.text("a table's name")?, names);
-    found.map_err(|message| name.error(message))
-}
-
-fn named<'p, T: Copy>(
-    kind: &str,
-    wanted: &str,
-    all: impl Iterator<Item = (T, Option<&'p Preamble>)>,
-) -> Result<T, String> {
-    stf::find_name(
-        kind,
-        wanted,
-        all.map(|(it, preamble)| (it, name_of(preamble))),
-    )
-}
-
-pub fn name_of(preamble: Option<&Preamble>) -> &str {
-    preamble.map_or("", |preamble| preamble.name.as_str())
-}
-
-pub fn id_of(preamble: Option<&Preamble>) -> u32 {
-    preamble.map_or(0, |preamble| preamble.id)
+    Ok((key, call(node, index, table, is_default)?))
 }
 
 fn default_key(node: &Node, table: &config::Table) -> Result<Key, FileError> {
@@ -243,7 +219,7 @@ fn fields(node: &Node, table: &config::Table) -> Result<BTreeMap<u32, Match>, Fi
         let object = matches.object("an object of key fields and their matches")?;
         for (key, value) in object {
             let names = table.match_fields.iter().map(|it| (it, it.name.as_str()));
-            let field = stf::find_name(&format!("key field of table \"{name}\""), key, names)
+            let field = names::find(&format!("key field of table \"{name}\""), key, names)
                 .map_err(|message| matches.error(message))?;
             if given.insert(field.id, matches.below(key, value)).is_some() {
                 let message = format!("key field \"{}\" is there twice", field.name);
@@ -269,13 +245,6 @@ fn fields(node: &Node, table: &config::Table) -> Result<BTreeMap<u32, Match>, Fi
     Ok(fields)
 }
 
-pub fn match_type(field: &config::MatchField) -> Option<MatchType> {
-    match field.r#match.as_ref()? {
-        match_field::Match::MatchType(kind) => MatchType::try_from(*kind).ok(),
-        match_field::Match::OtherMatchType(_) => None,
-    }
-}
-
 /// Converts a match. `None`: it matches everything, so P4Runtime omits the field.
 fn field_match(node: &Node, field: &config::MatchField) -> Result<Option<Match>, FileError> {
     let kind = Kind::of_bitwidth(field.bitwidth);
@@ -288,15 +257,13 @@ fn field_match(node: &Node, field: &config::MatchField) -> Result<Option<Match>,
             let what = unlike("[value, prefix length], like [\"10.0.1.0\", 24]");
             let [value, prefix] = pair(node, &what)?;
             let prefix_len = prefix.number(0, bits)?;
-            let value = and(&bytes(&value, kind)?, &ones(prefix_len, bits));
-            (prefix_len > 0).then(|| Match::Lpm(value, prefix_len.cast_signed()))
+            Match::lpm(&bytes(&value, kind)?, prefix_len, bits)
         }
         Some(MatchType::Ternary) => {
             let what = unlike("[value, mask], like [\"10.0.1.0\", \"255.255.255.0\"]");
             let [value, mask] = pair(node, &what)?;
             let mask = bytes(&mask, kind)?;
-            let value = and(&bytes(&value, kind)?, &mask);
-            (mask != [0]).then_some(Match::Ternary(value, mask))
+            Match::ternary(&bytes(&value, kind)?, &mask)
         }
         Some(MatchType::Range) => {
             let [low, high] = pair(node, &unlike("[low, high], like [5000, 5999]"))?;
@@ -304,8 +271,7 @@ fn field_match(node: &Node, field: &config::MatchField) -> Result<Option<Match>,
             if !may_be_range(&low, &high, bits) {
                 return Err(node.error("expected [low, high], the first is greater"));
             }
-            let is_any = low == [0] && high == ones(bits, bits);
-            (!is_any).then_some(Match::Range(low, high))
+            Match::range(low, high, bits)
         }
         Some(MatchType::Unspecified) | None => {
             return Err(node.error(format!(
@@ -324,15 +290,8 @@ fn pair<'j>(node: &Node<'j>, what: &str) -> Result<[Node<'j>; 2], FileError> {
 /// P4Runtime requires a priority if several entries may match a packet.
 fn priority(node: &Node, table: &config::Table) -> Result<i32, FileError> {
     let name = name_of(table.preamble.as_ref());
-    let orders = |field: &config::MatchField| {
-        matches!(
-            match_type(field),
-            Some(MatchType::Ternary | MatchType::Range | MatchType::Optional)
-        )
-    };
-    let has_order = table.match_fields.iter().any(orders);
     let given = node.get("priority");
-    match (has_order, given) {
+    match (has_order(table), given) {
         (true, Some(given)) => Ok(given.number(1, PRIORITY_MAX)?.cast_signed()),
         (true, None) => Err(node.error(format!(
             "expected \"priority\": a number from 1, the highest wins, for table \"{name}\" has ternary, range or optional key fields"
@@ -346,33 +305,20 @@ fn priority(node: &Node, table: &config::Table) -> Result<i32, FileError> {
 
 fn call(
     node: &Node,
-    p4info: &P4Info,
+    index: &P4InfoIndex,
     table: &config::Table,
     is_default: bool,
 ) -> Result<Content, FileError> {
     let name = node.required("action_name", "an action's name")?;
-    let elsewhere = if is_default {
-        Scope::TableOnly
-    } else {
-        Scope::DefaultOnly
-    };
-    let is_possible = |action: &&config::Action| {
-        let id = id_of(action.preamble.as_ref());
-        let mut refs = table.action_refs.iter().filter(|it| it.id == id);
-        refs.any(|it| it.scope() != elsewhere)
-    };
-    let possible = p4info.actions.iter().filter(is_possible);
     let kind = if is_default {
         "default action"
     } else {
         "action"
     };
     let kind = format!("{kind} of table \"{}\"", name_of(table.preamble.as_ref()));
-    let action = named(
-        &kind,
-        name.text("an action's name")?,
-        possible.map(|it| (it, it.preamble.as_ref())),
-    );
+    let possible = index.actions_of(table, is_default).into_iter();
+    let possible = possible.map(|it| (it, name_of(it.preamble.as_ref())));
+    let action = names::find(&kind, name.text("an action's name")?, possible);
     let action = action.map_err(|message| name.error(message))?;
     Ok(Content::Call {
         action_id: id_of(action.preamble.as_ref()),
@@ -387,7 +333,7 @@ fn params(node: &Node, action: &config::Action) -> Result<BTreeMap<u32, Vec<u8>>
     if let Some(given) = &given {
         for (key, value) in given.object("an object of parameters and their values")? {
             let names = action.params.iter().map(|it| (it, it.name.as_str()));
-            let param = stf::find_name(&format!("parameter of action \"{name}\""), key, names)
+            let param = names::find(&format!("parameter of action \"{name}\""), key, names)
                 .map_err(|message| given.error(message))?;
             let kind = Kind::of_bitwidth(param.bitwidth);
             values.insert(param.id, bytes(&given.below(key, value), kind)?);

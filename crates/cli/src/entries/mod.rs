@@ -2,7 +2,7 @@
 //! (p4lang/tutorials, `utils/p4runtime_lib/simple_controller.py`): `sX-runtime.json`.
 //!
 //! In reading order: [`node`] is a value of the file with its place; [`value`] converts numbers and
-//! addresses to P4Runtime's byte strings; [`entry`] has the switch's entries in comparable form;
+//! addresses; [`entry`] has the switch's entries in comparable form;
 //! [`file`] reads the file's entries by the names of P4Info; [`difference`] computes the changes.
 //! None of them does I/O.
 

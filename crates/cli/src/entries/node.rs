@@ -54,7 +54,7 @@ impl<'j> Node<'j> {
         let Some(unknown) = object.keys().find(|key| !is_known(key)) else {
             return Ok(object);
         };
-        let meant = match p4_compiler::nearest(unknown, known.iter().copied()) {
+        let meant = match names::nearest(unknown, known.iter().copied()) {
             Some(near) => format!("did you mean \"{near}\"?"),
             None => format!("expected one of {}", known.join(", ")),
         };

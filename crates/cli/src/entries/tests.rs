@@ -1,15 +1,15 @@
 use std::collections::BTreeMap;
 
-use conference::entities;
-use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_client::field_match::Match;
+use p4runtime_client::{Kind, P4InfoIndex, entities};
 use p4runtime_proto::p4::v1::{CounterData, Entity, TableEntry, entity};
 use serde_json::json;
 
 use super::difference::{State, difference};
-use super::entry::{Content, Key, Match, of_entity, to_entity};
+use super::entry::{Content, Key, of_entity, to_entity};
 use super::file::{Entries, Wanted};
 use super::node::Node;
-use super::value::{Kind, and, bytes, may_be_range, ones, text};
+use super::value::{bytes, text};
 
 /// A value of `bits` bits as a byte string, or the error message.
 fn value(value: &serde_json::Value, bits: u32) -> Result<Vec<u8>, String> {
@@ -71,21 +71,6 @@ fn a_value_that_does_not_fit_says_what_was_expected_and_what_came() {
 }
 
 #[test]
-fn masks_are_of_the_fields_width() {
-    assert_eq!(ones(9, 9), [1, 255]);
-    assert_eq!(ones(1, 9), [1, 0]);
-    assert_eq!(ones(24, 32), [255, 255, 255, 0]);
-    assert_eq!(ones(0, 32), [0]);
-    assert_eq!(and(&[10, 0, 2, 22], &ones(24, 32)), [10, 0, 2, 0]);
-    assert_eq!(and(&[5], &[255, 0]), [0]);
-    assert!(may_be_range(&[255], &[1, 0], 16) && may_be_range(&[7], &[7], 16));
-    assert!(!may_be_range(&[1, 0], &[255], 16));
-    // From -3 to 3, and from 3 to -3.
-    assert!(may_be_range(&[0xfd], &[3], 8) && may_be_range(&[3], &[0xfd], 8));
-    assert!(!may_be_range(&[0xfe], &[0xfd], 8));
-}
-
-#[test]
 fn values_are_shown_as_what_they_are() {
     let shown = |bytes: &[u8], bits, name| text(bytes, Kind::Bits(bits), name);
     assert_eq!(shown(&[1, 0x11], 48, "dstAddr"), "00:00:00:00:01:11");
@@ -134,7 +119,8 @@ fn a_modified_entry_keeps_what_a_file_says_nothing_about() {
         )]),
         order: vec![key.clone()],
     };
-    let changes = difference(&held, &entries, &P4Info::default(), false).expect("none is const");
+    let changes =
+        difference(&held, &entries, &P4InfoIndex::default(), false).expect("none is const");
     let [change] = changes.as_slice() else {
         panic!("one change, not {changes:?}");
     };

@@ -6,6 +6,7 @@ mod tables;
 use std::path::PathBuf;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
+use p4runtime_client::{entities, id_of};
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action as PipelineAction;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
@@ -23,7 +24,6 @@ use super::typed::{
     value_set_members,
 };
 use super::words::{Item, Value, items};
-use crate::entries::file::id_of;
 
 use arrays::{counter, meter, register};
 use tables::{all_tables, group, member, table};
@@ -194,16 +194,7 @@ fn change(verb: &str) -> Option<update::Type> {
 }
 
 fn write(kind: update::Type, entity: entity::Entity) -> Command {
-    Command::Write(vec![Update {
-        r#type: kind.into(),
-        entity: Some(entity_of(entity)),
-    }])
-}
-
-fn entity_of(entity: entity::Entity) -> Entity {
-    Entity {
-        entity: Some(entity),
-    }
+    Command::Write(vec![entities::update(kind, entities::entity(entity))])
 }
 
 fn read(entities: impl IntoIterator<Item = entity::Entity>) -> Command {
@@ -212,7 +203,7 @@ fn read(entities: impl IntoIterator<Item = entity::Entity>) -> Command {
 
 fn query(entities: impl IntoIterator<Item = entity::Entity>) -> Query {
     Query {
-        entities: entities.into_iter().map(entity_of).collect(),
+        entities: entities.into_iter().map(entities::entity).collect(),
         ..Query::default()
     }
 }
@@ -396,7 +387,7 @@ fn packet_out(schema: &Schema, items: &mut Items) -> Parsed<Command> {
                         "field \"{name}\": expected a value, got \"{value}\""
                     ));
                 };
-                let bytes = schema.metadata_type(&fields[idx]).bytes(atom);
+                let bytes = atom.bytes(&schema.metadata_type(&fields[idx]));
                 let bytes = bytes.map_err(|message| format!("field \"{name}\": {message}"))?;
                 values[idx] = Some(bytes);
             }

@@ -1,5 +1,6 @@
 //! Completion by the grammar and the P4Info: the words that may follow in a line, and an example after `=`. Pure.
 
+use p4runtime_client::{Object, ValueType, alias, has_order, match_type};
 use p4runtime_proto::p4::config::v1::match_field::MatchType;
 use p4runtime_proto::p4::config::v1::p4_data_type_spec::TypeSpec;
 use p4runtime_proto::p4::config::v1::{self as config};
@@ -7,10 +8,8 @@ use p4runtime_proto::p4::config::v1::{self as config};
 use super::grammar::{Arg, COMMANDS, Usage};
 use super::info::KINDS;
 use super::print::short_field;
-use super::schema::{Object, Schema, ValueType, alias};
-use super::typed::has_order;
+use super::schema::Schema;
 use super::words::{Kind, Token, name_text, tokens};
-use crate::entries::file::match_type;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Candidates {

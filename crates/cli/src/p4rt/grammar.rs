@@ -1,7 +1,9 @@
 //! The grammar: every command with its words, arguments, effect and an example. `--help`, `help`, completion, messages
 //! and docs/p4rt.md are generated from it.
 
-use super::schema::{Object, Parsed};
+use p4runtime_client::Object;
+
+use super::schema::Parsed;
 use super::typed::Items;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -227,7 +229,7 @@ pub fn usage(items: &mut Items) -> Parsed<&'static Usage> {
     if is_verb(meant) {
         return find_usage(&format!("{noun} {meant}"));
     }
-    Err(match p4_compiler::nearest(&verb, verbs.iter().copied()) {
+    Err(match names::nearest(&verb, verbs.iter().copied()) {
         Some(near) => format!("no command \"{noun} {verb}\", did you mean `{noun} {near}`?"),
         None => format!("no command \"{noun} {verb}\", expected one of {all} after \"{noun}\""),
     })
@@ -262,7 +264,7 @@ fn unknown(word: &str) -> String {
         );
     }
     let nouns = COMMANDS.iter().filter_map(|it| it.words.split(' ').next());
-    match p4_compiler::nearest(word, nouns) {
+    match names::nearest(word, nouns) {
         Some(near) => format!("no command \"{word}\", did you mean `{near}`?"),
         None => format!("no command \"{word}\": `help` lists all"),
     }

@@ -1,12 +1,12 @@
 //! Describes a program for a user: its objects, or one of them in detail.
 
+use p4runtime_client::{Object, ValueType, alias, match_type};
 use p4runtime_proto::p4::config::v1::match_field::MatchType;
 use p4runtime_proto::p4::config::v1::{self as config, action_ref, counter_spec, meter_spec};
 use serde_json::{Value, json};
 
 use super::print::short_field;
-use super::schema::{Lack, Object, Parsed, Schema, ValueType, alias};
-use crate::entries::file::match_type;
+use super::schema::{Lack, Parsed, Schema};
 use crate::output;
 
 pub const KINDS: &[Object] = &[
@@ -71,7 +71,7 @@ pub fn about(schema: &Schema, name: Option<&str>) -> Parsed<String> {
             .iter()
             .flat_map(|kind| schema.preambles(*kind))
             .map(alias);
-        return Err(match p4_compiler::nearest(name, names) {
+        return Err(match names::nearest(name, names) {
             Some(near) => format!("the program has no \"{name}\", did you mean \"{near}\"?"),
             None => format!("the program has no \"{name}\": `info` lists all"),
         });

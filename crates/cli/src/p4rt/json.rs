@@ -2,6 +2,8 @@
 //! numbers.
 
 use data_encoding::HEXLOWER;
+use p4runtime_client::bytestring::hex;
+use p4runtime_client::{Object, SECRET, ValueType, is_secret};
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
 use p4runtime_proto::p4::v1::{
@@ -14,8 +16,7 @@ use serde_json::{Map, Value, json};
 use super::print::{
     self, cell, data, match_text, replica_text, watched_by_action, watched_by_member,
 };
-use super::schema::{Object, SECRET, Schema, ValueType, is_secret};
-use crate::entries::value;
+use super::schema::Schema;
 
 /// An entity; its member `text` is the line that writes it.
 pub fn entity(schema: &Schema, entity: &Entity) -> Value {
@@ -221,7 +222,7 @@ fn action(schema: &Schema, found: &Action) -> Value {
                 param.name.clone(),
                 schema.param_type(param).text(&it.value).into(),
             ),
-            None => (format!("{:#x}", it.param_id), value::hex(&it.value).into()),
+            None => (format!("{:#x}", it.param_id), hex(&it.value).into()),
         }
     };
     let params: Map<String, Value> = found.params.iter().map(param).collect();
@@ -239,7 +240,7 @@ fn index(index: Option<&Index>) -> Value {
 fn metadata(bytes: &[u8]) -> Value {
     match bytes {
         [] => Value::Null,
-        bytes => value::hex(bytes).into(),
+        bytes => hex(bytes).into(),
     }
 }
 
@@ -278,7 +279,7 @@ pub fn packet_fields(schema: &Schema, packet: &PacketIn) -> Vec<(String, String)
             let text = schema.metadata_type(field).text(&it.value);
             (field.name.clone(), text)
         }
-        None => (format!("{:#x}", it.metadata_id), value::hex(&it.value)),
+        None => (format!("{:#x}", it.metadata_id), hex(&it.value)),
     };
     packet.metadata.iter().map(field).collect()
 }

@@ -1,8 +1,8 @@
 //! `reprise p4rt`: a P4Runtime shell for users without a controller, and its script mode. It works with any server, and
 //! takes names and types from the P4Info.
 //!
-//! In reading order: [`words`] parses a line into a tree of words; [`schema`] looks up names in P4Info and formats
-//! values; [`print`] prints entities as lines, [`json`] as JSON; [`typed`] builds entities from words; [`grammar`]
+//! In reading order: [`words`] parses a line into a tree of words; [`schema`] is the P4Info that names are found
+//! in; [`print`] prints entities as lines, [`json`] as JSON; [`typed`] builds entities from words; [`grammar`]
 //! lists every command; [`command`] parses a line into a command; [`complete`] finds what may follow in a line;
 //! [`info`] describes a program. All these are pure. [`shell`] executes commands: [`pipeline`] those about the program,
 //! [`role`] those about the primary role, [`writes`] changes of entities, [`stream`] messages from the switch.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use conference::client::ClientError;
+use p4runtime_client::ClientError;
 use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action as PipelineAction;
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, forwarding_pipeline_config};

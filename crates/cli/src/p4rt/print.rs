@@ -1,6 +1,8 @@
 //! Prints entities as the lines that write them. What cannot be written follows as a comment: counts, the time since
 //! the last hit, that an entry is const.
 
+use p4runtime_client::bytestring::{hex, number, short_hex};
+use p4runtime_client::{Object, SECRET, ValueType, entities, is_secret};
 use p4runtime_proto::p4::config::v1::{self as config, p4_data_type_spec::TypeSpec};
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
 use p4runtime_proto::p4::v1::{
@@ -11,9 +13,8 @@ use p4runtime_proto::p4::v1::{
     action_profile_group, entity, field_match, p4_data, replica, table_action,
 };
 
-use super::schema::{Object, SECRET, Schema, ValueType, is_secret};
+use super::schema::Schema;
 use super::words::name_text;
-use crate::entries::value;
 
 /// Names of an entry's attributes, which are not key fields.
 pub const ATTRIBUTES: &[&str] = &["priority", "timeout", "metadata"];
@@ -153,7 +154,7 @@ pub fn key(schema: &Schema, entry: &TableEntry) -> Vec<String> {
         words.push(format!("timeout={}", duration(entry.idle_timeout_ns)));
     }
     if !entry.metadata.is_empty() {
-        words.push(format!("metadata={}", value::hex(&entry.metadata)));
+        words.push(format!("metadata={}", hex(&entry.metadata)));
     }
     words
 }
@@ -242,7 +243,7 @@ pub fn match_text(ty: &ValueType, found: &FieldMatch) -> String {
 
 fn mask_text(ty: &ValueType, mask: &[u8]) -> String {
     match ty.format.text(mask) {
-        text if text.bytes().all(|byte| byte.is_ascii_digit()) => value::short_hex(mask),
+        text if text.bytes().all(|byte| byte.is_ascii_digit()) => short_hex(mask),
         text => text,
     }
 }
@@ -297,7 +298,7 @@ pub fn call(schema: &Schema, action: &Action) -> String {
         .params
         .iter()
         .filter(|it| !params.iter().any(|param| param.id == it.param_id))
-        .map(|it| format!("{:#x}={}", it.param_id, value::hex(&it.value)));
+        .map(|it| format!("{:#x}={}", it.param_id, hex(&it.value)));
     let all: Vec<String> = known.chain(unknown).collect();
     match all.as_slice() {
         [] => name,
@@ -380,12 +381,7 @@ fn of_entry(
         None => named(verb, schema, Object::Table, entry.table_id),
     };
     // Other parts of the entry are not written with the counter.
-    let only_key = TableEntry {
-        table_id: entry.table_id,
-        r#match: entry.r#match.clone(),
-        priority: entry.priority,
-        ..TableEntry::default()
-    };
+    let only_key = entities::key_of(entry.clone());
     line.words.extend(key(schema, &only_key));
     if entry.is_default_action {
         line.is_comment = true;
@@ -540,7 +536,7 @@ pub fn data(schema: &Schema, value: &P4Data, spec: Option<&TypeSpec>, name: &str
             let unions = it.entries.iter().map(|it| it.valid_header_name.clone());
             list(unions.collect())
         }
-        Some(Data::Varbit(it)) => format!("{}:{}", value::hex(&it.bitstring), it.bitwidth),
+        Some(Data::Varbit(it)) => format!("{}:{}", hex(&it.bitstring), it.bitwidth),
         None => "{}".to_owned(),
     }
 }
@@ -559,7 +555,7 @@ fn header(
     };
     let field = |(idx, bytes): (usize, &Vec<u8>)| match fields.get(idx) {
         Some((name, ty)) => format!("{}={}", name_text(name), ty.text(bytes)),
-        None => value::hex(bytes),
+        None => hex(bytes),
     };
     let fields: Vec<String> = header.bitstrings.iter().enumerate().map(field).collect();
     format!("{{{}}}", fields.join(", "))
@@ -594,7 +590,7 @@ fn multicast_group(entry: &MulticastGroupEntry) -> Line {
     line.words.push(replicas(&entry.replicas));
     if !entry.metadata.is_empty() {
         line.words
-            .push(format!("metadata={}", value::hex(&entry.metadata)));
+            .push(format!("metadata={}", hex(&entry.metadata)));
     }
     line
 }
@@ -673,8 +669,7 @@ pub fn port_text(port: &[u8]) -> String {
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-/.".contains(byte));
     match std::str::from_utf8(port) {
         Ok(name) if is_name => name.to_owned(),
-        _ => conference::entities::number(port)
-            .map_or_else(|| value::hex(port), |number| number.to_string()),
+        _ => number(port).map_or_else(|| hex(port), |number| number.to_string()),
     }
 }
 

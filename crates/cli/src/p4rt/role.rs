@@ -1,6 +1,6 @@
 //! The primary role: how the shell takes and leaves it, and whether the program is still the one that the shell knows.
 
-use conference::client::{Bid, ClientError};
+use p4runtime_client::{Bid, ClientError};
 use serde_json::json;
 
 use super::shell::{Done, Place, Shell, Stop, unless_interrupted};

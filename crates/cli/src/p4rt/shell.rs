@@ -5,7 +5,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use conference::client::{Client, ClientError};
+use p4runtime_client::{Client, ClientError};
 use p4runtime_proto::p4::v1::Entity;
 use p4runtime_proto::p4::v1::stream_message_response::Update as Message;
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use conference::client::{Client, ClientError};
+use p4runtime_client::{Client, ClientError, Object};
 use p4runtime_proto::p4::v1::stream_message_response::Update as Message;
 use p4runtime_proto::p4::v1::{self as p4, PacketOut, TableEntry};
 use serde_json::json;
@@ -13,7 +13,6 @@ use tonic::Code;
 
 use super::command::{self, Watch};
 use super::json as as_json;
-use super::schema::Object;
 use super::shell::{Done, Place, Shell, Stop, document, unless_interrupted};
 use super::words::name_text;
 use crate::output;

@@ -4,6 +4,9 @@ mod actions;
 mod items;
 mod values;
 
+use p4runtime_client::bytestring::{canonical, ones, parse_number};
+use p4runtime_client::field_match::{Match, may_be_range};
+use p4runtime_client::{ValueType, alias, has_order, id_of, match_type};
 use p4runtime_proto::p4::config::v1::match_field::MatchType;
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::{
@@ -11,11 +14,8 @@ use p4runtime_proto::p4::v1::{
 };
 
 use super::print::{ATTRIBUTES, KEY_PREFIX, match_text, short_field};
-use super::schema::{Parsed, Schema, ValueType, alias, find_of, number};
+use super::schema::{Parsed, Schema, find_of};
 use super::words::{Atom, Item, Value};
-use crate::entries::entry::{Match, field_match};
-use crate::entries::file::{id_of, match_type};
-use crate::entries::value::{and, canonical, may_be_range, ones};
 
 use actions::table_action;
 pub use actions::{group, member};
@@ -124,17 +124,6 @@ fn with_action_hint(schema: &Schema, table: &config::Table, message: String) -> 
     }
 }
 
-/// Whether several entries of a table may match a packet, so that a priority is needed.
-pub fn has_order(table: &config::Table) -> bool {
-    let orders = |field: &config::MatchField| {
-        matches!(
-            match_type(field),
-            Some(MatchType::Ternary | MatchType::Range | MatchType::Optional)
-        )
-    };
-    table.match_fields.iter().any(orders)
-}
-
 fn entry_attribute(
     entry: &mut TableEntry,
     table: &config::Table,
@@ -212,7 +201,7 @@ impl<'s> Key<'s> {
         };
         let kind = format!("field of {}", self.of);
         find_of(&kind, name, names()).or_else(|message| {
-            let id = number(name);
+            let id = parse_number(name);
             let of_id = self
                 .fields
                 .iter()
@@ -246,7 +235,7 @@ impl<'s> Key<'s> {
         let mut matches = Vec::new();
         for (field, found) in self.fields.iter().zip(self.found) {
             match found.flatten() {
-                Some(found) => matches.push(field_match(field.id, &found)),
+                Some(found) => matches.push(found.field(field.id)),
                 None if is_whole && match_type(field) == Some(MatchType::Exact) => {
                     let ty = self.schema.field_type(field);
                     return Err(format!(
@@ -270,7 +259,7 @@ fn one_match(ty: &ValueType, field: &config::MatchField, value: &Value) -> Parse
     let atom = match value {
         Value::Atom(atom) => atom,
         Value::Masked(value, mask) if kind == Some(MatchType::Ternary) => {
-            return masked(&ty.bytes(value)?, &ty.bytes(mask)?);
+            return Ok(Match::ternary(&value.bytes(ty)?, &mask.bytes(ty)?));
         }
         other => return Err(unfit(kind, other)),
     };
@@ -283,28 +272,27 @@ fn one_match(ty: &ValueType, field: &config::MatchField, value: &Value) -> Parse
         };
     }
     Ok(match kind {
-        Some(MatchType::Exact) => Some(Match::Exact(ty.bytes(atom)?)),
-        Some(MatchType::Optional) => Some(Match::Optional(ty.bytes(atom)?)),
+        Some(MatchType::Exact) => Some(Match::Exact(atom.bytes(ty)?)),
+        Some(MatchType::Optional) => Some(Match::Optional(atom.bytes(ty)?)),
         Some(MatchType::Lpm) => {
             let (value, len) = prefix(ty, atom)?;
-            (len > 0).then(|| Match::Lpm(and(&value, &ones(len, bits)), len.cast_signed()))
+            Match::lpm(&value, len, bits)
         }
         Some(MatchType::Ternary) => {
             let (value, len) = prefix(ty, atom)?;
-            return masked(&value, &ones(len, bits));
+            Match::ternary(&value, &ones(len, bits))
         }
         Some(MatchType::Range) => {
             let (low, high) = match atom.text.split_once("..") {
-                Some((low, high)) => (ty.bytes(&plain(low))?, ty.bytes(&plain(high))?),
-                None => (ty.bytes(atom)?, ty.bytes(atom)?),
+                Some((low, high)) => (plain(low).bytes(ty)?, plain(high).bytes(ty)?),
+                None => (atom.bytes(ty)?, atom.bytes(ty)?),
             };
             if !may_be_range(&low, &high, bits) {
                 return Err(format!(
                     "expected LOW..HIGH, the first of {atom} is greater"
                 ));
             }
-            let is_any = low == [0] && high == ones(bits, bits);
-            (!is_any).then_some(Match::Range(low, high))
+            Match::range(low, high, bits)
         }
         Some(MatchType::Unspecified) | None => {
             return Err("a field of a kind that P4Runtime does not match".to_owned());
@@ -326,12 +314,12 @@ fn left_out(
     };
     let (kept, shown) = match found {
         Some(it @ (Match::Lpm(kept, _) | Match::Ternary(kept, _))) => {
-            (kept.clone(), match_text(ty, &field_match(field.id, it)))
+            (kept.clone(), match_text(ty, &it.clone().field(field.id)))
         }
         Some(_) => return None,
         None => (vec![0], "*".to_owned()),
     };
-    let typed = canonical(&ty.bytes(&typed).ok()?);
+    let typed = canonical(&typed.bytes(ty).ok()?);
     (typed != canonical(&kept)).then(|| format!("{value} is {shown}, the other bits are left out"))
 }
 
@@ -346,11 +334,6 @@ fn unfit(kind: Option<MatchType>, value: &Value) -> String {
     format!("expected {expected}, got \"{value}\"")
 }
 
-fn masked(value: &[u8], mask: &[u8]) -> Parsed<Option<Match>> {
-    let is_any = mask == [0];
-    Ok((!is_any).then(|| Match::Ternary(and(value, mask), mask.to_vec())))
-}
-
 fn plain(text: &str) -> Atom {
     Atom {
         text: text.to_owned(),
@@ -362,13 +345,13 @@ fn plain(text: &str) -> Atom {
 fn prefix(ty: &ValueType, atom: &Atom) -> Parsed<(Vec<u8>, u32)> {
     let bits = ty.format.bits();
     let Some((value, len)) = atom.text.rsplit_once('/').filter(|_| !atom.is_quoted) else {
-        return Ok((ty.bytes(atom)?, bits));
+        return Ok((atom.bytes(ty)?, bits));
     };
-    let found = number(len).filter(|it| *it <= u128::from(bits));
+    let found = parse_number(len).filter(|it| *it <= u128::from(bits));
     let len = found.and_then(|it| u32::try_from(it).ok()).ok_or_else(|| {
         format!("expected a prefix length up to {bits} after \"/\", got \"{len}\"")
     })?;
-    Ok((ty.bytes(&plain(value))?, len))
+    Ok((plain(value).bytes(ty)?, len))
 }
 
 /// Parses `cir=1 cburst=2 pir=3 pburst=4`.
@@ -432,7 +415,7 @@ fn port(value: &Value) -> Parsed<Vec<u8>> {
 }
 
 fn port_bytes(text: &str) -> Parsed<Vec<u8>> {
-    match number(text) {
+    match parse_number(text) {
         Some(number) if number <= PORT_MAX => Ok(canonical(&number.to_be_bytes())),
         Some(_) => Err(format!(
             "expected a port, a number up to {PORT_MAX} or a name, got \"{text}\""
@@ -459,7 +442,7 @@ pub fn replicas(items: &mut Items) -> Parsed<Vec<Replica>> {
         let mut ports = Vec::new();
         for one in atom.text.split('|') {
             let (port, instance) = one.rsplit_once(':').unwrap_or((one, "0"));
-            let instance = number(instance).and_then(|it| u32::try_from(it).ok());
+            let instance = parse_number(instance).and_then(|it| u32::try_from(it).ok());
             let instance =
                 instance.ok_or_else(|| format!("expected PORT:INSTANCE, got \"{one}\""))?;
             ports.push((port_bytes(port)?, instance));

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use p4runtime_client::quoted;
+
 /// A word; a quoted word is never a name or a number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Atom {
@@ -69,21 +71,6 @@ impl fmt::Display for Atom {
             f.write_str(&self.text)
         }
     }
-}
-
-pub fn quoted(text: &str) -> String {
-    let mut all = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => all.extend(['\\', c]),
-            '\n' => all.push_str("\\n"),
-            '\t' => all.push_str("\\t"),
-            '\r' => all.push_str("\\r"),
-            c if !printable::is_harmless(c) => all.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
-            c => all.push(c),
-        }
-    }
-    all + "\""
 }
 
 /// A name as a user types it: quoted if it would not be one word.

@@ -1,11 +1,10 @@
 //! Writes, one by one or in batches, and reports the switch's result for each update.
 
-use conference::client::WriteError;
-use conference::limits::WRITE_BATCH_UPDATES;
+use p4runtime_client::WriteError;
+use p4runtime_client::entities;
+use p4runtime_client::limits::WRITE_BATCH_UPDATES;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
-use p4runtime_proto::p4::v1::{
-    self as p4, ActionProfileGroup, Entity, TableEntry, Update, entity, update,
-};
+use p4runtime_proto::p4::v1::{self as p4, ActionProfileGroup, Entity, Update, entity, update};
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -74,9 +73,7 @@ impl Shell {
                         }
                     }
                 };
-                let wanted = Entity {
-                    entity: Some(entity::Entity::ActionProfileGroup(wanted)),
-                };
+                let wanted = entities::entity(entity::Entity::ActionProfileGroup(wanted));
                 let read = self.client.read_each(vec![wanted], each);
                 let read = unless_interrupted(&mut self.interrupts, read).await;
                 // If the read does not find the group, the write reports what is wrong.
@@ -182,7 +179,10 @@ impl Shell {
         let mut deletes = Vec::new();
         let each = |part: Vec<Entity>| {
             let keys = part.into_iter().filter_map(|it| match it.entity {
-                Some(entity::Entity::TableEntry(entry)) if !entry.is_const => Some(key_of(entry)),
+                Some(entity::Entity::TableEntry(entry)) if !entry.is_const => {
+                    let key = entities::key_of(entry);
+                    Some(entities::delete(entities::of_table(key)))
+                }
                 _ => None,
             });
             deletes.extend(keys);
@@ -220,21 +220,6 @@ fn entries(n: usize) -> String {
     match n {
         1 => "1 entry".to_owned(),
         n => format!("{n} entries"),
-    }
-}
-
-fn key_of(entry: TableEntry) -> Update {
-    let key = TableEntry {
-        table_id: entry.table_id,
-        r#match: entry.r#match,
-        priority: entry.priority,
-        ..TableEntry::default()
-    };
-    Update {
-        r#type: update::Type::Delete.into(),
-        entity: Some(Entity {
-            entity: Some(entity::Entity::TableEntry(key)),
-        }),
     }
 }
 

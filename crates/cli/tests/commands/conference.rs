@@ -54,7 +54,7 @@ fn the_own_address_also_makes_the_clone_session_of_the_recirculation_program() {
     let switch = bench.server.switch();
     assert_eq!(switch.sessions.keys().collect::<Vec<_>>(), [&100]);
     assert_eq!(
-        conference::entities::replica_port(&switch.sessions[&100].replicas[0]),
+        p4runtime_client::entities::replica_port(&switch.sessions[&100].replicas[0]),
         Some(1)
     );
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use conference::address::Mac;
-use conference::entities;
+use p4runtime_client::entities;
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::text_format;
 use testkit::sfu::programs;

@@ -4,10 +4,9 @@ use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-use conference::client::Client;
-use conference::dial::SwitchAddress;
 use control::{Device, Registers, SwitchHandle};
 use dataplane::{PortId, SwitchConfig};
+use p4runtime_client::{Client, SwitchAddress};
 use p4runtime_proto::text_format;
 use p4runtime_server::{Server, ServerConfig};
 use serde_json::Value;

@@ -20,12 +20,13 @@ mod replication;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 
+use p4runtime_client::entities;
+use p4runtime_client::objects::{self, Array, Count, ObjectError};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
 use p4runtime_proto::p4::v1::{CloneSessionEntry, Entity, MulticastGroupEntry, entity};
 
 use crate::address::Mac;
-use crate::entities::{self, Count, ProgramError};
 use crate::limits::STEADY_TRIES;
 use crate::model::{Capabilities, Conference, GroupId, OwnAddress, Viewer, ViewerKey};
 use crate::plan::{self, Plan, RunError, Stage, Target};
@@ -65,6 +66,20 @@ pub struct Snapshot {
 enum Layout {
     Recirculation(recirculation::Layout),
     Replication(replication::Layout),
+}
+
+/// The program in the switch is none that the controller knows.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    /// The program lacks an object, or has another one of its name.
+    #[error(transparent)]
+    Object(#[from] ObjectError),
+    /// The program is neither of the two SFU programs.
+    #[error(
+        "the program in the switch is no SFU that this controller knows: it has neither table \
+         \"presenters\" and register \"groups\" nor tables \"streams\" and \"viewers\""
+    )]
+    NotAnSfu,
 }
 
 /// A group's received and transmitted counts.
@@ -138,11 +153,8 @@ impl SfuProgram {
     /// # Errors
     /// It is neither of the two programs, or its objects have other shapes.
     pub fn detect(p4info: &P4Info) -> Result<SfuProgram, ProgramError> {
-        let has_table = |name| entities::table_info(p4info, name).is_ok();
-        let has_groups = p4info
-            .registers
-            .iter()
-            .any(|r| entities::is_named(r.preamble.as_ref(), "groups"));
+        let has_table = |name| objects::table_info(p4info, name).is_ok();
+        let has_groups = Array::register(p4info, "groups").is_ok();
         let (presenters, kind) = if has_groups && has_table("presenters") {
             let presenters = Presenters::find(p4info, "presenters", &["src_addr"])?;
             let objects = recirculation::Objects::find(p4info)?;

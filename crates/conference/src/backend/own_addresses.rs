@@ -8,13 +8,14 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
+use p4runtime_client::entities;
+use p4runtime_client::objects::{ObjectError, Row, Table};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::{Entity, TableEntry, Update};
 use serde::{Deserialize, Serialize};
 
 use super::ip;
 use crate::address::{self, Mac};
-use crate::entities::{self, ProgramError, Row, Table};
 use crate::limits::PORT_MAX;
 use crate::model::OwnAddress;
 
@@ -57,7 +58,7 @@ pub(super) struct AddressUpdates {
 }
 
 impl OwnAddresses {
-    pub(super) fn find(p4info: &P4Info, several_ports: bool) -> Result<OwnAddresses, ProgramError> {
+    pub(super) fn find(p4info: &P4Info, several_ports: bool) -> Result<OwnAddresses, ObjectError> {
         let table = Table::find(
             p4info,
             "own_addresses",

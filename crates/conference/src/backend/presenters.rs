@@ -20,13 +20,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::net::Ipv4Addr;
 
+use p4runtime_client::entities;
+use p4runtime_client::objects::{Count, ObjectError, Row, Table};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::{Entity, TableEntry, Update};
 use serde::{Deserialize, Serialize};
 
 use super::{ip, mac_or_any};
 use crate::address::Mac;
-use crate::entities::{self, Count, ProgramError, Row, Table};
 use crate::model::{Conference, Group, GroupId, Presenter, Viewer};
 
 /// The head's address, in "this network": no packet comes from it (RFC 1122, section 3.2.1.3).
@@ -137,7 +138,7 @@ impl Presenters {
         p4info: &P4Info,
         table: &str,
         key: &[&str],
-    ) -> Result<Presenters, ProgramError> {
+    ) -> Result<Presenters, ObjectError> {
         Ok(Presenters {
             table: Table::find(p4info, table, key, ("set_group", 2))?,
             udp_ports: key.len() > 1,

@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::Ipv4Addr;
 
+use p4runtime_client::entities;
+use p4runtime_client::objects::{Array, Count, ObjectError};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::{Entity, Update};
 
 use super::{Changes, Counts, PlanError, clone_entry, ip};
 use crate::address::{self, Mac};
-use crate::entities::{self, Array, ProgramError};
-use crate::limits::{CLONE_SESSION, GROUP_VIEWERS_MAX, READ_BATCH_ENTITIES};
+use crate::limits::{CLONE_SESSION, GROUP_VIEWERS_MAX};
 use crate::model::{Capabilities, Conference, GroupId, Viewer};
 use crate::plan::{Plan, Stage, Target};
 use crate::slots::{Block, CounterIds, Slide, Slots};
@@ -51,7 +52,7 @@ struct Slot {
 }
 
 impl Objects {
-    pub(super) fn find(p4info: &P4Info) -> Result<Objects, ProgramError> {
+    pub(super) fn find(p4info: &P4Info) -> Result<Objects, ObjectError> {
         Ok(Objects {
             groups: Array::register(p4info, "groups")?,
             viewer_ips: Array::register(p4info, "viewer_ips")?,
@@ -175,24 +176,13 @@ impl Objects {
         target: &mut T,
         layout: &Layout,
     ) -> Result<Counts, T::Error> {
-        let ids: Vec<u32> = layout
-            .groups
-            .values()
-            .flat_map(|p| p.slots.iter().map(|s| s.id))
-            .collect();
-        let mut counts = HashMap::new();
-        for batch in ids.chunks(READ_BATCH_ENTITIES) {
-            let wanted = batch
-                .iter()
-                .map(|id| self.viewer_copies.count(*id))
-                .collect();
-            let entities = target.read(wanted).await?;
-            counts.extend(
-                entities
-                    .iter()
-                    .filter_map(|e| self.viewer_copies.count_value(e)),
-            );
-        }
+        let slots = layout.groups.values().flat_map(|placed| &placed.slots);
+        let wanted = slots.map(|slot| self.viewer_copies.count(slot.id));
+        let entities = target.read(wanted.collect()).await?;
+        let counts = entities
+            .iter()
+            .filter_map(|e| self.viewer_copies.count_value(e));
+        let counts: HashMap<u32, Count> = counts.collect();
         let of_group = |placed: &Placed| {
             let count = |s: &Slot| counts.get(&s.id).copied().unwrap_or_default();
             let slots = placed.slots.iter();
@@ -289,18 +279,10 @@ async fn read_cells<T: Target>(
     register: &Array,
     cells: impl Iterator<Item = u32>,
 ) -> Result<HashMap<u32, u64>, T::Error> {
-    let cells: Vec<u32> = cells.collect();
-    let mut values = HashMap::with_capacity(cells.len());
-    for batch in cells.chunks(READ_BATCH_ENTITIES) {
-        let wanted: Vec<Entity> = batch.iter().map(|index| register.cell(*index)).collect();
-        let entities = target.read(wanted).await?;
-        values.extend(
-            entities
-                .iter()
-                .filter_map(|entity| register.cell_value(entity)),
-        );
-    }
-    Ok(values)
+    let wanted = cells.map(|index| register.cell(index));
+    let entities = target.read(wanted.collect()).await?;
+    let values = entities.iter().filter_map(|it| register.cell_value(it));
+    Ok(values.collect())
 }
 
 /// Collects writes until the plan needs a drain.

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use p4runtime_client::entities;
+use p4runtime_client::objects::{Count, ObjectError, Row, Table};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::{CounterData, Entity, MulticastGroupEntry, TableEntry, Update};
 
 use super::{Changes, Counts, ip, multicast_entry};
 use crate::address::Mac;
-use crate::entities::{self, Count, ProgramError, Row, Table};
 use crate::limits::GROUP_VIEWERS_MAX;
 use crate::model::{Capabilities, Conference, Group, GroupId, Viewer, ViewerKey};
 use crate::plan::{Plan, Stage};
@@ -44,7 +45,7 @@ const LOOKED_UP: &[u8] = b"looked up";
 type Entries = HashMap<(u16, u16), (Viewer, Count)>;
 
 impl Objects {
-    pub(super) fn find(p4info: &P4Info) -> Result<Objects, ProgramError> {
+    pub(super) fn find(p4info: &P4Info) -> Result<Objects, ObjectError> {
         Ok(Objects {
             viewers: Table::find(p4info, "viewers", &["group", "rid"], ("send_to", 3))?,
         })

@@ -7,9 +7,9 @@ use std::net::Ipv4Addr;
 
 use conference::address::Mac;
 use conference::backend::{PlanError, SfuProgram, Snapshot};
-use conference::limits::WRITE_BATCH_UPDATES;
 use conference::model::{Conference, GroupId, OwnAddress, Presenter, Viewer};
 use conference::plan::{self, Target};
+use p4runtime_client::limits::WRITE_BATCH_UPDATES;
 use p4runtime_proto::p4::config::v1::P4Info;
 use testkit::sfu::fake::{FakeSwitch, Fault};
 use testkit::sfu::{Random, programs};
@@ -449,7 +449,7 @@ async fn another_port_moves_the_copies_there() {
             "recirculation" => &bench.switch.sessions[&100].replicas[0],
             _ => &bench.switch.groups[&1].replicas[0],
         };
-        assert_eq!(conference::entities::replica_port(replica), Some(3));
+        assert_eq!(p4runtime_client::entities::replica_port(replica), Some(3));
         assert_eq!(bench.switch.n_entries("own_addresses"), 1);
     }
 }
@@ -478,7 +478,9 @@ async fn viewers_are_served_on_every_port_with_an_own_address_and_on_no_other() 
     assert!(error.contains("several ports (1, 2): say which"), "{error}");
     bench.bring(&desired).await;
     let replicas = bench.switch.groups[&1].replicas.iter();
-    let ports: Vec<Option<u16>> = replicas.map(conference::entities::replica_port).collect();
+    let ports: Vec<Option<u16>> = replicas
+        .map(p4runtime_client::entities::replica_port)
+        .collect();
     assert_eq!(ports, [Some(1), Some(2), Some(1), Some(2)]);
     assert_eq!(bench.switch.n_entries("port_addresses"), 2);
 
@@ -505,11 +507,11 @@ async fn viewers_are_served_on_every_port_with_an_own_address_and_on_no_other() 
     bench.switch.drain();
     let p4info = programs::replication(256);
     for table in ["own_addresses", "port_addresses"] {
-        let info = conference::entities::table_info(&p4info, table).unwrap();
+        let info = p4runtime_client::objects::table_info(&p4info, table).unwrap();
         let id = info.preamble.as_ref().unwrap().id;
-        let wildcard = vec![conference::entities::wildcard_table(id)];
+        let wildcard = vec![p4runtime_client::entities::wildcard_table(id)];
         let mut entries = bench.switch.read(wildcard).await.unwrap();
-        let lost = conference::entities::delete(entries.remove(1));
+        let lost = p4runtime_client::entities::delete(entries.remove(1));
         bench.switch.write(vec![lost]).await.unwrap();
     }
     for ip in [2, 4] {

@@ -6,7 +6,6 @@
 )]
 
 mod backends;
-mod client;
 mod interruptions;
-mod over_tls;
+mod neighbours;
 mod real_server;

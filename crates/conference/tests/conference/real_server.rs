@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use conference::address::Mac;
 use conference::backend::SfuProgram;
-use conference::client::{Client, ClientError};
-use conference::dial::SwitchAddress;
 use conference::model::{Conference, GroupId, OwnAddress, Presenter, Viewer};
 use conference::plan;
 use control::{Device, Registers, SwitchHandle};
 use dataplane::{PortId, SwitchConfig};
+use p4runtime_client::{Client, ClientError, SwitchAddress};
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble, Table};
 use p4runtime_server::{Server, ServerConfig};
 use serde_json::{Value, json};

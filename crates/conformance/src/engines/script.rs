@@ -7,8 +7,6 @@ use std::net::Ipv4Addr;
 use conference::{
     address::Mac,
     backend::SfuProgram as Backend,
-    client::{Client, ClientError},
-    dial::SwitchAddress,
     model::{Conference, GroupId, ModelError, OwnAddress, Presenter, Viewer},
     plan::{self, Target},
 };
@@ -18,9 +16,11 @@ use dataplane::{
     Switch, SwitchConfig, TableEntry,
 };
 use fastrand::Rng;
-use p4_compiler::P4Info;
+use p4runtime_client::entities::replica_port;
+use p4runtime_client::field_match::Match;
+use p4runtime_client::{Client, ClientError, Object, P4InfoIndex, SwitchAddress};
 use p4runtime_proto::p4::v1::{
-    self as p4, Entity, Update, entity::Entity as Kind, field_match::FieldMatchType,
+    self as p4, Entity, Update, entity::Entity as Kind,
     packet_replication_engine_entry::Type as PreType, update::Type as UpdateType,
 };
 
@@ -53,7 +53,7 @@ pub struct Script {
 struct Recorder<'a> {
     client: Client,
     program: &'a Program,
-    p4info: &'a P4Info,
+    index: &'a P4InfoIndex,
     calls: Vec<Call>,
 }
 
@@ -66,7 +66,7 @@ impl Target for Recorder<'_> {
 
     async fn write(&mut self, updates: Vec<Update>) -> Result<(), ClientError> {
         let writes = updates.iter().map(|update| {
-            let write = to_write(self.program, self.p4info, update);
+            let write = to_write(self.program, self.index, update);
             Call::Write(write.expect("the controller writes nothing else"))
         });
         self.calls.extend(writes);
@@ -110,10 +110,11 @@ async fn record(of: SfuProgram, seed: u64) -> Script {
         .expect("a client");
     client.become_primary().await.expect("the only client");
     let program = crate::compile::program_at(of.path());
+    let index = P4InfoIndex::new(p4info);
     let mut recorder = Recorder {
         client,
         program: &program,
-        p4info: &p4info,
+        index: &index,
         calls: Vec::new(),
     };
     let mut rng = Rng::with_seed(seed);
@@ -279,36 +280,24 @@ pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize
 }
 
 /// The data plane's call that the server would make for an update.
-fn to_write(program: &Program, p4info: &P4Info, update: &Update) -> Option<Write> {
+fn to_write(program: &Program, index: &P4InfoIndex, update: &Update) -> Option<Write> {
     let kind = update.r#type();
     let is_new = kind == UpdateType::Insert;
     match update.entity.as_ref()?.entity.as_ref()? {
-        Kind::TableEntry(entry) => table_write(program, p4info, kind, entry),
+        Kind::TableEntry(entry) => table_write(program, index, kind, entry),
         Kind::RegisterEntry(entry) => {
-            let mut declared = p4info.registers.iter();
-            let found = declared.find_map(|it| {
-                let preamble = it.preamble.as_ref()?;
-                (preamble.id == entry.register_id).then_some(&preamble.name)
-            });
             let p4::p4_data::Data::Bitstring(value) = entry.data.as_ref()?.data.as_ref()? else {
                 return None;
             };
-            let register = program.register(found?)?;
-            Some(Write::Register(
-                register,
-                index(entry.index)?,
-                value.clone(),
-            ))
+            let name = index.full(Object::Register, entry.register_id);
+            let register = program.register(&name)?;
+            Some(Write::Register(register, cell(entry.index)?, value.clone()))
         }
         Kind::CounterEntry(entry) => {
-            let mut declared = p4info.counters.iter();
-            let found = declared.find_map(|it| {
-                let preamble = it.preamble.as_ref()?;
-                (preamble.id == entry.counter_id).then_some(&preamble.name)
-            });
-            let counter = program.counter(found?)?;
+            let name = index.full(Object::Counter, entry.counter_id);
+            let counter = program.counter(&name)?;
             let value = CounterValue::default();
-            Some(Write::Counter(counter, index(entry.index)?, value))
+            Some(Write::Counter(counter, cell(entry.index)?, value))
         }
         Kind::PacketReplicationEngineEntry(entry) => match entry.r#type.as_ref()? {
             PreType::MulticastGroupEntry(group) => {
@@ -343,13 +332,13 @@ fn to_write(program: &Program, p4info: &P4Info, update: &Update) -> Option<Write
     }
 }
 
-fn index(index: Option<p4::Index>) -> Option<u64> {
+fn cell(index: Option<p4::Index>) -> Option<u64> {
     u64::try_from(index?.index).ok()
 }
 
 fn replicas(replicas: &[p4::Replica]) -> Vec<Replica> {
     let made = replicas.iter().map(|replica| Replica {
-        port: PortId(conference::entities::replica_port(replica).unwrap_or_default()),
+        port: PortId(replica_port(replica).unwrap_or_default()),
         instance: u16::try_from(replica.instance).unwrap_or_default(),
     });
     made.collect()
@@ -358,21 +347,14 @@ fn replicas(replicas: &[p4::Replica]) -> Vec<Replica> {
 /// Converts an entry. Its fields must be exact, as in the SFU programs.
 fn table_write(
     program: &Program,
-    p4info: &P4Info,
+    index: &P4InfoIndex,
     kind: UpdateType,
     entry: &p4::TableEntry,
 ) -> Option<Write> {
-    let mut declared = p4info.tables.iter();
-    let name = declared.find_map(|it| {
-        let preamble = it.preamble.as_ref()?;
-        (preamble.id == entry.table_id).then_some(&preamble.name)
-    });
-    let table = program.table(name?)?;
-    let key = entry.r#match.iter().map(|field| {
-        let Some(FieldMatchType::Exact(exact)) = &field.field_match_type else {
-            return None;
-        };
-        Some(MatchField::Exact(exact.value.clone()))
+    let table = program.table(&index.full(Object::Table, entry.table_id))?;
+    let key = entry.r#match.iter().map(|field| match Match::of(field)? {
+        Match::Exact(value) => Some(MatchField::Exact(value)),
+        _ => None,
     });
     let key: Vec<MatchField> = key.collect::<Option<_>>()?;
     if kind == UpdateType::Delete {
@@ -381,14 +363,10 @@ fn table_write(
     let p4::table_action::Type::Action(action) = entry.action.as_ref()?.r#type.as_ref()? else {
         return None;
     };
-    let mut declared = p4info.actions.iter();
-    let name = declared.find_map(|it| {
-        let preamble = it.preamble.as_ref()?;
-        (preamble.id == action.action_id).then_some(&preamble.name)
-    })?;
+    let name = index.full(Object::Action, action.action_id);
     let of_name = |id: &dataplane::ActionId| {
         let info = program.action_info(*id);
-        info.is_some_and(|info| info.name == *name)
+        info.is_some_and(|info| info.name == name)
     };
     let actions = &program.table_info(table)?.actions;
     let call = ActionCall {

@@ -13,14 +13,13 @@ use std::thread::JoinHandle;
 
 use conference::address::Mac;
 use conference::backend::SfuProgram as Backend;
-use conference::client::Client;
-use conference::dial::SwitchAddress;
 use conference::model::{Conference, GroupId, OwnAddress, Presenter, Viewer};
 use conference::plan;
 use conformance::packet::{presenter_frame, udp_copy};
 use conformance::sfu::{GROUP, PRESENTER_IP, SFU_IP, SFU_MAC, SFU_PORT, STREAM_PORT, SfuProgram};
 use control::{Device, DrainWaiters, Registers, Subscriber, SwitchContext, SwitchHandle, Work};
 use dataplane::{DropReason, Nanos, Switch, SwitchConfig, SwitchCounters};
+use p4runtime_client::{Client, SwitchAddress};
 use p4runtime_server::{Server, ServerConfig};
 
 const DEVICE_ID: u64 = 1;

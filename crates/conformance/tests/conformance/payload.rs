@@ -330,9 +330,12 @@ fn the_copies_of_a_packet_that_goes_rounds_have_their_keys() {
     let sent = switches.send(PORT, &first);
     let expected = (2..=rounds + 1).filter(|round| !u32::from(*round).is_multiple_of(5));
     let expected: Vec<Vec<u8>> = expected
-        .map(|round| match round <= rounds {
-            true => xored(&payload(), round.into(), SEQUENCE.into()),
-            false => payload(),
+        .map(|round| {
+            if round <= rounds {
+                xored(&payload(), round.into(), SEQUENCE.into())
+            } else {
+                payload()
+            }
         })
         .collect();
     let payloads: Vec<&[u8]> = sent.iter().map(|it| &it.frame[HEAD_BYTES..]).collect();

@@ -74,10 +74,7 @@ fn random_frame(rng: &mut Rng) -> Vec<u8> {
         _ => rng.usize(..70),
     };
     let small = rng.bool();
-    frame.extend((0..len).map(|_| match small {
-        true => rng.u8(..NEXT),
-        false => rng.u8(..),
-    }));
+    frame.extend((0..len).map(|_| if small { rng.u8(..NEXT) } else { rng.u8(..) }));
     frame
 }
 

@@ -12,17 +12,18 @@ use bmv2_thrift::wire::Type;
 use bmv2_thrift::wire::read::Value as Given;
 use bmv2_thrift::wire::write::Writer;
 use clap::Parser;
-use control_bench::controller::{Client, Controller, DEVICE_ID};
+use control_bench::controller::{self, Client, Controller, DEVICE_ID};
 use control_bench::grammar::{Grammar, Known};
 use control_bench::process::{Kind, Place, Process};
 use control_bench::program::Program;
 use control_bench::{Result, namespace, thrift};
 use fastrand::Rng;
+use p4runtime_client::entities;
 use p4runtime_proto::p4::v1::entity::Entity::{ExternEntry as Extern, RegisterEntry as Register};
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
-    Entity, ExternEntry, GetForwardingPipelineConfigRequest, ReadRequest, Uint128, WriteRequest,
+    Entity, ExternEntry, GetForwardingPipelineConfigRequest, Uint128, WriteRequest,
 };
 use serde_json::Value;
 use tonic::{Code, Status};
@@ -170,12 +171,10 @@ impl Switch {
         let mut state = vec![config(&mut self.controller.client).await];
         // Reading generators fails while a saved pipeline waits, so the result also shows whether the pipeline is saved
         // or committed. The rest of the state may be the same.
-        let generators = Entity {
-            entity: Some(Extern(ExternEntry {
-                extern_type_id: GENERATORS,
-                ..Default::default()
-            })),
-        };
+        let generators = entities::entity(Extern(ExternEntry {
+            extern_type_id: GENERATORS,
+            ..Default::default()
+        }));
         state.push(read(&mut self.controller.client, generators).await);
         for grammar in &kills.grammars {
             // Packets write every register of both programs, so a restart loses what controllers wrote there.
@@ -235,20 +234,9 @@ async fn config(client: &mut Client) -> String {
 }
 
 async fn read(client: &mut Client, wanted: Entity) -> String {
-    let request = ReadRequest {
-        device_id: DEVICE_ID,
-        entities: vec![wanted.clone()],
-        ..Default::default()
-    };
     let mut found = Vec::new();
-    let end: std::result::Result<(), Status> = async {
-        let mut answers = client.read(request).await?.into_inner();
-        while let Some(answer) = answers.message().await? {
-            found.extend(answer.entities.iter().map(|it| format!("{it:?}")));
-        }
-        Ok(())
-    }
-    .await;
+    let each = |part: Vec<Entity>| found.extend(part.iter().map(|it| format!("{it:?}")));
+    let end = controller::read(client, vec![wanted.clone()], each).await;
     // A restart may change the order of entries with equal priority.
     found.sort_unstable();
     let end = end.err().map(|status| status.code());

@@ -63,9 +63,10 @@ impl Maker {
     }
 
     fn index(&mut self) -> Value {
-        match self.random.bool() {
-            true => self.small(4),
-            false => self.op("&", self.fields_only(), 3),
+        if self.random.bool() {
+            self.small(4)
+        } else {
+            self.op("&", self.fields_only(), 3)
         }
     }
 

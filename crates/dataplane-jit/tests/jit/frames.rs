@@ -214,9 +214,10 @@ fn headers_of_any_shape_leave_as_the_interpreter_writes_them() {
         let mut parse = String::from("state start { transition h0; }\n");
         for (number, of) in fields.iter().enumerate() {
             let (field, bits) = &of[0];
-            let next = match number + 1 == fields.len() {
-                true => "accept".to_owned(),
-                false => format!("h{}", number + 1),
+            let next = if number + 1 == fields.len() {
+                "accept".to_owned()
+            } else {
+                format!("h{}", number + 1)
             };
             let key = format!(
                 "select(hdr.h{number}.{field}) {{ {}: accept; default: {next}; }}",

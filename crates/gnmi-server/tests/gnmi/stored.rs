@@ -18,9 +18,10 @@ struct Ports {
 
 impl Store for Ports {
     fn catch_up(&self) -> Result<(), StoreError> {
-        match *self.is_full.lock().unwrap() {
-            true => Err(StoreError("the disk is full".into())),
-            false => Ok(()),
+        if *self.is_full.lock().unwrap() {
+            Err(StoreError("the disk is full".into()))
+        } else {
+            Ok(())
         }
     }
 

@@ -3,10 +3,11 @@
 
 use std::collections::HashSet;
 
+use names::distance;
+
 use super::Subject;
 use crate::diagnostic::Sink;
 use crate::source::Span;
-use crate::spelling::distance;
 use crate::syntax::ast::{
     Action, Annotation, Declaration, Direction, Instance, Local, Property, Table, TypeKind,
 };

@@ -54,7 +54,7 @@ fn properties(table: &Table, sink: &mut Sink) {
             continue;
         }
         let span = property.span;
-        let similar = crate::spelling::nearest(name, PROPERTIES.into_iter());
+        let similar = names::nearest(name, PROPERTIES.into_iter());
         let warning = sink.warning(
             "W0856",
             span,

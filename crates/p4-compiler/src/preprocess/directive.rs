@@ -4,7 +4,6 @@ use super::Preprocessor;
 use super::expand::Calling;
 use super::token::{Kind, PpToken};
 use crate::source::Span;
-use crate::spelling;
 
 /// An open `#if`: whether this branch is taken, and whether one was taken before.
 pub(super) struct Conditional {
@@ -124,7 +123,7 @@ impl Preprocessor<'_> {
         let known = DIRECTIVES.iter().copied();
         let meant = match &**name {
             "elsif" | "elseif" => Some("elif".to_owned()),
-            _ => spelling::nearest(name, known),
+            _ => names::nearest(name, known),
         };
         match meant {
             Some(meant) if !directive.space => {

@@ -150,7 +150,7 @@ impl Preprocessor<'_> {
             )
         };
         let built_in = ["core.p4", "v1model.p4"].into_iter();
-        let meant = crate::spelling::nearest(name, built_in);
+        let meant = names::nearest(name, built_in);
         let raw = self
             .sink
             .error("E0118", span, format!("cannot find `{name}`"));

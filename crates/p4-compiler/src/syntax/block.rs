@@ -268,7 +268,7 @@ impl Parser<'_> {
         if LISTS.contains(&&*name.name) || !self.at("{") {
             return None;
         }
-        let meant = crate::spelling::nearest(&name.name, LISTS.into_iter())?;
+        let meant = names::nearest(&name.name, LISTS.into_iter())?;
         let message = format!("a table has no property `{}`", name.name);
         self.sink
             .error("E0425", name.span, message)

@@ -5,7 +5,6 @@ use std::collections::HashSet;
 
 use crate::diagnostic::Sink;
 use crate::lex::{Tok, Token};
-use crate::spelling;
 
 /// Words that do not declare the name after them.
 const BEFORE_USE: &[&str] = &["else", "return", "in", "transition"];
@@ -28,7 +27,7 @@ pub fn mend(tokens: &[Token], sink: &mut Sink) -> Option<Vec<Token>> {
         if candidates.contains(&word) {
             continue;
         }
-        if let Some(meant) = spelling::nearest(word, candidates.iter().copied()) {
+        if let Some(meant) = names::nearest(word, candidates.iter().copied()) {
             let span = tokens[at].span;
             sink.error("E0207", span, format!("`{word}` is not a keyword"))
                 .did_you_mean(span, Some(meant.clone()));

@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+pub use names::nearest;
+
 use crate::ir::{ActionId, Expr, InstanceId, Program, TableId, VarId};
 use crate::source::Span;
-pub use crate::spelling::nearest;
 use crate::syntax::ast;
 use crate::types::Type;
 

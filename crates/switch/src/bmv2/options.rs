@@ -496,7 +496,7 @@ fn unknown(name: Name, shown: &str, long: &str, is_behind: bool) -> String {
         };
     }
     let specs = OPTIONS.iter().filter(|spec| spec.place.is_of(name));
-    let nearest = specs.min_by_key(|spec| distance(long, spec.long));
+    let nearest = specs.min_by_key(|spec| names::distance(long.as_bytes(), spec.long.as_bytes()));
     let nearest = nearest.map_or_else(String::new, |spec| {
         if spec.place.is_behind() {
             format!("; the nearest is --{}, behind a \"--\"", spec.long)
@@ -505,20 +505,4 @@ fn unknown(name: Name, shown: &str, long: &str, is_behind: bool) -> String {
         }
     });
     format!("unknown option {shown}{nearest}; --help lists all")
-}
-
-/// Number of letters to insert, delete or change (Levenshtein distance).
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (n_before, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = n_before + 1;
-        for (place, other) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[place + 1];
-            row[place + 1] = changed.min(diagonal + 1).min(row[place] + 1);
-        }
-    }
-    row[to.len()]
 }

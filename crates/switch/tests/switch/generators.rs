@@ -4,30 +4,22 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::p4runtime::primary;
 use crate::support::{Running, TemporaryFolder, error, http_get, program, run};
+use p4runtime_client::{Client, entities};
+use p4runtime_proto::p4::v1::ExternEntry;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use p4runtime_proto::p4::v1::stream_message_request::Update as Message;
 use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::p4::v1::{
-    Entity, ExternEntry, ForwardingPipelineConfig, MasterArbitrationUpdate, ReadRequest,
-    SetForwardingPipelineConfigRequest, StreamMessageRequest, Uint128, Update, WriteRequest,
-};
 use p4runtime_proto::text_format;
 use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port, Waiter};
 use prost::Message as _;
 use serde_json::Value;
 use testkit::namespace::{in_namespace, veth_pair};
-use tokio::sync::mpsc::Sender;
-use tonic::transport::Channel;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The first generator's id in P4Runtime.
 const GENERATOR_1: u32 = 0x8100_0001;
-
-const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };
 
 fn frame(number: u8) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5, number];
@@ -329,65 +321,24 @@ fn a_switch_that_is_stopped_while_it_generates_accounts_for_every_frame() {
     );
 }
 
-struct Controller {
-    client: P4RuntimeClient<Channel>,
-    /// This client stays primary while the stream is open.
-    _requests: Sender<StreamMessageRequest>,
-}
+struct Controller(Client);
 
 impl Controller {
     async fn connect(switch: &Running) -> Controller {
-        let address = switch.ready.split("P4Runtime on ").nth(1);
-        let address = address.and_then(|rest| rest.split(',').next());
-        let address = format!("http://{}", address.expect("an address"));
-        let mut client = P4RuntimeClient::connect(address).await.expect("a server");
-        let (sender, requests) = tokio::sync::mpsc::channel(1);
-        let arbitration = MasterArbitrationUpdate {
-            device_id: 1,
-            election_id: Some(ELECTION_ID),
-            ..Default::default()
-        };
-        let update = Some(Message::Arbitration(arbitration));
-        let sent = sender.send(StreamMessageRequest { update }).await;
-        sent.expect("a place");
-        let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
-        let answers = client.stream_channel(requests).await.expect("a stream");
-        let first = answers.into_inner().message().await;
-        first.expect("an answer").expect("an answer");
-        Controller {
-            client,
-            _requests: sender,
-        }
+        Controller(primary(switch).await)
     }
 
     async fn write(&mut self, kind: Type, entity: Kind) {
-        let entity = Some(entity);
-        let update = Update {
-            r#type: kind as i32,
-            entity: Some(Entity { entity }),
-        };
-        let request = WriteRequest {
-            device_id: 1,
-            election_id: Some(ELECTION_ID),
-            updates: vec![update],
-            ..Default::default()
-        };
-        self.client.write(request).await.expect("it is written");
+        let update = entities::update(kind, entities::entity(entity));
+        self.0.write(vec![update]).await.expect("it is written");
     }
 
     /// A numeric field of the only generator.
     async fn generator(&mut self, name: &str) -> f64 {
-        let entity = Some(generator(&[]));
-        let request = ReadRequest {
-            device_id: 1,
-            entities: vec![Entity { entity }],
-            ..Default::default()
-        };
-        let answer = self.client.read(request).await.expect("an answer");
-        let response = answer.into_inner().message().await.expect("an answer");
-        let entities = response.expect("a generator").entities;
-        let Some(Kind::ExternEntry(entry)) = &entities[0].entity else {
-            panic!("{entities:?}");
+        let wanted = entities::entity(generator(&[]));
+        let found = self.0.read(vec![wanted]).await.expect("an answer");
+        let Some(Kind::ExternEntry(entry)) = &found[0].entity else {
+            panic!("{found:?}");
         };
         let value = &*entry.entry.as_ref().expect("an entry").value;
         let members = prost_types::Struct::decode(value).expect("a struct").fields;
@@ -399,19 +350,9 @@ impl Controller {
 
     async fn set_pipeline(&mut self) {
         let p4info = std::fs::read_to_string(program("forward.p4info.txtpb")).expect("the P4Info");
-        let config = ForwardingPipelineConfig {
-            p4info: Some(text_format::parse_p4info(&p4info).expect("a P4Info")),
-            p4_device_config: std::fs::read(program("forward.json")).expect("the program"),
-            cookie: None,
-        };
-        let request = SetForwardingPipelineConfigRequest {
-            device_id: 1,
-            election_id: Some(ELECTION_ID),
-            action: Action::VerifyAndCommit as i32,
-            config: Some(config),
-            ..Default::default()
-        };
-        let set = self.client.set_forwarding_pipeline_config(request).await;
+        let p4info = text_format::parse_p4info(&p4info).expect("a P4Info");
+        let json = std::fs::read(program("forward.json")).expect("the program");
+        let set = self.0.set_pipeline(p4info, json).await;
         set.expect("the pipeline is set");
     }
 }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use crate::p4runtime::{address, primary};
 use crate::support::{Running, TIMEOUT, TemporaryFolder, program};
 use gnmi_proto::gnmi::g_nmi_client::GNmiClient;
 use gnmi_proto::gnmi::subscribe_request::Request;
@@ -12,16 +13,9 @@ use gnmi_proto::gnmi::{
     Encoding, GetRequest, Path, PathElem, SetRequest, SubscribeRequest, SubscribeResponse,
     Subscription, SubscriptionList, SubscriptionMode, TypedValue, Update,
 };
-use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime_client::entities::{insert, of_engine};
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
-use p4runtime_proto::p4::v1::stream_message_request::Update as Message;
-use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::p4::v1::{
-    BackupReplica, Entity, MasterArbitrationUpdate, MulticastGroupEntry,
-    PacketReplicationEngineEntry, Replica, StreamMessageRequest, Uint128, Update as P4Update,
-    WriteRequest, replica,
-};
+use p4runtime_proto::p4::v1::{BackupReplica, MulticastGroupEntry, Replica, replica};
 use packet_io::{AfPacketConfig, AfPacketPort};
 use testkit::frames::{numbered, receive, send};
 use testkit::namespace::{in_namespace, ip, veth_pair};
@@ -61,31 +55,11 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 }
 
 fn url(switch: &Running) -> String {
-    let address = switch.ready.split("P4Runtime on ").nth(1);
-    let address = address.and_then(|rest| rest.split(',').next());
-    format!("http://{}", address.expect("an address"))
+    format!("http://{}", address(switch))
 }
 
 /// Writes a multicast group that sends to port 2, or to port 3 while port 2 is down.
 async fn write_group(switch: &Running) {
-    let mut client = P4RuntimeClient::connect(url(switch))
-        .await
-        .expect("a server");
-    let election_id = Some(Uint128 { high: 0, low: 1 });
-    let arbitration = Message::Arbitration(MasterArbitrationUpdate {
-        device_id: 1,
-        election_id,
-        ..Default::default()
-    });
-    let request = StreamMessageRequest {
-        update: Some(arbitration),
-    };
-    let (sender, requests) = tokio::sync::mpsc::channel(1);
-    sender.send(request).await.expect("a place");
-    let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
-    let stream = client.stream_channel(requests).await.expect("a stream");
-    let answer = stream.into_inner().message().await;
-    answer.expect("an answer").expect("one");
     let port = |number: u8| vec![number];
     let group = MulticastGroupEntry {
         multicast_group_id: 1,
@@ -99,22 +73,9 @@ async fn write_group(switch: &Running) {
         }],
         ..Default::default()
     };
-    let engine = PacketReplicationEngineEntry {
-        r#type: Some(Replication::MulticastGroupEntry(group)),
-    };
-    let update = P4Update {
-        r#type: Type::Insert.into(),
-        entity: Some(Entity {
-            entity: Some(Kind::PacketReplicationEngineEntry(engine)),
-        }),
-    };
-    let request = WriteRequest {
-        device_id: 1,
-        election_id,
-        updates: vec![update],
-        ..Default::default()
-    };
-    client.write(request).await.expect("written");
+    let group = of_engine(Replication::MulticastGroupEntry(group));
+    let mut client = primary(switch).await;
+    client.write(vec![insert(group)]).await.expect("written");
 }
 
 fn path(name: &str, leaf: &str) -> Path {

@@ -7,11 +7,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use p4runtime_proto::p4::config::v1::P4Info;
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use p4runtime_proto::p4::v1::{
-    ForwardingPipelineConfig, SetForwardingPipelineConfigRequest, Uint128,
-};
 use packet_io::{AfPacketConfig, AfPacketPort, Port, Waiter};
 use serde_json::Value;
 use testkit::frames::{local_sender, numbered, receive, send};
@@ -20,7 +15,7 @@ use testkit::namespace::{
     veth_pair,
 };
 
-use crate::p4runtime::{become_primary, endpoint};
+use crate::p4runtime::primary;
 use crate::support::{Running, TIMEOUT, TemporaryFolder, error, http_get, program};
 
 /// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; frames from port 1 leave through port 2.
@@ -473,26 +468,11 @@ fn long_program(n_tables: usize) -> (P4Info, Vec<u8>) {
 
 /// Sets a program `times` times, and each time waits until it forwards in the kernel.
 fn set_pipeline(switch: &Running, (p4info, json): &(P4Info, Vec<u8>), times: usize) {
-    let address = endpoint(&switch.ready);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
-        let connected = P4RuntimeClient::connect(address).await;
-        let mut client = connected.expect("a server");
-        let _primary = become_primary(&mut client).await;
+        let mut client = primary(switch).await;
         for _ in 0..times {
-            let config = ForwardingPipelineConfig {
-                p4info: Some(p4info.clone()),
-                p4_device_config: json.clone(),
-                cookie: None,
-            };
-            let request = SetForwardingPipelineConfigRequest {
-                device_id: 1,
-                election_id: Some(Uint128 { high: 0, low: 1 }),
-                action: Action::VerifyAndCommit as i32,
-                config: Some(config),
-                ..Default::default()
-            };
-            let set = client.set_forwarding_pipeline_config(request).await;
+            let set = client.set_pipeline(p4info.clone(), json.clone()).await;
             set.expect("the pipeline is set");
             switch.wait_for_line(&["offload_forwards"]);
         }

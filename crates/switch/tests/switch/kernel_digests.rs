@@ -1,43 +1,27 @@
 //! A learning switch in the kernel, and its controller, which learns stations from digests.
 
-use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_client::field_match::Match;
+use p4runtime_client::{Client, P4InfoIndex, entities, id_of};
 use p4runtime_proto::p4::v1::digest_entry::Config;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType};
 use p4runtime_proto::p4::v1::p4_data::Data;
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
-use p4runtime_proto::p4::v1::replica::PortKind;
-use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
-use p4runtime_proto::p4::v1::stream_message_response::Update as ResponseUpdate;
-use p4runtime_proto::p4::v1::table_action::Type as ActionType;
-use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::p4::v1::{
-    Action, DigestEntry, DigestList, DigestListAck, Entity, FieldMatch,
-    GetForwardingPipelineConfigRequest, MulticastGroupEntry, PacketReplicationEngineEntry, Replica,
-    StreamMessageRequest, StreamMessageResponse, TableAction, TableEntry, Uint128, Update,
-    WriteRequest,
-};
-use p4runtime_proto::reprise::v1::DrainRequest;
-use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
+use p4runtime_proto::p4::v1::stream_message_response::Update as Message;
+use p4runtime_proto::p4::v1::{DigestEntry, DigestList, Entity, TableEntry};
 use packet_io::AfPacketPort;
 use testkit::frames::{receive, send};
 use testkit::namespace::in_root_namespace;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::mpsc::Sender;
 use tokio::time::timeout;
-use tonic::Streaming;
-use tonic::transport::Channel;
 
 use crate::kernel::{cables, outside, totals};
-use crate::p4runtime::{become_primary, endpoint};
+use crate::p4runtime::primary;
 use crate::support::{Running, TIMEOUT};
 
 /// An hour, longer than any test.
 const LONG_NS: i64 = 3_600_000_000_000;
 
 /// A group with every port of p4/bench/l2.p4.
-const FLOOD_GROUP: u32 = 1;
+const FLOOD_GROUP: u16 = 1;
 
 fn l2() -> String {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4/bench/l2.p4").to_owned()
@@ -62,61 +46,34 @@ fn frame(to: u8, from: u8) -> Vec<u8> {
 
 struct Controller {
     runtime: Runtime,
-    client: P4RuntimeClient<Channel>,
-    requests: Sender<StreamMessageRequest>,
-    answers: Streaming<StreamMessageResponse>,
-    control: SwitchClient<Channel>,
-    info: P4Info,
+    client: Client,
+    index: P4InfoIndex,
 }
 
 impl Controller {
     fn connect(switch: &Running) -> Controller {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let address = endpoint(&switch.ready);
-        let (client, (requests, answers), control, info) = runtime.block_on(async {
-            let control = SwitchClient::connect(address.clone()).await;
-            let mut client = P4RuntimeClient::connect(address).await.expect("a server");
-            let stream = become_primary(&mut client).await;
-            let request = GetForwardingPipelineConfigRequest {
-                device_id: 1,
-                ..Default::default()
-            };
-            let answer = client.get_forwarding_pipeline_config(request).await;
-            let config = answer.expect("an answer").into_inner().config;
-            let info = config.expect("a pipeline").p4info.expect("a P4Info");
-            (client, stream, control.expect("a server"), info)
+        let (client, info) = runtime.block_on(async {
+            let mut client = primary(switch).await;
+            let info = client.p4info().await.expect("a P4Info");
+            (client, info)
         });
         Controller {
             runtime,
             client,
-            requests,
-            answers,
-            control,
-            info,
+            index: P4InfoIndex::new(info),
         }
     }
 
-    fn insert(&mut self, entity: Kind) {
-        let update = Update {
-            r#type: Type::Insert as i32,
-            entity: Some(Entity {
-                entity: Some(entity),
-            }),
-        };
-        let request = WriteRequest {
-            device_id: 1,
-            election_id: Some(Uint128 { high: 0, low: 1 }),
-            updates: vec![update],
-            ..Default::default()
-        };
-        let written = self.runtime.block_on(self.client.write(request));
+    fn insert(&mut self, entity: Entity) {
+        let updates = vec![entities::insert(entity)];
+        let written = self.runtime.block_on(self.client.write(updates));
         written.expect("the write is taken");
     }
 
     fn digest_id(&self) -> u32 {
-        let digest = self.info.digests[0].preamble.as_ref();
-        digest.expect("a name").id
+        id_of(self.index.p4info.digests[0].preamble.as_ref())
     }
 
     /// Asks for one station in each list, and for no repetition before the list is acknowledged.
@@ -126,97 +83,57 @@ impl Controller {
             max_list_size: 1,
             ack_timeout_ns: LONG_NS,
         };
-        self.insert(Kind::DigestEntry(DigestEntry {
+        self.insert(entities::entity(Kind::DigestEntry(DigestEntry {
             digest_id: self.digest_id(),
             config: Some(config),
-        }));
-        let replica = |port: u8| Replica {
-            instance: 1,
-            port_kind: Some(PortKind::Port(vec![port])),
-            ..Default::default()
-        };
-        let group = MulticastGroupEntry {
-            multicast_group_id: FLOOD_GROUP,
-            replicas: vec![replica(1), replica(2)],
-            ..Default::default()
-        };
-        let entry = PacketReplicationEngineEntry {
-            r#type: Some(Replication::MulticastGroupEntry(group)),
-        };
-        self.insert(Kind::PacketReplicationEngineEntry(entry));
+        })));
+        self.insert(entities::multicast_group(FLOOD_GROUP, [(1, 1), (2, 1)]));
     }
 
     /// Writes that the station is at the port.
     fn learn(&mut self, station: u8, port: u8) {
-        let mut tables = self.info.tables.iter();
-        let table = tables.find(|table| {
-            let preamble = table.preamble.as_ref();
-            preamble.is_some_and(|it| it.name.ends_with("sources"))
-        });
-        let mut actions = self.info.actions.iter();
-        let action = actions.find(|action| {
-            let preamble = action.preamble.as_ref();
-            preamble.is_some_and(|it| it.name.ends_with("known"))
-        });
-        let table = table.and_then(|it| it.preamble.as_ref());
-        let action = action.and_then(|it| it.preamble.as_ref());
-        let exact = |field_id, value| FieldMatch {
-            field_id,
-            field_match_type: Some(FieldMatchType::Exact(Exact { value })),
-        };
-        let call = Action {
-            action_id: action.expect("the action").id,
-            params: Vec::new(),
-        };
-        self.insert(Kind::TableEntry(TableEntry {
-            table_id: table.expect("the table").id,
-            r#match: vec![exact(1, vec![2, 0, 0, 0, 0, station]), exact(2, vec![port])],
-            action: Some(TableAction {
-                r#type: Some(ActionType::Action(call)),
-            }),
+        let table = self.index.table("sources").expect("the table");
+        let action = self.index.action("known").expect("the action");
+        let call = entities::action(id_of(action.preamble.as_ref()), []);
+        let station = Match::Exact(vec![2, 0, 0, 0, 0, station]);
+        let entry = TableEntry {
+            table_id: id_of(table.preamble.as_ref()),
+            r#match: vec![station.field(1), Match::Exact(vec![port]).field(2)],
+            action: Some(entities::table_action(call)),
             ..Default::default()
-        }));
+        };
+        self.insert(entities::of_table(entry));
     }
 
-    fn next(&mut self) -> Option<ResponseUpdate> {
-        let answers = &mut self.answers;
-        let answer = async { timeout(TIMEOUT, answers.message()).await };
-        let answer = self.runtime.block_on(answer).expect("a message in time");
-        answer.expect("no error").and_then(|it| it.update)
+    fn next(&mut self) -> Message {
+        let client = &mut self.client;
+        let next = async { timeout(TIMEOUT, client.next_message()).await };
+        let message = self.runtime.block_on(next).expect("a message in time");
+        message.expect("no error")
     }
 
     fn list(&mut self) -> DigestList {
         match self.next() {
-            Some(ResponseUpdate::Digest(list)) => list,
+            Message::Digest(list) => list,
             other => panic!("expected a list of digests, got {other:?}"),
         }
     }
 
     fn acknowledge(&mut self, list: &DigestList) {
-        let ack = DigestListAck {
-            digest_id: list.digest_id,
-            list_id: list.list_id,
-        };
         // The error that follows on the stream shows that the acknowledgement was read.
-        let wrong = DigestListAck {
-            digest_id: 12,
-            ..ack
-        };
-        for ack in [ack, wrong] {
-            let update = Some(RequestUpdate::DigestAck(ack));
-            let sent = self.requests.send(StreamMessageRequest { update });
+        for digest_id in [list.digest_id, 12] {
+            let sent = self.client.acknowledge(digest_id, list.list_id);
             self.runtime.block_on(sent).expect("a stream");
         }
         match self.next() {
-            Some(ResponseUpdate::Error(_)) => {}
+            Message::Error(_) => {}
             other => panic!("expected an error, got {other:?}"),
         }
     }
 
     /// Waits until packets see what was written.
     fn drain(&mut self) {
-        let request = DrainRequest { device_id: 1 };
-        let drained = self.runtime.block_on(self.control.drain(request));
+        let drained = self.runtime.block_on(self.client.drain());
         drained.expect("drained");
     }
 }

@@ -137,28 +137,28 @@ fn what_the_p4info_leaves_out_and_promises_otherwise_is_warned_of() {
     assert_eq!(logged(&whole), [Value::Null; 0]);
 }
 
+/// Sends election ids on one stream, which it then closes.
+async fn bid(address: &str, ids: Vec<Uint128>) {
+    let bids = ids.into_iter().map(|id| StreamMessageRequest {
+        update: Some(Update::Arbitration(MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: Some(id),
+            ..Default::default()
+        })),
+    });
+    let bids = tokio_stream::iter(bids.collect::<Vec<_>>());
+    let client = P4RuntimeClient::connect(format!("http://{address}")).await;
+    let answers = client.expect("a server").stream_channel(bids).await;
+    let mut answers = answers.expect("a stream").into_inner();
+    while let Ok(Some(_)) = answers.message().await {}
+}
+
 #[tokio::test]
 async fn another_primary_controller_is_reported_and_that_there_is_none() {
     let switch = start(&["--log-level", "info", "--log-format", "json"]);
     let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
-    let mut client = P4RuntimeClient::connect(format!("http://{address}"))
-        .await
-        .expect("a server");
-    let arbitration = MasterArbitrationUpdate {
-        device_id: 1,
-        election_id: Some(Uint128 { high: 1, low: 7 }),
-        ..Default::default()
-    };
-    let update = Some(Update::Arbitration(arbitration));
-    let request = StreamMessageRequest { update };
     // Repeating the same update changes nothing.
-    let requests = tokio_stream::iter([request.clone(), request]);
-    let mut answers = client
-        .stream_channel(requests)
-        .await
-        .expect("a stream")
-        .into_inner();
-    while let Ok(Some(_)) = answers.message().await {}
+    bid(&address, [Uint128 { high: 1, low: 7 }; 2].into()).await;
     let (first, last) = tokio::task::spawn_blocking(move || {
         let lines = [(); 2].map(|()| event(&switch.wait_for_line(&["primary_changed"])));
         switch.stop("-TERM");
@@ -244,23 +244,9 @@ fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
 async fn what_a_flood_leaves_out_of_the_log_is_reported() {
     let switch = start(&["--log-level", "info", "--log-format", "json"]);
     let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
-    let mut client = P4RuntimeClient::connect(format!("http://{address}"))
-        .await
-        .expect("a server");
     // Changes the primary a thousand times.
-    let requests = (1..=1000).map(|low| {
-        let arbitration = MasterArbitrationUpdate {
-            device_id: 1,
-            election_id: Some(Uint128 { high: 0, low }),
-            ..Default::default()
-        };
-        let update = Some(Update::Arbitration(arbitration));
-        StreamMessageRequest { update }
-    });
-    let requests = tokio_stream::iter(requests.collect::<Vec<_>>());
-    let answers = client.stream_channel(requests).await.expect("a stream");
-    let mut answers = answers.into_inner();
-    while let Ok(Some(_)) = answers.message().await {}
+    let ids = (1..=1000).map(|low| Uint128 { high: 0, low });
+    bid(&address, ids.collect()).await;
     let line = tokio::task::spawn_blocking(move || {
         let line = switch.wait_for_line(&["log_lines_left_out"]);
         switch.signal("-TERM");

@@ -6,8 +6,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
 use crate::support::{Running, TemporaryFolder, error, http_get};
-use conference::client::{Client, ClientError};
-use conference::dial::{SwitchAddress, TlsFiles};
+use p4runtime_client::{Client, ClientError, SwitchAddress, TlsFiles};
 use testkit::certificates::{Authority, Files, Good, write};
 
 const HERE: &[&str] = &["localhost", "127.0.0.1"];

@@ -3,24 +3,23 @@
 use std::time::{Duration, Instant};
 
 use crate::support::{Running, TemporaryFolder, program};
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use p4runtime_proto::p4::v1::stream_message_request::Update;
-use p4runtime_proto::p4::v1::{
-    ForwardingPipelineConfig, GetForwardingPipelineConfigRequest, MasterArbitrationUpdate,
-    SetForwardingPipelineConfigRequest, StreamMessageRequest, StreamMessageResponse, Uint128,
-};
-use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
-use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
+use p4runtime_client::{Client, ClientError, SwitchAddress};
 use p4runtime_proto::text_format;
 use packet_io::{PcapPort, Port};
-use tokio::sync::mpsc::Sender;
-use tonic::Streaming;
-use tonic::transport::Channel;
 
-pub fn endpoint(ready: &str) -> String {
-    let address = ready.split("P4Runtime on ").nth(1).expect("an address");
-    format!("http://{}", address.split(',').next().expect("an address"))
+/// Where the switch's P4Runtime server is.
+pub fn address(switch: &Running) -> SwitchAddress {
+    let address = switch.ready.split("P4Runtime on ").nth(1);
+    let address = address.and_then(|rest| rest.split(',').next());
+    SwitchAddress::plain(address.expect("an address"))
+}
+
+/// A client that is the switch's primary controller.
+pub async fn primary(switch: &Running) -> Client {
+    let client = Client::connect(&address(switch), 1).await;
+    let mut client = client.expect("a server");
+    client.become_primary().await.expect("primary");
+    client
 }
 
 #[tokio::test]
@@ -36,29 +35,12 @@ async fn a_controller_reads_the_pipeline_and_the_ports_it_was_started_with() {
         "3",
     ];
     let switch = Running::start(&[&arguments[..], &["--p4info", &p4info, &json]].concat());
-    let address = endpoint(&switch.ready);
-    let mut p4runtime = P4RuntimeClient::connect(address.clone())
-        .await
-        .expect("a server");
-    let request = GetForwardingPipelineConfigRequest {
-        device_id: 3,
-        ..Default::default()
-    };
-    let answer = p4runtime
-        .get_forwarding_pipeline_config(request)
-        .await
-        .expect("an answer");
-    let config = answer.into_inner().config.expect("a pipeline");
-    assert_eq!(config.p4info.expect("a P4Info").tables[0].size, 16);
-    let mut control = SwitchClient::connect(address).await.expect("a server");
-    control
-        .drain(DrainRequest { device_id: 3 })
-        .await
-        .expect("drained");
-    let counters = control
-        .get_counters(GetCountersRequest { device_id: 3 })
-        .await;
-    let counters = counters.expect("an answer").into_inner();
+    let client = Client::connect(&address(&switch), 3).await;
+    let mut client = client.expect("a server");
+    let info = client.p4info().await.expect("a P4Info");
+    assert_eq!(info.tables[0].size, 16);
+    client.drain().await.expect("drained");
+    let counters = client.counters().await.expect("an answer");
     let port = counters
         .ports
         .iter()
@@ -74,58 +56,21 @@ async fn a_controller_reads_the_pipeline_and_the_ports_it_was_started_with() {
 #[tokio::test]
 async fn the_device_id_0_is_one_like_any_other() {
     let switch = Running::start(&["--grpc", "127.0.0.1:0", "--device-id", "0"]);
-    let mut client = P4RuntimeClient::connect(endpoint(&switch.ready))
-        .await
-        .expect("a server");
-    let get = |device_id| GetForwardingPipelineConfigRequest {
-        device_id,
-        ..Default::default()
-    };
-    let without_pipeline = client.get_forwarding_pipeline_config(get(0)).await;
-    let refused = without_pipeline.expect_err("it has no pipeline");
-    assert_eq!(
-        refused.code(),
-        tonic::Code::FailedPrecondition,
+    let client = Client::connect(&address(&switch), 0).await;
+    let refused = client.expect("a server").p4info().await;
+    assert!(
+        matches!(refused, Err(ClientError::NoPipeline)),
         "{refused:?}"
     );
-    let other = client.get_forwarding_pipeline_config(get(1)).await;
-    let refused = other.expect_err("it is not device 1");
-    assert_eq!(refused.code(), tonic::Code::NotFound, "{refused:?}");
+    let other = Client::connect(&address(&switch), 1).await;
+    let refused = other.expect("a server").p4info().await;
+    assert!(
+        matches!(refused, Err(ClientError::WrongDevice { .. })),
+        "{refused:?}"
+    );
     tokio::task::spawn_blocking(move || switch.stop("-TERM"))
         .await
         .expect("it stops");
-}
-
-/// Makes this client the primary controller while the stream is open.
-pub async fn become_primary(
-    client: &mut P4RuntimeClient<Channel>,
-) -> (
-    Sender<StreamMessageRequest>,
-    Streaming<StreamMessageResponse>,
-) {
-    let (sender, requests) = tokio::sync::mpsc::channel(1);
-    let arbitration = MasterArbitrationUpdate {
-        device_id: 1,
-        election_id: Some(Uint128 { high: 0, low: 1 }),
-        ..Default::default()
-    };
-    let update = Some(Update::Arbitration(arbitration));
-    sender
-        .send(StreamMessageRequest { update })
-        .await
-        .expect("a place");
-    let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
-    let mut answers = client
-        .stream_channel(requests)
-        .await
-        .expect("a stream")
-        .into_inner();
-    answers
-        .message()
-        .await
-        .expect("an answer")
-        .expect("an answer");
-    (sender, answers)
 }
 
 #[tokio::test]
@@ -140,35 +85,15 @@ async fn a_capture_waits_for_the_controllers_program() {
     port.close().expect("closing");
     let port = format!("1@pcap:{}", capture.display());
     let switch = Running::start(&["-i", &port, "--grpc", "127.0.0.1:0"]);
-    let address = endpoint(&switch.ready);
-    let mut p4runtime = P4RuntimeClient::connect(address.clone())
-        .await
-        .expect("a server");
-    let stream = become_primary(&mut p4runtime).await;
+    let mut client = primary(&switch).await;
     let p4info = std::fs::read_to_string(program("forward.p4info.txtpb")).expect("the P4Info");
-    let config = ForwardingPipelineConfig {
-        p4info: Some(text_format::parse_p4info(&p4info).expect("a P4Info")),
-        p4_device_config: std::fs::read(program("forward.json")).expect("the program"),
-        cookie: None,
-    };
-    let request = SetForwardingPipelineConfigRequest {
-        device_id: 1,
-        election_id: Some(Uint128 { high: 0, low: 1 }),
-        action: Action::VerifyAndCommit as i32,
-        config: Some(config),
-        ..Default::default()
-    };
-    p4runtime
-        .set_forwarding_pipeline_config(request)
-        .await
-        .expect("the pipeline is set");
-    let mut control = SwitchClient::connect(address).await.expect("a server");
+    let p4info = text_format::parse_p4info(&p4info).expect("a P4Info");
+    let json = std::fs::read(program("forward.json")).expect("the program");
+    let set = client.set_pipeline(p4info, json).await;
+    set.expect("the pipeline is set");
     let start = Instant::now();
     let counters = loop {
-        let answer = control
-            .get_counters(GetCountersRequest { device_id: 1 })
-            .await;
-        let counters = answer.expect("an answer").into_inner();
+        let counters = client.counters().await.expect("an answer");
         if counters
             .ports
             .iter()
@@ -183,7 +108,7 @@ async fn a_capture_waits_for_the_controllers_program() {
         drop.map_or(0, |drop| drop.packets)
     };
     assert_eq!((dropped("no_pipeline"), dropped("ingress_drop")), (0, 2));
-    drop(stream);
+    drop(client);
     tokio::task::spawn_blocking(move || switch.stop("-TERM"))
         .await
         .expect("it stops");
@@ -202,13 +127,10 @@ async fn an_open_stream_does_not_keep_the_switch_from_stopping() {
         "{}",
         switch.ready
     );
-    let mut client = P4RuntimeClient::connect(endpoint(&switch.ready))
-        .await
-        .expect("a server");
-    let stream = become_primary(&mut client).await;
+    let client = primary(&switch).await;
     let stopped = tokio::task::spawn_blocking(move || switch.stop("-INT")).await;
     assert!(stopped.expect("it stops").starts_with("totals after "));
-    drop(stream);
+    drop(client);
 }
 
 /// Gets a page from an address; returns the body and the status line.

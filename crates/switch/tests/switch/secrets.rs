@@ -5,16 +5,13 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use conference::client::Client;
-use conference::dial::SwitchAddress;
+use p4runtime_client::{Client, entities};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::table_action::Type as ActionType;
-use p4runtime_proto::p4::v1::{
-    ActionProfileMember, Entity, ReadRequest, RegisterEntry, TableEntry, field_match,
-};
+use p4runtime_proto::p4::v1::{ActionProfileMember, RegisterEntry, TableEntry, field_match};
 use prost::Message;
 
+use crate::p4runtime::address;
 use crate::support::{Running, TemporaryFolder, program, switch};
 use packet_io::{PcapPort, Port};
 
@@ -35,9 +32,6 @@ fn start(arguments: &[&str]) -> Running {
 }
 
 async fn read(switch: &Running) -> Vec<Kind> {
-    let address = switch.ready.split("P4Runtime on ").nth(1).expect("it");
-    let address = address.split(',').next().expect("an address");
-    let client = P4RuntimeClient::connect(format!("http://{address}")).await;
     let default = |table_id| {
         Kind::TableEntry(TableEntry {
             table_id,
@@ -54,19 +48,11 @@ async fn read(switch: &Running) -> Vec<Kind> {
             ..RegisterEntry::default()
         }),
     ];
-    let entities = wanted.map(|kind| Entity { entity: Some(kind) });
-    let request = ReadRequest {
-        device_id: 1,
-        entities: entities.to_vec(),
-        ..ReadRequest::default()
-    };
-    let mut answers = client.expect("a server").read(request).await;
-    let answers = answers.as_mut().expect("answers").get_mut();
-    let mut found = Vec::new();
-    while let Some(answer) = answers.message().await.expect("an answer") {
-        found.extend(answer.entities.into_iter().filter_map(|it| it.entity));
-    }
-    found
+    let client = Client::connect(&address(switch), 1).await;
+    let wanted = wanted.map(entities::entity).to_vec();
+    let found = client.expect("a server").read(wanted).await;
+    let found = found.expect("an answer").into_iter();
+    found.filter_map(|it| it.entity).collect()
 }
 
 fn has(bytes: &[u8], part: &[u8]) -> bool {
@@ -78,10 +64,7 @@ async fn a_secret_is_read_as_zeros_and_everything_else_as_it_was_written() {
     let switch = start(&["-i", "1@udp:127.0.0.1:0"]);
     let found = read(&switch).await;
     for kind in &found {
-        let entity = Entity {
-            entity: Some(kind.clone()),
-        };
-        let bytes = entity.encode_to_vec();
+        let bytes = entities::entity(kind.clone()).encode_to_vec();
         assert!(!has(&bytes, &SECRET) && !has(&bytes, &TOKEN), "{kind:?}");
     }
     let calls = found.iter().filter_map(|kind| match kind {
@@ -241,9 +224,7 @@ async fn the_keys_of_ordered_multicast_are_secrets() {
         let source = root.join(format!("p4/{name}.p4")).display().to_string();
         let own = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0", &source];
         let running = Running::start(&own);
-        let address = running.ready.split("P4Runtime on ").nth(1).expect("it");
-        let address = address.split(',').next().expect("an address");
-        let client = Client::connect(&SwitchAddress::plain(address), 1).await;
+        let client = Client::connect(&address(&running), 1).await;
         let p4info = client.expect("a client").p4info().await.expect("a program");
         let mut actions = p4info.actions.iter();
         let keys = actions.find(|action| {

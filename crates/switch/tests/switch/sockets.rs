@@ -5,8 +5,7 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use conference::client::Client;
-use conference::dial::SwitchAddress;
+use p4runtime_client::{Client, SwitchAddress};
 
 use crate::support::{Running, TemporaryFolder, error, program};
 

@@ -8,29 +8,25 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::p4runtime::{address, primary};
 use crate::support::{Running, TemporaryFolder, error, program};
+use p4runtime_client::bytestring::bytes;
+use p4runtime_client::entities::{self, any_clone_session, any_multicast_group, modify, update};
+use p4runtime_client::field_match::Match;
+use p4runtime_client::{Client, WriteError};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
-use p4runtime_proto::p4::v1::stream_message_request::Update as Message;
 use p4runtime_proto::p4::v1::table_action::Type as ActionType;
 use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
-    Action, CloneSessionEntry, Entity, FieldMatch, GetForwardingPipelineConfigRequest, Index,
-    MasterArbitrationUpdate, MulticastGroupEntry, P4Data, PacketReplicationEngineEntry,
-    ReadRequest, RegisterEntry, Replica, StreamMessageRequest, TableAction, TableEntry, Uint128,
-    Update, WriteRequest, action, field_match, replica,
+    CloneSessionEntry, Entity, Index, MulticastGroupEntry, P4Data, PacketReplicationEngineEntry,
+    RegisterEntry, Replica, TableEntry, Update, field_match,
 };
-use p4runtime_proto::reprise::v1::GetInstanceRequest;
-use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use testkit::namespace::{in_mount_namespace, ip, run};
-use tokio::sync::mpsc::Sender;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
 
 const KILLS: u64 = 20;
-const ELECTION: Option<Uint128> = Some(Uint128 { high: 0, low: 1 });
 
 /// Entities by kind and number, each with its value in a byte or two.
 type State = BTreeMap<(&'static str, u32), Vec<u8>>;
@@ -54,11 +50,7 @@ impl Random {
 }
 
 struct Controller {
-    client: P4RuntimeClient<Channel>,
-    _stream: (
-        Sender<StreamMessageRequest>,
-        tonic::Streaming<p4runtime_proto::p4::v1::StreamMessageResponse>,
-    ),
+    client: Client,
     ids: Ids,
 }
 
@@ -72,32 +64,8 @@ struct Ids {
 
 impl Controller {
     async fn of(switch: &Running) -> Self {
-        let address = address_of(switch);
-        let mut client = P4RuntimeClient::connect(format!("http://{address}"))
-            .await
-            .expect("a server");
-        let (sender, requests) = tokio::sync::mpsc::channel(1);
-        let update = Some(Message::Arbitration(MasterArbitrationUpdate {
-            device_id: 1,
-            election_id: ELECTION,
-            ..Default::default()
-        }));
-        let request = StreamMessageRequest { update };
-        sender.send(request).await.expect("a place");
-        let answers = client.stream_channel(ReceiverStream::new(requests)).await;
-        let mut answers = answers.expect("a stream").into_inner();
-        answers.message().await.expect("an answer").expect("one");
-        let request = GetForwardingPipelineConfigRequest {
-            device_id: 1,
-            ..Default::default()
-        };
-        let config = client.get_forwarding_pipeline_config(request).await;
-        let config = config
-            .expect("an answer")
-            .into_inner()
-            .config
-            .expect("a pipeline");
-        let info = config.p4info.expect("a P4Info");
+        let mut client = primary(switch).await;
+        let info = client.p4info().await.expect("a P4Info");
         let send = info.actions.iter().filter_map(|it| it.preamble.as_ref());
         let ids = Ids {
             table: info.tables[0].preamble.as_ref().expect("a table").id,
@@ -105,41 +73,18 @@ impl Controller {
             cells: info.registers[0].preamble.as_ref().expect("one").id,
             notes: info.registers[1].preamble.as_ref().expect("one").id,
         };
-        let _stream = (sender, answers);
-        Self {
-            client,
-            _stream,
-            ids,
-        }
+        Self { client, ids }
     }
 
-    async fn write(&mut self, updates: Vec<Update>) -> Result<(), tonic::Status> {
-        let request = WriteRequest {
-            device_id: 1,
-            election_id: ELECTION,
-            updates,
-            ..Default::default()
-        };
-        self.client.write(request).await.map(drop)
+    async fn write(&mut self, updates: Vec<Update>) -> Result<(), WriteError> {
+        let atomicity = Atomicity::ContinueOnError;
+        self.client.write_batch(updates, atomicity).await
     }
 
     async fn cell(&mut self, register: u32, index: i64) -> Vec<u8> {
-        let wanted = RegisterEntry {
-            register_id: register,
-            index: Some(Index { index }),
-            data: None,
-        };
-        let request = ReadRequest {
-            device_id: 1,
-            entities: vec![Entity {
-                entity: Some(Kind::RegisterEntry(wanted)),
-            }],
-            ..Default::default()
-        };
-        let answers = self.client.read(request).await.expect("an answer");
-        let answer = answers.into_inner().message().await.expect("an answer");
-        let mut entities = answer.expect("one").entities;
-        match entities.remove(0).entity {
+        let wanted = entities::entity(register_cell(register, index, None));
+        let found = self.client.read(vec![wanted]).await;
+        match found.expect("an answer").remove(0).entity {
             Some(Kind::RegisterEntry(RegisterEntry {
                 data:
                     Some(P4Data {
@@ -153,55 +98,40 @@ impl Controller {
 
     async fn state(&mut self) -> State {
         let kinds = [
-            Kind::TableEntry(TableEntry {
-                table_id: self.ids.table,
-                ..Default::default()
-            }),
-            Kind::TableEntry(TableEntry {
-                table_id: self.ids.table,
-                is_default_action: true,
-                ..Default::default()
-            }),
+            Kind::TableEntry(entities::every_entry(self.ids.table)),
+            Kind::TableEntry(entities::default_entry(self.ids.table)),
             Kind::RegisterEntry(RegisterEntry {
                 register_id: self.ids.cells,
                 ..Default::default()
             }),
-            replication(Replication::MulticastGroupEntry(
-                MulticastGroupEntry::default(),
-            )),
-            replication(Replication::CloneSessionEntry(CloneSessionEntry::default())),
         ];
-        let entities = kinds.map(|kind| Entity { entity: Some(kind) });
-        let request = ReadRequest {
-            device_id: 1,
-            entities: entities.to_vec(),
-            ..Default::default()
-        };
-        let answers = self.client.read(request).await.expect("an answer");
-        let mut answers = answers.into_inner();
-        let mut state = State::new();
-        while let Some(answer) = answers.message().await.expect("an answer") {
-            let entities = answer.entities.into_iter();
-            state.extend(entities.filter_map(|it| shown(it.entity.expect("one"))));
-        }
-        state
+        let mut wanted: Vec<Entity> = kinds.map(entities::entity).to_vec();
+        wanted.extend([any_multicast_group(), any_clone_session()]);
+        let found = self.client.read(wanted).await.expect("an answer");
+        let found = found.into_iter();
+        found
+            .filter_map(|it| shown(it.entity.expect("one")))
+            .collect()
     }
 }
 
-fn cell(register: u32, index: i64, value: u8) -> Update {
-    let entry = RegisterEntry {
-        register_id: register,
-        index: Some(Index { index }),
-        data: Some(P4Data {
-            data: Some(Data::Bitstring(vec![value])),
-        }),
+fn register_cell(register_id: u32, index: i64, value: Option<u8>) -> Kind {
+    let data = |value| P4Data {
+        data: Some(Data::Bitstring(vec![value])),
     };
-    Update {
-        r#type: Type::Modify.into(),
-        entity: Some(Entity {
-            entity: Some(Kind::RegisterEntry(entry)),
-        }),
-    }
+    Kind::RegisterEntry(RegisterEntry {
+        register_id,
+        index: Some(Index { index }),
+        data: value.map(data),
+    })
+}
+
+fn cell(register: u32, index: i64, value: u8) -> Update {
+    modify(entities::entity(register_cell(
+        register,
+        index,
+        Some(value),
+    )))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -250,19 +180,9 @@ async fn a_switch_says_that_its_process_is_another_one_though_its_state_is_the_s
 }
 
 async fn instance(switch: &Running) -> u64 {
-    let address = address_of(switch);
-    let mut client = SwitchClient::connect(format!("http://{address}"))
-        .await
-        .expect("a server");
-    let request = GetInstanceRequest { device_id: 1 };
-    let answer = client.get_instance(request).await.expect("an answer");
-    answer.into_inner().instance
-}
-
-fn address_of(switch: &Running) -> &str {
-    let rest = switch.ready.split("P4Runtime on ").nth(1);
-    let address = rest.and_then(|rest| rest.split(',').next());
-    address.expect("an address")
+    let client = Client::connect(&address(switch), 1).await;
+    let instance = client.expect("a server").instance().await;
+    instance.expect("an answer")
 }
 
 fn replication(of: Replication) -> Kind {
@@ -323,33 +243,15 @@ fn instances(replicas: &[Replica]) -> Vec<u8> {
 }
 
 fn entity(ids: Ids, (kind, number): (&'static str, u32), value: u8) -> Kind {
-    let replicas = vec![Replica {
-        port_kind: Some(replica::PortKind::Port(vec![1])),
-        instance: value.into(),
-        ..Default::default()
-    }];
+    let replicas = vec![entities::replica(1, value.into())];
     let action = || {
-        let params = vec![action::Param {
-            param_id: 1,
-            value: vec![value],
-        }];
-        let action = Action {
-            action_id: ids.send,
-            params,
-        };
-        Some(TableAction {
-            r#type: Some(ActionType::Action(action)),
-        })
+        let call = entities::action(ids.send, [(1, vec![value])]);
+        Some(entities::table_action(call))
     };
     match kind {
         "entry" => Kind::TableEntry(TableEntry {
             table_id: ids.table,
-            r#match: vec![FieldMatch {
-                field_id: 1,
-                field_match_type: Some(field_match::FieldMatchType::Exact(field_match::Exact {
-                    value: vec![u8::try_from(number).expect("a byte")],
-                })),
-            }],
+            r#match: vec![Match::Exact(bytes(number)).field(1)],
             action: action(),
             metadata: vec![value, 1],
             ..Default::default()
@@ -361,15 +263,7 @@ fn entity(ids: Ids, (kind, number): (&'static str, u32), value: u8) -> Kind {
             metadata: vec![value, 1],
             ..Default::default()
         }),
-        "cell" => Kind::RegisterEntry(RegisterEntry {
-            register_id: ids.cells,
-            index: Some(Index {
-                index: number.into(),
-            }),
-            data: Some(P4Data {
-                data: Some(Data::Bitstring(vec![value])),
-            }),
-        }),
+        "cell" => register_cell(ids.cells, number.into(), Some(value)),
         "group" => replication(Replication::MulticastGroupEntry(MulticastGroupEntry {
             multicast_group_id: number,
             replicas,
@@ -407,12 +301,7 @@ fn batch(random: &mut Random, ids: Ids, before: &State) -> (Vec<Update>, State) 
             (_, "entry" | "default") => drop(after.insert(key, vec![value, value, 1])),
             _ => drop(after.insert(key, vec![value])),
         }
-        Update {
-            r#type: r#type.into(),
-            entity: Some(Entity {
-                entity: Some(entity(ids, key, value)),
-            }),
-        }
+        update(r#type, entities::entity(entity(ids, key, value)))
     });
     (updates.collect(), after)
 }
@@ -427,10 +316,8 @@ async fn write_until_killed(
         let (updates, after) = batch(random, controller.ids, &answered);
         match controller.write(updates).await {
             Ok(()) => answered = after,
-            Err(status) => {
-                assert!(status.details().is_empty(), "refused: {status:?}");
-                return (answered, after, n_batches);
-            }
+            Err(WriteError::Updates(errors)) => panic!("refused: {errors:?}"),
+            Err(WriteError::Call(_)) => return (answered, after, n_batches),
         }
     }
     panic!("the switch was not killed")
@@ -501,15 +388,21 @@ async fn write_until_refused(
     controller: &mut Controller,
     random: &mut Random,
     mut state: State,
-) -> (State, tonic::Status) {
+) -> (State, String) {
     for _ in 0..20_000 {
         let (updates, after) = batch(random, controller.ids, &state);
         match controller.write(updates).await {
             Ok(()) => state = after,
-            Err(status) => return (after, status),
+            Err(error) => return (after, error.to_string()),
         }
     }
     panic!("the disk was not full")
+}
+
+fn nothing_was_done(refused: WriteError) {
+    let refused = refused.to_string();
+    let said = ["nothing was done", "(Internal)"];
+    assert!(said.iter().all(|it| refused.contains(it)), "{refused}");
 }
 
 async fn a_switch_on_a_disk(disk: &Path) {
@@ -521,24 +414,13 @@ async fn a_switch_on_a_disk(disk: &Path) {
     fill(&disk.join("filler"));
     let mut random = Random(3);
     let (there, refused) = write_until_refused(&mut controller, &mut random, State::new()).await;
-    assert_eq!(refused.code(), tonic::Code::Internal);
-    let said = ["the switch has it", state.as_str()];
-    assert!(
-        said.iter().all(|it| refused.message().contains(it)),
-        "{refused:?}"
-    );
+    let said = ["the switch has it", state.as_str(), "(Internal)"];
+    assert!(said.iter().all(|it| refused.contains(it)), "{refused}");
     // The data plane has the refused change, and none after it.
     assert_eq!(controller.state().await, there);
     let (updates, _) = batch(&mut random, controller.ids, &there);
-    let refused = controller
-        .write(updates)
-        .await
-        .expect_err("the disk is full");
-    assert_eq!(refused.code(), tonic::Code::Internal);
-    assert!(
-        refused.message().contains("nothing was done"),
-        "{refused:?}"
-    );
+    let refused = controller.write(updates).await;
+    nothing_was_done(refused.expect_err("the disk is full"));
     assert_eq!(controller.state().await, there);
     let logged = switch.wait_for_line(&["state_not_written"]);
     assert!(
@@ -593,15 +475,8 @@ async fn a_file_that_somebody_cuts_short_is_reported_before_the_next_call_and_ta
         "{logged}"
     );
     let (updates, _) = batch(&mut random, controller.ids, &there);
-    let refused = controller
-        .write(updates)
-        .await
-        .expect_err("it would be lost");
-    assert_eq!(refused.code(), tonic::Code::Internal);
-    assert!(
-        refused.message().contains("nothing was done"),
-        "{refused:?}"
-    );
+    let refused = controller.write(updates).await;
+    nothing_was_done(refused.expect_err("it would be lost"));
     assert_eq!(controller.state().await, there);
     switch.stop("-TERM");
 }

@@ -3,35 +3,24 @@
 
 use std::path::Path;
 
+use crate::p4runtime::primary;
 use crate::support::{Running, program};
-use p4runtime_proto::google::rpc;
+use p4runtime_client::field_match::Match;
+use p4runtime_client::{Client, WriteError, entities};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Optional};
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action as SetAction;
-use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
-use p4runtime_proto::p4::v1::stream_message_response::Update as ResponseUpdate;
-use p4runtime_proto::p4::v1::table_action::Type as ActionType;
+use p4runtime_proto::p4::v1::stream_message_response::Update as Message;
 use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
-    Action, Entity, Error, FieldMatch, ForwardingPipelineConfig,
-    GetForwardingPipelineConfigRequest, MasterArbitrationUpdate, PacketIn, PacketMetadata,
-    PacketOut, ReadRequest, SetForwardingPipelineConfigRequest, StreamMessageRequest,
-    StreamMessageResponse, TableAction, TableEntry, Uint128, Update, WriteRequest, action,
+    ForwardingPipelineConfig, PacketIn, PacketMetadata, PacketOut, TableEntry,
 };
-use prost::Message;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::transport::Channel;
-use tonic::{Code, Status, Streaming};
-
-const ELECTION_ID: Option<Uint128> = Some(Uint128 { high: 0, low: 1 });
+use tonic::Code;
 
 struct Controller {
-    client: P4RuntimeClient<Channel>,
-    requests: UnboundedSender<StreamMessageRequest>,
-    answers: Streaming<StreamMessageResponse>,
+    client: Client,
     config: ForwardingPipelineConfig,
     _switch: Running,
 }
@@ -45,161 +34,95 @@ impl Controller {
     async fn of(path: &Path) -> Controller {
         let path = path.display().to_string();
         let switch = Running::start(&["--grpc", "127.0.0.1:0", &path]);
-        let address = switch.ready.split("P4Runtime on ").nth(1);
-        let address = address.and_then(|rest| rest.split(',').next());
-        let url = format!("http://{}", address.expect("an address"));
-        let mut client = P4RuntimeClient::connect(url).await.expect("a server");
-        let (requests, receiver) = unbounded_channel();
-        let stream = client.stream_channel(UnboundedReceiverStream::new(receiver));
-        let answers = stream.await.expect("a stream").into_inner();
-        let get = GetForwardingPipelineConfigRequest {
-            device_id: 1,
-            ..Default::default()
-        };
-        let config = client.get_forwarding_pipeline_config(get).await;
-        let config = config.expect("an answer").into_inner().config;
-        let mut controller = Controller {
+        let mut client = primary(&switch).await;
+        let config = client.pipeline(ResponseType::All).await;
+        Controller {
             client,
-            requests,
-            answers,
             config: config.expect("the program"),
             _switch: switch,
-        };
-        controller.send(RequestUpdate::Arbitration(MasterArbitrationUpdate {
-            device_id: 1,
-            election_id: ELECTION_ID,
-            ..Default::default()
-        }));
-        controller.next().await;
-        controller
+        }
     }
 
     fn p4info(&self) -> &P4Info {
         self.config.p4info.as_ref().expect("a P4Info")
     }
 
-    fn send(&self, update: RequestUpdate) {
-        let update = Some(update);
-        let sent = self.requests.send(StreamMessageRequest { update });
-        sent.expect("the stream is open");
-    }
-
-    async fn next(&mut self) -> ResponseUpdate {
-        let message = self.answers.message().await.expect("no error");
-        message
-            .and_then(|message| message.update)
-            .expect("a message")
+    async fn next(&mut self) -> Message {
+        self.client.next_message().await.expect("no error")
     }
 
     /// An entry with the port, the wide port (or a wildcard) and the routing instance.
     fn entry(&self, port: &str, wide_port: Option<&[u8]>, vrf: &str) -> TableEntry {
         let table = &self.p4info().tables[0];
-        let exact = FieldMatch {
-            field_id: 1,
-            field_match_type: Some(FieldMatchType::Exact(Exact { value: port.into() })),
-        };
-        let optional = wide_port.map(|value| FieldMatch {
-            field_id: 2,
-            field_match_type: Some(FieldMatchType::Optional(Optional {
-                value: value.into(),
-            })),
-        });
-        let call = Action {
-            action_id: table.action_refs[0].id,
-            params: vec![action::Param {
-                param_id: 1,
-                value: vrf.into(),
-            }],
-        };
+        let exact = Match::Exact(port.into()).field(1);
+        let optional = wide_port.map(|value| Match::Optional(value.into()).field(2));
+        let call = entities::action(table.action_refs[0].id, [(1, vrf.into())]);
         TableEntry {
             table_id: table.preamble.as_ref().expect("a preamble").id,
             r#match: std::iter::once(exact).chain(optional).collect(),
             priority: 1,
-            action: Some(TableAction {
-                r#type: Some(ActionType::Action(call)),
-            }),
+            action: Some(entities::table_action(call)),
             ..Default::default()
         }
     }
 
-    async fn write(&mut self, kind: Type, entries: Vec<TableEntry>) -> Result<(), Status> {
-        let updates = entries.into_iter().map(|entry| Update {
-            r#type: kind as i32,
-            entity: Some(Entity {
-                entity: Some(Kind::TableEntry(entry)),
-            }),
-        });
-        let request = WriteRequest {
-            device_id: 1,
-            election_id: ELECTION_ID,
-            updates: updates.collect(),
-            ..Default::default()
-        };
-        self.client.write(request).await.map(drop)
+    async fn write(&mut self, kind: Type, entries: Vec<TableEntry>) -> Result<(), WriteError> {
+        let entities = entries.into_iter().map(entities::of_table);
+        let updates = entities.map(|it| entities::update(kind, it)).collect();
+        let atomicity = Atomicity::ContinueOnError;
+        self.client.write_batch(updates, atomicity).await
     }
 
     /// The error code and message of a single update.
     async fn refused(&mut self, kind: Type, entry: TableEntry) -> (Code, String) {
-        let status = self.write(kind, vec![entry]).await.expect_err("refused");
-        let details = rpc::Status::decode(status.details()).expect("details");
-        let error: Error = details.details[0].to_msg().expect("an error");
-        (Code::from(error.canonical_code), error.message)
+        match self.write(kind, vec![entry]).await {
+            Err(WriteError::Updates(mut errors)) => {
+                let error = errors.remove(0);
+                (Code::from(error.canonical_code), error.message)
+            }
+            other => panic!("expected a refusal, found {other:?}"),
+        }
     }
 
     async fn read(&mut self, filter: TableEntry) -> Vec<TableEntry> {
-        let request = ReadRequest {
-            device_id: 1,
-            entities: vec![Entity {
-                entity: Some(Kind::TableEntry(filter)),
-            }],
-            ..Default::default()
-        };
-        let answers = self.client.read(request).await.expect("an answer");
-        let mut answers = answers.into_inner();
-        let mut found = Vec::new();
-        while let Some(answer) = answers.message().await.expect("no error") {
-            found.extend(answer.entities.into_iter().map(|entity| {
-                let Some(Kind::TableEntry(entry)) = entity.entity else {
-                    panic!("expected a table entry, found {entity:?}")
-                };
-                entry
-            }));
-        }
-        found
+        let found = self.client.read(vec![entities::of_table(filter)]).await;
+        let entries = found.expect("an answer").into_iter().map(|entity| {
+            let Some(Kind::TableEntry(entry)) = entity.entity else {
+                panic!("expected a table entry, found {entity:?}")
+            };
+            entry
+        });
+        entries.collect()
     }
 
     async fn set_pipeline(&mut self, action: SetAction, config: Option<ForwardingPipelineConfig>) {
-        let request = SetForwardingPipelineConfigRequest {
-            device_id: 1,
-            election_id: ELECTION_ID,
-            action: action as i32,
-            config,
-            ..Default::default()
-        };
-        let set = self.client.set_forwarding_pipeline_config(request).await;
+        let set = self.client.configure(action, config).await;
         set.expect("the pipeline is set");
     }
 
-    fn send_packet(&self, port: &str, wide_port: &[u8]) {
-        self.send_with(metadata(&[port.as_bytes(), wide_port, &[0]]));
+    async fn send_packet(&mut self, port: &str, wide_port: &[u8]) {
+        let metadata = metadata(&[port.as_bytes(), wide_port, &[0]]);
+        self.send_with(metadata).await;
     }
 
-    fn send_with(&self, metadata: Vec<PacketMetadata>) {
-        self.send(RequestUpdate::Packet(PacketOut {
+    async fn send_with(&mut self, metadata: Vec<PacketMetadata>) {
+        let packet = PacketOut {
             payload: vec![0x5a; 60],
             metadata,
-        }));
+        };
+        let sent = self.client.packet_out(packet).await;
+        sent.expect("the stream is open");
     }
 
     /// Sends a packet-out; returns port, routing instance and wide port of the packet-in.
     async fn back(&mut self, port: &str, wide_port: &[u8]) -> Vec<PacketMetadata> {
-        self.send_packet(port, wide_port);
+        self.send_packet(port, wide_port).await;
         self.packet_in().await
     }
 
     async fn packet_in(&mut self) -> Vec<PacketMetadata> {
         match self.next().await {
-            ResponseUpdate::Packet(PacketIn { payload, metadata }) => {
+            Message::Packet(PacketIn { payload, metadata }) => {
                 assert_eq!(payload, [0x5a; 60]);
                 metadata
             }
@@ -277,9 +200,9 @@ async fn a_value_without_a_place_in_the_data_plane_is_refused() {
         assert_eq!(code, Code::NotFound, "{message}");
     }
     for (port, wide_port) in [("nobody's", &[5][..]), ("512", &[5]), ("3", &[2, 0])] {
-        controller.send_packet(port, wide_port);
+        controller.send_packet(port, wide_port).await;
         match controller.next().await {
-            ResponseUpdate::Error(error) => {
+            Message::Error(error) => {
                 assert_eq!(
                     error.canonical_code,
                     Code::InvalidArgument as i32,
@@ -358,7 +281,8 @@ async fn controller_headers_need_not_be_whole_bytes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../testdata/compiler/ok/controller_headers_unused.p4");
     let mut controller = Controller::of(&path).await;
-    controller.send_with(metadata(&[&[0x01, 0x23], &[1], &[0b11_1111]]));
+    let metadata_out = metadata(&[&[0x01, 0x23], &[1], &[0b11_1111]]);
+    controller.send_with(metadata_out).await;
     let port_and_reason = controller.packet_in().await;
     assert_eq!(port_and_reason, metadata(&[&[0x01, 0x23], &[0b111]]));
 }

@@ -6,14 +6,11 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use crate::p4runtime::address;
 use crate::support::{Running, TemporaryFolder};
+use p4runtime_client::{Client, SwitchAddress, entities};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use p4runtime_proto::p4::v1::{
-    DirectCounterEntry, Entity, ReadRequest, ReadResponse, RegisterEntry, TableEntry,
-};
-use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
-use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
+use p4runtime_proto::p4::v1::{DirectCounterEntry, Entity, RegisterEntry, TableEntry};
 use serde_json::Value;
 use testkit::namespace::{in_namespace, ip};
 use testkit::repository::root;
@@ -65,12 +62,7 @@ fn conference(n_workers: &str) -> Outcome {
             .iter()
             .for_each(|viewer| expect_copies(viewer, number));
     }
-    let rest = switch
-        .ready
-        .split("P4Runtime on ")
-        .nth(1)
-        .expect("an address");
-    let grpc = format!("http://{}", rest.split(',').next().expect("an address"));
+    let grpc = address(&switch);
     let rest = switch
         .ready
         .split("metrics on ")
@@ -137,38 +129,22 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-fn read(grpc: &str, kind: Kind) -> Result<Vec<Entity>, String> {
-    let request = ReadRequest {
-        device_id: 1,
-        entities: vec![Entity { entity: Some(kind) }],
-        ..Default::default()
-    };
-    block_on(async {
-        let client = P4RuntimeClient::connect(grpc.to_owned()).await;
-        let answers = client.expect("a server").read(request).await;
-        let mut answers = answers.map_err(|status| status.message().to_owned())?;
-        let (answers, mut entities) = (answers.get_mut(), Vec::new());
-        loop {
-            match answers.message().await {
-                Ok(Some(ReadResponse { entities: more })) => entities.extend(more),
-                Ok(None) => return Ok(entities),
-                Err(status) => return Err(status.message().to_owned()),
-            }
-        }
-    })
+fn read(grpc: &SwitchAddress, kind: Kind) -> Result<Vec<Entity>, String> {
+    let found = block_on(async {
+        let client = Client::connect(grpc, 1).await;
+        let mut client = client.expect("a server");
+        client.read(vec![entities::entity(kind)]).await
+    });
+    found.map_err(|error| error.to_string())
 }
 
 /// A drain ends, and the switch's counters have the number of workers.
-fn controlled(grpc: &str, n_workers: u32) {
+fn controlled(grpc: &SwitchAddress, n_workers: u32) {
     block_on(async {
-        let client = SwitchClient::connect(grpc.to_owned()).await;
+        let client = Client::connect(grpc, 1).await;
         let mut client = client.expect("a server");
-        let drained = client.drain(DrainRequest { device_id: 1 }).await;
-        drained.expect("drained");
-        let answer = client
-            .get_counters(GetCountersRequest { device_id: 1 })
-            .await;
-        let counters = answer.expect("an answer").into_inner();
+        client.drain().await.expect("drained");
+        let counters = client.counters().await.expect("an answer");
         let n_packets = u64::from(N_SENDERS) * u64::from(N_PACKETS);
         assert_eq!(counters.workers, n_workers);
         assert_eq!(counters.ports[0].rx_packets, n_packets);
@@ -246,12 +222,7 @@ fn a_register_that_the_workers_do_not_agree_about_is_not_read() {
     let mut arguments = vec!["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
     arguments.extend(["--workers", "2", "--registers", "per-worker", &program]);
     let switch = Running::start(&arguments);
-    let rest = switch
-        .ready
-        .split("P4Runtime on ")
-        .nth(1)
-        .expect("an address");
-    let grpc = format!("http://{}", rest.split(',').next().expect("an address"));
+    let grpc = address(&switch);
     let registers = || read(&grpc, Kind::RegisterEntry(RegisterEntry::default()));
     assert_eq!(registers().map(|cells| cells.len()), Ok(8));
     let rest = switch.ready.split("1@").nth(1).expect("a port");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use conference::address::Mac;
-use conference::entities;
+use p4runtime_client::bytestring;
 use p4runtime_proto::google::rpc;
 use p4runtime_proto::p4::v1::p4_runtime_server::{P4Runtime, P4RuntimeServer};
 use p4runtime_proto::p4::v1::{
@@ -166,7 +166,7 @@ impl Service {
         let mut switch = self.switch();
         let frame = &packet.payload;
         let ip: [u8; 4] = frame[38..42].try_into().expect("an ARP request");
-        let port = entities::number(&packet.metadata[0].value).expect("a port");
+        let port = bytestring::number(&packet.metadata[0].value).expect("a port");
         let on_port = switch.hosts.iter().filter(|_| port == 1);
         let others = switch.other_hosts.iter();
         let others = others.filter(|(at, ..)| u64::from(*at) == port);

@@ -186,9 +186,10 @@ impl Beside {
             replicas: replicas.collect(),
             ..MulticastGroup::default()
         };
-        match is_new {
-            true => self.switch.insert_multicast_group(group).unwrap(),
-            false => self.switch.modify_multicast_group(group).unwrap(),
+        if is_new {
+            self.switch.insert_multicast_group(group).unwrap()
+        } else {
+            self.switch.modify_multicast_group(group).unwrap()
         }
     }
 

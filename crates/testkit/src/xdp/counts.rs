@@ -47,10 +47,11 @@ fn same<T: PartialEq + std::fmt::Debug>(
     ours: T,
     theirs: T,
 ) -> Result<(), String> {
-    match ours == theirs {
-        true => Ok(()),
-        false => Err(format!(
+    if ours == theirs {
+        Ok(())
+    } else {
+        Err(format!(
             "{what}: {ours:?} with the kernel, {theirs:?} without"
-        )),
+        ))
     }
 }

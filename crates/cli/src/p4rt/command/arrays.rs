@@ -1,5 +1,8 @@
 //! Commands for counters, meters and registers: cells of an array, or entries of a table.
 
+use p4runtime_client::bytestring::parse_number;
+use p4runtime_client::entities::every_entry;
+use p4runtime_client::{Object, alias, id_of};
 use p4runtime_proto::p4::config::v1::p4_data_type_spec::TypeSpec;
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::{
@@ -8,8 +11,7 @@ use p4runtime_proto::p4::v1::{
 };
 
 use super::{Command, Keeps, Query, query, read, write};
-use crate::entries::file::id_of;
-use crate::p4rt::schema::{Object, Parsed, Schema, alias, number};
+use crate::p4rt::schema::{Parsed, Schema};
 use crate::p4rt::typed::{self, Items, KeyUse, counts, rates, table_entry};
 use crate::p4rt::words::Item;
 
@@ -66,7 +68,7 @@ fn counted<'s>(schema: &'s Schema, kind: &str, name: &str) -> Parsed<Found<'s>> 
             let names = [arrays, directs];
             let names = names.iter().flat_map(|it| schema.preambles(*it)).map(alias);
             let names: Vec<&str> = names.collect();
-            Err(match p4_compiler::nearest(name, names.iter().copied()) {
+            Err(match names::nearest(name, names.iter().copied()) {
                 Some(near) => format!("no {kind} \"{name}\", did you mean \"{near}\"?"),
                 None if names.is_empty() => message,
                 None => format!("no {kind} \"{name}\", there are {}", names.join(", ")),
@@ -84,7 +86,7 @@ fn index(items: &mut Items, size: i64, is_read: bool) -> Parsed<Option<Index>> {
     if word == "*" {
         return Ok(None);
     }
-    let index = number(&word).and_then(|it| i64::try_from(it).ok());
+    let index = parse_number(&word).and_then(|it| i64::try_from(it).ok());
     let in_range = index.filter(|it| size <= 0 || *it < size);
     in_range.map(|index| Some(Index { index })).ok_or_else(|| {
         let last = size.max(1) - 1;
@@ -118,10 +120,7 @@ const RATE_WORDS: &[&str] = &["cir", "cburst", "pir", "pburst", "eburst"];
 
 /// A filter for entries. With a whole key it reads one entry.
 fn filtered(entity: impl Fn(TableEntry) -> entity::Entity, filter: TableEntry) -> Command {
-    let all = TableEntry {
-        table_id: filter.table_id,
-        ..TableEntry::default()
-    };
+    let all = every_entry(filter.table_id);
     Command::Read(Query {
         keeps: Keeps::Like(Box::new(filter)),
         ..query([entity(all)])
@@ -150,7 +149,7 @@ pub(super) fn counter(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<
             .direct_counters
             .iter()
             .map(|it| it.direct_table_id);
-        all.extend(tables.map(|table_id| direct(of_table(table_id), None)));
+        all.extend(tables.map(|table_id| direct(every_entry(table_id), None)));
         return Ok(read(all));
     }
     let name = items.expect_word("a counter's name")?;
@@ -184,13 +183,6 @@ pub(super) fn counter(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<
     }
 }
 
-fn of_table(table_id: u32) -> TableEntry {
-    TableEntry {
-        table_id,
-        ..TableEntry::default()
-    }
-}
-
 pub(super) fn meter(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Command> {
     let is_read = verb == "list";
     let counted_too = is_read.then(MeterCounterData::default);
@@ -216,7 +208,7 @@ pub(super) fn meter(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Co
             .direct_meters
             .iter()
             .map(|it| it.direct_table_id);
-        all.extend(tables.map(|table_id| direct(of_table(table_id), None)));
+        all.extend(tables.map(|table_id| direct(every_entry(table_id), None)));
         return Ok(read(all));
     }
     let name = items.expect_word("a meter's name")?;

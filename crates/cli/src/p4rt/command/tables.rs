@@ -1,5 +1,7 @@
 //! Commands for tables and action profiles.
 
+use p4runtime_client::entities::{default_entry, every_entry};
+use p4runtime_client::{alias, id_of};
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::table_entry::IdleTimeout;
 use p4runtime_proto::p4::v1::{
@@ -8,8 +10,7 @@ use p4runtime_proto::p4::v1::{
 };
 
 use super::{Command, Keeps, Query, change, query, read, write};
-use crate::entries::file::id_of;
-use crate::p4rt::schema::{Parsed, Schema, alias};
+use crate::p4rt::schema::{Parsed, Schema};
 use crate::p4rt::typed::{self, Items, KeyUse, number_u32, table_entry};
 
 pub(super) fn table(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Command> {
@@ -44,11 +45,8 @@ pub(super) fn table(schema: &Schema, verb: &str, items: &mut Items) -> Parsed<Co
         }
         "clear" => {
             items.end()?;
-            let all = TableEntry {
-                table_id: id,
-                ..TableEntry::default()
-            };
-            Ok(Command::Clear(query([entity::Entity::TableEntry(all)])))
+            let all = entity::Entity::TableEntry(every_entry(id));
+            Ok(Command::Clear(query([all])))
         }
         "default" if items.is_empty() => Ok(read([default_of(id)])),
         "default" | "reset" => {
@@ -94,11 +92,8 @@ pub(super) fn all_tables(schema: &Schema) -> Parsed<Vec<entity::Entity>> {
 }
 
 fn entries_of(schema: &Schema, table: &config::Table) -> entity::Entity {
-    let all = TableEntry {
-        table_id: id_of(table.preamble.as_ref()),
-        ..TableEntry::default()
-    };
-    with_resources(schema, table, all)
+    let id = id_of(table.preamble.as_ref());
+    with_resources(schema, table, every_entry(id))
 }
 
 /// Asks for the parts of an entry that a read returns only on request.
@@ -118,11 +113,7 @@ fn with_resources(schema: &Schema, table: &config::Table, entry: TableEntry) -> 
 }
 
 fn default_of(table_id: u32) -> entity::Entity {
-    entity::Entity::TableEntry(TableEntry {
-        table_id,
-        is_default_action: true,
-        ..TableEntry::default()
-    })
+    entity::Entity::TableEntry(default_entry(table_id))
 }
 
 /// Ids of a profile and of an object in it; 0 means any.

@@ -1,19 +1,17 @@
 //! Seeded random numbers, and entries and values made from them.
 
+use p4runtime_client::bytestring::{and, bytes, ones};
+use p4runtime_client::entities::{action, of_table};
+use p4runtime_client::field_match::Match;
+use p4runtime_client::{has_order, id_of, match_type};
 use p4runtime_proto::p4::config::v1::match_field::MatchType;
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::{
     Action, ActionProfileAction, ActionProfileActionSet, BackupReplica, Entity, FieldMatch,
-    MeterConfig, Replica, TableAction, TableEntry, action, action_profile_action, entity, replica,
-    table_action,
+    MeterConfig, Replica, TableAction, TableEntry, action_profile_action, replica, table_action,
 };
 
-use super::round_trip::entity_of;
-use crate::entries::entry::{Match, field_match};
-use crate::entries::file::{id_of, match_type};
-use crate::entries::value::{and, canonical, ones};
 use crate::p4rt::schema::Schema;
-use crate::p4rt::typed::has_order;
 
 pub(super) struct Random(pub(super) u64);
 
@@ -67,15 +65,9 @@ impl Random {
             MatchType::Optional => Match::Optional(value),
             MatchType::Lpm => {
                 let len = self.below(u64::from(bits)) as u32 + 1;
-                Match::Lpm(and(&value, &ones(len, bits)), len.cast_signed())
+                Match::lpm(&value, len, bits)?
             }
-            MatchType::Ternary => {
-                let mask = self.value(bits);
-                if mask == [0] {
-                    return None;
-                }
-                Match::Ternary(and(&value, &mask), mask)
-            }
+            MatchType::Ternary => Match::ternary(&value, &self.value(bits))?,
             MatchType::Range => {
                 let other = self.value(bits);
                 let in_order = (value.len(), &value) <= (other.len(), &other);
@@ -88,19 +80,17 @@ impl Random {
             }
             MatchType::Unspecified => return None,
         };
-        Some(field_match(field.id, &found))
+        Some(found.field(field.id))
     }
 
     pub(super) fn call(&mut self, actions: &[&config::Action]) -> Action {
-        let action = actions[self.below(actions.len() as u64) as usize];
-        let param = |it: &config::action::Param| action::Param {
-            param_id: it.id,
-            value: self.value(u32::try_from(it.bitwidth).expect("a width")),
+        let called = actions[self.below(actions.len() as u64) as usize];
+        let param = |it: &config::action::Param| {
+            let value = self.value(u32::try_from(it.bitwidth).expect("a width"));
+            (it.id, value)
         };
-        Action {
-            action_id: id_of(action.preamble.as_ref()),
-            params: action.params.iter().map(param).collect(),
-        }
+        let params = called.params.iter().map(param);
+        action(id_of(called.preamble.as_ref()), params)
     }
 
     pub(super) fn rates(&mut self) -> MeterConfig {
@@ -116,7 +106,7 @@ impl Random {
     pub(super) fn port(&mut self) -> Vec<u8> {
         match self.below(8) {
             0 => b"Ethernet1/2".to_vec(),
-            _ => canonical(&(self.below(512) as u32).to_be_bytes()),
+            _ => bytes(self.below(512)),
         }
     }
 
@@ -174,7 +164,7 @@ impl Random {
             meter_config: has_meter.then(|| self.rates()),
             ..self.key(table)
         };
-        entity_of(entity::Entity::TableEntry(entry))
+        of_table(entry)
     }
 
     pub(super) fn replicas(&mut self) -> Vec<Replica> {

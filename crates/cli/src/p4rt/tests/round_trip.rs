@@ -1,32 +1,19 @@
 //! Random entities: each printed line, parsed again, gives the same entity.
 
+use p4runtime_client::entities::{entity as entity_of, of_engine as replication};
+use p4runtime_client::id_of;
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
 use p4runtime_proto::p4::v1::{
     ActionProfileGroup, ActionProfileMember, CloneSessionEntry, CounterData, CounterEntry,
     DigestEntry, DirectCounterEntry, DirectMeterEntry, Entity, Index, MeterEntry,
-    MulticastGroupEntry, P4Data, PacketReplicationEngineEntry, RegisterEntry, ValueSetEntry,
-    ValueSetMember, action_profile_group, digest_entry, entity, p4_data,
+    MulticastGroupEntry, P4Data, RegisterEntry, ValueSetEntry, ValueSetMember,
+    action_profile_group, digest_entry, entity, p4_data,
 };
 
 use super::{Random, every_entity, kinds, written};
-use crate::entries::file::id_of;
 use crate::p4rt::print;
 use crate::p4rt::schema::Schema;
-
-pub(super) fn entity_of(entity: entity::Entity) -> Entity {
-    Entity {
-        entity: Some(entity),
-    }
-}
-
-fn replication(entry: PreType) -> Entity {
-    entity_of(entity::Entity::PacketReplicationEngineEntry(
-        PacketReplicationEngineEntry {
-            r#type: Some(entry),
-        },
-    ))
-}
 
 const ROUNDS: usize = 300;
 

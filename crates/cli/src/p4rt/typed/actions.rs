@@ -1,16 +1,16 @@
 //! Parses what follows an arrow: actions with parameters, members and groups of action profiles.
 
+use p4runtime_client::{alias, entities, id_of};
 use p4runtime_proto::p4::config::v1::{self as config};
 use p4runtime_proto::p4::v1::{
     Action, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember,
-    TableAction, action, action_profile_action, action_profile_group, table_action,
+    TableAction, action_profile_action, action_profile_group, table_action,
 };
 
 use super::{Items, KeyUse, i32_of, number_u32, port, set, table_words, u32_of};
-use crate::entries::file::id_of;
 use crate::output;
 use crate::p4rt::print::{MODES, SIZES};
-use crate::p4rt::schema::{Parsed, Schema, alias, find_of};
+use crate::p4rt::schema::{Parsed, Schema, find_of};
 use crate::p4rt::words::{Item, Value};
 
 pub(super) fn table_action(
@@ -153,17 +153,14 @@ pub fn call(
                 param.name
             ));
         };
-        let bytes = schema.param_type(param).bytes(atom);
+        let bytes = atom.bytes(&schema.param_type(param));
         let bytes = bytes.map_err(|message| format!("parameter \"{}\": {message}", param.name))?;
         values[idx] = Some(bytes);
     }
     let mut params = Vec::new();
     for (param, value) in action.params.iter().zip(values) {
         match value {
-            Some(value) => params.push(action::Param {
-                param_id: param.id,
-                value,
-            }),
+            Some(value) => params.push((param.id, value)),
             None if is_partial => {}
             None => {
                 let expected = schema.param_type(param).format.example();
@@ -174,10 +171,8 @@ pub fn call(
             }
         }
     }
-    Ok(Action {
-        action_id: id_of(action.preamble.as_ref()),
-        params,
-    })
+    let action_id = id_of(action.preamble.as_ref());
+    Ok(entities::action(action_id, params))
 }
 
 fn find_action<'p>(

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use data_encoding::HEXLOWER_PERMISSIVE;
+use p4runtime_client::bytestring::parse_number;
 
 use crate::p4rt::print::UNITS;
-use crate::p4rt::schema::{Parsed, number};
+use crate::p4rt::schema::Parsed;
 use crate::p4rt::words::{Item, Value};
 
 #[derive(Clone, Debug)]
@@ -67,7 +68,7 @@ impl Items {
 
     pub fn expect_number(&mut self, what: &str, max: u128) -> Parsed<u128> {
         let word = self.expect_word(what)?;
-        let found = number(&word).filter(|it| *it <= max);
+        let found = parse_number(&word).filter(|it| *it <= max);
         found.ok_or_else(|| format!("expected {what}, a number up to {max}, got \"{word}\""))
     }
 
@@ -81,7 +82,7 @@ impl Items {
 
 pub fn attribute(name: &str, value: &Value, max: u128) -> Parsed<u128> {
     let found = match value {
-        Value::Atom(atom) if !atom.is_quoted => number(&atom.text).filter(|it| *it <= max),
+        Value::Atom(atom) if !atom.is_quoted => parse_number(&atom.text).filter(|it| *it <= max),
         _ => None,
     };
     found.ok_or_else(|| format!("{name}: expected a number up to {max}, got \"{value}\""))

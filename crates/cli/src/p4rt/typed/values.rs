@@ -1,10 +1,11 @@
 //! Parses values of any type for registers and value sets, and finds the headers of packet-in and packet-out.
 
+use p4runtime_client::{Object, alias};
 use p4runtime_proto::p4::config::v1::{self as config, p4_data_type_spec::TypeSpec};
 use p4runtime_proto::p4::v1::{P4Data, P4StructLike, ValueSetMember, p4_data};
 
 use super::{Items, Key, set};
-use crate::p4rt::schema::{Object, Parsed, Schema, alias};
+use crate::p4rt::schema::{Parsed, Schema};
 use crate::p4rt::words::{Item, Value};
 
 /// Parses `{0x800, 0x86dd}`; with several fields `{ether_type=0x800&&&0xff00 port=3, ...}`.
@@ -73,7 +74,7 @@ pub fn data(schema: &Schema, value: &Value, spec: Option<&TypeSpec>, name: &str)
 
 fn bytes(schema: &Schema, value: &Value, spec: Option<&TypeSpec>, name: &str) -> Parsed<Vec<u8>> {
     match value {
-        Value::Atom(atom) => schema.data_type(spec, name).bytes(atom),
+        Value::Atom(atom) => atom.bytes(&schema.data_type(spec, name)),
         other => Err(format!("expected a value, got \"{other}\"")),
     }
 }

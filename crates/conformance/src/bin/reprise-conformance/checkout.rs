@@ -179,9 +179,12 @@ fn expand(root: &Path, pattern: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     for part in pattern.split('/') {
         let below = |folder: &String| -> Vec<String> {
-            let path = |name: &str| match folder.is_empty() {
-                true => name.to_owned(),
-                false => format!("{folder}/{name}"),
+            let path = |name: &str| {
+                if folder.is_empty() {
+                    name.to_owned()
+                } else {
+                    format!("{folder}/{name}")
+                }
             };
             if !part.contains('*') {
                 return vec![path(part)];
@@ -249,11 +252,12 @@ fn to_be_refused(root: &Path, program: &str) -> Result<Result<Check, &'static st
         return Ok(Ok(Check::Refused { errors: None }));
     }
     let errors = golden::errors(&read_text(&golden)?);
-    Ok(match errors.is_empty() {
-        true => Err("p4c accepts it: its golden message has no error"),
-        false => Ok(Check::Refused {
+    Ok(if errors.is_empty() {
+        Err("p4c accepts it: its golden message has no error")
+    } else {
+        Ok(Check::Refused {
             errors: Some(errors),
-        }),
+        })
     })
 }
 

@@ -61,9 +61,10 @@ impl Variables {
             rest = after;
         }
         text.push_str(rest);
-        match word.is_quoted {
-            true => vec![text],
-            false => text.split(';').map(str::to_owned).collect(),
+        if word.is_quoted {
+            vec![text]
+        } else {
+            text.split(';').map(str::to_owned).collect()
         }
     }
 }

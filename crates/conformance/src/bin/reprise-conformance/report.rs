@@ -102,9 +102,10 @@ impl<'k> Report<'k> {
             "took_ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         }));
         let line = format!("{word:9} {:8} {}", kind.name(), sample.name);
-        match text.is_empty() {
-            true => line,
-            false => format!("{line}: {text}"),
+        if text.is_empty() {
+            line
+        } else {
+            format!("{line}: {text}")
         }
     }
 

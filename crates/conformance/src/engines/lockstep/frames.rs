@@ -203,9 +203,10 @@ impl Walk<'_> {
         let header = &self.ir.headers[header.index()];
         let mut offset = self.at * 8;
         for id in header.field_ids() {
-            let bits = match Some(id) == header.variable_field {
-                true => variable_bits,
-                false => self.ir.fields[id.index()].bits as usize,
+            let bits = if Some(id) == header.variable_field {
+                variable_bits
+            } else {
+                self.ir.fields[id.index()].bits as usize
             };
             let span = Span { offset, bits };
             if self.frame.len() * 8 <= offset + bits {

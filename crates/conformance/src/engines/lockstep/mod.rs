@@ -85,9 +85,10 @@ pub fn names_of(mut options: NativeOptions) -> String {
         .into_iter()
         .filter(|it| on(it))
         .collect();
-    match on.is_empty() {
-        true => "none".to_owned(),
-        false => on.join(","),
+    if on.is_empty() {
+        "none".to_owned()
+    } else {
+        on.join(",")
     }
 }
 

@@ -253,12 +253,13 @@ fn equal<T: PartialEq + Debug + ?Sized>(
     expected: &T,
     found: &T,
 ) -> Result<(), Unequal> {
-    match expected == found {
-        true => Ok(()),
-        false => Err(Unequal {
+    if expected == found {
+        Ok(())
+    } else {
+        Err(Unequal {
             engine,
             expected: format!("{what}: {expected:02x?}"),
             found: format!("{what}: {found:02x?}"),
-        }),
+        })
     }
 }

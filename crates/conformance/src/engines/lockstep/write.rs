@@ -250,9 +250,10 @@ impl<'a> Writer<'a> {
     /// A key of a table, and its priority.
     pub fn key(&mut self, info: &TableInfo) -> (Vec<MatchField>, i32) {
         let key = info.key.iter().map(|field| self.matching(field)).collect();
-        let priority = match info.has_priority() {
-            true => self.rng.i32(1..9),
-            false => 0,
+        let priority = if info.has_priority() {
+            self.rng.i32(1..9)
+        } else {
+            0
         };
         (key, priority)
     }
@@ -370,9 +371,12 @@ impl<'a> Writer<'a> {
         let mut members = Vec::new();
         for _ in 0..n_members {
             let parts = self.program.value_set_parts(set).iter();
-            let parts = parts.map(|bits| match self.rng.bool() {
-                true => MatchField::Exact(self.value(*bits)),
-                false => self.masked(*bits),
+            let parts = parts.map(|bits| {
+                if self.rng.bool() {
+                    MatchField::Exact(self.value(*bits))
+                } else {
+                    self.masked(*bits)
+                }
             });
             members.push(parts.collect());
         }
@@ -491,9 +495,10 @@ impl<'a> Writer<'a> {
             MatchKind::Ternary => self.masked(bits),
             MatchKind::Range => {
                 let (one, other) = (self.value(bits), self.value(bits));
-                let (low, high) = match field.is_ascending(&one, &other) {
-                    true => (one, other),
-                    false => (other, one),
+                let (low, high) = if field.is_ascending(&one, &other) {
+                    (one, other)
+                } else {
+                    (other, one)
                 };
                 MatchField::Range { low, high }
             }

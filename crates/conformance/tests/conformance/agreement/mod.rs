@@ -190,9 +190,10 @@ impl Case {
             if info.is_generated() || info.actions.is_empty() {
                 continue;
             }
-            let n_entries = match info.key.is_empty() {
-                true => 0,
-                false => writer.rng().usize(..=ENTRIES_PER_TABLE),
+            let n_entries = if info.key.is_empty() {
+                0
+            } else {
+                writer.rng().usize(..=ENTRIES_PER_TABLE)
             };
             for _ in 0..n_entries {
                 entries.push(random_entry(&mut writer, program, info, true));

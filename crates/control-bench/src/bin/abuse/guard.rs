@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use control_bench::controller::{self, Client, DEVICE_ID};
 use control_bench::process::Place;
 use control_bench::{Result, raw};
-use p4runtime_proto::p4::config::v1::{P4Info, Preamble};
+use p4runtime_client::bytestring::number;
+use p4runtime_client::entities::entity;
+use p4runtime_client::{Object, P4InfoIndex};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
 use p4runtime_proto::p4::v1::{
-    ActionProfileGroup, ActionProfileMember, CapabilitiesRequest, Entity, ReadRequest, TableEntry,
-    ValueSetEntry,
+    ActionProfileGroup, ActionProfileMember, CapabilitiesRequest, Entity, TableEntry, ValueSetEntry,
 };
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest};
@@ -39,7 +40,7 @@ struct Watched {
 /// Calls until the end. Returns a summary.
 pub(crate) async fn watch(shared: Arc<Shared>) -> String {
     let mut watched = Watched::default();
-    let untouched = untouched(&shared.programs[1].p4info);
+    let untouched = untouched(&shared.grammars[1].index);
     let mut frames = (0, Instant::now());
     while !shared.is_over() {
         let began = Instant::now();
@@ -72,12 +73,10 @@ pub(crate) async fn watch(shared: Arc<Shared>) -> String {
 }
 
 /// Ids of objects to which nobody writes.
-fn untouched(p4info: &P4Info) -> HashSet<u32> {
-    let id = |preamble: &Option<Preamble>| preamble.as_ref().map_or(0, |it| it.id);
-    let tables = p4info.tables.iter().map(|it| id(&it.preamble));
-    let profiles = p4info.action_profiles.iter().map(|it| id(&it.preamble));
-    let sets = p4info.value_sets.iter().map(|it| id(&it.preamble));
-    tables.chain(profiles).chain(sets).collect()
+fn untouched(index: &P4InfoIndex) -> HashSet<u32> {
+    let kinds = [Object::Table, Object::ActionProfile, Object::ValueSet];
+    let all = kinds.into_iter().flat_map(|kind| index.preambles(kind));
+    all.map(|it| it.id).collect()
 }
 
 /// Some rounds of calls on a new connection.
@@ -129,9 +128,7 @@ async fn tokens(
     };
     let values = found.iter().filter_map(|entity| match &entity.entity {
         Some(Kind::RegisterEntry(cell)) => match cell.data.as_ref()?.data.as_ref()? {
-            Data::Bitstring(value) => {
-                Some(value.iter().fold(0, |n, byte| n << 8 | u64::from(*byte)))
-            }
+            Data::Bitstring(value) => number(value),
             _ => None,
         },
         _ => None,
@@ -178,7 +175,7 @@ async fn strangers(
         Kind::ActionProfileGroup(ActionProfileGroup::default()),
         Kind::ValueSetEntry(ValueSetEntry::default()),
     ];
-    let wanted = wanted.map(|kind| Entity { entity: Some(kind) });
+    let wanted = wanted.map(entity);
     let found = match found(client, wanted.to_vec()).await {
         Err(status) if is_without(&status) => return Ok(()),
         found => found?,
@@ -202,16 +199,8 @@ async fn found(
     client: &mut Client,
     entities: Vec<Entity>,
 ) -> std::result::Result<Vec<Entity>, Status> {
-    let request = ReadRequest {
-        device_id: DEVICE_ID,
-        entities,
-        ..Default::default()
-    };
-    let mut answers = client.read(request).await?.into_inner();
     let mut found = Vec::new();
-    while let Some(answer) = answers.message().await? {
-        found.extend(answer.entities);
-    }
+    controller::read(client, entities, |part| found.extend(part)).await?;
     Ok(found)
 }
 

@@ -8,6 +8,7 @@ use control_bench::controller::DEVICE_ID;
 use control_bench::mutate::{mutated, mutated_bytes};
 use control_bench::raw::{self, Rpc};
 use fastrand::Rng;
+use p4runtime_client::Object;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::stream_message_request::Update as Request;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
@@ -49,22 +50,10 @@ struct RoleConfig {
 }
 
 fn role(shared: &Shared) -> Role {
-    let info = &shared.programs[0].p4info;
-    let tables = info.tables.iter().filter_map(|it| it.preamble.as_ref());
-    let profiles = info
-        .action_profiles
-        .iter()
-        .filter_map(|it| it.preamble.as_ref());
-    let meters = info.meters.iter().filter_map(|it| it.preamble.as_ref());
-    let counters = info.counters.iter().filter_map(|it| it.preamble.as_ref());
-    let sets = info.value_sets.iter().filter_map(|it| it.preamble.as_ref());
-    let digests = info.digests.iter().filter_map(|it| it.preamble.as_ref());
-    let all = tables
-        .chain(profiles)
-        .chain(meters)
-        .chain(counters)
-        .chain(sets)
-        .chain(digests);
+    use Object::{ActionProfile, Counter, Digest, Meter, Table, ValueSet};
+    let index = &shared.grammars[0].index;
+    let kinds = [Table, ActionProfile, Meter, Counter, ValueSet, Digest];
+    let all = kinds.into_iter().flat_map(|kind| index.preambles(kind));
     let config = RoleConfig {
         shared_p4_ids: all.map(|it| it.id).collect(),
         receives_packet_ins: true,

@@ -11,18 +11,17 @@ use std::time::Duration;
 
 use control_bench::Result;
 use control_bench::controller::{Controller, DEVICE_ID, arbitration};
-use control_bench::grammar::bytes;
 use control_bench::program::Program;
 use fastrand::Rng;
+use p4runtime_client::bytestring::bytes;
+use p4runtime_client::entities::{entity, modify};
+use p4runtime_client::objects::Array;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::stream_message_response::Update as Response;
-use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::write_request::Atomicity;
-use p4runtime_proto::p4::v1::{
-    Entity, Index, P4Data, RegisterEntry, Uint128, Update, WriteRequest,
-};
+use p4runtime_proto::p4::v1::{Entity, Index, P4Data, RegisterEntry, Uint128, WriteRequest};
 use tonic::{Code, Status};
 
 use crate::{PLACE, Shared};
@@ -54,15 +53,10 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Race {
     pub(crate) fn new(programs: &[Program]) -> Result<Self> {
-        let register = |program: &Program| {
-            let mut all = program
-                .p4info
-                .registers
-                .iter()
-                .filter_map(|it| it.preamble.as_ref());
-            all.find(|it| it.alias == "slots").map(|it| it.id)
-        };
-        let mut ids = programs.iter().map(register);
+        let register = |program: &Program| Array::register(&program.p4info, "slots");
+        let mut ids = programs
+            .iter()
+            .map(|it| register(it).ok().map(|it| it.id()));
         let first = ids.next().flatten().ok_or("no register \"slots\"")?;
         if ids.any(|id| id != Some(first)) {
             return Err("the register \"slots\" has another id in another program".into());
@@ -124,21 +118,16 @@ impl Race {
         let data = value.map(|value| P4Data {
             data: Some(Data::Bitstring(bytes(value))),
         });
-        Entity {
-            entity: Some(Kind::RegisterEntry(RegisterEntry {
-                register_id: self.register,
-                index: Some(Index { index }),
-                data,
-            })),
-        }
+        entity(Kind::RegisterEntry(RegisterEntry {
+            register_id: self.register,
+            index: Some(Index { index }),
+            data,
+        }))
     }
 
     /// A Write of both cells, all or nothing.
     fn write(&self, election_id: Uint128, token: u64) -> WriteRequest {
-        let updates = CELLS.map(|cell| Update {
-            r#type: Type::Modify.into(),
-            entity: Some(self.cell(cell, Some(token))),
-        });
+        let updates = CELLS.map(|cell| modify(self.cell(cell, Some(token))));
         WriteRequest {
             device_id: DEVICE_ID,
             election_id: Some(election_id),

@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 
 use conference::address::Mac;
-use conference::entities;
 use conference::plan::Target;
+use p4runtime_client::bytestring;
+use p4runtime_client::id_of;
+use p4runtime_client::objects::{Array, table_info};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
 use p4runtime_proto::p4::v1::{
@@ -18,7 +20,7 @@ use p4runtime_proto::p4::v1::{
 use tonic::Code;
 
 use super::Random;
-use fields::{exact, id_of, index_of, key_of};
+use fields::{exact, index_of, key_of};
 use packets::Packet;
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -260,7 +262,7 @@ impl FakeSwitch {
                     .get(&(wanted.register_id, index))
                     .copied()
                     .unwrap_or(0);
-                let data = p4_data::Data::Bitstring(entities::bytes(value));
+                let data = p4_data::Data::Bitstring(bytestring::bytes(value));
                 let data = Some(p4runtime_proto::p4::v1::P4Data { data: Some(data) });
                 Ok(vec![wrap(entity::Entity::RegisterEntry(RegisterEntry {
                     data,
@@ -327,7 +329,7 @@ impl FakeSwitch {
                     return Err(refuse(Code::InvalidArgument, "no bitstring".to_owned()));
                 };
                 check_canonical(value)?;
-                let value = entities::number(value).expect("64 bits");
+                let value = bytestring::number(value).expect("64 bits");
                 self.registers.insert((entry.register_id, index), value);
             }
             entity::Entity::CounterEntry(entry) => {
@@ -432,19 +434,13 @@ impl FakeSwitch {
     }
 
     fn table_id(&self, name: &str) -> Option<u32> {
-        let tables = &self.p4info.as_ref()?.tables;
-        let table = tables
-            .iter()
-            .find(|t| entities::is_named(t.preamble.as_ref(), name))?;
+        let table = table_info(self.p4info.as_ref()?, name).ok()?;
         Some(id_of(table.preamble.as_ref()))
     }
 
     fn register_id(&self, name: &str) -> Option<u32> {
-        let registers = &self.p4info.as_ref()?.registers;
-        let register = registers
-            .iter()
-            .find(|r| entities::is_named(r.preamble.as_ref(), name))?;
-        Some(id_of(register.preamble.as_ref()))
+        let register = Array::register(self.p4info.as_ref()?, name).ok()?;
+        Some(register.id())
     }
 }
 

@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 
 use conference::address::Mac;
-use conference::entities;
+use p4runtime_client::bytestring::bytes;
+use p4runtime_client::entities;
 use p4runtime_proto::p4::v1::TableEntry;
 
 use super::FakeSwitch;
@@ -152,11 +153,11 @@ impl FakeSwitch {
         }
         // A copy is its port and its instance. Its port must have an own address.
         let ports = self.table_id("port_addresses")?;
-        let port = vec![(1, entities::bytes(copy >> 32))];
+        let port = vec![(1, bytes(copy >> 32))];
         self.tables.get(&(ports, port))?;
         let table = self.table_id("viewers")?;
         let instance = copy & 0xffff_ffff;
-        let key = vec![(1, entities::bytes(group)), (2, entities::bytes(instance))];
+        let key = vec![(1, bytes(group)), (2, bytes(instance))];
         let entry = self.tables.get(&(table, key))?;
         Some((ip(arg(entry, 1)), Mac::from_u64(arg(entry, 0))))
     }

@@ -9,6 +9,7 @@ use control::BorrowedSwitch;
 use dataplane::{Program, Switch, SwitchConfig};
 use dataplane_jit::NativeOptions;
 use p4_compiler::P4Info;
+use p4runtime_client::P4InfoIndex;
 use p4runtime_proto::p4::v1::WriteRequest;
 use p4runtime_server::WriteError;
 use tokio::runtime::Runtime;
@@ -99,10 +100,11 @@ fn fill(p4info: &P4Info, json: &str, runtime: &Runtime) -> Result<Filled, Verdic
     let server = server(&borrowed);
     let loading = server.set_pipeline(p4info.clone(), json.as_bytes().to_vec());
     runtime.block_on(loading).map_err(pair_refused)?;
+    let index = P4InfoIndex::new(p4info.clone());
     let mut filled = Filled::default();
     for table in &p4info.tables {
         let n_before = filled.entries;
-        for update in entries::of_table(p4info, table) {
+        for update in entries::of_table(&index, table) {
             let request = WriteRequest {
                 device_id: DEVICE_ID,
                 updates: vec![update],

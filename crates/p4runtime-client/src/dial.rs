@@ -16,13 +16,12 @@ use stream_socket::{Stream as Socket, unix_path};
 use tls::{Connecting, Trouble};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tonic::codegen::Service;
 use tonic::codegen::http::Uri;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::client::ClientError;
+use crate::error::ClientError;
 use crate::limits::CONNECT_TIMEOUT_MS;
 
 /// A switch to connect to.
@@ -196,17 +195,18 @@ impl Connector {
         };
         // Requests are short and must not wait for Nagle's algorithm.
         stream.set_nodelay();
-        let stream = match self.tls {
-            None => Stream::Plain(stream),
+        let (stream, connecting) = match self.tls {
+            None => (Box::new(stream) as Box<dyn Duplex>, None),
             Some((client, name)) => {
                 let connecting = client.connecting();
                 let connected = connecting.connector.connect(name, stream).await;
                 let stream = connected.inspect_err(|error| self.seen.set(Trouble::of(error)))?;
-                Stream::Tls(Box::new(stream), connecting)
+                (Box::new(stream) as Box<dyn Duplex>, Some(connecting))
             }
         };
         Ok(Transport {
             stream,
+            connecting,
             has_received: false,
             seen: self.seen,
         })
@@ -230,28 +230,29 @@ impl Service<Uri> for Connector {
 
 /// A connection that inspects its first bytes, or the failure in place of them, for TLS trouble.
 struct Transport {
-    stream: Stream,
+    stream: Box<dyn Duplex>,
+    /// With TLS: its handshake.
+    connecting: Option<Connecting>,
     has_received: bool,
     seen: Seen,
 }
 
-enum Stream {
-    Plain(Socket),
-    Tls(Box<TlsStream<Socket>>, Connecting),
-}
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 impl Transport {
     /// A TLS 1.3 server may still refuse after the handshake, because it sees the client's certificate last.
     fn look_at(&mut self, read: &io::Result<()>, bytes: &[u8]) {
-        let trouble = match (&self.stream, read) {
-            (Stream::Plain(_), Ok(())) => Trouble::of_first_bytes(bytes),
-            (Stream::Tls(..), Ok(())) if !bytes.is_empty() => None,
-            (Stream::Tls(_, connecting), read) => {
+        let trouble = match (&self.connecting, read) {
+            (None, Ok(())) => Trouble::of_first_bytes(bytes),
+            (None, Err(_)) => return,
+            (Some(_), Ok(())) if !bytes.is_empty() => None,
+            (Some(connecting), read) => {
                 let said = read.as_ref().err().and_then(Trouble::of);
                 let lacks = connecting.lacks_certificate();
                 said.or(lacks.then_some(Trouble::NoCertificate))
             }
-            (Stream::Plain(_), Err(_)) => return,
         };
         self.seen.set(trouble);
     }
@@ -265,10 +266,7 @@ impl AsyncRead for Transport {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let n_before = buffer.filled().len();
-        let read = ready!(match &mut this.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Stream::Tls(stream, _) => Pin::new(stream).poll_read(cx, buffer),
-        });
+        let read = ready!(Pin::new(&mut this.stream).poll_read(cx, buffer));
         if !this.has_received {
             this.look_at(&read, &buffer.filled()[n_before..]);
             this.has_received = true;
@@ -283,24 +281,15 @@ impl AsyncWrite for Transport {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.get_mut().stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Stream::Tls(stream, _) => Pin::new(stream).poll_write(cx, bytes),
-        }
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_flush(cx),
-            Stream::Tls(stream, _) => Pin::new(stream).poll_flush(cx),
-        }
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
-            Stream::Tls(stream, _) => Pin::new(stream).poll_shutdown(cx),
-        }
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
     }
 }
 

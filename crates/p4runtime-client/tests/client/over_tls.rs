@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use conference::client::{Client, ClientError};
-use conference::dial::{SwitchAddress, TlsFiles};
 use control::{Device, Registers, SwitchHandle};
 use dataplane::SwitchConfig;
+use p4runtime_client::{Client, ClientError, SwitchAddress, TlsFiles};
 use p4runtime_server::{Server, ServerConfig};
 use tempfile::TempDir;
 use testkit::certificates::{Authority, Files, Good};

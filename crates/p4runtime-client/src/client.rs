@@ -1,0 +1,461 @@
+//! A P4Runtime client for one switch: reads, writes, the pipeline, packets and the messages of the stream. It also
+//! calls the switch's own gRPC service.
+//!
+//! Reading needs only a connection; a writer must be primary ([`Client::become_primary`], [`Client::await_primary`]).
+
+mod arbitration;
+
+use std::time::Duration;
+
+use p4runtime_proto::p4::config::v1::P4Info;
+use p4runtime_proto::p4::v1::forwarding_pipeline_config::Cookie;
+use p4runtime_proto::p4::v1::get_forwarding_pipeline_config_request::ResponseType;
+use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::write_request::Atomicity;
+use p4runtime_proto::p4::v1::{
+    CapabilitiesRequest, DigestListAck, Entity, ForwardingPipelineConfig,
+    GetForwardingPipelineConfigRequest, PacketIn, PacketOut, ReadRequest,
+    SetForwardingPipelineConfigRequest, Update, WriteRequest, stream_message_request,
+    stream_message_response,
+};
+use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
+use p4runtime_proto::reprise::v1::{
+    DrainRequest, GetCountersRequest, GetCountersResponse, GetInstanceRequest,
+};
+use tokio::time::Instant;
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use crate::dial::{Reconnects, SwitchAddress};
+use crate::error::{ClientError, PIPELINE, Peer, WriteError, in_time, update_errors};
+use crate::limits::{
+    CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, DRAIN_TIMEOUT_MS, MESSAGE_BYTES_MAX, PIPELINE_TIMEOUT_MS,
+    READ_BATCH_ENTITIES,
+};
+
+pub use arbitration::Bid;
+use arbitration::{Primary, Seen, uint128};
+
+/// Why there is no stream for a client that is not primary.
+const NEVER_OPENED: &str = "never opened";
+
+/// A connection to one switch.
+#[derive(Debug)]
+pub struct Client {
+    p4runtime: P4RuntimeClient<Channel>,
+    switch: SwitchClient<Channel>,
+    peer: Peer,
+    /// Empty: the default role, which may do everything.
+    role: String,
+    call_timeout_ms: u64,
+    primary: Option<Primary>,
+}
+
+impl Client {
+    /// Connects to a switch.
+    ///
+    /// # Errors
+    /// The address or a file for TLS is invalid, nothing answers there, or the two sides disagree about TLS.
+    pub async fn connect(switch: &SwitchAddress, device_id: u64) -> Result<Client, ClientError> {
+        Client::open(switch, device_id, Reconnects::Always).await
+    }
+
+    /// Connects to one process of a switch: when the connection ends, every later call fails. A client that reconnects
+    /// could get the answer of a new process to a request that the old process began to serve.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub async fn connect_once(
+        switch: &SwitchAddress,
+        device_id: u64,
+    ) -> Result<Client, ClientError> {
+        Client::open(switch, device_id, Reconnects::Never).await
+    }
+
+    async fn open(
+        switch: &SwitchAddress,
+        device_id: u64,
+        reconnects: Reconnects,
+    ) -> Result<Client, ClientError> {
+        let (channel, seen) = switch.connect(reconnects).await?;
+        let p4runtime = P4RuntimeClient::new(channel.clone())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        Ok(Client {
+            p4runtime,
+            switch: SwitchClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX),
+            peer: Peer {
+                address: switch.address.clone(),
+                device_id,
+                seen,
+            },
+            role: String::new(),
+            call_timeout_ms: CALL_TIMEOUT_MS,
+            primary: None,
+        })
+    }
+
+    /// Sets the client's role; empty is the default role, which may do everything. Must be called before the client
+    /// becomes primary.
+    pub fn set_role(&mut self, name: &str) {
+        name.clone_into(&mut self.role);
+    }
+
+    /// Sets the timeout of a read or a write: whole milliseconds, at least one.
+    pub fn set_call_timeout(&mut self, limit: Duration) {
+        let limit_ms = limit.as_millis().try_into().unwrap_or(u64::MAX);
+        self.call_timeout_ms = limit_ms.max(1);
+    }
+
+    /// Reads entities; a wildcard returns all that match.
+    ///
+    /// # Errors
+    /// As [`Client::read_each`].
+    pub async fn read(&mut self, entities: Vec<Entity>) -> Result<Vec<Entity>, ClientError> {
+        let mut found = Vec::new();
+        self.read_each(entities, |part| found.extend(part)).await?;
+        Ok(found)
+    }
+
+    /// Reads entities in requests of bounded size, and passes them to `each`, one response message at a time.
+    ///
+    /// # Errors
+    /// The switch refused the read, or the next message did not arrive in time; `each` has received the messages before
+    /// it.
+    pub async fn read_each(
+        &mut self,
+        entities: Vec<Entity>,
+        mut each: impl FnMut(Vec<Entity>),
+    ) -> Result<(), ClientError> {
+        for page in entities.chunks(READ_BATCH_ENTITIES) {
+            self.read_page(page.to_vec(), &mut each).await?;
+        }
+        Ok(())
+    }
+
+    async fn read_page(
+        &mut self,
+        entities: Vec<Entity>,
+        each: &mut impl FnMut(Vec<Entity>),
+    ) -> Result<(), ClientError> {
+        let request = ReadRequest {
+            device_id: self.peer.device_id,
+            role: self.role.clone(),
+            entities,
+        };
+        let limit = self.call_timeout_ms;
+        let call = self.p4runtime.read(request);
+        let mut stream = self.peer.answer("a read", limit, call).await?;
+        loop {
+            let part = in_time("a read", limit, stream.message()).await?;
+            match part.map_err(|status| self.peer.error("a read", &status))? {
+                Some(part) => each(part.entities),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Writes one batch. After an error, any part of it may be done.
+    ///
+    /// # Errors
+    /// The client is not primary, or the switch refused updates: the error names how many, and the first.
+    pub async fn write(&mut self, updates: Vec<Update>) -> Result<(), ClientError> {
+        let atomicity = Atomicity::ContinueOnError;
+        let response = self.send(updates.clone(), atomicity).await?;
+        response.map_err(|status| self.peer.write_error(&updates, &status))
+    }
+
+    /// Writes a batch. If updates fail, the error has the result of each.
+    ///
+    /// # Errors
+    /// The client is not primary, or the switch refused updates.
+    pub async fn write_batch(
+        &mut self,
+        updates: Vec<Update>,
+        atomicity: Atomicity,
+    ) -> Result<(), WriteError> {
+        let n_updates = updates.len();
+        let response = self.send(updates, atomicity).await?;
+        response.map_err(|status| {
+            let errors = update_errors(&status);
+            if errors.len() == n_updates {
+                WriteError::Updates(errors)
+            } else {
+                WriteError::Call(self.peer.error("a write", &status))
+            }
+        })
+    }
+
+    async fn send(
+        &mut self,
+        updates: Vec<Update>,
+        atomicity: Atomicity,
+    ) -> Result<Result<(), Status>, ClientError> {
+        let request = WriteRequest {
+            device_id: self.peer.device_id,
+            role: self.role.clone(),
+            election_id: self.election_id().map(uint128),
+            updates,
+            atomicity: atomicity.into(),
+            ..WriteRequest::default()
+        };
+        let call = self.p4runtime.write(request);
+        let response = in_time("a write", self.call_timeout_ms, call).await?;
+        Ok(response.map(drop))
+    }
+
+    /// The P4Runtime version that the server speaks.
+    ///
+    /// # Errors
+    /// Nothing answers.
+    pub async fn capabilities(&mut self) -> Result<String, ClientError> {
+        let request = CapabilitiesRequest {
+            device_id: self.peer.device_id,
+        };
+        let call = self.p4runtime.capabilities(request);
+        let response = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await?;
+        let response = response.map_err(|status| self.peer.error("its capabilities", &status))?;
+        Ok(response.into_inner().p4runtime_api_version)
+    }
+
+    /// The program's P4Info.
+    ///
+    /// # Errors
+    /// The switch has no pipeline, a pipeline without P4Info, or another device number.
+    pub async fn p4info(&mut self) -> Result<P4Info, ClientError> {
+        let config = self.pipeline(ResponseType::P4infoAndCookie).await?;
+        config.p4info.ok_or(ClientError::NoP4Info)
+    }
+
+    /// The pipeline as it was set.
+    ///
+    /// # Errors
+    /// The switch has no pipeline, lacks the requested P4Info, or has another device number.
+    pub async fn pipeline(
+        &mut self,
+        response_type: ResponseType,
+    ) -> Result<ForwardingPipelineConfig, ClientError> {
+        match self.config(response_type).await? {
+            Ok(config) => config.ok_or(ClientError::NoPipeline),
+            Err(status) if status.code() == Code::FailedPrecondition => {
+                // A program without P4Info forwards all the same; whoever replaces it must know.
+                let wants_p4info = matches!(
+                    response_type,
+                    ResponseType::All | ResponseType::P4infoAndCookie
+                );
+                Err(if wants_p4info && self.runs_a_program().await {
+                    ClientError::NoP4Info
+                } else {
+                    ClientError::NoPipeline
+                })
+            }
+            Err(status) => Err(self.peer.error(PIPELINE, &status)),
+        }
+    }
+
+    async fn runs_a_program(&mut self) -> bool {
+        let found = self.config(ResponseType::DeviceConfigAndCookie).await;
+        matches!(found, Ok(Ok(Some(_))))
+    }
+
+    async fn config(
+        &mut self,
+        response_type: ResponseType,
+    ) -> Result<Result<Option<ForwardingPipelineConfig>, Status>, ClientError> {
+        let request = GetForwardingPipelineConfigRequest {
+            device_id: self.peer.device_id,
+            response_type: response_type.into(),
+        };
+        // The first call of every session: another kind of server on that port may never answer.
+        let call = self.p4runtime.get_forwarding_pipeline_config(request);
+        let response = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await?;
+        Ok(response.map(|response| response.into_inner().config))
+    }
+
+    /// Loads a program. It replaces the previous program and all its state.
+    ///
+    /// # Errors
+    /// The client is not primary, or the switch cannot run the program.
+    pub async fn set_pipeline(
+        &mut self,
+        p4info: P4Info,
+        device_config: Vec<u8>,
+    ) -> Result<(), ClientError> {
+        self.load(p4info, device_config, None).await
+    }
+
+    /// As `set_pipeline`, with a cookie that [`Client::pipeline`] returns later.
+    ///
+    /// # Errors
+    /// The client is not primary, or the switch cannot run the program.
+    pub async fn set_pipeline_with_cookie(
+        &mut self,
+        p4info: P4Info,
+        device_config: Vec<u8>,
+        cookie: u64,
+    ) -> Result<(), ClientError> {
+        self.load(p4info, device_config, Some(Cookie { cookie }))
+            .await
+    }
+
+    async fn load(
+        &mut self,
+        p4info: P4Info,
+        p4_device_config: Vec<u8>,
+        cookie: Option<Cookie>,
+    ) -> Result<(), ClientError> {
+        let config = ForwardingPipelineConfig {
+            p4info: Some(p4info),
+            p4_device_config,
+            cookie,
+        };
+        self.configure(Action::VerifyAndCommit, Some(config)).await
+    }
+
+    /// Sends any action on the pipeline.
+    ///
+    /// # Errors
+    /// The client is not primary, or the switch refused the action and changed nothing.
+    pub async fn configure(
+        &mut self,
+        action: Action,
+        config: Option<ForwardingPipelineConfig>,
+    ) -> Result<(), ClientError> {
+        let request = SetForwardingPipelineConfigRequest {
+            device_id: self.peer.device_id,
+            role: self.role.clone(),
+            election_id: self.election_id().map(uint128),
+            action: action.into(),
+            config,
+            ..SetForwardingPipelineConfigRequest::default()
+        };
+        let call = self.p4runtime.set_forwarding_pipeline_config(request);
+        let response = in_time("to load the program", PIPELINE_TIMEOUT_MS, call).await?;
+        response.map_err(|status| self.peer.error(PIPELINE, &status))?;
+        Ok(())
+    }
+
+    /// Every counter of the switch itself, apart from those of the program.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn counters(&mut self) -> Result<GetCountersResponse, ClientError> {
+        let call = self.switch.get_counters(GetCountersRequest {
+            device_id: self.peer.device_id,
+        });
+        self.peer
+            .answer("its counters", CALL_TIMEOUT_MS, call)
+            .await
+    }
+
+    /// The number of the switch's process. Another number means that the switch was restarted, even if a state file
+    /// restored its state.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub async fn instance(&mut self) -> Result<u64, ClientError> {
+        let call = self.switch.get_instance(GetInstanceRequest {
+            device_id: self.peer.device_id,
+        });
+        let answer = self.peer.answer("its instance", CONNECT_TIMEOUT_MS, call);
+        Ok(answer.await?.instance)
+    }
+
+    /// Returns when no packet in the switch uses state that was unlinked before the call.
+    ///
+    /// # Errors
+    /// The call failed, or the switch did not drain in time.
+    pub async fn drain(&mut self) -> Result<(), ClientError> {
+        let call = self.switch.drain(DrainRequest {
+            device_id: self.peer.device_id,
+        });
+        self.peer.answer("to drain", DRAIN_TIMEOUT_MS, call).await?;
+        Ok(())
+    }
+
+    /// Sends a packet-out.
+    ///
+    /// # Errors
+    /// The client is not primary, or the stream is closed.
+    pub async fn packet_out(&mut self, packet: PacketOut) -> Result<(), ClientError> {
+        let update = stream_message_request::Update::Packet(packet);
+        self.send_message(update, "before a packet-out").await
+    }
+
+    /// Acknowledges a digest list.
+    ///
+    /// # Errors
+    /// The client is not primary, or the stream is closed.
+    pub async fn acknowledge(&mut self, digest_id: u32, list_id: u64) -> Result<(), ClientError> {
+        let ack = DigestListAck { digest_id, list_id };
+        let update = stream_message_request::Update::DigestAck(ack);
+        let closed = "before digests were confirmed";
+        self.send_message(update, closed).await
+    }
+
+    async fn send_message(
+        &mut self,
+        update: stream_message_request::Update,
+        closed: &str,
+    ) -> Result<(), ClientError> {
+        let primary = self.primary.as_mut();
+        let primary = primary.ok_or_else(|| ClientError::closed(NEVER_OPENED))?;
+        primary.stream.send(update, closed).await
+    }
+
+    /// The next packet-in; `None` if none arrives in time.
+    ///
+    /// # Errors
+    /// The stream is closed, another controller became primary, or a packet-out was refused.
+    pub async fn packet_in(&mut self, until: Instant) -> Result<Option<PacketIn>, ClientError> {
+        use stream_message_response::Update as Message;
+        if self.primary.is_none() {
+            return Err(ClientError::closed(NEVER_OPENED));
+        }
+        loop {
+            let Ok(message) = tokio::time::timeout_at(until, self.next_message()).await else {
+                return Ok(None);
+            };
+            match message? {
+                Message::Packet(packet) => return Ok(Some(packet)),
+                Message::Error(error) => {
+                    return Err(ClientError::Refused {
+                        what: "a packet-out",
+                        code: Code::from(error.canonical_code),
+                        message: error.message,
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The next message of the stream, except arbitration. Pending for ever if the client is not primary. Cancel-safe:
+    /// dropping the future loses no message.
+    ///
+    /// # Errors
+    /// The stream is closed, or another controller became primary. The client is then no longer primary.
+    pub async fn next_message(&mut self) -> Result<stream_message_response::Update, ClientError> {
+        use stream_message_response::Update as Message;
+        loop {
+            let Some(primary) = self.primary.as_mut() else {
+                return std::future::pending().await;
+            };
+            let message = primary.stream.next().await;
+            let message = message.inspect_err(|_| self.primary = None)?;
+            match message.update {
+                Some(Message::Arbitration(update)) => {
+                    let seen = Seen::of(&update);
+                    if !seen.is_primary {
+                        self.primary = None;
+                        let message = format!("election id {}", seen.election_id);
+                        return Err(ClientError::NotPrimary { message });
+                    }
+                }
+                Some(update) => return Ok(update),
+                None => {}
+            }
+        }
+    }
+}

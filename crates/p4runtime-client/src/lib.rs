@@ -1,0 +1,24 @@
+//! A P4Runtime client, for controllers of any program and any server.
+//!
+//! [`Client`] is a connection to one switch. What it reads and writes are entities: [`entities`] builds them,
+//! [`bytestring`] and [`field_match`] have the values in them. A controller that knows its program finds what it uses
+//! with [`objects`]; one that takes names from a user finds them with a [`P4InfoIndex`] and reads and writes values
+//! with their [`ValueType`].
+#![warn(missing_docs)]
+
+pub mod bytestring;
+mod client;
+mod dial;
+pub mod entities;
+mod error;
+pub mod field_match;
+mod index;
+pub mod limits;
+pub mod objects;
+mod value_type;
+
+pub use client::{Bid, Client};
+pub use dial::{SwitchAddress, TlsFiles};
+pub use error::{ClientError, WriteError};
+pub use index::{Object, P4InfoIndex, alias, has_order, id_of, match_type, name_of};
+pub use value_type::{Format, Kind, SECRET, ValueType, is_secret, quoted};
