@@ -25,7 +25,7 @@ impl Image {
 
 fn section(name: &str, code: &Code, maps: &[MapSpec]) -> String {
     let n = code.instructions.len();
-    format!("; {name}: {n} instructions\n{}", code.listing(maps))
+    format!("; {name}: {n} instructions\n{}", instructions(code, maps))
 }
 
 fn offset(base: u8, offset: i16) -> String {
@@ -158,59 +158,57 @@ fn target(position: usize, at: Instruction) -> Option<usize> {
     is_jump.then(|| usize::try_from(behind).ok()).flatten()
 }
 
-impl Code {
-    /// Returns the program as text: one line per instruction, labels at jump targets.
-    pub fn listing(&self, maps: &[MapSpec]) -> String {
-        let instructions = self.instructions.iter().copied().enumerate();
-        let targets = instructions.filter_map(|(position, at)| target(position, at));
-        let mut labels: BTreeMap<usize, String> =
-            targets.map(|target| (target, String::new())).collect();
-        for (number, label) in labels.values_mut().enumerate() {
-            *label = format!("L{}", number + 1);
-        }
-        let label_at = |position: usize| labels.get(&position).map_or("?", String::as_str);
-        let symbols: BTreeMap<usize, &Symbol> = self
-            .symbols
-            .iter()
-            .map(|(at, symbol)| (*at, symbol))
-            .collect();
-        let mut notes = self.notes.iter().peekable();
-        let mut text = String::new();
-        let mut position = 0;
-        while let Some(at) = self.instructions.get(position).copied() {
-            if let Some(label) = labels.get(&position) {
-                // Writing to a string cannot fail.
-                let _ = writeln!(text, "{label}:");
-            }
-            let mut note = None;
-            while let Some((_, next)) = notes.next_if(|(at, _)| *at <= position) {
-                note = Some(next);
-            }
-            let to = at.registers & 0xf;
-            let line = match at.code & 7 {
-                0 => {
-                    let high = self
-                        .instructions
-                        .get(position + 1)
-                        .map_or(0, |it| it.immediate);
-                    let constant = u64::from(high as u32) << 32 | u64::from(at.immediate as u32);
-                    let found = symbols.get(&position).copied();
-                    format!("r{to} = {}", symbol(found, maps, constant))
-                }
-                1 => format!("r{to} = {}", memory(at.code, at.registers >> 4, at.offset)),
-                2 => format!("{} = {}", memory(at.code, to, at.offset), at.immediate),
-                3 => store(at),
-                4 | 7 => arithmetic(at),
-                _ => jump(at, target(position, at).map_or("?", label_at)),
-            };
-            let _ = match note {
-                Some(note) => writeln!(text, "    {line:NOTE_COLUMN$}; {note}"),
-                None => writeln!(text, "    {line}"),
-            };
-            position += if at.code == 0x18 { 2 } else { 1 };
-        }
-        text
+/// Returns the program as text: one line per instruction, labels at jump targets.
+fn instructions(code: &Code, maps: &[MapSpec]) -> String {
+    let instructions = code.instructions.iter().copied().enumerate();
+    let targets = instructions.filter_map(|(position, at)| target(position, at));
+    let mut labels: BTreeMap<usize, String> =
+        targets.map(|target| (target, String::new())).collect();
+    for (number, label) in labels.values_mut().enumerate() {
+        *label = format!("L{}", number + 1);
     }
+    let label_at = |position: usize| labels.get(&position).map_or("?", String::as_str);
+    let symbols: BTreeMap<usize, &Symbol> = code
+        .symbols
+        .iter()
+        .map(|(at, symbol)| (*at, symbol))
+        .collect();
+    let mut notes = code.notes.iter().peekable();
+    let mut text = String::new();
+    let mut position = 0;
+    while let Some(at) = code.instructions.get(position).copied() {
+        if let Some(label) = labels.get(&position) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{label}:");
+        }
+        let mut note = None;
+        while let Some((_, next)) = notes.next_if(|(at, _)| *at <= position) {
+            note = Some(next);
+        }
+        let to = at.registers & 0xf;
+        let line = match at.code & 7 {
+            0 => {
+                let high = code
+                    .instructions
+                    .get(position + 1)
+                    .map_or(0, |it| it.immediate);
+                let constant = u64::from(high as u32) << 32 | u64::from(at.immediate as u32);
+                let found = symbols.get(&position).copied();
+                format!("r{to} = {}", symbol(found, maps, constant))
+            }
+            1 => format!("r{to} = {}", memory(at.code, at.registers >> 4, at.offset)),
+            2 => format!("{} = {}", memory(at.code, to, at.offset), at.immediate),
+            3 => store(at),
+            4 | 7 => arithmetic(at),
+            _ => jump(at, target(position, at).map_or("?", label_at)),
+        };
+        let _ = match note {
+            Some(note) => writeln!(text, "    {line:NOTE_COLUMN$}; {note}"),
+            None => writeln!(text, "    {line}"),
+        };
+        position += if at.code == 0x18 { 2 } else { 1 };
+    }
+    text
 }
 
 #[cfg(test)]
@@ -233,7 +231,7 @@ mod tests {
         asm.fetch_add(R2, 8, R1);
         asm.place(end);
         asm.exit();
-        let listing = asm.finish().expect("labels are near").listing(&[]);
+        let listing = instructions(&asm.finish().expect("labels are near"), &[]);
         let lines: Vec<&str> = listing.lines().map(str::trim).collect();
         let first = lines[0];
         assert!(first.starts_with("r1 = *(u16 *)(r8 + 12)") && first.ends_with("; l3.p4:12"));

@@ -32,7 +32,7 @@ impl Rules for Cells<'_> {
     }
 
     fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
-        let Self(value, cells) = self;
+        let Self(value, cells) = *self;
         value.expect_there(state, cells)?;
         value.set(state, cells.clone())
     }

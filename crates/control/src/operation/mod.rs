@@ -89,7 +89,8 @@ pub enum Update<T, K = u32> {
 }
 
 /// An entity whose id is a number.
-pub(crate) trait Identified {
+pub trait Identified {
+    /// The number.
     fn id(&self) -> u32;
 }
 

@@ -290,7 +290,7 @@ impl Lines<'_> {
 
     fn action(&mut self, action: &str, args: &[TraceValue], is_of_table: bool) {
         if is_of_table {
-            let args: String = args.iter().map(|arg| shown(arg, shortest) + ",").collect();
+            let args: String = args.iter().map(|arg| shown(arg, short_hex) + ",").collect();
             self.debug(format_args!("Action entry is {action} - {args}"));
         }
         self.trace_at_source(format_args!("Action {action}"));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Batch, ClientData, Device, Operation, Registers, SwitchHandle, Update};
+use control::{Batch, ClientData, Device, Operation, Registers, SwitchHandle};
 use dataplane::{MulticastGroup, PortId, Program, Replica, SwitchConfig};
 use gnmi_proto::gnmi::g_nmi_client::GNmiClient;
 use gnmi_proto::gnmi::subscribe_request::Request;
@@ -102,7 +102,8 @@ impl Harness {
             replicas: vec![replica(0), replica(1)],
             ..MulticastGroup::default()
         };
-        let insert = Operation::MulticastGroup(Update::Insert(group), ClientData::default());
+        let insert =
+            Operation::MulticastGroup(control::Update::Insert(group), ClientData::default());
         let written = self.device.write(pipeline, Batch::new(vec![insert])).await;
         written.unwrap()[0].clone().unwrap();
     }

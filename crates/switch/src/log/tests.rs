@@ -43,8 +43,8 @@ fn a_flood_of_events_is_bounded_and_nobody_waits_for_a_reader_that_does_not_read
     assert_eq!(n_taken + n_left_out, 100_000);
 }
 
-/// The lines that are written while `log` runs.
-fn written(log: impl FnOnce()) -> Vec<String> {
+/// The lines that are written while `work` runs.
+fn written(work: impl FnOnce()) -> Vec<String> {
     let (permit, may_take) = channel();
     let (taken, lines_taken) = channel();
     (0..10_000).for_each(|_| permit.send(()).expect("the reader is there"));
@@ -53,7 +53,7 @@ fn written(log: impl FnOnce()) -> Vec<String> {
     let layer = layer.with_ansi(false).with_filter(Budgets(lines.clone()));
     let subscriber = tracing_subscriber::registry().with(layer);
     tracing::subscriber::with_default(subscriber, || {
-        log();
+        work();
         lines.report_left_out();
     });
     drop(log);
