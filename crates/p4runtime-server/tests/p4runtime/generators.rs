@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use p4runtime_proto::p4::v1::ExternEntry;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
 use prost::Message;
 use prost_types::value::Kind as Value;
 use prost_types::{Any, ListValue, Struct};
-use tonic::Code;
+use tonic::Code::{self, FailedPrecondition, InvalidArgument, NotFound, Unimplemented};
 
 use crate::harness::{Controller, Harness, config, update};
 use crate::table_entries::forward_entry;
@@ -86,7 +86,7 @@ pub fn a_generator() -> Kind {
 }
 
 async fn read_one(controller: &mut Controller) -> BTreeMap<String, Value> {
-    let found = controller.read(of(0, 0, None)).await.unwrap();
+    let found = controller.found(of(0, 0, None)).await;
     let [Kind::ExternEntry(found)] = &found[..] else {
         panic!("one generator, found {found:?}");
     };
@@ -104,14 +104,8 @@ async fn read_one(controller: &mut Controller) -> BTreeMap<String, Value> {
 async fn a_generator_is_inserted_started_read_stopped_and_deleted() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    primary
-        .write_one(Type::Insert, forward_entry(1, 3))
-        .await
-        .unwrap();
-    primary
-        .write_one(Type::Insert, generator(&whole()))
-        .await
-        .unwrap();
+    primary.insert(forward_entry(1, 3)).await;
+    primary.insert(generator(&whole())).await;
     harness.switch.advance(1_000);
     assert_eq!(harness.switch.transmitted(), []);
     let found = read_one(&mut primary).await;
@@ -132,7 +126,7 @@ async fn a_generator_is_inserted_started_read_stopped_and_deleted() {
     assert_eq!(found, BTreeMap::from(expected));
 
     let runs = |runs| generator(&[("running", Value::BoolValue(runs))]);
-    primary.write_one(Type::Modify, runs(true)).await.unwrap();
+    primary.modify(runs(true)).await;
     harness.switch.advance(1);
     harness.switch.advance(100);
     let lengths: Vec<_> = harness
@@ -142,7 +136,7 @@ async fn a_generator_is_inserted_started_read_stopped_and_deleted() {
         .map(|it| (it.port.0, it.frame.len()))
         .collect();
     assert_eq!(lengths, [(3, 14), (3, 15)]);
-    primary.write_one(Type::Modify, runs(false)).await.unwrap();
+    primary.modify(runs(false)).await;
     harness.switch.advance(1_000_000);
     assert_eq!(harness.switch.transmitted(), []);
     let found = read_one(&mut primary).await;
@@ -158,7 +152,7 @@ async fn a_generator_is_inserted_started_read_stopped_and_deleted() {
         ("name", text("load")),
         ("running", Value::BoolValue(true)),
     ]);
-    primary.write_one(Type::Modify, other).await.unwrap();
+    primary.modify(other).await;
     harness.switch.advance(1);
     harness.switch.advance(10);
     assert_eq!(harness.switch.transmitted().len(), 11);
@@ -170,13 +164,10 @@ async fn a_generator_is_inserted_started_read_stopped_and_deleted() {
         (&Value::NullValue(0), &text("running"))
     );
     assert_eq!(found["sent"], number(13));
-    primary
-        .write_one(Type::Delete, of(0x81, GENERATOR_1, None))
-        .await
-        .unwrap();
+    primary.delete(of(0x81, GENERATOR_1, None)).await;
     harness.switch.advance(1_000);
     assert_eq!(harness.switch.transmitted(), []);
-    assert_eq!(primary.read(of(0x81, 0, None)).await.unwrap(), []);
+    assert_eq!(primary.found(of(0x81, 0, None)).await, []);
 }
 
 #[tokio::test]
@@ -186,18 +177,11 @@ async fn a_new_pipeline_leaves_generators_running() {
     let mut endless = whole();
     endless.retain(|(name, _)| *name != "count");
     endless.push(("running", Value::BoolValue(true)));
-    primary
-        .write_one(Type::Insert, generator(&endless))
-        .await
-        .unwrap();
+    primary.insert(generator(&endless)).await;
     harness.switch.advance(1);
     harness.switch.transmitted();
-    let set = primary.set_pipeline(Action::VerifyAndCommit, Some(config()));
-    set.await.unwrap();
-    primary
-        .write_one(Type::Insert, forward_entry(1, 3))
-        .await
-        .unwrap();
+    primary.commit(config()).await;
+    primary.insert(forward_entry(1, 3)).await;
     harness.switch.advance(100);
     assert_eq!(harness.switch.transmitted().len(), 1);
     let found = read_one(&mut primary).await;
@@ -213,26 +197,20 @@ async fn while_a_saved_pipeline_waits_generators_are_neither_written_nor_read() 
     let mut primary = harness.primary().await;
     let save = primary.set_pipeline(Action::VerifyAndSave, Some(config()));
     save.await.unwrap();
-    let refused = primary.write_one(Type::Insert, generator(&whole())).await;
-    assert_eq!(refused.unwrap_err().0, Code::FailedPrecondition);
-    assert_eq!(
-        primary.read_error(of(0, 0, None)).await,
-        Code::FailedPrecondition
-    );
+    let refused = primary.refused(Insert, generator(&whole())).await;
+    assert_eq!(refused, FailedPrecondition);
+    assert_eq!(primary.read_error(of(0, 0, None)).await, FailedPrecondition);
     primary.set_pipeline(Action::Commit, None).await.unwrap();
-    primary
-        .write_one(Type::Insert, generator(&whole()))
-        .await
-        .unwrap();
+    primary.insert(generator(&whole())).await;
 }
 
 #[tokio::test]
 async fn several_workers_have_no_generators() {
     let harness = Harness::with_workers(2).await;
     let mut primary = harness.primary().await;
-    let refused = primary.write_one(Type::Insert, generator(&whole())).await;
-    assert_eq!(refused.unwrap_err().0, Code::Unimplemented);
-    assert_eq!(primary.read(of(0, 0, None)).await.unwrap(), []);
+    let refused = primary.refused(Insert, generator(&whole())).await;
+    assert_eq!(refused, Unimplemented);
+    assert_eq!(primary.found(of(0, 0, None)).await, []);
 }
 
 #[tokio::test]
@@ -241,9 +219,9 @@ async fn one_wrong_update_of_a_batch_is_told_and_the_others_are_done() {
     let mut primary = harness.primary().await;
     let status = primary
         .write(vec![
-            update(Type::Insert, generator(&whole())),
-            update(Type::Insert, generator(&whole())),
-            update(Type::Insert, forward_entry(1, 3)),
+            update(Insert, generator(&whole())),
+            update(Insert, generator(&whole())),
+            update(Insert, forward_entry(1, 3)),
         ])
         .await
         .unwrap_err();
@@ -273,13 +251,9 @@ async fn what_is_wrong_with_an_entry_is_said() {
         generator(&members)
     };
     let url = "type.googleapis.com/google.protobuf.Struct";
-    let invalid = Code::InvalidArgument;
+    let invalid = InvalidArgument;
     let cases = [
-        (
-            of(0x82, 0x8200_0001, None),
-            Code::NotFound,
-            "extern type 0x81",
-        ),
+        (of(0x82, 0x8200_0001, None), NotFound, "extern type 0x81"),
         (
             of(0x81, 5, None),
             invalid,
@@ -362,16 +336,16 @@ async fn what_is_wrong_with_an_entry_is_said() {
         (with("speed", number(0)), invalid, "found \"speed\""),
     ];
     for (entry, code, message) in cases {
-        let refused = primary.write_one(Type::Insert, entry.clone()).await;
+        let refused = primary.write_one(Insert, entry.clone()).await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.0, code, "{entry:?}: {}", refused.1);
         assert!(refused.1.contains(message), "{message}: {}", refused.1);
     }
-    for kind in [Type::Modify, Type::Delete] {
+    for kind in [Modify, Delete] {
         let refused = primary.write_one(kind, generator(&[])).await.unwrap_err();
-        assert_eq!(refused.0, Code::NotFound, "{}", refused.1);
+        assert_eq!(refused.0, NotFound, "{}", refused.1);
     }
     let unknown_type = of(0x90, 0, None);
-    assert_eq!(primary.read_error(unknown_type).await, Code::NotFound);
-    assert_eq!(primary.read(of(0x81, 0x8100_0009, None)).await.unwrap(), []);
+    assert_eq!(primary.read_error(unknown_type).await, NotFound);
+    assert_eq!(primary.found(of(0x81, 0x8100_0009, None)).await, []);
 }

@@ -3,9 +3,9 @@
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, Index, P4Data, RegisterEntry};
-use tonic::Code;
+use tonic::Code::{InvalidArgument, OutOfRange};
 
 use crate::harness::{Controller, Harness, JSON, config, ids, read, update};
 
@@ -97,21 +97,15 @@ async fn a_cell_is_read_as_it_was_written() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
     let written = cell(131_071, &[2, 0, 0, 0, 0, 1]);
-    primary
-        .write_one(Type::Modify, written.clone())
-        .await
-        .unwrap();
-    let read = primary
-        .read(register(ids::SLOTS, Some(131_071), None))
+    primary.modify(written.clone()).await;
+    let found = primary
+        .found(register(ids::SLOTS, Some(131_071), None))
         .await;
-    assert_eq!(read.unwrap(), [written]);
+    assert_eq!(found, [written]);
     assert_eq!(read_cell(&mut primary, 0).await, [0]);
 
     // A longer form whose value fits is read back in the shortest form.
-    primary
-        .write_one(Type::Modify, cell(1, &[0, 0, 0, 0, 0, 0, 0, 5]))
-        .await
-        .unwrap();
+    primary.modify(cell(1, &[0, 0, 0, 0, 0, 0, 0, 5])).await;
     assert_eq!(read_cell(&mut primary, 1).await, [5]);
 }
 
@@ -121,19 +115,12 @@ async fn without_an_index_all_cells_are_written_and_read_quickly() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
     let before = harness.switch.n_pieces();
-    let write = primary.write_one(Type::Modify, every_cell(0xab));
-    write.await.unwrap();
+    primary.modify(every_cell(0xab)).await;
     // 4,096 cells per piece, with packets in between.
     assert_eq!(harness.switch.n_pieces() - before, 32);
-    primary
-        .write_one(Type::Modify, cell(70_000, &[1]))
-        .await
-        .unwrap();
+    primary.modify(cell(70_000, &[1])).await;
 
-    let cells = primary
-        .read(register(ids::SLOTS, None, None))
-        .await
-        .unwrap();
+    let cells = primary.found(register(ids::SLOTS, None, None)).await;
     assert_eq!(cells.len(), 131_072);
     for (index, found) in (0..).zip(&cells) {
         let value = if index == 70_000 { 1 } else { 0xab };
@@ -141,8 +128,8 @@ async fn without_an_index_all_cells_are_written_and_read_quickly() {
     }
 
     let flags = register(ids::FLAGS, None, Some(Data::Bitstring(vec![1])));
-    primary.write_one(Type::Modify, flags).await.unwrap();
-    let every_register = primary.read(register(0, None, None)).await.unwrap();
+    primary.modify(flags).await;
+    let every_register = primary.found(register(0, None, None)).await;
     assert_eq!(every_register.len(), 131_072 + 8);
     assert!(every_register.contains(&register(
         ids::FLAGS,
@@ -156,8 +143,8 @@ async fn data_of_another_type_is_refused_in_words_of_p4() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
     let bool = register(ids::SLOTS, Some(0), Some(Data::Bool(true)));
-    let (code, message) = primary.write_one(Type::Modify, bool).await.unwrap_err();
-    assert_eq!(code, Code::InvalidArgument);
+    let (code, message) = primary.write_one(Modify, bool).await.unwrap_err();
+    assert_eq!(code, InvalidArgument);
     let expected = "register \"ingress.slots\": expected data of type bit<48>, found another";
     assert_eq!(message, expected);
 }
@@ -168,51 +155,38 @@ async fn wrong_updates_are_refused() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
     let bits = |bytes: &[u8]| Some(Data::Bitstring(bytes.into()));
-    for (kind, entity, code) in [
-        (Type::Insert, cell(0, &[1]), Code::InvalidArgument),
-        (Type::Delete, cell(0, &[1]), Code::InvalidArgument),
-        (Type::Modify, cell(-1, &[1]), Code::InvalidArgument),
-        (Type::Modify, cell(131_072, &[1]), Code::OutOfRange),
-        (
-            Type::Modify,
-            cell(0, &[1, 0, 0, 0, 0, 0, 0]),
-            Code::OutOfRange,
-        ),
-        (Type::Modify, cell(0, &[]), Code::OutOfRange),
-        (
-            Type::Modify,
-            register(ids::FLAGS, Some(0), bits(&[2])),
-            Code::OutOfRange,
-        ),
-        (
-            Type::Modify,
-            register(ids::SLOTS, Some(0), None),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            register(ids::SLOTS, Some(0), Some(Data::Bool(true))),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            register(0, None, bits(&[1])),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            register(ids::COPIES, Some(0), bits(&[1])),
-            Code::InvalidArgument,
-        ),
-    ] {
-        let refused = primary.write_one(kind, entity.clone()).await.unwrap_err();
-        assert_eq!(refused.0, code, "{entity:?}: {}", refused.1);
-    }
+    primary
+        .expect_refused([
+            (Insert, cell(0, &[1]), InvalidArgument),
+            (Delete, cell(0, &[1]), InvalidArgument),
+            (Modify, cell(-1, &[1]), InvalidArgument),
+            (Modify, cell(131_072, &[1]), OutOfRange),
+            (Modify, cell(0, &[1, 0, 0, 0, 0, 0, 0]), OutOfRange),
+            (Modify, cell(0, &[]), OutOfRange),
+            (
+                Modify,
+                register(ids::FLAGS, Some(0), bits(&[2])),
+                OutOfRange,
+            ),
+            (Modify, register(ids::SLOTS, Some(0), None), InvalidArgument),
+            (
+                Modify,
+                register(ids::SLOTS, Some(0), Some(Data::Bool(true))),
+                InvalidArgument,
+            ),
+            (Modify, register(0, None, bits(&[1])), InvalidArgument),
+            (
+                Modify,
+                register(ids::COPIES, Some(0), bits(&[1])),
+                InvalidArgument,
+            ),
+        ])
+        .await;
     for (entity, code) in [
-        (register(ids::SLOTS, Some(131_072), None), Code::OutOfRange),
-        (register(ids::SLOTS, Some(-1), None), Code::InvalidArgument),
-        (register(12, None, None), Code::InvalidArgument),
-        (register(0, Some(1), None), Code::InvalidArgument),
+        (register(ids::SLOTS, Some(131_072), None), OutOfRange),
+        (register(ids::SLOTS, Some(-1), None), InvalidArgument),
+        (register(12, None, None), InvalidArgument),
+        (register(0, Some(1), None), InvalidArgument),
     ] {
         assert_eq!(primary.read_error(entity).await, code);
     }
@@ -238,7 +212,7 @@ async fn a_long_read_sees_no_half_of_a_write() {
     while !reading.is_finished() {
         let value = &bytes(n_writes);
         let both = [cell(0, value), cell(131_071, value)];
-        let batch = both.map(|cell| update(Type::Modify, cell)).into();
+        let batch = both.map(|cell| update(Modify, cell)).into();
         primary.write(batch).await.unwrap();
         n_writes += 1;
     }

@@ -1,11 +1,13 @@
 //! Refused writes to tables, and their errors.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
 use p4runtime_proto::p4::v1::{
     CounterData, FieldMatch, MeterConfig, TableAction, TableEntry, table_action, table_entry,
 };
-use tonic::Code;
+use tonic::Code::{
+    AlreadyExists, InvalidArgument, NotFound, OutOfRange, PermissionDenied, ResourceExhausted,
+};
 
 use super::{
     acl, action, all, counter, exact, forward, forward_entry, insert, lpm, optional, range,
@@ -18,16 +20,12 @@ use crate::harness::{Harness, frame, ids};
 async fn inserting_modifying_and_deleting_need_the_right_state() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    for kind in [Type::Modify, Type::Delete] {
-        let refused = primary.write_one(kind, forward_entry(0xa, 2)).await;
-        assert_eq!(refused.unwrap_err().0, Code::NotFound);
+    for kind in [Modify, Delete] {
+        assert_eq!(primary.refused(kind, forward_entry(0xa, 2)).await, NotFound);
     }
-    primary
-        .write_one(Type::Insert, forward_entry(0xa, 2))
-        .await
-        .unwrap();
-    let refused = primary.write_one(Type::Insert, forward_entry(0xa, 3)).await;
-    assert_eq!(refused.unwrap_err().0, Code::AlreadyExists);
+    primary.insert(forward_entry(0xa, 2)).await;
+    let refused = primary.refused(Insert, forward_entry(0xa, 3)).await;
+    assert_eq!(refused, AlreadyExists);
     let request = TableEntry {
         action: None,
         ..forward(0xa, 0)
@@ -45,7 +43,7 @@ async fn inserting_modifying_and_deleting_need_the_right_state() {
         ..forward(0xa, 0)
     };
     let nonsense = Kind::TableEntry(nonsense);
-    primary.write_one(Type::Delete, nonsense).await.unwrap();
+    primary.delete(nonsense).await;
     assert_eq!(read_back(&mut primary, request).await, []);
 }
 
@@ -57,8 +55,8 @@ async fn a_full_table_says_so() {
     insert(&mut primary, &route(&[1], 48)).await;
     insert(&mut primary, &route(&[2], 48)).await;
     let third = Kind::TableEntry(route(&[3], 48));
-    let refused = primary.write_one(Type::Insert, third).await.unwrap_err();
-    assert_eq!(refused.0, Code::ResourceExhausted, "{}", refused.1);
+    let refused = primary.write_one(Insert, third).await.unwrap_err();
+    assert_eq!(refused.0, ResourceExhausted, "{}", refused.1);
 }
 
 // spec: table-entry.match-errors
@@ -72,7 +70,7 @@ async fn keys_that_the_specification_forbids_are_refused() {
     };
     let f = || forward(0xa, 2);
     let r = || route(&[1], 48);
-    let invalid = Code::InvalidArgument;
+    let invalid = InvalidArgument;
     for (entry, code, message) in [
         (
             with_key(f(), vec![]),
@@ -92,12 +90,12 @@ async fn keys_that_the_specification_forbids_are_refused() {
         (with_key(f(), vec![lpm(&[1], 48)]), invalid, "found Lpm"),
         (
             with_key(f(), vec![exact(1, &[])]),
-            Code::OutOfRange,
+            OutOfRange,
             "empty byte string",
         ),
         (
             with_key(f(), vec![exact(1, &[1, 0, 0, 0, 0, 0, 0])]),
-            Code::OutOfRange,
+            OutOfRange,
             "expected a value of 48 bits, found one of 49",
         ),
         (
@@ -142,7 +140,7 @@ async fn keys_that_the_specification_forbids_are_refused() {
             invalid,
             "part of all values",
         ),
-        (acl(1, vec![optional(&[2, 0])]), Code::OutOfRange, "9 bits"),
+        (acl(1, vec![optional(&[2, 0])]), OutOfRange, "9 bits"),
         (acl(0, vec![]), invalid, "priority above 0"),
         (acl(-1, vec![]), invalid, "priority above 0"),
         (TableEntry { priority: 1, ..f() }, invalid, "priority of 0"),
@@ -205,14 +203,14 @@ async fn keys_that_the_specification_forbids_are_refused() {
         ),
     ] {
         let refused = primary
-            .write_one(Type::Insert, Kind::TableEntry(entry.clone()))
+            .write_one(Insert, Kind::TableEntry(entry.clone()))
             .await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.0, code, "{}: {entry:?}", refused.1);
         assert!(refused.1.contains(message), "{message}: {}", refused.1);
     }
     assert_eq!(
-        primary.read(all(0)).await.unwrap().len(),
+        primary.found(all(0)).await.len(),
         2,
         "only the constant entries"
     );
@@ -234,43 +232,29 @@ async fn actions_that_do_not_fit_are_refused() {
         r#type: Some(table_action::Type::ActionProfileMemberId(1)),
     });
     for (action, code, message) in [
-        (None, Code::InvalidArgument, "action"),
-        (member, Code::InvalidArgument, "action profile"),
+        (None, InvalidArgument, "action"),
+        (member, InvalidArgument, "action profile"),
         (
             action(ids::SERVE, &[]),
-            Code::InvalidArgument,
+            InvalidArgument,
             "no action with id",
         ),
-        (
-            action(ids::DISCARD, &[]),
-            Code::PermissionDenied,
-            "DEFAULT_ONLY",
-        ),
-        (
-            action(ids::SET_PORT, &[]),
-            Code::InvalidArgument,
-            "found none",
-        ),
+        (action(ids::DISCARD, &[]), PermissionDenied, "DEFAULT_ONLY"),
+        (action(ids::SET_PORT, &[]), InvalidArgument, "found none"),
         (
             action(ids::SET_PORT, &[&[1], &[2]]),
-            Code::InvalidArgument,
+            InvalidArgument,
             "id 2",
         ),
-        (twice, Code::InvalidArgument, "given twice"),
-        (
-            action(ids::SET_PORT, &[&[2, 0]]),
-            Code::OutOfRange,
-            "9 bits",
-        ),
-        (action(ids::SET_PORT, &[&[]]), Code::OutOfRange, "empty"),
+        (twice, InvalidArgument, "given twice"),
+        (action(ids::SET_PORT, &[&[2, 0]]), OutOfRange, "9 bits"),
+        (action(ids::SET_PORT, &[&[]]), OutOfRange, "empty"),
     ] {
         let entry = TableEntry {
             action,
             ..forward(0xa, 0)
         };
-        let refused = primary
-            .write_one(Type::Insert, Kind::TableEntry(entry))
-            .await;
+        let refused = primary.write_one(Insert, Kind::TableEntry(entry)).await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.0, code, "{}", refused.1);
         assert!(refused.1.contains(message), "{message}: {}", refused.1);
@@ -312,11 +296,11 @@ async fn constant_tables_are_read_but_not_written() {
         ..entry
     };
     let entry = writable(verdict(&[8, 0], ids::SERVE, None));
-    for kind in [Type::Insert, Type::Modify, Type::Delete] {
+    for kind in [Insert, Modify, Delete] {
         let refused = primary
             .write_one(kind, Kind::TableEntry(entry.clone()))
             .await;
-        assert_eq!(refused.unwrap_err().0, Code::PermissionDenied, "{kind:?}");
+        assert_eq!(refused.unwrap_err().0, PermissionDenied, "{kind:?}");
     }
     // The direct counter of a constant entry can be set.
     let count = TableEntry {
@@ -325,7 +309,7 @@ async fn constant_tables_are_read_but_not_written() {
         ..entry
     };
     let update = Kind::TableEntry(count.clone());
-    primary.write_one(Type::Modify, update).await.unwrap();
+    primary.modify(update).await;
     let found = read_back(&mut primary, count).await;
     assert_eq!(found[0].counter_data, counter(5, 6));
 }
@@ -346,35 +330,25 @@ async fn entries_that_a_program_begins_with_are_changed_unless_they_are_constant
         ..TableEntry::default()
     });
     let constant = |is_const: bool, entity: &Kind| matches!(entity, Kind::TableEntry(entry) if entry.is_const == is_const);
-    let read = primary.read(all.clone()).await.unwrap();
+    let read = primary.found(all.clone()).await;
     assert!(
         constant(false, &read[0]) && constant(true, &read[1]),
         "{read:?}"
     );
-    primary
-        .write_one(Type::Modify, mark(0xb1, 9))
-        .await
-        .unwrap();
-    for kind in [Type::Modify, Type::Delete] {
-        let refused = primary.write_one(kind, mark(0xb2, 9)).await;
-        assert_eq!(refused.unwrap_err().0, Code::PermissionDenied);
+    primary.modify(mark(0xb1, 9)).await;
+    for kind in [Modify, Delete] {
+        assert_eq!(primary.refused(kind, mark(0xb2, 9)).await, PermissionDenied);
     }
     assert_eq!([0xb1, 0xb2].map(chosen), [9, 72]);
-    primary
-        .write_one(Type::Insert, mark(0xb3, 10))
-        .await
-        .unwrap();
+    primary.insert(mark(0xb3, 10)).await;
     // Their state is carried over to another pipeline, also that one was deleted.
     let config = Some(crate::every_entity::config());
     let action =
         p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action::ReconcileAndCommit;
     primary.set_pipeline(action, config.clone()).await.unwrap();
     assert_eq!([0xb1, 0xb2, 0xb3].map(chosen), [9, 72, 10]);
-    primary
-        .write_one(Type::Delete, mark(0xb1, 9))
-        .await
-        .unwrap();
+    primary.delete(mark(0xb1, 9)).await;
     primary.set_pipeline(action, config).await.unwrap();
     assert_eq!([0xb1, 0xb2, 0xb3].map(chosen), [0, 72, 10]);
-    assert_eq!(primary.read(all).await.unwrap().len(), 2);
+    assert_eq!(primary.found(all).await.len(), 2);
 }
