@@ -2,32 +2,22 @@
 //! another pipeline, and at their end.
 
 use std::path::Path;
-use std::time::Duration;
 
-use crate::support::{Running, TemporaryFolder, error, http_get, program, run};
-use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
-use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use p4runtime_proto::p4::v1::stream_message_request::Update as Message;
-use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::p4::v1::{
-    Entity, ExternEntry, ForwardingPipelineConfig, MasterArbitrationUpdate, ReadRequest,
-    SetForwardingPipelineConfigRequest, StreamMessageRequest, Uint128, Update, WriteRequest,
+use crate::support::controller::{Controller, forward_config, update};
+use crate::support::{
+    FORWARD, PATIENCE, Running, TemporaryFolder, error, http_get, outside, succeed, totals,
 };
-use p4runtime_proto::text_format;
+use p4runtime_proto::p4::v1::ExternEntry;
+use p4runtime_proto::p4::v1::entity::Entity as Kind;
+use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
+use p4runtime_proto::p4::v1::update::Type;
 use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port, Waiter};
 use prost::Message as _;
 use serde_json::Value;
 use testkit::namespace::{in_namespace, veth_pair};
-use tokio::sync::mpsc::Sender;
-use tonic::transport::Channel;
-
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The first generator's id in P4Runtime.
 const GENERATOR_1: u32 = 0x8100_0001;
-
-const ELECTION_ID: Uint128 = Uint128 { high: 0, low: 1 };
 
 fn frame(number: u8) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5, number];
@@ -56,28 +46,6 @@ fn read_capture(path: &Path) -> Vec<(u64, u8)> {
     frames
 }
 
-/// Options that load the program which forwards from port 1, which need not exist, to port 2.
-fn forward() -> Vec<String> {
-    let path = |name: &str| program(name).display().to_string();
-    vec![
-        "--p4info".to_owned(),
-        path("forward.p4info.txtpb"),
-        "--entries".to_owned(),
-        path("forward.entries.txtpb"),
-        path("forward.json"),
-    ]
-}
-
-fn arguments<'a>(own: &[&'a str], others: &'a [String]) -> Vec<&'a str> {
-    let others = others.iter().map(String::as_str);
-    own.iter().copied().chain(others).collect()
-}
-
-fn totals(stdout: &str) -> Value {
-    let line = stdout.lines().last().expect("a line");
-    serde_json::from_str(line).expect("JSON")
-}
-
 /// Checks that every packet is counted somewhere.
 fn assert_accounted(totals: &Value) {
     let count = |name: &str| totals["packets"][name].as_u64().expect(name);
@@ -104,9 +72,7 @@ fn in_virtual_time_every_frame_leaves_when_it_is_due() {
         &second,
         "--json",
     ];
-    let output = run(&arguments(&own, &forward()));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let (printed, _) = succeed(&[&own[..], &FORWARD].concat());
     let expected = [
         (0, 1),
         (0, 9),
@@ -117,7 +83,7 @@ fn in_virtual_time_every_frame_leaves_when_it_is_due() {
         (400_000, 2),
     ];
     assert_eq!(read_capture(&out), expected);
-    let totals = totals(&String::from_utf8_lossy(&output.stdout));
+    let totals = totals(&printed);
     assert_accounted(&totals);
     assert_eq!(totals["packets"]["received"], 7);
     assert_eq!(totals["packets"]["generated"], 7);
@@ -145,7 +111,7 @@ fn the_time_inside_is_stamped_into_generated_frames() {
     let stamp = root.join("p4/latency_stamp.p4").display().to_string();
     let entries = folder.file("entries.txtpb", stamp_entries());
     // A packet leaves each millisecond, and one comes each microsecond.
-    let output = run(&[
+    succeed(&[
         "-i",
         &port,
         "--generate",
@@ -156,8 +122,6 @@ fn the_time_inside_is_stamped_into_generated_frames() {
         &entries,
         &stamp,
     ]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
     let mut capture = PcapPort::open(Some(&out), None).expect("a capture to read");
     let mut stamps = Vec::new();
     let mut take = |frame: &[u8]| {
@@ -200,7 +164,6 @@ fn what_cannot_be_generated_keeps_the_switch_from_starting() {
     let missing = folder.path("missing.pcap").display().to_string();
     let empty = write_capture(&folder.path("empty.pcap"), &[]);
     let text = folder.file("text.pcap", "no capture");
-    let forward = forward();
     for (file, reason) in [
         (&missing, "missing.pcap"),
         (&empty, "expected a frame at least, found none"),
@@ -208,7 +171,7 @@ fn what_cannot_be_generated_keeps_the_switch_from_starting() {
     ] {
         let generate = format!("{file},port=1,rate=1,count=1");
         let own = ["-i", "2@pcap:,/dev/null", "--generate", &generate];
-        let said = error(1, &arguments(&own, &forward));
+        let said = error(1, &[&own[..], &FORWARD].concat());
         assert!(said.contains(&format!("--generate {generate}: ")), "{said}");
         assert!(said.contains(reason), "{said}");
     }
@@ -245,8 +208,7 @@ fn all_generated_frames_leave_by_an_interface_with_their_bytes_and_are_counted()
 fn generated_frames_leave(wait: &str) {
     let (inner, outer) = (format!("{wait}0"), format!("{wait}1"));
     veth_pair(&inner, &outer);
-    let mut there =
-        AfPacketPort::open(&outer, AfPacketConfig::default()).expect("the other end of the cable");
+    let mut there = outside(&outer);
     let folder = TemporaryFolder::new("veth");
     let load = write_capture(&folder.path("load.pcap"), &[1, 2, 3]);
     let generate = format!("{load},port=1,rate=2000,count=1000");
@@ -264,8 +226,7 @@ fn generated_frames_leave(wait: &str) {
         "127.0.0.1:0",
         "--json",
     ];
-    let forward = forward();
-    let switch = Running::start(&arguments(&own, &forward));
+    let switch = Running::start(&[&own[..], &FORWARD].concat());
     let came = receive(&mut there, 1_000);
     let expected: Vec<u8> = (0..1_000).map(|number| 1 + (number % 3) as u8).collect();
     assert_eq!(came, expected);
@@ -305,8 +266,7 @@ fn a_switch_that_is_stopped_while_it_generates_accounts_for_every_frame() {
         "127.0.0.1:0",
         "--json",
     ];
-    let forward = forward();
-    let switch = Running::start(&arguments(&own, &forward));
+    let switch = Running::start(&[&own[..], &FORWARD].concat());
     let has_sent = |metrics: &str| {
         let mut lines = metrics.lines();
         let line = lines.find(|line| line.starts_with("reprise_generator_sent_packets_total{"));
@@ -331,64 +291,18 @@ fn a_switch_that_is_stopped_while_it_generates_accounts_for_every_frame() {
     );
 }
 
-struct Controller {
-    client: P4RuntimeClient<Channel>,
-    /// This client stays primary while the stream is open.
-    _requests: Sender<StreamMessageRequest>,
-}
+struct Generators(Controller);
 
-impl Controller {
-    async fn connect(switch: &Running) -> Controller {
-        let address = switch.ready.split("P4Runtime on ").nth(1);
-        let address = address.and_then(|rest| rest.split(',').next());
-        let address = format!("http://{}", address.expect("an address"));
-        let mut client = P4RuntimeClient::connect(address).await.expect("a server");
-        let (sender, requests) = tokio::sync::mpsc::channel(1);
-        let arbitration = MasterArbitrationUpdate {
-            device_id: 1,
-            election_id: Some(ELECTION_ID),
-            ..Default::default()
-        };
-        let update = Some(Message::Arbitration(arbitration));
-        let sent = sender.send(StreamMessageRequest { update }).await;
-        sent.expect("a place");
-        let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
-        let answers = client.stream_channel(requests).await.expect("a stream");
-        let first = answers.into_inner().message().await;
-        first.expect("an answer").expect("an answer");
-        Controller {
-            client,
-            _requests: sender,
-        }
-    }
-
+impl Generators {
     async fn write(&mut self, kind: Type, entity: Kind) {
-        let entity = Some(entity);
-        let update = Update {
-            r#type: kind as i32,
-            entity: Some(Entity { entity }),
-        };
-        let request = WriteRequest {
-            device_id: 1,
-            election_id: Some(ELECTION_ID),
-            updates: vec![update],
-            ..Default::default()
-        };
-        self.client.write(request).await.expect("it is written");
+        let written = self.0.write(vec![update(kind, entity)]).await;
+        written.expect("it is written");
     }
 
     /// A numeric field of the only generator.
     async fn generator(&mut self, name: &str) -> f64 {
-        let entity = Some(generator(&[]));
-        let request = ReadRequest {
-            device_id: 1,
-            entities: vec![Entity { entity }],
-            ..Default::default()
-        };
-        let answer = self.client.read(request).await.expect("an answer");
-        let response = answer.into_inner().message().await.expect("an answer");
-        let entities = response.expect("a generator").entities;
-        let Some(Kind::ExternEntry(entry)) = &entities[0].entity else {
+        let entities = self.0.read([generator(&[])]).await;
+        let [Kind::ExternEntry(entry)] = &entities[..] else {
             panic!("{entities:?}");
         };
         let value = &*entry.entry.as_ref().expect("an entry").value;
@@ -397,24 +311,6 @@ impl Controller {
             Some(prost_types::value::Kind::NumberValue(number)) => number,
             ref other => panic!("{name}: {other:?}"),
         }
-    }
-
-    async fn set_pipeline(&mut self) {
-        let p4info = std::fs::read_to_string(program("forward.p4info.txtpb")).expect("the P4Info");
-        let config = ForwardingPipelineConfig {
-            p4info: Some(text_format::parse_p4info(&p4info).expect("a P4Info")),
-            p4_device_config: std::fs::read(program("forward.json")).expect("the program"),
-            cookie: None,
-        };
-        let request = SetForwardingPipelineConfigRequest {
-            device_id: 1,
-            election_id: Some(ELECTION_ID),
-            action: Action::VerifyAndCommit as i32,
-            config: Some(config),
-            ..Default::default()
-        };
-        let set = self.client.set_forwarding_pipeline_config(request).await;
-        set.expect("the pipeline is set");
     }
 }
 
@@ -470,9 +366,8 @@ async fn start_and_stop() {
         "127.0.0.1:0",
         "--json",
     ];
-    let forward = forward();
-    let switch = Running::start(&arguments(&own, &forward));
-    let mut controller = Controller::connect(&switch).await;
+    let switch = Running::start(&[&own[..], &FORWARD].concat());
+    let mut controller = Generators(Controller::of(&switch).await);
     assert_eq!(controller.generator("sent").await, 0.0);
     controller.write(Type::Modify, runs(true)).await;
     assert_eq!(receive(&mut there, 6), [1, 2, 3, 1, 2, 3]);
@@ -495,7 +390,10 @@ async fn start_and_stop() {
     ]);
     controller.write(Type::Modify, for_ever).await;
     receive(&mut there, 1);
-    controller.set_pipeline().await;
+    let set = controller
+        .0
+        .set_pipeline(Action::VerifyAndCommit, Some(forward_config()));
+    set.await;
     let at_change = controller.generator("sent").await;
     let begun = std::time::Instant::now();
     while controller.generator("sent").await < at_change + 10.0 {

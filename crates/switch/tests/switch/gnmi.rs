@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
-use crate::support::{PATIENCE, Running, TemporaryFolder, program};
+use crate::support::controller::{Controller, update};
+use crate::support::{PATIENCE, Running, TemporaryFolder, outside, program};
 use gnmi_proto::gnmi::g_nmi_client::GNmiClient;
 use gnmi_proto::gnmi::subscribe_request::Request;
 use gnmi_proto::gnmi::subscribe_response::Response;
@@ -13,16 +14,11 @@ use gnmi_proto::gnmi::{
     Subscription, SubscriptionList, SubscriptionMode, TypedValue, Update,
 };
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
-use p4runtime_proto::p4::v1::stream_message_request::Update as Message;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{
-    BackupReplica, Entity, MasterArbitrationUpdate, MulticastGroupEntry,
-    PacketReplicationEngineEntry, Replica, StreamMessageRequest, Uint128, Update as P4Update,
-    WriteRequest, replica,
+    BackupReplica, MulticastGroupEntry, PacketReplicationEngineEntry, Replica, replica,
 };
-use packet_io::{AfPacketConfig, AfPacketPort};
 use testkit::frames::{numbered, receive, send};
 use testkit::namespace::{in_namespace, ip, veth_pair};
 use tonic::Streaming;
@@ -41,14 +37,10 @@ fn start(options: &[&str]) -> Running {
 }
 
 fn start_again(options: &[&str]) -> Running {
-    let flood = program("flood.p4").display().to_string();
+    let flood = program("flood.p4");
     let ports = ["-i", "1@a1", "-i", "2@b1", "-i", "3@c1"];
     let rest = ["--grpc", "127.0.0.1:0", "--log-format", "json"];
     Running::start_that_logs(&[&ports[..], &rest, options, &[&flood]].concat())
-}
-
-fn outside(interface: &str) -> AfPacketPort {
-    AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
 }
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -60,32 +52,8 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     done.expect("the switch should have answered by now")
 }
 
-fn url(switch: &Running) -> String {
-    let address = switch.ready.split("P4Runtime on ").nth(1);
-    let address = address.and_then(|rest| rest.split(',').next());
-    format!("http://{}", address.expect("an address"))
-}
-
 /// Writes a multicast group that sends to port 2, or to port 3 while port 2 is down.
 async fn write_group(switch: &Running) {
-    let mut client = P4RuntimeClient::connect(url(switch))
-        .await
-        .expect("a server");
-    let election_id = Some(Uint128 { high: 0, low: 1 });
-    let arbitration = Message::Arbitration(MasterArbitrationUpdate {
-        device_id: 1,
-        election_id,
-        ..Default::default()
-    });
-    let request = StreamMessageRequest {
-        update: Some(arbitration),
-    };
-    let (sender, requests) = tokio::sync::mpsc::channel(1);
-    sender.send(request).await.expect("a place");
-    let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
-    let stream = client.stream_channel(requests).await.expect("a stream");
-    let answer = stream.into_inner().message().await;
-    answer.expect("an answer").expect("one");
     let port = |number: u8| vec![number];
     let group = MulticastGroupEntry {
         multicast_group_id: 1,
@@ -102,19 +70,9 @@ async fn write_group(switch: &Running) {
     let engine = PacketReplicationEngineEntry {
         r#type: Some(Replication::MulticastGroupEntry(group)),
     };
-    let update = P4Update {
-        r#type: Type::Insert.into(),
-        entity: Some(Entity {
-            entity: Some(Kind::PacketReplicationEngineEntry(engine)),
-        }),
-    };
-    let request = WriteRequest {
-        device_id: 1,
-        election_id,
-        updates: vec![update],
-        ..Default::default()
-    };
-    client.write(request).await.expect("written");
+    let insert = update(Type::Insert, Kind::PacketReplicationEngineEntry(engine));
+    let mut controller = Controller::of(switch).await;
+    controller.write(vec![insert]).await.expect("written");
 }
 
 fn path(name: &str, leaf: &str) -> Path {
@@ -135,7 +93,7 @@ struct Gnmi(GNmiClient<Channel>);
 
 impl Gnmi {
     async fn of(switch: &Running) -> Gnmi {
-        Gnmi(GNmiClient::connect(url(switch)).await.expect("a server"))
+        Gnmi(GNmiClient::connect(switch.grpc()).await.expect("a server"))
     }
 
     async fn get(&mut self, name: &str, leaf: &str) -> Value {
@@ -409,11 +367,11 @@ fn a_switch_that_is_killed_comes_up_with_its_ports_disabled() {
 #[test]
 fn the_switch_stops_though_subscribers_read_nothing() {
     let ports = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
-    let flood = program("flood.p4").display().to_string();
+    let flood = program("flood.p4");
     let switch = Running::start(&[&ports[..], &[&flood]].concat());
     // The clients of both streams have stopped reading; the connection of one has room left, that of the other has not.
     let (stopped, clients) = block_on(async {
-        let narrow = tonic::transport::Endpoint::from_shared(url(&switch))
+        let narrow = tonic::transport::Endpoint::from_shared(switch.grpc())
             .expect("an address")
             .initial_connection_window_size(4_096)
             .initial_stream_window_size(4_096)

@@ -5,7 +5,6 @@ use p4runtime_proto::p4::v1::digest_entry::Config;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType};
 use p4runtime_proto::p4::v1::p4_data::Data;
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::replica::PortKind;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
@@ -13,10 +12,8 @@ use p4runtime_proto::p4::v1::stream_message_response::Update as ResponseUpdate;
 use p4runtime_proto::p4::v1::table_action::Type as ActionType;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{
-    Action, DigestEntry, DigestList, DigestListAck, Entity, FieldMatch,
-    GetForwardingPipelineConfigRequest, MulticastGroupEntry, PacketReplicationEngineEntry, Replica,
-    StreamMessageRequest, StreamMessageResponse, TableAction, TableEntry, Uint128, Update,
-    WriteRequest,
+    Action, DigestEntry, DigestList, DigestListAck, FieldMatch, MulticastGroupEntry,
+    PacketReplicationEngineEntry, Replica, TableAction, TableEntry,
 };
 use p4runtime_proto::reprise::v1::DrainRequest;
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
@@ -24,14 +21,12 @@ use packet_io::AfPacketPort;
 use testkit::frames::{receive, send};
 use testkit::namespace::in_root_namespace;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::mpsc::Sender;
 use tokio::time::timeout;
-use tonic::Streaming;
 use tonic::transport::Channel;
 
-use crate::kernel::{cables, outside, totals};
-use crate::p4runtime::{become_primary, endpoint};
-use crate::support::{PATIENCE, Running};
+use crate::kernel::cables;
+use crate::support::controller::{Controller, update};
+use crate::support::{PATIENCE, Running, outside, totals};
 
 /// An hour, longer than any test.
 const LONG_NS: i64 = 3_600_000_000_000;
@@ -60,57 +55,34 @@ fn frame(to: u8, from: u8) -> Vec<u8> {
     frame
 }
 
-struct Controller {
+struct Learner {
     runtime: Runtime,
-    client: P4RuntimeClient<Channel>,
-    requests: Sender<StreamMessageRequest>,
-    answers: Streaming<StreamMessageResponse>,
+    controller: Controller,
     control: SwitchClient<Channel>,
     info: P4Info,
 }
 
-impl Controller {
-    fn connect(switch: &Running) -> Controller {
+impl Learner {
+    fn of(switch: &Running) -> Learner {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let address = endpoint(&switch.ready);
-        let (client, (requests, answers), control, info) = runtime.block_on(async {
-            let control = SwitchClient::connect(address.clone()).await;
-            let mut client = P4RuntimeClient::connect(address).await.expect("a server");
-            let stream = become_primary(&mut client).await;
-            let request = GetForwardingPipelineConfigRequest {
-                device_id: 1,
-                ..Default::default()
-            };
-            let answer = client.get_forwarding_pipeline_config(request).await;
-            let config = answer.expect("an answer").into_inner().config;
-            let info = config.expect("a pipeline").p4info.expect("a P4Info");
-            (client, stream, control.expect("a server"), info)
+        let (controller, control, info) = runtime.block_on(async {
+            let control = SwitchClient::connect(switch.grpc()).await;
+            let mut controller = Controller::of(switch).await;
+            let info = controller.config().await.p4info.expect("a P4Info");
+            (controller, control.expect("a server"), info)
         });
-        Controller {
+        Learner {
             runtime,
-            client,
-            requests,
-            answers,
+            controller,
             control,
             info,
         }
     }
 
     fn insert(&mut self, entity: Kind) {
-        let update = Update {
-            r#type: Type::Insert as i32,
-            entity: Some(Entity {
-                entity: Some(entity),
-            }),
-        };
-        let request = WriteRequest {
-            device_id: 1,
-            election_id: Some(Uint128 { high: 0, low: 1 }),
-            updates: vec![update],
-            ..Default::default()
-        };
-        let written = self.runtime.block_on(self.client.write(request));
+        let written = self.controller.write(vec![update(Type::Insert, entity)]);
+        let written = self.runtime.block_on(written);
         written.expect("the write is taken");
     }
 
@@ -178,16 +150,15 @@ impl Controller {
         }));
     }
 
-    fn next(&mut self) -> Option<ResponseUpdate> {
-        let answers = &mut self.answers;
-        let answer = async { timeout(PATIENCE, answers.message()).await };
-        let answer = self.runtime.block_on(answer).expect("a message in time");
-        answer.expect("no error").and_then(|it| it.update)
+    fn next(&mut self) -> ResponseUpdate {
+        let next = self.controller.next();
+        let next = async { timeout(PATIENCE, next).await };
+        self.runtime.block_on(next).expect("a message in time")
     }
 
     fn list(&mut self) -> DigestList {
         match self.next() {
-            Some(ResponseUpdate::Digest(list)) => list,
+            ResponseUpdate::Digest(list) => list,
             other => panic!("expected a list of digests, got {other:?}"),
         }
     }
@@ -203,12 +174,10 @@ impl Controller {
             ..ack
         };
         for ack in [ack, wrong] {
-            let update = Some(RequestUpdate::DigestAck(ack));
-            let sent = self.requests.send(StreamMessageRequest { update });
-            self.runtime.block_on(sent).expect("a stream");
+            self.controller.send(RequestUpdate::DigestAck(ack));
         }
         match self.next() {
-            Some(ResponseUpdate::Error(_)) => {}
+            ResponseUpdate::Error(_) => {}
             other => panic!("expected an error, got {other:?}"),
         }
     }
@@ -251,7 +220,7 @@ fn a_learning_switch_in_the_kernel_tells_of_each_station_until_it_is_learnt() {
         cables();
         let (mut a, mut b) = (outside("a0"), outside("b0"));
         let switch = start();
-        let mut controller = Controller::connect(&switch);
+        let mut controller = Learner::of(&switch);
         controller.ask_for_stations();
         flood(&mut a, &mut b, 5);
         let first = controller.list();

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{Running, TemporaryFolder, program};
+use crate::support::{FORWARD, Running, TemporaryFolder, program};
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::stream_message_request::Update;
 use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, StreamMessageRequest, Uint128};
@@ -12,15 +12,8 @@ use serde_json::Value;
 
 /// A switch with a program, its entries (port 1 to port 2, which does not exist) and a UDP port.
 fn start(options: &[&str]) -> Running {
-    let files = [
-        "forward.p4info.txtpb",
-        "forward.entries.txtpb",
-        "forward.json",
-    ];
-    let [p4info, entries, json] = files.map(|name| program(name).display().to_string());
     let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
-    let program = ["--p4info", &p4info, "--entries", &entries, &json];
-    Running::start_that_logs(&[&arguments[..], &program, options].concat())
+    Running::start_that_logs(&[&arguments[..], &FORWARD, options].concat())
 }
 
 /// Parses a JSON line and removes its time, which must be valid.
@@ -41,11 +34,6 @@ fn parts(line: &str) -> (&str, &str) {
     let (time, rest) = line.split_once(' ').expect("a time");
     assert!(time.starts_with("20") && time.ends_with('Z'), "{line}");
     rest.trim_start().split_once(' ').expect("a level")
-}
-
-fn address_behind<'a>(ready: &'a str, words: &str) -> &'a str {
-    let rest = ready.split_once(words).expect("an address").1;
-    rest.split([' ', ',']).next().expect("an address")
 }
 
 #[test]
@@ -107,7 +95,7 @@ fn a_program_that_the_switch_compiles_is_not_warned_of() {
 #[test]
 fn what_the_p4info_leaves_out_and_promises_otherwise_is_warned_of() {
     let folder = TemporaryFolder::new("p4info");
-    let json = program("forward.json").display().to_string();
+    let json = program("forward.json");
     let told = |p4info: &str| {
         let p4info = folder.file("p4info.txtpb", p4info);
         let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
@@ -140,10 +128,8 @@ fn what_the_p4info_leaves_out_and_promises_otherwise_is_warned_of() {
 #[tokio::test]
 async fn another_primary_controller_is_told_and_that_there_is_none() {
     let switch = start(&["--log-level", "info", "--log-format", "json"]);
-    let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
-    let mut client = P4RuntimeClient::connect(format!("http://{address}"))
-        .await
-        .expect("a server");
+    let client = P4RuntimeClient::connect(switch.grpc()).await;
+    let mut client = client.expect("a server");
     let arbitration = MasterArbitrationUpdate {
         device_id: 1,
         election_id: Some(Uint128 { high: 1, low: 7 }),
@@ -186,7 +172,7 @@ async fn another_primary_controller_is_told_and_that_there_is_none() {
 #[test]
 fn drops_are_told_by_reason_while_they_grow() {
     let switch = start(&["--log-format", "json", "--log-drops", "1"]);
-    let address = address_behind(&switch.ready, "1@udp:").to_owned();
+    let address = switch.address("1@udp:").to_owned();
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let send = |n: usize| {
         for _ in 0..n {
@@ -227,7 +213,7 @@ fn drops_are_told_by_reason_while_they_grow() {
 fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
     let arguments = ["-i", "1@udp:127.0.0.1:0", "--log-format", "json", "--grpc"];
     let switch = Running::start_that_logs(&[&arguments[..], &["0.0.0.0:0", "--insecure"]].concat());
-    let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
+    let address = switch.address("P4Runtime on ").to_owned();
     let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
     assert_eq!(told.len(), 1);
     assert_eq!(told[0]["event"], "grpc_beyond_loopback");
@@ -243,10 +229,8 @@ fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
 #[tokio::test]
 async fn what_a_flood_leaves_out_of_the_log_is_told() {
     let switch = start(&["--log-level", "info", "--log-format", "json"]);
-    let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
-    let mut client = P4RuntimeClient::connect(format!("http://{address}"))
-        .await
-        .expect("a server");
+    let client = P4RuntimeClient::connect(switch.grpc()).await;
+    let mut client = client.expect("a server");
     // Changes the primary a thousand times.
     let requests = (1..=1000).map(|low| {
         let arbitration = MasterArbitrationUpdate {
@@ -263,8 +247,7 @@ async fn what_a_flood_leaves_out_of_the_log_is_told() {
     while let Ok(Some(_)) = answers.message().await {}
     let line = tokio::task::spawn_blocking(move || {
         let line = switch.wait_for_line(&["log_lines_left_out"]);
-        switch.signal("-TERM");
-        assert_eq!(switch.end().0, Some(0));
+        switch.stop_that_logs("-TERM");
         line
     });
     let told = event(&line.await.expect("a line"));

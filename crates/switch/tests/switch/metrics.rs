@@ -9,12 +9,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use testkit::namespace::{in_namespace, ip, veth_pair};
 
-use crate::support::{PATIENCE, Running, TemporaryFolder, http_get, program};
+use crate::support::{FORWARD, PATIENCE, Running, TemporaryFolder, http_get, program};
 
 /// A switch that counts frames to its UDP port, and the port's address.
 fn start(options: &[&str]) -> (Running, String) {
-    let entries = program("counted.entries.txtpb").display().to_string();
-    let source = program("counted.p4").display().to_string();
+    let entries = program("counted.entries.txtpb");
+    let source = program("counted.p4");
     let arguments = [
         "-i",
         "1@udp:127.0.0.1:0",
@@ -25,12 +25,7 @@ fn start(options: &[&str]) -> (Running, String) {
     ];
     let arguments = [&arguments[..], options, &["--entries", &entries, &source]].concat();
     let switch = Running::start_that_logs(&arguments);
-    let address = switch.ready.split_once("1@udp:").expect("a port").1;
-    let address = address
-        .split([',', ' '])
-        .next()
-        .expect("an address")
-        .to_owned();
+    let address = switch.address("1@udp:").to_owned();
     (switch, address)
 }
 
@@ -180,25 +175,16 @@ fn what_is_beyond_the_bound_or_not_there_is_said() {
 
 /// Forwards from a UDP port into a discarded capture.
 fn start_forwarding(options: &[&str]) -> Running {
-    let forward = program("forward.json").display().to_string();
-    let p4info = program("forward.p4info.txtpb").display().to_string();
-    let entries = program("forward.entries.txtpb").display().to_string();
     let ports = ["-i", "1@udp:127.0.0.1:0", "-i", "2@pcap:,/dev/null"];
     let served = ["--grpc", "off", "--metrics", "127.0.0.1:0"];
-    let program = ["--p4info", &p4info, "--entries", &entries, &forward];
-    Running::start(&[&ports[..], &served, options, &program].concat())
-}
-
-fn forwarding_address(switch: &Running) -> &str {
-    let address = switch.ready.split_once("1@udp:").expect("a port").1;
-    address.split([',', ' ']).next().expect("an address")
+    Running::start(&[&ports[..], &served, options, &FORWARD].concat())
 }
 
 #[test]
 fn the_most_that_waited_for_a_port_is_there() {
     // One packet leaves each second.
     let switch = start_forwarding(&["--egress-queue", "5", "--egress-rate", "1"]);
-    let address = forwarding_address(&switch);
+    let address = switch.address("1@udp:");
     let name = "reprise_port_queue_recent_max_packets{port=\"2\"}";
     assert!(!metrics(&switch).contains(name), "nothing has waited");
     send(address, 30, 20);
@@ -224,7 +210,7 @@ fn the_build_the_start_and_the_longest_times_are_there() {
         .expect("a clock")
         .as_secs_f64();
     let switch = start_forwarding(&[]);
-    send(forwarding_address(&switch), 30, 1);
+    send(switch.address("1@udp:"), 30, 1);
     let text = wait_for_line(
         &switch,
         "reprise_port_latency_seconds_count{port=\"2\",name=\"pcap:,/dev/null\"} 1",
@@ -285,7 +271,7 @@ fn what_reached_no_controller_is_counted_and_told_of() {
     let told = ["--log-format", "json", "--log-level", "info", "--log-drops"];
     let served = ["1", "--metrics", "127.0.0.1:0", &source];
     let switch = Running::start_that_logs(&[&ports[..], &told, &served].concat());
-    send(forwarding_address(&switch), 30, 3);
+    send(switch.address("1@udp:"), 30, 3);
     let line = "reprise_controller_drops_total{reason=\"packet_in_no_primary\"} 3";
     let text = wait_for_line(&switch, line);
     expect_exposition(&text);
@@ -324,7 +310,7 @@ fn the_switch_lives_and_is_ready_once_it_has_a_pipeline_and_its_interfaces() {
             (503, "no pipeline is set\n".to_owned())
         );
         bare.stop("-TERM");
-        let forward = program("forward.json").display().to_string();
+        let forward = program("forward.json");
         let switch = Running::start(&[&arguments[..], &["off", &forward]].concat());
         assert_eq!(http_get(&switch, "/readyz"), (200, "ok\n".to_owned()));
         ip("link del a1");
@@ -337,8 +323,7 @@ fn the_switch_lives_and_is_ready_once_it_has_a_pipeline_and_its_interfaces() {
         veth_pair("a0", "a1");
         switch.wait_for_line(&["port_rebound"]);
         assert_eq!(http_get(&switch, "/readyz"), (200, "ok\n".to_owned()));
-        switch.signal("-TERM");
-        assert_eq!(switch.end().0, Some(0));
+        switch.stop_that_logs("-TERM");
     });
 }
 

@@ -58,7 +58,7 @@ fn receive(port: &mut MemoryPort) -> Vec<u8> {
 #[test]
 fn a_switch_that_was_built_with_an_extern_runs_programs_of_the_command_line_that_call_it() {
     let folder = TemporaryFolder::new("masked");
-    let source = program("masked.p4").display().to_string();
+    let source = program("masked.p4");
     for path in [source, masked_json(&folder)] {
         for engine in ["interpreter", "native"] {
             let (inner, [mut one, mut two]) = cables();
@@ -78,7 +78,7 @@ fn a_switch_that_was_built_with_an_extern_runs_programs_of_the_command_line_that
 #[test]
 fn the_stock_switch_refuses_such_a_program_and_names_the_extern_and_the_page() {
     let folder = TemporaryFolder::new("masked_stock");
-    let source = program("masked.p4").display().to_string();
+    let source = program("masked.p4");
     for path in [source, masked_json(&folder)] {
         let said = error(1, &["--grpc", GRPC, &path]);
         for part in ["mask_payload", "docs/payload-externs.md"] {

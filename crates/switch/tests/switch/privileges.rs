@@ -49,7 +49,7 @@ fn expect(switch: &Running, needed: &[u32]) {
 }
 
 fn start(arguments: &[&str]) -> Running {
-    let source = program("kept.p4").display().to_string();
+    let source = program("kept.p4");
     let own = ["--grpc", "127.0.0.1:0", "--metrics", "127.0.0.1:0", &source];
     Running::start_that_logs(&[&own[..], arguments].concat())
 }

@@ -11,11 +11,11 @@ use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::table_action::Type as ActionType;
 use p4runtime_proto::p4::v1::{
-    ActionProfileMember, Entity, ReadRequest, RegisterEntry, TableEntry, field_match,
+    ActionProfileMember, Entity, RegisterEntry, TableEntry, field_match,
 };
 use prost::Message;
 
-use crate::support::{Running, TemporaryFolder, program, switch};
+use crate::support::{Running, TemporaryFolder, controller, program, succeed};
 use packet_io::{PcapPort, Port};
 
 /// The first bytes of every secret in `secrets.entries.txtpb`, and the token.
@@ -28,16 +28,13 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn start(arguments: &[&str]) -> Running {
-    let path = |name: &str| program(name).display().to_string();
-    let (entries, source) = (path("secrets.entries.txtpb"), path("secrets.p4"));
+    let (entries, source) = (program("secrets.entries.txtpb"), program("secrets.p4"));
     let own = ["--entries", &entries, &source, "--grpc", "127.0.0.1:0"];
     Running::start(&[&own[..], arguments].concat())
 }
 
 async fn read(switch: &Running) -> Vec<Kind> {
-    let address = switch.ready.split("P4Runtime on ").nth(1).expect("it");
-    let address = address.split(',').next().expect("an address");
-    let client = P4RuntimeClient::connect(format!("http://{address}")).await;
+    let client = P4RuntimeClient::connect(switch.grpc()).await;
     let default = |table_id| {
         Kind::TableEntry(TableEntry {
             table_id,
@@ -54,19 +51,7 @@ async fn read(switch: &Running) -> Vec<Kind> {
             ..RegisterEntry::default()
         }),
     ];
-    let entities = wanted.map(|kind| Entity { entity: Some(kind) });
-    let request = ReadRequest {
-        device_id: 1,
-        entities: entities.to_vec(),
-        ..ReadRequest::default()
-    };
-    let mut answers = client.expect("a server").read(request).await;
-    let answers = answers.as_mut().expect("answers").get_mut();
-    let mut found = Vec::new();
-    while let Some(answer) = answers.message().await.expect("an answer") {
-        found.extend(answer.entities.into_iter().filter_map(|it| it.entity));
-    }
-    found
+    controller::read(&mut client.expect("a server"), wanted).await
 }
 
 fn has(bytes: &[u8], part: &[u8]) -> bool {
@@ -131,7 +116,7 @@ fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     let frame = [0x11; 60];
     port.transmit(0, frame[..].into()).expect("written");
     port.close().expect("closed");
-    let path = |end: &str| program(&format!("{name}.{end}")).display().to_string();
+    let path = |end: &str| program(&format!("{name}.{end}"));
     let (entries, source) = (path("entries.txtpb"), path("p4"));
     let port = format!("1@pcap:{}", capture.display());
     let trace_to = trace.display().to_string();
@@ -143,10 +128,7 @@ fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     let others: Vec<String> = ports.iter().map(sent).collect();
     let others = others.iter().flat_map(|port| ["-i", port.as_str()]);
     let others: Vec<&str> = others.collect();
-    let output = switch(&[&arguments[..], &others, &[&source]].concat()).output();
-    let output = output.expect("the switch starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    succeed(&[&arguments[..], &others, &[&source]].concat());
     let traced = fs::read_to_string(&trace).expect("a trace");
     (traced, mode(&trace))
 }
@@ -215,7 +197,7 @@ async fn a_state_file_is_its_owners_and_so_becomes_an_old_one_which_is_said() {
     assert_eq!(mode(&state), 0o600);
     running.stop("-TERM");
     fs::set_permissions(&state, Permissions::from_mode(0o644)).expect("our own file");
-    let source = program("secrets.p4").display().to_string();
+    let source = program("secrets.p4");
     let own = ["--grpc", "127.0.0.1:0", &source];
     let running = Running::start_that_logs(&[&own[..], &arguments].concat());
     let said = running.before.join("\n");
@@ -241,9 +223,8 @@ async fn the_keys_of_ordered_multicast_are_secrets() {
         let source = root.join(format!("p4/{name}.p4")).display().to_string();
         let own = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0", &source];
         let running = Running::start(&own);
-        let address = running.ready.split("P4Runtime on ").nth(1).expect("it");
-        let address = address.split(',').next().expect("an address");
-        let client = Client::connect(&SwitchAddress::plain(address), 1).await;
+        let address = SwitchAddress::plain(running.address("P4Runtime on "));
+        let client = Client::connect(&address, 1).await;
         let p4info = client.expect("a client").p4info().await.expect("a program");
         let mut actions = p4info.actions.iter();
         let keys = actions.find(|action| {

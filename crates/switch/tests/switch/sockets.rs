@@ -17,7 +17,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn start(grpc: &str, thrift: &str, options: &[&str]) -> Running {
-    let source = program("kept.p4").display().to_string();
+    let source = program("kept.p4");
     let own = ["-i", "1@udp:127.0.0.1:0", "--grpc", grpc];
     let thrift = ["--thrift-socket", thrift, &source];
     Running::start(&[&own[..], &thrift, options].concat())
@@ -56,7 +56,7 @@ fn a_killed_switchs_sockets_are_replaced_and_a_living_ones_are_not() {
     let thrift = thrift.display().to_string();
     let running = start(&address, &thrift, &["--socket-mode", "660"]);
     assert_eq!(mode(&grpc), 0o660);
-    let source = program("kept.p4").display().to_string();
+    let source = program("kept.p4");
     let other = ["-i", "1@udp:127.0.0.1:0", "--grpc", &address, &source];
     let said = error(1, &other);
     let expected = format!("error: cannot serve P4Runtime on {address}: ");
@@ -75,7 +75,7 @@ fn a_killed_switchs_sockets_are_replaced_and_a_living_ones_are_not() {
 fn what_cannot_be_a_socket_is_said() {
     let folder = TemporaryFolder::new("sockets-wrong");
     let file = folder.file("file", "precious");
-    let source = program("kept.p4").display().to_string();
+    let source = program("kept.p4");
     let at = |address: &str| {
         let address = address.to_owned();
         let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", &address, &source];

@@ -139,7 +139,7 @@ fn what_is_wrong_in_a_p4_program_is_shown_where_it_is() {
 #[test]
 fn a_p4info_that_is_none_is_named_with_the_reason() {
     let folder = TemporaryFolder::new("p4infos");
-    let json = program("forward.json").display().to_string();
+    let json = program("forward.json");
     let missing = folder.path("missing.txtpb").display().to_string();
     let text = folder.file("text.txtpb", "tables {\n  no_such_field: 1\n}");
     let binary = folder.file("binary.bin", [0xff; 20]);
@@ -159,8 +159,8 @@ fn a_p4info_that_is_none_is_named_with_the_reason() {
 #[test]
 fn entries_that_cannot_be_written_are_named_with_the_reason() {
     let folder = TemporaryFolder::new("entries");
-    let json = program("forward.json").display().to_string();
-    let p4info = program("forward.p4info.txtpb").display().to_string();
+    let json = program("forward.json");
+    let p4info = program("forward.p4info.txtpb");
     let text = folder.file("text.txtpb", "updates {\n  tipe: INSERT\n}");
     let entry = std::fs::read_to_string(program("forward.entries.txtpb")).expect("the entries");
     let wrong_table = folder.file("table.txtpb", entry.replace("33554433", "33554434"));
@@ -293,7 +293,7 @@ fn named(name: &str, arguments: &[&str]) -> Command {
 
 #[test]
 fn errors_under_bmv2s_names_begin_with_them_name_their_options_and_have_code_1() {
-    let json = program("forward.json").display().to_string();
+    let json = program("forward.json");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("bound").to_string();
     let port = address.rsplit(':').next().expect("a port");
@@ -345,8 +345,7 @@ fn a_program_of_any_name_is_json_under_bmv2s_names() {
         "{}",
         switch.ready
     );
-    switch.signal("-TERM");
-    assert_eq!(switch.end().0, Some(0));
+    switch.stop_that_logs("-TERM");
 }
 
 #[test]
@@ -382,8 +381,7 @@ fn a_switch_that_is_started_while_another_one_ends_waits_for_it() {
                 .iter()
                 .filter(|line| line.contains("start_waits"));
             println!("{signal}: {:?}", waits.collect::<Vec<_>>());
-            next.signal("-TERM");
-            assert_eq!(next.end().0, Some(0));
+            next.stop_that_logs("-TERM");
         }
     });
 }
@@ -434,7 +432,7 @@ fn a_name_with_a_lines_end_forges_no_line() {
     let program_file = folder.file(&format!("{forged}.p4"), "control Broken");
     let json = folder.file(&format!("{forged}.json"), "{}");
     let entries = folder.file(&format!("{forged}.txtpb"), "updates {");
-    let good = program("kept.p4").display().to_string();
+    let good = program("kept.p4");
     let capture = ["-i", "1@pcap:,/dev/null"];
     for arguments in [
         &[program_file.as_str()][..],
@@ -455,7 +453,7 @@ fn a_name_with_a_lines_end_forges_no_line() {
 
 #[test]
 fn an_included_folder_that_is_none_is_told() {
-    let kept = program("kept.p4").display().to_string();
+    let kept = program("kept.p4");
     let capture = ["-i", "1@pcap:,/dev/null", "--include"];
     for folder in ["nodir", &kept] {
         let said = error(2, &[&capture[..], &[folder, &kept]].concat());

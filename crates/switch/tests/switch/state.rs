@@ -8,29 +8,23 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::support::controller::{Controller, update};
 use crate::support::{Running, TemporaryFolder, error, program};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
-use p4runtime_proto::p4::v1::stream_message_request::Update as Message;
 use p4runtime_proto::p4::v1::table_action::Type as ActionType;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{
-    Action, CloneSessionEntry, Entity, FieldMatch, GetForwardingPipelineConfigRequest, Index,
-    MasterArbitrationUpdate, MulticastGroupEntry, P4Data, PacketReplicationEngineEntry,
-    ReadRequest, RegisterEntry, Replica, StreamMessageRequest, TableAction, TableEntry, Uint128,
-    Update, WriteRequest, action, field_match, replica,
+    Action, CloneSessionEntry, FieldMatch, Index, MulticastGroupEntry, P4Data,
+    PacketReplicationEngineEntry, RegisterEntry, Replica, TableAction, TableEntry, Update, action,
+    field_match, replica,
 };
 use p4runtime_proto::reprise::v1::GetInstanceRequest;
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use testkit::namespace::{in_mount_namespace, ip, run};
-use tokio::sync::mpsc::Sender;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
 
 const KILLS: u64 = 20;
-const ELECTION: Option<Uint128> = Some(Uint128 { high: 0, low: 1 });
 
 /// Entities by kind and number, each with its value in a byte or two.
 type State = BTreeMap<(&'static str, u32), Vec<u8>>;
@@ -53,15 +47,6 @@ impl Random {
     }
 }
 
-struct Controller {
-    client: P4RuntimeClient<Channel>,
-    _stream: (
-        Sender<StreamMessageRequest>,
-        tonic::Streaming<p4runtime_proto::p4::v1::StreamMessageResponse>,
-    ),
-    ids: Ids,
-}
-
 #[derive(Clone, Copy)]
 struct Ids {
     table: u32,
@@ -70,34 +55,15 @@ struct Ids {
     notes: u32,
 }
 
-impl Controller {
+struct Kept {
+    controller: Controller,
+    ids: Ids,
+}
+
+impl Kept {
     async fn of(switch: &Running) -> Self {
-        let address = address_of(switch);
-        let mut client = P4RuntimeClient::connect(format!("http://{address}"))
-            .await
-            .expect("a server");
-        let (sender, requests) = tokio::sync::mpsc::channel(1);
-        let update = Some(Message::Arbitration(MasterArbitrationUpdate {
-            device_id: 1,
-            election_id: ELECTION,
-            ..Default::default()
-        }));
-        let request = StreamMessageRequest { update };
-        sender.send(request).await.expect("a place");
-        let answers = client.stream_channel(ReceiverStream::new(requests)).await;
-        let mut answers = answers.expect("a stream").into_inner();
-        answers.message().await.expect("an answer").expect("one");
-        let request = GetForwardingPipelineConfigRequest {
-            device_id: 1,
-            ..Default::default()
-        };
-        let config = client.get_forwarding_pipeline_config(request).await;
-        let config = config
-            .expect("an answer")
-            .into_inner()
-            .config
-            .expect("a pipeline");
-        let info = config.p4info.expect("a P4Info");
+        let mut controller = Controller::of(switch).await;
+        let info = controller.config().await.p4info.expect("a P4Info");
         let send = info.actions.iter().filter_map(|it| it.preamble.as_ref());
         let ids = Ids {
             table: info.tables[0].preamble.as_ref().expect("a table").id,
@@ -105,22 +71,11 @@ impl Controller {
             cells: info.registers[0].preamble.as_ref().expect("one").id,
             notes: info.registers[1].preamble.as_ref().expect("one").id,
         };
-        let _stream = (sender, answers);
-        Self {
-            client,
-            _stream,
-            ids,
-        }
+        Self { controller, ids }
     }
 
     async fn write(&mut self, updates: Vec<Update>) -> Result<(), tonic::Status> {
-        let request = WriteRequest {
-            device_id: 1,
-            election_id: ELECTION,
-            updates,
-            ..Default::default()
-        };
-        self.client.write(request).await.map(drop)
+        self.controller.write(updates).await
     }
 
     async fn cell(&mut self, register: u32, index: i64) -> Vec<u8> {
@@ -129,24 +84,15 @@ impl Controller {
             index: Some(Index { index }),
             data: None,
         };
-        let request = ReadRequest {
-            device_id: 1,
-            entities: vec![Entity {
-                entity: Some(Kind::RegisterEntry(wanted)),
-            }],
-            ..Default::default()
-        };
-        let answers = self.client.read(request).await.expect("an answer");
-        let answer = answers.into_inner().message().await.expect("an answer");
-        let mut entities = answer.expect("one").entities;
-        match entities.remove(0).entity {
-            Some(Kind::RegisterEntry(RegisterEntry {
+        let mut found = self.controller.read([Kind::RegisterEntry(wanted)]).await;
+        match found.remove(0) {
+            Kind::RegisterEntry(RegisterEntry {
                 data:
                     Some(P4Data {
                         data: Some(Data::Bitstring(value)),
                     }),
                 ..
-            })) => value,
+            }) => value,
             other => panic!("not asked for: {other:?}"),
         }
     }
@@ -171,20 +117,8 @@ impl Controller {
             )),
             replication(Replication::CloneSessionEntry(CloneSessionEntry::default())),
         ];
-        let entities = kinds.map(|kind| Entity { entity: Some(kind) });
-        let request = ReadRequest {
-            device_id: 1,
-            entities: entities.to_vec(),
-            ..Default::default()
-        };
-        let answers = self.client.read(request).await.expect("an answer");
-        let mut answers = answers.into_inner();
-        let mut state = State::new();
-        while let Some(answer) = answers.message().await.expect("an answer") {
-            let entities = answer.entities.into_iter();
-            state.extend(entities.filter_map(|it| shown(it.entity.expect("one"))));
-        }
-        state
+        let found = self.controller.read(kinds).await;
+        found.into_iter().filter_map(shown).collect()
     }
 }
 
@@ -196,27 +130,24 @@ fn cell(register: u32, index: i64, value: u8) -> Update {
             data: Some(Data::Bitstring(vec![value])),
         }),
     };
-    Update {
-        r#type: Type::Modify.into(),
-        entity: Some(Entity {
-            entity: Some(Kind::RegisterEntry(entry)),
-        }),
-    }
+    update(Type::Modify, Kind::RegisterEntry(entry))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_register_that_packets_write_begins_anew_and_one_that_only_controllers_write_does_not() {
     let folder = TemporaryFolder::new("anew");
-    let state = folder.path("state").display().to_string();
-    let program = program("kept.p4").display().to_string();
-    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let (state, kept) = (
+        folder.path("state").display().to_string(),
+        program("kept.p4"),
+    );
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &kept];
     let mut killed = false;
     for signal in ["-KILL", "-TERM", "-KILL"] {
         let switch = Running::start_that_logs(&arguments);
         let said = switch.before.join("\n");
         let tells = said.contains("registers_begin_anew") && said.contains("writes=1");
         assert_eq!(tells, killed, "{said}");
-        let mut controller = Controller::of(&switch).await;
+        let mut controller = Kept::of(&switch).await;
         let ids = controller.ids;
         let expected = if killed { vec![9] } else { vec![0] };
         assert_eq!(controller.cell(ids.cells, 5).await, expected, "{signal}");
@@ -233,9 +164,11 @@ async fn a_register_that_packets_write_begins_anew_and_one_that_only_controllers
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switch_says_that_its_process_is_another_one_though_its_state_is_the_same() {
     let folder = TemporaryFolder::new("instance");
-    let state = folder.path("state").display().to_string();
-    let program = program("kept.p4").display().to_string();
-    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let (state, kept) = (
+        folder.path("state").display().to_string(),
+        program("kept.p4"),
+    );
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &kept];
     let mut seen = std::collections::BTreeSet::new();
     for n_seen in 1..=3 {
         let switch = Running::start(&arguments);
@@ -250,19 +183,11 @@ async fn a_switch_says_that_its_process_is_another_one_though_its_state_is_the_s
 }
 
 async fn instance(switch: &Running) -> u64 {
-    let address = address_of(switch);
-    let mut client = SwitchClient::connect(format!("http://{address}"))
-        .await
-        .expect("a server");
+    let client = SwitchClient::connect(switch.grpc()).await;
+    let mut client = client.expect("a server");
     let request = GetInstanceRequest { device_id: 1 };
     let answer = client.get_instance(request).await.expect("an answer");
     answer.into_inner().instance
-}
-
-fn address_of(switch: &Running) -> &str {
-    let rest = switch.ready.split("P4Runtime on ").nth(1);
-    let address = rest.and_then(|rest| rest.split(',').next());
-    address.expect("an address")
 }
 
 fn replication(of: Replication) -> Kind {
@@ -407,19 +332,14 @@ fn batch(random: &mut Random, ids: Ids, before: &State) -> (Vec<Update>, State) 
             (_, "entry" | "default") => drop(after.insert(key, vec![value, value, 1])),
             _ => drop(after.insert(key, vec![value])),
         }
-        Update {
-            r#type: r#type.into(),
-            entity: Some(Entity {
-                entity: Some(entity(ids, key, value)),
-            }),
-        }
+        update(r#type, entity(ids, key, value))
     });
     (updates.collect(), after)
 }
 
 /// Writes until the switch is gone; returns what was answered, and what was not.
 async fn write_until_killed(
-    controller: &mut Controller,
+    controller: &mut Kept,
     random: &mut Random,
     mut answered: State,
 ) -> (State, State, u64) {
@@ -443,15 +363,17 @@ async fn a_switch_that_is_killed_at_any_moment_has_what_it_answered() {
         number_of("REPRISE_KILLS_SEED", 1),
     );
     let folder = TemporaryFolder::new("killed");
-    let state = folder.path("state").display().to_string();
-    let program = program("kept.p4").display().to_string();
-    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let (state, kept) = (
+        folder.path("state").display().to_string(),
+        program("kept.p4"),
+    );
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &kept];
     let (mut answered, mut open) = (State::new(), State::new());
     let (mut n_all, mut n_open_there) = (0, 0);
     for round in 0..=n_kills {
         let seed = seed.wrapping_mul(1_000_003) + round;
         let switch = Running::start(&arguments);
-        let mut controller = Controller::of(&switch).await;
+        let mut controller = Kept::of(&switch).await;
         let found = controller.state().await;
         assert!(
             found == answered || found == open,
@@ -498,7 +420,7 @@ fn fill(with: &Path) {
 
 /// Writes batches until one is refused; returns the state with that batch, and the error.
 async fn write_until_refused(
-    controller: &mut Controller,
+    controller: &mut Kept,
     random: &mut Random,
     mut state: State,
 ) -> (State, tonic::Status) {
@@ -514,10 +436,10 @@ async fn write_until_refused(
 
 async fn a_switch_on_a_disk(disk: &Path) {
     let state = disk.join("state").display().to_string();
-    let program = program("kept.p4").display().to_string();
+    let program = program("kept.p4");
     let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
     let switch = Running::start(&arguments);
-    let mut controller = Controller::of(&switch).await;
+    let mut controller = Kept::of(&switch).await;
     fill(&disk.join("filler"));
     let mut random = Random(3);
     let (there, refused) = write_until_refused(&mut controller, &mut random, State::new()).await;
@@ -553,7 +475,7 @@ async fn a_switch_on_a_disk(disk: &Path) {
     switch.signal("-KILL");
     switch.end();
     let switch = Running::start(&arguments);
-    let found = Controller::of(&switch).await.state().await;
+    let found = Kept::of(&switch).await.state().await;
     assert_eq!(found, after, "what was not stored at once is, too");
     switch.stop("-TERM");
 }
@@ -576,9 +498,9 @@ async fn a_file_that_somebody_cuts_short_is_told_before_the_next_call_and_takes_
     let folder = TemporaryFolder::new("cut-short");
     let path = folder.path("state");
     let state = path.display().to_string();
-    let program = program("kept.p4").display().to_string();
+    let program = program("kept.p4");
     let switch = Running::start(&["--grpc", "127.0.0.1:0", "--state", &state, &program]);
-    let mut controller = Controller::of(&switch).await;
+    let mut controller = Kept::of(&switch).await;
     let mut random = Random(7);
     let (updates, there) = batch(&mut random, controller.ids, &State::new());
     controller.write(updates).await.expect("written");
@@ -636,10 +558,10 @@ async fn a_damaged_file_is_refused_and_left() {
     let folder = TemporaryFolder::new("damaged");
     let path = folder.path("state");
     let state = path.display().to_string();
-    let program = program("kept.p4").display().to_string();
+    let program = program("kept.p4");
     let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
     let switch = Running::start(&arguments);
-    let mut controller = Controller::of(&switch).await;
+    let mut controller = Kept::of(&switch).await;
     let mut random = Random(5);
     let mut there = State::new();
     for _ in 0..20 {
@@ -665,7 +587,7 @@ async fn a_damaged_file_is_refused_and_left() {
     }
     fs::write(&path, &whole).expect("written");
     let switch = Running::start(&arguments);
-    assert_eq!(Controller::of(&switch).await.state().await, there);
+    assert_eq!(Kept::of(&switch).await.state().await, there);
 }
 
 /// As after a power failure before the last bytes were on the disk.
@@ -674,10 +596,10 @@ async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_to
     let folder = TemporaryFolder::new("taken-back");
     let path = folder.path("state");
     let state = path.display().to_string();
-    let program = program("kept.p4").display().to_string();
+    let program = program("kept.p4");
     let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
     let switch = Running::start(&arguments);
-    let mut controller = Controller::of(&switch).await;
+    let mut controller = Kept::of(&switch).await;
     let mut random = Random(6);
     let (mut before, mut there) = (State::new(), State::new());
     for _ in 0..10 {
@@ -707,12 +629,11 @@ async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_to
         .iter()
         .filter(|line| line.contains("state_rolled_back"));
     assert_eq!(told.count(), 1, "{:?}", switch.before);
-    assert_eq!(Controller::of(&switch).await.state().await, before);
-    switch.signal("-TERM");
-    assert_eq!(switch.end().0, Some(0));
+    assert_eq!(Kept::of(&switch).await.state().await, before);
+    switch.stop_that_logs("-TERM");
     // The file is whole again.
     let switch = Running::start(&arguments);
-    assert_eq!(Controller::of(&switch).await.state().await, before);
+    assert_eq!(Kept::of(&switch).await.state().await, before);
     switch.stop("-TERM");
 }
 
@@ -766,7 +687,7 @@ fn a_restored_programs_name_forges_no_ready_line() {
 fn a_restored_program_is_named_and_an_ignored_one_is_warned_of() {
     let folder = TemporaryFolder::new("named");
     let state = folder.path("state").display().to_string();
-    let [kept, flood] = ["kept.p4", "flood.p4"].map(|it| program(it).display().to_string());
+    let [kept, flood] = ["kept.p4", "flood.p4"].map(program);
     let arguments = ["--grpc", "127.0.0.1:0", "--state", &state];
     let start = |program: Option<&String>| {
         let program = program.map(String::as_str);

@@ -1,94 +1,49 @@
 //! `@p4runtime_translation`: a controller writes and reads its own values, whatever the data plane uses. The program
 //! sends every packet-out back as a packet-in, with the result of its table. Also headers that are not whole bytes.
 
-use std::path::Path;
-
+use crate::support::controller::{Controller, update};
 use crate::support::{Running, program};
 use p4runtime_proto::google::rpc;
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Optional};
-use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action as SetAction;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::stream_message_response::Update as ResponseUpdate;
 use p4runtime_proto::p4::v1::table_action::Type as ActionType;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{
-    Action, Entity, Error, FieldMatch, ForwardingPipelineConfig,
-    GetForwardingPipelineConfigRequest, MasterArbitrationUpdate, PacketIn, PacketMetadata,
-    PacketOut, ReadRequest, SetForwardingPipelineConfigRequest, StreamMessageRequest,
-    StreamMessageResponse, TableAction, TableEntry, Uint128, Update, WriteRequest, action,
+    Action, Error, FieldMatch, ForwardingPipelineConfig, PacketIn, PacketMetadata, PacketOut,
+    TableAction, TableEntry, action,
 };
 use prost::Message;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio_stream::wrappers::UnboundedReceiverStream;
-use tonic::transport::Channel;
-use tonic::{Code, Status, Streaming};
+use testkit::repository::root;
+use tonic::{Code, Status};
 
-const ELECTION_ID: Option<Uint128> = Some(Uint128 { high: 0, low: 1 });
-
-struct Controller {
-    client: P4RuntimeClient<Channel>,
-    requests: UnboundedSender<StreamMessageRequest>,
-    answers: Streaming<StreamMessageResponse>,
+struct Translated {
+    controller: Controller,
     config: ForwardingPipelineConfig,
     _switch: Running,
 }
 
-impl Controller {
-    async fn start() -> Controller {
-        Controller::of(&program("translated.p4")).await
+impl Translated {
+    async fn start() -> Translated {
+        Translated::of(&program("translated.p4")).await
     }
 
     /// Starts a switch that runs the program, and becomes its primary controller.
-    async fn of(path: &Path) -> Controller {
-        let path = path.display().to_string();
-        let switch = Running::start(&["--grpc", "127.0.0.1:0", &path]);
-        let address = switch.ready.split("P4Runtime on ").nth(1);
-        let address = address.and_then(|rest| rest.split(',').next());
-        let url = format!("http://{}", address.expect("an address"));
-        let mut client = P4RuntimeClient::connect(url).await.expect("a server");
-        let (requests, receiver) = unbounded_channel();
-        let stream = client.stream_channel(UnboundedReceiverStream::new(receiver));
-        let answers = stream.await.expect("a stream").into_inner();
-        let get = GetForwardingPipelineConfigRequest {
-            device_id: 1,
-            ..Default::default()
-        };
-        let config = client.get_forwarding_pipeline_config(get).await;
-        let config = config.expect("an answer").into_inner().config;
-        let mut controller = Controller {
-            client,
-            requests,
-            answers,
-            config: config.expect("the program"),
+    async fn of(path: &str) -> Translated {
+        let switch = Running::start(&["--grpc", "127.0.0.1:0", path]);
+        let mut controller = Controller::of(&switch).await;
+        Translated {
+            config: controller.config().await,
+            controller,
             _switch: switch,
-        };
-        controller.send(RequestUpdate::Arbitration(MasterArbitrationUpdate {
-            device_id: 1,
-            election_id: ELECTION_ID,
-            ..Default::default()
-        }));
-        controller.next().await;
-        controller
+        }
     }
 
     fn p4info(&self) -> &P4Info {
         self.config.p4info.as_ref().expect("a P4Info")
-    }
-
-    fn send(&self, update: RequestUpdate) {
-        let update = Some(update);
-        let sent = self.requests.send(StreamMessageRequest { update });
-        sent.expect("the stream is open");
-    }
-
-    async fn next(&mut self) -> ResponseUpdate {
-        let message = self.answers.message().await.expect("no error");
-        message
-            .and_then(|message| message.update)
-            .expect("a message")
     }
 
     /// An entry with the port, the wide port (or a wildcard) and the routing instance.
@@ -123,19 +78,9 @@ impl Controller {
     }
 
     async fn write(&mut self, kind: Type, entries: Vec<TableEntry>) -> Result<(), Status> {
-        let updates = entries.into_iter().map(|entry| Update {
-            r#type: kind as i32,
-            entity: Some(Entity {
-                entity: Some(Kind::TableEntry(entry)),
-            }),
-        });
-        let request = WriteRequest {
-            device_id: 1,
-            election_id: ELECTION_ID,
-            updates: updates.collect(),
-            ..Default::default()
-        };
-        self.client.write(request).await.map(drop)
+        let updates = entries.into_iter();
+        let updates = updates.map(|entry| update(kind, Kind::TableEntry(entry)));
+        self.controller.write(updates.collect()).await
     }
 
     /// The error code and message of a single update.
@@ -147,37 +92,12 @@ impl Controller {
     }
 
     async fn read(&mut self, filter: TableEntry) -> Vec<TableEntry> {
-        let request = ReadRequest {
-            device_id: 1,
-            entities: vec![Entity {
-                entity: Some(Kind::TableEntry(filter)),
-            }],
-            ..Default::default()
-        };
-        let answers = self.client.read(request).await.expect("an answer");
-        let mut answers = answers.into_inner();
-        let mut found = Vec::new();
-        while let Some(answer) = answers.message().await.expect("no error") {
-            found.extend(answer.entities.into_iter().map(|entity| {
-                let Some(Kind::TableEntry(entry)) = entity.entity else {
-                    panic!("expected a table entry, found {entity:?}")
-                };
-                entry
-            }));
-        }
-        found
-    }
-
-    async fn set_pipeline(&mut self, action: SetAction, config: Option<ForwardingPipelineConfig>) {
-        let request = SetForwardingPipelineConfigRequest {
-            device_id: 1,
-            election_id: ELECTION_ID,
-            action: action as i32,
-            config,
-            ..Default::default()
-        };
-        let set = self.client.set_forwarding_pipeline_config(request).await;
-        set.expect("the pipeline is set");
+        let found = self.controller.read([Kind::TableEntry(filter)]).await;
+        let entries = found.into_iter().map(|kind| match kind {
+            Kind::TableEntry(entry) => entry,
+            other => panic!("expected a table entry, found {other:?}"),
+        });
+        entries.collect()
     }
 
     fn send_packet(&self, port: &str, wide_port: &[u8]) {
@@ -185,7 +105,7 @@ impl Controller {
     }
 
     fn send_with(&self, metadata: Vec<PacketMetadata>) {
-        self.send(RequestUpdate::Packet(PacketOut {
+        self.controller.send(RequestUpdate::Packet(PacketOut {
             payload: vec![0x5a; 60],
             metadata,
         }));
@@ -198,7 +118,7 @@ impl Controller {
     }
 
     async fn packet_in(&mut self) -> Vec<PacketMetadata> {
-        match self.next().await {
+        match self.controller.next().await {
             ResponseUpdate::Packet(PacketIn { payload, metadata }) => {
                 assert_eq!(payload, [0x5a; 60]);
                 metadata
@@ -224,7 +144,7 @@ fn came_back(port: &str, vrf: &str, wide_port: &[u8]) -> Vec<PacketMetadata> {
 // spec: translation
 #[tokio::test]
 async fn names_and_wide_numbers_work_in_entries_and_packets() {
-    let mut controller = Controller::start().await;
+    let mut controller = Translated::start().await;
     let blue = controller.entry("3", Some(&[1, 0x2c]), "blue");
     let red = controller.entry("uplink", None, "red");
     let both = vec![blue.clone(), red.clone()];
@@ -263,7 +183,7 @@ async fn names_and_wide_numbers_work_in_entries_and_packets() {
 
 #[tokio::test]
 async fn a_value_without_a_place_in_the_data_plane_is_refused() {
-    let mut controller = Controller::start().await;
+    let mut controller = Translated::start().await;
     let too_wide = controller.entry("3", Some(&[2, 0]), "blue");
     let (code, message) = controller.refused(Type::Insert, too_wide).await;
     assert_eq!(code, Code::OutOfRange, "{message}");
@@ -278,7 +198,7 @@ async fn a_value_without_a_place_in_the_data_plane_is_refused() {
     }
     for (port, wide_port) in [("nobody's", &[5][..]), ("512", &[5]), ("3", &[2, 0])] {
         controller.send_packet(port, wide_port);
-        match controller.next().await {
+        match controller.controller.next().await {
             ResponseUpdate::Error(error) => {
                 assert_eq!(
                     error.canonical_code,
@@ -293,7 +213,7 @@ async fn a_value_without_a_place_in_the_data_plane_is_refused() {
 
 #[tokio::test]
 async fn names_come_and_go_for_ever_and_fill_up_in_the_end() {
-    let mut controller = Controller::start().await;
+    let mut controller = Translated::start().await;
     // More names in all than 10 bits can number, but only 64 at a time.
     for round in 0..40 {
         let names = (0..64).map(|position| format!("vrf {round}.{position}"));
@@ -306,7 +226,7 @@ async fn names_come_and_go_for_ever_and_fill_up_in_the_end() {
         let delete = controller.write(Type::Delete, entries);
         delete.await.expect("deleted");
     }
-    let entry = |controller: &Controller, number: u16| {
+    let entry = |controller: &Translated, number: u16| {
         let wide_port = number.to_be_bytes();
         let wide_port = match wide_port {
             [0, low] => vec![low],
@@ -337,15 +257,19 @@ async fn names_come_and_go_for_ever_and_fill_up_in_the_end() {
 
 #[tokio::test]
 async fn names_written_to_a_saved_program_are_its_names_when_it_is_committed() {
-    let mut controller = Controller::start().await;
+    let mut controller = Translated::start().await;
     let config = controller.config.clone();
     controller
+        .controller
         .set_pipeline(SetAction::VerifyAndSave, Some(config))
         .await;
     let entry = controller.entry("uplink", None, "red");
     let insert = controller.write(Type::Insert, vec![entry.clone()]);
     insert.await.expect("written");
-    controller.set_pipeline(SetAction::Commit, None).await;
+    controller
+        .controller
+        .set_pipeline(SetAction::Commit, None)
+        .await;
     assert_eq!(controller.read(TableEntry::default()).await, [entry]);
     let named = controller.back("uplink", &[5]).await;
     assert_eq!(named, came_back("uplink", "red", &[5]));
@@ -355,9 +279,8 @@ async fn names_written_to_a_saved_program_are_its_names_when_it_is_committed() {
 /// simple_switch_grpc pads it with zeros at its end.
 #[tokio::test]
 async fn controller_headers_need_not_be_whole_bytes() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../testdata/compiler/ok/controller_headers_unused.p4");
-    let mut controller = Controller::of(&path).await;
+    let path = root().join("testdata/compiler/ok/controller_headers_unused.p4");
+    let mut controller = Translated::of(&path.display().to_string()).await;
     controller.send_with(metadata(&[&[0x01, 0x23], &[1], &[0b11_1111]]));
     let port_and_reason = controller.packet_in().await;
     assert_eq!(port_and_reason, metadata(&[&[0x01, 0x23], &[0b111]]));
