@@ -14,6 +14,7 @@ use super::info;
 use super::print;
 use super::schema::{Lack, Parsed, Schema};
 use random::Random;
+use testkit::text::assert_has;
 
 /// The program of the P4Runtime server's tests, which has every kind of entity.
 fn every_entity() -> &'static Schema {
@@ -168,7 +169,7 @@ fn values_are_shown_as_what_they_are() {
             Some(shown) => assert_eq!(again(kinds(), typed), *shown, "{typed}"),
             None => {
                 let message = refused(kinds(), typed);
-                assert!(message.contains("got \"007\""), "{message}");
+                assert_has(&message, "got \"007\"");
             }
         }
     }
@@ -339,22 +340,19 @@ fn what_is_wrong_says_what_was_expected_and_what_came() {
         assert!(message.contains(expected), "{line}: {message}");
     }
     let message = refused(kinds(), "table add same_ends small=1 2 -> nothing");
-    assert!(
-        message.contains("may be \"one.small\" or \"other.small\""),
-        "{message}"
-    );
+    assert_has(&message, "may be \"one.small\" or \"other.small\"");
     let message = refused(kinds(), "table add prefixes ::/129 1 -> nothing");
-    assert!(
-        message.contains("expected a prefix length up to 128 after \"/\", got \"129\""),
-        "{message}"
+    assert_has(
+        &message,
+        "expected a prefix length up to 128 after \"/\", got \"129\"",
     );
     let message = refused(
         kinds(),
         "table add ordered prefix6=2001:db8::1 priority=1 -> nothing",
     );
-    assert!(message.contains("of which 64 bits are used"), "{message}");
+    assert_has(&message, "of which 64 bits are used");
     let message = refused(kinds(), "table add ordered port=5..4 priority=1 -> nothing");
-    assert!(message.contains("expected LOW..HIGH"), "{message}");
+    assert_has(&message, "expected LOW..HIGH");
     for line in [
         "table list",
         "table list t",
@@ -426,7 +424,7 @@ fn objects_are_counted_in_cells_or_members() {
         assert!(all.contains(line), "{line} is not in\n{all}");
     }
     let all = info::about(kinds(), None).expect("the program");
-    assert!(all.contains("register       flags 4 cells"), "{all}");
+    assert_has(&all, "register       flags 4 cells");
     assert_eq!(
         info::summary(&Schema::without(Lack::Pipeline)),
         "no pipeline"
@@ -571,7 +569,7 @@ fn no_line_is_a_panic() {
 fn every_command_has_its_help_and_an_example_of_its_own() {
     for usage in COMMANDS {
         let help = grammar::help(Some(usage.words)).expect("help");
-        assert!(help.contains(usage.example), "{help}");
+        assert_has(&help, usage.example);
         assert!(usage.example.starts_with(usage.words), "{}", usage.words);
         assert!(usage.about.ends_with('.'), "{}", usage.about);
     }

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use conference::address::Mac;
 use serde_json::{Value, json};
+use testkit::text::{assert_ends, assert_has, assert_starts};
 
 use crate::bench::{ADDRESS, recirculation, replication, text};
 
@@ -30,10 +31,7 @@ fn a_conference_is_built_changed_and_taken_down() {
             ));
         }
         let removed = bench.ok("viewer remove --group 4 --ip 10.0.1.6");
-        assert!(
-            removed.starts_with("- group 4: viewer 10.0.1.6"),
-            "{removed}"
-        );
+        assert_starts(&removed, "- group 4: viewer 10.0.1.6");
         let shown = bench.json("show");
         assert_eq!(order(&shown), ["10.0.1.5", "10.0.1.7"]);
         assert_eq!(shown["groups"][0]["mac"], "02:00:00:00:00:04");
@@ -65,15 +63,10 @@ fn refusals_name_what_and_leave_the_switch_as_it_was() {
     let viewer = "viewer add --group 4 --ip 10.0.1.5 --mac 02:00:00:00:00:05";
     bench.ok("group add --group 4 --ip 10.0.1.4");
     let error = bench.fails(viewer);
-    assert!(
-        error.contains("no own address yet") && error.contains("reprise address set"),
-        "{error}"
-    );
+    assert_has(&error, "no own address yet");
+    assert_has(&error, "reprise address set");
     let error = bench.fails("viewer add --group 4 --ip 10.0.1.5");
-    assert!(
-        error.contains("no own address yet to ask from: give --mac"),
-        "{error}"
-    );
+    assert_has(&error, "no own address yet to ask from: give --mac");
     bench.ok(ADDRESS);
     bench.ok(viewer);
     let n = bench.server.switch().log.len();
@@ -105,10 +98,7 @@ fn refusals_name_what_and_leave_the_switch_as_it_was() {
     }
     let error =
         bench.fails("viewer add --group 4 --ip 10.0.1.6 --mac 02:00:00:00:00:06 --udp-port 6000");
-    assert!(
-        error.starts_with("this program has no place for UDP ports"),
-        "{error}"
-    );
+    assert_starts(&error, "this program has no place for UDP ports");
     assert_eq!(bench.server.switch().log.len(), n, "nothing was written");
 }
 
@@ -137,11 +127,8 @@ fn a_mac_left_out_is_looked_up_by_arp() {
     let line = bench.ok("viewer add --group 4 --ip 10.0.1.5");
     assert_eq!(line, "+ group 4: viewer 10.0.1.5:6000 02:00:00:00:00:05\n");
     let error = bench.fails("viewer add --group 4 --ip 10.0.1.6");
-    assert!(
-        error.starts_with("no host answers to ARP for 10.0.1.6 on port 1"),
-        "{error}"
-    );
-    assert!(error.contains("--mac"), "{error}");
+    assert_starts(&error, "no host answers to ARP for 10.0.1.6 on port 1");
+    assert_has(&error, "--mac");
 }
 
 const SECOND: &str = "address set --port 2 --ip 10.0.2.100 --mac 02:00:00:00:02:64";
@@ -166,15 +153,12 @@ fn an_address_is_set_shown_and_deleted_port_by_port() {
         "+ group 4: viewer 10.0.2.5:5004 02:00:00:00:00:05 on port 2\n"
     );
     let refused = bench.fails("viewer add --group 4 --ip 10.0.2.6 --mac 02:00:00:00:00:06");
-    assert!(
-        refused.contains("several ports (1, 2): say which"),
-        "{refused}"
-    );
+    assert_has(&refused, "several ports (1, 2): say which");
     let refused =
         bench.fails("viewer add --group 4 --ip 10.0.3.6 --mac 02:00:00:00:00:06 --port 3");
-    assert!(refused.starts_with("1 viewer is on port 3"), "{refused}");
+    assert_starts(&refused, "1 viewer is on port 3");
     let refused = bench.fails("address delete --port 2");
-    assert!(refused.starts_with("1 viewer is on port 2"), "{refused}");
+    assert_starts(&refused, "1 viewer is on port 2");
     bench.ok("viewer remove --group 4 --ip 10.0.2.5");
     let gone = bench.ok("address delete --port 2");
     assert_eq!(
@@ -193,11 +177,8 @@ fn the_recirculation_program_serves_one_port_and_says_so() {
     bench.ok("group add --group 4 --ip 10.0.1.4");
     let refused =
         bench.fails("viewer add --group 4 --ip 10.0.2.5 --mac 02:00:00:00:00:05 --port 2");
-    assert!(
-        refused.starts_with("this program serves one port, 1,"),
-        "{refused}"
-    );
-    assert!(refused.contains("p4/sfu.p4"), "{refused}");
+    assert_starts(&refused, "this program serves one port, 1,");
+    assert_has(&refused, "p4/sfu.p4");
     bench.ok("viewer add --group 4 --ip 10.0.1.5 --mac 02:00:00:00:00:05 --port 1");
     bench.ok(SECOND);
     assert_eq!(
@@ -225,10 +206,7 @@ fn a_viewer_is_looked_for_on_every_port_and_served_where_it_answers() {
         (&json!(2), &json!(true))
     );
     let refused = bench.fails("viewer add --group 4 --ip 10.0.1.6");
-    assert!(
-        refused.starts_with("several hosts answer to ARP for 10.0.1.6"),
-        "{refused}"
-    );
+    assert_starts(&refused, "several hosts answer to ARP for 10.0.1.6");
     assert_eq!(
         bench.json("show")["groups"][0]["viewers"]
             .as_array()
@@ -256,11 +234,8 @@ fn a_viewer_whose_mac_was_looked_up_is_followed_and_one_given_by_hand_is_not() {
 
         answer(&[(5, 55), (6, 66), (7, 7)]);
         let line = bench.ok("viewer refresh");
-        assert!(line.starts_with("~ group 4: viewer 10.0.1.5"), "{line}");
-        assert!(
-            line.ends_with("02:00:00:00:00:37, mac was 02:00:00:00:00:05\n"),
-            "{line}"
-        );
+        assert_starts(&line, "~ group 4: viewer 10.0.1.5");
+        assert_ends(&line, "02:00:00:00:00:37, mac was 02:00:00:00:00:05\n");
         assert_eq!(line.lines().count(), 1, "{line}");
 
         // A second host that answers does not take over the copies; neither does silence stop them.
@@ -269,10 +244,7 @@ fn a_viewer_whose_mac_was_looked_up_is_followed_and_one_given_by_hand_is_not() {
         assert!(output.status.success());
         assert_eq!(text(&output.stdout), "no change\n");
         let said = text(&output.stderr);
-        assert!(
-            said.contains("10.0.1.7 on port 1 does not answer to ARP"),
-            "{said}"
-        );
+        assert_has(&said, "10.0.1.7 on port 1 does not answer to ARP");
         assert_eq!(
             said.lines().count(),
             1,
@@ -282,10 +254,7 @@ fn a_viewer_whose_mac_was_looked_up_is_followed_and_one_given_by_hand_is_not() {
         let output = bench.run("viewer refresh");
         assert_eq!(text(&output.stdout), "no change\n");
         let said = text(&output.stderr);
-        assert!(
-            said.contains("several hosts answer to ARP for viewer 10.0.1.5"),
-            "{said}"
-        );
+        assert_has(&said, "several hosts answer to ARP for viewer 10.0.1.5");
         let viewers = &bench.json("show")["groups"][0]["viewers"];
         let macs = [0, 1, 2].map(|n| viewers[n]["mac"].clone());
         assert_eq!(

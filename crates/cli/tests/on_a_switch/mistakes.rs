@@ -1,6 +1,7 @@
 //! Messages about a wrong file: the place, what was expected and found, and the next step.
 
 use crate::switch::{RUNTIME, Switch};
+use testkit::text::{assert_has, assert_starts};
 
 /// A part of the correct file, its wrong replacement, and the message.
 const MISTAKES: &[(&str, &str, &str)] = &[
@@ -138,11 +139,8 @@ fn what_is_no_runtime_file_is_told_so() {
     let switch = Switch::with_program();
     switch.file("cut.json", "{\"table_entries\": [\n  {\"table\": ");
     let error = switch.fails("entries apply cut.json");
-    assert!(
-        error.starts_with("cut.json: expected a runtime file in JSON: ")
-            && error.contains("line 2"),
-        "{error}"
-    );
+    assert_starts(&error, "cut.json: expected a runtime file in JSON: ");
+    assert_has(&error, "line 2");
     switch.file("list.json", "[]");
     let error = switch.fails("entries apply list.json");
     assert_eq!(
@@ -150,10 +148,7 @@ fn what_is_no_runtime_file_is_told_so() {
         "list.json: expected an object with \"table_entries\", got a list of 0"
     );
     let error = switch.fails("entries apply none.json");
-    assert!(
-        error.starts_with("none.json: there is no such file"),
-        "{error}"
-    );
+    assert_starts(&error, "none.json: there is no such file");
     switch.file(
         "own.json",
         "{\"comment\": \"mine\", \"_note\": 1, \"table_entries\": []}",

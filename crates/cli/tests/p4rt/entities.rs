@@ -1,6 +1,7 @@
 //! Writes every entity, reads it, and writes what was read.
 
 use serde_json::{Value, json};
+use testkit::text::assert_has;
 
 use crate::switch::{Switch, documents, text};
 
@@ -46,9 +47,9 @@ fn what_is_written_is_printed_and_what_is_dumped_can_be_written_to_another_switc
     for line in ALL.lines() {
         assert!(found.contains(&line), "{line} is not in\n{dump}");
     }
-    assert!(
-        dump.contains("# table add begun dst_addr=00:00:00:00:00:b2 -> mark(value=72)  # const"),
-        "{dump}"
+    assert_has(
+        &dump,
+        "# table add begun dst_addr=00:00:00:00:00:b2 -> mark(value=72)  # const",
     );
 
     let other = Switch::new();
@@ -89,9 +90,9 @@ fn a_dump_names_secret_fields_and_is_refused_where_it_is_played_back() {
         let begin = format!("table add {table} ");
         let line = lines.find(|line| line.starts_with(&begin));
         let line = line.unwrap_or_else(|| panic!("{table} is not in {dump}"));
-        assert!(line.contains("t=<secret>"), "{line}");
+        assert_has(&line, "t=<secret>");
         let error = other.fails(&[], line);
-        assert!(error.contains("<secret>"), "{error}");
+        assert_has(&error, "<secret>");
         let listed = other.ok(&format!("table list {table}"));
         assert!(!listed.contains("table add"), "{listed}");
         let name = format!("Tables.{table}");
@@ -144,7 +145,7 @@ fn a_group_keeps_its_size_when_its_members_change() {
     let line = "group add spread 5 {2} max_size=6\n";
     assert_eq!(switch.ok("group list spread 5"), line);
     let error = switch.fails(&[], "group modify spread 5 {2} max_size=7");
-    assert!(error.contains("cannot become 7"), "{error}");
+    assert_has(&error, "cannot become 7");
 }
 
 #[test]
@@ -272,18 +273,16 @@ fn batches_are_one_write_with_an_atomicity() {
     );
 
     let error = switch.fails(&[], "begin rollback\ntable add replicated 2 -> NoAction\ntable add replicated 1 -> NoAction\ncommit");
-    assert!(
-        error.contains("line 3: ") && error.contains("(AlreadyExists): table add replicated 1"),
-        "{error}"
-    );
-    assert!(error.contains("line 4: 2 of 2 updates failed"), "{error}");
+    assert_has(&error, "line 3: ");
+    assert_has(&error, "(AlreadyExists): table add replicated 1");
+    assert_has(&error, "line 4: 2 of 2 updates failed");
     assert_eq!(switch.ok("table list replicated 2"), "", "taken back");
 
     let error = switch.fails(
         &[],
         "begin\ntable add replicated 3 -> NoAction\ntable add replicated 1 -> NoAction\ncommit",
     );
-    assert!(error.contains("line 4: 1 of 2 updates failed"), "{error}");
+    assert_has(&error, "line 4: 1 of 2 updates failed");
     assert_eq!(
         switch.ok("table list replicated 3").lines().count(),
         1,
@@ -295,10 +294,8 @@ fn batches_are_one_write_with_an_atomicity() {
         "1 update forgotten\n"
     );
     let error = switch.fails(&[], "begin\ntable add replicated 4 -> NoAction");
-    assert!(
-        error.contains("end with a batch of 1 update") && error.contains("`commit` is missing"),
-        "{error}"
-    );
+    assert_has(&error, "end with a batch of 1 update");
+    assert_has(&error, "`commit` is missing");
     assert_eq!(switch.ok("table list replicated 4"), "");
 }
 
@@ -378,37 +375,22 @@ fn the_pipeline_is_set_verified_saved_and_shown() {
     let program = format!("{root}/testdata/compiler/ok/every_entity.p4");
     let other = format!("{root}/examples/p4rt/router.p4");
     let error = switch.fails(&[], "table list");
-    assert!(
-        error.contains("line 1: the switch has no pipeline yet"),
-        "{error}"
-    );
+    assert_has(&error, "line 1: the switch has no pipeline yet");
     let printed = switch.ok(&format!(
         "pipeline verify {program}\npipeline set {program} cookie=7\npipeline show"
     ));
-    assert!(
-        printed.contains("the switch can run it; nothing has changed"),
-        "{printed}"
-    );
-    assert!(
-        printed.contains("in force: every_entity.p4 with "),
-        "{printed}"
-    );
-    assert!(printed.contains("cookie 7"), "{printed}");
-    assert!(
-        printed.contains("table          limited [src_addr:exact] -> metered | NoAction"),
-        "{printed}"
+    assert_has(&printed, "the switch can run it; nothing has changed");
+    assert_has(&printed, "in force: every_entity.p4 with ");
+    assert_has(&printed, "cookie 7");
+    assert_has(
+        &printed,
+        "table          limited [src_addr:exact] -> metered | NoAction",
     );
     let printed = switch.ok(&format!(
         "pipeline save {other}\npipeline commit\ntable list routes\ninfo routes"
     ));
-    assert!(
-        printed.contains("table default routes -> to_controller(reason=1)"),
-        "{printed}"
-    );
-    assert!(
-        printed.contains("key hdr.ipv4.dst_addr lpm, 32 bits"),
-        "{printed}"
-    );
+    assert_has(&printed, "table default routes -> to_controller(reason=1)");
+    assert_has(&printed, "key hdr.ipv4.dst_addr lpm, 32 bits");
     switch.ok("table add routes 10.0.0.0/8 -> drop");
     switch.ok(&format!(
         "pipeline reconcile {other}\npipeline p4info x.p4info.txtpb\npipeline config x.json"

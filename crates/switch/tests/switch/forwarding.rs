@@ -7,6 +7,7 @@ use crate::support::{
 };
 use packet_io::{AfPacketPort, PcapPort, Port, Waiter};
 use testkit::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
+use testkit::text::{assert_has, assert_starts};
 
 fn frame(number: u8, len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5, number];
@@ -53,9 +54,9 @@ fn captures_are_forwarded_in_their_own_time() {
     let port_2 = format!("2@pcap:{},{}", two.display(), out.display());
     let (printed, said) =
         succeed(&[&["-i", &port_1, "-i", &port_2, "--json"][..], &FORWARD].concat());
-    assert!(
-        said.starts_with(&format!("ready: ports {port_1} {port_2}, P4Runtime off")),
-        "{said}"
+    assert_starts(
+        &said,
+        &format!("ready: ports {port_1} {port_2}, P4Runtime off"),
     );
     assert_eq!(
         read_capture(&out),
@@ -95,7 +96,7 @@ fn the_sfu_programs_start() {
             .join(name);
         let (_, said) = succeed(&["-i", "1@pcap:,/dev/null", &path.display().to_string()]);
         // No line before it.
-        assert!(said.starts_with("ready: "), "{said}");
+        assert_starts(&said, "ready: ");
     }
 }
 
@@ -134,21 +135,17 @@ fn totals_are_printed_for_people() {
     let port = format!("3@pcap:{}", one.display());
     let text = |own: &[&str]| succeed(&[own, &FORWARD].concat()).0;
     let short = text(&["-i", &port]);
-    assert!(short.starts_with("totals after 0.500 s\n"), "{short}");
-    assert!(short.contains("ingress_drop"), "{short}");
+    assert_starts(&short, "totals after 0.500 s\n");
+    assert_has(&short, "ingress_drop");
     assert!(
         !short.contains("egress_queue_full") && !short.contains("ingress.forward"),
         "{short}"
     );
     let full = text(&["-i", &port, "--stats"]);
-    assert!(
-        full.contains("egress_queue_full") && full.contains("ingress.forward"),
-        "{full}"
-    );
-    assert!(
-        full.contains("rx_ring_full") && full.contains("510 (CPU)"),
-        "{full}"
-    );
+    assert_has(&full, "egress_queue_full");
+    assert_has(&full, "ingress.forward");
+    assert_has(&full, "rx_ring_full");
+    assert_has(&full, "510 (CPU)");
 }
 
 #[test]
@@ -163,14 +160,9 @@ fn a_trace_tells_each_packets_way() {
     let (stdout, _) = succeed(&[&["-i", &port, "--json", "--trace"][..], &FORWARD].concat());
     assert_eq!(totals(&stdout)["packets"]["received"], 2);
     let printed = &stdout[..stdout.trim_end().rfind('\n').expect("more lines") + 1];
-    assert!(
-        printed.starts_with("packet 1 arrives on port 1, 60 bytes"),
-        "{printed}"
-    );
-    assert!(
-        printed.contains("packet 2, ") && printed.contains("ingress.forward"),
-        "{printed}"
-    );
+    assert_starts(&printed, "packet 1 arrives on port 1, 60 bytes");
+    assert_has(&printed, "packet 2, ");
+    assert_has(&printed, "ingress.forward");
     succeed(&[&["-i", &port, "--trace-to", &trace][..], &FORWARD].concat());
     assert_eq!(std::fs::read_to_string(&trace).expect("the trace"), printed);
 }
@@ -207,10 +199,8 @@ fn a_trace_into_a_pipe_that_nobody_reads_is_refused_at_once() {
     let output = run(&["--grpc", "127.0.0.1:0", "--trace-to", &pipe]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains(&pipe) && said.contains("start the reader first"),
-        "{said}"
-    );
+    assert_has(&said, &pipe);
+    assert_has(&said, "start the reader first");
 }
 
 #[test]
@@ -232,10 +222,8 @@ fn a_capture_that_breaks_off_ends_the_switch_with_what_was_counted() {
     let output = run(&["-i", &format!("1@pcap:{}", one.display()), "--json"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("error: port 1: capture file") && said.contains("packet 2"),
-        "{said}"
-    );
+    assert_has(&said, "error: port 1: capture file");
+    assert_has(&said, "packet 2");
     let printed = String::from_utf8_lossy(&output.stdout);
     assert_eq!(totals(&printed)["packets"]["received"], 1);
 }
@@ -295,7 +283,7 @@ fn frames_are_forwarded(ports: [&str; 2], wait: &str, mode: &str) {
         let switch = Running::start(&[&own[..], &FORWARD].concat());
         let ready = switch.ready.clone();
         let expected = format!("ready: ports {one}{mode} {two}{mode}, P4Runtime on 127.0.0.1:");
-        assert!(ready.starts_with(&expected), "{ready}");
+        assert_starts(&ready, &expected);
         assert!(
             !ready.contains("127.0.0.1:0,") && ready.ends_with("forward.json"),
             "{ready}"

@@ -15,6 +15,7 @@ use testkit::namespace::{
     ethtool, has_xdp_program, in_root_mount_namespace, in_root_namespace, interface_index, ip, run,
     veth_pair,
 };
+use testkit::text::{assert_has, assert_starts};
 
 use crate::support::controller::Controller;
 use crate::support::{
@@ -209,7 +210,7 @@ fn what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_
             }
             // A switch without `--keep-forwarding` cannot have the ports.
             let said = error(1, &["-i", "1@afxdp:a1"]);
-            assert!(said.contains("\"a1\""), "{said}");
+            assert_has(&said, "\"a1\"");
             switch = start_offloaded(&options);
             assert!(!forwarding.is_finished());
         }
@@ -240,18 +241,15 @@ fn what_is_to_be_kept_needs_a_folder_where_it_can_be() {
     let program = program("forward.json");
     let keep = ["--keep-forwarding", path, &program];
     let said = error(1, &[&kernel[..], &keep].concat());
-    assert!(said.contains("is in no BPF file system"), "{said}");
+    assert_has(&said, "is in no BPF file system");
     // As on a machine without a mounted BPF file system.
     let nowhere = "/proc/nowhere/reprise";
     let keep_nowhere = ["--keep-forwarding", nowhere, &program];
     let said = error(1, &[&kernel[..], &keep_nowhere].concat());
-    assert!(said.contains(nowhere), "{said}");
-    assert!(said.contains("mount -t bpf bpf /sys/fs/bpf"), "{said}");
+    assert_has(&said, nowhere);
+    assert_has(&said, "mount -t bpf bpf /sys/fs/bpf");
     let said = error(2, &[&["-i", "1@a1", "--grpc", "off"][..], &keep].concat());
-    assert!(
-        said.contains("--keep-forwarding: expected --engine kernel"),
-        "{said}"
-    );
+    assert_has(&said, "--keep-forwarding: expected --engine kernel");
 }
 
 #[test]
@@ -652,7 +650,7 @@ fn a_second_switch_on_a_port_is_told_so_and_the_first_goes_on() {
         let forward = program("forward.json");
         let options = ["-i", "1@afxdp:a1", "--engine", "kernel", "--grpc", "off"];
         let said = error(1, &[&options[..], &[&forward]].concat());
-        assert!(said.contains("\"a1\""), "{said}");
+        assert_has(&said, "\"a1\"");
         assert_eq!(said.lines().count(), 1, "{said}");
         send(&mut a, [numbered(3, 100)]);
         assert_eq!(receive(&mut b, 1), [numbered(3, 100)]);
@@ -737,8 +735,8 @@ fn without_privileges_it_says_so_and_leaves_nothing_behind() {
         let output = output.expect("util-linux is installed");
         let said = String::from_utf8(output.stderr).expect("text");
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.starts_with("error: "), "{said}");
-        assert!(said.contains("\"a1\""), "{said}");
+        assert_starts(&said, "error: ");
+        assert_has(&said, "\"a1\"");
         assert_eq!(said.lines().count(), 1, "{said}");
         for interface in ["a1", "b1"] {
             assert!(!has_xdp_program(interface), "{interface}");
@@ -751,16 +749,10 @@ fn it_needs_a_port_through_xdp_and_one_worker() {
     let program = program("forward.json");
     let engine = ["--engine", "kernel", "--grpc", "off", &program];
     let said = error(2, &[&["-i", "1@a1"][..], &engine].concat());
-    assert!(
-        said.contains("--engine kernel: expected a port through XDP"),
-        "{said}"
-    );
+    assert_has(&said, "--engine kernel: expected a port through XDP");
     let said = error(
         2,
         &[&["-i", "1@afxdp:a1", "--workers", "2"][..], &engine].concat(),
     );
-    assert!(
-        said.contains("--engine kernel: expected one worker"),
-        "{said}"
-    );
+    assert_has(&said, "--engine kernel: expected one worker");
 }

@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use testkit::namespace::{in_namespace, ip, veth_pair};
+use testkit::text::{assert_has, assert_starts};
 
 use crate::support::{Running, TemporaryFolder, error, program};
 
@@ -105,14 +106,12 @@ fn what_is_wrong_in_a_p4_program_is_shown_where_it_is() {
     let text = "#include <core.p4>\nheader h_t {\n    bit<8> a;\n    bit<8 b;\n}\n";
     let path = folder.file("wrong.p4", text);
     let said = error(1, &["-i", "1@pcap:,/dev/null", &path]);
-    assert!(
-        said.starts_with(&format!("error: program {path}: 1 error\n\nerror[E0")),
-        "{said}"
+    assert_starts(
+        &said,
+        &format!("error: program {path}: 1 error\n\nerror[E0"),
     );
-    assert!(
-        said.contains(&format!("--> {path}:4:")) && said.contains("    bit<8 b;"),
-        "{said}"
-    );
+    assert_has(&said, &format!("--> {path}:4:"));
+    assert_has(&said, "    bit<8 b;");
     for (text, reason) in [
         ("#include \"gone.p4\"\n", "cannot find `gone.p4`"),
         ("#include <gone.p4>\n", "cannot find `gone.p4`"),
@@ -122,17 +121,15 @@ fn what_is_wrong_in_a_p4_program_is_shown_where_it_is() {
     ] {
         let path = folder.file("mistake.p4", text);
         let said = error(1, &["-i", "1@pcap:,/dev/null", &path]);
-        assert!(
-            said.starts_with(&format!("error: program {path}: ")) && said.contains(reason),
-            "{said}"
-        );
-        assert!(said.contains(&format!("--> {path}:")), "{said}");
+        assert_starts(&said, &format!("error: program {path}: "));
+        assert_has(&said, reason);
+        assert_has(&said, &format!("--> {path}:"));
     }
     let missing = folder.path("missing.p4").display().to_string();
     let said = error(1, &["-i", "1@pcap:,/dev/null", &missing]);
-    assert!(
-        said.contains(&format!("cannot read the program {missing}: No such file")),
-        "{said}"
+    assert_has(
+        &said,
+        &format!("cannot read the program {missing}: No such file"),
     );
 }
 
@@ -192,7 +189,7 @@ fn entries_that_cannot_be_written_are_named_with_the_reason() {
         );
     }
     let said = error(2, &["-i", "1@pcap:,/dev/null", "--entries", &twice, &json]);
-    assert!(said.contains("expected the program's P4Info"), "{said}");
+    assert_has(&said, "expected the program's P4Info");
 }
 
 #[test]
@@ -200,22 +197,14 @@ fn a_capture_that_is_none_is_named_with_the_reason() {
     let folder = TemporaryFolder::new("captures");
     let text = folder.file("text.pcap", "no capture");
     let said = error(1, &["-i", &format!("1@pcap:{text}")]);
-    assert!(
-        said.contains(&text) && said.contains("expected the header of a pcap"),
-        "{said}"
-    );
+    assert_has(&said, &text);
+    assert_has(&said, "expected the header of a pcap");
     let said = error(1, &["-i", "1@pcap:/dev/null"]);
-    assert!(said.contains("found an empty file"), "{said}");
+    assert_has(&said, "found an empty file");
     let said = error(1, &["-i", "1@pcap:/nonexistent/in.pcap"]);
-    assert!(
-        said.contains("capture file /nonexistent/in.pcap: cannot open"),
-        "{said}"
-    );
+    assert_has(&said, "capture file /nonexistent/in.pcap: cannot open");
     let said = error(1, &["-i", "1@pcap:,/nonexistent/out.pcap"]);
-    assert!(
-        said.contains("capture file /nonexistent/out.pcap: cannot create"),
-        "{said}"
-    );
+    assert_has(&said, "capture file /nonexistent/out.pcap: cannot create");
 }
 
 #[test]
@@ -223,14 +212,8 @@ fn an_address_in_use_is_said() {
     let holder = TcpListener::bind(UNUSED_ADDRESS).expect("a free port");
     let address = holder.local_addr().expect("an address").to_string();
     let said = error(1, &["-i", "1@pcap:,/dev/null", "--grpc", &address]);
-    assert!(
-        said.contains(&format!("cannot serve P4Runtime on {address}")),
-        "{said}"
-    );
-    assert!(
-        said.contains("choose another address with --grpc"),
-        "{said}"
-    );
+    assert_has(&said, &format!("cannot serve P4Runtime on {address}"));
+    assert_has(&said, "choose another address with --grpc");
     let said = error(
         1,
         &[
@@ -243,11 +226,8 @@ fn an_address_in_use_is_said() {
         ],
     );
     let expected = format!("cannot serve metrics on {address}: Address already in use");
-    assert!(said.contains(&expected), "{said}");
-    assert!(
-        said.contains("choose another address with --metrics"),
-        "{said}"
-    );
+    assert_has(&said, &expected);
+    assert_has(&said, "choose another address with --metrics");
 }
 
 #[test]
@@ -258,11 +238,8 @@ fn where_thrift_cannot_be_served_is_said() {
     let served = ["--grpc", "off", "--thrift-port", &port];
     let said = error(1, &[&["-i", "1@udp:127.0.0.1:0"], &served[..]].concat());
     let expected = format!("cannot serve Thrift on {address}: Address already in use");
-    assert!(said.contains(&expected), "{said}");
-    assert!(
-        said.contains("choose another address with --thrift-port"),
-        "{said}"
-    );
+    assert_has(&said, &expected);
+    assert_has(&said, "choose another address with --thrift-port");
 }
 
 #[test]
@@ -271,17 +248,17 @@ fn an_interface_that_cannot_be_used_is_said() {
         veth_pair("v0", "v1");
         ip("link set lo up");
         let said = error(1, &["-i", "1@v9", "--grpc", UNUSED_ADDRESS]);
-        assert!(said.contains("interface \"v9\" does not exist"), "{said}");
+        assert_has(&said, "interface \"v9\" does not exist");
         let holder = Running::start(&["-i", "1@v0", "--grpc", UNUSED_ADDRESS]);
         let said = error(1, &["-i", "1@v0", "--grpc", UNUSED_ADDRESS]);
-        assert!(
-            said.contains("interface \"v0\" is in use by another reprise-switch or reprise-signer"),
-            "{said}"
+        assert_has(
+            &said,
+            "interface \"v0\" is in use by another reprise-switch or reprise-signer",
         );
         holder.stop("-TERM");
         ip("link set v0 down");
         let said = error(1, &["-i", "1@v0", "--grpc", UNUSED_ADDRESS]);
-        assert!(said.contains("interface \"v0\" is down"), "{said}");
+        assert_has(&said, "interface \"v0\" is down");
     });
 }
 
@@ -398,11 +375,8 @@ fn missing_privileges_are_said() {
             .expect("setpriv is installed");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(
-            said.contains("no permission to open a packet socket, CAP_NET_RAW"),
-            "{said}"
-        );
-        assert!(said.contains("unshare -Urn"), "{said}");
+        assert_has(&said, "no permission to open a packet socket, CAP_NET_RAW");
+        assert_has(&said, "unshare -Urn");
     });
 }
 
@@ -458,6 +432,6 @@ fn an_included_folder_that_is_none_is_told() {
     for folder in ["nodir", &kept] {
         let said = error(2, &[&capture[..], &[folder, &kept]].concat());
         let expected = format!("error: --include {folder}: expected a folder, found none");
-        assert!(said.starts_with(&expected), "{said}");
+        assert_starts(&said, &expected);
     }
 }

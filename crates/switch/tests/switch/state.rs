@@ -23,6 +23,7 @@ use p4runtime_proto::p4::v1::{
 use p4runtime_proto::reprise::v1::GetInstanceRequest;
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use testkit::namespace::{in_mount_namespace, ip, run};
+use testkit::text::{assert_ends, assert_has};
 
 const KILLS: u64 = 20;
 
@@ -463,7 +464,8 @@ async fn a_switch_on_a_disk(disk: &Path) {
     );
     assert_eq!(controller.state().await, there);
     let told = switch.wait_for_line(&["state_not_written"]);
-    assert!(told.contains("ERROR") && told.contains(&state), "{told}");
+    assert_has(&told, "ERROR");
+    assert_has(&told, &state);
     fs::remove_file(disk.join("filler")).expect("removed");
     let (updates, after) = batch(&mut random, controller.ids, &there);
     controller
@@ -507,10 +509,8 @@ async fn a_file_that_somebody_cuts_short_is_told_before_the_next_call_and_takes_
     // Like `: > state`: the same file.
     File::create(&path).expect("cut short");
     let told = switch.wait_for_line(&["state_not_written"]);
-    assert!(
-        told.contains("ERROR") && told.contains("was cut short"),
-        "{told}"
-    );
+    assert_has(&told, "ERROR");
+    assert_has(&told, "was cut short");
     let (updates, _) = batch(&mut random, controller.ids, &there);
     let refused = controller
         .write(updates)
@@ -532,7 +532,7 @@ async fn two_switches_do_not_share_a_file() {
     let arguments = ["--grpc", "127.0.0.1:0", "--state", &state];
     let first = Running::start(&arguments);
     let said = error(1, &arguments);
-    assert!(said.contains("another switch uses it"), "{said}");
+    assert_has(&said, "another switch uses it");
     first.stop("-TERM");
 }
 
@@ -547,7 +547,7 @@ fn a_file_that_cannot_be_made_or_opened_is_told_with_its_name() {
     for path in [missing, a_folder.clone(), read_only] {
         let path = path.display().to_string();
         let said = error(1, &["--grpc", "127.0.0.1:0", "--state", &path]);
-        assert!(said.contains(&path), "{said}");
+        assert_has(&said, &path);
     }
     assert_eq!(fs::read_dir(&a_folder).expect("a folder").count(), 0);
 }
@@ -661,7 +661,7 @@ fn a_foreign_file_is_refused_and_left() {
             ],
         );
         let expected = format!("expected a state file of reprise-switch, {found}");
-        assert!(said.contains(&expected), "{said}");
+        assert_has(&said, &expected);
         assert_eq!(std::fs::read(&path).expect("there"), text);
     }
 }
@@ -698,22 +698,20 @@ fn a_restored_program_is_named_and_an_ignored_one_is_warned_of() {
         (ready, before)
     };
     let (ready, before) = start(Some(&kept));
-    assert!(ready.ends_with(&format!("program {kept}")), "{ready}");
+    assert_ends(&ready, &format!("program {kept}"));
     assert_eq!(before, [""; 0]);
     let restored = format!("{kept} of state file {state}");
     for program in [Some(&kept), None] {
         let (ready, before) = start(program);
-        assert!(ready.ends_with(&format!("program {restored}")), "{ready}");
+        assert_ends(&ready, &format!("program {restored}"));
         assert_eq!(before, [""; 0], "nothing was ignored");
     }
     let (ready, before) = start(Some(&flood));
-    assert!(ready.ends_with(&format!("program {restored}")), "{ready}");
+    assert_ends(&ready, &format!("program {restored}"));
     let [warning] = &before[..] else {
         panic!("expected one line: {before:?}");
     };
     let expected = format!("{flood} of the command line is not loaded, since {restored} forwards");
-    assert!(
-        warning.contains("WARN") && warning.contains(&expected),
-        "{warning}"
-    );
+    assert_has(&warning, "WARN");
+    assert_has(&warning, &expected);
 }
