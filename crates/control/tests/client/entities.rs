@@ -67,7 +67,7 @@ fn program() -> dataplane::Program {
     let list = json!({"id": 1, "name": "seen_t", "elements": [field("pkt.kind")]});
     b.push("learn_lists", list);
     let digest = prim("generate_digest", &[hex(0), hex(1)]);
-    b.call(INGRESS, "out", &[digest, output_to(1)], None);
+    b.call(INGRESS, "out", None, &[digest, output_to(1)]);
     b.start(INGRESS, "direct");
     b.program()
 }

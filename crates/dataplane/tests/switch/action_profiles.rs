@@ -30,7 +30,7 @@ fn selector() -> Builder {
     table["action_profile"] = json!("p");
     table["default_entry"] = json!({"action_id": miss, "action_const": false, "action_data": [],
         "action_entry_const": false});
-    b.call(INGRESS, "out", &[output_to(1)], None);
+    b.call(INGRESS, "out", None, &[output_to(1)]);
     b.start(INGRESS, "t");
     b
 }
@@ -233,10 +233,7 @@ fn what_is_used_stays() {
         member.message,
         "action profile \"p\": member 1 is used by 1 entries or groups"
     );
-    assert_eq!(
-        switch.delete_group(profile, 1).unwrap_err().kind,
-        FailedPrecondition
-    );
+    assert_eq!(refusal(switch.delete_group(profile, 1)), FailedPrecondition);
     switch.delete_entry(table, &key, 0).unwrap();
     switch.delete_group(profile, 1).unwrap();
     switch.delete_member(profile, 1).unwrap();
@@ -256,26 +253,17 @@ fn wrong_calls_are_refused() {
         action: action.clone(),
     };
     assert_eq!(
-        switch
-            .insert_member(profile, member(1, &action))
-            .unwrap_err()
-            .kind,
+        refusal(switch.insert_member(profile, member(1, &action))),
         AlreadyExists
     );
     assert_eq!(
-        switch
-            .modify_member(profile, member(2, &action))
-            .unwrap_err()
-            .kind,
+        refusal(switch.modify_member(profile, member(2, &action))),
         NotFound
     );
     let mut wide = action.clone();
     wide.args = vec![vec![1, 0]];
     assert_eq!(
-        switch
-            .insert_member(profile, member(2, &wide))
-            .unwrap_err()
-            .kind,
+        refusal(switch.insert_member(profile, member(2, &wide))),
         InvalidArgument
     );
     for (members, kind) in [
@@ -291,7 +279,7 @@ fn wrong_calls_are_refused() {
         ..group(1, &[(1, 3)])
     };
     assert_eq!(
-        switch.insert_group(profile, small).unwrap_err().kind,
+        refusal(switch.insert_group(profile, small)),
         ResourceExhausted
     );
     let mut entry = |action| {
@@ -314,10 +302,7 @@ fn wrong_calls_are_refused() {
         switch.insert_member(profile, member(id, &action)).unwrap();
     }
     assert_eq!(
-        switch
-            .insert_member(profile, member(9, &action))
-            .unwrap_err()
-            .kind,
+        refusal(switch.insert_member(profile, member(9, &action))),
         ResourceExhausted
     );
 }
@@ -353,7 +338,7 @@ fn tables_share_a_profile_and_each_goes_on_by_its_own_arrows() {
     );
     table["type"] = json!("indirect_ws");
     table["action_profile"] = json!("p");
-    b.call(INGRESS, "out2", &[output_to(2)], None);
+    b.call(INGRESS, "out2", None, &[output_to(2)]);
     b.start(INGRESS, "u");
     let mut rig = Rig::new(&b);
     rig.member(1, 3);

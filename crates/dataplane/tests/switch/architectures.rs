@@ -59,14 +59,12 @@ fn json(port_bits: u32) -> String {
         assign("standard_metadata.group", field("pkt.left")),
         assign("pkt.value", field("standard_metadata.came")),
     ];
-    b.call(INGRESS, "in", &ingress, None);
-    b.start(INGRESS, "in");
+    b.run(INGRESS, "in", &ingress);
     let egress = [
         assign("pkt.left", field("standard_metadata.instance")),
         assign("pkt.kind", field("standard_metadata.to")),
     ];
-    b.call(EGRESS, "out", &egress, None);
-    b.start(EGRESS, "out");
+    b.run(EGRESS, "out", &egress);
     let fields = serde_json::json!([
         ["from", port_bits, false],
         ["came", 48, false],

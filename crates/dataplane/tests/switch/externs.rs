@@ -29,8 +29,7 @@ fn metered() -> Switch {
         &[array, field("pkt.kind"), field("pkt.left")],
     );
     let primitives = [assign("pkt.left", hex(0x77)), execute, output_to(1)];
-    b.call(INGRESS, "run", &primitives, None);
-    b.start(INGRESS, "run");
+    b.run(INGRESS, "run", &primitives);
     b.switch(SwitchConfig::default())
 }
 
@@ -98,7 +97,7 @@ fn table(change: impl Fn(&mut Builder, &mut Value)) -> (Switch, TableId, ActionC
         "action_entry_const": false});
     change(&mut b, &mut table);
     b.json["pipelines"][INGRESS]["tables"] = json!([table]);
-    b.call(INGRESS, "out", &[output_to(1)], None);
+    b.call(INGRESS, "out", None, &[output_to(1)]);
     b.start(INGRESS, "t");
     let switch = b.switch(SwitchConfig::default());
     let program = switch.program().unwrap();
@@ -273,11 +272,11 @@ fn a_key_field_of_a_header_that_is_not_there_is_zero() {
     b.call(
         INGRESS,
         "gone",
+        Some("t"),
         &[prim(
             "remove_header",
             &[json!({"type": "header", "value": "pkt"})],
         )],
-        Some("t"),
     );
     b.table(
         INGRESS,
@@ -286,7 +285,7 @@ fn a_key_field_of_a_header_that_is_not_there_is_zero() {
         &[("hit", hit)],
         Some("out"),
     );
-    b.call(INGRESS, "out", &[output_to(1)], None);
+    b.call(INGRESS, "out", None, &[output_to(1)]);
     b.start(INGRESS, "gone");
     let mut switch = b.switch(SwitchConfig::default());
     let program = switch.program().unwrap();
@@ -331,8 +330,7 @@ fn with_value_set(mask: Value) -> Switch {
             json!({"type": "expression", "value": port}),
         ],
     );
-    b.call(INGRESS, "out", &[out], None);
-    b.start(INGRESS, "out");
+    b.run(INGRESS, "out", &[out]);
     b.switch(SwitchConfig::default())
 }
 
@@ -399,8 +397,7 @@ fn a_custom_crc_takes_the_parameters_it_is_given() {
         "modify_field_with_hash_based_offset",
         &[field("pkt.value"), hex(0), calc, hex(0x1_0000)],
     );
-    b.call(INGRESS, "out", &[hash, output_to(1)], None);
-    b.start(INGRESS, "out");
+    b.run(INGRESS, "out", &[hash, output_to(1)]);
     let mut switch = b.switch(SwitchConfig::default());
     let value = |switch: &mut Switch| {
         let frame = exchange(switch, 0, 0, &[1, 2, 0, 0])[0].frame.clone();
@@ -434,17 +431,17 @@ fn truncating() -> Switch {
     let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);
     let cut = prim("truncate", &[hex(6)]);
-    b.call(INGRESS, "cut", &[cut, output_to(1)], Some("is_group"));
+    b.call(INGRESS, "cut", Some("is_group"), &[cut, output_to(1)]);
     let is = |kind| op("==", field("pkt.kind"), hex(kind));
     b.condition(INGRESS, "is_group", is(1), Some("group"), None);
     let group = assign("standard_metadata.mcast_grp", hex(4));
-    b.call(INGRESS, "group", &[group], None);
+    b.call(INGRESS, "group", None, &[group]);
     b.start(INGRESS, "cut");
     let is_new = op("==", field("standard_metadata.instance_type"), hex(0));
     let wanted = op("and", is(2), is_new);
     b.condition(EGRESS, "is_back", wanted, Some("back"), None);
     let back = [assign("pkt.kind", hex(0)), prim("recirculate", &[hex(1)])];
-    b.call(EGRESS, "back", &back, None);
+    b.call(EGRESS, "back", None, &back);
     b.start(EGRESS, "is_back");
     let mut switch = b.switch(SwitchConfig::default());
     let replicas = vec![dataplane::Replica {
@@ -494,8 +491,7 @@ fn a_program_keeps_between_packets_what_they_write_and_read_and_meters() {
     let kept = |switch: &Switch| switch.program().unwrap().kept_between_packets();
     let kept_by = |primitives: &[_]| {
         let mut b = b.clone();
-        b.call(INGRESS, "run", primitives, None);
-        b.start(INGRESS, "run");
+        b.run(INGRESS, "run", primitives);
         kept(&b.switch(SwitchConfig::default()))
     };
     let notes = [read.clone(), write.clone(), output_to(1)];
@@ -512,8 +508,7 @@ fn a_program_keeps_between_packets_what_they_write_and_read_and_meters() {
             "register_arrays",
             json!({"name": "seen", "id": 0, "bitwidth": 8, "size": 4, "shared": shared}),
         );
-        b.call(INGRESS, "run", &[seen_back.clone(), seen.clone()], None);
-        b.start(INGRESS, "run");
+        b.run(INGRESS, "run", &[seen_back.clone(), seen.clone()]);
         let switch = b.switch(SwitchConfig::default());
         let expected: &[&str] = if shared { &["register \"seen\""] } else { &[] };
         assert_eq!(switch.program().unwrap().shared_between_packets(), expected);

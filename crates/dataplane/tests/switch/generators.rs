@@ -15,8 +15,7 @@ fn switch(config: SwitchConfig) -> Switch {
         assign("pkt.kind", field("standard_metadata.ingress_port")),
         output_to(3),
     ];
-    b.call(INGRESS, "in", &to_3, None);
-    b.start(INGRESS, "in");
+    b.run(INGRESS, "in", &to_3);
     b.switch(config)
 }
 

@@ -25,11 +25,9 @@ fn program(gives_priorities: bool) -> Builder {
     if gives_priorities {
         steps.push(assign("standard_metadata.priority", field("pkt.left")));
     }
-    b.call(INGRESS, "in", &steps, None);
-    b.start(INGRESS, "in");
+    b.run(INGRESS, "in", &steps);
     let whose = assign("pkt.value", field("standard_metadata.egress_rid"));
-    b.call(EGRESS, "out", &[whose], None);
-    b.start(EGRESS, "out");
+    b.run(EGRESS, "out", &[whose]);
     b
 }
 

@@ -23,7 +23,7 @@ fn with_note() -> Builder {
     let note = json!({"name": "note", "id": 9, "header_type": "note_t", "metadata": false});
     b.push("headers", note);
     b.json["deparsers"][0]["order"] = json!(["note", "pkt"]);
-    b.call(
+    b.run(
         INGRESS,
         "in",
         &[
@@ -31,9 +31,7 @@ fn with_note() -> Builder {
             assign("note.error", field("standard_metadata.parser_error")),
             output_to(1),
         ],
-        None,
     );
-    b.start(INGRESS, "in");
     b
 }
 
@@ -101,7 +99,7 @@ fn transitions_match_sub_byte_keys_under_masks() {
          "transitions": [default_to(None)]}]),
     );
     // Clearing `value` shows whether the header was extracted.
-    b.call(INGRESS, "in2", &[assign("pkt.value", hex(0))], None);
+    b.call(INGRESS, "in2", None, &[assign("pkt.value", hex(0))]);
     b.json["pipelines"][0]["action_calls"][0]["next_node"] = json!("in2");
     let mut switch = b.switch(SwitchConfig::default());
     // Bits 4..7 are 101 and the 9-bit number from bit 8 on is even.
@@ -149,16 +147,16 @@ fn a_stack_takes_what_fits_and_shifts() {
         "left": {"type": "expression", "value": element}, "right": 1}});
     let failed = op("!=", field("standard_metadata.parser_error"), hex(0));
     b.condition(INGRESS, "failed", failed, Some("full"), Some("in"));
-    b.call(INGRESS, "full", &[output_to(2)], None);
+    b.call(INGRESS, "full", None, &[output_to(2)]);
     b.call(
         INGRESS,
         "in",
+        None,
         &[
             prim("pop", &[stack, hex(1)]),
             prim("assign", &[label, hex(0x11)]),
             output_to(1),
         ],
-        None,
     );
     b.start(INGRESS, "failed");
     let mut switch = b.switch(SwitchConfig::default());
@@ -191,7 +189,7 @@ fn a_varbit_field_has_the_width_that_the_packet_says() {
         "transition_key": [], "transitions": [default_to(None)]}]),
     );
     let header = |name: &str| json!({"type": "header", "value": name});
-    b.call(
+    b.run(
         INGRESS,
         "in",
         &[
@@ -199,9 +197,7 @@ fn a_varbit_field_has_the_width_that_the_packet_says() {
             assign("opt.len", field("standard_metadata.parser_error")),
             output_to(1),
         ],
-        None,
     );
-    b.start(INGRESS, "in");
     let mut switch = b.switch(SwitchConfig::default());
     let out = exchange(&mut switch, 0, 0, &[2, 0xaa, 0xbb, 0xcc]);
     assert_eq!(out[0].frame, [2, 0xaa, 0xbb, 0, 0xaa, 0xbb, 0xcc]);
