@@ -5,7 +5,7 @@ use gnmi_proto::gnmi::get_request::DataType;
 use gnmi_proto::gnmi::typed_value::Value;
 use gnmi_proto::gnmi::{CapabilityRequest, Encoding, GetRequest, ModelData, Path};
 use serde_json::{Value as Json, json};
-use tonic::Code;
+use tonic::Code::{InvalidArgument, NotFound, Unimplemented};
 
 use crate::harness::*;
 
@@ -199,7 +199,7 @@ async fn a_type_or_models_leave_the_rest_out() {
         .get(asked(DataType::All, &["openconfig-lldp"]))
         .await
         .unwrap_err();
-    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert_eq!(refused.code(), InvalidArgument);
     assert!(refused.message().contains("openconfig-lldp"), "{refused:?}");
 }
 
@@ -247,17 +247,17 @@ async fn what_is_not_there_is_refused_by_its_path() {
         assert!(refused.message().contains(text), "{refused:?}");
         refused.code()
     };
-    assert_eq!(code("/onos-gnmi-ping").await, Code::InvalidArgument);
-    assert_eq!(code(&of("veth9", "state")).await, Code::NotFound);
-    assert_eq!(code(&of("veth1", "state/mtu")).await, Code::NotFound);
+    assert_eq!(code("/onos-gnmi-ping").await, InvalidArgument);
+    assert_eq!(code(&of("veth9", "state")).await, NotFound);
+    assert_eq!(code(&of("veth1", "state/mtu")).await, NotFound);
     assert_eq!(
         code(&of("veth1", "ethernet/state/port-speed")).await,
-        Code::Unimplemented
+        Unimplemented
     );
     let mut client = harness.client().await;
     for encoding in [Encoding::Ascii, Encoding::Bytes] {
         let refused = client.get(request("/", encoding)).await.unwrap_err();
-        assert_eq!(refused.code(), Code::Unimplemented);
+        assert_eq!(refused.code(), Unimplemented);
         assert!(
             refused.message().contains(encoding.as_str_name()),
             "{refused:?}"

@@ -4,7 +4,8 @@ use dataplane::DropReason;
 use gnmi_proto::gnmi::typed_value::Value;
 use gnmi_proto::gnmi::update_result::Operation;
 use gnmi_proto::gnmi::{Path, SetRequest, Update};
-use tonic::{Code, Status};
+use tonic::Code::{self, InvalidArgument, NotFound, Unavailable, Unimplemented};
+use tonic::Status;
 
 use crate::harness::*;
 
@@ -198,30 +199,26 @@ async fn deletions_come_first_and_the_last_word_counts() {
 async fn one_mistake_leaves_everything_as_it_was() {
     let harness = Harness::start().await;
     let wrong: Vec<(Update, Code, &str)> = vec![
-        (enabled("veth9", false), Code::NotFound, "veth9"),
-        (
-            enabled("*", false),
-            Code::InvalidArgument,
-            "name of an interface",
-        ),
+        (enabled("veth9", false), NotFound, "veth9"),
+        (enabled("*", false), InvalidArgument, "name of an interface"),
         (
             update(&of("veth1", "config/enabled"), string("false")),
-            Code::InvalidArgument,
+            InvalidArgument,
             "true or false",
         ),
         (
             update(&of("veth1", "config/enabled"), json("0")),
-            Code::InvalidArgument,
+            InvalidArgument,
             "true or false",
         ),
         (
             update(&of("veth1", "config/enabled"), json("{")),
-            Code::InvalidArgument,
+            InvalidArgument,
             "JSON",
         ),
         (
             update(&of("veth1", "config/enabled"), Value::BytesVal(vec![0])),
-            Code::Unimplemented,
+            Unimplemented,
             "bytes_val",
         ),
         (
@@ -229,57 +226,57 @@ async fn one_mistake_leaves_everything_as_it_was() {
                 val: None,
                 ..enabled("veth1", false)
             },
-            Code::InvalidArgument,
+            InvalidArgument,
             "no val",
         ),
         (
             update(&of("veth1", "state/enabled"), Value::BoolVal(false)),
-            Code::InvalidArgument,
+            InvalidArgument,
             "read only",
         ),
         (
             update(&of("veth1", "state"), json("{}")),
-            Code::InvalidArgument,
+            InvalidArgument,
             "read only",
         ),
         (
             update(&of("veth1", "config/id"), Value::UintVal(7)),
-            Code::InvalidArgument,
+            InvalidArgument,
             "expected 1, found 7",
         ),
         (
             update(&of("veth1", "config"), json(r#"{"name": "veth2"}"#)),
-            Code::InvalidArgument,
+            InvalidArgument,
             "veth2",
         ),
         (
             update(&of("veth1", "config"), json(r#"{"mtu": 9000}"#)),
-            Code::Unimplemented,
+            Unimplemented,
             "mtu",
         ),
         (
             update(&of("veth1", "config"), Value::BoolVal(false)),
-            Code::InvalidArgument,
+            InvalidArgument,
             "JSON object",
         ),
         (
             update(&of("veth1", "config/mtu"), Value::UintVal(9000)),
-            Code::Unimplemented,
+            Unimplemented,
             "mtu",
         ),
         (
             update(&of("veth1", "config/colour"), json("1")),
-            Code::NotFound,
+            NotFound,
             "colour",
         ),
         (
             update(&of("veth1", "*"), json("{}")),
-            Code::InvalidArgument,
+            InvalidArgument,
             "wildcards",
         ),
         (
             update("/interfaces", json("{}")),
-            Code::Unimplemented,
+            Unimplemented,
             "one interface at a time",
         ),
     ];
@@ -301,14 +298,14 @@ async fn one_mistake_leaves_everything_as_it_was() {
         },
     )
     .await;
-    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(refused.unwrap_err().code(), InvalidArgument);
     let union = SetRequest {
         union_replace: vec![enabled("veth0", false)],
         ..SetRequest::default()
     };
     assert_eq!(
         set(&harness, union).await.unwrap_err().code(),
-        Code::Unimplemented
+        Unimplemented
     );
     let empty = SetRequest {
         replace: vec![update(&of("veth0", ""), json("{}"))],
@@ -316,7 +313,7 @@ async fn one_mistake_leaves_everything_as_it_was() {
     };
     assert_eq!(
         set(&harness, empty).await.unwrap_err().code(),
-        Code::InvalidArgument
+        InvalidArgument
     );
 }
 
@@ -393,9 +390,9 @@ async fn a_switch_that_has_stopped_says_so() {
     let refused = set(&harness, updates(vec![enabled("veth0", false)]))
         .await
         .unwrap_err();
-    assert_eq!(refused.code(), Code::Unavailable);
+    assert_eq!(refused.code(), Unavailable);
     let refused = harness.get("/interfaces").await.unwrap_err();
-    assert_eq!(refused.code(), Code::Unavailable);
+    assert_eq!(refused.code(), Unavailable);
 }
 
 #[tokio::test]

@@ -30,10 +30,7 @@ fn sample(text: &str, every_ms: u64) -> Subscription {
 async fn once_tells_each_value_then_that_it_was_all_and_ends() {
     let harness = Harness::start().await;
     let mut subscriber = harness
-        .subscribe(list(
-            Mode::Once,
-            vec![to(&statuses(), SubscriptionMode::TargetDefined)],
-        ))
+        .follow(Mode::Once, &statuses(), SubscriptionMode::TargetDefined)
         .await;
     let ports = (0..4).map(|id| (of(&format!("veth{id}"), "state/oper-status"), string("UP")));
     assert_eq!(subscriber.until_sync().await, ports.collect::<Vec<_>>());
@@ -45,10 +42,7 @@ async fn a_poll_tells_the_values_of_its_moment() {
     let harness = Harness::start().await;
     let path = of("veth0", "state/counters/in-pkts");
     let mut subscriber = harness
-        .subscribe(list(
-            Mode::Poll,
-            vec![to(&path, SubscriptionMode::TargetDefined)],
-        ))
+        .follow(Mode::Poll, &path, SubscriptionMode::TargetDefined)
         .await;
     assert_eq!(
         subscriber.until_sync().await,
@@ -71,10 +65,7 @@ async fn a_change_is_told_with_what_changed_beside_it_and_nothing_else() {
     let harness = Harness::start().await;
     let state = of("veth1", "state");
     let mut subscriber = harness
-        .subscribe(list(
-            Mode::Stream,
-            vec![to(&state, SubscriptionMode::OnChange)],
-        ))
+        .follow(Mode::Stream, &state, SubscriptionMode::OnChange)
         .await;
     let first = subscriber.until_sync().await;
     assert!(
@@ -127,7 +118,7 @@ async fn updates_only_begins_with_the_first_change() {
     let mut subscriber = harness.subscribe(asked).await;
     assert_eq!(subscriber.until_sync().await, []);
     harness.switch.set_port_up(PortId(3), false);
-    let told = told(&subscriber.notification().await);
+    let told = subscriber.told().await;
     assert!(
         told.contains(&(of("veth3", "state/oper-status"), string("DOWN"))),
         "{told:?}"
@@ -139,10 +130,7 @@ async fn counters_that_change_are_told_once_in_a_while() {
     let harness = Harness::start().await;
     let path = of("veth0", "state/counters/in-pkts");
     let mut subscriber = harness
-        .subscribe(list(
-            Mode::Stream,
-            vec![to(&path, SubscriptionMode::OnChange)],
-        ))
+        .follow(Mode::Stream, &path, SubscriptionMode::OnChange)
         .await;
     assert_eq!(
         subscriber.until_sync().await,
@@ -151,10 +139,7 @@ async fn counters_that_change_are_told_once_in_a_while() {
     for _ in 0..50 {
         harness.ports_of(0);
     }
-    assert_eq!(
-        told(&subscriber.notification().await),
-        [(path, Value::UintVal(50))]
-    );
+    assert_eq!(subscriber.told().await, [(path, Value::UintVal(50))]);
 }
 
 #[tokio::test]
@@ -168,7 +153,7 @@ async fn samples_come_as_often_as_asked_and_redundant_ones_are_left_out() {
     subscriber.until_sync().await;
     for _ in 0..4 {
         assert_eq!(
-            told(&subscriber.notification().await),
+            subscriber.told().await,
             [(octets.clone(), Value::UintVal(0))]
         );
     }
@@ -193,11 +178,11 @@ async fn samples_come_as_often_as_asked_and_redundant_ones_are_left_out() {
     subscriber.until_sync().await;
     for _ in 0..2 {
         // Nothing has changed: these are heartbeats.
-        assert_eq!(told(&subscriber.notification().await)[0].1, string("veth1"));
+        assert_eq!(subscriber.told().await[0].1, string("veth1"));
     }
     harness.ports_of(0);
     loop {
-        let (path, value) = told(&subscriber.notification().await).remove(0);
+        let (path, value) = subscriber.told().await.remove(0);
         if path == octets {
             assert_eq!(value, Value::UintVal(60));
             break;
@@ -216,7 +201,7 @@ async fn the_switch_chooses_changes_for_states_and_samples_for_counters() {
     let n_leaves = subscriber.until_sync().await.len();
     assert!(n_leaves > 12, "{n_leaves}");
     harness.switch.set_port_up(PortId(1), false);
-    let told = told(&subscriber.notification().await);
+    let told = subscriber.told().await;
     assert_eq!(told[0], (of("veth1", "state/oper-status"), string("DOWN")));
     let refused = Subscription {
         sample_interval: 1_000 * MS,
@@ -275,13 +260,13 @@ async fn what_is_not_there_is_waited_for_and_what_no_schema_has_is_refused() {
     let mut subscriber = harness.subscribe(asked).await;
     assert_eq!(subscriber.until_sync().await.len(), 1);
     harness.switch.set_port_up(PortId(1), false);
-    assert_eq!(told(&subscriber.notification().await)[0].1, string("DOWN"));
+    assert_eq!(subscriber.told().await[0].1, string("DOWN"));
     for (text, code) in [
         ("/lldp", Code::InvalidArgument),
         ("/interfaces/interface/subinterfaces", Code::Unimplemented),
     ] {
         let mut subscriber = harness
-            .subscribe(list(Mode::Once, vec![to(text, SubscriptionMode::Sample)]))
+            .follow(Mode::Once, text, SubscriptionMode::Sample)
             .await;
         let refused = subscriber.refused().await;
         assert_eq!(refused.code(), code);
@@ -295,10 +280,7 @@ async fn a_stream_that_begins_otherwise_is_refused() {
     let mut subscriber = harness.subscribe(SubscriptionList::default()).await;
     assert_eq!(subscriber.refused().await.code(), Code::InvalidArgument);
     let mut subscriber = harness
-        .subscribe(list(
-            Mode::Stream,
-            vec![to(&statuses(), SubscriptionMode::OnChange)],
-        ))
+        .follow(Mode::Stream, &statuses(), SubscriptionMode::OnChange)
         .await;
     subscriber.until_sync().await;
     subscriber.poll();
@@ -314,10 +296,7 @@ async fn a_stream_that_begins_otherwise_is_refused() {
 async fn a_client_that_has_said_all_is_told_changes_still() {
     let harness = Harness::start().await;
     let Subscriber { requests, answers } = harness
-        .subscribe(list(
-            Mode::Stream,
-            vec![to(&statuses(), SubscriptionMode::OnChange)],
-        ))
+        .follow(Mode::Stream, &statuses(), SubscriptionMode::OnChange)
         .await;
     drop(requests);
     let (requests, _) = tokio::sync::mpsc::unbounded_channel();
@@ -325,7 +304,7 @@ async fn a_client_that_has_said_all_is_told_changes_still() {
     subscriber.until_sync().await;
     harness.switch.set_port_up(PortId(0), false);
     assert_eq!(
-        told(&subscriber.notification().await),
+        subscriber.told().await,
         [(of("veth0", "state/oper-status"), string("DOWN"))]
     );
 }
@@ -334,10 +313,7 @@ async fn a_client_that_has_said_all_is_told_changes_still() {
 async fn streams_end_with_the_server() {
     let harness = Harness::start().await;
     let mut subscriber = harness
-        .subscribe(list(
-            Mode::Stream,
-            vec![to(&statuses(), SubscriptionMode::OnChange)],
-        ))
+        .follow(Mode::Stream, &statuses(), SubscriptionMode::OnChange)
         .await;
     subscriber.until_sync().await;
     harness.gnmi.end();
@@ -351,7 +327,7 @@ async fn streams_end_with_the_server() {
 async fn a_notification_is_sent_for_each_interface() {
     let harness = Harness::start().await;
     let mut subscriber = harness
-        .subscribe(list(Mode::Once, vec![to("/", SubscriptionMode::Sample)]))
+        .follow(Mode::Once, "/", SubscriptionMode::Sample)
         .await;
     let mut n_notifications = 0;
     while let Some(Response::Update(notification)) = subscriber.next().await.unwrap() {
