@@ -20,10 +20,8 @@ fn order(value: &Value) -> Vec<&str> {
 fn a_conference_is_built_changed_and_taken_down() {
     for bench in [replication(), recirculation()] {
         bench.ok(ADDRESS);
-        assert_eq!(
-            bench.ok("address show"),
-            "10.0.1.100 02:00:00:00:01:64 on port 1\n"
-        );
+        let printed = bench.ok("address show");
+        assert_eq!(printed, "10.0.1.100 02:00:00:00:01:64 on port 1\n");
         bench.ok("group add --group 4 --ip 10.0.1.4 --mac 02:00:00:00:00:04");
         for host in 5..8 {
             bench.ok(&format!(
@@ -181,10 +179,8 @@ fn the_recirculation_program_serves_one_port_and_says_so() {
     assert_has(&refused, "p4/sfu.p4");
     bench.ok("viewer add --group 4 --ip 10.0.1.5 --mac 02:00:00:00:00:05 --port 1");
     bench.ok(SECOND);
-    assert_eq!(
-        bench.ok("address show"),
-        "10.0.2.100 02:00:00:00:02:64 on port 2\n"
-    );
+    let printed = bench.ok("address show");
+    assert_eq!(printed, "10.0.2.100 02:00:00:00:02:64 on port 2\n");
 }
 
 #[test]

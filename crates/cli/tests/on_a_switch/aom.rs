@@ -186,10 +186,8 @@ fn a_service_ends_with_a_line_where_it_cannot_serve() {
 fn a_person_sees_groups_and_members_as_a_table() {
     let served = Served::start();
     let switch = &served.switch;
-    assert_eq!(
-        switch.ok("aom group show"),
-        "no groups: add one with `reprise aom group add`\n"
-    );
+    let printed = switch.ok("aom group show");
+    assert_eq!(printed, "no groups: add one with `reprise aom group add`\n");
     switch.ok("aom group add counter --address 239.1.0.1");
     let added = switch.ok(&format!(
         "aom member add counter m0 --output m0.member {MEMBER}"

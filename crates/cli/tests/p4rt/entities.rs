@@ -289,10 +289,8 @@ fn batches_are_one_write_with_an_atomicity() {
         "not taken back"
     );
 
-    assert_eq!(
-        switch.ok("begin atomic\ntable add replicated 4 -> NoAction\nabort"),
-        "1 update forgotten\n"
-    );
+    let printed = switch.ok("begin atomic\ntable add replicated 4 -> NoAction\nabort");
+    assert_eq!(printed, "1 update forgotten\n");
     let error = switch.fails(&[], "begin\ntable add replicated 4 -> NoAction");
     assert_has(&error, "end with a batch of 1 update");
     assert_has(&error, "`commit` is missing");
@@ -483,10 +481,8 @@ fn a_long_list_comes_in_parts_and_a_reader_that_goes_away_is_no_error() {
         .collect();
     let setup = switch.folder.path().join("setup.p4rt");
     std::fs::write(&setup, format!("begin\n{adds}commit\n")).expect("written");
-    assert_eq!(
-        switch.ok("source setup.p4rt"),
-        format!("{N} updates written\n")
-    );
+    let printed = switch.ok("source setup.p4rt");
+    assert_eq!(printed, format!("{N} updates written\n"));
     assert_eq!(switch.ok("table list replicated").lines().count(), N + 1);
     let mut shell = switch.command(&[
         "-c",
@@ -503,8 +499,6 @@ fn a_long_list_comes_in_parts_and_a_reader_that_goes_away_is_no_error() {
         (output.status.code(), text(&output.stderr).as_str()),
         (Some(0), "")
     );
-    assert_eq!(
-        switch.ok("table clear replicated"),
-        format!("{N} entries deleted\n")
-    );
+    let printed = switch.ok("table clear replicated");
+    assert_eq!(printed, format!("{N} entries deleted\n"));
 }

@@ -24,10 +24,8 @@ fn a_script_ends_at_its_first_failure_and_says_where() {
         "{error}"
     );
     assert_eq!(lines[2], "reprise: 2 of 4 lines failed");
-    assert_eq!(
-        switch.ok("clone list"),
-        "clone add 5 {1}\nclone add 6 {1}\n"
-    );
+    let printed = switch.ok("clone list");
+    assert_eq!(printed, "clone add 5 {1}\nclone add 6 {1}\n");
 
     // A file, a file in a file, and one that runs itself.
     let path = |name: &str| switch.folder.path().join(name);

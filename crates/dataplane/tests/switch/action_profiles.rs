@@ -252,20 +252,14 @@ fn wrong_calls_are_refused() {
         id,
         action: action.clone(),
     };
-    assert_eq!(
-        refusal(switch.insert_member(profile, member(1, &action))),
-        AlreadyExists
-    );
-    assert_eq!(
-        refusal(switch.modify_member(profile, member(2, &action))),
-        NotFound
-    );
+    let refused = refusal(switch.insert_member(profile, member(1, &action)));
+    assert_eq!(refused, AlreadyExists);
+    let refused = refusal(switch.modify_member(profile, member(2, &action)));
+    assert_eq!(refused, NotFound);
     let mut wide = action.clone();
     wide.args = vec![vec![1, 0]];
-    assert_eq!(
-        refusal(switch.insert_member(profile, member(2, &wide))),
-        InvalidArgument
-    );
+    let refused = refusal(switch.insert_member(profile, member(2, &wide)));
+    assert_eq!(refused, InvalidArgument);
     for (members, kind) in [
         (&[(5, 1)][..], NotFound),
         (&[(1, 0)], InvalidArgument),
@@ -278,10 +272,8 @@ fn wrong_calls_are_refused() {
         max_size: 2,
         ..group(1, &[(1, 3)])
     };
-    assert_eq!(
-        refusal(switch.insert_group(profile, small)),
-        ResourceExhausted
-    );
+    let refused = refusal(switch.insert_group(profile, small));
+    assert_eq!(refused, ResourceExhausted);
     let mut entry = |action| {
         let entry = TableEntry::new(vec![MatchField::Exact(vec![1])], 0, action);
         switch.insert_entry(table, entry).unwrap_err().kind
@@ -301,10 +293,8 @@ fn wrong_calls_are_refused() {
     for id in 2..9 {
         switch.insert_member(profile, member(id, &action)).unwrap();
     }
-    assert_eq!(
-        refusal(switch.insert_member(profile, member(9, &action))),
-        ResourceExhausted
-    );
+    let refused = refusal(switch.insert_member(profile, member(9, &action)));
+    assert_eq!(refused, ResourceExhausted);
 }
 
 #[test]

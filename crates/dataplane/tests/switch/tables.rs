@@ -301,17 +301,13 @@ fn wrong_calls_are_refused_and_change_nothing() {
     assert_eq!(refusal(switch.delete_entry(table, &good.key, 0)), NotFound);
     assert_eq!(switch.entry_count(table), 0);
     switch.insert_entry(table, good.clone()).unwrap();
-    assert_eq!(
-        refusal(switch.insert_entry(table, good.clone())),
-        AlreadyExists
-    );
+    let refused = refusal(switch.insert_entry(table, good.clone()));
+    assert_eq!(refused, AlreadyExists);
     let action = good.action.call().unwrap().action;
     let with_args = |args| ActionCall { action, args }.into();
     good.action = with_args(vec![vec![1, 0]]);
-    assert_eq!(
-        refusal(switch.modify_entry(table, good.clone())),
-        InvalidArgument
-    );
+    let refused = refusal(switch.modify_entry(table, good.clone()));
+    assert_eq!(refused, InvalidArgument);
     good.action = with_args(vec![]);
     assert_eq!(refusal(switch.modify_entry(table, good)), InvalidArgument);
     for value in 0..63u8 {

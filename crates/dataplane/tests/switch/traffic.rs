@@ -265,10 +265,8 @@ fn replicas_are_made_in_the_order_of_the_group() {
     );
     assert_eq!(switch.counters().created_by_replication, 2);
     switch.modify_multicast_group(group(3, &[(2, 4)])).unwrap();
-    assert_eq!(
-        brief(&exchange(&mut switch, 0, 0, &[3, 0, 0, 0])),
-        [(2, vec![3, 5, 0, 4])]
-    );
+    let sent = brief(&exchange(&mut switch, 0, 0, &[3, 0, 0, 0]));
+    assert_eq!(sent, [(2, vec![3, 5, 0, 4])]);
     assert_accounted(&switch);
 }
 
@@ -503,10 +501,8 @@ fn the_cpu_port_takes_packet_outs_and_gives_packet_ins() {
         &[assign("standard_metadata.egress_spec", field("pkt.value"))],
     );
     let mut switch = b.switch(SwitchConfig::default());
-    assert_eq!(
-        brief(&exchange(&mut switch, 0, 510, &[1, 1, 0, 2])),
-        [(2, vec![1, 1, 0, 2])]
-    );
+    let sent = brief(&exchange(&mut switch, 0, 510, &[1, 1, 0, 2]));
+    assert_eq!(sent, [(2, vec![1, 1, 0, 2])]);
     assert_eq!(exchange(&mut switch, 0, 3, &[1, 1, 1, 0xfe]), []);
     assert_eq!(switch.poll_packet_in(), Some(vec![1, 1, 1, 0xfe]));
     assert_eq!(switch.poll_packet_in(), None);
@@ -634,10 +630,8 @@ fn the_time_inside_is_that_of_a_rate_too_and_other_programs_have_none() {
     }
     let mut out = drain(&mut switch, 600);
     out.extend(drain(&mut switch, 1_600));
-    assert_eq!(
-        brief(&out),
-        [(1, vec![0, 0, 0, 100]), (1, vec![0, 0, 0x04, 0x4c])]
-    );
+    let sent = brief(&out);
+    assert_eq!(sent, [(1, vec![0, 0, 0, 100]), (1, vec![0, 0, 0x04, 0x4c])]);
     assert!(!walker().switch(SwitchConfig::default()).is_timed());
 }
 

@@ -72,25 +72,17 @@ async fn counters_are_the_frames_that_were_sent_of_all_workers() {
 #[tokio::test]
 async fn a_link_that_goes_down_is_told() {
     let harness = Harness::start().await;
-    assert_eq!(
-        harness.leaf(&of("veth2", "state/oper-status")).await,
-        string("UP")
-    );
+    let found = harness.leaf(&of("veth2", "state/oper-status")).await;
+    assert_eq!(found, string("UP"));
     harness.switch.set_port_up(PortId(2), false);
-    assert_eq!(
-        harness.leaf(&of("veth2", "state/oper-status")).await,
-        string("DOWN")
-    );
-    assert_eq!(
-        harness.leaf(&of("veth2", "state/admin-status")).await,
-        string("UP")
-    );
-    assert_eq!(
-        harness
-            .leaf(&of("veth2", "state/counters/carrier-transitions"))
-            .await,
-        Value::UintVal(1)
-    );
+    let found = harness.leaf(&of("veth2", "state/oper-status")).await;
+    assert_eq!(found, string("DOWN"));
+    let found = harness.leaf(&of("veth2", "state/admin-status")).await;
+    assert_eq!(found, string("UP"));
+    let found = harness
+        .leaf(&of("veth2", "state/counters/carrier-transitions"))
+        .await;
+    assert_eq!(found, Value::UintVal(1));
 }
 
 fn request(text: &str, encoding: Encoding) -> GetRequest {
@@ -128,27 +120,21 @@ async fn json_has_a_node_whole_and_names_models_where_rfc_7951_says() {
     let harness = Harness::start().await;
     harness.ports_of(1);
     let leaf = of("veth1", "config/enabled");
-    assert_eq!(
-        json(&harness, request(&leaf, Encoding::Json)).await,
-        [(leaf, json!(true))]
-    );
+    let found = json(&harness, request(&leaf, Encoding::Json)).await;
+    assert_eq!(found, [(leaf, json!(true))]);
     let config = of("veth1", "config");
     let plain =
         json!({"name": "veth1", "type": "iana-if-type:ethernetCsmacd", "enabled": true, "id": 1});
-    assert_eq!(
-        json(&harness, request(&config, Encoding::Json)).await,
-        [(config.clone(), plain)]
-    );
+    let found = json(&harness, request(&config, Encoding::Json)).await;
+    assert_eq!(found, [(config.clone(), plain)]);
     let qualified = json!({
         "openconfig-interfaces:name": "veth1",
         "openconfig-interfaces:type": "iana-if-type:ethernetCsmacd",
         "openconfig-interfaces:enabled": true,
         "openconfig-p4rt:id": 1,
     });
-    assert_eq!(
-        json(&harness, request(&config, Encoding::JsonIetf)).await,
-        [(config, qualified)]
-    );
+    let found = json(&harness, request(&config, Encoding::JsonIetf)).await;
+    assert_eq!(found, [(config, qualified)]);
     let counters = &json(&harness, request(&of("veth1", "state"), Encoding::JsonIetf)).await[0].1;
     assert_eq!(
         counters["openconfig-interfaces:counters"]["in-octets"],
@@ -250,10 +236,8 @@ async fn what_is_not_there_is_refused_by_its_path() {
     assert_eq!(code("/onos-gnmi-ping").await, InvalidArgument);
     assert_eq!(code(&of("veth9", "state")).await, NotFound);
     assert_eq!(code(&of("veth1", "state/mtu")).await, NotFound);
-    assert_eq!(
-        code(&of("veth1", "ethernet/state/port-speed")).await,
-        Unimplemented
-    );
+    let found = code(&of("veth1", "ethernet/state/port-speed")).await;
+    assert_eq!(found, Unimplemented);
     let mut client = harness.client().await;
     for encoding in [Encoding::Ascii, Encoding::Bytes] {
         let refused = client.get(request("/", encoding)).await.unwrap_err();

@@ -61,10 +61,8 @@ async fn a_disabled_port_takes_nothing_in_and_gives_nothing_out() {
     assert_eq!(harness.ports_of(2), [0, 1]);
     harness.enable("veth1", false).await;
     assert!(!is_enabled(&harness, "veth1").await && is_enabled(&harness, "veth0").await);
-    assert_eq!(
-        harness.leaf(&of("veth1", "state/oper-status")).await,
-        string("DOWN")
-    );
+    let found = harness.leaf(&of("veth1", "state/oper-status")).await;
+    assert_eq!(found, string("DOWN"));
     let changed = harness.leaf(&of("veth1", "state/last-change")).await;
     assert!(
         matches!(changed, Value::UintVal(ns) if ns > 1_500_000_000_000_000_000),

@@ -62,14 +62,10 @@ async fn a_store_that_fails_refuses_the_next_call_before_it_does_anything() {
         refused.message().contains("the disk is full"),
         "{refused:?}"
     );
-    assert_eq!(
-        harness.leaf(&of("veth1", "config/enabled")).await,
-        Value::BoolVal(true)
-    );
+    let found = harness.leaf(&of("veth1", "config/enabled")).await;
+    assert_eq!(found, Value::BoolVal(true));
     *store.is_full.lock().unwrap() = false;
     harness.enable("veth1", false).await;
-    assert_eq!(
-        harness.leaf(&of("veth1", "config/enabled")).await,
-        Value::BoolVal(false)
-    );
+    let found = harness.leaf(&of("veth1", "config/enabled")).await;
+    assert_eq!(found, Value::BoolVal(false));
 }

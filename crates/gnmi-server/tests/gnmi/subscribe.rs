@@ -44,17 +44,13 @@ async fn a_poll_tells_the_values_of_its_moment() {
     let mut subscriber = harness
         .follow(Mode::Poll, &path, SubscriptionMode::TargetDefined)
         .await;
-    assert_eq!(
-        subscriber.until_sync().await,
-        [(path.clone(), Value::UintVal(0))]
-    );
+    let found = subscriber.until_sync().await;
+    assert_eq!(found, [(path.clone(), Value::UintVal(0))]);
     for n_frames in 1..4 {
         harness.ports_of(0);
         subscriber.poll();
-        assert_eq!(
-            subscriber.until_sync().await,
-            [(path.clone(), Value::UintVal(n_frames))]
-        );
+        let found = subscriber.until_sync().await;
+        assert_eq!(found, [(path.clone(), Value::UintVal(n_frames))]);
     }
     subscriber.send(Request::Subscribe(SubscriptionList::default()));
     assert_eq!(subscriber.refused().await.code(), Code::InvalidArgument);
@@ -132,10 +128,8 @@ async fn counters_that_change_are_told_once_in_a_while() {
     let mut subscriber = harness
         .follow(Mode::Stream, &path, SubscriptionMode::OnChange)
         .await;
-    assert_eq!(
-        subscriber.until_sync().await,
-        [(path.clone(), Value::UintVal(0))]
-    );
+    let found = subscriber.until_sync().await;
+    assert_eq!(found, [(path.clone(), Value::UintVal(0))]);
     for _ in 0..50 {
         harness.ports_of(0);
     }
@@ -152,10 +146,8 @@ async fn samples_come_as_often_as_asked_and_redundant_ones_are_left_out() {
         .await;
     subscriber.until_sync().await;
     for _ in 0..4 {
-        assert_eq!(
-            subscriber.told().await,
-            [(octets.clone(), Value::UintVal(0))]
-        );
+        let found = subscriber.told().await;
+        assert_eq!(found, [(octets.clone(), Value::UintVal(0))]);
     }
     assert!(
         begun.elapsed() >= Duration::from_millis(600),
@@ -303,10 +295,8 @@ async fn a_client_that_has_said_all_is_told_changes_still() {
     let mut subscriber = Subscriber { requests, answers };
     subscriber.until_sync().await;
     harness.switch.set_port_up(PortId(0), false);
-    assert_eq!(
-        subscriber.told().await,
-        [(of("veth0", "state/oper-status"), string("DOWN"))]
-    );
+    let found = subscriber.told().await;
+    assert_eq!(found, [(of("veth0", "state/oper-status"), string("DOWN"))]);
 }
 
 #[tokio::test]

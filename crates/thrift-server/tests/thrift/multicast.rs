@@ -235,11 +235,8 @@ async fn every_mistake_has_bmv2_s_code() {
         ("bm_mc_node_create", node(1, &long, ""), ERROR),
     ];
     for (name, args, expected) in mistakes {
-        assert_eq!(
-            refused(&mut client, name, args.clone()).await,
-            expected,
-            "{name} {args:?}"
-        );
+        let found = refused(&mut client, name, args.clone()).await;
+        assert_eq!(found, expected, "{name} {args:?}");
     }
     let found = entries(&mut client).await;
     assert_eq!(

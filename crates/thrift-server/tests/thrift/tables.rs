@@ -76,10 +76,8 @@ async fn handles_are_bmv2_s() {
     assert_eq!(add(&mut client, 8, 1).await, 0x0100_0000);
     assert_eq!(add(&mut client, 9, 1).await, 0x0100_0002);
     assert_eq!(add(&mut client, 10, 1).await, 4);
-    assert_eq!(
-        handles(&mut client).await,
-        [0x0100_0000, 1, 0x0100_0002, 3, 4]
-    );
+    let found = handles(&mut client).await;
+    assert_eq!(found, [0x0100_0000, 1, 0x0100_0002, 3, 4]);
     let refused = client.refused("bm_mt_delete_entry", at(FORWARD, 2)).await;
     assert_eq!(refused, EXPIRED_HANDLE);
     let refused = client.refused("bm_mt_get_entry", at(FORWARD, 5)).await;
@@ -397,10 +395,8 @@ async fn counters_meters_and_timeouts_of_entries_go_by_the_place() {
     let name = "bm_mt_set_meter_rates";
     client.call(name, set(&[(0.5, 10), (2.0, 20)])).await;
     for wrong in [&[(0.5, 10)][..], &[(2.0, 10), (0.5, 10)]] {
-        assert_eq!(
-            client.try_call(name, set(wrong)).await,
-            Err(Refused::Code(100))
-        );
+        let found = client.try_call(name, set(wrong)).await;
+        assert_eq!(found, Err(Refused::Code(100)));
     }
     let all = client.list("bm_mt_get_meter_rates", at(ACL, 0)).await;
     let found: Vec<_> = all

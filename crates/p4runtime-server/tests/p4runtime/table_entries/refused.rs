@@ -30,10 +30,8 @@ async fn inserting_modifying_and_deleting_need_the_right_state() {
         action: None,
         ..forward(0xa, 0)
     };
-    assert_eq!(
-        read_back(&mut primary, request.clone()).await,
-        [forward(0xa, 2)]
-    );
+    let found = read_back(&mut primary, request.clone()).await;
+    assert_eq!(found, [forward(0xa, 2)]);
 
     // DELETE ignores everything except the key.
     let nonsense = TableEntry {
