@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::support::{
-    FORWARD, PATIENCE, Running, TemporaryFolder, outside, program, run, succeed, totals,
+    FORWARD, PATIENCE, Running, TemporaryFolder, outside, program, run, succeed, totals, words_of,
 };
 use packet_io::{AfPacketPort, PcapPort, Port, Waiter};
 use testkit::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
@@ -268,17 +268,8 @@ fn frames_are_forwarded(ports: [&str; 2], wait: &str, mode: &str) {
     veth_pair("host2", "sw2");
     ip("link set lo up");
     let [one, two] = ports;
-    let own = [
-        "-i",
-        one,
-        "-i",
-        two,
-        "--wait",
-        wait,
-        "--grpc",
-        "127.0.0.1:0",
-        "--json",
-    ];
+    let own = format!("-i {one} -i {two} --wait {wait} --grpc 127.0.0.1:0 --json");
+    let own = words_of(&own);
     for signal in ["-TERM", "-INT"] {
         let switch = Running::start(&[&own[..], &FORWARD].concat());
         let ready = switch.ready.clone();

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::{FORWARD, Running, TemporaryFolder, outside, program, run, totals};
+use crate::support::{FORWARD, Running, TemporaryFolder, outside, program, run, totals, words_of};
 use packet_io::{PcapPort, Port};
 use serde_json::Value;
 use testkit::frames::{numbered, receive, send};
@@ -64,14 +64,8 @@ fn a_state_file_that_has_no_room_leaves_nothing_behind() {
         // Leaves room for the beginning of a state file.
         std::fs::write(disk.join("other"), [0; 12 << 10]).expect("room");
         let state = disk.join("state").display().to_string();
-        let output = run(&[
-            "-i",
-            "1@pcap:,/dev/null",
-            "--grpc",
-            "127.0.0.1:0",
-            "--state",
-            &state,
-        ]);
+        let arguments = format!("-i 1@pcap:,/dev/null --grpc 127.0.0.1:0 --state {state}");
+        let output = run(&words_of(&arguments));
         let said = String::from_utf8(output.stderr).expect("text");
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("No space left"), "{said}");
@@ -89,14 +83,8 @@ fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() 
         let _disk = mount(&folder.path("disk"));
         let capture = folder.path("disk/out.pcap");
         let output = format!("2@pcap:,{}", capture.display());
-        let ports = [
-            "-i",
-            "1@udp:127.0.0.1:0",
-            "-i",
-            &output,
-            "--log-format",
-            "json",
-        ];
+        let ports = format!("-i 1@udp:127.0.0.1:0 -i {output} --log-format json");
+        let ports = words_of(&ports);
         let switch = Running::start(&[&ports[..], &options()].concat());
         let address = switch.address("1@udp:");
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::support::controller::{Controller, forward_config, update};
 use crate::support::{
     FORWARD, PATIENCE, Running, TemporaryFolder, error, http_get, outside, succeed, totals,
+    words_of,
 };
 use p4runtime_proto::p4::v1::ExternEntry;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -63,15 +64,8 @@ fn in_virtual_time_every_frame_leaves_when_it_is_due() {
     let port = format!("2@pcap:,{}", out.display());
     let first = format!("{load},port=1,period=100us,count=5");
     let second = format!("{other},port=1,rate=3000,count=2,name=slow");
-    let own = [
-        "-i",
-        &port,
-        "--generate",
-        &first,
-        "--generate",
-        &second,
-        "--json",
-    ];
+    let own = format!("-i {port} --generate {first} --generate {second} --json");
+    let own = words_of(&own);
     let (printed, _) = succeed(&[&own[..], &FORWARD].concat());
     let expected = [
         (0, 1),
@@ -111,17 +105,9 @@ fn the_time_inside_is_stamped_into_generated_frames() {
     let stamp = root.join("p4/latency_stamp.p4").display().to_string();
     let entries = folder.file("entries.txtpb", stamp_entries());
     // A packet leaves each millisecond, and one comes each microsecond.
-    succeed(&[
-        "-i",
-        &port,
-        "--generate",
-        &generate,
-        "--egress-rate",
-        "1000",
-        "--entries",
-        &entries,
-        &stamp,
-    ]);
+    let arguments =
+        format!("-i {port} --generate {generate} --egress-rate 1000 --entries {entries} {stamp}");
+    succeed(&words_of(&arguments));
     let mut capture = PcapPort::open(Some(&out), None).expect("a capture to read");
     let mut stamps = Vec::new();
     let mut take = |frame: &[u8]| {
@@ -213,19 +199,10 @@ fn generated_frames_leave(wait: &str) {
     let load = write_capture(&folder.path("load.pcap"), &[1, 2, 3]);
     let generate = format!("{load},port=1,rate=2000,count=1000");
     let port = format!("2@{inner}");
-    let own = [
-        "-i",
-        &port,
-        "--generate",
-        &generate,
-        "--wait",
-        wait,
-        "--grpc",
-        "off",
-        "--metrics",
-        "127.0.0.1:0",
-        "--json",
-    ];
+    let own = format!(
+        "-i {port} --generate {generate} --wait {wait} --grpc off --metrics 127.0.0.1:0 --json"
+    );
+    let own = words_of(&own);
     let switch = Running::start(&[&own[..], &FORWARD].concat());
     let came = receive(&mut there, 1_000);
     let expected: Vec<u8> = (0..1_000).map(|number| 1 + (number % 3) as u8).collect();
@@ -255,17 +232,10 @@ fn a_switch_that_is_stopped_while_it_generates_accounts_for_every_frame() {
     let folder = TemporaryFolder::new("stopped");
     let load = write_capture(&folder.path("load.pcap"), &[1]);
     let generate = format!("{load},port=1,rate=100000");
-    let own = [
-        "-i",
-        "2@udp:127.0.0.1:0",
-        "--generate",
-        &generate,
-        "--grpc",
-        "off",
-        "--metrics",
-        "127.0.0.1:0",
-        "--json",
-    ];
+    let own = format!(
+        "-i 2@udp:127.0.0.1:0 --generate {generate} --grpc off --metrics 127.0.0.1:0 --json"
+    );
+    let own = words_of(&own);
     let switch = Running::start(&[&own[..], &FORWARD].concat());
     let has_sent = |metrics: &str| {
         let mut lines = metrics.lines();
@@ -357,15 +327,8 @@ async fn start_and_stop() {
     let folder = TemporaryFolder::new("commanded");
     let load = write_capture(&folder.path("load.pcap"), &[1, 2, 3]);
     let generate = format!("{load},port=1,rate=1000,start=command");
-    let own = [
-        "-i",
-        "2@v0",
-        "--generate",
-        &generate,
-        "--grpc",
-        "127.0.0.1:0",
-        "--json",
-    ];
+    let own = format!("-i 2@v0 --generate {generate} --grpc 127.0.0.1:0 --json");
+    let own = words_of(&own);
     let switch = Running::start(&[&own[..], &FORWARD].concat());
     let mut controller = Generators(Controller::of(&switch).await);
     assert_eq!(controller.generator("sent").await, 0.0);

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{FORWARD, Running, TemporaryFolder, program};
+use crate::support::{FORWARD, Running, TemporaryFolder, program, words_of};
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::stream_message_request::Update;
 use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, StreamMessageRequest, Uint128};
@@ -38,15 +38,9 @@ fn parts(line: &str) -> (&str, &str) {
 
 #[test]
 fn signals_that_mean_nothing_are_logged_and_the_totals_come_at_the_end() {
-    let switch = Running::start(&[
-        "-i",
-        "1@pcap:,/dev/null",
-        "--grpc",
-        "127.0.0.1:0",
-        "--json",
-        "--log-level",
-        "info",
-    ]);
+    let switch = Running::start(&words_of(
+        "-i 1@pcap:,/dev/null --grpc 127.0.0.1:0 --json --log-level info",
+    ));
     for signal in ["USR1", "USR2"] {
         switch.signal(&format!("-{signal}"));
         switch.wait_for_line(&["signal_ignored", &format!("SIG{signal}")]);

@@ -9,20 +9,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use testkit::namespace::{in_namespace, ip, veth_pair};
 
-use crate::support::{FORWARD, PATIENCE, Running, TemporaryFolder, http_get, program};
+use crate::support::{FORWARD, PATIENCE, Running, TemporaryFolder, http_get, program, words_of};
 
 /// A switch that counts frames to its UDP port, and the port's address.
 fn start(options: &[&str]) -> (Running, String) {
     let entries = program("counted.entries.txtpb");
     let source = program("counted.p4");
-    let arguments = [
-        "-i",
-        "1@udp:127.0.0.1:0",
-        "--grpc",
-        "off",
-        "--metrics",
-        "127.0.0.1:0",
-    ];
+    let arguments = words_of("-i 1@udp:127.0.0.1:0 --grpc off --metrics 127.0.0.1:0");
     let arguments = [&arguments[..], options, &["--entries", &entries, &source]].concat();
     let switch = Running::start_that_logs(&arguments);
     let address = switch.address("1@udp:").to_owned();
@@ -88,12 +81,7 @@ fn expect_exposition(text: &str) {
 
 #[test]
 fn counters_and_entries_that_were_asked_for_are_shown_by_index_and_key() {
-    let names = [
-        "--metrics-counters",
-        "ingress.verdicts",
-        "--metrics-entries",
-        "ingress.lengths",
-    ];
+    let names = words_of("--metrics-counters ingress.verdicts --metrics-entries ingress.lengths");
     for workers in ["1", "2"] {
         let (switch, address) = start(&[&names[..], &["--workers", workers]].concat());
         // 42 bytes of headers.
@@ -131,16 +119,9 @@ fn counters_and_entries_that_were_asked_for_are_shown_by_index_and_key() {
 
 #[test]
 fn what_is_beyond_the_bound_or_not_there_is_said() {
-    let names = [
-        "--metrics-counters",
-        "ingress.verdicts,ingress.nothing",
-        "--metrics-entries",
-        "ingress.lengths",
-        "--metrics-series",
-        "2",
-        "--log-format",
-        "json",
-    ];
+    let names = words_of(
+        "--metrics-counters ingress.verdicts,ingress.nothing --metrics-entries ingress.lengths --metrics-series 2 --log-format json",
+    );
     let (switch, address) = start(&names);
     send(&address, 30, 1);
     send(&address, 40, 1);
@@ -343,14 +324,7 @@ fn the_sfus_count_by_the_names_of_the_documentation() {
         let mut words: Vec<String> = words.map(str::to_owned).collect();
         let source = words.pop().expect("a program");
         words.push(root.join(source).display().to_string());
-        let arguments = [
-            "-i",
-            "1@udp:127.0.0.1:0",
-            "--grpc",
-            "off",
-            "--metrics",
-            "127.0.0.1:0",
-        ];
+        let arguments = words_of("-i 1@udp:127.0.0.1:0 --grpc off --metrics 127.0.0.1:0");
         let words = words.iter().map(String::as_str);
         let switch = Running::start(&arguments.into_iter().chain(words).collect::<Vec<_>>());
         let text = metrics(&switch);

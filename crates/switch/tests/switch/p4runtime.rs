@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::controller::{Controller, forward_config};
-use crate::support::{FORWARD, Running, TemporaryFolder, http_get, program};
+use crate::support::{FORWARD, Running, TemporaryFolder, http_get, program, words_of};
 use p4runtime_proto::p4::v1::GetForwardingPipelineConfigRequest;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
@@ -14,14 +14,7 @@ use packet_io::{PcapPort, Port};
 #[tokio::test]
 async fn a_controller_reads_the_pipeline_and_the_ports_it_was_started_with() {
     let [_, p4info, _, _, json] = FORWARD;
-    let arguments = [
-        "-i",
-        "7@pcap:,/dev/null",
-        "--grpc",
-        "127.0.0.1:0",
-        "--device-id",
-        "3",
-    ];
+    let arguments = words_of("-i 7@pcap:,/dev/null --grpc 127.0.0.1:0 --device-id 3");
     let switch = Running::start(&[&arguments[..], &["--p4info", p4info, json]].concat());
     let address = switch.grpc();
     let mut p4runtime = P4RuntimeClient::connect(address.clone())
@@ -149,15 +142,8 @@ async fn an_open_stream_does_not_keep_the_switch_from_stopping() {
 #[test]
 fn counters_and_latencies_are_there_for_prometheus() {
     let json = program("forward.json");
-    let arguments = [
-        "-i",
-        "7@pcap:,/dev/null",
-        "--grpc",
-        "127.0.0.1:0",
-        "--metrics",
-        "127.0.0.1:0",
-        &json,
-    ];
+    let arguments = format!("-i 7@pcap:,/dev/null --grpc 127.0.0.1:0 --metrics 127.0.0.1:0 {json}");
+    let arguments = words_of(&arguments);
     let switch = Running::start(&arguments);
     let (status, body) = http_get(&switch, "/metrics");
     assert_eq!(status, 200);

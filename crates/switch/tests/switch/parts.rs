@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use crate::support::{PATIENCE, TemporaryFolder, error, program};
+use crate::support::{PATIENCE, TemporaryFolder, error, program, words_of};
 use dataplane::PortId;
 use packet_io::{MemoryPort, Port, Waiter, memory_pair};
 use reprise_switch::{MadePayloadExtern, Offloaded, Parts};
@@ -136,15 +136,8 @@ fn each_worker_has_an_offload_and_the_totals_are_those_of_all_and_both_sides() {
             core.lock().expect("no panic").run(0);
         }
     };
-    let arguments = [
-        "--grpc",
-        GRPC,
-        "--workers",
-        "2",
-        "--registers",
-        "per-worker",
-        &path,
-    ];
+    let arguments = format!("--grpc {GRPC} --workers 2 --registers per-worker {path}");
+    let arguments = words_of(&arguments);
     let forwarded = reprise_switch::forward(&arguments, &parts, vec![first, second], during);
     let totals: Value =
         serde_json::from_str(&forwarded.expect("it forwards").totals).expect("JSON");

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use testkit::namespace::{in_namespace, ip, veth_pair};
 use testkit::text::{assert_has, assert_starts};
 
-use crate::support::{Running, TemporaryFolder, error, program};
+use crate::support::{Running, TemporaryFolder, error, program, words_of};
 
 const UNUSED_ADDRESS: &str = "127.0.0.1:0";
 
@@ -173,15 +173,8 @@ fn entries_that_cannot_be_written_are_named_with_the_reason() {
         (&wide, "1 of 1 updates failed:\n  update 1: "),
         (&twice, "1 of 2 updates failed:\n  update 2: "),
     ] {
-        let arguments = [
-            "-i",
-            "1@pcap:,/dev/null",
-            "--p4info",
-            &p4info,
-            "--entries",
-            path,
-            &json,
-        ];
+        let arguments = format!("-i 1@pcap:,/dev/null --p4info {p4info} --entries {path} {json}");
+        let arguments = words_of(&arguments);
         let said = error(1, &arguments);
         assert!(
             said.contains(path.as_str()) && said.contains(reason),
@@ -336,14 +329,7 @@ fn a_switch_that_is_started_while_another_one_ends_waits_for_it() {
         });
         let folder = TemporaryFolder::new("one-after-another");
         let state = folder.path("state").display().to_string();
-        let served = [
-            "--grpc",
-            "127.0.0.1:9559",
-            "--thrift-port",
-            "9090",
-            "--metrics",
-            "127.0.0.1:9100",
-        ];
+        let served = words_of("--grpc 127.0.0.1:9559 --thrift-port 9090 --metrics 127.0.0.1:9100");
         let ports: Vec<String> = ports.collect();
         let ports = ports.iter().map(String::as_str);
         let others = ["--log-level", "info", "--state", &state];

@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 
-use crate::support::{PATIENCE, Running, TemporaryFolder, error, totals};
+use crate::support::{PATIENCE, Running, TemporaryFolder, error, totals, words_of};
 use testkit::namespace::{in_namespace, ip};
 use testkit::repository::root;
 
@@ -33,18 +33,8 @@ fn serve(program: &str, port: &str, wait: &str, viewers: [&str; 3], source: &str
     let entries = entries(&folder, program);
     let path = root().join(format!("p4/{program}.p4"));
     let path = path.display().to_string();
-    let switch = Running::start(&[
-        "-i",
-        port,
-        "--wait",
-        wait,
-        "--grpc",
-        "off",
-        "--json",
-        "--entries",
-        &entries,
-        &path,
-    ]);
+    let arguments = format!("-i {port} --wait {wait} --grpc off --json --entries {entries} {path}");
+    let switch = Running::start(&words_of(&arguments));
     let presenter = socket("10.0.1.4:40000");
     let viewers = viewers.map(socket);
     for number in 0..N_PACKETS {

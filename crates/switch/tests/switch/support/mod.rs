@@ -36,6 +36,11 @@ pub const FORWARD: [&str; 5] = [
     concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/forward.json"),
 ];
 
+/// The words of a command line.
+pub fn words_of(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
 pub fn switch(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reprise-switch"));
     command.args(arguments).stdin(Stdio::null());
