@@ -31,11 +31,17 @@ fn open_error(name: &str) -> PortError {
     result.err().expect("an interface that cannot be opened")
 }
 
-#[test]
-fn frames_pass_between_xdp_and_packet_sockets_whole_and_in_order() {
+/// Runs a test with a packet socket and an XDP port at a cable's ends v0 and v1.
+fn on_cable(test: impl FnOnce(AfPacketPort, AfXdpPort)) {
     in_root_namespace(|| {
         veth_pair("v0", "v1");
-        let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+        test(open_packet("v0"), open("v1"));
+    });
+}
+
+#[test]
+fn frames_pass_between_xdp_and_packet_sockets_whole_and_in_order() {
+    on_cable(|mut outside, mut port| {
         assert_eq!(port.mode().to_string(), "XDP native, copy, 1 queue");
         // More than the ring has chunks, in both directions.
         for round in 0..10 {
@@ -61,9 +67,7 @@ fn frames_pass_between_xdp_and_packet_sockets_whole_and_in_order() {
 
 #[test]
 fn the_first_frame_after_a_pause_waits_for_no_other() {
-    in_root_namespace(|| {
-        veth_pair("v0", "v1");
-        let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+    on_cable(|mut outside, mut port| {
         assert_the_first_frame_waits_for_no_other(&mut outside, &mut port);
     });
 }
@@ -283,9 +287,7 @@ fn frames_that_the_kernel_has_no_chunk_for_are_counted() {
 
 #[test]
 fn frames_that_cannot_be_sent_are_counted_and_the_others_go() {
-    in_root_namespace(|| {
-        veth_pair("v0", "v1");
-        let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+    on_cable(|mut outside, mut port| {
         let tagged = |len: usize| {
             let mut frame = numbered(0, len - 4);
             frame.splice(12..12, [0x81, 0x00, 0, 5]);
@@ -339,9 +341,7 @@ fn a_burst_larger_than_all_chunks_leaves_whole() {
 /// memory again with another payload.
 #[test]
 fn frames_that_share_payloads_leave_whole_and_in_order() {
-    in_root_namespace(|| {
-        veth_pair("v0", "v1");
-        let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+    on_cable(|mut outside, mut port| {
         let mut payload_id = 0;
         for (n_payloads, n_copies, payload_bytes, is_interleaved) in [
             (1, 200, 1400, false),
@@ -406,9 +406,7 @@ fn what_cannot_leave_for_want_of_a_carrier_is_counted_so() {
 
 #[test]
 fn a_port_outlives_its_link_going_down() {
-    in_root_namespace(|| {
-        veth_pair("v0", "v1");
-        let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+    on_cable(|mut outside, mut port| {
         ip("link set v1 down");
         send(&mut port, [numbered(1, 60)]);
         send(&mut port, [numbered(2, 60), numbered(3, 60)]);
@@ -513,9 +511,7 @@ fn a_killed_process_leaves_no_program_behind() {
 
 #[test]
 fn memory_stays_flat() {
-    in_root_namespace(|| {
-        veth_pair("v0", "v1");
-        let (mut outside, mut port) = (open_packet("v0"), open("v1"));
+    on_cable(|mut outside, mut port| {
         let resident_pages = || {
             let statm = std::fs::read_to_string("/proc/self/statm").expect("the process's memory");
             let words: Vec<u64> = statm

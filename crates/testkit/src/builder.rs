@@ -234,6 +234,13 @@ fn base() -> Value {
     })
 }
 
+/// The default configuration with a change.
+pub fn config_with(change: impl FnOnce(&mut SwitchConfig)) -> SwitchConfig {
+    let mut config = SwitchConfig::default();
+    change(&mut config);
+    config
+}
+
 /// Sends a frame into the switch and returns everything that leaves at that time.
 pub fn exchange(switch: &mut Switch, now: u64, port: u16, frame: &[u8]) -> Vec<OwnedTransmit> {
     switch.handle_frame(now, PortId(port), frame);

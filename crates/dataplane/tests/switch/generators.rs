@@ -150,10 +150,7 @@ fn between_two_calls_no_more_come_than_a_burst_of_each() {
 
 #[test]
 fn frames_for_which_there_is_no_room_are_dropped_and_counted() {
-    let mut switch = switch(SwitchConfig {
-        ingress_queue_packets: 4,
-        ..SwitchConfig::default()
-    });
+    let mut switch = switch(config_with(|it| it.ingress_queue_packets = 4));
     switch
         .insert_generator(1, config(Pace::every(1), Some(10)), true)
         .unwrap();

@@ -278,10 +278,7 @@ fn what_waits_of_one_priority_takes_no_room_from_another() {
 
 #[test]
 fn times_in_the_switch_are_kept_by_port_and_stream() {
-    let config = SwitchConfig {
-        egress_rate_pps: Some(1_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.egress_rate_pps = Some(1_000));
     let mut switch = switch(false, config, replicas(3, |_| 5));
     let replicas = replicas(1, |_| 6);
     let session = CloneSession {

@@ -322,10 +322,7 @@ fn the_recirculation_queue_is_bounded() {
 
 #[test]
 fn a_rate_spaces_departures_in_virtual_time() {
-    let config = SwitchConfig {
-        egress_rate_pps: Some(1_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.egress_rate_pps = Some(1_000));
     let mut switch = replicator().switch(config);
     switch
         .insert_multicast_group(group(1, &[(1, 1), (1, 2), (1, 3), (2, 4)]))
@@ -344,10 +341,7 @@ fn a_rate_spaces_departures_in_virtual_time() {
 
 #[test]
 fn a_rate_holds_recirculated_packets_and_lets_new_frames_pass() {
-    let config = SwitchConfig {
-        recirculation_rate_pps: Some(1_000_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.recirculation_rate_pps = Some(1_000_000));
     let mut switch = walker().switch(config);
     switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
     assert_eq!(exchange(&mut switch, 0, 0, &[0, 3, 0, 0]).len(), 2);
@@ -360,10 +354,7 @@ fn a_rate_holds_recirculated_packets_and_lets_new_frames_pass() {
 
 #[test]
 fn a_disabled_port_takes_no_frame_in_and_gives_none_out_whatever_waits_for_it() {
-    let config = SwitchConfig {
-        egress_rate_pps: Some(1_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.egress_rate_pps = Some(1_000));
     let builder = replicator();
     let mut switch = builder.switch(config);
     let flood = group(1, &[(1, 1), (1, 2), (1, 3), (2, 4)]);
@@ -406,10 +397,7 @@ fn a_higher_priority_leaves_first() {
     let mut b = Builder::default();
     let priority = assign("standard_metadata.priority", field("pkt.kind"));
     b.run(INGRESS, "in", &[priority, output_to(1)]);
-    let config = SwitchConfig {
-        egress_rate_pps: Some(1_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.egress_rate_pps = Some(1_000));
     let mut switch = b.switch(config);
     for kind in [0, 0, 7, 7] {
         switch.handle_frame(0, PortId(0), &[kind, 0, 0, 0]);
@@ -426,10 +414,7 @@ fn a_higher_priority_leaves_first() {
 
 #[test]
 fn a_drain_waits_for_older_packets_and_their_descendants_only() {
-    let config = SwitchConfig {
-        recirculation_rate_pps: Some(1_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.recirculation_rate_pps = Some(1_000));
     let mut switch = walker().switch(config);
     switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
     let before = switch.begin_drain();
@@ -455,10 +440,7 @@ fn a_drain_waits_for_older_packets_and_their_descendants_only() {
 
 #[test]
 fn a_new_program_clears_everything_and_counts_who_was_inside() {
-    let config = SwitchConfig {
-        recirculation_rate_pps: Some(1),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.recirculation_rate_pps = Some(1));
     let mut switch = walker().switch(config);
     switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
     switch.insert_multicast_group(group(1, &[(1, 1)])).unwrap();
@@ -540,10 +522,7 @@ fn timestamps_depths_and_lengths_are_filled_in() {
             ),
         ],
     );
-    let config = SwitchConfig {
-        egress_rate_pps: Some(100_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.egress_rate_pps = Some(100_000));
     let mut switch = b.switch(config);
     for _ in 0..3 {
         switch.handle_frame(5_000, PortId(0), &[0, 0, 0, 0, 0xee]);
@@ -620,10 +599,7 @@ fn the_time_inside_is_counted_from_the_root_frames_arrival_through_all_passes() 
 
 #[test]
 fn the_time_inside_is_that_of_a_rate_too_and_other_programs_have_none() {
-    let config = SwitchConfig {
-        egress_rate_pps: Some(1_000_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.egress_rate_pps = Some(1_000_000));
     let mut switch = stamper().switch(config);
     for _ in 0..2 {
         switch.handle_frame(500, PortId(0), &[0, 0, 0, 0]);

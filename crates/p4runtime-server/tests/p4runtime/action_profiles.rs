@@ -231,35 +231,15 @@ async fn wrong_groups_are_refused() {
         )
         .await;
     }
-    let good = vec![weighted(1, 1)];
-    insert(&mut primary, &[group_of("bounded", 1, 4, good.clone())]).await;
+    let good = || vec![weighted(1, 1)];
+    insert(&mut primary, &[group_of("bounded", 1, 4, good())]).await;
     primary
         .expect_refused([
-            (
-                Insert,
-                group_of("bounded", 1, 4, good.clone()),
-                AlreadyExists,
-            ),
-            (
-                Insert,
-                group_of("bounded", 0, 4, good.clone()),
-                InvalidArgument,
-            ),
-            (
-                Insert,
-                group_of("bounded", 2, 5, good.clone()),
-                InvalidArgument,
-            ),
-            (
-                Insert,
-                group_of("bounded", 2, 0, good.clone()),
-                InvalidArgument,
-            ),
-            (
-                Insert,
-                group_of("spread", 2, -1, good.clone()),
-                InvalidArgument,
-            ),
+            (Insert, group_of("bounded", 1, 4, good()), AlreadyExists),
+            (Insert, group_of("bounded", 0, 4, good()), InvalidArgument),
+            (Insert, group_of("bounded", 2, 5, good()), InvalidArgument),
+            (Insert, group_of("bounded", 2, 0, good()), InvalidArgument),
+            (Insert, group_of("spread", 2, -1, good()), InvalidArgument),
             (
                 Insert,
                 group_of("bounded", 2, 4, vec![weighted(9, 1)]),
@@ -291,12 +271,8 @@ async fn wrong_groups_are_refused() {
                 group_of("bounded", 2, 4, vec![watching(1, 1, 9)]),
                 InvalidArgument,
             ),
-            (
-                Modify,
-                group_of("bounded", 1, 3, good.clone()),
-                InvalidArgument,
-            ),
-            (Modify, group_of("bounded", 2, 4, good.clone()), NotFound),
+            (Modify, group_of("bounded", 1, 3, good()), InvalidArgument),
+            (Modify, group_of("bounded", 2, 4, good()), NotFound),
             (Delete, group_of("bounded", 2, 4, Vec::new()), NotFound),
             (
                 Insert,

@@ -57,11 +57,17 @@ pub fn cables() {
     }
 }
 
-#[test]
-fn the_whole_program_is_in_the_kernel_and_the_totals_have_its_frames() {
+/// Runs a test with packet sockets at the cables' outer ends.
+fn on_cables(test: impl FnOnce(AfPacketPort, AfPacketPort)) {
     in_root_namespace(|| {
         cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
+        test(outside("a0"), outside("b0"));
+    });
+}
+
+#[test]
+fn the_whole_program_is_in_the_kernel_and_the_totals_have_its_frames() {
+    on_cables(|mut a, mut b| {
         let switch = start_offloaded(&[]);
         let frames: Vec<_> = (0..500).map(|n| numbered(n, 60 + n as usize)).collect();
         for batch in frames.chunks(100) {
@@ -82,9 +88,7 @@ fn the_whole_program_is_in_the_kernel_and_the_totals_have_its_frames() {
 
 #[test]
 fn latencies_and_ports_in_the_metrics_have_what_the_kernel_forwards() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
+    on_cables(|mut a, mut b| {
         let switch = start_offloaded(&["--metrics", "127.0.0.1:0"]);
         send(&mut a, (0..100).map(|n| numbered(n, 60)));
         assert_eq!(receive(&mut b, 100).len(), 100);
@@ -113,9 +117,7 @@ fn latencies_and_ports_in_the_metrics_have_what_the_kernel_forwards() {
 
 #[test]
 fn a_trace_has_every_packet_as_with_another_engine() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
+    on_cables(|mut a, mut b| {
         let folder = TemporaryFolder::new("kernel-trace");
         let file = folder.path("trace.txt");
         let switch = start(&["--trace-to", file.to_str().expect("a path")]);
@@ -155,9 +157,7 @@ fn a_local_sender_s_unfinished_checksum_is_finished() {
 
 #[test]
 fn a_killed_switch_leaves_no_program_behind() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
+    on_cables(|mut a, mut b| {
         for round in 0..2 {
             let switch = start_offloaded(&[]);
             send(&mut a, [numbered(round, 100)]);
@@ -562,9 +562,7 @@ fn where_the_other_end_of_a_veth_has_more_queues_the_log_says_so() {
 
 #[test]
 fn a_program_that_somebody_detaches_is_noticed_and_attached_again() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
+    on_cables(|mut a, mut b| {
         for engine in ["kernel", "native"] {
             let words = arguments(&[]).into_iter();
             let words = words.map(|word| if word == "kernel" { engine } else { word });
@@ -601,9 +599,7 @@ fn where_the_other_end_would_lose_all_the_engine_forwards_and_the_log_says_why()
 
 #[test]
 fn the_totals_of_a_port_stay_while_its_interface_is_away() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
+    on_cables(|mut a, mut b| {
         let switch = start_offloaded(&[]);
         send(&mut a, (0..50).map(|n| numbered(n, 100)));
         assert_eq!(receive(&mut b, 50).len(), 50);
@@ -643,9 +639,7 @@ fn what_comes_while_a_link_is_down_is_counted_and_it_goes_on_behind() {
 
 #[test]
 fn a_second_switch_on_a_port_is_told_so_and_the_first_goes_on() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
+    on_cables(|mut a, mut b| {
         let switch = start_offloaded(&[]);
         let forward = program("forward.json");
         let options = ["-i", "1@afxdp:a1", "--engine", "kernel", "--grpc", "off"];
