@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use testkit::namespace::in_mount_namespace;
 use testkit::repository::root;
+use testkit::text::assert_has;
 
 fn reprise(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
@@ -73,10 +74,7 @@ fn a_file_that_cannot_be_written_anew_keeps_what_it_had() {
         let script = "cp long.p4 disk/a.p4; if \"$reprise\" fmt disk/a.p4; then exit 7; fi; cmp long.p4 disk/a.p4; ls -A disk";
         let output = on_small_disk(24, folder.path(), script);
         assert!(output.status.success(), "{output:?}");
-        assert!(
-            said(&output).contains("cannot be written: no space left"),
-            "{output:?}"
-        );
+        assert_has(&said(&output), "cannot be written: no space left");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "a.p4\n");
     });
 }
@@ -142,10 +140,7 @@ fn a_link_to_a_file_that_is_not_there_yet_stays_a_link() {
     symlink("sfu.json", at("out/second.json")).expect("a link");
     let output = compile();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(
-        said(&output).contains("sfu.json: cannot be written: "),
-        "{output:?}"
-    );
+    assert_has(&said(&output), "sfu.json: cannot be written: ");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use p4runtime_proto::text_format;
 use testkit::sfu::programs;
+use testkit::text::assert_has;
 
 use crate::bench::{Bench, text};
 
@@ -10,10 +11,8 @@ fn a_compiled_program_is_loaded_with_the_p4info_beside_it() {
     let bench = Bench::new(None);
     bench.file("sfu.json", "{\"program\": 1}");
     let error = bench.fails("pipeline set sfu.json");
-    assert!(
-        error.contains("sfu.p4info.txtpb") && error.contains("--p4info"),
-        "{error}"
-    );
+    assert_has(&error, "sfu.p4info.txtpb");
+    assert_has(&error, "--p4info");
     bench.file(
         "sfu.p4info.txtpb",
         &text_format::print_p4info(&programs::replication(64)),

@@ -13,6 +13,7 @@ use conference::plan::{self, Target};
 use p4runtime_proto::p4::config::v1::P4Info;
 use testkit::sfu::fake::{FakeSwitch, Fault};
 use testkit::sfu::{Random, programs};
+use testkit::text::assert_has;
 
 fn ip(group: u16, host: u16) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0000 + u32::from(group) * 65_536 + u32::from(host))
@@ -511,10 +512,7 @@ fn a_program_that_is_no_sfu_is_told_so() {
     let error = SfuProgram::detect(&programs::other())
         .unwrap_err()
         .to_string();
-    assert!(
-        error.contains("is no SFU that this controller knows"),
-        "{error}"
-    );
+    assert_has(&error, "is no SFU that this controller knows");
     let mut p4info = programs::recirculation(64, 32);
     p4info
         .registers

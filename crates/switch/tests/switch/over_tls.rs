@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
+use testkit::text::assert_has;
 
 use crate::support::{Running, TemporaryFolder, error, http_get};
 use conference::client::{Client, ClientError};
@@ -139,10 +140,7 @@ async fn the_log_says_who_was_not_let_in_and_what_became_of_a_renewal() {
     called(&good).await.expect("let in");
     let plain = SwitchAddress::plain(switch.address("P4Runtime on "));
     let refused = called(&plain).await.expect_err("not let in");
-    assert!(
-        refused.to_string().contains("it speaks TLS only"),
-        "{refused}"
-    );
+    assert_has(&refused.to_string(), "it speaks TLS only");
     switch.wait_for_line(&["a client at 127.0.0.1 was not let in: it does not speak TLS"]);
     // First half of a renewal, then all of it.
     let next = here.authority.issue(HERE, Good::Now);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use testkit::text::assert_has;
 
 use crate::support::{PATIENCE, TemporaryFolder, error, program, words_of};
 use dataplane::PortId;
@@ -97,10 +98,7 @@ fn a_switch_that_cannot_be_built_says_why() {
     let ports = vec![Vec::new()];
     let refused = reprise_switch::forward(&["--grpc", GRPC], &parts, ports, || ());
     let said = refused.expect_err("the name is a primitive's");
-    assert!(
-        said.contains("extern \"mark_to_drop\": expected a name"),
-        "{said}"
-    );
+    assert_has(&said, "extern \"mark_to_drop\": expected a name");
 }
 
 #[test]

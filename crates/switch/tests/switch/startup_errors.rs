@@ -93,10 +93,8 @@ fn a_program_that_is_none_is_named_with_the_reason() {
         (&c, "expected a name that ends in .p4 or .json"),
     ] {
         let said = error(1, &["-i", "1@pcap:,/dev/null", path]);
-        assert!(
-            said.contains(path.as_str()) && said.contains(reason),
-            "{path}: {said}"
-        );
+        assert_has(&said, path);
+        assert_has(&said, reason);
     }
 }
 
@@ -146,10 +144,8 @@ fn a_p4info_that_is_none_is_named_with_the_reason() {
         (&binary, "not a P4Info in protobuf's binary format"),
     ] {
         let said = error(1, &["-i", "1@pcap:,/dev/null", "--p4info", path, &json]);
-        assert!(
-            said.contains(path.as_str()) && said.contains(reason),
-            "{path}: {said}"
-        );
+        assert_has(&said, path);
+        assert_has(&said, reason);
     }
 }
 
@@ -176,10 +172,8 @@ fn entries_that_cannot_be_written_are_named_with_the_reason() {
         let arguments = format!("-i 1@pcap:,/dev/null --p4info {p4info} --entries {path} {json}");
         let arguments = words_of(&arguments);
         let said = error(1, &arguments);
-        assert!(
-            said.contains(path.as_str()) && said.contains(reason),
-            "{path}: {said}"
-        );
+        assert_has(&said, path);
+        assert_has(&said, reason);
     }
     let said = error(2, &["-i", "1@pcap:,/dev/null", "--entries", &twice, &json]);
     assert_has(&said, "expected the program's P4Info");
