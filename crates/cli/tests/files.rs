@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use testkit::namespace::in_mount_namespace;
 use testkit::repository::root;
-use testkit::text::assert_has;
+use testkit::text::{assert_has, assert_starts};
 
 fn reprise(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
@@ -150,10 +150,7 @@ fn a_folder_named_as_standard_output_is_refused() {
     let output = reprise(folder.path(), &["compile", &program, "-o", "-"]).output();
     let output = output.expect("it runs");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(
-        said(&output).starts_with("reprise: -o names a folder"),
-        "{output:?}"
-    );
+    assert_starts(&said(&output), "reprise: -o names a folder");
     assert!(!folder.path().join("-").exists());
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 
 use p4_compiler::{Options, Output, Preprocessed, Severity, compile, preprocess};
 use testkit::repository::root;
+use testkit::text::assert_starts;
 
 fn no_file(_: &str) -> Option<String> {
     None
@@ -267,8 +268,5 @@ fn included_files_are_bounded_in_sum() {
         .map(|it| format!("{}:{} {}", it.line, it.code, it.message))
         .collect();
     assert_eq!(messages.len(), 1, "{messages:?}");
-    assert!(
-        messages[0].starts_with("2:E0119 the program and the files"),
-        "{messages:?}"
-    );
+    assert_starts(&messages[0], "2:E0119 the program and the files");
 }

@@ -19,10 +19,8 @@ fn a_script_ends_at_its_first_failure_and_says_where() {
     let error = switch.fails(&["--keep-going"], script);
     let lines: Vec<&str> = error.lines().collect();
     assert_eq!(lines.len(), 3, "{error}");
-    assert!(
-        lines[0].starts_with("reprise: line 1: ") && lines[0].ends_with("(AlreadyExists)"),
-        "{error}"
-    );
+    assert_starts(lines[0], "reprise: line 1: ");
+    assert_ends(lines[0], "(AlreadyExists)");
     assert_eq!(lines[2], "reprise: 2 of 4 lines failed");
     let printed = switch.ok("clone list");
     assert_eq!(printed, "clone add 5 {1}\nclone add 6 {1}\n");

@@ -14,6 +14,7 @@ use conference::plan::Target;
 use testkit::sfu::fake::FakeSwitch;
 use testkit::sfu::programs;
 use testkit::sfu::service::{DEVICE_ID, Server};
+use testkit::text::assert_starts;
 
 const OWN: OwnAddress = OwnAddress {
     port: 1,
@@ -57,11 +58,9 @@ async fn who_lost_the_primary_role_is_told_and_nothing_is_written() {
     server.take_over(99);
     let error = client.write(group()).await.unwrap_err();
     assert!(matches!(error, ClientError::NotPrimary { .. }), "{error}");
-    assert!(
-        error
-            .to_string()
-            .starts_with("another controller took over as primary"),
-        "{error}"
+    assert_starts(
+        &error.to_string(),
+        "another controller took over as primary",
     );
     assert!(server.switch().groups.is_empty());
 }
@@ -142,10 +141,8 @@ async fn a_host_is_found_on_its_port_and_two_that_answer_are_refused() {
     let questions = BTreeSet::from([question(six)]);
     let error = neighbour::look_up(&mut client, &p4info, &own, &questions).await;
     let error = error.unwrap_err().to_string();
-    assert!(
-        error.starts_with("several hosts answer to ARP for 10.0.1.6 (02:00:00:00:00:06 on port 1, 02:00:00:00:00:42 on port 1)"),
-        "{error}"
-    );
+    let expected = "several hosts answer to ARP for 10.0.1.6 (02:00:00:00:00:06 on port 1, 02:00:00:00:00:42 on port 1)";
+    assert_starts(&error, expected);
 }
 
 fn question(ip: Ipv4Addr) -> Question {

@@ -10,6 +10,7 @@ use packet_io::{PcapPort, Port};
 use serde_json::Value;
 use testkit::frames::{numbered, receive, send};
 use testkit::namespace::{in_mount_namespace, ip, veth_pair};
+use testkit::text::assert_ends;
 
 /// A file system with room for 16 KiB in a folder, in the test's own mount namespace. The folder could not be removed
 /// while it is there.
@@ -101,10 +102,8 @@ fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() 
             (&"ERROR".into(), &2.into())
         );
         let error = told["error"].as_str().expect("a text");
-        assert!(
-            error.ends_with("out.pcap: cannot write: No space left on device (os error 28)"),
-            "{error}"
-        );
+        let expected = "out.pcap: cannot write: No space left on device (os error 28)";
+        assert_ends(error, expected);
         // It still forwards, and logs no more errors.
         send(10);
         let totals = totals(&switch.stop("-TERM"));
@@ -193,11 +192,7 @@ fn a_replay_ends_where_the_disk_is_full_and_its_capture_is_whole() {
         let output = run(&[&["-i", &one, "-i", &two][..], &options()].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(
-            said.trim_end()
-                .ends_with("No space left on device (os error 28)"),
-            "{said}"
-        );
+        assert_ends(said.trim_end(), "No space left on device (os error 28)");
         let totals = totals(&String::from_utf8_lossy(&output.stdout));
         let [_, sent, refused] = counts(&totals, 1);
         assert_eq!(

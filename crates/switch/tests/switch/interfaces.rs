@@ -15,6 +15,7 @@ use testkit::namespace::{
     change_often, in_namespace, in_root_namespace, ip, run, set_queues, veth_pair,
     veth_pair_with_queues,
 };
+use testkit::text::assert_starts;
 
 /// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; frames from port 1 leave through port 2.
 fn start(kind: &str, options: &[&str]) -> Running {
@@ -304,10 +305,7 @@ fn an_interface_that_returns_unusable_is_told_of_and_one_with_another_mtu_is_use
         ip("link set b1 mtu 9000");
         let told = event(&switch.wait_for_line(&["port_unusable"]));
         let reason = told["reason"].as_str().expect("a text");
-        assert!(
-            reason.starts_with("interface \"b1\" is down: bring it up first"),
-            "{reason}"
-        );
+        assert_starts(reason, "interface \"b1\" is down: bring it up first");
         ip("link set b1 up");
         switch.wait_for_line(&["port_rebound"]);
         let mut receiver = outside("b0");

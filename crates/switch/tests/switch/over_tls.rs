@@ -4,12 +4,12 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use testkit::text::assert_has;
 
 use crate::support::{Running, TemporaryFolder, error, http_get};
 use conference::client::{Client, ClientError};
 use conference::dial::{SwitchAddress, TlsFiles};
 use testkit::certificates::{Authority, Files, Good, write};
+use testkit::text::assert_has;
 
 const HERE: &[&str] = &["localhost", "127.0.0.1"];
 

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::sync::Arc;
-use testkit::text::assert_has;
 
 use crate::support::{PATIENCE, TemporaryFolder, error, program, words_of};
 use dataplane::PortId;
@@ -11,6 +10,7 @@ use reprise_switch::{MadePayloadExtern, Offloaded, Parts};
 use serde_json::{Value, json};
 use testkit::mask::Mask;
 use testkit::offload::{Double, Takes};
+use testkit::text::assert_has;
 
 const GRPC: &str = "127.0.0.1:0";
 
