@@ -197,26 +197,23 @@ async fn deletions_come_first_and_the_last_word_counts() {
 #[tokio::test]
 async fn one_mistake_leaves_everything_as_it_was() {
     let harness = Harness::start().await;
+    let veth1 = |leaf: &str, value| update(&of("veth1", leaf), value);
     let wrong: Vec<(Update, Code, &str)> = vec![
         (enabled("veth9", false), NotFound, "veth9"),
         (enabled("*", false), InvalidArgument, "name of an interface"),
         (
-            update(&of("veth1", "config/enabled"), string("false")),
+            veth1("config/enabled", string("false")),
             InvalidArgument,
             "true or false",
         ),
         (
-            update(&of("veth1", "config/enabled"), json("0")),
+            veth1("config/enabled", json("0")),
             InvalidArgument,
             "true or false",
         ),
+        (veth1("config/enabled", json("{")), InvalidArgument, "JSON"),
         (
-            update(&of("veth1", "config/enabled"), json("{")),
-            InvalidArgument,
-            "JSON",
-        ),
-        (
-            update(&of("veth1", "config/enabled"), Value::BytesVal(vec![0])),
+            veth1("config/enabled", Value::BytesVal(vec![0])),
             Unimplemented,
             "bytes_val",
         ),
@@ -229,50 +226,38 @@ async fn one_mistake_leaves_everything_as_it_was() {
             "no val",
         ),
         (
-            update(&of("veth1", "state/enabled"), Value::BoolVal(false)),
+            veth1("state/enabled", Value::BoolVal(false)),
             InvalidArgument,
             "read only",
         ),
+        (veth1("state", json("{}")), InvalidArgument, "read only"),
         (
-            update(&of("veth1", "state"), json("{}")),
-            InvalidArgument,
-            "read only",
-        ),
-        (
-            update(&of("veth1", "config/id"), Value::UintVal(7)),
+            veth1("config/id", Value::UintVal(7)),
             InvalidArgument,
             "expected 1, found 7",
         ),
         (
-            update(&of("veth1", "config"), json(r#"{"name": "veth2"}"#)),
+            veth1("config", json(r#"{"name": "veth2"}"#)),
             InvalidArgument,
             "veth2",
         ),
         (
-            update(&of("veth1", "config"), json(r#"{"mtu": 9000}"#)),
+            veth1("config", json(r#"{"mtu": 9000}"#)),
             Unimplemented,
             "mtu",
         ),
         (
-            update(&of("veth1", "config"), Value::BoolVal(false)),
+            veth1("config", Value::BoolVal(false)),
             InvalidArgument,
             "JSON object",
         ),
         (
-            update(&of("veth1", "config/mtu"), Value::UintVal(9000)),
+            veth1("config/mtu", Value::UintVal(9000)),
             Unimplemented,
             "mtu",
         ),
-        (
-            update(&of("veth1", "config/colour"), json("1")),
-            NotFound,
-            "colour",
-        ),
-        (
-            update(&of("veth1", "*"), json("{}")),
-            InvalidArgument,
-            "wildcards",
-        ),
+        (veth1("config/colour", json("1")), NotFound, "colour"),
+        (veth1("*", json("{}")), InvalidArgument, "wildcards"),
         (
             update("/interfaces", json("{}")),
             Unimplemented,
