@@ -14,51 +14,31 @@ const UNUSED_ADDRESS: &str = "127.0.0.1:0";
 #[test]
 fn a_wrong_command_line_has_exit_code_2() {
     for (arguments, reason) in [
+        ("-i veth1", "expected PORT@INTERFACE, PORT@afxdp:INTERFACE"),
+        ("-i 1@", "there is nothing behind the \"@\""),
+        ("-i 511@veth1", "no port number from 0 to 510"),
+        ("-i 1@xdp:veth1", "\"xdp:\" is no kind of port"),
+        ("-i 1@a -i 1@b", "port 1 is given twice: 1@a and 1@b"),
+        ("-i 1@a --grpc localhost", "expected IP-ADDRESS:PORT"),
+        ("-i 1@a --no-such-option", "--no-such-option"),
+        ("-i 1@a --trace --trace-to x", "cannot be used with"),
+        ("-i 1@a --device-id=-1", "invalid value '-1'"),
+        ("--grpc off", "there is nothing to do"),
         (
-            &["-i", "veth1"][..],
-            "expected PORT@INTERFACE, PORT@afxdp:INTERFACE",
-        ),
-        (&["-i", "1@"], "there is nothing behind the \"@\""),
-        (&["-i", "511@veth1"], "no port number from 0 to 510"),
-        (&["-i", "1@xdp:veth1"], "\"xdp:\" is no kind of port"),
-        (
-            &["-i", "1@a", "-i", "1@b"],
-            "port 1 is given twice: 1@a and 1@b",
-        ),
-        (
-            &["-i", "1@a", "--grpc", "localhost"],
-            "expected IP-ADDRESS:PORT",
-        ),
-        (&["-i", "1@a", "--no-such-option"], "--no-such-option"),
-        (
-            &["-i", "1@a", "--trace", "--trace-to", "x"],
-            "cannot be used with",
-        ),
-        (&["-i", "1@a", "--device-id=-1"], "invalid value '-1'"),
-        (&["--grpc", "off"], "there is nothing to do"),
-        (
-            &["-i", "1@a", "--engine", "interpreter", "--optimise", "all"],
+            "-i 1@a --engine interpreter --optimise all",
             "--optimise: expected --engine native, found interpreter",
         ),
         (
-            &["-i", "1@a", "--metrics", "127.0.0.1:9559"],
+            "-i 1@a --metrics 127.0.0.1:9559",
             "--metrics: 127.0.0.1:9559 is where P4Runtime is served (--grpc, 127.0.0.1:9559)",
         ),
         (
-            &[
-                "-i",
-                "1@a",
-                "--grpc",
-                "0.0.0.0:9000",
-                "--insecure",
-                "--metrics",
-                "127.0.0.1:9000",
-            ],
+            "-i 1@a --grpc 0.0.0.0:9000 --insecure --metrics 127.0.0.1:9000",
             "is where P4Runtime is served (--grpc, 0.0.0.0:9000): choose another port",
         ),
     ] {
-        let said = error(2, arguments);
-        assert!(said.contains(reason), "{arguments:?}: {said}");
+        let said = error(2, &words_of(arguments));
+        assert!(said.contains(reason), "{arguments}: {said}");
     }
 }
 
