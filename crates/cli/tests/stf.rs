@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use testkit::text::{assert_ends, assert_has};
+use testkit::text::{assert_ends, assert_has, cases};
 
 /// A program with one of each extern that a test can set or read.
 const PROGRAM: &str = "\
@@ -205,6 +205,24 @@ fn keys_and_arguments_that_do_not_fit_are_told_in_the_tests_own_words() {
     assert_has(&error, "action \"I.forward\": no argument \"port\"");
 }
 
+/// Each command line and its message.
+const WRONG_FILES: &str = "
+stf prog.p4 none.stf
+    none.stf: there is no such file, expected a packet test (.stf)
+stf none.p4 test.stf
+    none.p4: there is no such file, expected a P4 source file
+stf prog test.stf
+    prog: there is no such file; did you mean prog.p4?
+stf none.json test.stf
+    none.json: there is no such file, expected BMv2 JSON or a P4 program
+stf prog.p4 .
+    .: it is a folder, expected a packet test (.stf)
+stf prog.p4 bytes.stf
+    bytes.stf: line 2 is not UTF-8, expected text; `iconv -t UTF-8` converts it
+stf test.stf prog.p4
+    test.stf: the program comes first: `reprise stf prog.p4 test.stf`
+";
+
 #[test]
 fn files_that_cannot_be_had_are_told_without_the_systems_numbers() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -215,36 +233,7 @@ fn files_that_cannot_be_had_are_told_without_the_systems_numbers() {
     write("test.stf", b"wait\n");
     write("bytes.stf", b"wait\npacket 1 00 # \xff\n");
     write("torn.json", b"{\"a\": 1");
-    for (words, expected) in [
-        (
-            "stf prog.p4 none.stf",
-            "none.stf: there is no such file, expected a packet test (.stf)",
-        ),
-        (
-            "stf none.p4 test.stf",
-            "none.p4: there is no such file, expected a P4 source file",
-        ),
-        (
-            "stf prog test.stf",
-            "prog: there is no such file; did you mean prog.p4?",
-        ),
-        (
-            "stf none.json test.stf",
-            "none.json: there is no such file, expected BMv2 JSON or a P4 program",
-        ),
-        (
-            "stf prog.p4 .",
-            ".: it is a folder, expected a packet test (.stf)",
-        ),
-        (
-            "stf prog.p4 bytes.stf",
-            "bytes.stf: line 2 is not UTF-8, expected text; `iconv -t UTF-8` converts it",
-        ),
-        (
-            "stf test.stf prog.p4",
-            "test.stf: the program comes first: `reprise stf prog.p4 test.stf`",
-        ),
-    ] {
+    for (words, expected) in cases(WRONG_FILES) {
         let words: Vec<&str> = words.split(' ').collect();
         let (code, _, error) = reprise(folder.path(), &words);
         assert_eq!(code, Some(1), "{words:?}");

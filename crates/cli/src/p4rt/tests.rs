@@ -288,6 +288,18 @@ fn what_is_wrong_says_what_was_expected_and_what_came() {
     }
 }
 
+/// Each line and its note.
+const NOTED: &str = r#"
+table add prefixes 2001:db8::1/32 5 -> set_vrf(red, 1)
+    field "address6": 2001:db8::1/32 is 2001:db8::/32, the other bits are left out
+table add ordered address=10.1.2.3/8 priority=7 -> nothing
+    field "address": 10.1.2.3/8 is 10.0.0.0&&&255.0.0.0, the other bits are left out
+table list ordered address=10.1.2.3&&&255.0.0.0
+    field "address": 10.1.2.3&&&255.0.0.0 is 10.0.0.0&&&255.0.0.0, the other bits are left out
+table list prefixes ::1/0
+    field "address6": ::1/0 is *, the other bits are left out
+"#;
+
 #[test]
 fn what_a_prefix_or_a_mask_leaves_out_is_noted() {
     let notes = |schema: &Schema, line: &str| {
@@ -296,25 +308,7 @@ fn what_a_prefix_or_a_mask_leaves_out_is_noted() {
         assert!(command.is_ok(), "{line}: {command:?}");
         notes
     };
-    let noted = [
-        (
-            "table add prefixes 2001:db8::1/32 5 -> set_vrf(red, 1)",
-            "field \"address6\": 2001:db8::1/32 is 2001:db8::/32, the other bits are left out",
-        ),
-        (
-            "table add ordered address=10.1.2.3/8 priority=7 -> nothing",
-            "field \"address\": 10.1.2.3/8 is 10.0.0.0&&&255.0.0.0, the other bits are left out",
-        ),
-        (
-            "table list ordered address=10.1.2.3&&&255.0.0.0",
-            "field \"address\": 10.1.2.3&&&255.0.0.0 is 10.0.0.0&&&255.0.0.0, the other bits are left out",
-        ),
-        (
-            "table list prefixes ::1/0",
-            "field \"address6\": ::1/0 is *, the other bits are left out",
-        ),
-    ];
-    for (line, expected) in noted {
+    for (line, expected) in cases(NOTED) {
         assert_eq!(notes(kinds(), line), [expected], "{line}");
     }
     for line in [
