@@ -62,144 +62,72 @@ async fn a_full_table_says_so() {
 async fn keys_that_the_specification_forbids_are_refused() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    let with_key = |entry: TableEntry, key| TableEntry {
+    let keyed = |key| TableEntry {
         r#match: key,
-        ..entry
+        ..forward(0xa, 2)
     };
-    let f = || forward(0xa, 2);
-    let r = || route(&[1], 48);
-    let invalid = InvalidArgument;
-    for (entry, code, message) in [
-        (
-            with_key(f(), vec![]),
-            invalid,
-            "exact field \"hdr.ethernet.dst\"",
-        ),
-        (
-            with_key(f(), vec![exact(2, &[1])]),
-            invalid,
-            "no match field with id 2",
-        ),
-        (
-            with_key(f(), vec![exact(1, &[1]), exact(1, &[1])]),
-            invalid,
-            "given twice",
-        ),
-        (with_key(f(), vec![lpm(&[1], 48)]), invalid, "found Lpm"),
-        (
-            with_key(f(), vec![exact(1, &[])]),
-            OutOfRange,
-            "empty byte string",
-        ),
-        (
-            with_key(f(), vec![exact(1, &[1, 0, 0, 0, 0, 0, 0])]),
-            OutOfRange,
-            "expected a value of 48 bits, found one of 49",
-        ),
-        (
-            with_key(
-                f(),
-                vec![FieldMatch {
-                    field_id: 1,
-                    field_match_type: None,
-                }],
-            ),
-            invalid,
-            "found none",
-        ),
-        (
-            with_key(r(), vec![lpm(&[0], 0)]),
-            invalid,
-            "prefix of 1 to 48",
-        ),
-        (
-            with_key(r(), vec![lpm(&[0], 49)]),
-            invalid,
-            "prefix of 1 to 48",
-        ),
-        (
-            with_key(r(), vec![lpm(&[1], 40)]),
-            invalid,
-            "zero bits after the prefix",
-        ),
-        (
-            acl(1, vec![ternary(&[0], &[0])]),
-            invalid,
-            "mask that is not zero",
-        ),
-        (
-            acl(1, vec![ternary(&[3], &[1])]),
-            invalid,
-            "where the mask is zero",
-        ),
-        (acl(1, vec![range(&[9], &[1])]), invalid, "low bound above"),
+    let routed = |key| TableEntry {
+        r#match: key,
+        ..route(&[1], 48)
+    };
+    let with = |change: fn(&mut TableEntry)| {
+        let mut entry = forward(0xa, 2);
+        change(&mut entry);
+        entry
+    };
+    let no_match = FieldMatch {
+        field_id: 1,
+        field_match_type: None,
+    };
+    let counted = TableEntry {
+        counter_data: counter(1, 1),
+        ..route(&[1], 48)
+    };
+    let invalid = [
+        (keyed(vec![]), "exact field \"hdr.ethernet.dst\""),
+        (keyed(vec![exact(2, &[1])]), "no match field with id 2"),
+        (keyed(vec![exact(1, &[1]), exact(1, &[1])]), "given twice"),
+        (keyed(vec![lpm(&[1], 48)]), "found Lpm"),
+        (keyed(vec![no_match]), "found none"),
+        (routed(vec![lpm(&[0], 0)]), "prefix of 1 to 48"),
+        (routed(vec![lpm(&[0], 49)]), "prefix of 1 to 48"),
+        (routed(vec![lpm(&[1], 40)]), "zero bits after the prefix"),
+        (acl(1, vec![ternary(&[0], &[0])]), "mask that is not zero"),
+        (acl(1, vec![ternary(&[3], &[1])]), "where the mask is zero"),
+        (acl(1, vec![range(&[9], &[1])]), "low bound above"),
         (
             acl(1, vec![range(&[0], &[0xff, 0xff])]),
-            invalid,
             "part of all values",
         ),
-        (acl(1, vec![optional(&[2, 0])]), OutOfRange, "9 bits"),
-        (acl(0, vec![]), invalid, "priority above 0"),
-        (acl(-1, vec![]), invalid, "priority above 0"),
-        (TableEntry { priority: 1, ..f() }, invalid, "priority of 0"),
-        (TableEntry { table_id: 0, ..f() }, invalid, "found 0"),
+        (acl(0, vec![]), "priority above 0"),
+        (acl(-1, vec![]), "priority above 0"),
+        (with(|it| it.priority = 1), "priority of 0"),
+        (with(|it| it.table_id = 0), "found 0"),
+        (with(|it| it.table_id = ids::COPIES), "id of a table"),
+        (with(|it| it.is_const = true), "is_const"),
+        (with(|it| it.idle_timeout_ns = 1), "no idle timeout"),
         (
-            TableEntry {
-                table_id: ids::COPIES,
-                ..f()
-            },
-            invalid,
-            "id of a table",
-        ),
-        (
-            TableEntry {
-                is_const: true,
-                ..f()
-            },
-            invalid,
-            "is_const",
-        ),
-        (
-            TableEntry {
-                idle_timeout_ns: 1,
-                ..f()
-            },
-            invalid,
-            "no idle timeout",
-        ),
-        (
-            TableEntry {
-                meter_config: Some(MeterConfig::default()),
-                ..f()
-            },
-            invalid,
+            with(|it| it.meter_config = Some(MeterConfig::default())),
             "no direct meter",
         ),
         (
-            TableEntry {
-                time_since_last_hit: Some(table_entry::IdleTimeout::default()),
-                ..f()
-            },
-            invalid,
+            with(|it| it.time_since_last_hit = Some(table_entry::IdleTimeout::default())),
             "time_since_last_hit",
         ),
+        (counted, "no direct counter"),
+        (with(|it| it.counter_data = counter(-1, 1)), "count from 0"),
+    ];
+    let out_of_range = [
+        (keyed(vec![exact(1, &[])]), "empty byte string"),
         (
-            TableEntry {
-                counter_data: counter(1, 1),
-                ..r()
-            },
-            invalid,
-            "no direct counter",
+            keyed(vec![exact(1, &[1, 0, 0, 0, 0, 0, 0])]),
+            "expected a value of 48 bits, found one of 49",
         ),
-        (
-            TableEntry {
-                counter_data: counter(-1, 1),
-                ..f()
-            },
-            invalid,
-            "count from 0",
-        ),
-    ] {
+        (acl(1, vec![optional(&[2, 0])]), "9 bits"),
+    ];
+    let invalid = invalid.map(|(entry, message)| (entry, InvalidArgument, message));
+    let out_of_range = out_of_range.map(|(entry, message)| (entry, OutOfRange, message));
+    for (entry, code, message) in invalid.into_iter().chain(out_of_range) {
         let refused = primary
             .write_one(Insert, Kind::TableEntry(entry.clone()))
             .await;
