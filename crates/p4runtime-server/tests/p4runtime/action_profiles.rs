@@ -232,6 +232,7 @@ async fn wrong_groups_are_refused() {
         .await;
     }
     let good = || vec![weighted(1, 1)];
+    let bounded = |members| group_of("bounded", 2, 4, members);
     insert(&mut primary, &[group_of("bounded", 1, 4, good())]).await;
     primary
         .expect_refused([
@@ -240,40 +241,20 @@ async fn wrong_groups_are_refused() {
             (Insert, group_of("bounded", 2, 5, good()), InvalidArgument),
             (Insert, group_of("bounded", 2, 0, good()), InvalidArgument),
             (Insert, group_of("spread", 2, -1, good()), InvalidArgument),
+            (Insert, bounded(vec![weighted(9, 1)]), NotFound),
+            (Insert, bounded(vec![weighted(1, 0)]), InvalidArgument),
+            (Insert, bounded(vec![weighted(1, -1)]), InvalidArgument),
+            (Insert, bounded(vec![weighted(1, 5)]), ResourceExhausted),
             (
                 Insert,
-                group_of("bounded", 2, 4, vec![weighted(9, 1)]),
-                NotFound,
-            ),
-            (
-                Insert,
-                group_of("bounded", 2, 4, vec![weighted(1, 0)]),
-                InvalidArgument,
-            ),
-            (
-                Insert,
-                group_of("bounded", 2, 4, vec![weighted(1, -1)]),
-                InvalidArgument,
-            ),
-            (
-                Insert,
-                group_of("bounded", 2, 4, vec![weighted(1, 5)]),
-                ResourceExhausted,
-            ),
-            (
-                Insert,
-                group_of("bounded", 2, 4, vec![weighted(1, 1), weighted(1, 1)]),
+                bounded(vec![weighted(1, 1), weighted(1, 1)]),
                 InvalidArgument,
             ),
             // The switch has only the ports 0 to 3.
-            (
-                Insert,
-                group_of("bounded", 2, 4, vec![watching(1, 1, 9)]),
-                InvalidArgument,
-            ),
+            (Insert, bounded(vec![watching(1, 1, 9)]), InvalidArgument),
             (Modify, group_of("bounded", 1, 3, good()), InvalidArgument),
-            (Modify, group_of("bounded", 2, 4, good()), NotFound),
-            (Delete, group_of("bounded", 2, 4, Vec::new()), NotFound),
+            (Modify, bounded(good()), NotFound),
+            (Delete, bounded(Vec::new()), NotFound),
             (
                 Insert,
                 group_of("shared", 1, 0, Vec::new()),

@@ -76,40 +76,29 @@ async fn wrong_value_sets_are_refused() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let one = |value: u8| vec![exact(1, &[value])];
+    let trunks = |members: &[Vec<FieldMatch>]| set("trunks", members);
     let unknown = Kind::ValueSetEntry(ValueSetEntry {
         value_set_id: id("one"),
         members: Vec::new(),
     });
     primary
         .expect_refused([
-            (Insert, set("trunks", &[one(1)]), InvalidArgument),
-            (Delete, set("trunks", &[]), InvalidArgument),
+            (Insert, trunks(&[one(1)]), InvalidArgument),
+            (Delete, trunks(&[]), InvalidArgument),
+            (Modify, trunks(&[1, 2, 3, 4, 5].map(one)), ResourceExhausted),
+            (Modify, trunks(&[one(1), one(1)]), AlreadyExists),
+            (Modify, trunks(&[vec![]]), InvalidArgument),
+            (Modify, trunks(&[vec![exact(2, &[1])]]), InvalidArgument),
+            (Modify, trunks(&[vec![exact(1, &[1, 0, 0])]]), OutOfRange),
             (
                 Modify,
-                set("trunks", &[1, 2, 3, 4, 5].map(one)),
-                ResourceExhausted,
-            ),
-            (Modify, set("trunks", &[one(1), one(1)]), AlreadyExists),
-            (Modify, set("trunks", &[vec![]]), InvalidArgument),
-            (
-                Modify,
-                set("trunks", &[vec![exact(2, &[1])]]),
-                InvalidArgument,
-            ),
-            (
-                Modify,
-                set("trunks", &[vec![exact(1, &[1, 0, 0])]]),
-                OutOfRange,
-            ),
-            (
-                Modify,
-                set("trunks", &[vec![ternary(&[1], &[1])]]),
+                trunks(&[vec![ternary(&[1], &[1])]]),
                 InvalidArgument,
             ),
             (Modify, unknown.clone(), InvalidArgument),
         ])
         .await;
     assert_eq!(primary.read_error(unknown).await, InvalidArgument);
-    let found = primary.found(set("trunks", &[])).await;
-    assert_eq!(found, [set("trunks", &[])]);
+    let found = primary.found(trunks(&[])).await;
+    assert_eq!(found, [trunks(&[])]);
 }
