@@ -55,8 +55,9 @@ fn a_code_is_found_as_it_is_pasted_and_a_name_leads_to_its_codes() {
         assert!(out.starts_with("E0301: "), "{code}: {out}");
     }
     let output = explain(&["shadow"]);
+    let found = text(&output.stderr);
     assert_eq!(
-        text(&output.stderr),
+        found,
         "reprise: shadow is the name of W0811: `reprise explain W0811`\n"
     );
     let list = text(&explain(&[]).stdout);

@@ -276,10 +276,8 @@ fn frames_that_the_kernel_has_no_chunk_for_are_counted() {
         let first: Vec<_> = (0..32).map(|n| numbered(n, 1000)).collect();
         assert_eq!(receive(&mut small, 32), first, "the oldest are kept");
         let statistics = small.statistics();
-        assert_eq!(
-            (statistics.rx_no_buffer, statistics.rx_dropped()),
-            (168, 168)
-        );
+        assert_eq!(statistics.rx_no_buffer, 168);
+        assert_eq!(statistics.rx_dropped(), 168);
         send(&mut outside, [numbered(999, 60)]);
         assert_eq!(receive(&mut small, 1), [numbered(999, 60)]);
     });
@@ -394,10 +392,8 @@ fn what_cannot_leave_for_want_of_a_carrier_is_counted_so() {
             send(&mut port, (0..20).map(|n| numbered(n, 60)));
         }
         let statistics = port.statistics();
-        assert_eq!(
-            (statistics.tx_link_down, statistics.tx_dropped()),
-            (1000, 1000)
-        );
+        assert_eq!(statistics.tx_link_down, 1000);
+        assert_eq!(statistics.tx_dropped(), 1000);
         assert_eq!(statistics.tx_frames, 0);
         let elapsed = began.elapsed();
         assert!(elapsed < Duration::from_millis(400), "{elapsed:?}");

@@ -77,10 +77,9 @@ fn frames_come_whole_and_in_order_of_sending() {
         let (out, into) = (one.statistics(), other.statistics());
         assert_eq!((out.tx_frames, into.rx_frames), (500, 500));
         assert_eq!(out.tx_bytes, into.rx_bytes);
-        assert_eq!(
-            (out.rx_frames, out.tx_dropped(), into.rx_dropped()),
-            (0, 0, 0)
-        );
+        assert_eq!(out.rx_frames, 0);
+        assert_eq!(out.tx_dropped(), 0);
+        assert_eq!(into.rx_dropped(), 0);
     });
 }
 
@@ -495,10 +494,8 @@ fn what_cannot_leave_for_want_of_a_carrier_holds_nobody_up() {
             send(&mut one, (0..20).map(|n| numbered(n, 60)));
         }
         let statistics = one.statistics();
-        assert_eq!(
-            (statistics.tx_link_down, statistics.tx_dropped()),
-            (1000, 1000)
-        );
+        assert_eq!(statistics.tx_link_down, 1000);
+        assert_eq!(statistics.tx_dropped(), 1000);
         // Waiting for room, as with a full queue, would take 0.8 ms per frame.
         let elapsed = began.elapsed();
         assert!(elapsed < Duration::from_millis(400), "{elapsed:?}");

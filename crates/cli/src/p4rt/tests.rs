@@ -337,10 +337,8 @@ fn objects_are_counted_in_cells_or_members() {
     }
     let all = info::about(kinds(), None).expect("the program");
     assert_has(&all, "register       flags 4 cells");
-    assert_eq!(
-        info::summary(&Schema::without(Lack::Pipeline)),
-        "no pipeline"
-    );
+    let found = info::summary(&Schema::without(Lack::Pipeline));
+    assert_eq!(found, "no pipeline");
     assert_eq!(
         info::summary(kinds()),
         "a program with 4 tables, 4 actions, 4 registers, 1 digest, 1 controller header"

@@ -118,8 +118,9 @@ fn a_file_with_a_mistake_is_refused_with_file_line_and_key() {
     assert_has(&error, "ipv4");
     assert_has(&error, "line 4");
     bench.file("c.yaml", &CONFERENCE.replace("10.0.1.6", "10.0.1.5"));
+    let found = bench.fails("apply c.yaml");
     assert_eq!(
-        bench.fails("apply c.yaml"),
+        found,
         "c.yaml: 10.0.1.5:5004 is a viewer of group 4 already"
     );
     let error = bench.fails("apply d.yaml");

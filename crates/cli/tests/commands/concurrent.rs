@@ -174,9 +174,7 @@ fn an_error_is_json_where_json_is_asked_for() {
     let bench = replication();
     let output = bench.run("group delete --group 5 --json");
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        text(&output.stdout),
-        "{\"error\":\"there is no group 5\"}\n"
-    );
+    let found = text(&output.stdout);
+    assert_eq!(found, "{\"error\":\"there is no group 5\"}\n");
     assert_eq!(text(&output.stderr), "reprise: there is no group 5\n");
 }

@@ -18,10 +18,8 @@ fn a_compiled_program_is_loaded_with_the_p4info_beside_it() {
         &text_format::print_p4info(&programs::replication(64)),
     );
     let line = bench.ok("pipeline set sfu.json");
-    assert_eq!(
-        line,
-        "sfu.json loaded: replication, no own address and no groups\n"
-    );
+    let expected = "sfu.json loaded: replication, no own address and no groups\n";
+    assert_eq!(line, expected);
     assert_eq!(bench.server.switch().device_config, b"{\"program\": 1}");
     let shown = bench.json("pipeline show");
     assert_eq!(shown["kind"], "replication");

@@ -103,10 +103,8 @@ fn what_is_no_runtime_file_is_told_so() {
     assert_has(&error, "line 2");
     switch.file("list.json", "[]");
     let error = switch.fails("entries apply list.json");
-    assert_eq!(
-        error,
-        "list.json: expected an object with \"table_entries\", got a list of 0"
-    );
+    let expected = "list.json: expected an object with \"table_entries\", got a list of 0";
+    assert_eq!(error, expected);
     let error = switch.fails("entries apply none.json");
     assert_starts(&error, "none.json: there is no such file");
     switch.file(

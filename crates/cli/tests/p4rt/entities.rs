@@ -252,10 +252,8 @@ fn batches_are_one_write_with_an_atomicity() {
     let switch = Switch::new();
     let begun = "begin rollback\ntable add replicated 1 -> NoAction\nmulticast add 1 {1}\n";
     let printed = switch.ok(&format!("{begun}commit\ntable list replicated 1"));
-    assert_eq!(
-        printed,
-        "2 updates written\ntable add replicated ether_type=0x1 -> NoAction\n"
-    );
+    let expected = "2 updates written\ntable add replicated ether_type=0x1 -> NoAction\n";
+    assert_eq!(printed, expected);
 
     let error = switch.fails(&[], "begin rollback\ntable add replicated 2 -> NoAction\ntable add replicated 1 -> NoAction\ncommit");
     assert_has(&error, "line 3: ");
@@ -301,8 +299,9 @@ fn packets_and_digests_are_watched_and_sent() {
     switch.receive(2, 7, 9, 1);
     switch.receive(2, 7, 9, 0xff);
     type_in("watch digests count=1 time=20s\n");
+    let found = line();
     assert_eq!(
-        line(),
+        found,
         "digest seen_t {src_addr=00:00:00:00:00:09, port=2, kind=1}"
     );
     type_in("watch packets count=1 time=20s\n");
@@ -343,10 +342,8 @@ fn an_idle_entry_is_told() {
     });
     let printed =
         switch.ok("table add limited 9 timeout=1s -> metered\nwatch idle count=1 time=20s");
-    assert_eq!(
-        printed,
-        "idle limited src_addr=00:00:00:00:00:09 timeout=1s\n"
-    );
+    let expected = "idle limited src_addr=00:00:00:00:00:09 timeout=1s\n";
+    assert_eq!(printed, expected);
     stop.send(()).expect("it runs");
     clock.join().expect("its end");
 }
@@ -403,10 +400,8 @@ fn each_command_has_one_document_with_json() {
     let entry = &found[1]["entities"][0];
     assert_eq!(entry["kind"], "table_entry");
     assert_eq!(entry["table"], "I.limited");
-    assert_eq!(
-        entry["match"],
-        json!({"hdr.ethernet.src_addr": "00:00:00:00:00:09"})
-    );
+    let expected = json!({"hdr.ethernet.src_addr": "00:00:00:00:00:09"});
+    assert_eq!(entry["match"], expected);
     assert_eq!(entry["action"], json!({"name": "I.metered", "params": {}}));
     assert_eq!(entry["idle_timeout_ns"], 5_000_000_000_i64);
     assert_eq!(entry["counts"], json!({"packets": 0, "bytes": 0}));
@@ -417,10 +412,8 @@ fn each_command_has_one_document_with_json() {
     );
     assert_eq!(found[1]["complete"], true);
     assert_eq!(found[2]["atomicity"], "CONTINUE_ON_ERROR");
-    assert_eq!(
-        found[3],
-        json!({"line": 6, "command": "clone add 5 {1}", "collected": 1})
-    );
+    let expected = json!({"line": 6, "command": "clone add 5 {1}", "collected": 1});
+    assert_eq!(found[3], expected);
     assert_eq!(found[4]["written"], 1);
     assert_eq!(found[5]["primary"], true);
     assert_eq!(found[6]["entities"][0]["value"], "0");
@@ -441,10 +434,8 @@ fn each_command_has_one_document_with_json() {
     assert_eq!(found[0]["failed_updates"][0]["command"], "clone add 5 {1}");
     assert_eq!(found[1]["entities"][0]["session"], 5);
     assert_eq!(found[2]["command"], "xyzzy");
-    assert_eq!(
-        found[3],
-        json!({"failed": 2, "lines": 3, "error": "2 of 3 lines failed"})
-    );
+    let expected = json!({"failed": 2, "lines": 3, "error": "2 of 3 lines failed"});
+    assert_eq!(found[3], expected);
 
     let output = switch.script(&["--json", "-c", "table list nowhere"], "");
     let found: Vec<Value> = documents(&output.stdout);

@@ -11,10 +11,8 @@ fn a_script_ends_at_its_first_failure_and_says_where() {
     let switch = Switch::new();
     let script = "clone add 5 {1}\n\ntable add orderd x\nclone add 6 {1}";
     let error = switch.fails(&[], script);
-    assert_eq!(
-        error,
-        "reprise: line 3: no table \"orderd\", did you mean \"ordered\"?\n"
-    );
+    let expected = "reprise: line 3: no table \"orderd\", did you mean \"ordered\"?\n";
+    assert_eq!(error, expected);
     assert_eq!(switch.ok("clone list"), "clone add 5 {1}\n");
     let error = switch.fails(&["--keep-going"], script);
     let lines: Vec<&str> = error.lines().collect();
@@ -105,10 +103,8 @@ fn another_primary_is_waited_for_told_of_and_taken_over_from() {
     );
     assert_eq!(switch.ok("clone list"), "", "everybody reads");
     let output = switch.script(&["--takeover"], "clone add 5 {1}\nprimary show");
-    assert_eq!(
-        text(&output.stdout),
-        "this shell is primary, election id 2\n"
-    );
+    let found = text(&output.stdout);
+    assert_eq!(found, "this shell is primary, election id 2\n");
     drop(other);
 
     // Another controller takes over between two writes of a script.

@@ -48,10 +48,8 @@ fn blocks_that_overlap_or_leave_the_pool_are_refused() {
     pool.occupy(block(0, 5), GroupId(2)).unwrap();
     pool.occupy(block(10, 10), GroupId(3)).unwrap();
     let error = pool.occupy(block(0, 1), GroupId(4)).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "slots 0 to 0 are not all free in a pool of 20"
-    );
+    let found = error.to_string();
+    assert_eq!(found, "slots 0 to 0 are not all free in a pool of 20");
 }
 
 #[test]

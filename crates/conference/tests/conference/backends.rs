@@ -518,8 +518,6 @@ fn a_program_that_is_no_sfu_is_told_so() {
         .registers
         .retain(|r| r.preamble.as_ref().is_some_and(|p| p.alias != "viewer_ids"));
     let error = SfuProgram::detect(&p4info).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "the program in the switch has no register \"viewer_ids\""
-    );
+    let expected = "the program in the switch has no register \"viewer_ids\"";
+    assert_eq!(error, expected);
 }

@@ -429,10 +429,8 @@ async fn an_address_to_ask_from_stands_beside_the_one_in_force_and_goes_with_the
             .expect("written");
         let asking = bench.read().await;
         assert_eq!(asking.conference, old.conference, "what is in force stays");
-        assert_eq!(
-            asking.left_over,
-            ["own address 10.250.0.3 02:00:00:00:01:03 on port 3"]
-        );
+        let expected = ["own address 10.250.0.3 02:00:00:00:01:03 on port 3"];
+        assert_eq!(asking.left_over, expected);
         assert!(bench.program.ask_from(&asking, &asked).is_empty());
         bench.switch.see_everything();
         bench.check_seen(&[&old.conference], "while it asks");

@@ -492,10 +492,8 @@ async fn each_kind_of_mistake_is_told_as_what_it_is() {
         insert(chosen, TableAction::Member(1)),
         Operation::Member(profile, Update::Delete(1)),
     ];
-    assert_eq!(
-        rig.kinds(used.to_vec()).await,
-        [None, Some(FailedPrecondition)]
-    );
+    let found = rig.kinds(used.to_vec()).await;
+    assert_eq!(found, [None, Some(FailedPrecondition)]);
     let reading = rig.device.reading().await.unwrap();
     let read = reading.of_first(move |switch| {
         let rates = [0, 3].map(|cell| switch.meter_cell(rate, cell).unwrap());

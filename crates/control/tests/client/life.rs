@@ -83,10 +83,8 @@ async fn a_device_lives_from_no_program_to_another() {
     let entries = harness.entries().await;
     assert_eq!(entries[0].action, harness.entry(0xa, 3).action);
     assert_eq!(entries[0].counter, counted);
-    assert_eq!(
-        harness.pipeline.notes().entry(&harness.key(0xa)),
-        Note::default()
-    );
+    let found = harness.pipeline.notes().entry(&harness.key(0xa));
+    assert_eq!(found, Note::default());
 
     patiently(harness.device.drain()).await.unwrap();
     let counted = harness.device.counted().await.unwrap();

@@ -229,10 +229,8 @@ fn what_is_used_stays() {
     let switch = &mut rig.switch;
     let member = switch.delete_member(profile, 1).unwrap_err();
     assert_eq!(member.kind, FailedPrecondition);
-    assert_eq!(
-        member.message,
-        "action profile \"p\": member 1 is used by 1 entries or groups"
-    );
+    let expected = "action profile \"p\": member 1 is used by 1 entries or groups";
+    assert_eq!(member.message, expected);
     assert_eq!(refusal(switch.delete_group(profile, 1)), FailedPrecondition);
     switch.delete_entry(table, &key, 0).unwrap();
     switch.delete_group(profile, 1).unwrap();
@@ -286,10 +284,8 @@ fn wrong_calls_are_refused() {
         weight: 0,
         watch: None,
     };
-    assert_eq!(
-        entry(TableAction::OneShot(vec![weightless])),
-        InvalidArgument
-    );
+    let found = entry(TableAction::OneShot(vec![weightless]));
+    assert_eq!(found, InvalidArgument);
     for id in 2..9 {
         switch.insert_member(profile, member(id, &action)).unwrap();
     }

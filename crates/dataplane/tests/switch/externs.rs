@@ -41,10 +41,8 @@ fn left_at(switch: &mut Switch, now: u64, frame: &[u8]) -> u8 {
 fn a_meter_without_rates_is_green_and_one_with_rates_marks() {
     let mut switch = metered();
     let meter = switch.program().unwrap().meter("meter").unwrap();
-    assert_eq!(
-        switch.program().unwrap().meter_unit(meter),
-        Some(MeterUnit::Packets)
-    );
+    let found = switch.program().unwrap().meter_unit(meter);
+    assert_eq!(found, Some(MeterUnit::Packets));
     assert_eq!(left_at(&mut switch, 0, &[2, 0, 0, 0]), 0);
     switch.set_meter_cell(meter, 2, Some(RATES)).unwrap();
     assert_eq!(switch.meter_cell(meter, 2), Ok(Some(RATES)));
@@ -72,10 +70,8 @@ fn a_meter_beyond_the_end_leaves_the_destination_as_it_was() {
     wrong.peak_rate = 999;
     let refused = switch.set_meter_cell(meter, 0, Some(wrong)).unwrap_err();
     assert_eq!(refused.kind, ControlErrorKind::InvalidArgument);
-    assert_eq!(
-        refused.message,
-        "meter: the peak rate 999 is below the committed rate 1000"
-    );
+    let expected = "meter: the peak rate 999 is below the committed rate 1000";
+    assert_eq!(refused.message, expected);
 }
 
 /// A table `t` on `pkt.kind`: action `copy` sets `pkt.left` to `m.kept`, a miss sets it to 0xff.
@@ -253,10 +249,8 @@ fn entries_of_the_program_are_fixed_unless_it_says_otherwise() {
     switch.insert_entry(t, more).unwrap();
     let refused = switch.delete_entry(t, &kind(3), 0).unwrap_err();
     assert_eq!(refused.kind, ControlErrorKind::PermissionDenied);
-    assert_eq!(
-        refused.message,
-        "table \"t\" has this entry from the program, which fixes it"
-    );
+    let expected = "table \"t\" has this entry from the program, which fixes it";
+    assert_eq!(refused.message, expected);
     let is_const: Vec<bool> = switch
         .entries(t)
         .iter()
@@ -361,19 +355,15 @@ fn a_value_set_is_what_the_control_plane_says() {
     let refuse =
         |switch: &mut Switch, members| switch.set_value_set(set, members).unwrap_err().kind;
     use ControlErrorKind::*;
-    assert_eq!(
-        refuse(&mut switch, vec![vec![exact(1), exact(2)]; 3]),
-        ResourceExhausted
-    );
+    let found = refuse(&mut switch, vec![vec![exact(1), exact(2)]; 3]);
+    assert_eq!(found, ResourceExhausted);
     assert_eq!(refuse(&mut switch, vec![vec![exact(1)]]), InvalidArgument);
     let range = MatchField::Range {
         low: vec![0],
         high: vec![9],
     };
-    assert_eq!(
-        refuse(&mut switch, vec![vec![exact(1), range]]),
-        InvalidArgument
-    );
+    let found = refuse(&mut switch, vec![vec![exact(1), range]]);
+    assert_eq!(found, InvalidArgument);
 }
 
 #[test]
@@ -496,10 +486,8 @@ fn a_program_keeps_between_packets_what_they_write_and_read_and_meters() {
     };
     let notes = [read.clone(), write.clone(), output_to(1)];
     assert_eq!(kept_by(&notes), [""; 0], "no packet reads them");
-    assert_eq!(
-        kept_by(&[read, write, read_back, output_to(1)]),
-        ["register \"seen\""]
-    );
+    let found = kept_by(&[read, write, read_back, output_to(1)]);
+    assert_eq!(found, ["register \"seen\""]);
     assert_eq!(kept(&metered()), ["meter \"meter\""]);
     // `@shared`: the register must not be split among several switches.
     for shared in [false, true] {

@@ -86,10 +86,8 @@ fn the_frames_come_in_turn_at_their_times_and_no_more_than_are_wanted() {
     let counters = generator.counters;
     assert_eq!((counters.sent, counters.dropped), (5, 0));
     assert_eq!((counters.late, counters.late_max_ns), (0, 0));
-    assert_eq!(
-        (switch.counters().received, switch.counters().generated),
-        (5, 5)
-    );
+    assert_eq!(switch.counters().received, 5);
+    assert_eq!(switch.counters().generated, 5);
     assert_accounted(&switch);
 }
 

@@ -382,10 +382,8 @@ fn an_offload_that_is_full_is_loaded_anew_with_all_that_is_written() {
         switch.end_batch();
     });
     let log = pair.core().log.clone();
-    assert_eq!(
-        log,
-        ["insert entry", "insert entry", "commit", "stop", "load"]
-    );
+    let expected = ["insert entry", "insert entry", "commit", "stop", "load"];
+    assert_eq!(log, expected);
     assert!(pair.forwards());
     for kind in [1, 2, 4] {
         assert!(pair.receive(10, 0, &[kind, 0, 0, 0]));

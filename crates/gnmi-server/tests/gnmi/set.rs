@@ -182,10 +182,8 @@ async fn deletions_come_first_and_the_last_word_counts() {
         ..SetRequest::default()
     };
     use Operation::{Delete, Replace, Update as Updated};
-    assert_eq!(
-        set(&harness, request).await.unwrap(),
-        [Delete, Replace, Replace, Updated]
-    );
+    let found = set(&harness, request).await.unwrap();
+    assert_eq!(found, [Delete, Replace, Replace, Updated]);
     let mut all = Vec::new();
     for name in ["veth0", "veth1", "veth2", "veth3"] {
         all.push(is_enabled(&harness, name).await);
@@ -285,18 +283,14 @@ async fn one_mistake_leaves_everything_as_it_was() {
         union_replace: vec![enabled("veth0", false)],
         ..SetRequest::default()
     };
-    assert_eq!(
-        set(&harness, union).await.unwrap_err().code(),
-        Unimplemented
-    );
+    let found = set(&harness, union).await.unwrap_err().code();
+    assert_eq!(found, Unimplemented);
     let empty = SetRequest {
         replace: vec![update(&of("veth0", ""), json("{}"))],
         ..SetRequest::default()
     };
-    assert_eq!(
-        set(&harness, empty).await.unwrap_err().code(),
-        InvalidArgument
-    );
+    let found = set(&harness, empty).await.unwrap_err().code();
+    assert_eq!(found, InvalidArgument);
 }
 
 #[tokio::test]

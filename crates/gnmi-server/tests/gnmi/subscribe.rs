@@ -76,10 +76,8 @@ async fn a_change_is_told_with_what_changed_beside_it_and_nothing_else() {
         .iter()
         .map(|(path, _)| path.rsplit('/').next().unwrap())
         .collect();
-    assert_eq!(
-        paths,
-        ["enabled", "admin-status", "oper-status", "last-change"]
-    );
+    let expected = ["enabled", "admin-status", "oper-status", "last-change"];
+    assert_eq!(paths, expected);
     assert_eq!(told[2].1, string("DOWN"));
     assert_eq!(
         told[3].1,
@@ -229,10 +227,8 @@ async fn values_are_scalars_unless_json_ietf_is_asked_for() {
         encoding: Encoding::Ascii.into(),
         ..list(Mode::Once, vec![to(&path, SubscriptionMode::TargetDefined)])
     };
-    assert_eq!(
-        harness.subscribe(asked).await.refused().await.code(),
-        Code::Unimplemented
-    );
+    let found = harness.subscribe(asked).await.refused().await.code();
+    assert_eq!(found, Code::Unimplemented);
 }
 
 #[tokio::test]

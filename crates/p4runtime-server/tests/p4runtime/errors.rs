@@ -299,10 +299,8 @@ async fn the_switch_itself_writes_without_an_election() {
     request.updates.clear();
     let bare = Harness::without_pipeline(dataplane::SwitchConfig::default()).await;
     let refused = bare.server.write(&request).await.unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "No forwarding pipeline config set for this device"
-    );
+    let found = refused.to_string();
+    assert_eq!(found, "No forwarding pipeline config set for this device");
 }
 
 /// Clients in C++, Python and Go accept 8 KiB of headers, and report RESOURCE_EXHAUSTED for more.

@@ -191,10 +191,8 @@ async fn each_role_has_a_primary_of_its_own_with_election_ids_of_its_own() {
     assert_eq!(status_of(&told), Code::Ok as i32);
     let mut meters = meters;
     let told = meters.controller.arbitration().await;
-    assert_eq!(
-        (status_of(&told), told.election_id),
-        (AlreadyExists as i32, Some(high))
-    );
+    assert_eq!(status_of(&told), AlreadyExists as i32);
+    assert_eq!(told.election_id, Some(high));
     let denied = meters.write(vec![update(Insert, limited(1))]).await;
     assert_eq!(denied.unwrap_err().code(), PermissionDenied);
     second.insert(limited(1)).await.unwrap();
@@ -221,10 +219,8 @@ async fn a_role_that_nobody_has_is_not_found() {
     let write = primary.write(vec![update(Insert, limited(1))]).await;
     assert_eq!(write.unwrap_err().code(), NotFound);
     assert_eq!(primary.set_pipeline().await.unwrap_err().code(), NotFound);
-    assert_eq!(
-        primary.read(every_entry()).await.unwrap_err().code(),
-        NotFound
-    );
+    let found = primary.read(every_entry()).await.unwrap_err().code();
+    assert_eq!(found, NotFound);
 }
 
 // spec: role-config.annotation
@@ -248,10 +244,8 @@ async fn without_a_config_a_role_has_what_no_annotation_gives_to_another() {
 
     // A Read with a role finds the role's objects; one without a role finds everything.
     assert_eq!(meters.read(every_entry()).await.unwrap().len(), 3);
-    assert_eq!(
-        routing.read(every_entry()).await.unwrap(),
-        [ordered(1), ordered(2)]
-    );
+    let found = routing.read(every_entry()).await.unwrap();
+    assert_eq!(found, [ordered(1), ordered(2)]);
     assert_eq!(routing.read(limited(1)).await.unwrap(), []);
     meters.role.clear();
     assert_eq!(meters.read(every_entry()).await.unwrap().len(), 5);
@@ -294,10 +288,8 @@ async fn a_config_lists_what_a_role_has() {
     assert_eq!(other.insert(ordered(2)).await, Err(PermissionDenied));
     let mut default = Member::primary(&harness, Role::default()).await;
     default.insert(ordered(2)).await.unwrap();
-    assert_eq!(
-        mine.set_pipeline().await.unwrap_err().code(),
-        PermissionDenied
-    );
+    let found = mine.set_pipeline().await.unwrap_err().code();
+    assert_eq!(found, PermissionDenied);
     other.set_pipeline().await.unwrap();
 
     // A backup is notified of the primary's config, and again when a new primary has another one.

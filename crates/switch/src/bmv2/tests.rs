@@ -326,10 +326,8 @@ fn each_mistake_names_its_option() {
         assert!(found.contains(message), "{line}: {found}");
     }
     let found = mistake(Name::SimpleSwitch, "p.json -- --cpu-port 64");
-    assert_eq!(
-        found,
-        "option --cpu-port is one of simple_switch_grpc, not of simple_switch"
-    );
+    let expected = "option --cpu-port is one of simple_switch_grpc, not of simple_switch";
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -196,10 +196,8 @@ fn options_that_contradict_each_other_are_refused() {
 fn p4runtime_is_served_unless_there_are_only_captures() {
     let served = |arguments: &str| parse(arguments).expect("sound").grpc_address();
     assert_eq!(served("-i 1@a"), DEFAULT_GRPC_ADDRESS.parse().ok());
-    assert_eq!(
-        served("-i 1@a -i 2@pcap:x"),
-        DEFAULT_GRPC_ADDRESS.parse().ok()
-    );
+    let found = served("-i 1@a -i 2@pcap:x");
+    assert_eq!(found, DEFAULT_GRPC_ADDRESS.parse().ok());
     assert_eq!(served("-i 1@pcap:x"), None);
     assert_eq!(served("-i 1@a --grpc off"), None);
     let explicit = served("-i 1@pcap:x --grpc [::1]:0");

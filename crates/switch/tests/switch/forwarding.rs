@@ -58,10 +58,8 @@ fn captures_are_forwarded_in_their_own_time() {
         &said,
         &format!("ready: ports {port_1} {port_2}, P4Runtime off"),
     );
-    assert_eq!(
-        read_capture(&out),
-        [(7, frame(1, 60)), (hour_ns, frame(3, 1514))]
-    );
+    let found = read_capture(&out);
+    assert_eq!(found, [(7, frame(1, 60)), (hour_ns, frame(3, 1514))]);
     let totals = totals(&printed);
     assert_eq!(totals["time_ns"], hour_ns);
     assert_eq!(totals["packets"]["received"], 4);

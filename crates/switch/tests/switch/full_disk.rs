@@ -97,10 +97,8 @@ fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() 
         send(300);
         let told: Value =
             serde_json::from_str(&switch.wait_for_line(&["port_failed"])).expect("JSON");
-        assert_eq!(
-            (&told["level"], &told["port"]),
-            (&"ERROR".into(), &2.into())
-        );
+        assert_eq!(told["level"], "ERROR");
+        assert_eq!(told["port"], 2);
         let error = told["error"].as_str().expect("a text");
         let expected = "out.pcap: cannot write: No space left on device (os error 28)";
         assert_ends(error, expected);

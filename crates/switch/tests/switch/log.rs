@@ -152,10 +152,8 @@ async fn another_primary_controller_is_told_and_that_there_is_none() {
         first["message"],
         format!("the controller with election id {id} is primary")
     );
-    assert_eq!(
-        (&first["level"], &first["controllers"]),
-        (&"INFO".into(), &1.into())
-    );
+    assert_eq!(first["level"], "INFO");
+    assert_eq!(first["controllers"], 1);
     assert_eq!(last["message"], "no controller is primary");
     assert_eq!(
         (last.get("election_id"), &last["controllers"]),
@@ -211,10 +209,8 @@ fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
     let told: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
     assert_eq!(told.len(), 1);
     assert_eq!(told[0]["event"], "grpc_beyond_loopback");
-    assert_eq!(
-        (&told[0]["level"], &told[0]["address"]),
-        (&"WARN".into(), &address.into())
-    );
+    assert_eq!(told[0]["level"], "WARN");
+    assert_eq!(told[0]["address"], address);
     switch.stop("-TERM");
     let quiet = Running::start(&[&arguments[..], &["127.0.0.1:0"]].concat());
     quiet.stop("-TERM");

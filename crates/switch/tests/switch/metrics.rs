@@ -286,20 +286,16 @@ fn the_switch_lives_and_is_ready_once_it_has_a_pipeline_and_its_interfaces() {
         let arguments = ["-i", "1@a1", "--metrics", "127.0.0.1:0", "--grpc"];
         let bare = Running::start(&[&arguments[..], &["127.0.0.1:0"]].concat());
         assert_eq!(http_get(&bare, "/healthz"), (200, "ok\n".to_owned()));
-        assert_eq!(
-            http_get(&bare, "/readyz"),
-            (503, "no pipeline is set\n".to_owned())
-        );
+        let found = http_get(&bare, "/readyz");
+        assert_eq!(found, (503, "no pipeline is set\n".to_owned()));
         bare.stop("-TERM");
         let forward = program("forward.json");
         let switch = Running::start(&[&arguments[..], &["off", &forward]].concat());
         assert_eq!(http_get(&switch, "/readyz"), (200, "ok\n".to_owned()));
         ip("link del a1");
         switch.wait_for_line(&["port_lost"]);
-        assert_eq!(
-            http_get(&switch, "/readyz"),
-            (503, "port 1@a1 has no interface\n".to_owned())
-        );
+        let found = http_get(&switch, "/readyz");
+        assert_eq!(found, (503, "port 1@a1 has no interface\n".to_owned()));
         assert_eq!(http_get(&switch, "/healthz"), (200, "ok\n".to_owned()));
         veth_pair("a0", "a1");
         switch.wait_for_line(&["port_rebound"]);

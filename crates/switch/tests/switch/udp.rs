@@ -136,9 +136,7 @@ fn a_hangup_ends_the_switch_in_order_unless_it_was_to_be_ignored() {
         let mask = u64::from_str_radix(line.expect(mask).trim(), 16);
         mask.expect("a mask") & 1 == 1
     };
-    assert_eq!(
-        (has_hangup("SigIgn:"), has_hangup("SigCgt:")),
-        (true, false)
-    );
+    assert!(has_hangup("SigIgn:"));
+    assert!(!has_hangup("SigCgt:"));
     assert!(switch.stop("-TERM").starts_with("totals after"));
 }

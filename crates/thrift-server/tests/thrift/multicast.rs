@@ -117,10 +117,8 @@ async fn a_lag_stands_for_the_port_that_bmv2_would_choose() {
     call(&mut client, "bm_mc_set_lag_membership", lag(3, "10000000")).await;
     assert_eq!(harness.ports_of(&frame(1)), [1, 4, 7]);
     let found = entries(&mut client).await;
-    assert_eq!(
-        found["lags"],
-        json!([{"id": 0, "ports": [2, 4]}, {"id": 3, "ports": [7]}])
-    );
+    let expected = json!([{"id": 0, "ports": [2, 4]}, {"id": 3, "ports": [7]}]);
+    assert_eq!(found["lags"], expected);
     assert_eq!(found["l2_handles"][0]["lags"], json!([0, 3]));
     // A duplicate copy is refused, and nothing changes.
     let twice = refused(&mut client, "bm_mc_set_lag_membership", lag(3, "10")).await;
@@ -239,10 +237,8 @@ async fn every_mistake_has_bmv2_s_code() {
         assert_eq!(found, expected, "{name} {args:?}");
     }
     let found = entries(&mut client).await;
-    assert_eq!(
-        found["mgrps"],
-        json!([{"id": 7, "l1_handles": [0]}, {"id": 8, "l1_handles": []}])
-    );
+    let expected = json!([{"id": 7, "l1_handles": [0]}, {"id": 8, "l1_handles": []}]);
+    assert_eq!(found["mgrps"], expected);
     call(&mut client, "bm_mc_node_associate", ids(&[8, 1])).await;
 }
 

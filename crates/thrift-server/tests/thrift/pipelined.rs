@@ -75,8 +75,6 @@ async fn a_program_of_megabytes_is_taken() {
         .call("bm_load_new_config", vec![Arg::from(&*text)])
         .await;
     client.call("bm_swap_configs", vec![]).await;
-    assert_eq!(
-        client.bytes("bm_get_config", vec![]).await.len(),
-        text.len()
-    );
+    let found = client.bytes("bm_get_config", vec![]).await.len();
+    assert_eq!(found, text.len());
 }

@@ -166,10 +166,8 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
         .await;
     assert_eq!(add(&mut client, 2, 4).await, 1);
     let entry = client.fields("bm_mt_get_entry", at(FORWARD, 0)).await;
-    assert_eq!(
-        runs(&entry),
-        ("EntitiesIngress.forward_to".into(), vec![vec![3]])
-    );
+    let seen = runs(&entry);
+    assert_eq!(seen, ("EntitiesIngress.forward_to".into(), vec![vec![3]]));
     let modify = args![
         0,
         FORWARD,
@@ -187,10 +185,8 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
     let of = |entry: &TableEntry| (entry.key.clone(), entry.action.call().unwrap().args.clone());
     let found: Vec<_> = entries.iter().map(of).collect();
     // As in P4Runtime, without leading zeros.
-    assert_eq!(
-        found,
-        [(key_of(1), vec![vec![6]]), (key_of(2), vec![vec![4]])]
-    );
+    let expected = [(key_of(1), vec![vec![6]]), (key_of(2), vec![vec![4]])];
+    assert_eq!(found, expected);
     let key = EntryKey {
         table,
         key: key_of(1),

@@ -20,10 +20,8 @@ async fn values_come_and_go() {
         client.call("bm_parse_vset_add", value(SET, &it)).await;
     }
     let found = client.list("bm_parse_vset_get", value(SET, &[])).await;
-    assert_eq!(
-        found,
-        [Value::Bytes(vec![0x88, 0x47]), Value::Bytes(vec![0, 5])]
-    );
+    let expected = [Value::Bytes(vec![0x88, 0x47]), Value::Bytes(vec![0, 5])];
+    assert_eq!(found, expected);
     let reading = harness.device.reading().await.unwrap();
     let set = harness.pipeline().program().value_set(SET).unwrap();
     let members = reading
