@@ -216,11 +216,8 @@ fn standard_error_that_cannot_be_written_changes_no_exit_code() {
             .stderr(full.expect("/dev/full"))
             .spawn()
             .expect("it runs");
-        assert_eq!(
-            full.wait().expect("it ends").code(),
-            Some(code),
-            "{words:?}"
-        );
+        let found = full.wait().expect("it ends").code();
+        assert_eq!(found, Some(code), "{words:?}");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let status = reprise(folder.path(), words).stderr(writer).status();

@@ -138,11 +138,8 @@ fn pcapng_timestamps_have_the_unit_of_their_interface() {
         let contents = next_generation(tsresol, ticks, &[7; 61]);
         let file = TemporaryFile::new(&format!("unit-{tsresol:?}.pcapng"), &contents);
         let mut port = PcapPort::open(Some(file.path()), None).expect("a sound capture");
-        assert_eq!(
-            port.first_timestamp_ns(),
-            Some(3_500_000_000),
-            "{tsresol:?}"
-        );
+        let found = port.first_timestamp_ns();
+        assert_eq!(found, Some(3_500_000_000), "{tsresol:?}");
         assert_eq!(frames(&mut port, 0), [vec![7; 61]]);
     }
 }

@@ -13,11 +13,8 @@ fn apply_brings_the_switch_to_the_file_and_a_second_time_changes_nothing() {
     for bench in [replication(), recirculation()] {
         bench.file("c.yaml", CONFERENCE);
         let dry = bench.ok("apply c.yaml --dry-run");
-        assert_eq!(
-            bench.server.switch().log.len(),
-            0,
-            "a dry run writes nothing"
-        );
+        let found = bench.server.switch().log.len();
+        assert_eq!(found, 0, "a dry run writes nothing");
         let lines = bench.ok("apply c.yaml");
         assert_eq!(lines, dry);
         let signs: Vec<&str> = lines.lines().map(|line| &line[..1]).collect();

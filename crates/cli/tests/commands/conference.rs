@@ -233,11 +233,8 @@ fn a_viewer_whose_mac_was_looked_up_is_followed_and_one_given_by_hand_is_not() {
         assert_eq!(text(&output.stdout), "no change\n");
         let said = text(&output.stderr);
         assert_has(&said, "10.0.1.7 on port 1 does not answer to ARP");
-        assert_eq!(
-            said.lines().count(),
-            1,
-            "the one that is there answers alone: {said}"
-        );
+        let found = said.lines().count();
+        assert_eq!(found, 1, "the one that is there answers alone: {said}");
         answer(&[(5, 56), (5, 57), (7, 7)]);
         let output = bench.run("viewer refresh");
         assert_eq!(text(&output.stdout), "no change\n");

@@ -266,11 +266,8 @@ fn batches_are_one_write_with_an_atomicity() {
         "begin\ntable add replicated 3 -> NoAction\ntable add replicated 1 -> NoAction\ncommit",
     );
     assert_has(&error, "line 4: 1 of 2 updates failed");
-    assert_eq!(
-        switch.ok("table list replicated 3").lines().count(),
-        1,
-        "not taken back"
-    );
+    let found = switch.ok("table list replicated 3").lines().count();
+    assert_eq!(found, 1, "not taken back");
 
     let printed = switch.ok("begin atomic\ntable add replicated 4 -> NoAction\nabort");
     assert_eq!(printed, "1 update forgotten\n");

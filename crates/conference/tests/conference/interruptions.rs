@@ -268,11 +268,8 @@ impl Bench {
         let n_addresses = desired.addresses().len();
         assert_eq!(self.switch.n_entries("own_addresses"), n_addresses, "{at}");
         if self.is_replication() {
-            assert_eq!(
-                self.switch.n_entries("viewers"),
-                desired.n_viewers(),
-                "{at}"
-            );
+            let found = self.switch.n_entries("viewers");
+            assert_eq!(found, desired.n_viewers(), "{at}");
             assert_eq!(self.switch.groups.len(), n_groups, "{at}");
             assert_eq!(self.switch.n_entries("port_addresses"), n_addresses, "{at}");
         }

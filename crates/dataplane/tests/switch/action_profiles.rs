@@ -175,11 +175,8 @@ fn an_empty_group_runs_nothing_and_the_control_goes_on() {
     let mut rig = Rig::new(&selector());
     rig.group(1, &[]);
     rig.entry(1, TableAction::Group(1));
-    assert_eq!(
-        rig.left_of(1, 5),
-        0,
-        "neither an action nor the default one"
-    );
+    let found = rig.left_of(1, 5);
+    assert_eq!(found, 0, "neither an action nor the default one");
     rig.member(4, 44);
     rig.switch
         .modify_group(rig.profile, group(1, &[(4, 1)]))

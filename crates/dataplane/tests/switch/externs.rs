@@ -125,11 +125,8 @@ fn a_direct_meter_writes_its_colour_before_the_action_runs() {
     switch
         .insert_entry(table, TableEntry::new(kind(1), 0, call))
         .unwrap();
-    assert_eq!(
-        left_at(&mut switch, 0, &[1, 0, 0, 0]),
-        0,
-        "green without rates"
-    );
+    let found = left_at(&mut switch, 0, &[1, 0, 0, 0]);
+    assert_eq!(found, 0, "green without rates");
     let config = MeterConfig {
         committed_rate: 1,
         committed_burst: 4,

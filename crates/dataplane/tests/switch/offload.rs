@@ -576,11 +576,8 @@ fn a_register_of_its_own_reads_as_packets_and_control_calls_have_written_it() {
     pair.receive(0, 0, &[1, 0, 0, 78]);
     pair.run(0);
     pair.both(write).unwrap();
-    assert_eq!(
-        pair.both(read),
-        Ok(vec![9]),
-        "the last to write it was a call"
-    );
+    let found = pair.both(read);
+    assert_eq!(found, Ok(vec![9]), "the last to write it was a call");
     pair.receive(0, 0, &[1, 0, 0, 79]);
     pair.run(0);
     assert_eq!(pair.both(read), Ok(vec![79]));

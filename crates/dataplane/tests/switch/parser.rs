@@ -200,11 +200,8 @@ fn a_varbit_field_has_the_width_that_the_packet_says() {
     let out = exchange(&mut switch, 0, 0, &[0, 0xcc]);
     assert_eq!(out[0].frame, [0, 0, 0xcc]);
     let too_long = exchange(&mut switch, 0, 0, &[5, 1, 2, 3, 4, 5]);
-    assert_eq!(
-        too_long[0].frame,
-        [5, 1, 2, 3, 4, 5],
-        "not extracted, so not copied"
-    );
+    let expected = [5, 1, 2, 3, 4, 5];
+    assert_eq!(too_long[0].frame, expected, "not extracted, so not copied");
 }
 
 #[test]
@@ -232,15 +229,9 @@ fn checksums_are_verified_and_updated() {
         [&[0][..], &right].concat()
     );
     let wrong = exchange(&mut switch, 0, 0, &[1, 0, 0, 0, 2, 3]);
-    assert_eq!(
-        wrong[0].frame,
-        [1, 1, 0, high, low, 2, 3],
-        "marked and put right"
-    );
+    let expected = [1, 1, 0, high, low, 2, 3];
+    assert_eq!(wrong[0].frame, expected, "marked and put right");
     let other = exchange(&mut switch, 0, 0, &[2, 0, 9, 9, 2, 3]);
-    assert_eq!(
-        other[0].frame,
-        [0, 2, 0, 9, 9, 2, 3],
-        "the condition does not hold"
-    );
+    let expected = [0, 2, 0, 9, 9, 2, 3];
+    assert_eq!(other[0].frame, expected, "the condition does not hold");
 }

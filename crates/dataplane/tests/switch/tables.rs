@@ -136,11 +136,8 @@ fn the_longest_prefix_wins() {
         let [high, low] = u16::to_be_bytes(value);
         assert_eq!(left_of(&mut switch, &[1, 0, high, low]), left, "{value:#x}");
     }
-    assert_eq!(
-        left_of(&mut switch, &[2, 0, 0x12, 0x34]),
-        0xff,
-        "the exact field differs"
-    );
+    let found = left_of(&mut switch, &[2, 0, 0x12, 0x34]);
+    assert_eq!(found, 0xff, "the exact field differs");
     let table = switch.program().unwrap().table("t").unwrap();
     switch.delete_entry(table, &prefix(0x1230, 12), 0).unwrap();
     assert_eq!(left_of(&mut switch, &[1, 0, 0x12, 0x35]), 11);
@@ -365,11 +362,8 @@ fn registers_and_counters_are_read_and_written_by_index() {
     switch.set_register_cell(r, 2, &[0x01, 0x23]).unwrap();
     let out = exchange(&mut switch, 0, 0, &[2, 0, 0, 0, 1]);
     assert_eq!(out[0].frame, [2, 0, 0x01, 0x23, 1]);
-    assert_eq!(
-        switch.register_cell(r, 2).unwrap(),
-        [0x01, 0x22],
-        "cut to 12 bits"
-    );
+    let found = switch.register_cell(r, 2).unwrap();
+    assert_eq!(found, [0x01, 0x22], "cut to 12 bits");
     assert_eq!(
         switch.counter_cell(c, 2).unwrap(),
         CounterValue {

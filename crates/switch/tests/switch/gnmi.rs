@@ -189,11 +189,8 @@ fn text(text: &str) -> Value {
 fn passes_to(interface: &str, number: u32) {
     let mut receiver = outside(interface);
     send(&mut outside("a0"), [numbered(number, 100)]);
-    assert_eq!(
-        receive(&mut receiver, 1),
-        [numbered(number, 100)],
-        "{interface}"
-    );
+    let found = receive(&mut receiver, 1);
+    assert_eq!(found, [numbered(number, 100)], "{interface}");
 }
 
 /// The watched port's other end goes down and up; then the port itself is disabled and enabled.

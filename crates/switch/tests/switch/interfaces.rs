@@ -166,8 +166,9 @@ fn removed_and_made_anew(kind: &str, options: &[&str]) {
     assert_eq!(number(two, "lost_events"), 2);
     let gone = number(two, "tx_frames") + sum(two, "tx_");
     assert_eq!(gone, number(one, "rx_frames"), "{two}");
+    let found = sum(two, "tx_");
     assert_eq!(
-        sum(two, "tx_"),
+        found,
         number(two, "tx_link_down") + number(two, "tx_no_room"),
         "{two}"
     );

@@ -63,11 +63,8 @@ async fn the_device_id_0_is_one_like_any_other() {
     };
     let without_pipeline = client.get_forwarding_pipeline_config(get(0)).await;
     let refused = without_pipeline.expect_err("it has no pipeline");
-    assert_eq!(
-        refused.code(),
-        tonic::Code::FailedPrecondition,
-        "{refused:?}"
-    );
+    let found = refused.code();
+    assert_eq!(found, tonic::Code::FailedPrecondition, "{refused:?}");
     let other = client.get_forwarding_pipeline_config(get(1)).await;
     let refused = other.expect_err("it is not device 1");
     assert_eq!(refused.code(), tonic::Code::NotFound, "{refused:?}");

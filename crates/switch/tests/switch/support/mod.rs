@@ -72,11 +72,8 @@ pub fn outside(interface: &str) -> AfPacketPort {
 pub fn error(exit_code: i32, arguments: &[&str]) -> String {
     let output = run(arguments);
     let said = String::from_utf8(output.stderr).expect("text");
-    assert_eq!(
-        output.status.code(),
-        Some(exit_code),
-        "{arguments:?}: {said}"
-    );
+    let found = output.status.code();
+    assert_eq!(found, Some(exit_code), "{arguments:?}: {said}");
     assert!(said.starts_with("error: "), "{arguments:?}: {said}");
     assert!(!said.contains("panicked"), "{arguments:?}: {said}");
     assert!(!said.contains("ready: "), "{arguments:?}: {said}");
