@@ -19,6 +19,7 @@ use p4runtime_server::{Server, ServerConfig};
 use serde_json::{Value, json};
 use testkit::memory_loop::MemoryLoop;
 use testkit::sfu::{Random, programs};
+use testkit::text::assert_has;
 
 const DEVICE_ID: u64 = 1;
 
@@ -394,10 +395,8 @@ async fn where_every_stream_is_taken_the_message_says_so_and_a_free_one_is_waite
         assert!(streams.len() <= 1000, "the switch has a bound");
     };
     let message = refused.to_string();
-    assert!(
-        message.contains("serves no further controller") && message.contains("end some"),
-        "{message}"
-    );
+    assert_has(&message, "serves no further controller");
+    assert_has(&message, "end some");
     let mut waiting = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
         .await
         .unwrap();

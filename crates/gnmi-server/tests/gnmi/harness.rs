@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Batch, ClientData, Device, Operation, Registers, SwitchHandle, Update};
+use control::{Batch, ClientData, Device, Operation, Registers, SwitchHandle};
 use dataplane::{MulticastGroup, PortId, Program, Replica, SwitchConfig};
 use gnmi_proto::gnmi::g_nmi_client::GNmiClient;
 use gnmi_proto::gnmi::subscribe_request::Request;
@@ -102,7 +102,8 @@ impl Harness {
             replicas: vec![replica(0), replica(1)],
             ..MulticastGroup::default()
         };
-        let insert = Operation::MulticastGroup(Update::Insert(group), ClientData::default());
+        let insert =
+            Operation::MulticastGroup(control::Update::Insert(group), ClientData::default());
         let written = self.device.write(pipeline, Batch::new(vec![insert])).await;
         written.unwrap()[0].clone().unwrap();
     }
@@ -148,6 +149,11 @@ impl Harness {
         self.switch.receive(port, &[0x5a; 60]);
         let sent = self.switch.transmitted();
         sent.iter().map(|transmit| transmit.port.0).collect()
+    }
+
+    /// Subscribes to one path.
+    pub async fn follow(&self, mode: Mode, text: &str, how: SubscriptionMode) -> Subscriber {
+        self.subscribe(list(mode, vec![to(text, how)])).await
     }
 
     pub async fn subscribe(&self, list: SubscriptionList) -> Subscriber {
@@ -204,6 +210,11 @@ impl Subscriber {
                 other => panic!("expected a notification or sync_response, found {other:?}"),
             }
         }
+    }
+
+    /// The updates of the next notification.
+    pub async fn updates(&mut self) -> Vec<(String, Value)> {
+        updates(&self.notification().await)
     }
 
     pub async fn refused(&mut self) -> Status {

@@ -10,6 +10,7 @@ use p4runtime_server::{Server, ServerConfig};
 use tempfile::TempDir;
 use testkit::certificates::{Authority, Files, Good};
 use testkit::memory_loop::MemoryLoop;
+use testkit::text::assert_has;
 use tokio::net::TcpListener;
 
 const DEVICE_ID: u64 = 1;
@@ -178,15 +179,9 @@ async fn each_way_in_which_they_do_not_is_reported_with_the_next_step() {
         assert!(said.contains(address), "{switch:?}: {said}");
     }
     let said_of_name = said(&by_no_name).await;
-    assert!(
-        said_of_name.contains("got \"not a name\""),
-        "{said_of_name}"
-    );
+    assert_has(&said_of_name, "got \"not a name\"");
     let said_of_file = said(&without_a_file).await;
-    assert!(
-        said_of_file.contains("missing.pem: there is no such file"),
-        "{said_of_file}"
-    );
+    assert_has(&said_of_file, "missing.pem: there is no such file");
 }
 
 #[tokio::test]
@@ -195,10 +190,7 @@ async fn a_switchs_certificate_that_has_expired_is_refused_with_the_day() {
     let expired = here.authority.issue(&["127.0.0.1"], Good::UntilLongAgo);
     let address = serve_raw(&expired).await;
     let said = said(&here.to(&address, None)).await;
-    assert!(
-        said.contains("expired on 2001-02-03 00:00:00 UTC"),
-        "{said}"
-    );
+    assert_has(&said, "expired on 2001-02-03 00:00:00 UTC");
     // A CA's certificate is not valid as a server's.
     let itself = testkit::certificates::Issued {
         certificate: here.authority.pem().to_owned(),
@@ -207,7 +199,7 @@ async fn a_switchs_certificate_that_has_expired_is_refused_with_the_day() {
     let address = serve_raw(&itself).await;
     let said = called(&here.to(&address, None)).await;
     let said = said.expect_err("refused").to_string();
-    assert!(said.contains("an authority's (CA:TRUE)"), "{said}");
+    assert_has(&said, "an authority's (CA:TRUE)");
 }
 
 /// Presents a certificate that our own server would not load.

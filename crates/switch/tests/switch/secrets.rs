@@ -12,7 +12,7 @@ use p4runtime_proto::p4::v1::{ActionProfileMember, RegisterEntry, TableEntry, fi
 use prost::Message;
 
 use crate::p4runtime::address;
-use crate::support::{Running, TemporaryFolder, program, switch};
+use crate::support::{Running, TemporaryFolder, program, succeed};
 use packet_io::{PcapPort, Port};
 
 /// The first bytes of every secret in `secrets.entries.txtpb`, and the token.
@@ -25,8 +25,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn start(arguments: &[&str]) -> Running {
-    let path = |name: &str| program(name).display().to_string();
-    let (entries, source) = (path("secrets.entries.txtpb"), path("secrets.p4"));
+    let (entries, source) = (program("secrets.entries.txtpb"), program("secrets.p4"));
     let own = ["--entries", &entries, &source, "--grpc", "127.0.0.1:0"];
     Running::start(&[&own[..], arguments].concat())
 }
@@ -114,7 +113,7 @@ fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     let frame = [0x11; 60];
     port.transmit(0, frame[..].into()).expect("written");
     port.close().expect("closed");
-    let path = |end: &str| program(&format!("{name}.{end}")).display().to_string();
+    let path = |end: &str| program(&format!("{name}.{end}"));
     let (entries, source) = (path("entries.txtpb"), path("p4"));
     let port = format!("1@pcap:{}", capture.display());
     let trace_to = trace.display().to_string();
@@ -126,10 +125,7 @@ fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     let others: Vec<String> = ports.iter().map(sent).collect();
     let others = others.iter().flat_map(|port| ["-i", port.as_str()]);
     let others: Vec<&str> = others.collect();
-    let output = switch(&[&arguments[..], &others, &[&source]].concat()).output();
-    let output = output.expect("the switch starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    succeed(&[&arguments[..], &others, &[&source]].concat());
     let traced = fs::read_to_string(&trace).expect("a trace");
     (traced, mode(&trace))
 }
@@ -198,7 +194,7 @@ async fn a_state_file_is_its_owners_and_so_becomes_an_old_one_which_is_said() {
     assert_eq!(mode(&state), 0o600);
     running.stop("-TERM");
     fs::set_permissions(&state, Permissions::from_mode(0o644)).expect("our own file");
-    let source = program("secrets.p4").display().to_string();
+    let source = program("secrets.p4");
     let own = ["--grpc", "127.0.0.1:0", &source];
     let running = Running::start_that_logs(&[&own[..], &arguments].concat());
     let said = running.before.join("\n");
