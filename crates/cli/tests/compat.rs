@@ -308,7 +308,7 @@ fn version_and_help_say_whose_they_are() {
         let refused: Vec<_> = refused.collect();
         assert!(!refused.is_empty(), "{help}");
         for line in refused {
-            assert_ends(&line, " refused");
+            assert_ends(line, " refused");
         }
     }
 }

@@ -124,11 +124,11 @@ fn what_the_switch_refuses_is_named_with_what_is_made_and_what_is_not() {
     assert_eq!(not_made[0]["at"], "table_entries[4]");
     let error = answer["error"].as_str().expect("a line");
     assert_starts(
-        &error,
+        error,
         "many.json: 2 of 6 updates failed, the first (a table entry): ",
     );
     assert_ends(
-        &error,
+        error,
         "; 4 of 6 changes are made, the first that is not (table_entries[4]): + MyIngress.routes: hdr.ipv4.dst=10.0.1.5/32 -> MyIngress.drop(); run the command again, it goes on from there",
     );
     switch.file("many.json", &file(4));

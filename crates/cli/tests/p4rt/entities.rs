@@ -90,7 +90,7 @@ fn a_dump_names_secret_fields_and_is_refused_where_it_is_played_back() {
         let begin = format!("table add {table} ");
         let line = lines.find(|line| line.starts_with(&begin));
         let line = line.unwrap_or_else(|| panic!("{table} is not in {dump}"));
-        assert_has(&line, "t=<secret>");
+        assert_has(line, "t=<secret>");
         let error = other.fails(&[], line);
         assert_has(&error, "<secret>");
         let listed = other.ok(&format!("table list {table}"));

@@ -158,9 +158,9 @@ fn a_trace_reports_each_packets_way() {
     let (stdout, _) = succeed(&[&["-i", &port, "--json", "--trace"][..], &FORWARD].concat());
     assert_eq!(totals(&stdout)["packets"]["received"], 2);
     let printed = &stdout[..stdout.trim_end().rfind('\n').expect("more lines") + 1];
-    assert_starts(&printed, "packet 1 arrives on port 1, 60 bytes");
-    assert_has(&printed, "packet 2, ");
-    assert_has(&printed, "ingress.forward");
+    assert_starts(printed, "packet 1 arrives on port 1, 60 bytes");
+    assert_has(printed, "packet 2, ");
+    assert_has(printed, "ingress.forward");
     succeed(&[&["-i", &port, "--trace-to", &trace][..], &FORWARD].concat());
     assert_eq!(std::fs::read_to_string(&trace).expect("the trace"), printed);
 }
