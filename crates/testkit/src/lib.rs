@@ -30,6 +30,8 @@ pub mod namespace;
 pub mod offload;
 #[cfg(feature = "p4")]
 pub mod p4;
+#[cfg(feature = "p4runtime")]
+pub mod p4runtime;
 pub mod repository;
 #[cfg(feature = "sfu")]
 pub mod sfu;

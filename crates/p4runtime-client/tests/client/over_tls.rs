@@ -3,32 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use control::{Device, Registers, SwitchHandle};
-use dataplane::SwitchConfig;
 use p4runtime_client::{Client, ClientError, SwitchAddress, TlsFiles};
-use p4runtime_server::{Server, ServerConfig};
 use tempfile::TempDir;
 use testkit::certificates::{Authority, Files, Good};
-use testkit::memory_loop::MemoryLoop;
+use testkit::p4runtime::{self, DEVICE_ID};
 use testkit::text::assert_has;
 use tokio::net::TcpListener;
 
-const DEVICE_ID: u64 = 1;
-
 /// Serves at an address of the loopback interface, which it returns.
 async fn serve(tls: Option<tls::Server>) -> String {
-    let switch = Arc::new(MemoryLoop::start(SwitchConfig::default(), 1));
-    let config = ServerConfig {
-        device_id: DEVICE_ID,
-        cpu_port: None,
-    };
-    let handle = switch as Arc<dyn SwitchHandle>;
-    let device = Device::new(handle, Registers::OfTheSwitch);
-    let server = Server::new(config, Arc::new(device)).with_tls(tls);
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
-    tokio::spawn(server.serve(listener, std::future::pending()));
-    address
+    let (_, server) = p4runtime::server(1);
+    p4runtime::serve(server.with_tls(tls)).await
 }
 
 struct Certificates {
