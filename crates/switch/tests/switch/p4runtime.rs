@@ -6,6 +6,7 @@ use crate::support::{FORWARD, Running, TemporaryFolder, http_get, program, words
 use p4runtime_client::{Client, ClientError, SwitchAddress};
 use p4runtime_proto::text_format;
 use packet_io::{PcapPort, Port};
+
 /// Where the switch's P4Runtime server is.
 pub fn address(switch: &Running) -> SwitchAddress {
     SwitchAddress::plain(switch.address("P4Runtime on "))
