@@ -131,7 +131,7 @@ fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
 }
 
 /// The numbers appear neither in decimal nor in hexadecimal.
-fn expect_untold(numbers: impl IntoIterator<Item = u32>, traced: &str) {
+fn expect_absent(numbers: impl IntoIterator<Item = u32>, traced: &str) {
     for number in numbers {
         for text in [number.to_string(), format!("{number:x}")] {
             assert!(!traced.contains(&text), "{text}: {traced}");
@@ -155,7 +155,7 @@ fn traces_and_messages_of_the_program_hide_secrets_and_what_is_computed_of_them(
     }
     // 0x5ec1e701 to 0x5ec1e704 in decimal, and the values that the program computes from them.
     let numbers = 0x5ec1_e701_u32..=0x5ec1_e704;
-    expect_untold(numbers.flat_map(|key| [key, key ^ 0x0101_0101]), &traced);
+    expect_absent(numbers.flat_map(|key| [key, key ^ 0x0101_0101]), &traced);
     assert_eq!(mode, 0o600);
 }
 
@@ -180,7 +180,7 @@ fn traces_hide_indices_colors_checksums_groups_sessions_and_queues_that_come_of_
         assert_eq!(traced.matches(shown).count(), n, "{shown}: {traced}");
     }
     // The key, the same as a session, their checksum, and the checksum over the received frame.
-    expect_untold([0xbeef, 0x3eef, 0x4110, 0xeeee], &traced);
+    expect_absent([0xbeef, 0x3eef, 0x4110, 0xeeee], &traced);
 }
 
 #[tokio::test]
