@@ -140,25 +140,14 @@ async fn wrong_configurations_are_refused() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let good = || list_config(0, 0, 0);
+    let seen_with = |timeout, size, ack| digest("seen_t", list_config(timeout, size, ack));
     primary
         .expect_refused([
             (Modify, digest("seen_t", good()), NotFound),
             (Delete, digest("seen_t", None), NotFound),
-            (
-                Insert,
-                digest("seen_t", list_config(-1, 0, 0)),
-                InvalidArgument,
-            ),
-            (
-                Insert,
-                digest("seen_t", list_config(0, -1, 0)),
-                InvalidArgument,
-            ),
-            (
-                Insert,
-                digest("seen_t", list_config(0, 0, -1)),
-                InvalidArgument,
-            ),
+            (Insert, seen_with(-1, 0, 0), InvalidArgument),
+            (Insert, seen_with(0, -1, 0), InvalidArgument),
+            (Insert, seen_with(0, 0, -1), InvalidArgument),
             (Insert, digest("one", good()), InvalidArgument),
         ])
         .await;
