@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
+use crate::p4runtime::address;
 use crate::support::{Running, TemporaryFolder, error, http_get};
 use p4runtime_client::{Client, ClientError, SwitchAddress, TlsFiles};
 use testkit::certificates::{Authority, Files, Good, write};
@@ -137,8 +138,8 @@ async fn the_log_says_who_was_not_let_in_and_what_became_of_a_renewal() {
     let switch = here.start(&["--log-level", "info"]);
     let good = here.to(&switch);
     called(&good).await.expect("let in");
-    let plain = SwitchAddress::plain(switch.address("P4Runtime on "));
-    let refused = called(&plain).await.expect_err("not let in");
+    let plain = called(&address(&switch)).await;
+    let refused = plain.expect_err("not let in");
     assert_has(&refused.to_string(), "it speaks TLS only");
     switch.wait_for_line(&["a client at 127.0.0.1 was not let in: it does not speak TLS"]);
     // First half of a renewal, then all of it.
@@ -160,12 +161,7 @@ async fn the_log_says_who_was_not_let_in_and_what_became_of_a_renewal() {
     let tls = former.tls.as_mut().expect("TLS");
     tls.authorities = write(here.folder.path("former-ca.pem"), here.authority.pem());
     let refused = called(&former).await.expect_err("not let in");
-    assert!(
-        refused
-            .to_string()
-            .contains("refuses this client's certificate"),
-        "{refused}"
-    );
+    assert_has(&refused.to_string(), "refuses this client's certificate");
     let client = other
         .issue(&[], Good::Now)
         .write(&here.folder.path(""), "new");
