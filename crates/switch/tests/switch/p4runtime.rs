@@ -6,6 +6,7 @@ use crate::support::{FORWARD, Running, TemporaryFolder, http_get, program, words
 use p4runtime_client::{Client, ClientError, SwitchAddress};
 use p4runtime_proto::text_format;
 use packet_io::{PcapPort, Port};
+use testkit::text::{assert_ends, assert_starts};
 
 /// Where the switch's P4Runtime server is.
 pub fn address(switch: &Running) -> SwitchAddress {
@@ -112,16 +113,8 @@ async fn a_capture_waits_for_the_controllers_program() {
 #[tokio::test]
 async fn an_open_stream_does_not_keep_the_switch_from_stopping() {
     let switch = Running::start(&["--grpc", "127.0.0.1:0"]);
-    assert!(
-        switch.ready.starts_with("ready: ports none, P4Runtime on "),
-        "{}",
-        switch.ready
-    );
-    assert!(
-        switch.ready.ends_with(", program none yet"),
-        "{}",
-        switch.ready
-    );
+    assert_starts(&switch.ready, "ready: ports none, P4Runtime on ");
+    assert_ends(&switch.ready, ", program none yet");
     let client = primary(&switch).await;
     let stopped = tokio::task::spawn_blocking(move || switch.stop("-INT")).await;
     assert!(stopped.expect("it stops").starts_with("totals after "));
