@@ -174,10 +174,8 @@ fn with_a_lying_member_beside_the_lying_sequencer_one_content_at_most_is_deliver
     assert_eq!(group.delivered(0), [(1, Some(b"one".to_vec()))]);
     assert_eq!(group.delivered(1), [(1, Some(b"one".to_vec()))]);
     assert_eq!(group.delivered(2), [(1, None)]);
-    assert_eq!(
-        group.members[2].refused_confirms(),
-        RefusedConfirms::default()
-    );
+    let found = group.members[2].refused_confirms();
+    assert_eq!(found, RefusedConfirms::default());
 }
 
 #[test]
@@ -251,10 +249,8 @@ fn what_has_no_quorum_when_the_epoch_ends_is_a_drop() {
 fn a_key_that_the_others_do_not_know_is_refused() {
     let sequencer = Tagging::new(4, 1);
     let of = |membership, key| Confirming::new(membership, 1, key).map(|_| ()).err();
-    assert_eq!(
-        of(membership(&sequencer, 4, 0), key_of(1)),
-        Some(MembershipError::OtherConfirmKey(0))
-    );
+    let seen = of(membership(&sequencer, 4, 0), key_of(1));
+    assert_eq!(seen, Some(MembershipError::OtherConfirmKey(0)));
     assert_eq!(
         of(sequencer.membership(4, 0), key_of(0)),
         Some(MembershipError::ConfirmKeys {

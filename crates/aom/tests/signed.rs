@@ -41,11 +41,8 @@ fn unsigned_packets_are_held_and_released_by_the_next_signature() {
             _ => Vec::new(),
         };
         assert_eq!(delivered(&mut receiver), expected);
-        assert_eq!(
-            receiver.poll_timeout(),
-            None,
-            "nothing is proved that is missing"
-        );
+        let found = receiver.poll_timeout();
+        assert_eq!(found, None, "nothing is proved that is missing");
     }
     assert_eq!(receiver.refused(), Refused::default());
 }

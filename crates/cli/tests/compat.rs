@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::text_format;
 use prost::Message as _;
+use testkit::text::{assert_ends, assert_has};
 
 /// A program with an include and a macro.
 const PROGRAM: &str = r#"#include <core.p4>
@@ -138,10 +139,8 @@ fn p4info_has_the_format_that_each_files_name_says() {
     bench.ok("p4c-bm2-ss -I inc prog.p4 --p4runtime-file old");
     assert_eq!(fs::read(bench.path("old")).expect("written"), binary);
     let error = bench.fails("p4c-bm2-ss -I inc prog.p4 --p4runtime-files a.xml");
-    assert!(
-        error.contains("`a.xml`") && error.contains(".txtpb"),
-        "{error}"
-    );
+    assert_has(&error, "`a.xml`");
+    assert_has(&error, ".txtpb");
 }
 
 #[test]
@@ -169,9 +168,9 @@ fn p4info_for_an_older_reader_has_nothing_that_it_does_not_know() {
     bench.ok_with(&variable, "reprise compile -I inc prog.p4 -o made");
     assert!(!newer("made/prog.p4info.txtpb"));
     let error = bench.fails("p4c-bm2-ss -I inc prog.p4 --p4runtime-version 2");
-    assert!(
-        error.contains("--p4runtime-version: expected a version of P4Runtime"),
-        "{error}"
+    assert_has(
+        &error,
+        "--p4runtime-version: expected a version of P4Runtime",
     );
 }
 
@@ -192,7 +191,7 @@ fn a_preprocessed_program_compiles_to_the_same() {
     let bench = Bench::new();
     bench.ok("p4c-bm2-ss -I inc prog.p4 -DPORT=9w7 -o whole.json --p4runtime-files whole.txtpb");
     let text = bench.ok("p4c-bm2-ss -I inc prog.p4 -DPORT=9w7 -E");
-    assert!(text.contains("s.egress_spec = 9w7;"), "{text}");
+    assert_has(&text, "s.egress_spec = 9w7;");
     assert!(!text.contains("#include"), "{text}");
     bench.file("pre.p4", &text);
     bench.ok("p4c-bm2-ss --nocpp pre.p4 -o pre.json --p4runtime-files pre.txtpb");
@@ -289,8 +288,8 @@ fn what_cannot_be_had_is_refused_with_a_reason() {
 fn a_mistake_leaves_no_output() {
     let bench = Bench::new();
     let error = bench.fails("p4c-bm2-ss prog.p4 -o out.json --p4runtime-files out.txtpb");
-    assert!(error.contains("cannot find `types.p4`"), "{error}");
-    assert!(error.contains("prog.p4:3:1"), "{error}");
+    assert_has(&error, "cannot find `types.p4`");
+    assert_has(&error, "prog.p4:3:1");
     assert!(!bench.path("out.json").exists() && !bench.path("out.txtpb").exists());
 }
 
@@ -309,7 +308,7 @@ fn version_and_help_say_whose_they_are() {
         let refused: Vec<_> = refused.collect();
         assert!(!refused.is_empty(), "{help}");
         for line in refused {
-            assert!(line.ends_with(" refused"), "{line}");
+            assert_ends(line, " refused");
         }
     }
 }

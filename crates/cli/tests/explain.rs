@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+use testkit::text::assert_has;
+
 fn explain(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_reprise"))
         .arg("explain")
@@ -53,15 +55,13 @@ fn a_code_is_found_as_it_is_pasted_and_a_name_leads_to_its_codes() {
         assert!(out.starts_with("E0301: "), "{code}: {out}");
     }
     let output = explain(&["shadow"]);
+    let found = text(&output.stderr);
     assert_eq!(
-        text(&output.stderr),
+        found,
         "reprise: shadow is the name of W0811: `reprise explain W0811`\n"
     );
     let list = text(&explain(&[]).stdout);
-    assert!(
-        list.contains("W0811  a name hides another (shadow)\n"),
-        "{list}"
-    );
+    assert_has(&list, "W0811  a name hides another (shadow)\n");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use testkit::namespace::in_mount_namespace;
 use testkit::repository::root;
+use testkit::text::{assert_has, assert_starts};
 
 fn reprise(folder: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reprise"));
@@ -73,10 +74,7 @@ fn a_file_that_cannot_be_written_anew_keeps_what_it_had() {
         let script = "cp long.p4 disk/a.p4; if \"$reprise\" fmt disk/a.p4; then exit 7; fi; cmp long.p4 disk/a.p4; ls -A disk";
         let output = on_small_disk(24, folder.path(), script);
         assert!(output.status.success(), "{output:?}");
-        assert!(
-            said(&output).contains("cannot be written: no space left"),
-            "{output:?}"
-        );
+        assert_has(&said(&output), "cannot be written: no space left");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "a.p4\n");
     });
 }
@@ -92,10 +90,8 @@ fn a_file_written_anew_keeps_its_mode_and_its_links() {
         .output()
         .expect("it runs");
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(
-        fs::read_to_string(at("a.p4")).expect("read"),
-        "const bit<8> x = 1;\n"
-    );
+    let found = fs::read_to_string(at("a.p4")).expect("read");
+    assert_eq!(found, "const bit<8> x = 1;\n");
     assert!(
         fs::symlink_metadata(at("link.p4"))
             .expect("there")
@@ -142,10 +138,7 @@ fn a_link_to_a_file_that_is_not_there_yet_stays_a_link() {
     symlink("sfu.json", at("out/second.json")).expect("a link");
     let output = compile();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(
-        said(&output).contains("sfu.json: cannot be written: "),
-        "{output:?}"
-    );
+    assert_has(&said(&output), "sfu.json: cannot be written: ");
 }
 
 #[test]
@@ -155,10 +148,7 @@ fn a_folder_named_as_standard_output_is_refused() {
     let output = reprise(folder.path(), &["compile", &program, "-o", "-"]).output();
     let output = output.expect("it runs");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(
-        said(&output).starts_with("reprise: -o names a folder"),
-        "{output:?}"
-    );
+    assert_starts(&said(&output), "reprise: -o names a folder");
     assert!(!folder.path().join("-").exists());
 }
 
@@ -226,11 +216,8 @@ fn standard_error_that_cannot_be_written_changes_no_exit_code() {
             .stderr(full.expect("/dev/full"))
             .spawn()
             .expect("it runs");
-        assert_eq!(
-            full.wait().expect("it ends").code(),
-            Some(code),
-            "{words:?}"
-        );
+        let found = full.wait().expect("it ends").code();
+        assert_eq!(found, Some(code), "{words:?}");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let status = reprise(folder.path(), words).stderr(writer).status();

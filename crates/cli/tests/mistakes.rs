@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use testkit::text::{assert_has, cases};
+
 const PROGRAM: &str = "\
 #include <core.p4>
 #include <v1model.p4>
@@ -97,10 +99,7 @@ fn a_level_of_optimisation_is_0_or_1() {
     bench.ok("compile -O0 prog.p4 --Wdisable");
     bench.ok("compile -O 1 prog.p4 --Wdisable");
     let error = bench.fails(2, "compile -O2 prog.p4");
-    assert!(
-        error.contains("expected 0 (as the program is written) or 1"),
-        "{error}"
-    );
+    assert_has(&error, "expected 0 (as the program is written) or 1");
 }
 
 #[test]
@@ -122,29 +121,25 @@ fn standard_input_is_compiled_to_files_of_its_name() {
     assert!(bench.path().join("out/stdin.json").is_file());
 }
 
+/// Each command line and its message.
+const NOT_THERE: &str = "
+check prog
+    prog: there is no such file; did you mean prog.p4?
+check none.p4
+    none.p4: there is no such file, expected a P4 source file
+check .
+    .: it is a folder, expected a P4 source file
+compile --Wdisable prog.p4 -o file/below
+    file/below: the folder cannot be made: part of the path is a file, not a folder
+apply none.yaml
+    none.yaml: there is no such file, expected a conference.yaml
+";
+
 #[test]
 fn files_and_folders_that_cannot_be_had_are_reported_in_words() {
     let bench = Bench::new();
     fs::write(bench.path().join("file"), "").expect("written");
-    for (words, expected) in [
-        (
-            "check prog",
-            "prog: there is no such file; did you mean prog.p4?",
-        ),
-        (
-            "check none.p4",
-            "none.p4: there is no such file, expected a P4 source file",
-        ),
-        ("check .", ".: it is a folder, expected a P4 source file"),
-        (
-            "compile --Wdisable prog.p4 -o file/below",
-            "file/below: the folder cannot be made: part of the path is a file, not a folder",
-        ),
-        (
-            "apply none.yaml",
-            "none.yaml: there is no such file, expected a conference.yaml",
-        ),
-    ] {
+    for (words, expected) in cases(NOT_THERE) {
         assert_eq!(bench.fails(1, words), format!("reprise: {expected}\n"));
     }
 }
@@ -164,36 +159,27 @@ fn messages_for_people_stand_a_line_apart() {
     assert_eq!(parts[2], "reprise: wrong.p4: not compiled, 2 errors\n");
 }
 
+/// Each command line and its message.
+const TLS_OPTIONS: &str = "
+show --tls-cert me.pem
+    --tls-cert: expected --tls-key FILE beside it, found none
+show --tls-ca ca.pem --tls-key me.key
+    --tls-key: expected --tls-cert FILE beside it, found none
+--tls-cert me.pem show --tls-key me.key
+    --tls-cert: expected --tls-ca FILE beside it, which makes the connection one of TLS
+watch --tls-server-name switch.example
+    --tls-server-name: expected --tls-ca FILE beside it
+show --tls-ca ca.pem
+    TLS: certificate authorities ca.pem: there is no such file
+pipeline show --tls-ca text.pem
+    TLS: certificate authorities text.pem: expected PEM
+";
+
 #[test]
 fn options_of_tls_that_lack_another_or_a_file_say_which() {
     let bench = Bench::new();
     fs::write(bench.path().join("text.pem"), "no PEM").expect("written");
-    for (words, said) in [
-        (
-            "show --tls-cert me.pem",
-            "--tls-cert: expected --tls-key FILE beside it, found none",
-        ),
-        (
-            "show --tls-ca ca.pem --tls-key me.key",
-            "--tls-key: expected --tls-cert FILE beside it, found none",
-        ),
-        (
-            "--tls-cert me.pem show --tls-key me.key",
-            "--tls-cert: expected --tls-ca FILE beside it, which makes the connection one of TLS",
-        ),
-        (
-            "watch --tls-server-name switch.example",
-            "--tls-server-name: expected --tls-ca FILE beside it",
-        ),
-        (
-            "show --tls-ca ca.pem",
-            "TLS: certificate authorities ca.pem: there is no such file",
-        ),
-        (
-            "pipeline show --tls-ca text.pem",
-            "TLS: certificate authorities text.pem: expected PEM",
-        ),
-    ] {
+    for (words, said) in cases(TLS_OPTIONS) {
         let error = bench.fails(1, words);
         assert!(error.contains(said), "{words}: {error}");
         assert_eq!(error.lines().count(), 1, "{words}: {error}");

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use testkit::text::{assert_ends, assert_has, cases};
 
 /// A program with one of each extern that a test can set or read.
 const PROGRAM: &str = "\
@@ -113,12 +114,9 @@ fn meters_are_set_in_units_a_microsecond() {
          packet 0 1234\nexpect 5 0100$\n",
     );
     let error = fails("meter_get_rates rate 4\n");
-    assert!(error.contains("4"), "{error}");
+    assert_has(&error, "4");
     let error = fails("meter_set_rates raet 0 1:1 1:1\n");
-    assert!(
-        error.contains("no meter \"raet\", did you mean \"rate\"?"),
-        "{error}"
-    );
+    assert_has(&error, "no meter \"raet\", did you mean \"rate\"?");
 }
 
 #[test]
@@ -131,21 +129,16 @@ fn digests_are_expected_in_their_order() {
     let error = fails(&format!(
         "{packets}expect_digest seen_t 0x0102 4\nno_digest\n"
     ));
-    assert!(
-        error.contains(
-            "test.stf:5: expected the digest seen_t 0x0102 0x04, found seen_t 0x0102 0x03"
-        ),
-        "{error}"
+    assert_has(
+        &error,
+        "test.stf:5: expected the digest seen_t 0x0102 0x04, found seen_t 0x0102 0x03",
     );
-    assert!(
-        error.contains("test.stf:6: expected no digest, found seen_t 0x0304 0x04"),
-        "{error}"
+    assert_has(
+        &error,
+        "test.stf:6: expected no digest, found seen_t 0x0304 0x04",
     );
     let error = fails("expect_digest seen_t\n");
-    assert!(
-        error.contains("expected the digest seen_t, found none"),
-        "{error}"
-    );
+    assert_has(&error, "expected the digest seen_t, found none");
 }
 
 #[test]
@@ -157,23 +150,20 @@ fn state_is_named_in_short_and_every_check_that_fails_is_reported() {
     let error = fails(&format!(
         "{packet}register_check last 0 0x103\ncheck_counter packets(3) packets == 2\n"
     ));
-    assert!(
-        error.contains("test.stf:3: register \"last\"[0]: expected 0x0103, found 0x0102"),
-        "{error}"
+    assert_has(
+        &error,
+        "test.stf:3: register \"last\"[0]: expected 0x0103, found 0x0102",
     );
-    assert!(
-        error.contains("counter \"packets\"(3): expected packets == 2, found 1"),
-        "{error}"
+    assert_has(
+        &error,
+        "counter \"packets\"(3): expected packets == 2, found 1",
     );
-    assert!(
-        error.ends_with("reprise: test.stf: 2 expectations failed\n"),
-        "{error}"
-    );
+    assert_ends(&error, "reprise: test.stf: 2 expectations failed\n");
     let error = fails("register_check lst 0 1\n");
-    assert!(error.contains("did you mean \"last\"?"), "{error}");
-    assert!(
-        error.ends_with("reprise: test.stf: line 1 cannot be done, the test ends there\n"),
-        "{error}"
+    assert_has(&error, "did you mean \"last\"?");
+    assert_ends(
+        &error,
+        "reprise: test.stf: line 1 cannot be done, the test ends there\n",
     );
 }
 
@@ -200,28 +190,38 @@ reprise: test.stf: not run, 4 lines are no commands
 #[test]
 fn keys_and_arguments_that_do_not_fit_are_reported_in_the_tests_own_words() {
     let error = fails("add ports hdr.word.a:1..5 forward(port:1)\n");
-    assert!(
-        error.contains(
-            "key field \"hdr.word.a\" is lpm: expected VALUE/BITS or a mask of leading bits, found 0x01..0x05"
-        ),
-        "{error}"
+    assert_has(
+        &error,
+        "key field \"hdr.word.a\" is lpm: expected VALUE/BITS or a mask of leading bits, found 0x01..0x05",
     );
     let error = fails("add ports hdr.word.a:1 forwrad(port:1)\n");
-    assert!(
-        error.contains("no action \"forwrad\", did you mean \"forward\"?"),
-        "{error}"
-    );
+    assert_has(&error, "no action \"forwrad\", did you mean \"forward\"?");
     let error = fails("add ports hdr.word.a:1 forward(prt:1)\n");
-    assert!(
-        error.contains("action \"I.forward\": no parameter \"prt\", did you mean \"port\"?"),
-        "{error}"
+    assert_has(
+        &error,
+        "action \"I.forward\": no parameter \"prt\", did you mean \"port\"?",
     );
     let error = fails("add ports hdr.word.a:1 forward()\n");
-    assert!(
-        error.contains("action \"I.forward\": no argument \"port\""),
-        "{error}"
-    );
+    assert_has(&error, "action \"I.forward\": no argument \"port\"");
 }
+
+/// Each command line and its message.
+const WRONG_FILES: &str = "
+stf prog.p4 none.stf
+    none.stf: there is no such file, expected a packet test (.stf)
+stf none.p4 test.stf
+    none.p4: there is no such file, expected a P4 source file
+stf prog test.stf
+    prog: there is no such file; did you mean prog.p4?
+stf none.json test.stf
+    none.json: there is no such file, expected BMv2 JSON or a P4 program
+stf prog.p4 .
+    .: it is a folder, expected a packet test (.stf)
+stf prog.p4 bytes.stf
+    bytes.stf: line 2 is not UTF-8, expected text; `iconv -t UTF-8` converts it
+stf test.stf prog.p4
+    test.stf: the program comes first: `reprise stf prog.p4 test.stf`
+";
 
 #[test]
 fn files_that_cannot_be_had_are_reported_without_the_systems_numbers() {
@@ -233,46 +233,14 @@ fn files_that_cannot_be_had_are_reported_without_the_systems_numbers() {
     write("test.stf", b"wait\n");
     write("bytes.stf", b"wait\npacket 1 00 # \xff\n");
     write("torn.json", b"{\"a\": 1");
-    for (words, expected) in [
-        (
-            "stf prog.p4 none.stf",
-            "none.stf: there is no such file, expected a packet test (.stf)",
-        ),
-        (
-            "stf none.p4 test.stf",
-            "none.p4: there is no such file, expected a P4 source file",
-        ),
-        (
-            "stf prog test.stf",
-            "prog: there is no such file; did you mean prog.p4?",
-        ),
-        (
-            "stf none.json test.stf",
-            "none.json: there is no such file, expected BMv2 JSON or a P4 program",
-        ),
-        (
-            "stf prog.p4 .",
-            ".: it is a folder, expected a packet test (.stf)",
-        ),
-        (
-            "stf prog.p4 bytes.stf",
-            "bytes.stf: line 2 is not UTF-8, expected text; `iconv -t UTF-8` converts it",
-        ),
-        (
-            "stf test.stf prog.p4",
-            "test.stf: the program comes first: `reprise stf prog.p4 test.stf`",
-        ),
-    ] {
+    for (words, expected) in cases(WRONG_FILES) {
         let words: Vec<&str> = words.split(' ').collect();
         let (code, _, error) = reprise(folder.path(), &words);
         assert_eq!(code, Some(1), "{words:?}");
         assert_eq!(error, format!("reprise: {expected}\n"), "{words:?}");
     }
     let (_, _, error) = reprise(folder.path(), &["stf", "torn.json", "test.stf"]);
-    assert!(
-        error.contains("torn.json: JSON: not well-formed"),
-        "{error}"
-    );
+    assert_has(&error, "torn.json: JSON: not well-formed");
 }
 
 #[test]
@@ -354,7 +322,7 @@ reprise: test.stf: 2 expectations failed
     assert_eq!(report["ok"], false);
     assert_eq!(report["failures"][0]["difference"]["bytes"][0], 0);
     let (_, _, trace) = stf(test, &["-DSTEP=1", "--trace"]);
-    assert!(trace.contains("prog.p4:12"), "{trace}");
+    assert_has(&trace, "prog.p4:12");
     let (code, _, error) = stf("fly 1\n", &["-DSTEP=1"]);
     assert_eq!(code, Some(1));
     assert_eq!(
@@ -364,8 +332,5 @@ reprise: test.stf: 2 expectations failed
     );
     let (code, _, error) = stf(test, &[]);
     assert_eq!(code, Some(1));
-    assert!(
-        error.ends_with("reprise: prog.p4: not compiled, 1 error\n"),
-        "{error}"
-    );
+    assert_ends(&error, "reprise: prog.p4: not compiled, 1 error\n");
 }

@@ -14,13 +14,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Device, Registers, SwitchHandle};
-use dataplane::{PortId, SwitchConfig};
+use dataplane::PortId;
 use gnmi_server::Gnmi;
 use p4runtime_proto::text_format;
-use p4runtime_server::{Server, ServerConfig};
 use testkit::certificates::{Authority, Good};
 use testkit::memory_loop::MemoryLoop;
+use testkit::p4runtime;
 use tokio::net::TcpListener;
 
 const LOOPED_FROM: PortId = PortId(3);
@@ -36,14 +35,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         _ => return Err("expected ADDRESS [P4INFO JSON], or ADDRESS --tls FOLDER".into()),
     };
     let tls = tls.map(|folder| certified(Path::new(folder))).transpose()?;
-    let config = ServerConfig {
-        device_id: 1,
-        cpu_port: Some(PortId(510)),
-    };
-    let switch = Arc::new(MemoryLoop::start(SwitchConfig::default(), 4));
-    let handle = Arc::clone(&switch) as Arc<dyn SwitchHandle>;
-    let device = Device::new(handle, Registers::OfTheSwitch);
-    let server = Server::new(config, Arc::new(device)).with_tls(tls);
+    let (switch, server) = p4runtime::server(4);
+    let server = server.with_tls(tls);
     if let Some((p4info, json)) = program {
         let p4info = text_format::parse_p4info(&std::fs::read_to_string(p4info)?)?;
         server.set_pipeline(p4info, std::fs::read(json)?).await?;

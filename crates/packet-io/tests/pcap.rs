@@ -138,11 +138,8 @@ fn pcapng_timestamps_have_the_unit_of_their_interface() {
         let contents = next_generation(tsresol, ticks, &[7; 61]);
         let file = TemporaryFile::new(&format!("unit-{tsresol:?}.pcapng"), &contents);
         let mut port = PcapPort::open(Some(file.path()), None).expect("a sound capture");
-        assert_eq!(
-            port.first_timestamp_ns(),
-            Some(3_500_000_000),
-            "{tsresol:?}"
-        );
+        let found = port.first_timestamp_ns();
+        assert_eq!(found, Some(3_500_000_000), "{tsresol:?}");
         assert_eq!(frames(&mut port, 0), [vec![7; 61]]);
     }
 }
@@ -162,10 +159,8 @@ fn what_is_sent_is_read_back_with_nanoseconds() {
     port.transmit(1_234_567_890, [&[7; 9014][..], &[]].into())
         .expect("sending");
     port.close().expect("closing");
-    assert_eq!(
-        (port.statistics().tx_frames, port.statistics().tx_too_short),
-        (2, 1)
-    );
+    assert_eq!(port.statistics().tx_frames, 2);
+    assert_eq!(port.statistics().tx_too_short, 1);
     let mut back = PcapPort::open(Some(output.path()), None).expect("a sound capture");
     assert_eq!(back.first_timestamp_ns(), Some(9_000_000_001));
     assert_eq!(frames(&mut back, 0), [vec![5; 64]]);

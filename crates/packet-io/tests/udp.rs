@@ -10,6 +10,7 @@ use etherparse::PacketBuilder;
 use packet_io::{Port, PortError, UdpPort, mac_of};
 use testkit::frames::{TIMEOUT, receive};
 use testkit::namespace::{in_namespace, ip, veth_pair};
+use testkit::text::assert_has;
 
 fn open(address: &str) -> UdpPort {
     UdpPort::open(address.parse().expect("an address")).expect("an address that is free")
@@ -287,10 +288,7 @@ fn a_port_needs_no_privileges_and_an_address_of_this_host() {
         };
         assert!(matches!(error("127.0.0.1:5004"), PortError::Socket { .. }));
         let said = error("127.0.0.1:5004").to_string();
-        assert!(
-            said.contains("UDP address 127.0.0.1:5004: cannot bind"),
-            "{said}"
-        );
+        assert_has(&said, "UDP address 127.0.0.1:5004: cannot bind");
         let foreign = error("203.0.113.1:5004");
         assert!(
             matches!(&foreign, PortError::AddressMissing { address }

@@ -1,6 +1,8 @@
 //! Small BMv2 JSON programs built in Rust, and a switch that runs them.
 
-use dataplane::{OwnedTransmit, PortId, Program, Switch, SwitchConfig};
+use dataplane::{
+    ControlError, ControlErrorKind, OwnedTransmit, PortId, Program, Switch, SwitchConfig,
+};
 use serde_json::{Value, json};
 
 /// A field as an operand: `"pkt.kind"`.
@@ -87,8 +89,14 @@ impl Builder {
             .push(node);
     }
 
+    /// A pipeline that is one node, which runs primitives.
+    pub fn run(&mut self, pipeline: usize, name: &str, primitives: &[Value]) {
+        self.call(pipeline, name, None, primitives);
+        self.start(pipeline, name);
+    }
+
     /// A node that runs primitives and continues at `next`.
-    pub fn call(&mut self, pipeline: usize, name: &str, primitives: &[Value], next: Option<&str>) {
+    pub fn call(&mut self, pipeline: usize, name: &str, next: Option<&str>, primitives: &[Value]) {
         let action_id = self.action(&format!("act_{name}"), &[], primitives);
         let id = self.id();
         let call = json!({"name": name, "id": id, "action_id": action_id, "next_node": next});
@@ -226,6 +234,13 @@ fn base() -> Value {
     })
 }
 
+/// The default configuration with a change.
+pub fn config_with(change: impl FnOnce(&mut SwitchConfig)) -> SwitchConfig {
+    let mut config = SwitchConfig::default();
+    change(&mut config);
+    config
+}
+
 /// Sends a frame into the switch and returns everything that leaves at that time.
 pub fn exchange(switch: &mut Switch, now: u64, port: u16, frame: &[u8]) -> Vec<OwnedTransmit> {
     switch.handle_frame(now, PortId(port), frame);
@@ -235,6 +250,12 @@ pub fn exchange(switch: &mut Switch, now: u64, port: u16, frame: &[u8]) -> Vec<O
 pub fn drain(switch: &mut Switch, now: u64) -> Vec<OwnedTransmit> {
     let mut next = || Some(switch.poll_transmit(now)?.to_owned());
     std::iter::from_fn(&mut next).collect()
+}
+
+/// Why a call is refused.
+#[track_caller]
+pub fn refusal<T: std::fmt::Debug>(result: Result<T, ControlError>) -> ControlErrorKind {
+    result.expect_err("it is refused").kind
 }
 
 /// Port and bytes of each frame.

@@ -2,8 +2,8 @@
 //! crates `conformance` and `control-bench` link it.
 //!
 //! A crate's unit tests are a second build of that crate, with types of their own. So in `src/` a crate uses here only
-//! what has no types of that crate: `namespace` anywhere, `offload` in the switch's event loop, but no `frames` in
-//! `packet-io`. Files in `tests/` and `examples/` may use everything.
+//! what has no types of that crate: `namespace` and `text` anywhere, `offload` in the switch's event loop, but no
+//! `frames` in `packet-io`. Files in `tests/` and `examples/` may use everything.
 //!
 //! Each feature stands for what its modules link. Without features the tests of `dataplane` and `packet-io` would
 //! compile only after the control plane, gRPC and TLS had compiled.
@@ -30,8 +30,11 @@ pub mod namespace;
 pub mod offload;
 #[cfg(feature = "p4")]
 pub mod p4;
+#[cfg(feature = "p4runtime")]
+pub mod p4runtime;
 pub mod repository;
 #[cfg(feature = "sfu")]
 pub mod sfu;
+pub mod text;
 #[cfg(feature = "xdp")]
 pub mod xdp;

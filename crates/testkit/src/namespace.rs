@@ -1,7 +1,7 @@
 //! Runs a test in a network namespace of its own, by starting the test binary once more.
 //!
 //! A test calls one of the functions with a closure that holds the whole test. The closure's type says which test it
-//! is in, so it must stand in the test function itself.
+//! is in, so it must stand in the test function itself, or in a helper to which the test passes a closure.
 
 use std::any::type_name;
 use std::io::Write;
@@ -101,12 +101,14 @@ fn run_inside(kinds: &[&str], test: &str) {
     assert!(said.contains("1 passed"), "no test is named {test}: {said}");
 }
 
-/// The test's name with its modules, as its binary lists it, from the closure's path, `CRATE::NAME::{{closure}}`. The
-/// thread's name does not serve: with one test thread, tests run in the main thread.
+/// The test's name with its modules, as its binary lists it, from the closure's path: `CRATE::NAME::{{closure}}`, or in
+/// a helper `CRATE::HELPER<CRATE::NAME::{{closure}}>::{{closure}}`. The thread's name does not serve: with one test
+/// thread, tests run in the main thread.
 fn test_of<F>() -> &'static str {
-    let path = type_name::<F>().split_once("::");
-    let test = path.and_then(|(_, path)| path.split_once("::{"));
-    test.expect("a closure in a test function").0
+    let path = type_name::<F>().split_once("::{");
+    let innermost = path.and_then(|(path, _)| path.rsplit('<').next());
+    let test = innermost.and_then(|path| path.split_once("::"));
+    test.expect("a closure in a test function").1
 }
 
 /// Runs a command of words, which must succeed, and returns its standard output.

@@ -66,8 +66,7 @@ pub fn program(with_last: bool) -> Builder {
         "action_data": [], "action_entry_const": false});
     b.start(INGRESS, "l2");
     let instance = field("standard_metadata.egress_rid");
-    b.call(EGRESS, "out", &[assign("pkt.left", instance)], None);
-    b.start(EGRESS, "out");
+    b.run(EGRESS, "out", &[assign("pkt.left", instance)]);
     b
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aom_service::operator::{GroupState, GroupView, Request};
 use aom_service::rejoins::{Pace, RejoinLimits};
+use testkit::text::{assert_ends, assert_has};
 
 use crate::changes::wait_for_switch;
 use crate::support::{Group, Running, Switch, TIMEOUT, TestMember, member_name, options, start};
@@ -57,16 +58,10 @@ async fn a_group_begins_when_all_have_joined_and_one_may_lie_and_says_what_it_wa
     // All three have joined, but of three members none may lie.
     let view = service.show("counter").await;
     let because = inactive(&view);
-    assert!(
-        because.contains("at least 4, of which one may lie (it has 3)"),
-        "{because}"
-    );
+    assert_has(&because, "at least 4, of which one may lie (it has 3)");
     assert_eq!((view.epoch, view.liars_max), (0, None));
     let (message, _, file) = service.done(group.member(3)).await;
-    assert!(
-        message.ends_with("receives when it has joined"),
-        "{message}"
-    );
+    assert_ends(&message, "receives when it has joined");
     group.files.insert(member_name(3), file.expect("a file"));
     assert!(inactive(&service.show("counter").await).contains("not joined yet: m03"));
     assert!(switch.request(group.address, b"nobody").is_empty());
@@ -88,18 +83,12 @@ async fn an_operator_begins_a_group_before_all_have_joined_and_reads_what_that_m
     let (service, group) = of(&switch, folder.path(), 5).await;
     let name = || "counter".to_owned();
     let error = service.fails(Request::EpochAdvance { group: name() }).await;
-    assert!(error.contains("no member has joined yet"), "{error}");
+    assert_has(&error, "no member has joined yet");
     let members: Vec<TestMember> = (0..5).map(|_| TestMember::default()).collect();
     join(&service, &group, 0, &members[0]).await;
     let (message, view, _) = service.done(Request::EpochAdvance { group: name() }).await;
-    assert!(
-        message.contains("of its 1 receivers none may lie"),
-        "{message}"
-    );
-    assert!(
-        message.ends_with("without it: m01, m02, m03, m04"),
-        "{message}"
-    );
+    assert_has(&message, "of its 1 receivers none may lie");
+    assert_ends(&message, "without it: m01, m02, m03, m04");
     let mut epoch = view.expect("it is there").epoch;
     // Each further member that joins causes a new epoch.
     for number in 1..5 {
@@ -113,10 +102,7 @@ async fn an_operator_begins_a_group_before_all_have_joined_and_reads_what_that_m
         member: member_name(4),
     };
     let (message, view, _) = service.done(remove).await;
-    assert!(
-        message.ends_with("of its 4 receivers at most 1 may lie"),
-        "{message}"
-    );
+    assert_ends(&message, "of its 4 receivers at most 1 may lie");
     assert!(view.is_some_and(|it| it.epoch > epoch));
 }
 
@@ -185,7 +171,7 @@ async fn a_member_that_starts_again_and_again_burns_few_epochs_and_holds_up_nobo
     assert!((2..=3).contains(&epochs.len()), "{epochs:?}");
     let view = service.active("counter").await;
     let waits = view.members[0].waits.as_deref().expect("it waits");
-    assert!(waits.contains("receives from the next epoch on"), "{waits}");
+    assert_has(waits, "receives from the next epoch on");
     assert!(view.members[1..].iter().all(|it| it.waits.is_none()));
     let delivered = group.members[&member_name(1)].delivered().len();
     group.send(&switch, b"still");

@@ -188,10 +188,8 @@ async fn a_silent_member_is_waited_for_until_the_deadline_and_no_longer() {
     assert!(began.elapsed() >= options_deadline());
     assert_eq!(view.state, GroupState::Active);
     let installed: Vec<_> = view.members.iter().map(|it| it.installed).collect();
-    assert_eq!(
-        installed,
-        [Some(view.epoch), Some(before), Some(view.epoch)]
-    );
+    let expected = [Some(view.epoch), Some(before), Some(view.epoch)];
+    assert_eq!(installed, expected);
     // Later changes do not wait for the silent member again.
     let began = tokio::time::Instant::now();
     for _ in 0..3 {

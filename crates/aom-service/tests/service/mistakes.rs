@@ -6,6 +6,7 @@ use std::time::Duration;
 use aom_service::operator::{GroupAdd, GroupState, MemberAdd, Request, Variant};
 use aom_service::service::{FirstBid, Options, RIVAL_FOR};
 use p4runtime_client::{Client, SwitchAddress};
+use testkit::text::assert_has;
 use tokio::time::Instant;
 
 use crate::changes::wait_for_switch;
@@ -65,7 +66,7 @@ async fn groups_that_cannot_be_are_refused_and_nothing_changes() {
         (group_with(|it| it.variant = signed), "p4/aom_pk.p4"),
     ] {
         let error = service.fails(request).await;
-        assert!(error.contains(expected), "{error}");
+        assert_has(&error, expected);
     }
     assert_eq!(service.active("counter").await, before);
 }
@@ -117,17 +118,14 @@ async fn members_that_cannot_be_are_refused_and_nothing_changes() {
         };
         set(&mut it);
         let error = service.fails(Request::MemberAdd(it)).await;
-        assert!(error.contains(expected), "{error}");
+        assert_has(&error, expected);
     }
     let of_nobody = Request::MemberRemove {
         group: "counter".to_owned(),
         member: "m07".to_owned(),
     };
     let error = service.fails(of_nobody).await;
-    assert!(
-        error.contains("has no member \"m07\"; it has: m00, m01"),
-        "{error}"
-    );
+    assert_has(&error, "has no member \"m07\"; it has: m00, m01");
     assert_eq!(service.active("counter").await, before);
 }
 
@@ -139,10 +137,7 @@ async fn a_65th_member_is_refused() {
     wait_for_switch(&service).await;
     let group = Group::add(&service, "counter", 64).await;
     let error = service.fails(group.member(64)).await;
-    assert!(
-        error.contains("has 64 members, as many as there can be"),
-        "{error}"
-    );
+    assert_has(&error, "has 64 members, as many as there can be");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -193,13 +188,10 @@ async fn a_folder_has_one_service_and_so_has_a_switch() {
     wait_for_switch(&service).await;
     let second = start(options(&switch, &folder.path().join("state"))).err();
     let error = second.expect("the folder is taken").to_string();
-    assert!(
-        error.contains("another configuration service uses this folder"),
-        "{error}"
-    );
+    assert_has(&error, "another configuration service uses this folder");
     let second = start(options(&switch, &folder.path().join("another"))).expect("it opens");
     let error = second.error().await.to_string();
-    assert!(error.contains("another controller"), "{error}");
+    assert_has(&error, "another controller");
     Group::add(&service, "counter", 1).await;
     service.active("counter").await;
 }
@@ -228,7 +220,7 @@ async fn a_service_that_a_silent_controller_displaces_ends() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let error = service.error().await.to_string();
-    assert!(error.contains("has been primary for 3 s"), "{error}");
+    assert_has(&error, "has been primary for 3 s");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -268,7 +260,7 @@ async fn a_service_waits_to_be_primary_as_long_as_its_options_say_or_takes_over(
     };
     let began = Instant::now();
     let error = with("without-wait", without_wait).error().await.to_string();
-    assert!(error.contains("has been primary for 0 s"), "{error}");
+    assert_has(&error, "has been primary for 0 s");
     assert!(began.elapsed() < RIVAL_FOR, "{:?}", began.elapsed());
     let waiting = FirstBid {
         wait: TIMEOUT,
@@ -285,9 +277,9 @@ async fn a_service_waits_to_be_primary_as_long_as_its_options_say_or_takes_over(
     let taking = with("taking", takes_over);
     wait_for_switch(&taking).await;
     let error = waiting.error().await.to_string();
-    assert!(error.contains("another controller"), "{error}");
+    assert_has(&error, "another controller");
     // The service takes the role over only at its start, and not from a controller that displaces it.
     let _there = displace(&switch).await;
     let error = taking.error().await.to_string();
-    assert!(error.contains("has been primary for 3 s"), "{error}");
+    assert_has(&error, "has been primary for 3 s");
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use aom_service::operator::{Answer, Request};
 use aom_service::operator_socket::{AskError, OperatorSocket, ask};
+use testkit::text::assert_has;
 
 use crate::changes::wait_for_switch;
 use crate::support::{Group, Switch, options, start};
@@ -51,10 +52,7 @@ async fn requests_come_over_the_socket_and_a_bad_one_disturbs_no_other() {
         .expect("a time");
     let mut text = String::new();
     other.read_to_string(&mut text).expect("text");
-    assert!(
-        text.contains("expected a request of this version"),
-        "{text}"
-    );
+    assert_has(&text, "expected a request of this version");
     let show = Request::GroupShow { group: None };
     let add = group.member(2);
     let (one, two) = tokio::join!(ask(&state, &show), ask(&state, &add));

@@ -21,13 +21,12 @@ use aom_service::service::{Clock, FirstBid, Issue, Operator, Options, Service, S
 use conformance::aom::frame_to;
 use conformance::compile;
 use conformance::packet::udp_copy;
-use control::{Device, Registers, SwitchHandle};
-use dataplane::SwitchConfig;
 use k256::ecdsa::SigningKey;
 use p4runtime_client::SwitchAddress;
-use p4runtime_server::{Server, ServerConfig, Stored};
+use p4runtime_server::{Server, Stored};
 use state_store::StateFile;
 use testkit::memory_loop::MemoryLoop;
+use testkit::p4runtime;
 use testkit::repository::root;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -70,14 +69,7 @@ impl Switch {
             tokio::time::sleep(Duration::from_millis(1)).await;
         };
         let address = listener.local_addr().expect("an address").to_string();
-        let frames = Arc::new(MemoryLoop::start(SwitchConfig::default(), 8));
-        let config = ServerConfig {
-            device_id: 1,
-            cpu_port: None,
-        };
-        let handle = Arc::clone(&frames) as Arc<dyn SwitchHandle>;
-        let device = Device::new(handle, Registers::OfTheSwitch);
-        let server = Server::new(config, Arc::new(device));
+        let (frames, server) = p4runtime::server(8);
         let runtime = Runtime::new().expect("a runtime");
         if let Some(path) = &state {
             let restored = restored(path.clone(), server.clone());

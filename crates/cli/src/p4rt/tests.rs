@@ -14,6 +14,7 @@ use super::info;
 use super::print;
 use super::schema::{Lack, Parsed, Schema};
 use random::Random;
+use testkit::text::{assert_has, cases};
 
 /// The program of the P4Runtime server's tests, which has every kind of entity.
 fn every_entity() -> &'static Schema {
@@ -109,57 +110,34 @@ const KINDS_TYPED: &[(&str, Option<&str>)] = &[
     ),
 ];
 
-const ENTITIES_TYPED: &[(&str, &str)] = &[
-    (
-        "table add limited 00:00:00:00:00:07 timeout=1.5s meter(cir=1 cburst=2 pir=3 pburst=4) metadata=0102 -> metered",
-        "table add limited src_addr=00:00:00:00:00:07 timeout=1500ms metadata=0x0102 meter(cir=1, cburst=2, pir=3, pburst=4) -> metered",
-    ),
-    (
-        "table add many 7 -> {send(1) weight=2 watch=3, mark(0x10)}",
-        "table add many dst_addr=00:00:00:00:00:07 -> {send(port=1) weight=2 watch=3, mark(value=16) weight=1}",
-    ),
-    (
-        "table default ordered -> mark(9)",
-        "table default ordered -> mark(value=9)",
-    ),
-    ("table reset ordered", "table default ordered"),
-    (
-        "group add spread 5 {1, 2 weight=3 watch=1}",
-        "group add spread 5 {1, 2 weight=3 watch=1}",
-    ),
-    (
-        "valueset set trunks {0x800, 0x86dd}",
-        "valueset set trunks {2048, 34525}",
-    ),
-    (
-        "value_set set port_trunks {0x800/8 3}",
-        "valueset set port_trunks {ether_type=0x800&&&0xff00 port=3}",
-    ),
-    (
-        "mc add 1 {1, 2:5, 3:1|4:1}",
-        "multicast add 1 {1, 2:5, 3:1|4:1}",
-    ),
-    (
-        "clone add 5 {0x1} length=64 class=2",
-        "clone add 5 {1} length=64 class=2",
-    ),
-    (
-        "digest add seen_t",
-        "digest add seen_t list=1 timeout=0s ack=0s",
-    ),
-    (
-        "counter reset counts *",
-        "counter set counts * packets=0 bytes=0",
-    ),
-    (
-        "counter set limited 7 packets=1",
-        "counter set own_count src_addr=00:00:00:00:00:07 packets=1 bytes=0",
-    ),
-    (
-        "meter reset own_rate src_addr=7",
-        "meter reset own_rate src_addr=00:00:00:00:00:07",
-    ),
-];
+const ENTITIES_TYPED: &str = r#"
+table add limited 00:00:00:00:00:07 timeout=1.5s meter(cir=1 cburst=2 pir=3 pburst=4) metadata=0102 -> metered
+    table add limited src_addr=00:00:00:00:00:07 timeout=1500ms metadata=0x0102 meter(cir=1, cburst=2, pir=3, pburst=4) -> metered
+table add many 7 -> {send(1) weight=2 watch=3, mark(0x10)}
+    table add many dst_addr=00:00:00:00:00:07 -> {send(port=1) weight=2 watch=3, mark(value=16) weight=1}
+table default ordered -> mark(9)
+    table default ordered -> mark(value=9)
+table reset ordered
+    table default ordered
+group add spread 5 {1, 2 weight=3 watch=1}
+    group add spread 5 {1, 2 weight=3 watch=1}
+valueset set trunks {0x800, 0x86dd}
+    valueset set trunks {2048, 34525}
+value_set set port_trunks {0x800/8 3}
+    valueset set port_trunks {ether_type=0x800&&&0xff00 port=3}
+mc add 1 {1, 2:5, 3:1|4:1}
+    multicast add 1 {1, 2:5, 3:1|4:1}
+clone add 5 {0x1} length=64 class=2
+    clone add 5 {1} length=64 class=2
+digest add seen_t
+    digest add seen_t list=1 timeout=0s ack=0s
+counter reset counts *
+    counter set counts * packets=0 bytes=0
+counter set limited 7 packets=1
+    counter set own_count src_addr=00:00:00:00:00:07 packets=1 bytes=0
+meter reset own_rate src_addr=7
+    meter reset own_rate src_addr=00:00:00:00:00:07
+"#;
 
 #[test]
 fn values_are_shown_as_what_they_are() {
@@ -168,193 +146,131 @@ fn values_are_shown_as_what_they_are() {
             Some(shown) => assert_eq!(again(kinds(), typed), *shown, "{typed}"),
             None => {
                 let message = refused(kinds(), typed);
-                assert!(message.contains("got \"007\""), "{message}");
+                assert_has(&message, "got \"007\"");
             }
         }
     }
-    for (typed, shown) in ENTITIES_TYPED {
-        assert_eq!(again(every_entity(), typed), *shown, "{typed}");
+    for (typed, shown) in cases(ENTITIES_TYPED) {
+        assert_eq!(again(every_entity(), typed), shown, "{typed}");
     }
 }
 
-const WRONG: &[(&str, &str)] = &[
-    (
-        "table_add one a b => 1",
-        "no command \"table_add\", did you mean `table add TABLE FIELD=VALUE",
-    ),
-    ("tabel list", "no command \"tabel\", did you mean `table`?"),
-    (
-        "table ad one",
-        "no command \"table ad\", expected one of add, modify",
-    ),
-    ("table modfiy one", "did you mean `table modify`?"),
-    ("table", "expected one of add, modify, delete"),
-    ("xyzzy", "no command \"xyzzy\": `help` lists all"),
-    (
-        "table list orderd",
-        "no table \"orderd\", did you mean \"ordered\"?",
-    ),
-    (
-        "table add ordered dst_addr=1 -> mark(1)",
-        "expected priority=NUMBER, the highest wins",
-    ),
-    (
-        "table add replicated ether_type=70000 -> NoAction",
-        "field \"ether_type\": expected a number of 16 bits, got 70000, which has 17 bits",
-    ),
-    (
-        "table add replicated ether_type=10.0.0.1 -> NoAction",
-        "field \"ether_type\": expected a number of 16 bits, like 1 or \"0x1\", got \"10.0.0.1\"",
-    ),
-    (
-        "table add replicated type=1 -> NoAction",
-        "no field \"type\" of table \"replicated\"",
-    ),
-    (
-        "table add replicated 1 2 -> NoAction",
-        "every field of table \"replicated\" has a value already, got \"2\"",
-    ),
-    (
-        "table add replicated to_group 1 -> 3",
-        "an action comes after the key: `-> to_group(...)`",
-    ),
-    (
-        "table add replicated 1",
-        "expected \"-> ACTION(...)\" after the key",
-    ),
-    (
-        "table add replicated 1 ->",
-        "expected an action of table \"replicated\" after \"->\", the line ends",
-    ),
-    ("table add replicated 1 -> to_grop(1)", "did you mean"),
-    (
-        "table add replicated 1 -> to_group",
-        "expected group=1 for action \"to_group\"",
-    ),
-    (
-        "table add replicated 1 -> to_group(1, 2)",
-        "action \"to_group\" has 1 parameter, got one more: \"2\"",
-    ),
-    (
-        "table add replicated 1 -> to_group(group=70000)",
-        "parameter \"group\": expected a number of 16 bits, got 70000, which has 17 bits",
-    ),
-    (
-        "table add replicated 1 priority=3 -> NoAction",
-        "leave the priority out",
-    ),
-    (
-        "table add replicated 1 timeout=1s -> NoAction",
-        "has no idle timeouts",
-    ),
-    (
-        "table add limited 1 timeout=1x -> metered",
-        "expected a time like 5s, 500ms, 10us or 100ns, got \"1x\"",
-    ),
-    (
-        "table add limited -> metered",
-        "expected src_addr=08:00:00:00:01:11 for table \"limited\"",
-    ),
-    (
-        "table add limited * -> metered",
-        "an exact field cannot be *",
-    ),
-    (
-        "table add one 1 -> send(1)",
-        "gets its actions from an action profile: expected member=ID",
-    ),
-    (
-        "table delete limited 1 -> metered",
-        "takes a key, without \"->\"",
-    ),
-    ("table default limited 1 -> NoAction", "has no key"),
-    (
-        "counter list counts 8",
-        "expected an index from 0 to 7, or * for every cell, got \"8\"",
-    ),
-    (
-        "counter set cuonts 1 packets=1",
-        "no counter \"cuonts\", did you mean \"counts\"?",
-    ),
-    ("counter list one", "table \"one\" has no direct counter"),
-    (
-        "register set slots 1 0x1000000000000",
-        "expected a number of 48 bits, got 0x1000000000000, which has 49 bits",
-    ),
-    ("register set slots 1", "expected a value, the line ends"),
-    (
-        "packet out egress_port=512 00",
-        "expected a number of 9 bits, got 512, which has 10 bits",
-    ),
-    (
-        "packet out 00",
-        "expected egress_port=1 of the packet_out header",
-    ),
-    ("packet out egress_port=1", "expected the packet's payload"),
-    (
-        "packet out egress_port=1 0",
-        "a payload in pairs of hexadecimal digits",
-    ),
-    (
-        "multicast add 1 {1:x}",
-        "expected PORT:INSTANCE, got \"1:x\"",
-    ),
-    (
-        "multicast add 1",
-        "expected {PORT:INSTANCE, ...}, the line ends",
-    ),
-    (
-        "watch pakets",
-        "expected packets, digests or idle, got \"pakets\"",
-    ),
-    (
-        "begin never",
-        "expected continue, rollback or atomic, got \"never\"",
-    ),
-    ("dump all", "expected --registers, got \"all\""),
-    (
-        "dump --registers all",
-        "expected the end of the line, got \"all\"",
-    ),
-    (
-        "primary take 0",
-        "expected an election id from 1, got \"0\"",
-    ),
-    (
-        "table add replicated 1 -> to_group(gruop=1)",
-        "no parameter \"gruop\" of action \"to_group\", did you mean \"group\"?",
-    ),
-    (
-        "table add replicated 1 -> metered",
-        "no action \"metered\" of table \"replicated\", there is",
-    ),
-    ("table add limited 1 -> (", "expected a value, got \"(\""),
-];
+const WRONG: &str = r#"
+table_add one a b => 1
+    no command "table_add", did you mean `table add TABLE FIELD=VALUE
+tabel list
+    no command "tabel", did you mean `table`?
+table ad one
+    no command "table ad", expected one of add, modify
+table modfiy one
+    did you mean `table modify`?
+table
+    expected one of add, modify, delete
+xyzzy
+    no command "xyzzy": `help` lists all
+table list orderd
+    no table "orderd", did you mean "ordered"?
+table add ordered dst_addr=1 -> mark(1)
+    expected priority=NUMBER, the highest wins
+table add replicated ether_type=70000 -> NoAction
+    field "ether_type": expected a number of 16 bits, got 70000, which has 17 bits
+table add replicated ether_type=10.0.0.1 -> NoAction
+    field "ether_type": expected a number of 16 bits, like 1 or "0x1", got "10.0.0.1"
+table add replicated type=1 -> NoAction
+    no field "type" of table "replicated"
+table add replicated 1 2 -> NoAction
+    every field of table "replicated" has a value already, got "2"
+table add replicated to_group 1 -> 3
+    an action comes after the key: `-> to_group(...)`
+table add replicated 1
+    expected "-> ACTION(...)" after the key
+table add replicated 1 ->
+    expected an action of table "replicated" after "->", the line ends
+table add replicated 1 -> to_grop(1)
+    did you mean
+table add replicated 1 -> to_group
+    expected group=1 for action "to_group"
+table add replicated 1 -> to_group(1, 2)
+    action "to_group" has 1 parameter, got one more: "2"
+table add replicated 1 -> to_group(group=70000)
+    parameter "group": expected a number of 16 bits, got 70000, which has 17 bits
+table add replicated 1 priority=3 -> NoAction
+    leave the priority out
+table add replicated 1 timeout=1s -> NoAction
+    has no idle timeouts
+table add limited 1 timeout=1x -> metered
+    expected a time like 5s, 500ms, 10us or 100ns, got "1x"
+table add limited -> metered
+    expected src_addr=08:00:00:00:01:11 for table "limited"
+table add limited * -> metered
+    an exact field cannot be *
+table add one 1 -> send(1)
+    gets its actions from an action profile: expected member=ID
+table delete limited 1 -> metered
+    takes a key, without "->"
+table default limited 1 -> NoAction
+    has no key
+counter list counts 8
+    expected an index from 0 to 7, or * for every cell, got "8"
+counter set cuonts 1 packets=1
+    no counter "cuonts", did you mean "counts"?
+counter list one
+    table "one" has no direct counter
+register set slots 1 0x1000000000000
+    expected a number of 48 bits, got 0x1000000000000, which has 49 bits
+register set slots 1
+    expected a value, the line ends
+packet out egress_port=512 00
+    expected a number of 9 bits, got 512, which has 10 bits
+packet out 00
+    expected egress_port=1 of the packet_out header
+packet out egress_port=1
+    expected the packet's payload
+packet out egress_port=1 0
+    a payload in pairs of hexadecimal digits
+multicast add 1 {1:x}
+    expected PORT:INSTANCE, got "1:x"
+multicast add 1
+    expected {PORT:INSTANCE, ...}, the line ends
+watch pakets
+    expected packets, digests or idle, got "pakets"
+begin never
+    expected continue, rollback or atomic, got "never"
+dump all
+    expected --registers, got "all"
+dump --registers all
+    expected the end of the line, got "all"
+primary take 0
+    expected an election id from 1, got "0"
+table add replicated 1 -> to_group(gruop=1)
+    no parameter "gruop" of action "to_group", did you mean "group"?
+table add replicated 1 -> metered
+    no action "metered" of table "replicated", there is
+table add limited 1 -> (
+    expected a value, got "("
+"#;
 
 #[test]
 fn what_is_wrong_says_what_was_expected_and_what_came() {
     let schema = every_entity();
-    for (line, expected) in WRONG {
+    for (line, expected) in cases(WRONG) {
         let message = refused(schema, line);
         assert!(message.contains(expected), "{line}: {message}");
     }
     let message = refused(kinds(), "table add same_ends small=1 2 -> nothing");
-    assert!(
-        message.contains("may be \"one.small\" or \"other.small\""),
-        "{message}"
-    );
+    assert_has(&message, "may be \"one.small\" or \"other.small\"");
     let message = refused(kinds(), "table add prefixes ::/129 1 -> nothing");
-    assert!(
-        message.contains("expected a prefix length up to 128 after \"/\", got \"129\""),
-        "{message}"
+    assert_has(
+        &message,
+        "expected a prefix length up to 128 after \"/\", got \"129\"",
     );
     let message = refused(
         kinds(),
         "table add ordered prefix6=2001:db8::1 priority=1 -> nothing",
     );
-    assert!(message.contains("of which 64 bits are used"), "{message}");
+    assert_has(&message, "of which 64 bits are used");
     let message = refused(kinds(), "table add ordered port=5..4 priority=1 -> nothing");
-    assert!(message.contains("expected LOW..HIGH"), "{message}");
+    assert_has(&message, "expected LOW..HIGH");
     for line in [
         "table list",
         "table list t",
@@ -372,6 +288,18 @@ fn what_is_wrong_says_what_was_expected_and_what_came() {
     }
 }
 
+/// Each line and its note.
+const NOTED: &str = r#"
+table add prefixes 2001:db8::1/32 5 -> set_vrf(red, 1)
+    field "address6": 2001:db8::1/32 is 2001:db8::/32, the other bits are left out
+table add ordered address=10.1.2.3/8 priority=7 -> nothing
+    field "address": 10.1.2.3/8 is 10.0.0.0&&&255.0.0.0, the other bits are left out
+table list ordered address=10.1.2.3&&&255.0.0.0
+    field "address": 10.1.2.3&&&255.0.0.0 is 10.0.0.0&&&255.0.0.0, the other bits are left out
+table list prefixes ::1/0
+    field "address6": ::1/0 is *, the other bits are left out
+"#;
+
 #[test]
 fn what_a_prefix_or_a_mask_leaves_out_is_noted() {
     let notes = |schema: &Schema, line: &str| {
@@ -380,25 +308,7 @@ fn what_a_prefix_or_a_mask_leaves_out_is_noted() {
         assert!(command.is_ok(), "{line}: {command:?}");
         notes
     };
-    let noted = [
-        (
-            "table add prefixes 2001:db8::1/32 5 -> set_vrf(red, 1)",
-            "field \"address6\": 2001:db8::1/32 is 2001:db8::/32, the other bits are left out",
-        ),
-        (
-            "table add ordered address=10.1.2.3/8 priority=7 -> nothing",
-            "field \"address\": 10.1.2.3/8 is 10.0.0.0&&&255.0.0.0, the other bits are left out",
-        ),
-        (
-            "table list ordered address=10.1.2.3&&&255.0.0.0",
-            "field \"address\": 10.1.2.3&&&255.0.0.0 is 10.0.0.0&&&255.0.0.0, the other bits are left out",
-        ),
-        (
-            "table list prefixes ::1/0",
-            "field \"address6\": ::1/0 is *, the other bits are left out",
-        ),
-    ];
-    for (line, expected) in noted {
+    for (line, expected) in cases(NOTED) {
         assert_eq!(notes(kinds(), line), [expected], "{line}");
     }
     for line in [
@@ -426,11 +336,9 @@ fn objects_are_counted_in_cells_or_members() {
         assert!(all.contains(line), "{line} is not in\n{all}");
     }
     let all = info::about(kinds(), None).expect("the program");
-    assert!(all.contains("register       flags 4 cells"), "{all}");
-    assert_eq!(
-        info::summary(&Schema::without(Lack::Pipeline)),
-        "no pipeline"
-    );
+    assert_has(&all, "register       flags 4 cells");
+    let found = info::summary(&Schema::without(Lack::Pipeline));
+    assert_eq!(found, "no pipeline");
     assert_eq!(
         info::summary(kinds()),
         "a program with 4 tables, 4 actions, 4 registers, 1 digest, 1 controller header"
@@ -571,7 +479,7 @@ fn no_line_is_a_panic() {
 fn every_command_has_its_help_and_an_example_of_its_own() {
     for usage in COMMANDS {
         let help = grammar::help(Some(usage.words)).expect("help");
-        assert!(help.contains(usage.example), "{help}");
+        assert_has(&help, usage.example);
         assert!(usage.example.starts_with(usage.words), "{}", usage.words);
         assert!(usage.about.ends_with('.'), "{}", usage.about);
     }

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use conference::address::Mac;
 use serde_json::{Value, json};
+use testkit::text::{assert_has, assert_starts};
 
 use crate::bench::{ADDRESS, CONFERENCE, recirculation, replication};
 
@@ -12,11 +13,8 @@ fn apply_brings_the_switch_to_the_file_and_a_second_time_changes_nothing() {
     for bench in [replication(), recirculation()] {
         bench.file("c.yaml", CONFERENCE);
         let dry = bench.ok("apply c.yaml --dry-run");
-        assert_eq!(
-            bench.server.switch().log.len(),
-            0,
-            "a dry run writes nothing"
-        );
+        let found = bench.server.switch().log.len();
+        assert_eq!(found, 0, "a dry run writes nothing");
         let lines = bench.ok("apply c.yaml");
         assert_eq!(lines, dry);
         let signs: Vec<&str> = lines.lines().map(|line| &line[..1]).collect();
@@ -51,15 +49,12 @@ fn an_apply_that_fails_leaves_the_own_address_as_it_was() {
         &unanswered.replace("10.0.1.6}", "10.0.1.6, udp_port: 7000}"),
     );
     let error = bench.fails("apply ports.yaml");
-    assert!(error.contains("no place for UDP ports"), "{error}");
+    assert_has(&error, "no place for UDP ports");
     assert_eq!(bench.server.switch().log.len(), 0);
     // No host answers: the address that was added for the ARP request is removed.
     bench.file("c.yaml", &unanswered);
     let error = bench.fails("apply c.yaml");
-    assert!(
-        error.starts_with("c.yaml: no host answers to ARP for 10.0.1.6"),
-        "{error}"
-    );
+    assert_starts(&error, "c.yaml: no host answers to ARP for 10.0.1.6");
     assert_eq!(bench.json("address show")["addresses"], json!([]));
     // With an address in force, the request comes from it, and a live conference is not disturbed.
     bench.ok(ADDRESS);
@@ -77,10 +72,7 @@ fn an_apply_that_fails_leaves_the_own_address_as_it_was() {
 fn an_own_address_on_a_port_that_the_switch_lacks_is_refused() {
     let bench = replication();
     let error = bench.fails("address set --port 7 --ip 10.0.1.100 --mac 02:00:00:00:01:64");
-    assert!(
-        error.starts_with("the switch has no port 7, it has 1:"),
-        "{error}"
-    );
+    assert_starts(&error, "the switch has no port 7, it has 1:");
     bench.file("c.yaml", &CONFERENCE.replace("port: 1", "port: 7"));
     for words in ["apply c.yaml", "apply c.yaml --dry-run"] {
         assert!(bench.fails(words).contains("no port 7"), "{words}");
@@ -96,21 +88,16 @@ fn apply_looks_macs_up_and_takes_them_from_the_switch_the_next_time() {
         &CONFERENCE.replace("ip: 10.0.1.6, mac: '02:00:00:00:00:06'", "ip: 10.0.1.6"),
     );
     let error = bench.fails("apply c.yaml --dry-run");
-    assert!(
-        error.contains("10.0.1.6") && error.contains("a dry run sends no ARP request"),
-        "{error}"
-    );
+    assert_has(&error, "10.0.1.6");
+    assert_has(&error, "a dry run sends no ARP request");
     bench
         .server
         .switch()
         .hosts
         .insert(Ipv4Addr::new(10, 0, 1, 6), Mac([2, 0, 0, 0, 0, 6]));
     let lines = bench.ok("apply c.yaml");
-    assert!(lines.contains("+ own address 10.0.1.100"), "{lines}");
-    assert!(
-        lines.contains("+ group 4: viewer 10.0.1.6:5004 02:00:00:00:00:06"),
-        "{lines}"
-    );
+    assert_has(&lines, "+ own address 10.0.1.100");
+    assert_has(&lines, "+ group 4: viewer 10.0.1.6:5004 02:00:00:00:00:06");
     bench.server.switch().hosts.clear();
     assert_eq!(bench.ok("apply c.yaml"), "no change\n");
     assert_eq!(bench.ok("apply c.yaml --dry-run"), "no change\n");
@@ -124,20 +111,17 @@ fn a_file_with_a_mistake_is_refused_with_file_line_and_key() {
         &CONFERENCE.replace("    ip: 10.0.1.4", "    ipv4: 10.0.1.4"),
     );
     let error = bench.fails("apply c.yaml");
-    assert!(
-        error.starts_with("c.yaml: ") && error.contains("ipv4") && error.contains("line 4"),
-        "{error}"
-    );
+    assert_starts(&error, "c.yaml: ");
+    assert_has(&error, "ipv4");
+    assert_has(&error, "line 4");
     bench.file("c.yaml", &CONFERENCE.replace("10.0.1.6", "10.0.1.5"));
+    let found = bench.fails("apply c.yaml");
     assert_eq!(
-        bench.fails("apply c.yaml"),
+        found,
         "c.yaml: 10.0.1.5:5004 is a viewer of group 4 already"
     );
-    assert!(
-        bench
-            .fails("apply d.yaml")
-            .starts_with("d.yaml: there is no such file")
-    );
+    let error = bench.fails("apply d.yaml");
+    assert_starts(&error, "d.yaml: there is no such file");
     assert_eq!(bench.server.switch().log.len(), 0);
 }
 

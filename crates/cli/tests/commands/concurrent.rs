@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::bench::{ADDRESS, Bench, CONFERENCE, recirculation, replication, text};
+use testkit::text::assert_has;
 
 /// Long enough for any machine: a test continues as soon as the awaited event occurs.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -123,10 +124,8 @@ fn nobody_can_take_the_role_from_the_highest_election_id_there_is() {
     let bench = replication();
     bench.server.take_over(u128::MAX);
     let error = bench.fails(&format!("{ADDRESS} --takeover"));
-    assert!(
-        error.contains(&u128::MAX.to_string()) && error.contains("end that controller"),
-        "{error}"
-    );
+    assert_has(&error, &u128::MAX.to_string());
+    assert_has(&error, "end that controller");
     bench.server.let_go();
     bench.ok(ADDRESS);
     bench.ok("group add --group 4 --ip 10.0.1.4");
@@ -157,9 +156,9 @@ fn an_interrupted_change_says_what_it_leaves_and_the_next_goes_on_from_it() {
         assert_eq!(output.status.code(), Some(1), "{:?}", output.status);
         assert_eq!(text(&output.stdout), "", "nothing is said to be done");
         let error = text(&output.stderr);
-        assert!(
-            error.contains("interrupted: each group is in its old or its new state"),
-            "{error}"
+        assert_has(
+            &error,
+            "interrupted: each group is in its old or its new state",
         );
         bench.server.switch().silent_after = None;
         bench.ok("group delete --group 5");
@@ -175,9 +174,7 @@ fn an_error_is_json_where_json_is_asked_for() {
     let bench = replication();
     let output = bench.run("group delete --group 5 --json");
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        text(&output.stdout),
-        "{\"error\":\"there is no group 5\"}\n"
-    );
+    let found = text(&output.stdout);
+    assert_eq!(found, "{\"error\":\"there is no group 5\"}\n");
     assert_eq!(text(&output.stderr), "reprise: there is no group 5\n");
 }

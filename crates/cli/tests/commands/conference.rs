@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use conference::address::Mac;
 use serde_json::{Value, json};
+use testkit::text::{assert_ends, assert_has, assert_starts};
 
 use crate::bench::{ADDRESS, recirculation, replication, text};
 
@@ -19,10 +20,8 @@ fn order(value: &Value) -> Vec<&str> {
 fn a_conference_is_built_changed_and_taken_down() {
     for bench in [replication(), recirculation()] {
         bench.ok(ADDRESS);
-        assert_eq!(
-            bench.ok("address show"),
-            "10.0.1.100 02:00:00:00:01:64 on port 1\n"
-        );
+        let printed = bench.ok("address show");
+        assert_eq!(printed, "10.0.1.100 02:00:00:00:01:64 on port 1\n");
         bench.ok("group add --group 4 --ip 10.0.1.4 --mac 02:00:00:00:00:04");
         for host in 5..8 {
             bench.ok(&format!(
@@ -30,10 +29,7 @@ fn a_conference_is_built_changed_and_taken_down() {
             ));
         }
         let removed = bench.ok("viewer remove --group 4 --ip 10.0.1.6");
-        assert!(
-            removed.starts_with("- group 4: viewer 10.0.1.6"),
-            "{removed}"
-        );
+        assert_starts(&removed, "- group 4: viewer 10.0.1.6");
         let shown = bench.json("show");
         assert_eq!(order(&shown), ["10.0.1.5", "10.0.1.7"]);
         assert_eq!(shown["groups"][0]["mac"], "02:00:00:00:00:04");
@@ -53,10 +49,8 @@ fn the_own_address_also_makes_the_clone_session_of_the_recirculation_program() {
     bench.ok(ADDRESS);
     let switch = bench.server.switch();
     assert_eq!(switch.sessions.keys().collect::<Vec<_>>(), [&100]);
-    assert_eq!(
-        p4runtime_client::entities::replica_port(&switch.sessions[&100].replicas[0]),
-        Some(1)
-    );
+    let found = p4runtime_client::entities::replica_port(&switch.sessions[&100].replicas[0]);
+    assert_eq!(found, Some(1));
 }
 
 #[test]
@@ -65,15 +59,10 @@ fn refusals_name_what_and_leave_the_switch_as_it_was() {
     let viewer = "viewer add --group 4 --ip 10.0.1.5 --mac 02:00:00:00:00:05";
     bench.ok("group add --group 4 --ip 10.0.1.4");
     let error = bench.fails(viewer);
-    assert!(
-        error.contains("no own address yet") && error.contains("reprise address set"),
-        "{error}"
-    );
+    assert_has(&error, "no own address yet");
+    assert_has(&error, "reprise address set");
     let error = bench.fails("viewer add --group 4 --ip 10.0.1.5");
-    assert!(
-        error.contains("no own address yet to ask from: give --mac"),
-        "{error}"
-    );
+    assert_has(&error, "no own address yet to ask from: give --mac");
     bench.ok(ADDRESS);
     bench.ok(viewer);
     let n = bench.server.switch().log.len();
@@ -105,10 +94,7 @@ fn refusals_name_what_and_leave_the_switch_as_it_was() {
     }
     let error =
         bench.fails("viewer add --group 4 --ip 10.0.1.6 --mac 02:00:00:00:00:06 --udp-port 6000");
-    assert!(
-        error.starts_with("this program has no place for UDP ports"),
-        "{error}"
-    );
+    assert_starts(&error, "this program has no place for UDP ports");
     assert_eq!(bench.server.switch().log.len(), n, "nothing was written");
 }
 
@@ -137,11 +123,8 @@ fn a_mac_left_out_is_looked_up_by_arp() {
     let line = bench.ok("viewer add --group 4 --ip 10.0.1.5");
     assert_eq!(line, "+ group 4: viewer 10.0.1.5:6000 02:00:00:00:00:05\n");
     let error = bench.fails("viewer add --group 4 --ip 10.0.1.6");
-    assert!(
-        error.starts_with("no host answers to ARP for 10.0.1.6 on port 1"),
-        "{error}"
-    );
-    assert!(error.contains("--mac"), "{error}");
+    assert_starts(&error, "no host answers to ARP for 10.0.1.6 on port 1");
+    assert_has(&error, "--mac");
 }
 
 const SECOND: &str = "address set --port 2 --ip 10.0.2.100 --mac 02:00:00:00:02:64";
@@ -161,26 +144,19 @@ fn an_address_is_set_shown_and_deleted_port_by_port() {
     );
     bench.ok("group add --group 4 --ip 10.0.1.4");
     let added = bench.ok("viewer add --group 4 --ip 10.0.2.5 --mac 02:00:00:00:00:05 --port 2");
-    assert_eq!(
-        added,
-        "+ group 4: viewer 10.0.2.5:5004 02:00:00:00:00:05 on port 2\n"
-    );
+    let expected = "+ group 4: viewer 10.0.2.5:5004 02:00:00:00:00:05 on port 2\n";
+    assert_eq!(added, expected);
     let refused = bench.fails("viewer add --group 4 --ip 10.0.2.6 --mac 02:00:00:00:00:06");
-    assert!(
-        refused.contains("several ports (1, 2): say which"),
-        "{refused}"
-    );
+    assert_has(&refused, "several ports (1, 2): say which");
     let refused =
         bench.fails("viewer add --group 4 --ip 10.0.3.6 --mac 02:00:00:00:00:06 --port 3");
-    assert!(refused.starts_with("1 viewer is on port 3"), "{refused}");
+    assert_starts(&refused, "1 viewer is on port 3");
     let refused = bench.fails("address delete --port 2");
-    assert!(refused.starts_with("1 viewer is on port 2"), "{refused}");
+    assert_starts(&refused, "1 viewer is on port 2");
     bench.ok("viewer remove --group 4 --ip 10.0.2.5");
     let gone = bench.ok("address delete --port 2");
-    assert_eq!(
-        gone,
-        "- own address 10.0.2.200 02:00:00:00:02:64 on port 2\n"
-    );
+    let expected = "- own address 10.0.2.200 02:00:00:00:02:64 on port 2\n";
+    assert_eq!(gone, expected);
     let refused = bench.fails("address delete --port 2");
     assert_eq!(refused, "the SFU has no own address on port 2");
 }
@@ -193,17 +169,12 @@ fn the_recirculation_program_serves_one_port_and_says_so() {
     bench.ok("group add --group 4 --ip 10.0.1.4");
     let refused =
         bench.fails("viewer add --group 4 --ip 10.0.2.5 --mac 02:00:00:00:00:05 --port 2");
-    assert!(
-        refused.starts_with("this program serves one port, 1,"),
-        "{refused}"
-    );
-    assert!(refused.contains("p4/sfu.p4"), "{refused}");
+    assert_starts(&refused, "this program serves one port, 1,");
+    assert_has(&refused, "p4/sfu.p4");
     bench.ok("viewer add --group 4 --ip 10.0.1.5 --mac 02:00:00:00:00:05 --port 1");
     bench.ok(SECOND);
-    assert_eq!(
-        bench.ok("address show"),
-        "10.0.2.100 02:00:00:00:02:64 on port 2\n"
-    );
+    let printed = bench.ok("address show");
+    assert_eq!(printed, "10.0.2.100 02:00:00:00:02:64 on port 2\n");
 }
 
 #[test]
@@ -220,15 +191,10 @@ fn a_viewer_is_looked_for_on_every_port_and_served_where_it_answers() {
     bench.ok("group add --group 4 --ip 10.0.1.4");
     bench.ok("viewer add --group 4 --ip 10.0.2.5");
     let viewer = &bench.json("show")["groups"][0]["viewers"][0];
-    assert_eq!(
-        (&viewer["port"], &viewer["looked_up"]),
-        (&json!(2), &json!(true))
-    );
+    assert_eq!(viewer["port"], 2);
+    assert_eq!(viewer["looked_up"], json!(true));
     let refused = bench.fails("viewer add --group 4 --ip 10.0.1.6");
-    assert!(
-        refused.starts_with("several hosts answer to ARP for 10.0.1.6"),
-        "{refused}"
-    );
+    assert_starts(&refused, "several hosts answer to ARP for 10.0.1.6");
     assert_eq!(
         bench.json("show")["groups"][0]["viewers"]
             .as_array()
@@ -256,11 +222,8 @@ fn a_viewer_whose_mac_was_looked_up_is_followed_and_one_given_by_hand_is_not() {
 
         answer(&[(5, 55), (6, 66), (7, 7)]);
         let line = bench.ok("viewer refresh");
-        assert!(line.starts_with("~ group 4: viewer 10.0.1.5"), "{line}");
-        assert!(
-            line.ends_with("02:00:00:00:00:37, mac was 02:00:00:00:00:05\n"),
-            "{line}"
-        );
+        assert_starts(&line, "~ group 4: viewer 10.0.1.5");
+        assert_ends(&line, "02:00:00:00:00:37, mac was 02:00:00:00:00:05\n");
         assert_eq!(line.lines().count(), 1, "{line}");
 
         // A second host that answers does not take over the copies; neither does silence stop them.
@@ -269,23 +232,14 @@ fn a_viewer_whose_mac_was_looked_up_is_followed_and_one_given_by_hand_is_not() {
         assert!(output.status.success());
         assert_eq!(text(&output.stdout), "no change\n");
         let said = text(&output.stderr);
-        assert!(
-            said.contains("10.0.1.7 on port 1 does not answer to ARP"),
-            "{said}"
-        );
-        assert_eq!(
-            said.lines().count(),
-            1,
-            "the one that is there answers alone: {said}"
-        );
+        assert_has(&said, "10.0.1.7 on port 1 does not answer to ARP");
+        let found = said.lines().count();
+        assert_eq!(found, 1, "the one that is there answers alone: {said}");
         answer(&[(5, 56), (5, 57), (7, 7)]);
         let output = bench.run("viewer refresh");
         assert_eq!(text(&output.stdout), "no change\n");
         let said = text(&output.stderr);
-        assert!(
-            said.contains("several hosts answer to ARP for viewer 10.0.1.5"),
-            "{said}"
-        );
+        assert_has(&said, "several hosts answer to ARP for viewer 10.0.1.5");
         let viewers = &bench.json("show")["groups"][0]["viewers"];
         let macs = [0, 1, 2].map(|n| viewers[n]["mac"].clone());
         assert_eq!(

@@ -7,6 +7,7 @@ use p4runtime_client::entities;
 use p4runtime_proto::p4::config::v1::P4Info;
 use p4runtime_proto::text_format;
 use testkit::sfu::programs;
+use testkit::text::assert_has;
 
 use crate::bench::{ADDRESS, Bench, CONFERENCE, recirculation, replication, reprise, text};
 
@@ -67,10 +68,8 @@ fn what_is_not_understood_is_named_by_show_and_export_and_the_rest_is_there() {
     bench.server.switch().update(&foreign).expect("there");
     let said = "group 4: no entry of its own in \"viewers\" for replica 9";
     let shown = bench.ok("show");
-    assert!(
-        shown.contains(said) && shown.contains("10.0.1.6"),
-        "{shown}"
-    );
+    assert_has(&shown, said);
+    assert_has(&shown, "10.0.1.6");
     assert_eq!(bench.json("show")["foreign"][0], said);
 
     let output = bench.run("export");
@@ -78,10 +77,8 @@ fn what_is_not_understood_is_named_by_show_and_export_and_the_rest_is_there() {
     assert_eq!(text(&output.stdout), whole);
     assert!(text(&output.stderr).contains(said), "{:?}", output.stderr);
     let error = bench.fails("group delete --group 5");
-    assert!(
-        error.contains(said) && error.contains("reprise export"),
-        "{error}"
-    );
+    assert_has(&error, said);
+    assert_has(&error, "reprise export");
     assert!(bench.ok("show").contains("5 from 10.0.1.5"));
 }
 
@@ -89,7 +86,7 @@ fn what_is_not_understood_is_named_by_show_and_export_and_the_rest_is_there() {
 fn a_switch_without_an_own_address_has_no_file() {
     let bench = recirculation();
     let error = bench.fails("export");
-    assert!(error.contains("reprise address set"), "{error}");
+    assert_has(&error, "reprise address set");
     let mac = Mac([2, 0, 0, 0, 1, 0x64]);
     bench.ok(&format!("address set --port 1 --ip 10.0.1.100 --mac {mac}"));
     let expected = format!("sfu: {{port: 1, ip: 10.0.1.100, mac: '{mac}'}}\n");
@@ -124,10 +121,7 @@ fn export_writes_the_entries_for_an_empty_switch_without_one() {
             &CONFERENCE.replace(", mac: '02:00:00:00:00:06'", ""),
         );
         let error = bench.fails(EXPORT);
-        assert!(
-            error.contains("viewer 10.0.1.6 of group 4 has no `mac:`"),
-            "{error}"
-        );
+        assert_has(&error, "viewer 10.0.1.6 of group 4 has no `mac:`");
     }
 }
 

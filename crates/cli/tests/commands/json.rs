@@ -191,19 +191,15 @@ fn what_is_wrong_is_in_the_document() {
     let [wrong, missing, right] = [0, 1, 2].map(|place| &checked["programs"][place]);
     assert_eq!(wrong["error"], "wrong.p4: not compiled, 1 error");
     assert_eq!(wrong["diagnostics"][0]["severity"], "error");
-    assert_eq!(
-        missing["error"],
-        "missing.p4: there is no such file, expected a P4 source file"
-    );
+    let expected = "missing.p4: there is no such file, expected a P4 source file";
+    assert_eq!(missing["error"], expected);
     assert_eq!((&right["ok"], right.get("error")), (&true.into(), None));
     assert_eq!(checked["error"], missing["error"], "the last one");
     let formatted = json("fmt --check unfinished.p4 wide.p4 tidy.p4");
     let [unfinished, wide, tidy] = [0, 1, 2].map(|place| &formatted["files"][place]);
     assert!(unfinished["error"].is_string(), "{formatted}");
-    assert_eq!(
-        (&wide["line"], &wide["written"]),
-        (&1.into(), &false.into())
-    );
+    assert_eq!(wide["line"], 1);
+    assert_eq!(wide["written"], false);
     assert_eq!((&tidy["line"], tidy.get("error")), (&Value::Null, None));
     assert_eq!(json("fmt -")["files"][0]["text"], "");
 }

@@ -16,6 +16,7 @@ use std::net::Ipv4Addr;
 
 use bench::{Bench, replication, reprise, text};
 use testkit::sfu::programs;
+use testkit::text::{assert_has, assert_starts};
 
 #[test]
 fn words_that_are_no_command_exit_with_2_and_say_what_was_expected() {
@@ -62,13 +63,11 @@ fn a_switch_that_is_not_there_has_no_pipeline_or_is_another_device_is_told_apart
     let output = reprise(&nobody, "show", &folder);
     assert_eq!(output.status.code(), Some(1));
     let error = text(&output.stderr);
-    assert!(
-        error.starts_with(&format!(
-            "reprise: no switch answers at {nobody} (Connection refused"
-        )),
-        "{error}"
+    assert_starts(
+        &error,
+        &format!("reprise: no switch answers at {nobody} (Connection refused"),
     );
-    assert!(error.contains("reprise-switch --help"), "{error}");
+    assert_has(&error, "reprise-switch --help");
 
     let bench = Bench::new(None);
     let expected = "the switch has no pipeline yet: load one with `reprise pipeline set PROGRAM.p4` (a conference's is p4/sfu.p4)";
@@ -82,12 +81,10 @@ fn a_switch_that_is_not_there_has_no_pipeline_or_is_another_device_is_told_apart
     }
     let bench = replication();
     let error = bench.fails("show --device-id 7");
-    assert!(
-        error.contains("not device 7") && error.contains("--device-id"),
-        "{error}"
-    );
+    assert_has(&error, "not device 7");
+    assert_has(&error, "--device-id");
     let error = bench.fails("group delete --group 1 --device-id 7");
-    assert!(error.contains("not device 7"), "{error}");
+    assert_has(&error, "not device 7");
     let error = bench.fails("show --switch nowhere");
     assert_eq!(
         error,
@@ -98,7 +95,7 @@ fn a_switch_that_is_not_there_has_no_pipeline_or_is_another_device_is_told_apart
         ("unix:@a", "found an abstract name"),
     ] {
         let error = bench.fails(&format!("show --switch {address}"));
-        assert!(error.contains(expected), "{error}");
+        assert_has(&error, expected);
         assert!(!error.contains("HOST:PORT"), "{error}");
     }
     let bench = Bench::new(Some(programs::other()));
@@ -116,7 +113,7 @@ fn a_listener_that_never_answers_is_given_up() {
     let output = reprise(&address, "show", &tempfile::tempdir().expect("a folder"));
     assert_eq!(output.status.code(), Some(1));
     let error = text(&output.stderr);
-    assert!(error.contains("an answer in P4Runtime"), "{error}");
+    assert_has(&error, "an answer in P4Runtime");
 }
 
 /// Answers the first request of HTTP/2 with status 404, as a switch's metrics do.

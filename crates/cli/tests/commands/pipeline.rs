@@ -2,6 +2,7 @@
 
 use p4runtime_proto::text_format;
 use testkit::sfu::programs;
+use testkit::text::{assert_has, assert_starts};
 
 use crate::bench::{Bench, text};
 
@@ -10,19 +11,15 @@ fn a_compiled_program_is_loaded_with_the_p4info_beside_it() {
     let bench = Bench::new(None);
     bench.file("sfu.json", "{\"program\": 1}");
     let error = bench.fails("pipeline set sfu.json");
-    assert!(
-        error.contains("sfu.p4info.txtpb") && error.contains("--p4info"),
-        "{error}"
-    );
+    assert_has(&error, "sfu.p4info.txtpb");
+    assert_has(&error, "--p4info");
     bench.file(
         "sfu.p4info.txtpb",
         &text_format::print_p4info(&programs::replication(64)),
     );
     let line = bench.ok("pipeline set sfu.json");
-    assert_eq!(
-        line,
-        "sfu.json loaded: replication, no own address and no groups\n"
-    );
+    let expected = "sfu.json loaded: replication, no own address and no groups\n";
+    assert_eq!(line, expected);
     assert_eq!(bench.server.switch().device_config, b"{\"program\": 1}");
     let shown = bench.json("pipeline show");
     assert_eq!(shown["kind"], "replication");
@@ -74,9 +71,6 @@ fn p4_source_with_a_mistake_is_refused_with_its_place() {
             "{words}: {error}"
         );
     }
-    assert!(
-        bench
-            .fails("check none.p4")
-            .starts_with("none.p4: there is no such file")
-    );
+    let error = bench.fails("check none.p4");
+    assert_starts(&error, "none.p4: there is no such file");
 }

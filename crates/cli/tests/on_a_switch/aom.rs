@@ -8,6 +8,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use testkit::text::{assert_has, assert_starts};
 
 use crate::switch::{Switch, command};
 
@@ -167,47 +168,36 @@ fn a_service_ends_with_a_line_where_it_cannot_serve() {
             "--advertise 127.0.0.1:7443"
         };
         let error = served.switch.fails(&format!("{words} {advertise} {more}"));
-        assert!(error.contains(expected), "{error}");
+        assert_has(&error, expected);
         assert!(!error.contains("aom_hm.p4"), "{error}");
     }
     let none = served.switch.fails("aom group show --state nowhere");
-    assert!(none.contains("start it with `reprise aom serve`"), "{none}");
+    assert_has(&none, "start it with `reprise aom serve`");
     let program = served.switch.folder.path().join("prog.p4");
     let words = format!(
         "aom serve --program {} --listen 127.0.0.1:7449",
         program.display()
     );
     let error = served.switch.fails(&words);
-    assert!(
-        error.contains("expected the program of a sequencer"),
-        "{error}"
-    );
+    assert_has(&error, "expected the program of a sequencer");
 }
 
 #[test]
 fn a_person_sees_groups_and_members_as_a_table() {
     let served = Served::start();
     let switch = &served.switch;
-    assert_eq!(
-        switch.ok("aom group show"),
-        "no groups: add one with `reprise aom group add`\n"
-    );
+    let printed = switch.ok("aom group show");
+    assert_eq!(printed, "no groups: add one with `reprise aom group add`\n");
     switch.ok("aom group add counter --address 239.1.0.1");
     let added = switch.ok(&format!(
         "aom member add counter m0 --output m0.member {MEMBER}"
     ));
-    assert!(
-        added.contains("m0.member is the member's, and a secret"),
-        "{added}"
-    );
+    assert_has(&added, "m0.member is the member's, and a secret");
     let shown = switch.ok("aom group show");
-    assert!(
-        shown.starts_with("counter: 239.1.0.1, number 2, tagged\n  epoch ")
-            && shown.contains(", active; last number 0\n"),
-        "{shown}"
-    );
-    assert!(
-        shown.contains("0         m0      10.0.0.10:60005  02:00:00:00:00:10     2         no"),
-        "{shown}"
+    assert_starts(&shown, "counter: 239.1.0.1, number 2, tagged\n  epoch ");
+    assert_has(&shown, ", active; last number 0\n");
+    assert_has(
+        &shown,
+        "0         m0      10.0.0.10:60005  02:00:00:00:00:10     2         no",
     );
 }

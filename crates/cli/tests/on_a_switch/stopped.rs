@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use testkit::sfu::fake::FakeSwitch;
 use testkit::sfu::programs;
 use testkit::sfu::service::Server;
+use testkit::text::{assert_ends, assert_has, assert_starts};
 
 use crate::switch::{Switch, command, text};
 
@@ -89,9 +90,9 @@ fn another_controller_is_waited_for() {
         .output()
         .expect("it runs");
     let error = text(&output.stderr);
-    assert!(
-        error.contains("another controller (election id 41) has been primary for 0 s"),
-        "{error}"
+    assert_has(
+        &error,
+        "another controller (election id 41) has been primary for 0 s",
     );
     assert_eq!(server.switch().n_entries("streams"), 0);
     server.let_go();
@@ -122,10 +123,13 @@ fn what_the_switch_refuses_is_named_with_what_is_made_and_what_is_not() {
     assert_eq!(not_made.len(), 2, "the table has room for 4");
     assert_eq!(not_made[0]["at"], "table_entries[4]");
     let error = answer["error"].as_str().expect("a line");
-    assert!(
-        error.starts_with("many.json: 2 of 6 updates failed, the first (a table entry): ")
-            && error.ends_with("; 4 of 6 changes are made, the first that is not (table_entries[4]): + MyIngress.routes: hdr.ipv4.dst=10.0.1.5/32 -> MyIngress.drop(); run the command again, it goes on from there"),
-        "{error}"
+    assert_starts(
+        error,
+        "many.json: 2 of 6 updates failed, the first (a table entry): ",
+    );
+    assert_ends(
+        error,
+        "; 4 of 6 changes are made, the first that is not (table_entries[4]): + MyIngress.routes: hdr.ipv4.dst=10.0.1.5/32 -> MyIngress.drop(); run the command again, it goes on from there",
     );
     switch.file("many.json", &file(4));
     assert_eq!(switch.ok("entries apply many.json"), "no change\n");

@@ -5,11 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use control::{Device, Registers, SwitchHandle};
-use dataplane::SwitchConfig;
-use p4runtime_server::{Server, ServerConfig};
 use serde_json::Value;
 use testkit::memory_loop::MemoryLoop;
+use testkit::p4runtime;
 
 /// A program with tables of every kind, which sends everything to the port in `routes`.
 pub const PROGRAM: &str = "\
@@ -115,18 +113,8 @@ impl Switch {
     /// A switch without a program. The folder has the compiled program and the runtime file.
     pub fn new() -> Switch {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        let frames = Arc::new(MemoryLoop::start(SwitchConfig::default(), 5));
-        let config = ServerConfig {
-            device_id: 1,
-            cpu_port: None,
-        };
-        let handle = Arc::clone(&frames) as Arc<dyn SwitchHandle>;
-        let device = Device::new(handle, Registers::OfTheSwitch);
-        let server = Server::new(config, Arc::new(device));
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
-        let listener = listener.expect("a port");
-        let address = listener.local_addr().expect("an address").to_string();
-        runtime.spawn(server.serve(listener, std::future::pending()));
+        let (frames, server) = p4runtime::server(5);
+        let address = runtime.block_on(p4runtime::serve(server));
         let switch = Switch {
             frames,
             address,

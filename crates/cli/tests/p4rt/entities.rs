@@ -1,6 +1,7 @@
 //! Writes every entity, reads it, and writes what was read.
 
 use serde_json::{Value, json};
+use testkit::text::{assert_has, cases};
 
 use crate::switch::{Switch, documents, text};
 
@@ -46,9 +47,9 @@ fn what_is_written_is_printed_and_what_is_dumped_can_be_written_to_another_switc
     for line in ALL.lines() {
         assert!(found.contains(&line), "{line} is not in\n{dump}");
     }
-    assert!(
-        dump.contains("# table add begun dst_addr=00:00:00:00:00:b2 -> mark(value=72)  # const"),
-        "{dump}"
+    assert_has(
+        &dump,
+        "# table add begun dst_addr=00:00:00:00:00:b2 -> mark(value=72)  # const",
     );
 
     let other = Switch::new();
@@ -89,9 +90,9 @@ fn a_dump_names_secret_fields_and_is_refused_where_it_is_played_back() {
         let begin = format!("table add {table} ");
         let line = lines.find(|line| line.starts_with(&begin));
         let line = line.unwrap_or_else(|| panic!("{table} is not in {dump}"));
-        assert!(line.contains("t=<secret>"), "{line}");
+        assert_has(line, "t=<secret>");
         let error = other.fails(&[], line);
-        assert!(error.contains("<secret>"), "{error}");
+        assert_has(&error, "<secret>");
         let listed = other.ok(&format!("table list {table}"));
         assert!(!listed.contains("table add"), "{listed}");
         let name = format!("Tables.{table}");
@@ -144,7 +145,7 @@ fn a_group_keeps_its_size_when_its_members_change() {
     let line = "group add spread 5 {2} max_size=6\n";
     assert_eq!(switch.ok("group list spread 5"), line);
     let error = switch.fails(&[], "group modify spread 5 {2} max_size=7");
-    assert!(error.contains("cannot become 7"), "{error}");
+    assert_has(&error, "cannot become 7");
 }
 
 #[test]
@@ -161,54 +162,38 @@ fn what_a_prefix_leaves_out_is_reported_with_the_line() {
 }
 
 /// Each script and its output after the changes.
-const CHANGED: &[(&str, &str)] = &[
-    (
-        "table get replicated 0x1234",
-        "table add replicated ether_type=0x1234 -> NoAction\n",
-    ),
-    (
-        "table list replicated -> mirror",
-        "table add replicated ether_type=0x1235 -> mirror(session=5)\n",
-    ),
-    ("table list ordered priority=8", ""),
-    (
-        "table list one metadata=0102",
-        "table add one dst_addr=00:00:00:00:00:07 metadata=0x0102 -> member=3\n",
-    ),
-    (
-        "table default ordered",
-        "table default ordered -> NoAction\n",
-    ),
-    (
-        "member list spread 1",
-        "member add spread 1 -> send(port=2)\n",
-    ),
-    ("group list", "group add spread 5 {1} max_size=8\n"),
-    ("multicast list 1", "multicast add 1 {2}\n"),
-    ("clone list", "clone add 5 {3}\n"),
-    (
-        "digest list",
-        "digest add seen_t list=10 timeout=1s ack=0s\n",
-    ),
-    (
-        "counter list counts 3",
-        "counter set counts 3 packets=7 bytes=8\n",
-    ),
-    (
-        "counter list own_count",
-        "counter set own_count src_addr=00:00:00:00:00:09 packets=1 bytes=2\n",
-    ),
-    (
-        "meter list own_rate 9",
-        "meter set own_rate src_addr=00:00:00:00:00:09 cir=1 cburst=1 pir=1 pburst=1\n",
-    ),
-    (
-        "meter list rates 3",
-        "meter set rates 3 cir=10 cburst=5 pir=20 pburst=10\n",
-    ),
-    ("register list slots 7", "register set slots 7 23\n"),
-    ("valueset list trunks", "valueset set trunks {}\n"),
-];
+const CHANGED: &str = "
+table get replicated 0x1234
+    table add replicated ether_type=0x1234 -> NoAction
+table list replicated -> mirror
+    table add replicated ether_type=0x1235 -> mirror(session=5)
+table list one metadata=0102
+    table add one dst_addr=00:00:00:00:00:07 metadata=0x0102 -> member=3
+table default ordered
+    table default ordered -> NoAction
+member list spread 1
+    member add spread 1 -> send(port=2)
+group list
+    group add spread 5 {1} max_size=8
+multicast list 1
+    multicast add 1 {2}
+clone list
+    clone add 5 {3}
+digest list
+    digest add seen_t list=10 timeout=1s ack=0s
+counter list counts 3
+    counter set counts 3 packets=7 bytes=8
+counter list own_count
+    counter set own_count src_addr=00:00:00:00:00:09 packets=1 bytes=2
+meter list own_rate 9
+    meter set own_rate src_addr=00:00:00:00:00:09 cir=1 cburst=1 pir=1 pburst=1
+meter list rates 3
+    meter set rates 3 cir=10 cburst=5 pir=20 pburst=10
+register list slots 7
+    register set slots 7 23
+valueset list trunks
+    valueset set trunks {}
+";
 
 #[test]
 fn every_kind_is_changed_listed_and_deleted() {
@@ -228,9 +213,10 @@ register set slots * 0x17
 valueset clear trunks
 table reset ordered
 ");
-    for (list, expected) in CHANGED {
-        assert_eq!(switch.ok(list), *expected, "{list}");
+    for (list, expected) in cases(CHANGED) {
+        assert_eq!(switch.ok(list), format!("{expected}\n"), "{list}");
     }
+    assert_eq!(switch.ok("table list ordered priority=8"), "");
     assert_eq!(switch.ok("register list").lines().count(), 12);
     assert_eq!(switch.ok("counter list").lines().count(), 9);
     assert_eq!(switch.ok("meter list").lines().count(), 9);
@@ -266,39 +252,28 @@ fn batches_are_one_write_with_an_atomicity() {
     let switch = Switch::new();
     let begun = "begin rollback\ntable add replicated 1 -> NoAction\nmulticast add 1 {1}\n";
     let printed = switch.ok(&format!("{begun}commit\ntable list replicated 1"));
-    assert_eq!(
-        printed,
-        "2 updates written\ntable add replicated ether_type=0x1 -> NoAction\n"
-    );
+    let expected = "2 updates written\ntable add replicated ether_type=0x1 -> NoAction\n";
+    assert_eq!(printed, expected);
 
     let error = switch.fails(&[], "begin rollback\ntable add replicated 2 -> NoAction\ntable add replicated 1 -> NoAction\ncommit");
-    assert!(
-        error.contains("line 3: ") && error.contains("(AlreadyExists): table add replicated 1"),
-        "{error}"
-    );
-    assert!(error.contains("line 4: 2 of 2 updates failed"), "{error}");
+    assert_has(&error, "line 3: ");
+    assert_has(&error, "(AlreadyExists): table add replicated 1");
+    assert_has(&error, "line 4: 2 of 2 updates failed");
     assert_eq!(switch.ok("table list replicated 2"), "", "taken back");
 
     let error = switch.fails(
         &[],
         "begin\ntable add replicated 3 -> NoAction\ntable add replicated 1 -> NoAction\ncommit",
     );
-    assert!(error.contains("line 4: 1 of 2 updates failed"), "{error}");
-    assert_eq!(
-        switch.ok("table list replicated 3").lines().count(),
-        1,
-        "not taken back"
-    );
+    assert_has(&error, "line 4: 1 of 2 updates failed");
+    let found = switch.ok("table list replicated 3").lines().count();
+    assert_eq!(found, 1, "not taken back");
 
-    assert_eq!(
-        switch.ok("begin atomic\ntable add replicated 4 -> NoAction\nabort"),
-        "1 update forgotten\n"
-    );
+    let printed = switch.ok("begin atomic\ntable add replicated 4 -> NoAction\nabort");
+    assert_eq!(printed, "1 update forgotten\n");
     let error = switch.fails(&[], "begin\ntable add replicated 4 -> NoAction");
-    assert!(
-        error.contains("end with a batch of 1 update") && error.contains("`commit` is missing"),
-        "{error}"
-    );
+    assert_has(&error, "end with a batch of 1 update");
+    assert_has(&error, "`commit` is missing");
     assert_eq!(switch.ok("table list replicated 4"), "");
 }
 
@@ -321,8 +296,9 @@ fn packets_and_digests_are_watched_and_sent() {
     switch.receive(2, 7, 9, 1);
     switch.receive(2, 7, 9, 0xff);
     type_in("watch digests count=1 time=20s\n");
+    let found = line();
     assert_eq!(
-        line(),
+        found,
         "digest seen_t {src_addr=00:00:00:00:00:09, port=2, kind=1}"
     );
     type_in("watch packets count=1 time=20s\n");
@@ -363,10 +339,8 @@ fn an_idle_entry_is_reported() {
     });
     let printed =
         switch.ok("table add limited 9 timeout=1s -> metered\nwatch idle count=1 time=20s");
-    assert_eq!(
-        printed,
-        "idle limited src_addr=00:00:00:00:00:09 timeout=1s\n"
-    );
+    let expected = "idle limited src_addr=00:00:00:00:00:09 timeout=1s\n";
+    assert_eq!(printed, expected);
     stop.send(()).expect("it runs");
     clock.join().expect("its end");
 }
@@ -378,37 +352,22 @@ fn the_pipeline_is_set_verified_saved_and_shown() {
     let program = format!("{root}/testdata/compiler/ok/every_entity.p4");
     let other = format!("{root}/examples/p4rt/router.p4");
     let error = switch.fails(&[], "table list");
-    assert!(
-        error.contains("line 1: the switch has no pipeline yet"),
-        "{error}"
-    );
+    assert_has(&error, "line 1: the switch has no pipeline yet");
     let printed = switch.ok(&format!(
         "pipeline verify {program}\npipeline set {program} cookie=7\npipeline show"
     ));
-    assert!(
-        printed.contains("the switch can run it; nothing has changed"),
-        "{printed}"
-    );
-    assert!(
-        printed.contains("in force: every_entity.p4 with "),
-        "{printed}"
-    );
-    assert!(printed.contains("cookie 7"), "{printed}");
-    assert!(
-        printed.contains("table          limited [src_addr:exact] -> metered | NoAction"),
-        "{printed}"
+    assert_has(&printed, "the switch can run it; nothing has changed");
+    assert_has(&printed, "in force: every_entity.p4 with ");
+    assert_has(&printed, "cookie 7");
+    assert_has(
+        &printed,
+        "table          limited [src_addr:exact] -> metered | NoAction",
     );
     let printed = switch.ok(&format!(
         "pipeline save {other}\npipeline commit\ntable list routes\ninfo routes"
     ));
-    assert!(
-        printed.contains("table default routes -> to_controller(reason=1)"),
-        "{printed}"
-    );
-    assert!(
-        printed.contains("key hdr.ipv4.dst_addr lpm, 32 bits"),
-        "{printed}"
-    );
+    assert_has(&printed, "table default routes -> to_controller(reason=1)");
+    assert_has(&printed, "key hdr.ipv4.dst_addr lpm, 32 bits");
     switch.ok("table add routes 10.0.0.0/8 -> drop");
     switch.ok(&format!(
         "pipeline reconcile {other}\npipeline p4info x.p4info.txtpb\npipeline config x.json"
@@ -438,10 +397,8 @@ fn each_command_has_one_document_with_json() {
     let entry = &found[1]["entities"][0];
     assert_eq!(entry["kind"], "table_entry");
     assert_eq!(entry["table"], "I.limited");
-    assert_eq!(
-        entry["match"],
-        json!({"hdr.ethernet.src_addr": "00:00:00:00:00:09"})
-    );
+    let expected = json!({"hdr.ethernet.src_addr": "00:00:00:00:00:09"});
+    assert_eq!(entry["match"], expected);
     assert_eq!(entry["action"], json!({"name": "I.metered", "params": {}}));
     assert_eq!(entry["idle_timeout_ns"], 5_000_000_000_i64);
     assert_eq!(entry["counts"], json!({"packets": 0, "bytes": 0}));
@@ -452,10 +409,8 @@ fn each_command_has_one_document_with_json() {
     );
     assert_eq!(found[1]["complete"], true);
     assert_eq!(found[2]["atomicity"], "CONTINUE_ON_ERROR");
-    assert_eq!(
-        found[3],
-        json!({"line": 6, "command": "clone add 5 {1}", "collected": 1})
-    );
+    let expected = json!({"line": 6, "command": "clone add 5 {1}", "collected": 1});
+    assert_eq!(found[3], expected);
     assert_eq!(found[4]["written"], 1);
     assert_eq!(found[5]["primary"], true);
     assert_eq!(found[6]["entities"][0]["value"], "0");
@@ -476,10 +431,8 @@ fn each_command_has_one_document_with_json() {
     assert_eq!(found[0]["failed_updates"][0]["command"], "clone add 5 {1}");
     assert_eq!(found[1]["entities"][0]["session"], 5);
     assert_eq!(found[2]["command"], "xyzzy");
-    assert_eq!(
-        found[3],
-        json!({"failed": 2, "lines": 3, "error": "2 of 3 lines failed"})
-    );
+    let expected = json!({"failed": 2, "lines": 3, "error": "2 of 3 lines failed"});
+    assert_eq!(found[3], expected);
 
     let output = switch.script(&["--json", "-c", "table list nowhere"], "");
     let found: Vec<Value> = documents(&output.stdout);
@@ -501,10 +454,8 @@ fn a_long_list_comes_in_parts_and_a_reader_that_goes_away_is_no_error() {
         .collect();
     let setup = switch.folder.path().join("setup.p4rt");
     std::fs::write(&setup, format!("begin\n{adds}commit\n")).expect("written");
-    assert_eq!(
-        switch.ok("source setup.p4rt"),
-        format!("{N} updates written\n")
-    );
+    let printed = switch.ok("source setup.p4rt");
+    assert_eq!(printed, format!("{N} updates written\n"));
     assert_eq!(switch.ok("table list replicated").lines().count(), N + 1);
     let mut shell = switch.command(&[
         "-c",
@@ -521,8 +472,6 @@ fn a_long_list_comes_in_parts_and_a_reader_that_goes_away_is_no_error() {
         (output.status.code(), text(&output.stderr).as_str()),
         (Some(0), "")
     );
-    assert_eq!(
-        switch.ok("table clear replicated"),
-        format!("{N} entries deleted\n")
-    );
+    let printed = switch.ok("table clear replicated");
+    assert_eq!(printed, format!("{N} entries deleted\n"));
 }

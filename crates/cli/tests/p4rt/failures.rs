@@ -4,29 +4,24 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::Instant;
 
 use crate::switch::{Switch, command, run_script, text};
+use testkit::text::{assert_ends, assert_has, assert_starts};
 
 #[test]
 fn a_script_ends_at_its_first_failure_and_says_where() {
     let switch = Switch::new();
     let script = "clone add 5 {1}\n\ntable add orderd x\nclone add 6 {1}";
     let error = switch.fails(&[], script);
-    assert_eq!(
-        error,
-        "reprise: line 3: no table \"orderd\", did you mean \"ordered\"?\n"
-    );
+    let expected = "reprise: line 3: no table \"orderd\", did you mean \"ordered\"?\n";
+    assert_eq!(error, expected);
     assert_eq!(switch.ok("clone list"), "clone add 5 {1}\n");
     let error = switch.fails(&["--keep-going"], script);
     let lines: Vec<&str> = error.lines().collect();
     assert_eq!(lines.len(), 3, "{error}");
-    assert!(
-        lines[0].starts_with("reprise: line 1: ") && lines[0].ends_with("(AlreadyExists)"),
-        "{error}"
-    );
+    assert_starts(lines[0], "reprise: line 1: ");
+    assert_ends(lines[0], "(AlreadyExists)");
     assert_eq!(lines[2], "reprise: 2 of 4 lines failed");
-    assert_eq!(
-        switch.ok("clone list"),
-        "clone add 5 {1}\nclone add 6 {1}\n"
-    );
+    let printed = switch.ok("clone list");
+    assert_eq!(printed, "clone add 5 {1}\nclone add 6 {1}\n");
 
     // A file, a file in a file, and one that runs itself.
     let path = |name: &str| switch.folder.path().join(name);
@@ -34,22 +29,19 @@ fn a_script_ends_at_its_first_failure_and_says_where() {
     std::fs::write(path("inner.p4rt"), "clone add 7 {1}\nclone ad 8 {1}\n").expect("written");
     std::fs::write(path("itself.p4rt"), "source itself.p4rt\n").expect("written");
     let error = switch.fails(&["outer.p4rt"], "");
-    assert!(
-        error.starts_with("reprise: outer.p4rt:2: inner.p4rt:2: no command \"clone ad\""),
-        "{error}"
+    assert_starts(
+        &error,
+        "reprise: outer.p4rt:2: inner.p4rt:2: no command \"clone ad\"",
     );
     let error = switch.fails(&["itself.p4rt"], "");
-    assert!(error.contains("does itself.p4rt run itself?"), "{error}");
+    assert_has(&error, "does itself.p4rt run itself?");
     let error = switch.fails(&["-c", "clone list\nclone lst"], "");
-    assert!(
-        error.starts_with("reprise: line 2: no command \"clone lst\", did you mean"),
-        "{error}"
+    assert_starts(
+        &error,
+        "reprise: line 2: no command \"clone lst\", did you mean",
     );
     let error = switch.fails(&["missing.p4rt"], "");
-    assert!(
-        error.contains("missing.p4rt: there is no such file"),
-        "{error}"
-    );
+    assert_has(&error, "missing.p4rt: there is no such file");
 }
 
 #[test]
@@ -66,7 +58,7 @@ fn no_server_another_server_and_another_device_are_told_apart() {
 
     let switch = Switch::new();
     let error = switch.fails(&["--device-id", "7", "-c", "table list"], "");
-    assert!(error.contains("not device 7"), "{error}");
+    assert_has(&error, "not device 7");
     let output = switch
         .command(&["-c", "table list"])
         .env("REPRISE_DEVICE_ID", "7")
@@ -96,10 +88,7 @@ fn a_server_that_does_not_answer_in_time_is_given_up() {
         .expect("it runs");
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(
-        error.contains("the switch did not answer within 250 ms: a read"),
-        "{error}"
-    );
+    assert_has(&error, "the switch did not answer within 250 ms: a read");
     assert!(began.elapsed().as_secs() < 20);
 }
 
@@ -108,16 +97,14 @@ fn another_primary_is_waited_for_reported_and_taken_over_from() {
     let switch = Switch::new();
     let other = switch.other_primary();
     let error = switch.fails(&["--wait", "0", "-c", "clone add 5 {1}"], "");
-    assert!(
-        error.contains("another controller (election id 1) has been primary for 0 s"),
-        "{error}"
+    assert_has(
+        &error,
+        "another controller (election id 1) has been primary for 0 s",
     );
     assert_eq!(switch.ok("clone list"), "", "everybody reads");
     let output = switch.script(&["--takeover"], "clone add 5 {1}\nprimary show");
-    assert_eq!(
-        text(&output.stdout),
-        "this shell is primary, election id 2\n"
-    );
+    let found = text(&output.stdout);
+    assert_eq!(found, "this shell is primary, election id 2\n");
     drop(other);
 
     // Another controller takes over between two writes of a script.
@@ -144,9 +131,9 @@ fn another_primary_is_waited_for_reported_and_taken_over_from() {
     let output = child.wait_with_output().expect("its end");
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(
-        error.starts_with("reprise: line 3: another controller took over as primary"),
-        "{error}"
+    assert_starts(
+        &error,
+        "reprise: line 3: another controller took over as primary",
     );
     assert!(!switch.ok("clone list").contains("clone add 7"));
 }
@@ -168,7 +155,7 @@ pub fn replaced_between(switch: &Switch, first: &str, others: &str) -> String {
     std::io::Write::write_all(&mut input, b"capabilities\n").expect("typed");
     let mut line = String::new();
     std::io::BufRead::read_line(&mut output, &mut line).expect("UTF-8");
-    assert!(line.starts_with("P4Runtime "), "{line}");
+    assert_starts(&line, "P4Runtime ");
     let set = switch.script(&["--takeover"], &format!("pipeline set {router}"));
     assert_eq!(set.status.code(), Some(0), "{}", text(&set.stderr));
     std::io::Write::write_all(&mut input, others.as_bytes()).expect("typed");
@@ -186,13 +173,10 @@ fn nothing_is_written_by_the_names_of_a_program_that_another_controller_has_repl
         "clone add 6 {1}\n",
         "clone add 7 {1}\nclone add 8 {1}\nclone add 9 {1}\n",
     );
-    assert!(
-        error.contains("line 3: another controller took over as primary"),
-        "{error}"
-    );
-    assert!(
-        error.contains("line 4: the switch has another program since this shell read it; run"),
-        "{error}"
+    assert_has(&error, "line 3: another controller took over as primary");
+    assert_has(
+        &error,
+        "line 4: the switch has another program since this shell read it; run",
     );
     assert_eq!(switch.ok("clone list"), "clone add 9 {1}\n");
 }
@@ -205,13 +189,11 @@ fn a_batch_for_a_program_that_another_controller_has_replaced_is_forgotten() {
         "begin\nclone add 7 {1}\n",
         "commit\ncommit\nclone add 9 {1}\n",
     );
-    assert!(
-        error.contains(
-            "line 4: the switch has another program since this shell read it, and the open batch"
-        ),
-        "{error}"
+    assert_has(
+        &error,
+        "line 4: the switch has another program since this shell read it, and the open batch",
     );
-    assert!(error.contains("line 5: no batch"), "{error}");
+    assert_has(&error, "line 5: no batch");
     assert_eq!(switch.ok("clone list"), "clone add 9 {1}\n");
 }
 
@@ -223,21 +205,17 @@ fn an_election_id_is_a_choice() {
         "primary take 18446744073709551620\nprimary show\nprimary release\nprimary show",
     );
     let printed = text(&printed.stdout);
-    assert!(
-        printed.contains("this shell is primary, election id 18446744073709551620"),
-        "{printed}"
+    assert_has(
+        &printed,
+        "this shell is primary, election id 18446744073709551620",
     );
-    assert!(
-        printed.ends_with(
-            "nobody is primary; this shell becomes it with its next write, or by `primary take`\n"
-        ),
-        "{printed}"
+    assert_ends(
+        &printed,
+        "nobody is primary; this shell becomes it with its next write, or by `primary take`\n",
     );
-    assert!(
-        printed.contains(
-            "not primary any more; the next write, or `primary take`, takes the role again\n"
-        ),
-        "{printed}"
+    assert_has(
+        &printed,
+        "not primary any more; the next write, or `primary take`, takes the role again\n",
     );
     assert_eq!(
         switch.ok("primary release\nprimary show"),
@@ -252,14 +230,12 @@ fn an_election_id_is_a_choice() {
     assert_eq!(output.expect("it runs").status.code(), Some(2));
     let _other = switch.other_primary();
     let error = switch.fails(&["--election-id", "7", "-c", "clone add 5 {1}"], "");
-    assert!(
-        error.contains(
-            "election id 7 is too low: another controller is primary with election id 18446744073709551621; `primary take` without a number is higher"
-        ),
-        "{error}"
+    assert_has(
+        &error,
+        "election id 7 is too low: another controller is primary with election id 18446744073709551621; `primary take` without a number is higher",
     );
     let error = switch.fails(&["--read-only", "-c", "clone add 5 {1}"], "");
-    assert!(error.contains("was started with --read-only"), "{error}");
+    assert_has(&error, "was started with --read-only");
 }
 
 #[test]
@@ -271,7 +247,7 @@ fn a_role_writes_what_is_its_own() {
         &["--role", "meters", "-c", "table add few 9 -> {send(1)}"],
         "",
     );
-    assert!(error.contains("(PermissionDenied)"), "{error}");
+    assert_has(&error, "(PermissionDenied)");
 }
 
 #[test]
@@ -299,10 +275,7 @@ fn a_server_that_ends_in_between_is_reported() {
     let output = child.wait_with_output().expect("its end");
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(
-        error.starts_with("reprise: line 3: the switch closed the stream"),
-        "{error}"
-    );
+    assert_starts(&error, "reprise: line 3: the switch closed the stream");
     let output = run_script(command(&address, &[], folder.path()), "clone list");
     assert!(text(&output.stderr).contains("no switch answers at"));
 }

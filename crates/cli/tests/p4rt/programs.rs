@@ -1,6 +1,7 @@
 //! The shell has names of another program than the switch's: its messages, and what continues to work.
 
 use crate::switch::{Switch, text};
+use testkit::text::{assert_ends, assert_has, assert_starts};
 
 const ROUTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/p4rt/router.p4");
 
@@ -28,7 +29,7 @@ fn a_read_by_the_names_of_a_program_that_was_replaced_says_what_to_do() {
 fn a_mistake_is_not_taken_for_another_program() {
     let switch = Switch::new();
     let error = switch.fails(&[], "clone delete 9");
-    assert!(error.ends_with("(NotFound)\n"), "{error}");
+    assert_ends(&error, "(NotFound)\n");
 }
 
 #[test]
@@ -79,8 +80,8 @@ fn after_a_save_reads_and_writes_are_for_the_saved_program() {
     );
     let entry = |line: &&&str| line.starts_with("table add routes dst_addr=10.0.0.0/8 -> drop");
     assert_eq!(lines.iter().filter(entry).count(), 3, "{printed}");
-    assert!(printed.contains("\ntable          limited ["), "{printed}");
-    assert!(printed.contains("\nin force: router.p4 with "), "{printed}");
+    assert_has(&printed, "\ntable          limited [");
+    assert_has(&printed, "\nin force: router.p4 with ");
 }
 
 #[test]
@@ -88,10 +89,7 @@ fn what_another_controller_has_saved_is_reported() {
     let switch = Switch::new();
     switch.ok(&format!("pipeline save {ROUTER}"));
     let error = switch.fails(&[], "table list");
-    assert!(
-        error.contains("; another controller may have saved a program"),
-        "{error}"
-    );
+    assert_has(&error, "; another controller may have saved a program");
     switch.ok("pipeline commit\ntable list routes");
 }
 
@@ -116,7 +114,7 @@ fn a_program_without_p4info_is_none_that_is_missing() {
         "a program without P4Info, cookie none\na program without P4Info\nx.json written\n"
     );
     let json = std::fs::read_to_string(switch.folder.path().join("x.json")).expect("the program");
-    assert!(json.contains("\"pipelines\""), "{json}");
+    assert_has(&json, "\"pipelines\"");
     // A program set over P4Runtime has names.
     switch.ok(&format!("pipeline set {ROUTER}\ntable list routes"));
 
@@ -150,10 +148,8 @@ fn a_server_of_another_protocol_is_reported() {
     server.join().expect("its end");
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(
-        error.starts_with(&format!(
-            "reprise: the server at {address} does not speak P4Runtime"
-        )),
-        "{error}"
+    assert_starts(
+        &error,
+        &format!("reprise: the server at {address} does not speak P4Runtime"),
     );
 }

@@ -4,13 +4,11 @@ use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
-use control::{Device, Registers, SwitchHandle};
-use dataplane::{PortId, SwitchConfig};
 use p4runtime_client::{Client, SwitchAddress};
 use p4runtime_proto::text_format;
-use p4runtime_server::{Server, ServerConfig};
 use serde_json::Value;
 use testkit::memory_loop::MemoryLoop;
+use testkit::p4runtime;
 
 const P4INFO: &str = include_str!("../../../../testdata/compiler/ok/every_entity.p4info.txtpb");
 const JSON: &str = include_str!("../../../../testdata/compiler/ok/every_entity.json");
@@ -46,14 +44,7 @@ impl Switch {
 
     fn start(program: Program) -> Switch {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-        let frames = Arc::new(MemoryLoop::start(SwitchConfig::default(), 5));
-        let config = ServerConfig {
-            device_id: 1,
-            cpu_port: Some(PortId(510)),
-        };
-        let handle = Arc::clone(&frames) as Arc<dyn SwitchHandle>;
-        let device = Device::new(handle, Registers::OfTheSwitch);
-        let server = Server::new(config, Arc::new(device));
+        let (frames, server) = p4runtime::server(5);
         match program {
             Program::None => {}
             Program::Whole => {
@@ -69,10 +60,7 @@ impl Switch {
                 runtime.block_on(set).expect("a pipeline");
             }
         }
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
-        let listener = listener.expect("a port");
-        let address = listener.local_addr().expect("an address").to_string();
-        runtime.spawn(server.serve(listener, std::future::pending()));
+        let address = runtime.block_on(p4runtime::serve(server));
         Switch {
             frames,
             address,

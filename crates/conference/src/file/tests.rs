@@ -194,10 +194,8 @@ fn lists_with_nothing_in_them_are_empty() {
     assert_eq!(File::parse(&format!("{sfu}\ngroups:\n")).unwrap(), without);
     let group = format!("{sfu}\ngroups:\n  - group: 4\n    ip: 10.0.1.4\n");
     let without = File::parse(&group).unwrap();
-    assert_eq!(
-        File::parse(&format!("{group}    viewers:\n")).unwrap(),
-        without
-    );
+    let found = File::parse(&format!("{group}    viewers:\n")).unwrap();
+    assert_eq!(found, without);
 }
 
 #[test]

@@ -66,8 +66,8 @@ fn order(conference: &Conference, group: u16) -> Vec<u8> {
 /// The operation is refused with that message and changes nothing.
 fn refused<T: std::fmt::Debug>(
     conference: &mut Conference,
-    operation: impl FnOnce(&mut Conference) -> Result<T, ModelError>,
     message: &str,
+    operation: impl FnOnce(&mut Conference) -> Result<T, ModelError>,
 ) {
     let before = conference.clone();
     let error = operation(conference).unwrap_err();
@@ -99,59 +99,45 @@ fn a_deleted_group_frees_its_number_presenter_and_room() {
 #[test]
 fn unknown_and_double_things_are_refused() {
     let c = &mut conference(false);
+    refused(c, "there is no group 5", |c| {
+        c.add_viewer(GroupId(5), viewer(8))
+    });
+    refused(c, "there is no group 5", |c| c.delete_group(GroupId(5)));
+    refused(c, "there is no group 5", |c| {
+        c.remove_viewer(GroupId(5), ip(5), None)
+    });
+    refused(c, "group 4 has no viewer 10.0.1.8", |c| {
+        c.remove_viewer(GroupId(4), ip(8), None)
+    });
     refused(
         c,
-        |c| c.add_viewer(GroupId(5), viewer(8)),
-        "there is no group 5",
-    );
-    refused(c, |c| c.delete_group(GroupId(5)), "there is no group 5");
-    refused(
-        c,
-        |c| c.remove_viewer(GroupId(5), ip(5), None),
-        "there is no group 5",
-    );
-    refused(
-        c,
-        |c| c.remove_viewer(GroupId(4), ip(8), None),
-        "group 4 has no viewer 10.0.1.8",
-    );
-    refused(
-        c,
-        |c| c.add_group(GroupId(4), presenter(9)),
         "group 4 exists already, its presenter is 10.0.1.4",
+        |c| c.add_group(GroupId(4), presenter(9)),
     );
-    refused(
-        c,
-        |c| c.add_group(GroupId(5), presenter(4)),
-        "10.0.1.4 is the presenter of group 4 already",
-    );
-    refused(
-        c,
-        |c| c.add_viewer(GroupId(4), viewer(5)),
-        "10.0.1.5 is a viewer of group 4 already",
-    );
+    refused(c, "10.0.1.4 is the presenter of group 4 already", |c| {
+        c.add_group(GroupId(5), presenter(4))
+    });
+    refused(c, "10.0.1.5 is a viewer of group 4 already", |c| {
+        c.add_viewer(GroupId(4), viewer(5))
+    });
 }
 
 #[test]
 fn a_full_group_a_full_pool_and_too_many_groups_are_refused() {
     let c = &mut conference(false);
     c.add_viewer(GroupId(4), viewer(8)).unwrap();
-    refused(
-        c,
-        |c| c.add_viewer(GroupId(4), viewer(9)),
-        "group 4 is full: a group has 4 viewers at most",
-    );
+    refused(c, "group 4 is full: a group has 4 viewers at most", |c| {
+        c.add_viewer(GroupId(4), viewer(9))
+    });
     c.add_group(GroupId(5), presenter(5)).unwrap();
     c.add_viewer(GroupId(5), viewer(8)).unwrap();
     c.add_viewer(GroupId(5), viewer(9)).unwrap();
     let full = "the viewer pool is full: 6 viewers in all groups together at most";
-    refused(c, |c| c.add_viewer(GroupId(5), viewer(10)), full);
+    refused(c, full, |c| c.add_viewer(GroupId(5), viewer(10)));
     c.add_group(GroupId(6), presenter(6)).unwrap();
-    refused(
-        c,
-        |c| c.add_group(GroupId(7), presenter(7)),
-        "no more groups: the program has room for 3",
-    );
+    refused(c, "no more groups: the program has room for 3", |c| {
+        c.add_group(GroupId(7), presenter(7))
+    });
 }
 
 #[test]
@@ -159,35 +145,31 @@ fn numbers_and_addresses_that_cannot_be_are_refused() {
     let c = &mut conference(true);
     refused(
         c,
-        |c| c.add_group(GroupId(0), presenter(9)),
         "group number 0 is out of range, expected 1 to 9 in this program",
+        |c| c.add_group(GroupId(0), presenter(9)),
     );
     refused(
         c,
-        |c| c.add_group(GroupId(10), presenter(9)),
         "group number 10 is out of range, expected 1 to 9 in this program",
+        |c| c.add_group(GroupId(10), presenter(9)),
     );
     let with = |ip: Ipv4Addr| Viewer { ip, ..viewer(9) };
     refused(
         c,
-        |c| c.add_viewer(GroupId(4), with(Ipv4Addr::new(239, 1, 1, 1))),
         "239.1.1.1 is a multicast address, expected the address of a host",
+        |c| c.add_viewer(GroupId(4), with(Ipv4Addr::new(239, 1, 1, 1))),
     );
     refused(
         c,
-        |c| c.add_viewer(GroupId(4), with(Ipv4Addr::UNSPECIFIED)),
         "0.0.0.0 is the unspecified address, expected the address of a host",
+        |c| c.add_viewer(GroupId(4), with(Ipv4Addr::UNSPECIFIED)),
     );
-    refused(
-        c,
-        |c| c.add_viewer(GroupId(4), with(ip(100))),
-        "10.0.1.100 is the SFU's own address",
-    );
-    refused(
-        c,
-        |c| c.add_group(GroupId(5), presenter(100)),
-        "10.0.1.100 is the SFU's own address",
-    );
+    refused(c, "10.0.1.100 is the SFU's own address", |c| {
+        c.add_viewer(GroupId(4), with(ip(100)))
+    });
+    refused(c, "10.0.1.100 is the SFU's own address", |c| {
+        c.add_group(GroupId(5), presenter(100))
+    });
 }
 
 #[test]
@@ -199,8 +181,8 @@ fn macs_ports_and_own_addresses_that_cannot_be_are_refused() {
     };
     refused(
         c,
-        |c| c.add_viewer(GroupId(4), zero),
         "00:00:00:00:00:00 is all zero, expected the Ethernet address of a host",
+        |c| c.add_viewer(GroupId(4), zero),
     );
     let broadcast = Presenter {
         mac: Some(Mac([0xff; 6])),
@@ -208,8 +190,8 @@ fn macs_ports_and_own_addresses_that_cannot_be_are_refused() {
     };
     refused(
         c,
-        |c| c.add_group(GroupId(5), broadcast),
         "ff:ff:ff:ff:ff:ff is a multicast address, expected the Ethernet address of a host",
+        |c| c.add_group(GroupId(5), broadcast),
     );
     let port_zero = Viewer {
         udp_port: Some(0),
@@ -217,33 +199,29 @@ fn macs_ports_and_own_addresses_that_cannot_be_are_refused() {
     };
     refused(
         c,
-        |c| c.add_viewer(GroupId(4), port_zero),
         "UDP port 0 of 10.0.1.9 is no port, expected 1 to 65535",
+        |c| c.add_viewer(GroupId(4), port_zero),
     );
     let own = |port, last| OwnAddress {
         port,
         ip: ip(last),
         mac: mac(100),
     };
+    refused(c, "port 0 is out of range, expected 1 to 509", |c| {
+        c.set_address(own(0, 100))
+    });
+    refused(c, "port 510 is out of range, expected 1 to 509", |c| {
+        c.set_address(own(510, 100))
+    });
     refused(
         c,
-        |c| c.set_address(own(0, 100)),
-        "port 0 is out of range, expected 1 to 509",
-    );
-    refused(
-        c,
-        |c| c.set_address(own(510, 100)),
-        "port 510 is out of range, expected 1 to 509",
-    );
-    refused(
-        c,
-        |c| c.set_address(own(1, 5)),
         "10.0.1.5 cannot be the SFU's own address: it is in group 4",
+        |c| c.set_address(own(1, 5)),
     );
     refused(
         c,
-        |c| c.set_address(own(1, 4)),
         "10.0.1.4 cannot be the SFU's own address: it is in group 4",
+        |c| c.set_address(own(1, 4)),
     );
 }
 
@@ -251,37 +229,27 @@ fn macs_ports_and_own_addresses_that_cannot_be_are_refused() {
 fn udp_ports_are_refused_where_the_program_has_no_place_for_them() {
     let c = &mut conference(false);
     let message = "this program has no place for UDP ports (copies keep the presenter's): leave UDP port 6000 of 10.0.1.9 out, or load the replication program";
-    refused(
-        c,
-        |c| {
-            c.add_viewer(
-                GroupId(4),
-                Viewer {
-                    udp_port: Some(6000),
-                    ..viewer(9)
-                },
-            )
-        },
-        message,
-    );
-    refused(
-        c,
-        |c| {
-            c.add_group(
-                GroupId(5),
-                Presenter {
-                    udp_port: Some(6000),
-                    ..presenter(9)
-                },
-            )
-        },
-        message,
-    );
-    refused(
-        c,
-        |c| c.remove_viewer(GroupId(4), ip(9), Some(6000)),
-        message,
-    );
+    refused(c, message, |c| {
+        c.add_viewer(
+            GroupId(4),
+            Viewer {
+                udp_port: Some(6000),
+                ..viewer(9)
+            },
+        )
+    });
+    refused(c, message, |c| {
+        c.add_group(
+            GroupId(5),
+            Presenter {
+                udp_port: Some(6000),
+                ..presenter(9)
+            },
+        )
+    });
+    refused(c, message, |c| {
+        c.remove_viewer(GroupId(4), ip(9), Some(6000))
+    });
     assert_eq!(c.group(GroupId(4)).unwrap().presenter.udp_port, None);
 }
 
@@ -311,8 +279,8 @@ fn udp_ports_left_out_are_rtps_and_the_streams_own() {
     };
     refused(
         &mut c,
-        |c| c.add_group(GroupId(3), double),
         "the stream from 10.0.1.4 to UDP port 6000 is group 2 already",
+        |c| c.add_group(GroupId(3), double),
     );
 }
 
@@ -328,16 +296,12 @@ fn one_host_may_view_on_several_ports_and_must_then_be_named_with_one() {
     )
     .unwrap();
     let ambiguous = "group 4 has 10.0.1.5 as a viewer on several UDP ports (5004, 7000): say which";
-    refused(
-        &mut c,
-        |c| c.remove_viewer(GroupId(4), ip(5), None),
-        ambiguous,
-    );
-    refused(
-        &mut c,
-        |c| c.remove_viewer(GroupId(4), ip(5), Some(1)),
-        "group 4 has no viewer 10.0.1.5:1",
-    );
+    refused(&mut c, ambiguous, |c| {
+        c.remove_viewer(GroupId(4), ip(5), None)
+    });
+    refused(&mut c, "group 4 has no viewer 10.0.1.5:1", |c| {
+        c.remove_viewer(GroupId(4), ip(5), Some(1))
+    });
     c.remove_viewer(GroupId(4), ip(5), Some(5004)).unwrap();
     assert_eq!(order(&c, 4), [6, 7, 5]);
     c.remove_viewer(GroupId(4), ip(5), None).unwrap();

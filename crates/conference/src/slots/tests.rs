@@ -11,11 +11,8 @@ fn the_first_run_that_is_long_enough_is_taken() {
     let b = pool.allocate(5, GroupId(2)).unwrap();
     assert_eq!((a, b), (block(0, 5), block(5, 5)));
     pool.unlink(a);
-    assert_eq!(
-        pool.allocate(2, GroupId(3)),
-        Some(block(10, 2)),
-        "unlinked is not free"
-    );
+    let found = pool.allocate(2, GroupId(3));
+    assert_eq!(found, Some(block(10, 2)), "unlinked is not free");
     pool.drained();
     assert_eq!(pool.allocate(3, GroupId(4)), Some(block(0, 3)));
     assert_eq!(pool.allocate(3, GroupId(5)), Some(block(12, 3)));
@@ -48,10 +45,8 @@ fn blocks_that_overlap_or_leave_the_pool_are_refused() {
     pool.occupy(block(0, 5), GroupId(2)).unwrap();
     pool.occupy(block(10, 10), GroupId(3)).unwrap();
     let error = pool.occupy(block(0, 1), GroupId(4)).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "slots 0 to 0 are not all free in a pool of 20"
-    );
+    let found = error.to_string();
+    assert_eq!(found, "slots 0 to 0 are not all free in a pool of 20");
 }
 
 #[test]
@@ -177,9 +172,6 @@ fn large_blocks_with_gaps_shorter_than_a_block_cannot_come_about() {
         pool.occupy(block(base, 16), GroupId(base as u16)).unwrap();
     }
     assert_eq!(pool.allocate(16, GroupId(1)), None);
-    assert_eq!(
-        compact(&mut pool, 16, GroupId(1)),
-        None,
-        "nothing can move without the reserve"
-    );
+    let found = compact(&mut pool, 16, GroupId(1));
+    assert_eq!(found, None, "nothing can move without the reserve");
 }

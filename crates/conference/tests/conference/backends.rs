@@ -13,6 +13,7 @@ use p4runtime_client::limits::WRITE_BATCH_UPDATES;
 use p4runtime_proto::p4::config::v1::P4Info;
 use testkit::sfu::fake::{FakeSwitch, Fault};
 use testkit::sfu::{Random, programs};
+use testkit::text::assert_has;
 
 fn ip(group: u16, host: u16) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0000 + u32::from(group) * 65_536 + u32::from(host))
@@ -37,6 +38,15 @@ fn presenter(group: u16) -> Presenter {
         ip: ip(group, 1),
         mac: None,
         udp_port: None,
+    }
+}
+
+/// Adds a group with its presenter and viewers.
+fn add(conference: &mut Conference, group: u16, hosts: impl IntoIterator<Item = u16>) {
+    let id = GroupId(group);
+    conference.add_group(id, presenter(group)).unwrap();
+    for host in hosts {
+        conference.add_viewer(id, viewer(host)).unwrap();
     }
 }
 
@@ -77,6 +87,15 @@ impl Bench {
             .read(&mut self.switch)
             .await
             .expect("allowed here")
+    }
+
+    /// The packets of each viewer of group 1.
+    async fn packets(&mut self) -> Vec<u64> {
+        let snapshot = self.read().await;
+        let totals = self.program.totals(&mut self.switch, &snapshot).await;
+        let totals = totals.unwrap();
+        let viewers = totals[&GroupId(1)].viewers.iter();
+        viewers.map(|count| count.packets).collect()
     }
 
     /// Plans and executes a change. The switch is then as desired, and a second run changes
@@ -203,14 +222,7 @@ async fn the_switch_may_be_full_and_every_viewer_be_replaced_at_once() {
         let mut second = bench.empty();
         for group in 1..=4 {
             for (conference, offset) in [(&mut first, 0), (&mut second, 100)] {
-                conference
-                    .add_group(GroupId(group), presenter(group))
-                    .unwrap();
-                for host in 1..=8 {
-                    conference
-                        .add_viewer(GroupId(group), viewer(offset + host))
-                        .unwrap();
-                }
+                add(conference, group, offset + 1..=offset + 8);
             }
         }
         assert_eq!(first.n_viewers(), first.capabilities().viewers_max);
@@ -225,8 +237,7 @@ async fn a_fragmented_pool_is_compacted_by_moving_groups() {
     let mut bench = Bench::new(programs::recirculation(64, 32), 5);
     let mut desired = bench.empty();
     for group in 1..=32 {
-        desired.add_group(GroupId(group), presenter(group)).unwrap();
-        desired.add_viewer(GroupId(group), viewer(group)).unwrap();
+        add(&mut desired, group, [group]);
     }
     bench.bring(&desired).await;
     // Every second slot of the lower half free; the upper half is the reserve and more.
@@ -235,11 +246,7 @@ async fn a_fragmented_pool_is_compacted_by_moving_groups() {
     }
     bench.bring(&desired).await;
     for group in (1..=15).step_by(2) {
-        desired.add_group(GroupId(group), presenter(group)).unwrap();
-        desired.add_viewer(GroupId(group), viewer(group)).unwrap();
-        desired
-            .add_viewer(GroupId(group), viewer(group + 100))
-            .unwrap();
+        add(&mut desired, group, [group, group + 100]);
     }
     bench.bring(&desired).await;
     let mut blocks: Vec<(u64, u64)> = desired
@@ -263,16 +270,12 @@ async fn a_pool_that_somebody_else_scattered_is_compacted_too() {
     let mut bench = Bench::new(p4info, 6);
     let mut desired = bench.empty();
     for group in 1..=16 {
-        desired.add_group(GroupId(group), presenter(group)).unwrap();
-        desired.add_viewer(GroupId(group), viewer(group)).unwrap();
+        add(&mut desired, group, [group]);
     }
     bench.bring(&desired).await;
     bench.switch.scatter(4);
     bench.read().await;
-    desired.add_group(GroupId(40), presenter(40)).unwrap();
-    for host in 1..=16 {
-        desired.add_viewer(GroupId(40), viewer(host)).unwrap();
-    }
+    add(&mut desired, 40, 1..=16);
     bench.bring(&desired).await;
     let stays =
         |group: &u32| bench.switch.register("groups", *group) >> 32 == u64::from(group - 1) * 4;
@@ -287,8 +290,7 @@ async fn a_refused_write_of_new_viewers_leaves_every_group_as_it_was() {
     for p4info in both() {
         let mut bench = Bench::new(p4info, 8);
         let mut desired = bench.empty();
-        desired.add_group(GroupId(1), presenter(1)).unwrap();
-        desired.add_viewer(GroupId(1), viewer(1)).unwrap();
+        add(&mut desired, 1, [1]);
         bench.bring(&desired).await;
         let old = desired.clone();
         desired.add_viewer(GroupId(1), viewer(2)).unwrap();
@@ -313,8 +315,7 @@ async fn a_change_begins_with_a_drain_and_flips_with_one_update_a_group() {
     for p4info in both() {
         let mut bench = Bench::new(p4info, 9);
         let mut desired = bench.empty();
-        desired.add_group(GroupId(1), presenter(1)).unwrap();
-        desired.add_viewer(GroupId(1), viewer(1)).unwrap();
+        add(&mut desired, 1, [1]);
         bench.bring(&desired).await;
         desired.add_viewer(GroupId(1), viewer(2)).unwrap();
         let snapshot = bench.read().await;
@@ -337,8 +338,7 @@ async fn totals_stay_with_a_viewer_and_begin_at_zero_for_a_new_one() {
     for p4info in both() {
         let mut bench = Bench::new(p4info, 10);
         let mut desired = bench.empty();
-        desired.add_group(GroupId(1), presenter(1)).unwrap();
-        (1..=3).for_each(|host| desired.add_viewer(GroupId(1), viewer(host)).unwrap());
+        add(&mut desired, 1, 1..=3);
         bench.bring(&desired).await;
         bench.switch.count_in_table("viewers", 7);
         bench.switch.count_everywhere(7);
@@ -346,18 +346,7 @@ async fn totals_stay_with_a_viewer_and_begin_at_zero_for_a_new_one() {
         bench.bring(&desired).await;
         desired.add_viewer(GroupId(1), viewer(4)).unwrap();
         bench.bring(&desired).await;
-        let snapshot = bench.read().await;
-        let totals = bench
-            .program
-            .totals(&mut bench.switch, &snapshot)
-            .await
-            .unwrap();
-        let packets: Vec<u64> = totals[&GroupId(1)]
-            .viewers
-            .iter()
-            .map(|count| count.packets)
-            .collect();
-        assert_eq!(packets, [7, 7, 0], "{}", bench.program.name());
+        assert_eq!(bench.packets().await, [7, 7, 0], "{}", bench.program.name());
 
         // A viewer with a new MAC is still the same viewer.
         for host in [1, 3, 4] {
@@ -377,18 +366,7 @@ async fn totals_stay_with_a_viewer_and_begin_at_zero_for_a_new_one() {
                 .unwrap();
         }
         bench.bring(&desired).await;
-        let snapshot = bench.read().await;
-        let totals = bench
-            .program
-            .totals(&mut bench.switch, &snapshot)
-            .await
-            .unwrap();
-        let packets: Vec<u64> = totals[&GroupId(1)]
-            .viewers
-            .iter()
-            .map(|count| count.packets)
-            .collect();
-        assert_eq!(packets, [7, 7, 0], "{}", bench.program.name());
+        assert_eq!(bench.packets().await, [7, 7, 0], "{}", bench.program.name());
     }
 }
 
@@ -401,8 +379,7 @@ async fn a_full_group_is_written_in_batches_of_bounded_size() {
         let mut bench = Bench::new(p4info, 12);
         bench.switch.traffic = None;
         let mut desired = bench.empty();
-        desired.add_group(GroupId(1), presenter(1)).unwrap();
-        (1..=4096).for_each(|host| desired.add_viewer(GroupId(1), viewer(host)).unwrap());
+        add(&mut desired, 1, 1..=4096);
         assert!(desired.add_viewer(GroupId(1), viewer(5000)).is_err());
         bench.bring(&desired).await;
         assert_eq!(bench.switch.largest_batch, WRITE_BATCH_UPDATES);
@@ -414,8 +391,7 @@ async fn the_updates_for_an_empty_switch_bring_it_to_the_same_state() {
     for p4info in both() {
         let mut bench = Bench::new(p4info, 13);
         let mut desired = bench.empty();
-        desired.add_group(GroupId(1), presenter(1)).unwrap();
-        (1..=3).for_each(|host| desired.add_viewer(GroupId(1), viewer(host)).unwrap());
+        add(&mut desired, 1, 1..=3);
         let plan = bench
             .program
             .plan(&bench.program.empty(), &desired)
@@ -436,14 +412,12 @@ async fn another_port_moves_the_copies_there() {
     for p4info in both() {
         let mut bench = Bench::new(p4info, 14);
         let mut desired = bench.empty();
-        desired.add_group(GroupId(1), presenter(1)).unwrap();
-        desired.add_viewer(GroupId(1), viewer(1)).unwrap();
+        add(&mut desired, 1, [1]);
         bench.bring(&desired).await;
         // A file names another port.
         let mut desired = Conference::new(bench.program.capabilities());
         desired.set_address(OwnAddress { port: 3, ..OWN }).unwrap();
-        desired.add_group(GroupId(1), presenter(1)).unwrap();
-        desired.add_viewer(GroupId(1), viewer(1)).unwrap();
+        add(&mut desired, 1, [1]);
         bench.bring(&desired).await;
         let replica = match bench.program.name() {
             "recirculation" => &bench.switch.sessions[&100].replicas[0],
@@ -540,17 +514,12 @@ fn a_program_that_is_no_sfu_is_reported() {
     let error = SfuProgram::detect(&programs::other())
         .unwrap_err()
         .to_string();
-    assert!(
-        error.contains("is no SFU that this controller knows"),
-        "{error}"
-    );
+    assert_has(&error, "is no SFU that this controller knows");
     let mut p4info = programs::recirculation(64, 32);
     p4info
         .registers
         .retain(|r| r.preamble.as_ref().is_some_and(|p| p.alias != "viewer_ids"));
     let error = SfuProgram::detect(&p4info).unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "the program in the switch has no register \"viewer_ids\""
-    );
+    let expected = "the program in the switch has no register \"viewer_ids\"";
+    assert_eq!(error, expected);
 }

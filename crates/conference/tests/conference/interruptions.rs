@@ -268,11 +268,8 @@ impl Bench {
         let n_addresses = desired.addresses().len();
         assert_eq!(self.switch.n_entries("own_addresses"), n_addresses, "{at}");
         if self.is_replication() {
-            assert_eq!(
-                self.switch.n_entries("viewers"),
-                desired.n_viewers(),
-                "{at}"
-            );
+            let found = self.switch.n_entries("viewers");
+            assert_eq!(found, desired.n_viewers(), "{at}");
             assert_eq!(self.switch.groups.len(), n_groups, "{at}");
             assert_eq!(self.switch.n_entries("port_addresses"), n_addresses, "{at}");
         }
@@ -429,10 +426,8 @@ async fn an_address_to_ask_from_stands_beside_the_one_in_force_and_goes_with_the
             .expect("written");
         let asking = bench.read().await;
         assert_eq!(asking.conference, old.conference, "what is in force stays");
-        assert_eq!(
-            asking.left_over,
-            ["own address 10.250.0.3 02:00:00:00:01:03 on port 3"]
-        );
+        let expected = ["own address 10.250.0.3 02:00:00:00:01:03 on port 3"];
+        assert_eq!(asking.left_over, expected);
         assert!(bench.program.ask_from(&asking, &asked).is_empty());
         bench.switch.see_everything();
         bench.check_seen(&[&old.conference], "while it asks");

@@ -4,23 +4,18 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use conference::address::Mac;
 use conference::backend::SfuProgram;
 use conference::model::{Conference, GroupId, OwnAddress, Presenter, Viewer};
 use conference::plan;
-use control::{Device, Registers, SwitchHandle};
-use dataplane::{PortId, SwitchConfig};
 use p4runtime_client::{Client, ClientError, SwitchAddress};
 use p4runtime_proto::p4::config::v1::{P4Info, Preamble, Table};
-use p4runtime_server::{Server, ServerConfig};
 use serde_json::{Value, json};
-use testkit::memory_loop::MemoryLoop;
+use testkit::p4runtime::{self, DEVICE_ID};
 use testkit::sfu::{Random, programs};
-
-const DEVICE_ID: u64 = 1;
+use testkit::text::assert_has;
 
 /// A program's skeleton in BMv2 JSON: every table, register and counter of the P4Info.
 fn skeleton(p4info: &P4Info) -> String {
@@ -125,20 +120,8 @@ fn table_json(p4info: &P4Info, idx: usize, table: &Table) -> Value {
 
 /// The real server in this process; it ends with the test's runtime.
 async fn serve() -> String {
-    let switch = Arc::new(MemoryLoop::start(SwitchConfig::default(), 4));
-    let config = ServerConfig {
-        device_id: DEVICE_ID,
-        cpu_port: Some(PortId(510)),
-    };
-    let handle = switch as Arc<dyn SwitchHandle>;
-    let device = Device::new(handle, Registers::OfTheSwitch);
-    let server = Server::new(config, Arc::new(device));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
-    tokio::spawn(server.serve(listener, std::future::pending()));
-    address
+    let (_, server) = p4runtime::server(4);
+    p4runtime::serve(server).await
 }
 
 fn mutate(conference: &mut Conference, random: &mut Random) {
@@ -394,10 +377,8 @@ async fn where_every_stream_is_taken_the_message_says_so_and_a_free_one_is_waite
         assert!(streams.len() <= 1000, "the switch has a bound");
     };
     let message = refused.to_string();
-    assert!(
-        message.contains("serves no further controller") && message.contains("end some"),
-        "{message}"
-    );
+    assert_has(&message, "serves no further controller");
+    assert_has(&message, "end some");
     let mut waiting = Client::connect(&SwitchAddress::plain(&address), DEVICE_ID)
         .await
         .unwrap();

@@ -8,9 +8,10 @@ use control::{
     EntryUpdate, GeneratorUpdate, Operation, Pipeline, Subscriber, Update,
 };
 use dataplane::{
-    ActionCall, CloneSession, ControlErrorKind, CounterValue, CrcParameters, GeneratorChange,
-    GeneratorConfig, MatchField, MeterConfig, MulticastGroup, Pace, PortId, ProfileGroup,
-    ProfileMember, SwitchConfig, TableAction, TableEntry, TableId,
+    ActionCall, ActionProfileId, CloneSession, ControlErrorKind, CounterId, CounterValue,
+    CrcParameters, GeneratorChange, GeneratorConfig, MatchField, MeterConfig, MeterId,
+    MulticastGroup, Pace, PortId, ProfileGroup, ProfileMember, SwitchConfig, TableAction,
+    TableEntry, TableId, ValueSetId,
 };
 use serde_json::json;
 use testkit::builder::{Builder, INGRESS, assign, field, hex, output_to, param, prim};
@@ -29,6 +30,14 @@ const RATES: MeterConfig = MeterConfig {
 const COUNTED: CounterValue = CounterValue {
     packets: 4,
     bytes: 5,
+};
+
+const CRC: CrcParameters = CrcParameters {
+    polynomial: 0x1021,
+    initial: 0,
+    xor_out: 0,
+    reflect_in: false,
+    reflect_out: false,
 };
 
 /// Tables `direct`, with meter, counter and idle timeouts, and `chosen`, with the action profile `p`; arrays
@@ -67,7 +76,7 @@ fn program() -> dataplane::Program {
     let list = json!({"id": 1, "name": "seen_t", "elements": [field("pkt.kind")]});
     b.push("learn_lists", list);
     let digest = prim("generate_digest", &[hex(0), hex(1)]);
-    b.call(INGRESS, "out", &[digest, output_to(1)], None);
+    b.call(INGRESS, "out", None, &[digest, output_to(1)]);
     b.start(INGRESS, "direct");
     b.program()
 }
@@ -76,6 +85,12 @@ struct Rig {
     switch: Arc<MemoryLoop>,
     device: Arc<Device>,
     pipeline: Arc<Pipeline>,
+    direct: TableId,
+    chosen: TableId,
+    profile: ActionProfileId,
+    rate: MeterId,
+    count: CounterId,
+    set: ValueSetId,
 }
 
 impl Rig {
@@ -83,18 +98,24 @@ impl Rig {
         let (switch, device) = bare(SwitchConfig::default(), 1);
         let checked = device.check(program(), ()).unwrap();
         let pipeline = device.set_pipeline(checked).await.unwrap();
+        let program = pipeline.program();
         Self {
             switch,
             device,
+            direct: program.table("direct").unwrap(),
+            chosen: program.table("chosen").unwrap(),
+            profile: program.action_profile("p").unwrap(),
+            rate: program.meter("rate").unwrap(),
+            count: program.counter("count").unwrap(),
+            set: program.value_set("set").unwrap(),
             pipeline,
         }
     }
 
     fn call(&self, left: u8) -> ActionCall {
         let program = self.pipeline.program();
-        let table = program.table("direct").unwrap();
         ActionCall {
-            action: program.action_of(table, "set").unwrap(),
+            action: program.action_of(self.direct, "set").unwrap(),
             args: vec![vec![left]],
         }
     }
@@ -113,35 +134,29 @@ impl Rig {
 
     /// Every entity that belongs to a pipeline.
     fn inserts(&self) -> Vec<Operation> {
-        let program = self.pipeline.program();
-        let table = |name| program.table(name).unwrap();
-        let profile = program.action_profile("p").unwrap();
-        let (rate, count) = (
-            program.meter("rate").unwrap(),
-            program.counter("count").unwrap(),
-        );
+        let profile = self.profile;
         vec![
             Operation::Member(profile, Update::Insert(self.member(1, 7))),
             Operation::Member(profile, Update::Insert(self.member(2, 8))),
             Operation::ProfileGroup(profile, Update::Insert(group(&[(1, 1)]))),
             Operation::Entry(EntryUpdate::Insert {
-                table: table("chosen"),
+                table: self.chosen,
                 entry: TableEntry::new(kind(1), 0, TableAction::Group(9)),
                 client_data: ClientData::default(),
             }),
             Operation::Entry(EntryUpdate::Insert {
-                table: table("direct"),
+                table: self.direct,
                 entry: self.entry(),
                 client_data: numbered(4),
             }),
             Operation::DefaultAction {
-                table: table("direct"),
+                table: self.direct,
                 action: Some(self.call(0xff).into()),
                 client_data: numbered(5),
             },
-            Operation::Cells(CellValue::Counter(count, COUNTED), 0..100),
-            Operation::Cells(CellValue::Meter(rate, Some(RATES)), 1..3),
-            Operation::ValueSet(program.value_set("set").unwrap(), vec![kind(1), kind(2)]),
+            Operation::Cells(CellValue::Counter(self.count, COUNTED), 0..100),
+            Operation::Cells(CellValue::Meter(self.rate, Some(RATES)), 1..3),
+            Operation::ValueSet(self.set, vec![kind(1), kind(2)]),
             Operation::Digest("seen_t".into(), Update::Insert(numbered(8))),
             Operation::MulticastGroup(Update::Insert(multicast(3)), numbered(6)),
             Operation::CloneSession(Update::Insert(session(1)), numbered(7)),
@@ -149,37 +164,30 @@ impl Rig {
     }
 
     fn changes(&self) -> Vec<Operation> {
-        let program = self.pipeline.program();
-        let profile = program.action_profile("p").unwrap();
+        let profile = self.profile;
         let no_rates = EntryChange {
             meter: Some(None),
             ..EntryChange::default()
         };
-        let rate = program.meter("rate").unwrap();
         vec![
-            Operation::Entry(EntryUpdate::Modify(
-                key(program.table("direct").unwrap()),
-                no_rates,
-            )),
+            Operation::Entry(EntryUpdate::Modify(key(self.direct), no_rates)),
             Operation::Member(profile, Update::Modify(self.member(1, 9))),
             Operation::ProfileGroup(profile, Update::Modify(group(&[(2, 1)]))),
             Operation::Digest("seen_t".into(), Update::Modify(numbered(9))),
             Operation::MulticastGroup(Update::Modify(multicast(1)), ClientData::default()),
             Operation::CloneSession(Update::Modify(session(2)), ClientData::default()),
-            Operation::ValueSet(program.value_set("set").unwrap(), Vec::new()),
-            Operation::Cells(CellValue::Meter(rate, None), 0..4),
+            Operation::ValueSet(self.set, Vec::new()),
+            Operation::Cells(CellValue::Meter(self.rate, None), 0..4),
         ]
     }
 
     fn deletes(&self) -> Vec<Operation> {
-        let program = self.pipeline.program();
-        let profile = program.action_profile("p").unwrap();
-        let direct = program.table("direct").unwrap();
+        let profile = self.profile;
         vec![
-            Operation::Entry(EntryUpdate::Delete(key(program.table("chosen").unwrap()))),
-            Operation::Entry(EntryUpdate::Delete(key(direct))),
+            Operation::Entry(EntryUpdate::Delete(key(self.chosen))),
+            Operation::Entry(EntryUpdate::Delete(key(self.direct))),
             Operation::DefaultAction {
-                table: direct,
+                table: self.direct,
                 action: None,
                 client_data: numbered(1),
             },
@@ -193,11 +201,8 @@ impl Rig {
 
     /// Everything that was written, as it is read, with the client data.
     async fn state(&self) -> Vec<String> {
-        let program = self.pipeline.program();
-        let table = |name| program.table(name).unwrap();
-        let (direct, chosen) = (table("direct"), table("chosen"));
-        let profile = program.action_profile("p").unwrap();
-        let set = program.value_set("set").unwrap();
+        let (direct, chosen) = (self.direct, self.chosen);
+        let (profile, set) = (self.profile, self.set);
         let reading = self.device.reading().await.unwrap();
         let mut state = Vec::new();
         for table in [direct, chosen] {
@@ -210,13 +215,9 @@ impl Rig {
             format!("{:?}", (actions, profile, switch.value_set(set)))
         });
         state.push(of_switch.await.unwrap());
-        let (meter, counter) = (
-            program.meter("rate").unwrap(),
-            program.counter("count").unwrap(),
-        );
-        let meters = reading.meter_cells(meter, &mut (0..4)).await.unwrap();
-        let counters = reading.counter_cells(counter, &mut (0..100)).await.unwrap();
-        state.push(format!("{:?}", (meters, counters)));
+        let meters = reading.meter_cells(self.rate, &mut (0..4)).await;
+        let counters = reading.counter_cells(self.count, &mut (0..100)).await;
+        state.push(format!("{:?}", (meters.unwrap(), counters.unwrap())));
         let groups = reading.multicast_groups(0).await.unwrap();
         let sessions = reading.clone_sessions(0).await.unwrap();
         state.push(format!("{:?}", (groups, sessions)));
@@ -303,19 +304,12 @@ fn config() -> GeneratorConfig {
 
 /// Operations that a whole batch refuses.
 fn irreversible() -> [Operation; 2] {
-    let crc = CrcParameters {
-        polynomial: 0x1021,
-        initial: 0,
-        xor_out: 0,
-        reflect_in: false,
-        reflect_out: false,
-    };
     let generator = Operation::Generator(GeneratorUpdate::Insert {
         id: 1,
         config: config(),
         runs: false,
     });
-    [Operation::Crc("calc".into(), crc), generator]
+    [Operation::Crc("calc".into(), CRC), generator]
 }
 
 fn session(n_replicas: u16) -> CloneSession {
@@ -337,17 +331,7 @@ fn numbered(number: u64) -> ClientData {
 #[tokio::test]
 async fn every_entity_is_written_read_changed_and_deleted() {
     let rig = Rig::start().await;
-    let program = rig.pipeline.program();
-    let (direct, chosen) = (
-        program.table("direct").unwrap(),
-        program.table("chosen").unwrap(),
-    );
-    let profile = program.action_profile("p").unwrap();
-    let (rate, count) = (
-        program.meter("rate").unwrap(),
-        program.counter("count").unwrap(),
-    );
-    let set = program.value_set("set").unwrap();
+    let (direct, profile, rate, set) = (rig.direct, rig.profile, rig.rate, rig.set);
     let entry = rig.entry();
     let by_group = TableEntry::new(kind(1), 0, TableAction::Group(9));
     let member = |id, left| rig.member(id, left);
@@ -359,7 +343,7 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     let read = reading.entries(direct, &mut cursor).await.unwrap();
     assert_eq!(read.unwrap(), [entry]);
     assert_eq!(reading.entries(direct, &mut cursor).await, Ok(None));
-    let read = reading.entries(chosen, &mut Cursor::ALL.clone()).await;
+    let read = reading.entries(rig.chosen, &mut Cursor::ALL.clone()).await;
     assert_eq!(read.unwrap().unwrap(), [by_group]);
     let read = reading.of_first(move |switch| {
         let default_action = switch.default_action(direct);
@@ -380,7 +364,7 @@ async fn every_entity_is_written_read_changed_and_deleted() {
     assert_eq!(rates, [None, Some(RATES), Some(RATES)]);
     assert_eq!(values, [kind(1), kind(2)]);
     let mut cells = 0..100;
-    let counted = reading.counter_cells(count, &mut cells).await.unwrap();
+    let counted = reading.counter_cells(rig.count, &mut cells).await.unwrap();
     assert_eq!(counted.unwrap(), [COUNTED; 100]);
     assert_eq!(reading.multicast_groups(0).await.unwrap(), [multicast(3)]);
     assert_eq!(reading.multicast_groups(3).await.unwrap(), []);
@@ -458,16 +442,8 @@ async fn each_kind_of_mistake_is_reported_as_what_it_is() {
         AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, OutOfRange, ResourceExhausted,
     };
     let rig = Rig::start().await;
-    let program = rig.pipeline.program();
-    let (direct, chosen) = (
-        program.table("direct").unwrap(),
-        program.table("chosen").unwrap(),
-    );
-    let profile = program.action_profile("p").unwrap();
-    let (rate, set) = (
-        program.meter("rate").unwrap(),
-        program.value_set("set").unwrap(),
-    );
+    let (direct, chosen) = (rig.direct, rig.chosen);
+    let (profile, rate, set) = (rig.profile, rig.rate, rig.set);
     let insert = |table, action: TableAction| {
         Operation::Entry(EntryUpdate::Insert {
             table,
@@ -508,19 +484,7 @@ async fn each_kind_of_mistake_is_reported_as_what_it_is() {
             NotFound,
         ),
         (Operation::Generator(GeneratorUpdate::Delete(7)), NotFound),
-        (
-            Operation::Crc(
-                "none".into(),
-                CrcParameters {
-                    polynomial: 1,
-                    initial: 0,
-                    xor_out: 0,
-                    reflect_in: false,
-                    reflect_out: false,
-                },
-            ),
-            NotFound,
-        ),
+        (Operation::Crc("none".into(), CRC), NotFound),
     ];
     let (mut operations, expected): (Vec<_>, Vec<_>) = mistakes.into_iter().unzip();
     // The first finds no member, the third finds the member there already.
@@ -532,10 +496,8 @@ async fn each_kind_of_mistake_is_reported_as_what_it_is() {
         insert(chosen, TableAction::Member(1)),
         Operation::Member(profile, Update::Delete(1)),
     ];
-    assert_eq!(
-        rig.kinds(used.to_vec()).await,
-        [None, Some(FailedPrecondition)]
-    );
+    let found = rig.kinds(used.to_vec()).await;
+    assert_eq!(found, [None, Some(FailedPrecondition)]);
     let reading = rig.device.reading().await.unwrap();
     let read = reading.of_first(move |switch| {
         let rates = [0, 3].map(|cell| switch.meter_cell(rate, cell).unwrap());
@@ -551,7 +513,7 @@ async fn digests_and_idle_entries_are_reported_with_the_program_that_they_are_of
     rig.device.subscribe(Subscriber::Digests(sender));
     let (sender, mut idle) = control::IdleTimeoutSender::channel(4);
     rig.device.subscribe(Subscriber::IdleTimeouts(sender));
-    let direct = rig.pipeline.program().table("direct").unwrap();
+    let direct = rig.direct;
     let mut entry = TableEntry::new(kind(1), 0, rig.call(5));
     entry.idle_timeout_ns = 1_000;
     let insert = Operation::Entry(EntryUpdate::Insert {

@@ -89,10 +89,8 @@ async fn a_device_lives_from_no_program_to_another() {
     let entries = harness.entries().await;
     assert_eq!(entries[0].action, harness.entry(0xa, 3).action);
     assert_eq!(entries[0].counter, counted);
-    assert_eq!(
-        harness.pipeline.client_data().entry(&harness.key(0xa)),
-        ClientData::default()
-    );
+    let found = harness.pipeline.client_data().entry(&harness.key(0xa));
+    assert_eq!(found, ClientData::default());
 
     in_time(harness.device.drain()).await.unwrap();
     let counted = harness.device.counted().await.unwrap();

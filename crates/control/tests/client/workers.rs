@@ -139,7 +139,6 @@ fn counting() -> String {
     );
     let sum = op("+", field("pkt.value"), hex(1));
     let write = prim("register_write", &[array, hex(0), sum]);
-    b.call(INGRESS, "out", &[read, write, output_to(1)], None);
-    b.start(INGRESS, "out");
+    b.run(INGRESS, "out", &[read, write, output_to(1)]);
     b.json.to_string()
 }

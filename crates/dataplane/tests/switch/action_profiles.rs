@@ -30,7 +30,7 @@ fn selector() -> Builder {
     table["action_profile"] = json!("p");
     table["default_entry"] = json!({"action_id": miss, "action_const": false, "action_data": [],
         "action_entry_const": false});
-    b.call(INGRESS, "out", &[output_to(1)], None);
+    b.call(INGRESS, "out", None, &[output_to(1)]);
     b.start(INGRESS, "t");
     b
 }
@@ -175,11 +175,8 @@ fn an_empty_group_runs_nothing_and_the_control_goes_on() {
     let mut rig = Rig::new(&selector());
     rig.group(1, &[]);
     rig.entry(1, TableAction::Group(1));
-    assert_eq!(
-        rig.left_of(1, 5),
-        0,
-        "neither an action nor the default one"
-    );
+    let found = rig.left_of(1, 5);
+    assert_eq!(found, 0, "neither an action nor the default one");
     rig.member(4, 44);
     rig.switch
         .modify_group(rig.profile, group(1, &[(4, 1)]))
@@ -229,14 +226,9 @@ fn what_is_used_stays() {
     let switch = &mut rig.switch;
     let member = switch.delete_member(profile, 1).unwrap_err();
     assert_eq!(member.kind, FailedPrecondition);
-    assert_eq!(
-        member.message,
-        "action profile \"p\": member 1 is used by 1 entries or groups"
-    );
-    assert_eq!(
-        switch.delete_group(profile, 1).unwrap_err().kind,
-        FailedPrecondition
-    );
+    let expected = "action profile \"p\": member 1 is used by 1 entries or groups";
+    assert_eq!(member.message, expected);
+    assert_eq!(refusal(switch.delete_group(profile, 1)), FailedPrecondition);
     switch.delete_entry(table, &key, 0).unwrap();
     switch.delete_group(profile, 1).unwrap();
     switch.delete_member(profile, 1).unwrap();
@@ -255,29 +247,14 @@ fn wrong_calls_are_refused() {
         id,
         action: action.clone(),
     };
-    assert_eq!(
-        switch
-            .insert_member(profile, member(1, &action))
-            .unwrap_err()
-            .kind,
-        AlreadyExists
-    );
-    assert_eq!(
-        switch
-            .modify_member(profile, member(2, &action))
-            .unwrap_err()
-            .kind,
-        NotFound
-    );
+    let refused = refusal(switch.insert_member(profile, member(1, &action)));
+    assert_eq!(refused, AlreadyExists);
+    let refused = refusal(switch.modify_member(profile, member(2, &action)));
+    assert_eq!(refused, NotFound);
     let mut wide = action.clone();
     wide.args = vec![vec![1, 0]];
-    assert_eq!(
-        switch
-            .insert_member(profile, member(2, &wide))
-            .unwrap_err()
-            .kind,
-        InvalidArgument
-    );
+    let refused = refusal(switch.insert_member(profile, member(2, &wide)));
+    assert_eq!(refused, InvalidArgument);
     for (members, kind) in [
         (&[(5, 1)][..], NotFound),
         (&[(1, 0)], InvalidArgument),
@@ -290,10 +267,8 @@ fn wrong_calls_are_refused() {
         max_size: 2,
         ..group(1, &[(1, 3)])
     };
-    assert_eq!(
-        switch.insert_group(profile, small).unwrap_err().kind,
-        ResourceExhausted
-    );
+    let refused = refusal(switch.insert_group(profile, small));
+    assert_eq!(refused, ResourceExhausted);
     let mut entry = |action| {
         let entry = TableEntry::new(vec![MatchField::Exact(vec![1])], 0, action);
         switch.insert_entry(table, entry).unwrap_err().kind
@@ -306,20 +281,13 @@ fn wrong_calls_are_refused() {
         weight: 0,
         watch: None,
     };
-    assert_eq!(
-        entry(TableAction::OneShot(vec![weightless])),
-        InvalidArgument
-    );
+    let found = entry(TableAction::OneShot(vec![weightless]));
+    assert_eq!(found, InvalidArgument);
     for id in 2..9 {
         switch.insert_member(profile, member(id, &action)).unwrap();
     }
-    assert_eq!(
-        switch
-            .insert_member(profile, member(9, &action))
-            .unwrap_err()
-            .kind,
-        ResourceExhausted
-    );
+    let refused = refusal(switch.insert_member(profile, member(9, &action)));
+    assert_eq!(refused, ResourceExhausted);
 }
 
 #[test]
@@ -353,7 +321,7 @@ fn tables_share_a_profile_and_each_goes_on_by_its_own_arrows() {
     );
     table["type"] = json!("indirect_ws");
     table["action_profile"] = json!("p");
-    b.call(INGRESS, "out2", &[output_to(2)], None);
+    b.call(INGRESS, "out2", None, &[output_to(2)]);
     b.start(INGRESS, "u");
     let mut rig = Rig::new(&b);
     rig.member(1, 3);

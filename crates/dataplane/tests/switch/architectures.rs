@@ -6,6 +6,7 @@ use dataplane::{
     engine::ir::{Architecture, Block, Intrinsic, Meaning, Moment, V1MODEL, Verdict, When},
 };
 use testkit::builder::*;
+use testkit::text::assert_has;
 
 /// Two controls as in v1model, but ports have 16 bits, the drop port is 7, times are in
 /// nanoseconds, and a packet marked to drop is not multicast.
@@ -58,14 +59,12 @@ fn json(port_bits: u32) -> String {
         assign("standard_metadata.group", field("pkt.left")),
         assign("pkt.value", field("standard_metadata.came")),
     ];
-    b.call(INGRESS, "in", &ingress, None);
-    b.start(INGRESS, "in");
+    b.run(INGRESS, "in", &ingress);
     let egress = [
         assign("pkt.left", field("standard_metadata.instance")),
         assign("pkt.kind", field("standard_metadata.to")),
     ];
-    b.call(EGRESS, "out", &egress, None);
-    b.start(EGRESS, "out");
+    b.run(EGRESS, "out", &egress);
     let fields = serde_json::json!([
         ["from", port_bits, false],
         ["came", 48, false],
@@ -113,16 +112,11 @@ fn a_program_runs_by_the_names_widths_units_and_rules_of_its_architecture() {
 #[test]
 fn a_field_that_is_missing_or_too_narrow_is_named_as_the_architecture_names_it() {
     let missing = load(&json(16), &V1MODEL).unwrap_err();
-    assert!(
-        missing.contains("standard_metadata.ingress_port") && missing.contains("needs this field"),
-        "{missing}"
-    );
+    assert_has(&missing, "standard_metadata.ingress_port");
+    assert_has(&missing, "needs this field");
     let narrow = load(&json(15), &OTHER).unwrap_err();
-    assert!(
-        narrow.contains("standard_metadata.from")
-            && narrow.contains("expected 16 bits at least, found 15"),
-        "{narrow}"
-    );
+    assert_has(&narrow, "standard_metadata.from");
+    assert_has(&narrow, "expected 16 bits at least, found 15");
 }
 
 #[test]

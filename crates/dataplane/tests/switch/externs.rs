@@ -29,8 +29,7 @@ fn metered() -> Switch {
         &[array, field("pkt.kind"), field("pkt.left")],
     );
     let primitives = [assign("pkt.left", hex(0x77)), execute, output_to(1)];
-    b.call(INGRESS, "run", &primitives, None);
-    b.start(INGRESS, "run");
+    b.run(INGRESS, "run", &primitives);
     b.switch(SwitchConfig::default())
 }
 
@@ -42,10 +41,8 @@ fn left_at(switch: &mut Switch, now: u64, frame: &[u8]) -> u8 {
 fn a_meter_without_rates_is_green_and_one_with_rates_marks() {
     let mut switch = metered();
     let meter = switch.program().unwrap().meter("meter").unwrap();
-    assert_eq!(
-        switch.program().unwrap().meter_unit(meter),
-        Some(MeterUnit::Packets)
-    );
+    let found = switch.program().unwrap().meter_unit(meter);
+    assert_eq!(found, Some(MeterUnit::Packets));
     assert_eq!(left_at(&mut switch, 0, &[2, 0, 0, 0]), 0);
     switch.set_meter_cell(meter, 2, Some(RATES)).unwrap();
     assert_eq!(switch.meter_cell(meter, 2), Ok(Some(RATES)));
@@ -73,10 +70,8 @@ fn a_meter_beyond_the_end_leaves_the_destination_as_it_was() {
     wrong.peak_rate = 999;
     let refused = switch.set_meter_cell(meter, 0, Some(wrong)).unwrap_err();
     assert_eq!(refused.kind, ControlErrorKind::InvalidArgument);
-    assert_eq!(
-        refused.message,
-        "meter: the peak rate 999 is below the committed rate 1000"
-    );
+    let expected = "meter: the peak rate 999 is below the committed rate 1000";
+    assert_eq!(refused.message, expected);
 }
 
 /// A table `t` on `pkt.kind`: action `copy` sets `pkt.left` to `m.kept`, a miss sets it to 0xff.
@@ -98,7 +93,7 @@ fn table(change: impl Fn(&mut Builder, &mut Value)) -> (Switch, TableId, ActionC
         "action_entry_const": false});
     change(&mut b, &mut table);
     b.json["pipelines"][INGRESS]["tables"] = json!([table]);
-    b.call(INGRESS, "out", &[output_to(1)], None);
+    b.call(INGRESS, "out", None, &[output_to(1)]);
     b.start(INGRESS, "t");
     let switch = b.switch(SwitchConfig::default());
     let program = switch.program().unwrap();
@@ -130,11 +125,8 @@ fn a_direct_meter_writes_its_colour_before_the_action_runs() {
     switch
         .insert_entry(table, TableEntry::new(kind(1), 0, call))
         .unwrap();
-    assert_eq!(
-        left_at(&mut switch, 0, &[1, 0, 0, 0]),
-        0,
-        "green without rates"
-    );
+    let found = left_at(&mut switch, 0, &[1, 0, 0, 0]);
+    assert_eq!(found, 0, "green without rates");
     let config = MeterConfig {
         committed_rate: 1,
         committed_burst: 4,
@@ -254,10 +246,8 @@ fn entries_of_the_program_are_fixed_unless_it_says_otherwise() {
     switch.insert_entry(t, more).unwrap();
     let refused = switch.delete_entry(t, &kind(3), 0).unwrap_err();
     assert_eq!(refused.kind, ControlErrorKind::PermissionDenied);
-    assert_eq!(
-        refused.message,
-        "table \"t\" has this entry from the program, which fixes it"
-    );
+    let expected = "table \"t\" has this entry from the program, which fixes it";
+    assert_eq!(refused.message, expected);
     let is_const: Vec<bool> = switch
         .entries(t)
         .iter()
@@ -273,11 +263,11 @@ fn a_key_field_of_a_header_that_is_not_there_is_zero() {
     b.call(
         INGRESS,
         "gone",
+        Some("t"),
         &[prim(
             "remove_header",
             &[json!({"type": "header", "value": "pkt"})],
         )],
-        Some("t"),
     );
     b.table(
         INGRESS,
@@ -286,7 +276,7 @@ fn a_key_field_of_a_header_that_is_not_there_is_zero() {
         &[("hit", hit)],
         Some("out"),
     );
-    b.call(INGRESS, "out", &[output_to(1)], None);
+    b.call(INGRESS, "out", None, &[output_to(1)]);
     b.start(INGRESS, "gone");
     let mut switch = b.switch(SwitchConfig::default());
     let program = switch.program().unwrap();
@@ -331,8 +321,7 @@ fn with_value_set(mask: Value) -> Switch {
             json!({"type": "expression", "value": port}),
         ],
     );
-    b.call(INGRESS, "out", &[out], None);
-    b.start(INGRESS, "out");
+    b.run(INGRESS, "out", &[out]);
     b.switch(SwitchConfig::default())
 }
 
@@ -363,19 +352,15 @@ fn a_value_set_is_what_the_control_plane_says() {
     let refuse =
         |switch: &mut Switch, members| switch.set_value_set(set, members).unwrap_err().kind;
     use ControlErrorKind::*;
-    assert_eq!(
-        refuse(&mut switch, vec![vec![exact(1), exact(2)]; 3]),
-        ResourceExhausted
-    );
+    let found = refuse(&mut switch, vec![vec![exact(1), exact(2)]; 3]);
+    assert_eq!(found, ResourceExhausted);
     assert_eq!(refuse(&mut switch, vec![vec![exact(1)]]), InvalidArgument);
     let range = MatchField::Range {
         low: vec![0],
         high: vec![9],
     };
-    assert_eq!(
-        refuse(&mut switch, vec![vec![exact(1), range]]),
-        InvalidArgument
-    );
+    let found = refuse(&mut switch, vec![vec![exact(1), range]]);
+    assert_eq!(found, InvalidArgument);
 }
 
 #[test]
@@ -399,8 +384,7 @@ fn a_custom_crc_takes_the_parameters_it_is_given() {
         "modify_field_with_hash_based_offset",
         &[field("pkt.value"), hex(0), calc, hex(0x1_0000)],
     );
-    b.call(INGRESS, "out", &[hash, output_to(1)], None);
-    b.start(INGRESS, "out");
+    b.run(INGRESS, "out", &[hash, output_to(1)]);
     let mut switch = b.switch(SwitchConfig::default());
     let value = |switch: &mut Switch| {
         let frame = exchange(switch, 0, 0, &[1, 2, 0, 0])[0].frame.clone();
@@ -434,17 +418,17 @@ fn truncating() -> Switch {
     let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);
     let cut = prim("truncate", &[hex(6)]);
-    b.call(INGRESS, "cut", &[cut, output_to(1)], Some("is_group"));
+    b.call(INGRESS, "cut", Some("is_group"), &[cut, output_to(1)]);
     let is = |kind| op("==", field("pkt.kind"), hex(kind));
     b.condition(INGRESS, "is_group", is(1), Some("group"), None);
     let group = assign("standard_metadata.mcast_grp", hex(4));
-    b.call(INGRESS, "group", &[group], None);
+    b.call(INGRESS, "group", None, &[group]);
     b.start(INGRESS, "cut");
     let is_new = op("==", field("standard_metadata.instance_type"), hex(0));
     let wanted = op("and", is(2), is_new);
     b.condition(EGRESS, "is_back", wanted, Some("back"), None);
     let back = [assign("pkt.kind", hex(0)), prim("recirculate", &[hex(1)])];
-    b.call(EGRESS, "back", &back, None);
+    b.call(EGRESS, "back", None, &back);
     b.start(EGRESS, "is_back");
     let mut switch = b.switch(SwitchConfig::default());
     let replicas = vec![dataplane::Replica {
@@ -494,16 +478,13 @@ fn a_program_keeps_between_packets_what_they_write_and_read_and_meters() {
     let kept = |switch: &Switch| switch.program().unwrap().kept_between_packets();
     let kept_by = |primitives: &[_]| {
         let mut b = b.clone();
-        b.call(INGRESS, "run", primitives, None);
-        b.start(INGRESS, "run");
+        b.run(INGRESS, "run", primitives);
         kept(&b.switch(SwitchConfig::default()))
     };
     let notes = [read.clone(), write.clone(), output_to(1)];
     assert_eq!(kept_by(&notes), [""; 0], "no packet reads them");
-    assert_eq!(
-        kept_by(&[read, write, read_back, output_to(1)]),
-        ["register \"seen\""]
-    );
+    let found = kept_by(&[read, write, read_back, output_to(1)]);
+    assert_eq!(found, ["register \"seen\""]);
     assert_eq!(kept(&metered()), ["meter \"meter\""]);
     // `@shared`: the register must not be split among several switches.
     for shared in [false, true] {
@@ -512,8 +493,7 @@ fn a_program_keeps_between_packets_what_they_write_and_read_and_meters() {
             "register_arrays",
             json!({"name": "seen", "id": 0, "bitwidth": 8, "size": 4, "shared": shared}),
         );
-        b.call(INGRESS, "run", &[seen_back.clone(), seen.clone()], None);
-        b.start(INGRESS, "run");
+        b.run(INGRESS, "run", &[seen_back.clone(), seen.clone()]);
         let switch = b.switch(SwitchConfig::default());
         let expected: &[&str] = if shared { &["register \"seen\""] } else { &[] };
         assert_eq!(switch.program().unwrap().shared_between_packets(), expected);

@@ -26,7 +26,7 @@ fn one_table() -> Builder {
         &[("set", set)],
         Some("out"),
     );
-    b.call(INGRESS, "out", &[output_to(1)], None);
+    b.call(INGRESS, "out", None, &[output_to(1)]);
     b.condition(
         EGRESS,
         "cond",
@@ -167,15 +167,15 @@ fn jumps_stay_in_the_action() {
     b.call(
         INGRESS,
         "in",
-        &[prim("no_op", &[]), prim("_jump", &[hex(3)])],
         None,
+        &[prim("no_op", &[]), prim("_jump", &[hex(3)])],
     );
     refused(
         &b,
         &["primitive 1 \"_jump\"", "expected a jump to at most 2"],
     );
     let mut b = Builder::default();
-    b.call(
+    b.run(
         INGRESS,
         "in",
         &[
@@ -184,25 +184,19 @@ fn jumps_stay_in_the_action() {
             output_to(2),
             assign("pkt.left", hex(5)),
         ],
-        None,
     );
-    b.start(INGRESS, "in");
     let mut switch = b.switch(dataplane::SwitchConfig::default());
-    assert_eq!(
-        brief(&exchange(&mut switch, 0, 0, &[0; 4])),
-        [(1, vec![0, 5, 0, 0])]
-    );
-    assert_eq!(
-        brief(&exchange(&mut switch, 0, 0, &[1, 0, 0, 0])),
-        [(2, vec![1, 5, 0, 0])]
-    );
+    let sent = brief(&exchange(&mut switch, 0, 0, &[0; 4]));
+    assert_eq!(sent, [(1, vec![0, 5, 0, 0])]);
+    let sent = brief(&exchange(&mut switch, 0, 0, &[1, 0, 0, 0]));
+    assert_eq!(sent, [(2, vec![1, 5, 0, 0])]);
 }
 
 #[test]
 fn a_loop_in_an_action_ends_with_its_condition_or_at_the_limit() {
     let mut b = Builder::default();
     let counted_down = assign("pkt.kind", op("-", field("pkt.kind"), hex(1)));
-    b.call(
+    b.run(
         INGRESS,
         "in",
         &[
@@ -213,14 +207,10 @@ fn a_loop_in_an_action_ends_with_its_condition_or_at_the_limit() {
             prim("_jump", &[hex(1)]),
             prim("_jump_if_zero", &[field("pkt.left"), hex(5)]),
         ],
-        None,
     );
-    b.start(INGRESS, "in");
     let mut switch = b.switch(dataplane::SwitchConfig::default());
-    assert_eq!(
-        brief(&exchange(&mut switch, 0, 0, &[3, 1, 0, 0])),
-        [(1, vec![0, 7, 0, 0])]
-    );
+    let sent = brief(&exchange(&mut switch, 0, 0, &[3, 1, 0, 0]));
+    assert_eq!(sent, [(1, vec![0, 7, 0, 0])]);
     assert_eq!(brief(&exchange(&mut switch, 0, 0, &[0; 4])), []);
     let limit = dataplane::DropReason::LoopLimit;
     assert_eq!(switch.counters().dropped(limit), 1);

@@ -1,7 +1,7 @@
 //! The offload contract, tested with an in-memory offload that takes part of the frames: a switch
 //! with it counts, forwards and answers like a switch without it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use dataplane::{
     ActionCall, ControlError, ControlErrorKind, CounterValue, DropReason, MatchField,
@@ -27,6 +27,10 @@ impl Pair {
         Self { with, core, alone }
     }
 
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap()
+    }
+
     /// Makes the same call on both; their answers must be equal.
     fn both<T: PartialEq + std::fmt::Debug>(&mut self, call: impl Fn(&mut Switch) -> T) -> T {
         let (with, alone) = (call(&mut self.with), call(&mut self.alone));
@@ -38,7 +42,7 @@ impl Pair {
     fn receive(&mut self, now: Nanos, port: u16, frame: &[u8]) -> bool {
         let port = PortId(port);
         self.alone.handle_frame(now, port, frame);
-        let is_taken = self.core.lock().unwrap().receive(now, port, frame);
+        let is_taken = self.core().receive(now, port, frame);
         if !is_taken {
             self.with.handle_frame(now, port, frame);
         }
@@ -47,7 +51,7 @@ impl Pair {
 
     /// Runs both; they must send the same frames, in any order.
     fn run(&mut self, now: Nanos) -> Vec<OwnedTransmit> {
-        let mut with = self.core.lock().unwrap().run(now);
+        let mut with = self.core().run(now);
         with.extend(drain(&mut self.with, now));
         let mut alone = drain(&mut self.alone, now);
         let order = |sent: &OwnedTransmit| (sent.port, sent.frame.clone());
@@ -245,7 +249,7 @@ fn it_is_notified_of_every_write_in_order_and_of_no_refused_one() {
     switch.end_batch();
     switch.end_batch();
     switch.add_port(PortId(8));
-    let log = pair.core.lock().unwrap().log.join(", ");
+    let log = pair.core().log.join(", ");
     assert_eq!(
         log,
         "load, insert entry, commit, group 3, register 0 0..1, insert entry, remove entry, commit, \
@@ -258,7 +262,7 @@ fn a_batch_becomes_visible_as_a_whole() {
     let mut pair = Pair::new(Takes::All, &program(false));
     pair.both(|switch| insert(switch, 1, "forward", 2)).unwrap();
     let ask = |pair: &mut Pair| {
-        let mut core = pair.core.lock().unwrap();
+        let mut core = pair.core();
         assert!(core.receive(0, PortId(0), &[1, 0, 0, 0]));
         brief(&core.run(0))
     };
@@ -280,17 +284,14 @@ fn a_program_that_is_set_in_a_batch_becomes_visible_with_it() {
     pair.with.set_program(program(false).program());
     insert(&mut pair.with, 1, "forward", 2).unwrap();
     let ask = |pair: &mut Pair| {
-        let mut core = pair.core.lock().unwrap();
+        let mut core = pair.core();
         core.receive(0, PortId(0), &[1, 0, 0, 0])
     };
     assert!(!ask(&mut pair), "all are punted meanwhile");
     pair.with.end_batch();
     assert!(ask(&mut pair));
-    assert_eq!(
-        brief(&pair.core.lock().unwrap().run(0)),
-        [(2, vec![1, 0, 0, 0])]
-    );
-    let log = pair.core.lock().unwrap().log.join(", ");
+    assert_eq!(brief(&pair.core().run(0)), [(2, vec![1, 0, 0, 0])]);
+    let log = pair.core().log.join(", ");
     assert_eq!(log, "load, stop, load");
 }
 
@@ -334,8 +335,8 @@ fn an_offload_that_fails_is_taken_out_and_the_call_holds() {
     pair.run(0);
     // One packet is inside, and the batch continues after the call that the offload cannot follow.
     let frame = [1, 0, 0, 2];
-    assert!(pair.core.lock().unwrap().receive(0, PortId(0), &frame));
-    pair.core.lock().unwrap().fails = Some("map \"l2\": no memory");
+    assert!(pair.core().receive(0, PortId(0), &frame));
+    pair.core().fails = Some("map \"l2\": no memory");
     pair.both(|switch| {
         switch.begin_batch();
         insert(switch, 2, "forward", 3).unwrap();
@@ -355,7 +356,7 @@ fn an_offload_that_fails_is_taken_out_and_the_call_holds() {
     let table = pair.with.program().unwrap().table("l2").unwrap();
     let counter = pair.with.direct_counter(table, &key(1), 0).unwrap();
     assert_eq!(counter.packets, 2);
-    assert_eq!(pair.core.lock().unwrap().log.last().unwrap(), "stop");
+    assert_eq!(pair.core().log.last().unwrap(), "stop");
     // A trace that comes and goes does not reload the offload; a new program does.
     pair.with.set_trace(Some(Box::new(Silent)));
     pair.with.set_trace(None);
@@ -370,8 +371,8 @@ fn an_offload_that_is_full_is_loaded_anew_with_all_that_is_written() {
     pair.both(|switch| insert(switch, 1, "forward", 2)).unwrap();
     assert!(pair.receive(0, 0, &[1, 0, 0, 1]));
     pair.run(0);
-    pair.core.lock().unwrap().log.clear();
-    pair.core.lock().unwrap().is_full = true;
+    pair.core().log.clear();
+    pair.core().is_full = true;
     pair.both(|switch| {
         switch.begin_batch();
         insert(switch, 2, "forward", 3).unwrap();
@@ -380,11 +381,9 @@ fn an_offload_that_is_full_is_loaded_anew_with_all_that_is_written() {
         switch.collect();
         switch.end_batch();
     });
-    let log = pair.core.lock().unwrap().log.clone();
-    assert_eq!(
-        log,
-        ["insert entry", "insert entry", "commit", "stop", "load"]
-    );
+    let log = pair.core().log.clone();
+    let expected = ["insert entry", "insert entry", "commit", "stop", "load"];
+    assert_eq!(log, expected);
     assert!(pair.forwards());
     for kind in [1, 2, 4] {
         assert!(pair.receive(10, 0, &[kind, 0, 0, 0]));
@@ -396,20 +395,20 @@ fn an_offload_that_is_full_is_loaded_anew_with_all_that_is_written() {
 #[test]
 fn a_program_is_forgotten_when_it_is_replaced_and_not_when_it_is_loaded_anew() {
     let mut pair = Pair::new(Takes::All, &program(false));
-    pair.core.lock().unwrap().is_full = true;
+    pair.core().is_full = true;
     insert(&mut pair.with, 1, "forward", 2).unwrap();
     pair.with.set_trace(Some(Box::new(Silent)));
     pair.with.set_trace(None);
     assert!(pair.forwards());
-    let n_before = pair.core.lock().unwrap().n_forgotten;
+    let n_before = pair.core().n_forgotten;
     // Also while nothing forwards.
     pair.with.begin_batch();
     pair.with.set_program(program(false).program());
     pair.with.set_program(program(false).program());
-    assert_eq!(pair.core.lock().unwrap().n_forgotten, n_before + 2);
+    assert_eq!(pair.core().n_forgotten, n_before + 2);
     pair.with.end_batch();
     assert!(pair.forwards());
-    assert_eq!(pair.core.lock().unwrap().n_forgotten, n_before + 2);
+    assert_eq!(pair.core().n_forgotten, n_before + 2);
 }
 
 #[test]
@@ -418,7 +417,7 @@ fn an_offload_that_cannot_be_asked_is_taken_out_before_the_numbers_are_read() {
     pair.both(|switch| insert(switch, 1, "forward", 2)).unwrap();
     pair.receive(0, 0, &[1, 0, 0, 1]);
     pair.run(0);
-    pair.core.lock().unwrap().is_gone = true;
+    pair.core().is_gone = true;
     pair.assert_equal();
     let failed = OffloadStatus::Failed("port 1: the interface is gone".to_owned());
     assert_eq!(pair.with.offload_status(), Some(&failed));
@@ -432,7 +431,7 @@ fn a_drain_waits_for_what_is_inside_and_for_what_is_not_shown_yet() {
     let mut pair = Pair::new(Takes::All, &program(false));
     let switch = &mut pair.with;
     insert(switch, 1, "forward", 2).unwrap();
-    pair.core.lock().unwrap().is_slow = true;
+    pair.core().is_slow = true;
     assert!(
         pair.core
             .lock()
@@ -442,9 +441,9 @@ fn a_drain_waits_for_what_is_inside_and_for_what_is_not_shown_yet() {
     stamp(switch, 5).unwrap();
     let first = switch.begin_drain();
     assert!(!switch.is_drained(first));
-    assert_eq!(pair.core.lock().unwrap().run(0).len(), 1);
+    assert_eq!(pair.core().run(0).len(), 1);
     assert!(!switch.is_drained(first), "packets see what was before");
-    pair.core.lock().unwrap().show();
+    pair.core().show();
     assert!(switch.is_drained(first));
     // A packet that arrives after the drain began does not delay it.
     assert!(
@@ -457,7 +456,7 @@ fn a_drain_waits_for_what_is_inside_and_for_what_is_not_shown_yet() {
     let second = switch.begin_drain();
     assert!(switch.is_drained(first) && !switch.is_drained(second));
     // A packet in the engine does.
-    pair.core.lock().unwrap().run(0);
+    pair.core().run(0);
     switch.handle_frame(0, PortId(0), &[1, 0, 0, 0]);
     let third = switch.begin_drain();
     assert!(switch.is_drained(second) && !switch.is_drained(third));
@@ -472,7 +471,7 @@ fn a_program_is_replaced_while_frames_are_inside() {
     for port in 0..8 {
         pair.receive(0, port, &[1, 0, 0, 0]);
     }
-    assert_eq!(pair.core.lock().unwrap().n_inside(), 4);
+    assert_eq!(pair.core().n_inside(), 4);
     pair.both(|switch| switch.set_program(program(false).program()));
     assert_eq!(pair.with.counters().dropped(DropReason::PipelineChanged), 8);
     pair.assert_equal();
@@ -577,11 +576,8 @@ fn a_register_of_its_own_reads_as_packets_and_control_calls_have_written_it() {
     pair.receive(0, 0, &[1, 0, 0, 78]);
     pair.run(0);
     pair.both(write).unwrap();
-    assert_eq!(
-        pair.both(read),
-        Ok(vec![9]),
-        "the last to write it was a call"
-    );
+    let found = pair.both(read);
+    assert_eq!(found, Ok(vec![9]), "the last to write it was a call");
     pair.receive(0, 0, &[1, 0, 0, 79]);
     pair.run(0);
     assert_eq!(pair.both(read), Ok(vec![79]));

@@ -25,11 +25,9 @@ fn program(gives_priorities: bool) -> Builder {
     if gives_priorities {
         steps.push(assign("standard_metadata.priority", field("pkt.left")));
     }
-    b.call(INGRESS, "in", &steps, None);
-    b.start(INGRESS, "in");
+    b.run(INGRESS, "in", &steps);
     let whose = assign("pkt.value", field("standard_metadata.egress_rid"));
-    b.call(EGRESS, "out", &[whose], None);
-    b.start(EGRESS, "out");
+    b.run(EGRESS, "out", &[whose]);
     b
 }
 
@@ -280,10 +278,7 @@ fn what_waits_of_one_priority_takes_no_room_from_another() {
 
 #[test]
 fn times_in_the_switch_are_kept_by_port_and_stream() {
-    let config = SwitchConfig {
-        egress_rate_pps: Some(1_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.egress_rate_pps = Some(1_000));
     let mut switch = switch(false, config, replicas(3, |_| 5));
     let replicas = replicas(1, |_| 6);
     let session = CloneSession {

@@ -23,7 +23,7 @@ fn with_note() -> Builder {
     let note = json!({"name": "note", "id": 9, "header_type": "note_t", "metadata": false});
     b.push("headers", note);
     b.json["deparsers"][0]["order"] = json!(["note", "pkt"]);
-    b.call(
+    b.run(
         INGRESS,
         "in",
         &[
@@ -31,23 +31,17 @@ fn with_note() -> Builder {
             assign("note.error", field("standard_metadata.parser_error")),
             output_to(1),
         ],
-        None,
     );
-    b.start(INGRESS, "in");
     b
 }
 
 #[test]
 fn a_frame_that_is_too_short_runs_ingress_with_the_error() {
     let mut switch = with_note().switch(SwitchConfig::default());
-    assert_eq!(
-        brief(&exchange(&mut switch, 0, 0, &[1, 2, 3])),
-        [(1, vec![1, 1, 2, 3])]
-    );
-    assert_eq!(
-        brief(&exchange(&mut switch, 0, 0, &[1, 2, 3, 4])),
-        [(1, vec![0, 1, 2, 3, 4])]
-    );
+    let sent = brief(&exchange(&mut switch, 0, 0, &[1, 2, 3]));
+    assert_eq!(sent, [(1, vec![1, 1, 2, 3])]);
+    let sent = brief(&exchange(&mut switch, 0, 0, &[1, 2, 3, 4]));
+    assert_eq!(sent, [(1, vec![0, 1, 2, 3, 4])]);
     assert_eq!(brief(&exchange(&mut switch, 0, 0, &[])), [(1, vec![1])]);
 }
 
@@ -101,7 +95,7 @@ fn transitions_match_sub_byte_keys_under_masks() {
          "transitions": [default_to(None)]}]),
     );
     // Clearing `value` shows whether the header was extracted.
-    b.call(INGRESS, "in2", &[assign("pkt.value", hex(0))], None);
+    b.call(INGRESS, "in2", None, &[assign("pkt.value", hex(0))]);
     b.json["pipelines"][0]["action_calls"][0]["next_node"] = json!("in2");
     let mut switch = b.switch(SwitchConfig::default());
     // Bits 4..7 are 101 and the 9-bit number from bit 8 on is even.
@@ -149,16 +143,16 @@ fn a_stack_takes_what_fits_and_shifts() {
         "left": {"type": "expression", "value": element}, "right": 1}});
     let failed = op("!=", field("standard_metadata.parser_error"), hex(0));
     b.condition(INGRESS, "failed", failed, Some("full"), Some("in"));
-    b.call(INGRESS, "full", &[output_to(2)], None);
+    b.call(INGRESS, "full", None, &[output_to(2)]);
     b.call(
         INGRESS,
         "in",
+        None,
         &[
             prim("pop", &[stack, hex(1)]),
             prim("assign", &[label, hex(0x11)]),
             output_to(1),
         ],
-        None,
     );
     b.start(INGRESS, "failed");
     let mut switch = b.switch(SwitchConfig::default());
@@ -191,7 +185,7 @@ fn a_varbit_field_has_the_width_that_the_packet_says() {
         "transition_key": [], "transitions": [default_to(None)]}]),
     );
     let header = |name: &str| json!({"type": "header", "value": name});
-    b.call(
+    b.run(
         INGRESS,
         "in",
         &[
@@ -199,20 +193,15 @@ fn a_varbit_field_has_the_width_that_the_packet_says() {
             assign("opt.len", field("standard_metadata.parser_error")),
             output_to(1),
         ],
-        None,
     );
-    b.start(INGRESS, "in");
     let mut switch = b.switch(SwitchConfig::default());
     let out = exchange(&mut switch, 0, 0, &[2, 0xaa, 0xbb, 0xcc]);
     assert_eq!(out[0].frame, [2, 0xaa, 0xbb, 0, 0xaa, 0xbb, 0xcc]);
     let out = exchange(&mut switch, 0, 0, &[0, 0xcc]);
     assert_eq!(out[0].frame, [0, 0, 0xcc]);
     let too_long = exchange(&mut switch, 0, 0, &[5, 1, 2, 3, 4, 5]);
-    assert_eq!(
-        too_long[0].frame,
-        [5, 1, 2, 3, 4, 5],
-        "not extracted, so not copied"
-    );
+    let expected = [5, 1, 2, 3, 4, 5];
+    assert_eq!(too_long[0].frame, expected, "not extracted, so not copied");
 }
 
 #[test]
@@ -240,15 +229,9 @@ fn checksums_are_verified_and_updated() {
         [&[0][..], &right].concat()
     );
     let wrong = exchange(&mut switch, 0, 0, &[1, 0, 0, 0, 2, 3]);
-    assert_eq!(
-        wrong[0].frame,
-        [1, 1, 0, high, low, 2, 3],
-        "marked and put right"
-    );
+    let expected = [1, 1, 0, high, low, 2, 3];
+    assert_eq!(wrong[0].frame, expected, "marked and put right");
     let other = exchange(&mut switch, 0, 0, &[2, 0, 9, 9, 2, 3]);
-    assert_eq!(
-        other[0].frame,
-        [0, 2, 0, 9, 9, 2, 3],
-        "the condition does not hold"
-    );
+    let expected = [0, 2, 0, 9, 9, 2, 3];
+    assert_eq!(other[0].frame, expected, "the condition does not hold");
 }

@@ -32,6 +32,7 @@ fn program() -> Builder {
     b.call(
         INGRESS,
         "start",
+        Some("i0"),
         &[
             assign(
                 "standard_metadata.egress_spec",
@@ -39,7 +40,6 @@ fn program() -> Builder {
             ),
             assign("m.kept", op("*", field("pkt.value"), hex(0x1_0000_0001))),
         ],
-        Some("i0"),
     );
     let steps = [
         (
@@ -68,8 +68,8 @@ fn program() -> Builder {
     b.call(
         EGRESS,
         "down",
-        &[assign("pkt.left", op("-", field("pkt.left"), hex(1)))],
         Some("e0"),
+        &[assign("pkt.left", op("-", field("pkt.left"), hex(1)))],
     );
     let steps = [
         (
@@ -111,7 +111,7 @@ fn chain(
             is_wanted = op("and", is_wanted, is_new);
         }
         b.condition(pipeline, name, is_wanted, Some(&run), next);
-        b.call(pipeline, &run, std::slice::from_ref(primitive), next);
+        b.call(pipeline, &run, next, std::slice::from_ref(primitive));
     }
 }
 

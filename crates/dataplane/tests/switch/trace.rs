@@ -24,8 +24,7 @@ impl TraceSink for Text {
 fn a_recirculated_packet_and_its_clone_are_reported_step_by_step() {
     let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);
-    b.call(INGRESS, "in", &[output_to(3)], None);
-    b.start(INGRESS, "in");
+    b.run(INGRESS, "in", &[output_to(3)]);
     let clone = op("==", field("standard_metadata.instance_type"), hex(2));
     b.condition(EGRESS, "is_clone", clone, None, Some("t"));
     let go = b.action(

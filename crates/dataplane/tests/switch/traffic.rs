@@ -1,6 +1,6 @@
 //! The traffic manager: recirculation, clones, replicas, queues, rates, drains, program change.
 
-use dataplane::{CloneSession, DropReason, MulticastGroup, PortId, Replica, SwitchConfig};
+use dataplane::{CloneSession, DropReason, MulticastGroup, PortId, Replica, Switch, SwitchConfig};
 use serde_json::json;
 use testkit::builder::*;
 
@@ -21,13 +21,17 @@ fn to_replicas(replicas: &[(u16, u16)]) -> Vec<Replica> {
     replicas.iter().map(replica).collect()
 }
 
+fn dropped(switch: &Switch, reason: DropReason) -> u64 {
+    switch.counters().dropped(reason)
+}
+
 /// Each pass decrements `left` and recirculates with a clone to session 5. At 0 the packet is
 /// dropped although it asks for recirculation, and still makes a last clone. A clone (instance type
 /// 2) shows in `value` the metadata it found: kept in the high byte, lost in the low byte.
 fn walker() -> Builder {
     let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);
-    b.call(
+    b.run(
         INGRESS,
         "in",
         &[
@@ -36,13 +40,11 @@ fn walker() -> Builder {
             assign("m.lost", op("+", field("m.lost"), hex(1))),
             output_to(3),
         ],
-        None,
     );
-    b.start(INGRESS, "in");
     let is_clone = op("==", field("standard_metadata.instance_type"), hex(2));
     b.condition(EGRESS, "is_clone", is_clone, Some("show"), Some("is_last"));
     let value = op("|", op("<<", field("m.kept"), hex(8)), field("m.lost"));
-    b.call(EGRESS, "show", &[assign("pkt.value", value)], None);
+    b.call(EGRESS, "show", None, &[assign("pkt.value", value)]);
     b.condition(
         EGRESS,
         "is_last",
@@ -54,22 +56,22 @@ fn walker() -> Builder {
     b.call(
         EGRESS,
         "last",
+        None,
         &[
             prim("clone_egress_pkt_to_egress", &[session.clone(), hex(1)]),
             prim("recirculate", &[hex(1)]),
             mark_to_drop(),
         ],
-        None,
     );
     b.call(
         EGRESS,
         "more",
+        None,
         &[
             assign("pkt.left", op("-", field("pkt.left"), hex(1))),
             prim("clone_egress_pkt_to_egress", &[session, hex(1)]),
             prim("recirculate", &[hex(1)]),
         ],
-        None,
     );
     b.start(EGRESS, "is_clone");
     b
@@ -103,10 +105,7 @@ fn a_drop_beats_recirculation_and_the_clone_survives_it() {
 fn a_clone_to_an_unknown_session_is_a_counted_drop() {
     let mut switch = walker().switch(SwitchConfig::default());
     assert_eq!(exchange(&mut switch, 0, 2, &[9, 1, 0, 0]), []);
-    assert_eq!(
-        switch.counters().dropped(DropReason::CloneSessionUnknown),
-        2
-    );
+    assert_eq!(dropped(&switch, DropReason::CloneSessionUnknown), 2);
     switch.insert_clone_session(session(5, &[])).unwrap();
     assert_eq!(exchange(&mut switch, 0, 2, &[9, 1, 0, 0]), []);
     assert_eq!(switch.counters().dropped(DropReason::CloneSessionEmpty), 2);
@@ -128,8 +127,7 @@ fn groups_and_sessions_are_read_from_any_id_on() {
 fn a_packet_that_recirculates_for_ever_is_stopped() {
     let mut b = Builder::default();
     b.field_list(1, &[]);
-    b.call(EGRESS, "again", &[prim("recirculate", &[hex(1)])], None);
-    b.start(EGRESS, "again");
+    b.run(EGRESS, "again", &[prim("recirculate", &[hex(1)])]);
     let mut switch = b.switch(SwitchConfig::default());
     assert_eq!(exchange(&mut switch, 0, 0, &[0; 4]), []);
     assert_eq!(switch.counters().dropped(DropReason::RecirculationLimit), 1);
@@ -140,8 +138,7 @@ fn a_packet_that_recirculates_for_ever_is_stopped() {
 fn a_packet_that_is_resubmitted_for_ever_is_stopped() {
     let mut b = Builder::default();
     b.field_list(1, &[]);
-    b.call(INGRESS, "again", &[prim("resubmit", &[hex(1)])], None);
-    b.start(INGRESS, "again");
+    b.run(INGRESS, "again", &[prim("resubmit", &[hex(1)])]);
     let mut switch = b.switch(SwitchConfig::default());
     assert_eq!(exchange(&mut switch, 0, 0, &[0; 4]), []);
     assert_eq!(switch.counters().dropped(DropReason::ResubmitLimit), 1);
@@ -157,17 +154,18 @@ fn a_resubmitted_packet_comes_back_as_it_was_with_the_list_kept() {
     b.call(
         INGRESS,
         "first",
+        None,
         &[
             assign("m.kept", hex(0x77)),
             assign("m.lost", hex(0x77)),
             assign("pkt.value", hex(0x1234)),
             prim("resubmit", &[hex(1)]),
         ],
-        None,
     );
     b.call(
         INGRESS,
         "second",
+        None,
         &[
             assign("pkt.kind", field("m.kept")),
             assign(
@@ -180,7 +178,6 @@ fn a_resubmitted_packet_comes_back_as_it_was_with_the_list_kept() {
             ),
             output_to(1),
         ],
-        None,
     );
     b.start(INGRESS, "again");
     let mut switch = b.switch(SwitchConfig::default());
@@ -192,7 +189,7 @@ fn a_resubmitted_packet_comes_back_as_it_was_with_the_list_kept() {
 fn an_ingress_clone_has_the_headers_as_they_arrived() {
     let mut b = Builder::default();
     b.field_list(1, &["m.kept"]);
-    b.call(
+    b.run(
         INGRESS,
         "in",
         &[
@@ -202,20 +199,16 @@ fn an_ingress_clone_has_the_headers_as_they_arrived() {
             assign("pkt.value", hex(0x5555)),
             output_to(1),
         ],
-        None,
     );
-    b.start(INGRESS, "in");
     let kind = field("standard_metadata.instance_type");
-    b.call(
+    b.run(
         EGRESS,
         "out",
         &[
             assign("pkt.kind", kind),
             assign("pkt.left", op("|", field("m.kept"), field("m.lost"))),
         ],
-        None,
     );
-    b.start(EGRESS, "out");
     let mut switch = b.switch(SwitchConfig::default());
     let mut clones = session(9, &[(4, 0), (5, 3)]);
     clones.truncate_bytes = Some(5);
@@ -235,18 +228,15 @@ fn an_ingress_clone_has_the_headers_as_they_arrived() {
 fn replicator() -> Builder {
     let mut b = Builder::default();
     let group = assign("standard_metadata.mcast_grp", field("pkt.kind"));
-    b.call(INGRESS, "in", &[group], None);
-    b.start(INGRESS, "in");
-    b.call(
+    b.run(INGRESS, "in", &[group]);
+    b.run(
         EGRESS,
         "out",
         &[
             assign("pkt.value", field("standard_metadata.egress_rid")),
             assign("pkt.left", field("standard_metadata.instance_type")),
         ],
-        None,
     );
-    b.start(EGRESS, "out");
     b
 }
 
@@ -275,10 +265,8 @@ fn replicas_are_made_in_the_order_of_the_group() {
     );
     assert_eq!(switch.counters().created_by_replication, 2);
     switch.modify_multicast_group(group(3, &[(2, 4)])).unwrap();
-    assert_eq!(
-        brief(&exchange(&mut switch, 0, 0, &[3, 0, 0, 0])),
-        [(2, vec![3, 5, 0, 4])]
-    );
+    let sent = brief(&exchange(&mut switch, 0, 0, &[3, 0, 0, 0]));
+    assert_eq!(sent, [(2, vec![3, 5, 0, 4])]);
     assert_accounted(&switch);
 }
 
@@ -288,14 +276,8 @@ fn a_group_that_is_not_there_or_empty_is_a_counted_drop() {
     switch.insert_multicast_group(group(4, &[])).unwrap();
     assert_eq!(exchange(&mut switch, 0, 0, &[3, 0, 0, 0]), []);
     assert_eq!(exchange(&mut switch, 0, 0, &[4, 0, 0, 0]), []);
-    assert_eq!(
-        switch.counters().dropped(DropReason::MulticastGroupUnknown),
-        1
-    );
-    assert_eq!(
-        switch.counters().dropped(DropReason::MulticastGroupEmpty),
-        1
-    );
+    assert_eq!(dropped(&switch, DropReason::MulticastGroupUnknown), 1);
+    assert_eq!(dropped(&switch, DropReason::MulticastGroupEmpty), 1);
     assert_accounted(&switch);
 }
 
@@ -333,22 +315,14 @@ fn the_recirculation_queue_is_bounded() {
     exchange(&mut switch, 0, 0, &[0, 5, 0, 0]);
     exchange(&mut switch, 0, 0, &[0, 5, 0, 0]);
     // The first packet recirculates at once and then waits; the others find the queue full.
-    assert_eq!(
-        switch
-            .counters()
-            .dropped(DropReason::RecirculationQueueFull),
-        2
-    );
+    assert_eq!(dropped(&switch, DropReason::RecirculationQueueFull), 2);
     assert_eq!(switch.packets_inside(), 1);
     assert_accounted(&switch);
 }
 
 #[test]
 fn a_rate_spaces_departures_in_virtual_time() {
-    let config = SwitchConfig {
-        egress_rate_pps: Some(1_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.egress_rate_pps = Some(1_000));
     let mut switch = replicator().switch(config);
     switch
         .insert_multicast_group(group(1, &[(1, 1), (1, 2), (1, 3), (2, 4)]))
@@ -367,10 +341,7 @@ fn a_rate_spaces_departures_in_virtual_time() {
 
 #[test]
 fn a_rate_holds_recirculated_packets_and_lets_new_frames_pass() {
-    let config = SwitchConfig {
-        recirculation_rate_pps: Some(1_000_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.recirculation_rate_pps = Some(1_000_000));
     let mut switch = walker().switch(config);
     switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
     assert_eq!(exchange(&mut switch, 0, 0, &[0, 3, 0, 0]).len(), 2);
@@ -383,10 +354,7 @@ fn a_rate_holds_recirculated_packets_and_lets_new_frames_pass() {
 
 #[test]
 fn a_disabled_port_takes_no_frame_in_and_gives_none_out_whatever_waits_for_it() {
-    let config = SwitchConfig {
-        egress_rate_pps: Some(1_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.egress_rate_pps = Some(1_000));
     let builder = replicator();
     let mut switch = builder.switch(config);
     let flood = group(1, &[(1, 1), (1, 2), (1, 3), (2, 4)]);
@@ -428,12 +396,8 @@ fn a_disabled_port_takes_no_frame_in_and_gives_none_out_whatever_waits_for_it() 
 fn a_higher_priority_leaves_first() {
     let mut b = Builder::default();
     let priority = assign("standard_metadata.priority", field("pkt.kind"));
-    b.call(INGRESS, "in", &[priority, output_to(1)], None);
-    b.start(INGRESS, "in");
-    let config = SwitchConfig {
-        egress_rate_pps: Some(1_000),
-        ..SwitchConfig::default()
-    };
+    b.run(INGRESS, "in", &[priority, output_to(1)]);
+    let config = config_with(|it| it.egress_rate_pps = Some(1_000));
     let mut switch = b.switch(config);
     for kind in [0, 0, 7, 7] {
         switch.handle_frame(0, PortId(0), &[kind, 0, 0, 0]);
@@ -450,10 +414,7 @@ fn a_higher_priority_leaves_first() {
 
 #[test]
 fn a_drain_waits_for_older_packets_and_their_descendants_only() {
-    let config = SwitchConfig {
-        recirculation_rate_pps: Some(1_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.recirculation_rate_pps = Some(1_000));
     let mut switch = walker().switch(config);
     switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
     let before = switch.begin_drain();
@@ -479,10 +440,7 @@ fn a_drain_waits_for_older_packets_and_their_descendants_only() {
 
 #[test]
 fn a_new_program_clears_everything_and_counts_who_was_inside() {
-    let config = SwitchConfig {
-        recirculation_rate_pps: Some(1),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.recirculation_rate_pps = Some(1));
     let mut switch = walker().switch(config);
     switch.insert_clone_session(session(5, &[(7, 0)])).unwrap();
     switch.insert_multicast_group(group(1, &[(1, 1)])).unwrap();
@@ -509,8 +467,7 @@ fn frames_without_a_port_or_a_program_are_counted() {
     assert_eq!(switch.counters().dropped(DropReason::PortUnknown), 1);
     assert_accounted(&switch);
     let mut b = Builder::default();
-    b.call(INGRESS, "in", &[output_to(300)], None);
-    b.start(INGRESS, "in");
+    b.run(INGRESS, "in", &[output_to(300)]);
     let mut switch = b.switch(SwitchConfig::default());
     assert_eq!(exchange(&mut switch, 0, 0, &[0; 4]), []);
     assert_eq!(switch.counters().dropped(DropReason::EgressPortUnknown), 1);
@@ -520,18 +477,14 @@ fn frames_without_a_port_or_a_program_are_counted() {
 #[test]
 fn the_cpu_port_takes_packet_outs_and_gives_packet_ins() {
     let mut b = Builder::default();
-    b.call(
+    b.run(
         INGRESS,
         "in",
         &[assign("standard_metadata.egress_spec", field("pkt.value"))],
-        None,
     );
-    b.start(INGRESS, "in");
     let mut switch = b.switch(SwitchConfig::default());
-    assert_eq!(
-        brief(&exchange(&mut switch, 0, 510, &[1, 1, 0, 2])),
-        [(2, vec![1, 1, 0, 2])]
-    );
+    let sent = brief(&exchange(&mut switch, 0, 510, &[1, 1, 0, 2]));
+    assert_eq!(sent, [(2, vec![1, 1, 0, 2])]);
     assert_eq!(exchange(&mut switch, 0, 3, &[1, 1, 1, 0xfe]), []);
     assert_eq!(switch.poll_packet_in(), Some(vec![1, 1, 1, 0xfe]));
     assert_eq!(switch.poll_packet_in(), None);
@@ -542,7 +495,7 @@ fn the_cpu_port_takes_packet_outs_and_gives_packet_ins() {
 #[test]
 fn timestamps_depths_and_lengths_are_filled_in() {
     let mut b = Builder::default();
-    b.call(
+    b.run(
         INGRESS,
         "in",
         &[
@@ -552,10 +505,8 @@ fn timestamps_depths_and_lengths_are_filled_in() {
             ),
             output_to(1),
         ],
-        None,
     );
-    b.start(INGRESS, "in");
-    b.call(
+    b.run(
         EGRESS,
         "out",
         &[
@@ -570,13 +521,8 @@ fn timestamps_depths_and_lengths_are_filled_in() {
                 ),
             ),
         ],
-        None,
     );
-    b.start(EGRESS, "out");
-    let config = SwitchConfig {
-        egress_rate_pps: Some(100_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.egress_rate_pps = Some(100_000));
     let mut switch = b.switch(config);
     for _ in 0..3 {
         switch.handle_frame(5_000, PortId(0), &[0, 0, 0, 0, 0xee]);
@@ -603,14 +549,13 @@ fn stamper() -> Builder {
         .unwrap()
         .push(json!(["nanoseconds_inside", 48, false]));
     b.field_list(1, &[]);
-    b.call(INGRESS, "in", &[output_to(1)], None);
-    b.start(INGRESS, "in");
+    b.run(INGRESS, "in", &[output_to(1)]);
     let inside = field("standard_metadata.nanoseconds_inside");
     b.call(
         EGRESS,
         "stamp",
-        &[assign("pkt.value", inside)],
         Some("is_clone"),
+        &[assign("pkt.value", inside)],
     );
     let is_clone = op("==", field("standard_metadata.instance_type"), hex(2));
     b.condition(EGRESS, "is_clone", is_clone, None, Some("is_last"));
@@ -621,7 +566,7 @@ fn stamper() -> Builder {
         prim("clone_egress_pkt_to_egress", &[hex(5), hex(1)]),
         prim("recirculate", &[hex(1)]),
     ];
-    b.call(EGRESS, "again", &again, None);
+    b.call(EGRESS, "again", None, &again);
     b.start(EGRESS, "stamp");
     b
 }
@@ -654,20 +599,15 @@ fn the_time_inside_is_counted_from_the_root_frames_arrival_through_all_passes() 
 
 #[test]
 fn the_time_inside_is_that_of_a_rate_too_and_other_programs_have_none() {
-    let config = SwitchConfig {
-        egress_rate_pps: Some(1_000_000),
-        ..SwitchConfig::default()
-    };
+    let config = config_with(|it| it.egress_rate_pps = Some(1_000_000));
     let mut switch = stamper().switch(config);
     for _ in 0..2 {
         switch.handle_frame(500, PortId(0), &[0, 0, 0, 0]);
     }
     let mut out = drain(&mut switch, 600);
     out.extend(drain(&mut switch, 1_600));
-    assert_eq!(
-        brief(&out),
-        [(1, vec![0, 0, 0, 100]), (1, vec![0, 0, 0x04, 0x4c])]
-    );
+    let sent = brief(&out);
+    assert_eq!(sent, [(1, vec![0, 0, 0, 100]), (1, vec![0, 0, 0x04, 0x4c])]);
     assert!(!walker().switch(SwitchConfig::default()).is_timed());
 }
 
@@ -679,7 +619,7 @@ fn digests_carry_canonical_values() {
         json!({"id": 1, "name": "seen_t",
         "elements": [field("pkt.kind"), field("pkt.value")]}),
     );
-    b.call(
+    b.run(
         INGRESS,
         "in",
         &[
@@ -687,9 +627,7 @@ fn digests_carry_canonical_values() {
             assign("pkt.kind", hex(0)),
             output_to(1),
         ],
-        None,
     );
-    b.start(INGRESS, "in");
     let mut switch = b.switch(SwitchConfig::default());
     exchange(&mut switch, 0, 0, &[7, 0, 0x12, 0x34]);
     let digest = switch.poll_digest().unwrap();

@@ -151,6 +151,11 @@ impl Harness {
         sent.iter().map(|transmit| transmit.port.0).collect()
     }
 
+    /// Subscribes to one path.
+    pub async fn follow(&self, mode: Mode, text: &str, how: SubscriptionMode) -> Subscriber {
+        self.subscribe(list(mode, vec![to(text, how)])).await
+    }
+
     pub async fn subscribe(&self, list: SubscriptionList) -> Subscriber {
         let (requests, receiver) = mpsc::unbounded_channel();
         let subscriber = |answers| Subscriber { requests, answers };
@@ -205,6 +210,11 @@ impl Subscriber {
                 other => panic!("expected a notification or sync_response, found {other:?}"),
             }
         }
+    }
+
+    /// The updates of the next notification.
+    pub async fn updates(&mut self) -> Vec<(String, Value)> {
+        updates(&self.notification().await)
     }
 
     pub async fn refused(&mut self) -> Status {

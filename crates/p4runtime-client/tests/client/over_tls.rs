@@ -3,31 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use control::{Device, Registers, SwitchHandle};
-use dataplane::SwitchConfig;
 use p4runtime_client::{Client, ClientError, SwitchAddress, TlsFiles};
-use p4runtime_server::{Server, ServerConfig};
 use tempfile::TempDir;
 use testkit::certificates::{Authority, Files, Good};
-use testkit::memory_loop::MemoryLoop;
+use testkit::p4runtime::{self, DEVICE_ID};
+use testkit::text::assert_has;
 use tokio::net::TcpListener;
-
-const DEVICE_ID: u64 = 1;
 
 /// Serves at an address of the loopback interface, which it returns.
 async fn serve(tls: Option<tls::Server>) -> String {
-    let switch = Arc::new(MemoryLoop::start(SwitchConfig::default(), 1));
-    let config = ServerConfig {
-        device_id: DEVICE_ID,
-        cpu_port: None,
-    };
-    let handle = switch as Arc<dyn SwitchHandle>;
-    let device = Device::new(handle, Registers::OfTheSwitch);
-    let server = Server::new(config, Arc::new(device)).with_tls(tls);
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
-    tokio::spawn(server.serve(listener, std::future::pending()));
-    address
+    let (_, server) = p4runtime::server(1);
+    p4runtime::serve(server.with_tls(tls)).await
 }
 
 struct Certificates {
@@ -178,15 +164,9 @@ async fn each_way_in_which_they_do_not_is_reported_with_the_next_step() {
         assert!(said.contains(address), "{switch:?}: {said}");
     }
     let said_of_name = said(&by_no_name).await;
-    assert!(
-        said_of_name.contains("got \"not a name\""),
-        "{said_of_name}"
-    );
+    assert_has(&said_of_name, "got \"not a name\"");
     let said_of_file = said(&without_a_file).await;
-    assert!(
-        said_of_file.contains("missing.pem: there is no such file"),
-        "{said_of_file}"
-    );
+    assert_has(&said_of_file, "missing.pem: there is no such file");
 }
 
 #[tokio::test]
@@ -195,10 +175,7 @@ async fn a_switchs_certificate_that_has_expired_is_refused_with_the_day() {
     let expired = here.authority.issue(&["127.0.0.1"], Good::UntilLongAgo);
     let address = serve_raw(&expired).await;
     let said = said(&here.to(&address, None)).await;
-    assert!(
-        said.contains("expired on 2001-02-03 00:00:00 UTC"),
-        "{said}"
-    );
+    assert_has(&said, "expired on 2001-02-03 00:00:00 UTC");
     // A CA's certificate is not valid as a server's.
     let itself = testkit::certificates::Issued {
         certificate: here.authority.pem().to_owned(),
@@ -207,7 +184,7 @@ async fn a_switchs_certificate_that_has_expired_is_refused_with_the_day() {
     let address = serve_raw(&itself).await;
     let said = called(&here.to(&address, None)).await;
     let said = said.expect_err("refused").to_string();
-    assert!(said.contains("an authority's (CA:TRUE)"), "{said}");
+    assert_has(&said, "an authority's (CA:TRUE)");
 }
 
 /// Presents a certificate that our own server would not load.

@@ -5,6 +5,7 @@ use p4runtime_client::{Client, ClientError, SwitchAddress};
 use testkit::sfu::fake::FakeSwitch;
 use testkit::sfu::programs;
 use testkit::sfu::service::{DEVICE_ID, Server};
+use testkit::text::assert_starts;
 
 fn server() -> Server {
     Server::start(FakeSwitch::new(Some(programs::replication(64))))
@@ -42,12 +43,8 @@ async fn who_lost_the_primary_role_is_notified_and_nothing_is_written() {
     server.take_over(99);
     let error = client.write(group()).await.unwrap_err();
     assert!(matches!(error, ClientError::NotPrimary { .. }), "{error}");
-    assert!(
-        error
-            .to_string()
-            .starts_with("another controller took over as primary"),
-        "{error}"
-    );
+    let expected = "another controller took over as primary";
+    assert_starts(&error.to_string(), expected);
     assert!(server.switch().groups.is_empty());
 }
 

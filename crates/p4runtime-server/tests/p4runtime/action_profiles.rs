@@ -7,12 +7,15 @@ use p4runtime_proto::p4::v1::action_profile_group::Member;
 use p4runtime_proto::p4::v1::action_profile_group::member::WatchKind;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::table_action::Type as Runs;
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
 use p4runtime_proto::p4::v1::{
     Action, ActionProfileAction, ActionProfileActionSet, ActionProfileGroup, ActionProfileMember,
     TableEntry,
 };
-use tonic::Code;
+use tonic::Code::{
+    AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied,
+    ResourceExhausted, Unimplemented,
+};
 
 use crate::every_entity::{action, call, entry, frame, id, kinds, pass, start, start_with};
 use crate::harness::{Controller, Harness};
@@ -80,10 +83,7 @@ fn chosen(harness: &Harness, n_frames: u64) -> Vec<(u8, usize)> {
 
 async fn insert(primary: &mut Controller, entities: &[Kind]) {
     for entity in entities {
-        primary
-            .write_one(Type::Insert, entity.clone())
-            .await
-            .unwrap();
+        primary.insert(entity.clone()).await;
     }
 }
 
@@ -105,10 +105,7 @@ async fn members_are_made_changed_read_and_deleted() {
     assert_eq!(pass(&harness, 0, &frame(7, 0, 0x800, 0)).chosen, 5);
 
     let changed = member("shared", 1, Some(call("mark", &[6])));
-    primary
-        .write_one(Type::Modify, changed.clone())
-        .await
-        .unwrap();
+    primary.modify(changed.clone()).await;
     assert_eq!(pass(&harness, 0, &frame(7, 0, 0x800, 0)).chosen, 6);
 
     let of = |profile: u32, member_id| {
@@ -118,31 +115,28 @@ async fn members_are_made_changed_read_and_deleted() {
             action: None,
         })
     };
-    let all = primary.read(of(0, 0)).await.unwrap();
+    let all = primary.found(of(0, 0)).await;
     assert_eq!(all.len(), 3);
     assert!(all.contains(&other));
-    let of_one = primary.read(of(id("shared"), 0)).await.unwrap();
+    let of_one = primary.found(of(id("shared"), 0)).await;
     assert_eq!(of_one, [changed.clone(), second]);
-    assert_eq!(primary.read(of(id("shared"), 1)).await.unwrap(), [changed]);
-    assert_eq!(primary.read(of(id("shared"), 8)).await.unwrap(), []);
-    assert_eq!(primary.read_error(of(0, 1)).await, Code::InvalidArgument);
-    assert_eq!(primary.read_error(of(12, 0)).await, Code::InvalidArgument);
+    assert_eq!(primary.found(of(id("shared"), 1)).await, [changed]);
+    assert_eq!(primary.found(of(id("shared"), 8)).await, []);
+    assert_eq!(primary.read_error(of(0, 1)).await, InvalidArgument);
+    assert_eq!(primary.read_error(of(12, 0)).await, InvalidArgument);
 
     let gone = member("shared", 1, None);
-    let used = primary.write_one(Type::Delete, gone.clone()).await;
-    assert_eq!(used.unwrap_err().0, Code::FailedPrecondition);
-    let read = primary
-        .read(table(TableEntry {
+    let refused = primary.refused(Delete, gone.clone()).await;
+    assert_eq!(refused, FailedPrecondition);
+    let found = primary
+        .found(table(TableEntry {
             table_id: id("one"),
             ..Default::default()
         }))
         .await;
-    assert_eq!(read.unwrap(), [table(by_member.clone())]);
-    primary
-        .write_one(Type::Delete, table(by_member))
-        .await
-        .unwrap();
-    primary.write_one(Type::Delete, gone).await.unwrap();
+    assert_eq!(found, [table(by_member.clone())]);
+    primary.delete(table(by_member)).await;
+    primary.delete(gone).await;
 }
 
 // spec: action-profile.member-errors
@@ -152,52 +146,32 @@ async fn wrong_members_are_refused() {
     let mut primary = harness.primary().await;
     let mark = || Some(call("mark", &[5]));
     insert(&mut primary, &[member("shared", 1, mark())]).await;
-    for (kind, entity, code) in [
-        (
-            Type::Insert,
-            member("shared", 1, mark()),
-            Code::AlreadyExists,
-        ),
-        (
-            Type::Insert,
-            member("shared", 0, mark()),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Insert,
-            member("shared", 2, None),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            member("shared", 1, None),
-            Code::InvalidArgument,
-        ),
-        (Type::Modify, member("shared", 2, mark()), Code::NotFound),
-        (Type::Delete, member("shared", 2, None), Code::NotFound),
-        (
-            Type::Insert,
-            member("shared", 2, Some(call("to_group", &[1]))),
-            Code::InvalidArgument,
-        ),
-    ] {
-        let refused = primary.write_one(kind, entity.clone()).await.unwrap_err();
-        assert_eq!(refused.0, code, "{entity:?}: {}", refused.1);
-    }
+    primary
+        .expect_refused([
+            (Insert, member("shared", 1, mark()), AlreadyExists),
+            (Insert, member("shared", 0, mark()), InvalidArgument),
+            (Insert, member("shared", 2, None), InvalidArgument),
+            (Modify, member("shared", 1, None), InvalidArgument),
+            (Modify, member("shared", 2, mark()), NotFound),
+            (Delete, member("shared", 2, None), NotFound),
+            (
+                Insert,
+                member("shared", 2, Some(call("to_group", &[1]))),
+                InvalidArgument,
+            ),
+        ])
+        .await;
     for id in 2..=4 {
         insert(&mut primary, &[member("shared", id, mark())]).await;
     }
-    let full = primary
-        .write_one(Type::Insert, member("shared", 5, mark()))
-        .await;
-    assert_eq!(full.unwrap_err().0, Code::ResourceExhausted);
+    let refused = primary.refused(Insert, member("shared", 5, mark())).await;
+    assert_eq!(refused, ResourceExhausted);
     let unknown = Kind::ActionProfileMember(ActionProfileMember {
         action_profile_id: id("one"),
         member_id: 1,
         action: mark(),
     });
-    let refused = primary.write_one(Type::Insert, unknown).await;
-    assert_eq!(refused.unwrap_err().0, Code::InvalidArgument);
+    assert_eq!(primary.refused(Insert, unknown).await, InvalidArgument);
 }
 
 // spec: action-profile.groups
@@ -229,28 +203,20 @@ async fn a_group_spreads_packets_by_weight_and_is_read_as_it_was_written() {
         })
     };
     for request in [of(0, 0), of(id("spread"), 0), of(id("spread"), 1)] {
-        assert_eq!(
-            primary.read(request).await.unwrap(),
-            std::slice::from_ref(&group)
-        );
+        assert_eq!(primary.found(request).await, std::slice::from_ref(&group));
     }
-    assert_eq!(primary.read(of(id("spread"), 2)).await.unwrap(), []);
-    assert_eq!(primary.read_error(of(0, 1)).await, Code::InvalidArgument);
+    assert_eq!(primary.found(of(id("spread"), 2)).await, []);
+    assert_eq!(primary.read_error(of(0, 1)).await, InvalidArgument);
 
     let one = group_of("spread", 1, 0, vec![weighted(2, 1)]);
-    primary.write_one(Type::Modify, one).await.unwrap();
+    primary.modify(one).await;
     assert_eq!(chosen(&harness, 20), [(22, 20)]);
-    let named = primary
-        .write_one(Type::Delete, member("spread", 2, None))
-        .await;
-    assert_eq!(named.unwrap_err().0, Code::FailedPrecondition);
-    let used = primary.write_one(Type::Delete, group.clone()).await;
-    assert_eq!(used.unwrap_err().0, Code::FailedPrecondition);
-    primary
-        .write_one(Type::Delete, table(by_group))
-        .await
-        .unwrap();
-    primary.write_one(Type::Delete, group).await.unwrap();
+    let refused = primary.refused(Delete, member("spread", 2, None)).await;
+    assert_eq!(refused, FailedPrecondition);
+    let refused = primary.refused(Delete, group.clone()).await;
+    assert_eq!(refused, FailedPrecondition);
+    primary.delete(table(by_group)).await;
+    primary.delete(group).await;
 }
 
 // spec: action-profile.group-errors
@@ -265,89 +231,37 @@ async fn wrong_groups_are_refused() {
         )
         .await;
     }
-    let good = vec![weighted(1, 1)];
-    insert(&mut primary, &[group_of("bounded", 1, 4, good.clone())]).await;
-    for (kind, entity, code) in [
-        (
-            Type::Insert,
-            group_of("bounded", 1, 4, good.clone()),
-            Code::AlreadyExists,
-        ),
-        (
-            Type::Insert,
-            group_of("bounded", 0, 4, good.clone()),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Insert,
-            group_of("bounded", 2, 5, good.clone()),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Insert,
-            group_of("bounded", 2, 0, good.clone()),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Insert,
-            group_of("spread", 2, -1, good.clone()),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Insert,
-            group_of("bounded", 2, 4, vec![weighted(9, 1)]),
-            Code::NotFound,
-        ),
-        (
-            Type::Insert,
-            group_of("bounded", 2, 4, vec![weighted(1, 0)]),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Insert,
-            group_of("bounded", 2, 4, vec![weighted(1, -1)]),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Insert,
-            group_of("bounded", 2, 4, vec![weighted(1, 5)]),
-            Code::ResourceExhausted,
-        ),
-        (
-            Type::Insert,
-            group_of("bounded", 2, 4, vec![weighted(1, 1), weighted(1, 1)]),
-            Code::InvalidArgument,
-        ),
-        // The switch has only the ports 0 to 3.
-        (
-            Type::Insert,
-            group_of("bounded", 2, 4, vec![watching(1, 1, 9)]),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            group_of("bounded", 1, 3, good.clone()),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            group_of("bounded", 2, 4, good.clone()),
-            Code::NotFound,
-        ),
-        (
-            Type::Delete,
-            group_of("bounded", 2, 4, Vec::new()),
-            Code::NotFound,
-        ),
-        (
-            Type::Insert,
-            group_of("shared", 1, 0, Vec::new()),
-            Code::InvalidArgument,
-        ),
-    ] {
-        let refused = primary.write_one(kind, entity.clone()).await.unwrap_err();
-        assert_eq!(refused.0, code, "{kind:?} {entity:?}: {}", refused.1);
-    }
+    let good = || vec![weighted(1, 1)];
+    let bounded = |members| group_of("bounded", 2, 4, members);
+    insert(&mut primary, &[group_of("bounded", 1, 4, good())]).await;
+    primary
+        .expect_refused([
+            (Insert, group_of("bounded", 1, 4, good()), AlreadyExists),
+            (Insert, group_of("bounded", 0, 4, good()), InvalidArgument),
+            (Insert, group_of("bounded", 2, 5, good()), InvalidArgument),
+            (Insert, group_of("bounded", 2, 0, good()), InvalidArgument),
+            (Insert, group_of("spread", 2, -1, good()), InvalidArgument),
+            (Insert, bounded(vec![weighted(9, 1)]), NotFound),
+            (Insert, bounded(vec![weighted(1, 0)]), InvalidArgument),
+            (Insert, bounded(vec![weighted(1, -1)]), InvalidArgument),
+            (Insert, bounded(vec![weighted(1, 5)]), ResourceExhausted),
+            (
+                Insert,
+                bounded(vec![weighted(1, 1), weighted(1, 1)]),
+                InvalidArgument,
+            ),
+            // The switch has only the ports 0 to 3.
+            (Insert, bounded(vec![watching(1, 1, 9)]), InvalidArgument),
+            (Modify, group_of("bounded", 1, 3, good()), InvalidArgument),
+            (Modify, bounded(good()), NotFound),
+            (Delete, bounded(Vec::new()), NotFound),
+            (
+                Insert,
+                group_of("shared", 1, 0, Vec::new()),
+                InvalidArgument,
+            ),
+        ])
+        .await;
 }
 
 // spec: action-profile.watch-port
@@ -373,10 +287,7 @@ async fn a_member_takes_no_part_while_the_port_that_it_watches_is_down() {
     assert_eq!(chosen(&harness, 40), [(1, 40)]);
     set(3, true);
     assert_eq!(chosen(&harness, 40).len(), 2);
-    let read = primary
-        .read(group_of("spread", 1, 0, Vec::new()))
-        .await
-        .unwrap();
+    let read = primary.found(group_of("spread", 1, 0, Vec::new())).await;
     assert_eq!(read, [group]);
 }
 
@@ -402,18 +313,15 @@ async fn an_entry_s_own_group_is_read_as_it_was_written_and_watches_ports() {
         table_id: id("many"),
         ..TableEntry::default()
     });
-    assert_eq!(primary.read(all.clone()).await.unwrap(), [table(whole)]);
+    assert_eq!(primary.found(all.clone()).await, [table(whole)]);
     let other = entry(
         "many",
         7,
         Runs::ActionProfileActionSet(one_shot(vec![shot(9, 1, None)])),
     );
-    primary
-        .write_one(Type::Modify, table(other.clone()))
-        .await
-        .unwrap();
+    primary.modify(table(other.clone())).await;
     assert_eq!(chosen(&harness, 4), [(9, 4)]);
-    assert_eq!(primary.read(all).await.unwrap(), [table(other)]);
+    assert_eq!(primary.found(all).await, [table(other)]);
 }
 
 // spec: action-profile.one-shot-errors
@@ -427,40 +335,20 @@ async fn wrong_groups_of_entries_are_refused() {
     let mut members = one_shot(vec![shot(1, 1, None)]);
     members.size_semantics = SizeSemantics::SumOfMembers as i32;
     for (of, runs, code) in [
-        ("few", with(vec![shot(1, 5, None)]), Code::InvalidArgument),
-        ("few", with(vec![shot(1, 0, None)]), Code::InvalidArgument),
-        (
-            "few",
-            with(vec![shot(1, 1, Some(9))]),
-            Code::InvalidArgument,
-        ),
-        (
-            "few",
-            Runs::ActionProfileActionSet(random),
-            Code::Unimplemented,
-        ),
-        (
-            "few",
-            Runs::ActionProfileActionSet(members),
-            Code::Unimplemented,
-        ),
-        (
-            "few",
-            Runs::Action(call("mark", &[1])),
-            Code::InvalidArgument,
-        ),
-        ("few", Runs::ActionProfileMemberId(3), Code::NotFound),
-        ("few", Runs::ActionProfileGroupId(3), Code::NotFound),
-        ("one", with(vec![shot(1, 1, None)]), Code::InvalidArgument),
-        ("one", Runs::ActionProfileGroupId(3), Code::InvalidArgument),
-        (
-            "limited",
-            Runs::ActionProfileMemberId(3),
-            Code::InvalidArgument,
-        ),
+        ("few", with(vec![shot(1, 5, None)]), InvalidArgument),
+        ("few", with(vec![shot(1, 0, None)]), InvalidArgument),
+        ("few", with(vec![shot(1, 1, Some(9))]), InvalidArgument),
+        ("few", Runs::ActionProfileActionSet(random), Unimplemented),
+        ("few", Runs::ActionProfileActionSet(members), Unimplemented),
+        ("few", Runs::Action(call("mark", &[1])), InvalidArgument),
+        ("few", Runs::ActionProfileMemberId(3), NotFound),
+        ("few", Runs::ActionProfileGroupId(3), NotFound),
+        ("one", with(vec![shot(1, 1, None)]), InvalidArgument),
+        ("one", Runs::ActionProfileGroupId(3), InvalidArgument),
+        ("limited", Runs::ActionProfileMemberId(3), InvalidArgument),
     ] {
         let entity = table(entry(of, 7, runs));
-        let refused = primary.write_one(Type::Insert, entity.clone()).await;
+        let refused = primary.write_one(Insert, entity.clone()).await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.0, code, "{entity:?}: {}", refused.1);
     }
@@ -470,8 +358,8 @@ async fn wrong_groups_of_entries_are_refused() {
         action: action(Runs::Action(call("mark", &[1]))),
         ..TableEntry::default()
     };
-    let refused = primary.write_one(Type::Modify, table(default)).await;
-    assert_eq!(refused.unwrap_err().0, Code::PermissionDenied);
+    let refused = primary.refused(Modify, table(default)).await;
+    assert_eq!(refused, PermissionDenied);
 }
 
 // spec: action-profile.one-shot-or-members
@@ -487,13 +375,11 @@ async fn a_selector_has_members_or_entries_with_groups_of_their_own() {
     insert(&mut primary, std::slice::from_ref(&own)).await;
     let first = member("spread", 1, Some(call("mark", &[1])));
     for entity in [first.clone(), group_of("spread", 1, 0, Vec::new())] {
-        let refused = primary.write_one(Type::Insert, entity).await;
-        assert_eq!(refused.unwrap_err().0, Code::InvalidArgument);
+        assert_eq!(primary.refused(Insert, entity).await, InvalidArgument);
     }
-    primary.write_one(Type::Delete, own.clone()).await.unwrap();
+    primary.delete(own.clone()).await;
     insert(&mut primary, &[first]).await;
-    let refused = primary.write_one(Type::Insert, own).await;
-    assert_eq!(refused.unwrap_err().0, Code::InvalidArgument);
+    assert_eq!(primary.refused(Insert, own).await, InvalidArgument);
 }
 
 // spec: action-profile.weights
@@ -528,17 +414,15 @@ async fn a_program_may_disallow_weights_or_have_sizes_of_members() {
     let heavy = group_of("bounded", 1, 2, vec![weighted(1, 3), weighted(2, 3)]);
     insert(&mut primary, &[plain.clone(), heavy.clone()]).await;
     for (group, profile) in [(plain, "spread"), (heavy, "bounded")] {
-        let read = primary.read(group_of(profile, 1, 0, Vec::new())).await;
-        assert_eq!(read.unwrap(), [group]);
+        let found = primary.found(group_of(profile, 1, 0, Vec::new())).await;
+        assert_eq!(found, [group]);
     }
     for wrong in [
         group_of("spread", 2, 0, vec![weighted(1, 1)]),
         group_of("bounded", 2, 2, vec![weighted(1, 4)]),
     ] {
-        let refused = primary.write_one(Type::Insert, wrong).await;
-        assert_eq!(refused.unwrap_err().0, Code::InvalidArgument);
+        assert_eq!(primary.refused(Insert, wrong).await, InvalidArgument);
     }
     let wide = group_of("bounded", 2, 1, vec![weighted(1, 1), weighted(2, 1)]);
-    let refused = primary.write_one(Type::Insert, wide).await;
-    assert_eq!(refused.unwrap_err().0, Code::ResourceExhausted);
+    assert_eq!(primary.refused(Insert, wide).await, ResourceExhausted);
 }

@@ -3,9 +3,12 @@
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, Role, StreamMessageRequest, Uint128};
-use tonic::Code;
+use tonic::Code::{
+    self, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied, ResourceExhausted,
+    Unavailable,
+};
 
-use crate::harness::{DEVICE_ID, Harness, in_time, status_of};
+use crate::harness::{DEVICE_ID, Harness, in_time, status_of, until};
 use crate::registers::cell;
 
 const OK: i32 = Code::Ok as i32;
@@ -51,7 +54,7 @@ async fn when_the_primary_leaves_there_is_none_until_somebody_reaches_its_id() {
     backup.arbitrate(Some(8));
     assert_eq!(status_of(&backup.arbitration().await), NOT_FOUND);
     let denied = backup.write(vec![]).await.unwrap_err();
-    assert_eq!(denied.code(), Code::PermissionDenied);
+    assert_eq!(denied.code(), PermissionDenied);
 
     backup.arbitrate(Some(9));
     assert_eq!(status_of(&backup.arbitration().await), OK);
@@ -68,7 +71,7 @@ async fn a_primary_may_step_down() {
     assert_eq!(status_of(&primary.arbitration().await), NOT_FOUND);
     assert_eq!(status_of(&backup.arbitration().await), NOT_FOUND);
     let denied = primary.write(vec![]).await.unwrap_err();
-    assert_eq!(denied.code(), Code::PermissionDenied);
+    assert_eq!(denied.code(), PermissionDenied);
 }
 
 // spec: arbitration.downgrade
@@ -89,13 +92,13 @@ async fn an_election_id_in_use_ends_the_stream_of_the_second() {
     let (mut primary, _) = harness.controller(9).await;
     let mut second = harness.stranger().await;
     second.arbitrate(Some(9));
-    assert_eq!(second.ended().await.code(), Code::InvalidArgument);
+    assert_eq!(second.ended().await.code(), InvalidArgument);
     primary.write(vec![]).await.unwrap();
 
     // The same for a live controller. The others are then notified that it left.
     let (mut backup, _) = harness.controller(5).await;
     backup.arbitrate(Some(9));
-    assert_eq!(backup.ended().await.code(), Code::InvalidArgument);
+    assert_eq!(backup.ended().await.code(), InvalidArgument);
 
     drop(primary);
     let mut next = harness.stranger().await;
@@ -116,7 +119,7 @@ async fn an_unset_election_id_never_is_primary_and_zero_may_be() {
     second_standby.arbitrate(None);
     assert_eq!(status_of(&second_standby.arbitration().await), NOT_FOUND);
     let denied = standby.write(vec![]).await.unwrap_err();
-    assert_eq!(denied.code(), Code::PermissionDenied);
+    assert_eq!(denied.code(), PermissionDenied);
 
     let (mut zero, code) = harness.controller(0).await;
     assert_eq!(code, OK);
@@ -160,7 +163,7 @@ async fn device_id_and_role_are_checked() {
     };
     let mut stranger = harness.stranger().await;
     stranger.send(request(DEVICE_ID + 1, None));
-    assert_eq!(stranger.ended().await.code(), Code::NotFound);
+    assert_eq!(stranger.ended().await.code(), NotFound);
 
     // Another role, named or numbered, has its own primary.
     #[expect(deprecated, reason = "older controllers write it")]
@@ -185,7 +188,7 @@ async fn device_id_and_role_are_checked() {
         ..Default::default()
     };
     stranger.send(request(DEVICE_ID, Some(with_config)));
-    assert_eq!(stranger.ended().await.code(), Code::InvalidArgument);
+    assert_eq!(stranger.ended().await.code(), InvalidArgument);
 
     // A live controller can change neither device nor role.
     for moved in [
@@ -194,7 +197,7 @@ async fn device_id_and_role_are_checked() {
     ] {
         let (mut live, _) = harness.controller(1).await;
         live.send(moved);
-        assert_eq!(live.ended().await.code(), Code::FailedPrecondition);
+        assert_eq!(live.ended().await.code(), FailedPrecondition);
     }
 }
 
@@ -212,25 +215,15 @@ async fn a_new_primary_is_notified_after_the_former_ones_writes() {
         ..Default::default()
     };
     let writing = tokio::spawn(async move { writer.write(request).await });
-    in_time(async {
-        while harness.switch.n_held() == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| harness.switch.n_held() != 0).await;
 
     let mut next = harness.stranger().await;
     next.arbitrate(Some(2));
     // The former primary is notified at once and cannot write any more; the new one must wait.
     assert_eq!(status_of(&former.arbitration().await), ALREADY_EXISTS);
     let denied = former.write(vec![]).await.unwrap_err();
-    assert_eq!(denied.code(), Code::PermissionDenied);
-    in_time(async {
-        while harness.switch.n_held() < 2 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    assert_eq!(denied.code(), PermissionDenied);
+    until(|| harness.switch.n_held() >= 2).await;
     tokio::select! {
         biased;
         arbitration = next.arbitration() => panic!("the writes have not ended, and received {arbitration:?}"),
@@ -248,7 +241,7 @@ async fn stopping_the_server_ends_the_streams() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
     let (ended, ()) = tokio::join!(primary.ended(), harness.stop());
-    assert_eq!(ended.code(), Code::Unavailable);
+    assert_eq!(ended.code(), Unavailable);
 }
 
 // spec: arbitration.limit
@@ -280,7 +273,7 @@ async fn more_controllers_than_there_may_be_are_reported() {
         live.push(joined);
     }
     let refused = join(0).await.0.unwrap_err();
-    assert_eq!(refused.code(), Code::ResourceExhausted);
+    assert_eq!(refused.code(), ResourceExhausted);
     // The place of a controller that has gone is free at once.
     let gone = live.pop().unwrap();
     drop(gone);

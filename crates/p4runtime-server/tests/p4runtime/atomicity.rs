@@ -5,7 +5,7 @@ use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::table_action::Type as Runs;
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
 use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
     ActionProfileGroup, ActionProfileMember, CloneSessionEntry, CounterData, CounterEntry,
@@ -13,7 +13,11 @@ use p4runtime_proto::p4::v1::{
     PacketReplicationEngineEntry, RegisterEntry, TableEntry, Update, ValueSetEntry, ValueSetMember,
     WriteRequest, digest_entry, p4_data,
 };
-use tonic::{Code, Status};
+use testkit::text::assert_has;
+use tonic::Code::{
+    self, Aborted, AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, Unimplemented,
+};
+use tonic::Status;
 
 use crate::every_entity::{
     action, call, config, entry, exact, frame, id, kinds, marks, pass, start,
@@ -230,37 +234,37 @@ pub fn everything() -> Vec<Update> {
         rates(1),
         trunks(1),
     ];
-    let inserted = inserted.map(|entity| update(Type::Insert, entity));
-    let modified = modified.map(|entity| update(Type::Modify, entity));
+    let inserted = inserted.map(|entity| update(Insert, entity));
+    let modified = modified.map(|entity| update(Modify, entity));
     inserted.into_iter().chain(modified).collect()
 }
 
 /// Changes to all of these entities; some entries and members are deleted and inserted again.
 fn changes() -> Vec<Update> {
     let changes = [
-        (Type::Delete, masked(1, 5, 1)),
-        (Type::Modify, masked(2, 5, 7)),
-        (Type::Insert, masked(4, 5, 4)),
-        (Type::Delete, limited(2, 10)),
-        (Type::Modify, limited(1, 99)),
-        (Type::Insert, limited(3, 10)),
-        (Type::Delete, by_member(8, 1)),
-        (Type::Modify, group(&[2])),
-        (Type::Delete, member(1, 11)),
-        (Type::Delete, member(3, 33)),
-        (Type::Insert, member(4, 44)),
-        (Type::Modify, member(2, 55)),
-        (Type::Delete, by_group()),
-        (Type::Delete, group(&[])),
-        (Type::Modify, multicast(2)),
-        (Type::Delete, session(1)),
-        (Type::Modify, digest(2)),
-        (Type::Modify, default_of_ordered(8)),
-        (Type::Modify, counter(1, 6)),
-        (Type::Modify, slot(Some(2), 4)),
-        (Type::Modify, rates(2)),
-        (Type::Modify, trunks(2)),
-        (Type::Insert, masked(1, 5, 12)),
+        (Delete, masked(1, 5, 1)),
+        (Modify, masked(2, 5, 7)),
+        (Insert, masked(4, 5, 4)),
+        (Delete, limited(2, 10)),
+        (Modify, limited(1, 99)),
+        (Insert, limited(3, 10)),
+        (Delete, by_member(8, 1)),
+        (Modify, group(&[2])),
+        (Delete, member(1, 11)),
+        (Delete, member(3, 33)),
+        (Insert, member(4, 44)),
+        (Modify, member(2, 55)),
+        (Delete, by_group()),
+        (Delete, group(&[])),
+        (Modify, multicast(2)),
+        (Delete, session(1)),
+        (Modify, digest(2)),
+        (Modify, default_of_ordered(8)),
+        (Modify, counter(1, 6)),
+        (Modify, slot(Some(2), 4)),
+        (Modify, rates(2)),
+        (Modify, trunks(2)),
+        (Insert, masked(1, 5, 12)),
     ];
     changes.map(|(kind, entity)| update(kind, entity)).into()
 }
@@ -302,7 +306,7 @@ pub async fn state(controller: &mut Controller) -> Vec<Kind> {
     ];
     let mut found = Vec::new();
     for request in requests {
-        found.extend(controller.read(request).await.unwrap());
+        found.extend(controller.found(request).await);
     }
     found
 }
@@ -334,10 +338,10 @@ async fn what_is_taken_back_is_as_if_it_had_never_been() {
     // The switch refuses an update at each of these positions.
     for place in [1, 5, 10, 15, n_changes] {
         let mut updates = changes();
-        updates.insert(place, update(Type::Delete, limited(0x77, 1)));
+        updates.insert(place, update(Delete, limited(0x77, 1)));
         let status = write(&mut primary, Atomicity::RollbackOnError, updates).await;
-        let mut expected = vec![Code::Aborted; n_changes + 1];
-        expected[place] = Code::NotFound;
+        let mut expected = vec![Aborted; n_changes + 1];
+        expected[place] = NotFound;
         assert_eq!(codes(&status.unwrap_err()), expected);
         assert_eq!(state(&mut primary).await, before, "refused at {place}");
     }
@@ -349,8 +353,8 @@ async fn what_is_taken_back_is_as_if_it_had_never_been() {
     twin.switch.advance(1_000_000);
     assert_eq!(traffic(&harness), traffic(&twin));
     // The profile still knows which entries use which member, and assigns free positions as before.
-    let used = primary.write_one(Type::Delete, member(1, 11)).await;
-    assert_eq!(used.unwrap_err().0, Code::FailedPrecondition);
+    let refused = primary.refused(Delete, member(1, 11)).await;
+    assert_eq!(refused, FailedPrecondition);
     let done = write(&mut primary, Atomicity::RollbackOnError, changes()).await;
     done.unwrap();
     let once = write(&mut of_twin, Atomicity::ContinueOnError, changes()).await;
@@ -370,20 +374,14 @@ async fn a_batch_with_an_update_that_makes_no_sense_is_not_begun() {
     });
     for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
         let updates = vec![
-            update(Type::Insert, limited(1, 1)),
-            update(Type::Insert, unknown.clone()),
-            update(Type::Delete, limited(0x77, 1)),
+            update(Insert, limited(1, 1)),
+            update(Insert, unknown.clone()),
+            update(Delete, limited(0x77, 1)),
         ];
         let status = write(&mut primary, atomicity, updates).await.unwrap_err();
-        assert_eq!(
-            codes(&status),
-            [Code::Aborted, Code::InvalidArgument, Code::Aborted]
-        );
-        assert!(
-            details(&status)[0].message.contains("update 2"),
-            "{status:?}"
-        );
-        assert_eq!(primary.read(every_limited()).await.unwrap(), []);
+        assert_eq!(codes(&status), [Aborted, InvalidArgument, Aborted]);
+        assert_has(&details(&status)[0].message, "update 2");
+        assert_eq!(primary.found(every_limited()).await, []);
     }
     let request = WriteRequest {
         device_id: DEVICE_ID,
@@ -392,7 +390,7 @@ async fn a_batch_with_an_update_that_makes_no_sense_is_not_begun() {
         ..Default::default()
     };
     let refused = in_time(primary.client.write(request)).await.unwrap_err();
-    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert_eq!(refused.code(), InvalidArgument);
 }
 
 // spec: atomicity.dataplane
@@ -401,11 +399,10 @@ async fn no_packet_sees_a_part_of_an_atomic_batch() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let entries = |mark| {
-        let of = |key: u8| update(Type::Modify, masked(1_u8 << key, i32::from(key), mark));
+        let of = |key: u8| update(Modify, masked(1_u8 << key, i32::from(key), mark));
         (1..=3_u8).map(of).collect::<Vec<_>>()
     };
-    let inserts =
-        (1..=3_u8).map(|key| update(Type::Insert, masked(1_u8 << key, i32::from(key), 0)));
+    let inserts = (1..=3_u8).map(|key| update(Insert, masked(1_u8 << key, i32::from(key), 0)));
     write(&mut primary, Atomicity::DataplaneAtomic, inserts.collect())
         .await
         .unwrap();
@@ -420,9 +417,9 @@ async fn no_packet_sees_a_part_of_an_atomic_batch() {
         assert_eq!(sent.chosen, 5);
     }
     let mut refused = entries(6);
-    refused.push(update(Type::Insert, masked(2, 1, 1)));
+    refused.push(update(Insert, masked(2, 1, 1)));
     let status = write(&mut primary, Atomicity::DataplaneAtomic, refused).await;
-    assert_eq!(codes(&status.unwrap_err())[3], Code::AlreadyExists);
+    assert_eq!(codes(&status.unwrap_err())[3], AlreadyExists);
     let sent = pass(&harness, 0, &frame(2, 0, 0x800, kinds::PLAIN));
     assert_eq!(sent.chosen, 5);
 }
@@ -432,25 +429,19 @@ async fn no_packet_sees_a_part_of_an_atomic_batch() {
 async fn what_frames_cannot_wait_for_is_refused_whole() {
     let harness = start().await;
     let mut primary = harness.primary().await;
-    let many = || vec![update(Type::Modify, slot(Some(0), 1)); 8_193];
+    let many = || vec![update(Modify, slot(Some(0), 1)); 8_193];
     for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
         let refused = write(&mut primary, atomicity, many()).await.unwrap_err();
-        assert_eq!(refused.code(), Code::Unimplemented);
+        assert_eq!(refused.code(), Unimplemented);
         assert!(refused.message().contains("8192"), "{refused:?}");
     }
     write(&mut primary, Atomicity::ContinueOnError, many())
         .await
         .unwrap();
     let generator = crate::generators::a_generator();
-    let updates = vec![
-        update(Type::Modify, slot(Some(1), 9)),
-        update(Type::Insert, generator),
-    ];
+    let updates = vec![update(Modify, slot(Some(1), 9)), update(Insert, generator)];
     let status = write(&mut primary, Atomicity::RollbackOnError, updates).await;
-    assert_eq!(
-        codes(&status.unwrap_err()),
-        [Code::Aborted, Code::Unimplemented]
-    );
+    assert_eq!(codes(&status.unwrap_err()), [Aborted, Unimplemented]);
 }
 
 /// A packet between ingress and egress would see the state before the batch in one and after it in the other.
@@ -462,17 +453,14 @@ async fn while_packets_are_held_between_passes_no_batch_is_atomic_to_them() {
     };
     let harness = Harness::without_pipeline(limits).await;
     let mut primary = harness.primary().await;
-    let set = primary
-        .set_pipeline(Action::VerifyAndCommit, Some(config()))
-        .await;
-    set.unwrap();
+    primary.commit(config()).await;
     for _ in 0..3 {
         harness.switch.receive(0, &frame(7, 0, 0x800, kinds::PLAIN));
     }
-    let insert = || vec![update(Type::Insert, limited(1, 1))];
+    let insert = || vec![update(Insert, limited(1, 1))];
     let refused = write(&mut primary, Atomicity::DataplaneAtomic, insert()).await;
-    assert_eq!(refused.unwrap_err().code(), Code::Unimplemented);
-    assert_eq!(primary.read(every_limited()).await.unwrap(), []);
+    assert_eq!(refused.unwrap_err().code(), Unimplemented);
+    assert_eq!(primary.found(every_limited()).await, []);
     for _ in 0..4 {
         harness.switch.advance(1_000_000_000);
     }
@@ -491,13 +479,13 @@ async fn a_saved_pipeline_takes_batches_back_too() {
         .await;
     saved.unwrap();
     let mut refused = everything();
-    refused.push(update(Type::Delete, limited(0x77, 1)));
+    refused.push(update(Delete, limited(0x77, 1)));
     let status = write(&mut primary, Atomicity::RollbackOnError, refused).await;
-    assert_eq!(*codes(&status.unwrap_err()).last().unwrap(), Code::NotFound);
+    assert_eq!(*codes(&status.unwrap_err()).last().unwrap(), NotFound);
     let kept = write(
         &mut primary,
         Atomicity::RollbackOnError,
-        vec![update(Type::Insert, limited(1, 1))],
+        vec![update(Insert, limited(1, 1))],
     );
     kept.await.unwrap();
     primary.set_pipeline(Action::Commit, None).await.unwrap();
@@ -513,10 +501,7 @@ async fn a_saved_pipeline_takes_batches_back_too() {
 async fn several_workers_take_a_batch_back_alike() {
     let harness = Harness::with_workers(3).await;
     let mut primary = harness.primary().await;
-    let set = primary
-        .set_pipeline(Action::VerifyAndCommit, Some(config()))
-        .await;
-    set.unwrap();
+    primary.commit(config()).await;
     let without_timeouts = |updates: Vec<Update>| -> Vec<Update> {
         let mut updates = updates;
         for update in &mut updates {
@@ -529,12 +514,12 @@ async fn several_workers_take_a_batch_back_alike() {
     primary.write(without_timeouts(everything())).await.unwrap();
     let before = state(&mut primary).await;
     let mut refused = without_timeouts(changes());
-    refused.push(update(Type::Insert, digest(3)));
+    refused.push(update(Insert, digest(3)));
     for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
         let status = write(&mut primary, atomicity, refused.clone())
             .await
             .unwrap_err();
-        assert_eq!(*codes(&status).last().unwrap(), Code::AlreadyExists);
+        assert_eq!(*codes(&status).last().unwrap(), AlreadyExists);
         assert_eq!(state(&mut primary).await, before);
     }
     write(
@@ -556,7 +541,7 @@ async fn a_caller_that_gives_up_leaves_a_whole_batch() {
         device_id: DEVICE_ID,
         election_id: primary.election_id,
         updates: (1..=20)
-            .map(|key| update(Type::Insert, limited(key, 1)))
+            .map(|key| update(Insert, limited(key, 1)))
             .collect(),
         atomicity: Atomicity::DataplaneAtomic as i32,
         ..Default::default()
@@ -569,5 +554,5 @@ async fn a_caller_that_gives_up_leaves_a_whole_batch() {
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
     harness.switch.release();
-    assert_eq!(primary.read(every_limited()).await.unwrap().len(), 20);
+    assert_eq!(primary.found(every_limited()).await.len(), 20);
 }

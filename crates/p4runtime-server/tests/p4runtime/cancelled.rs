@@ -8,16 +8,16 @@ use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
 use p4runtime_proto::p4::v1::GetForwardingPipelineConfigRequest;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{self, Delete, Insert, Modify};
 use p4runtime_server::ServerLimits;
 use tokio::sync::oneshot;
 use tonic::{Code, Request};
 
 use crate::drain::{DRAIN, slow_harness};
 use crate::harness::{
-    Controller, DEVICE_ID, Harness, JSON, config, frame, ids, in_time, read, update,
+    Controller, DEVICE_ID, Harness, JSON, config, frame, ids, in_time, read, until, update,
 };
-use crate::packet_io::{packet_out, stream_error};
+use crate::packet_io::packet_out;
 use crate::registers::{cell, every_cell, read_cell};
 use crate::replication::{group, replica};
 use crate::table_entries::{all, forward_entry};
@@ -40,12 +40,7 @@ const OTHER_FORWARD: u32 = 0x0200_00ff;
 
 /// Waits until `n_held` pieces of work wait for the switch.
 async fn held(harness: &Harness, n_held: usize) {
-    in_time(async {
-        while harness.switch.n_held() != n_held {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| harness.switch.n_held() == n_held).await;
 }
 
 /// Checks that others are served, and that no more work reaches the switch.
@@ -85,7 +80,7 @@ async fn a_commit_whose_caller_gave_up_is_over_before_the_next_write_begins() {
     let _ = commit.await;
 
     let write = tokio::spawn(async move {
-        let written = primary.write_one(Type::Insert, forward_entry(0xa, 2)).await;
+        let written = primary.write_one(Insert, forward_entry(0xa, 2)).await;
         (written, primary)
     });
     stays_held(&harness, 1).await;
@@ -93,7 +88,7 @@ async fn a_commit_whose_caller_gave_up_is_over_before_the_next_write_begins() {
     let (written, mut primary) = in_time(write).await.unwrap();
     let (code, message) = written.unwrap_err();
     assert_eq!(code, Code::InvalidArgument, "{message}");
-    assert_eq!(primary.read(all(OTHER_FORWARD)).await.unwrap(), []);
+    assert_eq!(primary.found(all(OTHER_FORWARD)).await, []);
 }
 
 // spec: write.serializable
@@ -105,21 +100,21 @@ async fn a_write_whose_caller_gave_up_is_in_every_worker_before_the_next_begins(
     harness.switch.hold_worker(1);
     let insert = tokio::spawn(async move {
         let entry = forward_entry(0xa, 2);
-        given_up.write_one(Type::Insert, entry).await
+        given_up.write_one(Insert, entry).await
     });
     held(&harness, 1).await;
     insert.abort();
     let _ = insert.await;
 
     let delete = tokio::spawn(async move {
-        let deleted = primary.write_one(Type::Delete, forward_entry(0xa, 2)).await;
+        let deleted = primary.write_one(Delete, forward_entry(0xa, 2)).await;
         (deleted, primary)
     });
     stays_held(&harness, 1).await;
     harness.switch.release();
     let (deleted, mut primary) = in_time(delete).await.unwrap();
     deleted.unwrap();
-    assert_eq!(primary.read(all(ids::FORWARD)).await.unwrap(), []);
+    assert_eq!(primary.found(all(ids::FORWARD)).await, []);
 }
 
 #[tokio::test]
@@ -132,20 +127,17 @@ async fn a_call_that_gave_up_while_it_waited_for_exclusive_access_changes_nothin
     );
     harness.switch.hold();
     let under_way =
-        tokio::spawn(async move { first.write_one(Type::Insert, forward_entry(0xa, 2)).await });
+        tokio::spawn(async move { first.write_one(Insert, forward_entry(0xa, 2)).await });
     held(&harness, 1).await;
-    let waits = tokio::spawn(async move {
-        given_up
-            .write_one(Type::Insert, forward_entry(0xb, 2))
-            .await
-    });
+    let waits =
+        tokio::spawn(async move { given_up.write_one(Insert, forward_entry(0xb, 2)).await });
     stays_held(&harness, 1).await;
     waits.abort();
     let _ = waits.await;
     stays_held(&harness, 1).await;
     harness.switch.release();
     in_time(under_way).await.unwrap().unwrap();
-    assert_eq!(primary.read(all(ids::FORWARD)).await.unwrap().len(), 1);
+    assert_eq!(primary.found(all(ids::FORWARD)).await.len(), 1);
 }
 
 #[tokio::test]
@@ -159,13 +151,13 @@ async fn work_for_a_pipeline_that_was_replaced_is_refused() {
     };
     harness.switch.submit(0, Box::new(replace));
 
-    let write = primary.write(vec![update(Type::Insert, forward_entry(0xa, 2))]);
+    let write = primary.write(vec![update(Insert, forward_entry(0xa, 2))]);
     let refused = write.await.unwrap_err();
     assert_eq!(refused.code(), Code::Aborted, "{refused:?}");
     assert!(refused.message().contains("replaced"), "{refused:?}");
     assert_eq!(primary.read_error(all(ids::FORWARD)).await, Code::Aborted);
     primary.send(RequestUpdate::Packet(packet_out(&[&[2], &[0]])));
-    let error = stream_error(&mut primary).await;
+    let error = primary.error().await;
     assert_eq!(Code::from(error.canonical_code), Code::Aborted);
     harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
     // The default action forwarded the frame, not the entry.
@@ -209,7 +201,7 @@ async fn a_large_write_comes_in_pieces_and_its_answer_in_order() {
     let primary = harness.primary().await;
     let mut writer = again(&harness, &primary).await;
     // Each update depends on the one before it.
-    let mut updates: Vec<_> = [Type::Insert, Type::Delete]
+    let mut updates: Vec<_> = [Insert, Delete]
         .into_iter()
         .cycle()
         .map(|kind| update(kind, forward_entry(0xa, 2)))
@@ -229,8 +221,8 @@ async fn a_large_write_comes_in_pieces_and_its_answer_in_order() {
     // A group counts as many updates as it has replicas.
     let replicas = (0..70).map(|instance| replica(&[1], instance));
     let updates = vec![
-        update(Type::Insert, group(1, replicas.collect())),
-        update(Type::Insert, forward_entry(0xa, 2)),
+        update(Insert, group(1, replicas.collect())),
+        update(Insert, forward_entry(0xa, 2)),
     ];
     let before = harness.switch.n_pieces();
     writer.write(updates).await.unwrap();
@@ -243,12 +235,12 @@ async fn a_write_whose_caller_gave_up_is_carried_out_to_its_last_piece_before_th
     let mut primary = harness.primary().await;
     let mut given_up = again(&harness, &primary).await;
     harness.switch.hold();
-    let all = tokio::spawn(async move { given_up.write_one(Type::Modify, every_cell(7)).await });
+    let all = tokio::spawn(async move { given_up.write_one(Modify, every_cell(7)).await });
     held(&harness, 1).await;
     all.abort();
     let _ = all.await;
     let last = tokio::spawn(async move {
-        let written = primary.write_one(Type::Modify, cell(131_071, &[8])).await;
+        let written = primary.write_one(Modify, cell(131_071, &[8])).await;
         (written, primary)
     });
     stays_held(&harness, 1).await;
@@ -274,7 +266,7 @@ async fn writes_are_let_in_between_two_requests_of_a_long_read() {
     let wanted = vec![all(ids::FORWARD), all(ids::FORWARD)];
     let reading = tokio::spawn(async move { read(&mut reader.client, wanted).await });
     held(&harness, 1).await;
-    let inserted = vec![update(Type::Insert, forward_entry(1, 2))];
+    let inserted = vec![update(Insert, forward_entry(1, 2))];
     let writing = tokio::spawn(async move { primary.write(inserted).await });
     // The write waits for the read.
     stays_held(&harness, 1).await;

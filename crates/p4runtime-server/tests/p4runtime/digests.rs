@@ -3,16 +3,14 @@
 use p4runtime_proto::p4::v1::digest_entry::Config;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
-use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::stream_error::Details;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
-use p4runtime_proto::p4::v1::stream_message_response::Update as ResponseUpdate;
-use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::p4::v1::{DigestEntry, DigestList, DigestListAck, P4Data, P4StructLike};
-use tonic::Code;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
+use p4runtime_proto::p4::v1::{DigestEntry, DigestListAck, P4Data, P4StructLike};
+use tonic::Code::{self, AlreadyExists, InvalidArgument, NotFound};
 
 use crate::every_entity::{config, frame, id, kinds, start};
-use crate::harness::{Controller, Harness, in_time};
+use crate::harness::{Harness, until};
 
 /// An hour: no test waits for it.
 const LONG_NS: i64 = 3_600_000_000_000;
@@ -39,13 +37,6 @@ fn seen(harness: &Harness, src: u64) {
     harness.switch.transmitted();
 }
 
-async fn list(controller: &mut Controller) -> DigestList {
-    match controller.next().await {
-        Ok(Some(ResponseUpdate::Digest(list))) => list,
-        other => panic!("expected a list of digests, got {other:?}"),
-    }
-}
-
 fn bits(value: &[u8]) -> P4Data {
     P4Data {
         data: Some(Data::Bitstring(value.into())),
@@ -67,12 +58,7 @@ fn dropped(harness: &Harness, reason: &str) -> u64 {
 
 /// Waits until `n` were dropped.
 async fn dropped_in_the_end(harness: &Harness, reason: &str, n: u64) {
-    in_time(async {
-        while dropped(harness, reason) < n {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| dropped(harness, reason) >= n).await;
 }
 
 // spec: digest.lists
@@ -81,39 +67,34 @@ async fn digests_come_in_lists_of_distinct_ones_as_it_was_asked() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let entry = digest("seen_t", list_config(LONG_NS, 2, 0));
-    primary
-        .write_one(Type::Insert, entry.clone())
-        .await
-        .unwrap();
-    assert_eq!(
-        primary.read(digest("seen_t", None)).await.unwrap(),
-        std::slice::from_ref(&entry)
-    );
+    primary.insert(entry.clone()).await;
+    let found = primary.found(digest("seen_t", None)).await;
+    assert_eq!(found, std::slice::from_ref(&entry));
     let every = Kind::DigestEntry(DigestEntry::default());
-    assert_eq!(primary.read(every).await.unwrap(), [entry]);
+    assert_eq!(primary.found(every).await, [entry]);
     for src in [1, 1, 2, 3, 4] {
         seen(&harness, src);
     }
-    let first = list(&mut primary).await;
+    let first = primary.digests().await;
     assert_eq!(
         (first.digest_id, &first.data[..]),
         (id("seen_t"), &[seen_data(1), seen_data(2)][..])
     );
     assert!(first.timestamp > 0);
-    let second = list(&mut primary).await;
+    let second = primary.digests().await;
     assert_eq!(second.data, [seen_data(3), seen_data(4)]);
     assert!(second.list_id > first.list_id);
 
     // A digest waits no longer than the timeout.
     let soon = digest("seen_t", list_config(1_000_000, 100, 0));
-    primary.write_one(Type::Modify, soon).await.unwrap();
+    primary.modify(soon).await;
     seen(&harness, 5);
-    assert_eq!(list(&mut primary).await.data, [seen_data(5)]);
+    assert_eq!(primary.digests().await.data, [seen_data(5)]);
     // The program's other digest has its own lists.
     let noted = digest("noted_t", list_config(0, 0, 0));
-    primary.write_one(Type::Insert, noted).await.unwrap();
+    primary.insert(noted).await;
     harness.switch.receive(2, &frame(7, 1, 0x800, kinds::NOTED));
-    let noted = list(&mut primary).await;
+    let noted = primary.digests().await;
     assert_eq!(noted.digest_id, id("noted_t"));
 }
 
@@ -123,25 +104,21 @@ async fn what_is_not_acknowledged_is_not_reported_again() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let entry = digest("seen_t", list_config(0, 1, LONG_NS));
-    primary.write_one(Type::Insert, entry).await.unwrap();
+    primary.insert(entry).await;
     seen(&harness, 1);
-    let first = list(&mut primary).await;
+    let first = primary.digests().await;
     seen(&harness, 1);
     seen(&harness, 2);
-    assert_eq!(list(&mut primary).await.data, [seen_data(2)]);
+    assert_eq!(primary.digests().await.data, [seen_data(2)]);
     let ack = |digest_id, list_id| RequestUpdate::DigestAck(DigestListAck { digest_id, list_id });
     primary.send(ack(id("seen_t"), first.list_id));
     // An error for a later message shows that the acknowledgement was read.
     primary.send(ack(12, first.list_id));
-    match primary.next().await {
-        Ok(Some(ResponseUpdate::Error(error))) => {
-            assert_eq!(error.canonical_code, Code::InvalidArgument as i32);
-            assert!(matches!(error.details, Some(Details::DigestListAck(_))));
-        }
-        other => panic!("expected an error, got {other:?}"),
-    }
+    let error = primary.error().await;
+    assert_eq!(error.canonical_code, Code::InvalidArgument as i32);
+    assert!(matches!(error.details, Some(Details::DigestListAck(_))));
     seen(&harness, 1);
-    assert_eq!(list(&mut primary).await.data, [seen_data(1)]);
+    assert_eq!(primary.digests().await.data, [seen_data(1)]);
 
     // A new primary does not know earlier digests, and only it may acknowledge.
     let (mut second, _) = harness.controller(9).await;
@@ -150,15 +127,11 @@ async fn what_is_not_acknowledged_is_not_reported_again() {
         Code::AlreadyExists as i32
     );
     seen(&harness, 1);
-    let again = list(&mut second).await;
+    let again = second.digests().await;
     assert_eq!(again.data, [seen_data(1)]);
     primary.send(ack(id("seen_t"), again.list_id));
-    match primary.next().await {
-        Ok(Some(ResponseUpdate::Error(error))) => {
-            assert_eq!(error.canonical_code, Code::PermissionDenied as i32);
-        }
-        other => panic!("expected an error, got {other:?}"),
-    }
+    let error = primary.error().await;
+    assert_eq!(error.canonical_code, Code::PermissionDenied as i32);
 }
 
 // spec: digest.errors
@@ -167,41 +140,22 @@ async fn wrong_configurations_are_refused() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let good = || list_config(0, 0, 0);
-    for (kind, entity, code) in [
-        (Type::Modify, digest("seen_t", good()), Code::NotFound),
-        (Type::Delete, digest("seen_t", None), Code::NotFound),
-        (
-            Type::Insert,
-            digest("seen_t", list_config(-1, 0, 0)),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Insert,
-            digest("seen_t", list_config(0, -1, 0)),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Insert,
-            digest("seen_t", list_config(0, 0, -1)),
-            Code::InvalidArgument,
-        ),
-        (Type::Insert, digest("one", good()), Code::InvalidArgument),
-    ] {
-        let refused = primary.write_one(kind, entity.clone()).await.unwrap_err();
-        assert_eq!(refused.0, code, "{entity:?}: {}", refused.1);
-    }
+    let seen_with = |timeout, size, ack| digest("seen_t", list_config(timeout, size, ack));
     primary
-        .write_one(Type::Insert, digest("seen_t", good()))
-        .await
-        .unwrap();
-    let twice = primary
-        .write_one(Type::Insert, digest("seen_t", good()))
+        .expect_refused([
+            (Modify, digest("seen_t", good()), NotFound),
+            (Delete, digest("seen_t", None), NotFound),
+            (Insert, seen_with(-1, 0, 0), InvalidArgument),
+            (Insert, seen_with(0, -1, 0), InvalidArgument),
+            (Insert, seen_with(0, 0, -1), InvalidArgument),
+            (Insert, digest("one", good()), InvalidArgument),
+        ])
         .await;
-    assert_eq!(twice.unwrap_err().0, Code::AlreadyExists);
-    assert_eq!(
-        primary.read_error(digest("one", None)).await,
-        Code::InvalidArgument
-    );
+    primary.insert(digest("seen_t", good())).await;
+    let refused = primary.refused(Insert, digest("seen_t", good())).await;
+    assert_eq!(refused, AlreadyExists);
+    let refused = primary.read_error(digest("one", None)).await;
+    assert_eq!(refused, InvalidArgument);
 }
 
 // spec: digest.disabled
@@ -212,23 +166,17 @@ async fn of_what_nobody_subscribes_to_nothing_is_sent() {
     seen(&harness, 1);
     dropped_in_the_end(&harness, "digest_not_wanted", 1).await;
     let entry = digest("seen_t", list_config(0, 1, 0));
-    primary
-        .write_one(Type::Insert, entry.clone())
-        .await
-        .unwrap();
+    primary.insert(entry.clone()).await;
     seen(&harness, 2);
-    assert_eq!(list(&mut primary).await.data, [seen_data(2)]);
+    assert_eq!(primary.digests().await.data, [seen_data(2)]);
     assert_eq!(dropped(&harness, "digest_not_wanted"), 1);
-    primary
-        .write_one(Type::Delete, digest("seen_t", None))
-        .await
-        .unwrap();
-    assert_eq!(primary.read(digest("seen_t", None)).await.unwrap(), []);
+    primary.delete(digest("seen_t", None)).await;
+    assert_eq!(primary.found(digest("seen_t", None)).await, []);
     seen(&harness, 3);
     dropped_in_the_end(&harness, "digest_not_wanted", 2).await;
-    primary.write_one(Type::Insert, entry).await.unwrap();
+    primary.insert(entry).await;
     seen(&harness, 4);
-    assert_eq!(list(&mut primary).await.data, [seen_data(4)]);
+    assert_eq!(primary.digests().await.data, [seen_data(4)]);
     assert_eq!(dropped(&harness, "digest_not_wanted"), 2);
 }
 
@@ -238,21 +186,15 @@ async fn another_pipeline_begins_without_digests() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let entry = digest("seen_t", list_config(LONG_NS, 2, 0));
-    primary
-        .write_one(Type::Insert, entry.clone())
-        .await
-        .unwrap();
+    primary.insert(entry.clone()).await;
     seen(&harness, 1);
-    let set = primary
-        .set_pipeline(Action::VerifyAndCommit, Some(config()))
-        .await;
-    set.unwrap();
-    assert_eq!(primary.read(digest("seen_t", None)).await.unwrap(), []);
-    primary.write_one(Type::Insert, entry).await.unwrap();
+    primary.commit(config()).await;
+    assert_eq!(primary.found(digest("seen_t", None)).await, []);
+    primary.insert(entry).await;
     for src in [2, 3] {
         seen(&harness, src);
     }
-    assert_eq!(list(&mut primary).await.data, [seen_data(2), seen_data(3)]);
+    assert_eq!(primary.digests().await.data, [seen_data(2), seen_data(3)]);
 }
 
 /// The digest is counted as dropped. The next primary receives later ones.
@@ -261,7 +203,7 @@ async fn without_a_primary_a_digest_is_lost() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let entry = digest("seen_t", list_config(0, 1, 0));
-    primary.write_one(Type::Insert, entry).await.unwrap();
+    primary.insert(entry).await;
     drop(primary);
     let mut next = harness.stranger().await;
     next.arbitrate(None);
@@ -275,7 +217,7 @@ async fn without_a_primary_a_digest_is_lost() {
         Code::Ok as i32
     );
     seen(&harness, 2);
-    assert_eq!(list(&mut next).await.data, [seen_data(2)]);
+    assert_eq!(next.digests().await.data, [seen_data(2)]);
     assert_eq!(dropped(&harness, "digest_no_primary"), 1);
 }
 
@@ -285,11 +227,8 @@ async fn a_configuration_may_be_left_out() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let entry = digest("seen_t", None);
-    primary
-        .write_one(Type::Insert, entry.clone())
-        .await
-        .unwrap();
-    assert_eq!(primary.read(entry.clone()).await.unwrap(), [entry]);
+    primary.insert(entry.clone()).await;
+    assert_eq!(primary.found(entry.clone()).await, [entry]);
     seen(&harness, 1);
-    assert_eq!(list(&mut primary).await.data, [seen_data(1)]);
+    assert_eq!(primary.digests().await.data, [seen_data(1)]);
 }

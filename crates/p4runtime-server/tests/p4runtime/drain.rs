@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use dataplane::SwitchConfig;
-use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::reprise::v1::{DrainRequest, GetCountersRequest, TableCounters, latency};
 use tonic::{Code, Request};
 
@@ -17,16 +16,9 @@ pub async fn slow_harness() -> Harness {
         ..Default::default()
     };
     let harness = Harness::without_pipeline(config).await;
-    harness
-        .server
-        .set_pipeline(p4info(), JSON.into())
-        .await
-        .unwrap();
+    let harness = harness.with_pipeline(p4info(), JSON).await;
     let mut primary = harness.primary().await;
-    primary
-        .write_one(Type::Insert, forward_entry(0xa, 2))
-        .await
-        .unwrap();
+    primary.insert(forward_entry(0xa, 2)).await;
     harness
 }
 
@@ -106,10 +98,7 @@ async fn another_device_is_not_found() {
 async fn counters_are_read_in_one_view() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    primary
-        .write_one(Type::Insert, forward_entry(0xa, 2))
-        .await
-        .unwrap();
+    primary.insert(forward_entry(0xa, 2)).await;
     harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
     harness.switch.receive(1, &frame(0xa, 0xb, 0x0806));
 

@@ -46,9 +46,7 @@ pub async fn start() -> Harness {
 
 pub async fn start_with(p4info: P4Info) -> Harness {
     let harness = Harness::without_pipeline(SwitchConfig::default()).await;
-    let set = harness.server.set_pipeline(p4info, JSON.into()).await;
-    set.unwrap();
-    harness
+    harness.with_pipeline(p4info, JSON).await
 }
 
 /// An object's id by its alias.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use p4runtime_proto::p4::v1::ExternEntry;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
 use prost::Message;
 use prost_types::value::Kind as Value;
 use prost_types::{Any, ListValue, Struct};
-use tonic::Code;
+use tonic::Code::{self, FailedPrecondition, InvalidArgument, NotFound, Unimplemented};
 
 use crate::harness::{Controller, Harness, config, update};
 use crate::table_entries::forward_entry;
@@ -86,7 +86,7 @@ pub fn a_generator() -> Kind {
 }
 
 async fn read_one(controller: &mut Controller) -> BTreeMap<String, Value> {
-    let found = controller.read(of(0, 0, None)).await.unwrap();
+    let found = controller.found(of(0, 0, None)).await;
     let [Kind::ExternEntry(found)] = &found[..] else {
         panic!("one generator, found {found:?}");
     };
@@ -104,14 +104,8 @@ async fn read_one(controller: &mut Controller) -> BTreeMap<String, Value> {
 async fn a_generator_is_inserted_started_read_stopped_and_deleted() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    primary
-        .write_one(Type::Insert, forward_entry(1, 3))
-        .await
-        .unwrap();
-    primary
-        .write_one(Type::Insert, generator(&whole()))
-        .await
-        .unwrap();
+    primary.insert(forward_entry(1, 3)).await;
+    primary.insert(generator(&whole())).await;
     harness.switch.advance(1_000);
     assert_eq!(harness.switch.transmitted(), []);
     let found = read_one(&mut primary).await;
@@ -132,7 +126,7 @@ async fn a_generator_is_inserted_started_read_stopped_and_deleted() {
     assert_eq!(found, BTreeMap::from(expected));
 
     let runs = |runs| generator(&[("running", Value::BoolValue(runs))]);
-    primary.write_one(Type::Modify, runs(true)).await.unwrap();
+    primary.modify(runs(true)).await;
     harness.switch.advance(1);
     harness.switch.advance(100);
     let lengths: Vec<_> = harness
@@ -142,14 +136,12 @@ async fn a_generator_is_inserted_started_read_stopped_and_deleted() {
         .map(|it| (it.port.0, it.frame.len()))
         .collect();
     assert_eq!(lengths, [(3, 14), (3, 15)]);
-    primary.write_one(Type::Modify, runs(false)).await.unwrap();
+    primary.modify(runs(false)).await;
     harness.switch.advance(1_000_000);
     assert_eq!(harness.switch.transmitted(), []);
     let found = read_one(&mut primary).await;
-    assert_eq!(
-        (&found["state"], &found["sent"]),
-        (&text("stopped"), &number(2))
-    );
+    assert_eq!(found["state"], text("stopped"));
+    assert_eq!(found["sent"], number(2));
 
     // Faster, without end, under another name, all in one update.
     let other = generator(&[
@@ -158,25 +150,20 @@ async fn a_generator_is_inserted_started_read_stopped_and_deleted() {
         ("name", text("load")),
         ("running", Value::BoolValue(true)),
     ]);
-    primary.write_one(Type::Modify, other).await.unwrap();
+    primary.modify(other).await;
     harness.switch.advance(1);
     harness.switch.advance(10);
     assert_eq!(harness.switch.transmitted().len(), 11);
     let found = read_one(&mut primary).await;
     assert_eq!(found["name"], text("load"));
     assert_eq!(found["rate_pps"], number(1_000_000_000));
-    assert_eq!(
-        (&found["count"], &found["state"]),
-        (&Value::NullValue(0), &text("running"))
-    );
+    assert_eq!(found["count"], Value::NullValue(0));
+    assert_eq!(found["state"], text("running"));
     assert_eq!(found["sent"], number(13));
-    primary
-        .write_one(Type::Delete, of(0x81, GENERATOR_1, None))
-        .await
-        .unwrap();
+    primary.delete(of(0x81, GENERATOR_1, None)).await;
     harness.switch.advance(1_000);
     assert_eq!(harness.switch.transmitted(), []);
-    assert_eq!(primary.read(of(0x81, 0, None)).await.unwrap(), []);
+    assert_eq!(primary.found(of(0x81, 0, None)).await, []);
 }
 
 #[tokio::test]
@@ -186,25 +173,16 @@ async fn a_new_pipeline_leaves_generators_running() {
     let mut endless = whole();
     endless.retain(|(name, _)| *name != "count");
     endless.push(("running", Value::BoolValue(true)));
-    primary
-        .write_one(Type::Insert, generator(&endless))
-        .await
-        .unwrap();
+    primary.insert(generator(&endless)).await;
     harness.switch.advance(1);
     harness.switch.transmitted();
-    let set = primary.set_pipeline(Action::VerifyAndCommit, Some(config()));
-    set.await.unwrap();
-    primary
-        .write_one(Type::Insert, forward_entry(1, 3))
-        .await
-        .unwrap();
+    primary.commit(config()).await;
+    primary.insert(forward_entry(1, 3)).await;
     harness.switch.advance(100);
     assert_eq!(harness.switch.transmitted().len(), 1);
     let found = read_one(&mut primary).await;
-    assert_eq!(
-        (&found["state"], &found["sent"]),
-        (&text("running"), &number(2))
-    );
+    assert_eq!(found["state"], text("running"));
+    assert_eq!(found["sent"], number(2));
 }
 
 #[tokio::test]
@@ -213,26 +191,20 @@ async fn while_a_saved_pipeline_waits_generators_are_neither_written_nor_read() 
     let mut primary = harness.primary().await;
     let save = primary.set_pipeline(Action::VerifyAndSave, Some(config()));
     save.await.unwrap();
-    let refused = primary.write_one(Type::Insert, generator(&whole())).await;
-    assert_eq!(refused.unwrap_err().0, Code::FailedPrecondition);
-    assert_eq!(
-        primary.read_error(of(0, 0, None)).await,
-        Code::FailedPrecondition
-    );
+    let refused = primary.refused(Insert, generator(&whole())).await;
+    assert_eq!(refused, FailedPrecondition);
+    assert_eq!(primary.read_error(of(0, 0, None)).await, FailedPrecondition);
     primary.set_pipeline(Action::Commit, None).await.unwrap();
-    primary
-        .write_one(Type::Insert, generator(&whole()))
-        .await
-        .unwrap();
+    primary.insert(generator(&whole())).await;
 }
 
 #[tokio::test]
 async fn several_workers_have_no_generators() {
     let harness = Harness::with_workers(2).await;
     let mut primary = harness.primary().await;
-    let refused = primary.write_one(Type::Insert, generator(&whole())).await;
-    assert_eq!(refused.unwrap_err().0, Code::Unimplemented);
-    assert_eq!(primary.read(of(0, 0, None)).await.unwrap(), []);
+    let refused = primary.refused(Insert, generator(&whole())).await;
+    assert_eq!(refused, Unimplemented);
+    assert_eq!(primary.found(of(0, 0, None)).await, []);
 }
 
 #[tokio::test]
@@ -241,9 +213,9 @@ async fn one_wrong_update_of_a_batch_is_reported_and_the_others_are_done() {
     let mut primary = harness.primary().await;
     let status = primary
         .write(vec![
-            update(Type::Insert, generator(&whole())),
-            update(Type::Insert, generator(&whole())),
-            update(Type::Insert, forward_entry(1, 3)),
+            update(Insert, generator(&whole())),
+            update(Insert, generator(&whole())),
+            update(Insert, forward_entry(1, 3)),
         ])
         .await
         .unwrap_err();
@@ -251,10 +223,8 @@ async fn one_wrong_update_of_a_batch_is_reported_and_the_others_are_done() {
         .iter()
         .map(|it| it.canonical_code)
         .collect();
-    assert_eq!(
-        codes,
-        [Code::Ok as i32, Code::AlreadyExists as i32, Code::Ok as i32]
-    );
+    let expected = [Code::Ok as i32, Code::AlreadyExists as i32, Code::Ok as i32];
+    assert_eq!(codes, expected);
 }
 
 #[tokio::test]
@@ -273,105 +243,69 @@ async fn what_is_wrong_with_an_entry_is_said() {
         generator(&members)
     };
     let url = "type.googleapis.com/google.protobuf.Struct";
-    let invalid = Code::InvalidArgument;
-    let cases = [
-        (
-            of(0x82, 0x8200_0001, None),
-            Code::NotFound,
-            "extern type 0x81",
-        ),
+    let invalid = [
         (
             of(0x81, 5, None),
-            invalid,
             "0x81000001 (generator 1) to 0x81ffffff, found 0x5",
         ),
-        (of(0x81, 0x8100_0000, None), invalid, "found 0x81000000"),
-        (
-            of(0x81, GENERATOR_1, None),
-            invalid,
-            "expected entry to be set",
-        ),
+        (of(0x81, 0x8100_0000, None), "found 0x81000000"),
+        (of(0x81, GENERATOR_1, None), "expected entry to be set"),
         (
             of(0x81, GENERATOR_1, Some(("x/google.protobuf.Value", vec![]))),
-            invalid,
             "expected a google.protobuf.Struct",
         ),
-        (
-            of(0x81, GENERATOR_1, Some((url, vec![0xff]))),
-            invalid,
-            "as bytes",
-        ),
-        (without("port"), invalid, "generator 1: port is missing"),
-        (without("frames"), invalid, "frames is missing"),
-        (
-            without("period_ns"),
-            invalid,
-            "period_ns or rate_pps is missing",
-        ),
-        (with("rate_pps", number(1)), invalid, "found both"),
+        (of(0x81, GENERATOR_1, Some((url, vec![0xff]))), "as bytes"),
+        (without("port"), "generator 1: port is missing"),
+        (without("frames"), "frames is missing"),
+        (without("period_ns"), "period_ns or rate_pps is missing"),
+        (with("rate_pps", number(1)), "found both"),
         (
             with("port", number(511)),
-            invalid,
             "port: expected 0 to 510, found 511",
         ),
         (
             with("port", Value::NumberValue(1.5)),
-            invalid,
             "port: expected a whole number, found 1.5",
         ),
-        (with("port", Value::NumberValue(-1.0)), invalid, "found -1"),
-        (with("port", text("two")), invalid, "found \"two\""),
-        (
-            with("name", number(1)),
-            invalid,
-            "name: expected a string, found 1",
-        ),
+        (with("port", Value::NumberValue(-1.0)), "found -1"),
+        (with("port", text("two")), "found \"two\""),
+        (with("name", number(1)), "name: expected a string, found 1"),
         (
             with("running", text("yes")),
-            invalid,
             "running: expected true or false",
         ),
-        (
-            with("frames", text("AAAA")),
-            invalid,
-            "a list of base64 strings",
-        ),
-        (with("frames", list(vec![])), invalid, "a frame at least"),
+        (with("frames", text("AAAA")), "a list of base64 strings"),
+        (with("frames", list(vec![])), "a frame at least"),
         (
             with("frames", list(vec![text("AAAA")])),
-            invalid,
             "frame 1: expected 14 to 65792 bytes, found 3",
         ),
         (
             with("frames", list(vec![text("#")])),
-            invalid,
             "frame 1: expected base64",
         ),
         (
             with("frames", list(vec![number(1)])),
-            invalid,
             "frame 1: expected a base64 string, found 1",
         ),
-        (with("count", number(0)), invalid, "a count of 1 at least"),
-        (with("period_ns", number(0)), invalid, "1 at least, found 0"),
-        (
-            with("sent", number(0)),
-            invalid,
-            "sent is the switch's to say",
-        ),
-        (with("speed", number(0)), invalid, "found \"speed\""),
+        (with("count", number(0)), "a count of 1 at least"),
+        (with("period_ns", number(0)), "1 at least, found 0"),
+        (with("sent", number(0)), "sent is the switch's to say"),
+        (with("speed", number(0)), "found \"speed\""),
     ];
-    for (entry, code, message) in cases {
-        let refused = primary.write_one(Type::Insert, entry.clone()).await;
+    let not_found = (of(0x82, 0x8200_0001, None), NotFound, "extern type 0x81");
+    let invalid = invalid.map(|(entry, message)| (entry, InvalidArgument, message));
+    for (entry, code, message) in [not_found].into_iter().chain(invalid) {
+        let refused = primary.write_one(Insert, entry.clone()).await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.0, code, "{entry:?}: {}", refused.1);
         assert!(refused.1.contains(message), "{message}: {}", refused.1);
     }
-    for kind in [Type::Modify, Type::Delete] {
+    for kind in [Modify, Delete] {
         let refused = primary.write_one(kind, generator(&[])).await.unwrap_err();
-        assert_eq!(refused.0, Code::NotFound, "{}", refused.1);
+        assert_eq!(refused.0, NotFound, "{}", refused.1);
     }
     let unknown_type = of(0x90, 0, None);
-    assert_eq!(primary.read_error(unknown_type).await, Code::NotFound);
-    assert_eq!(primary.read(of(0x81, 0x8100_0009, None)).await.unwrap(), []);
+    assert_eq!(primary.read_error(unknown_type).await, NotFound);
+    assert_eq!(primary.found(of(0x81, 0x8100_0009, None)).await, []);
 }

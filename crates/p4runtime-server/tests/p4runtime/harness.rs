@@ -15,9 +15,9 @@ use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
 use p4runtime_proto::p4::v1::stream_message_response::Update as ResponseUpdate;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{
-    Entity, Error, ForwardingPipelineConfig, MasterArbitrationUpdate, ReadRequest,
-    SetForwardingPipelineConfigRequest, StreamMessageRequest, StreamMessageResponse, Uint128,
-    Update, WriteRequest,
+    DigestList, Entity, Error, ForwardingPipelineConfig, MasterArbitrationUpdate, PacketIn,
+    ReadRequest, SetForwardingPipelineConfigRequest, StreamError, StreamMessageRequest,
+    StreamMessageResponse, Uint128, Update, WriteRequest,
 };
 use p4runtime_proto::reprise::v1::switch_client::SwitchClient;
 use p4runtime_proto::text_format;
@@ -80,35 +80,32 @@ impl Harness {
     /// With the fixture's pipeline.
     pub async fn start() -> Self {
         let harness = Self::without_pipeline(SwitchConfig::default()).await;
-        let set = harness.server.set_pipeline(p4info(), JSON.into()).await;
+        harness.with_pipeline(p4info(), JSON).await
+    }
+
+    pub async fn with_pipeline(self, p4info: P4Info, json: &str) -> Self {
+        let set = self.server.set_pipeline(p4info, json.into()).await;
         set.unwrap();
-        harness
+        self
     }
 
     pub async fn without_pipeline(config: SwitchConfig) -> Self {
-        Self::with_loop(MemoryLoop::start(config, 4)).await
+        let switch = MemoryLoop::start(config, 4);
+        Self::with_all(switch, ServerLimits::default(), None).await
     }
 
     /// With the fixture's pipeline. Packets write its registers, so each worker has its own.
     pub async fn with_workers(n_workers: usize) -> Self {
         let switch = MemoryLoop::start_workers(SwitchConfig::default(), 4, n_workers);
-        let harness = Self::with_loop(switch).await;
-        let set = harness.server.set_pipeline(p4info(), JSON.into()).await;
-        set.unwrap();
-        harness
+        let harness = Self::with_all(switch, ServerLimits::default(), None).await;
+        harness.with_pipeline(p4info(), JSON).await
     }
 
     /// With the fixture's pipeline.
     pub async fn with_limits(limits: ServerLimits) -> Self {
         let switch = MemoryLoop::start(SwitchConfig::default(), 4);
-        let harness = Self::with_loop_and_limits(switch, limits).await;
-        let set = harness.server.set_pipeline(p4info(), JSON.into()).await;
-        set.unwrap();
-        harness
-    }
-
-    async fn with_loop(switch: MemoryLoop) -> Self {
-        Self::with_loop_and_limits(switch, ServerLimits::default()).await
+        let harness = Self::with_all(switch, limits, None).await;
+        harness.with_pipeline(p4info(), JSON).await
     }
 
     /// With the fixture's pipeline, over TLS.
@@ -119,13 +116,7 @@ impl Harness {
             ..ServerLimits::default()
         };
         let harness = Self::with_all(switch, limits, Some(tls)).await;
-        let set = harness.server.set_pipeline(p4info(), JSON.into()).await;
-        set.unwrap();
-        harness
-    }
-
-    async fn with_loop_and_limits(switch: MemoryLoop, limits: ServerLimits) -> Self {
-        Self::with_all(switch, limits, None).await
+        harness.with_pipeline(p4info(), JSON).await
     }
 
     async fn with_all(switch: MemoryLoop, limits: ServerLimits, tls: Option<tls::Server>) -> Self {
@@ -207,6 +198,15 @@ pub async fn in_time<F: Future>(future: F) -> F::Output {
     waited.expect("the server should have answered by now")
 }
 
+pub async fn until(condition: impl Fn() -> bool) {
+    in_time(async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 /// A controller with a stream.
 pub struct Controller {
     pub client: P4RuntimeClient<Channel>,
@@ -255,11 +255,38 @@ impl Controller {
         }
     }
 
+    pub async fn error(&mut self) -> StreamError {
+        match self.next().await {
+            Ok(Some(ResponseUpdate::Error(error))) => error,
+            other => panic!("expected an error, got {other:?}"),
+        }
+    }
+
+    pub async fn packet_in(&mut self) -> PacketIn {
+        match self.next().await {
+            Ok(Some(ResponseUpdate::Packet(packet))) => packet,
+            other => panic!("expected a packet, got {other:?}"),
+        }
+    }
+
+    pub async fn digests(&mut self) -> DigestList {
+        match self.next().await {
+            Ok(Some(ResponseUpdate::Digest(list))) => list,
+            other => panic!("expected a list of digests, got {other:?}"),
+        }
+    }
+
     pub async fn ended(&mut self) -> Status {
         match self.next().await {
             Err(status) => status,
             other => panic!("expected the stream to end with an error, got {other:?}"),
         }
+    }
+
+    /// Sets a pipeline that is accepted.
+    pub async fn commit(&mut self, config: ForwardingPipelineConfig) {
+        let set = self.set_pipeline(Action::VerifyAndCommit, Some(config));
+        set.await.unwrap();
     }
 
     pub async fn set_pipeline(
@@ -297,6 +324,38 @@ impl Controller {
             panic!("expected one error, got {status:?}");
         };
         Err((Code::from(error.canonical_code), error.message.clone()))
+    }
+
+    pub async fn insert(&mut self, entity: Kind) {
+        self.write_one(Type::Insert, entity).await.unwrap();
+    }
+
+    pub async fn modify(&mut self, entity: Kind) {
+        self.write_one(Type::Modify, entity).await.unwrap();
+    }
+
+    pub async fn delete(&mut self, entity: Kind) {
+        self.write_one(Type::Delete, entity).await.unwrap();
+    }
+
+    /// Writes an update that is refused. Returns the code.
+    pub async fn refused(&mut self, kind: Type, entity: Kind) -> Code {
+        self.write_one(kind, entity).await.unwrap_err().0
+    }
+
+    /// Writes updates one by one. Each is refused with its code.
+    pub async fn expect_refused(&mut self, cases: impl IntoIterator<Item = (Type, Kind, Code)>) {
+        for (kind, entity, expected) in cases {
+            match self.write_one(kind, entity.clone()).await {
+                Ok(()) => panic!("{kind:?} {entity:?}: expected {expected:?}"),
+                Err((code, message)) => assert_eq!(code, expected, "{entity:?}: {message}"),
+            }
+        }
+    }
+
+    /// Reads a request that is not refused.
+    pub async fn found(&mut self, entity: Kind) -> Vec<Kind> {
+        self.read(entity).await.unwrap()
     }
 
     pub async fn read(&mut self, entity: Kind) -> Result<Vec<Kind>, Status> {

@@ -56,14 +56,8 @@ async fn notification(controller: &mut Controller) -> IdleTimeoutNotification {
 async fn the_primary_is_notified_of_an_idle_entry_once_and_again_after_a_hit() {
     let harness = Harness::start().await;
     let mut primary = with_timeouts(&harness).await;
-    primary
-        .write_one(Type::Insert, timed(0xa, 3 * SECOND))
-        .await
-        .unwrap();
-    primary
-        .write_one(Type::Insert, timed(0xb, 0))
-        .await
-        .unwrap();
+    primary.insert(timed(0xa, 3 * SECOND)).await;
+    primary.insert(timed(0xb, 0)).await;
     harness.switch.advance(2_000_000_000);
     harness.switch.receive(1, &frame(0xa, 0xc, 0x0800));
     harness.switch.advance(2_000_000_000);
@@ -91,14 +85,8 @@ async fn the_primary_is_notified_of_an_idle_entry_once_and_again_after_a_hit() {
     assert_eq!(again.table_entry, notice.table_entry);
     assert_eq!(harness.switch.transmitted().len(), 2);
     // A modification removes the timeout: only the other entry's notification arrives.
-    primary
-        .write_one(Type::Modify, timed(0xa, 0))
-        .await
-        .unwrap();
-    primary
-        .write_one(Type::Modify, timed(0xb, SECOND))
-        .await
-        .unwrap();
+    primary.modify(timed(0xa, 0)).await;
+    primary.modify(timed(0xb, SECOND)).await;
     harness.switch.advance(30_000_000_000);
     let other = notification(&mut primary).await;
     assert_eq!(other.table_entry[0].metadata, [0xb]);
@@ -109,10 +97,7 @@ async fn the_primary_is_notified_of_an_idle_entry_once_and_again_after_a_hit() {
 async fn an_entrys_idle_timeout_and_the_time_since_its_last_hit_are_read() {
     let harness = Harness::start().await;
     let mut primary = with_timeouts(&harness).await;
-    primary
-        .write_one(Type::Insert, timed(0xa, 9 * SECOND))
-        .await
-        .unwrap();
+    primary.insert(timed(0xa, 9 * SECOND)).await;
     harness.switch.advance(2_000_000_000);
     for (asked, since) in [
         (None, None),
@@ -128,7 +113,7 @@ async fn an_entrys_idle_timeout_and_the_time_since_its_last_hit_are_read() {
             time_since_last_hit: asked,
             ..Default::default()
         };
-        let found = primary.read(Kind::TableEntry(request)).await.unwrap();
+        let found = primary.found(Kind::TableEntry(request)).await;
         let [Kind::TableEntry(entry)] = &found[..] else {
             panic!("expected one entry, got {found:?}");
         };

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use http_body::Frame;
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
-use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{CapabilitiesRequest, Entity, PacketOut, ReadRequest, ReadResponse};
 use p4runtime_server::{BytesMax, ServerLimits, limits};
 use tokio::sync::watch;
+use tonic::Code::{self, DeadlineExceeded, ResourceExhausted};
 use tonic::body::Body;
 use tonic::codegen::{Bytes, Service, http};
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status, Streaming};
+use tonic::{Status, Streaming};
 
-use crate::harness::{DEVICE_ID, Harness, in_time, status_of};
+use crate::harness::{DEVICE_ID, Harness, in_time, status_of, until};
 use crate::registers::{cell, every_register_cell, read_cell};
 
 const MIB: usize = 1 << 20;
@@ -75,15 +75,6 @@ async fn take(mut answers: Streaming<ReadResponse>) -> (usize, Result<(), Status
     }
 }
 
-async fn until(condition: impl Fn() -> bool) {
-    in_time(async {
-        while !condition() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
     const OF_ALL: usize = 4 * MIB;
@@ -105,8 +96,7 @@ async fn those_who_ask_and_do_not_read_hold_so_much_and_nobody_else_up() {
     until(|| harness.server.bytes_held().1 > OF_ALL - MIB / 4).await;
     assert!(harness.switch.n_pieces() < readers.len() * 128);
     for value in 1..=20 {
-        let write = primary.write_one(Type::Modify, cell(3, &[value]));
-        write.await.unwrap();
+        primary.modify(cell(3, &[value])).await;
         let (_, n_bytes) = harness.server.bytes_held();
         assert!(n_bytes <= OF_ALL, "{n_bytes}");
     }
@@ -132,7 +122,7 @@ async fn what_nobody_takes_is_thrown_away_and_said_to_be() {
     let (n_cells, end) = take(answers).await;
     assert!(n_cells < 131_072, "{n_cells}");
     let status = end.unwrap_err();
-    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    assert_eq!(status.code(), ResourceExhausted, "{status:?}");
     assert!(status.message().contains("thrown away"), "{status:?}");
     until(|| harness.server.bytes_held().1 == 0).await;
 }
@@ -145,7 +135,7 @@ async fn where_those_who_do_not_read_have_all_the_room_others_are_refused_and_th
     let unread = ask(&one).await.unwrap();
     until(|| harness.server.bytes_held().1 > 2 * MIB - MIB / 4).await;
     let status = ask(&other).await.unwrap_err();
-    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    assert_eq!(status.code(), ResourceExhausted, "{status:?}");
     // In the end the connection is closed, and what it held is free.
     until(|| harness.server.bytes_held().1 == 0).await;
     let (n_cells, end) = take(ask(&other).await.unwrap()).await;
@@ -213,17 +203,16 @@ async fn requests_that_do_not_end_hold_so_much_and_end() {
     until(|| harness.server.bytes_held().0 == REQUEST).await;
     // First the limit of one connection, then that of all.
     let refused = in_time(begin(&one, "Write", REQUEST)).await.unwrap();
-    assert_eq!(refused, Code::ResourceExhausted);
+    assert_eq!(refused, ResourceExhausted);
     let second = begin(&other, "SetForwardingPipelineConfig", REQUEST);
     until(|| harness.server.bytes_held().0 == 2 * REQUEST).await;
     let refused = in_time(begin(&third, "Write", REQUEST)).await.unwrap();
-    assert_eq!(refused, Code::ResourceExhausted);
+    assert_eq!(refused, ResourceExhausted);
     // Small requests are still served.
     let mut primary = harness.primary().await;
-    let write = primary.write_one(Type::Modify, cell(3, &[7]));
-    write.await.unwrap();
+    primary.modify(cell(3, &[7])).await;
     for call in [first, second] {
-        assert_eq!(in_time(call).await.unwrap(), Code::DeadlineExceeded);
+        assert_eq!(in_time(call).await.unwrap(), DeadlineExceeded);
     }
     until(|| harness.server.bytes_held().0 == 0).await;
 }
@@ -233,15 +222,14 @@ async fn a_stream_says_something_soon_and_nothing_too_large() {
     let harness = Harness::with_limits(bounds(8 * MIB, 8 * MIB, Duration::from_millis(500))).await;
     let mut primary = harness.primary().await;
     let mut silent = harness.stranger().await;
-    assert_eq!(silent.ended().await.code(), Code::DeadlineExceeded);
+    assert_eq!(silent.ended().await.code(), DeadlineExceeded);
     // A stream that has sent a message may be silent.
-    let write = primary.write_one(Type::Modify, cell(3, &[7]));
-    write.await.unwrap();
+    primary.modify(cell(3, &[7])).await;
     primary.send(RequestUpdate::Packet(PacketOut {
         payload: vec![0; MIB],
         metadata: Vec::new(),
     }));
-    assert_eq!(primary.ended().await.code(), Code::ResourceExhausted);
+    assert_eq!(primary.ended().await.code(), ResourceExhausted);
     assert_eq!(harness.server.bytes_held().0, 0);
 }
 

@@ -3,11 +3,11 @@
 use p4runtime_proto::p4::config::v1::meter_spec::Type as MeterType;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::table_action::Type as Runs;
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
 use p4runtime_proto::p4::v1::{
     CounterData, DirectMeterEntry, Index, MeterConfig, MeterCounterData, MeterEntry, TableEntry,
 };
-use tonic::Code;
+use tonic::Code::{InvalidArgument, NotFound, OutOfRange};
 
 use crate::every_entity::{call, entry, frame, id, kinds, p4info, pass, start, start_with};
 use crate::harness::Harness;
@@ -84,24 +84,23 @@ async fn a_meter_s_cell_is_written_read_and_marks_packets() {
     let mut primary = harness.primary().await;
     assert_eq!(colors(&harness, 2, 6), [GREEN; 6]);
     let cell = of(meter(Some(2), Some(RATES)));
-    primary.write_one(Type::Modify, cell.clone()).await.unwrap();
+    primary.modify(cell.clone()).await;
     let marked = colors(&harness, 2, 6);
     assert_eq!(marked, [GREEN, GREEN, YELLOW, YELLOW, RED, RED]);
     assert_eq!(colors(&harness, 1, 3), [GREEN; 3]);
-    let read = primary.read(of(meter(Some(2), None))).await;
-    assert_eq!(read.unwrap(), [cell]);
-    let all = primary.read(of(meter(None, None))).await.unwrap();
+    assert_eq!(primary.found(of(meter(Some(2), None))).await, [cell]);
+    let all = primary.found(of(meter(None, None))).await;
     assert_eq!(all.len(), 8);
     assert_eq!(all[1], of(meter(Some(1), None)));
-    let every = primary.read(of(MeterEntry::default())).await.unwrap();
+    let every = primary.found(of(MeterEntry::default())).await;
     assert_eq!(every, all);
 
     // Without rates the cell is green again; without an index the update sets all cells.
     let green = of(meter(Some(2), None));
-    primary.write_one(Type::Modify, green).await.unwrap();
+    primary.modify(green).await;
     assert_eq!(colors(&harness, 2, 6), [GREEN; 6]);
     let everywhere = of(meter(None, Some(RATES)));
-    primary.write_one(Type::Modify, everywhere).await.unwrap();
+    primary.modify(everywhere).await;
     for port in 0..3 {
         assert_eq!(colors(&harness, port, 5)[4], RED);
     }
@@ -125,60 +124,26 @@ async fn wrong_meters_are_refused() {
         });
         of(entry)
     };
-    for (kind, entity, code) in [
-        (
-            Type::Insert,
-            of(meter(Some(0), Some(RATES))),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Delete,
-            of(meter(Some(0), None)),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            of(meter(Some(-1), None)),
-            Code::InvalidArgument,
-        ),
-        (Type::Modify, of(meter(Some(8), None)), Code::OutOfRange),
-        (
-            Type::Modify,
-            with(|config| config.cir = -1),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            with(|config| config.pir = 0),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            with(|config| config.eburst = 1),
-            Code::InvalidArgument,
-        ),
-        (Type::Modify, counts(count(1, 0)), Code::InvalidArgument),
-        (
-            Type::Modify,
-            of(MeterEntry::default()),
-            Code::InvalidArgument,
-        ),
-    ] {
-        let refused = primary.write_one(kind, entity.clone()).await.unwrap_err();
-        assert_eq!(refused.0, code, "{entity:?}: {}", refused.1);
-    }
-    assert_eq!(
-        primary.read_error(of(meter(Some(8), None))).await,
-        Code::OutOfRange
-    );
+    primary
+        .expect_refused([
+            (Insert, of(meter(Some(0), Some(RATES))), InvalidArgument),
+            (Delete, of(meter(Some(0), None)), InvalidArgument),
+            (Modify, of(meter(Some(-1), None)), InvalidArgument),
+            (Modify, of(meter(Some(8), None)), OutOfRange),
+            (Modify, with(|config| config.cir = -1), InvalidArgument),
+            (Modify, with(|config| config.pir = 0), InvalidArgument),
+            (Modify, with(|config| config.eburst = 1), InvalidArgument),
+            (Modify, counts(count(1, 0)), InvalidArgument),
+            (Modify, of(MeterEntry::default()), InvalidArgument),
+        ])
+        .await;
+    let refused = primary.read_error(of(meter(Some(8), None))).await;
+    assert_eq!(refused, OutOfRange);
     let every_at = MeterEntry {
         meter_id: 0,
         ..meter(Some(0), None)
     };
-    assert_eq!(
-        primary.read_error(of(every_at)).await,
-        Code::InvalidArgument
-    );
+    assert_eq!(primary.read_error(of(every_at)).await, InvalidArgument);
 }
 
 /// The program with all meters of one type.
@@ -204,13 +169,11 @@ async fn a_meter_of_one_rate_and_three_colours_has_an_excess_burst() {
         ..RATES
     };
     let cell = of(meter(Some(1), Some(config)));
-    primary.write_one(Type::Modify, cell.clone()).await.unwrap();
+    primary.modify(cell.clone()).await;
     assert_eq!(colors(&harness, 1, 5), [GREEN, GREEN, YELLOW, RED, RED]);
-    let read = primary.read(of(meter(Some(1), None))).await;
-    assert_eq!(read.unwrap(), [cell]);
+    assert_eq!(primary.found(of(meter(Some(1), None))).await, [cell]);
     let two_rates = of(meter(Some(1), Some(RATES)));
-    let refused = primary.write_one(Type::Modify, two_rates).await;
-    assert_eq!(refused.unwrap_err().0, Code::InvalidArgument);
+    assert_eq!(primary.refused(Modify, two_rates).await, InvalidArgument);
 }
 
 // spec: meter.single-rate-two-color
@@ -223,16 +186,16 @@ async fn a_meter_of_one_rate_and_two_colours_is_never_yellow() {
         ..RATES
     };
     let cell = of(meter(Some(1), Some(config)));
-    primary.write_one(Type::Modify, cell).await.unwrap();
+    primary.modify(cell).await;
     assert_eq!(colors(&harness, 1, 4), [GREEN, GREEN, RED, RED]);
     let excess = MeterConfig {
         eburst: 1,
         ..config
     };
     let refused = primary
-        .write_one(Type::Modify, of(meter(Some(1), Some(excess))))
+        .refused(Modify, of(meter(Some(1), Some(excess))))
         .await;
-    assert_eq!(refused.unwrap_err().0, Code::InvalidArgument);
+    assert_eq!(refused, InvalidArgument);
 }
 
 // spec: meter.counter-data
@@ -241,7 +204,7 @@ async fn what_a_meter_has_marked_is_counted_by_colour_and_reset() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let cell = meter(Some(1), Some(RATES));
-    primary.write_one(Type::Modify, of(cell)).await.unwrap();
+    primary.modify(of(cell)).await;
     colors(&harness, 1, 5);
     let asked = MeterEntry {
         counter_data: Some(MeterCounterData::default()),
@@ -256,21 +219,21 @@ async fn what_a_meter_has_marked_is_counted_by_colour_and_reset() {
         }),
         ..cell
     };
-    let read = primary.read(of(asked)).await.unwrap();
+    let read = primary.found(of(asked)).await;
     assert_eq!(read, [of(counted)]);
     // A write of rates alone keeps the counts; zeros reset them.
-    primary.write_one(Type::Modify, of(cell)).await.unwrap();
+    primary.modify(of(cell)).await;
     colors(&harness, 1, 1);
     let reset = MeterEntry {
         counter_data: Some(MeterCounterData::default()),
         ..cell
     };
-    let Kind::MeterEntry(read) = &primary.read(of(asked)).await.unwrap()[0] else {
+    let Kind::MeterEntry(read) = &primary.found(of(asked)).await[0] else {
         panic!("expected a meter")
     };
     let green = read.counter_data.unwrap().green;
     assert_eq!(green, count(3, 3 * length));
-    primary.write_one(Type::Modify, of(reset)).await.unwrap();
+    primary.modify(of(reset)).await;
     let zero = MeterEntry {
         counter_data: Some(MeterCounterData {
             green: count(0, 0),
@@ -279,7 +242,7 @@ async fn what_a_meter_has_marked_is_counted_by_colour_and_reset() {
         }),
         ..cell
     };
-    assert_eq!(primary.read(of(asked)).await.unwrap(), [of(zero)]);
+    assert_eq!(primary.found(of(asked)).await, [of(zero)]);
 }
 
 // spec: meter.direct
@@ -289,54 +252,47 @@ async fn a_direct_meter_is_written_and_read_by_itself() {
     let mut primary = harness.primary().await;
     let entry = limited(None);
     let missing = Kind::DirectMeterEntry(direct(entry.clone(), None));
-    let refused = primary.write_one(Type::Modify, missing.clone()).await;
-    assert_eq!(refused.unwrap_err().0, Code::NotFound);
-    assert_eq!(primary.read_error(missing).await, Code::NotFound);
-    primary
-        .write_one(Type::Insert, Kind::TableEntry(entry.clone()))
-        .await
-        .unwrap();
+    assert_eq!(primary.refused(Modify, missing.clone()).await, NotFound);
+    assert_eq!(primary.read_error(missing).await, NotFound);
+    primary.insert(Kind::TableEntry(entry.clone())).await;
     assert_eq!(direct_color(&harness), GREEN);
     // The meter measures bytes, and a frame has more than four.
     let written = direct(entry.clone(), Some(RATES));
     let written_of = Kind::DirectMeterEntry(written.clone());
-    primary
-        .write_one(Type::Modify, written_of.clone())
-        .await
-        .unwrap();
+    primary.modify(written_of.clone()).await;
     assert_eq!(direct_color(&harness), RED);
-    let read = primary
-        .read(Kind::DirectMeterEntry(direct(entry.clone(), None)))
+    let found = primary
+        .found(Kind::DirectMeterEntry(direct(entry.clone(), None)))
         .await;
-    assert_eq!(read.unwrap(), std::slice::from_ref(&written_of));
-    let all = primary
-        .read(Kind::DirectMeterEntry(DirectMeterEntry::default()))
+    assert_eq!(found, std::slice::from_ref(&written_of));
+    let found = primary
+        .found(Kind::DirectMeterEntry(DirectMeterEntry::default()))
         .await;
-    assert_eq!(all.unwrap(), std::slice::from_ref(&written_of));
+    assert_eq!(found, std::slice::from_ref(&written_of));
     let asked = DirectMeterEntry {
         counter_data: Some(MeterCounterData::default()),
         ..direct(entry.clone(), None)
     };
-    let read = primary.read(Kind::DirectMeterEntry(asked)).await.unwrap();
+    let read = primary.found(Kind::DirectMeterEntry(asked)).await;
     let Kind::DirectMeterEntry(read) = &read[0] else {
         panic!("expected a direct meter")
     };
     let counted = read.counter_data.unwrap();
     let packets = [counted.green, counted.yellow, counted.red];
     assert_eq!(packets.map(|count| count.unwrap().packet_count), [1, 0, 1]);
-    for kind in [Type::Insert, Type::Delete] {
-        let refused = primary.write_one(kind, written_of.clone()).await;
-        assert_eq!(refused.unwrap_err().0, Code::InvalidArgument);
+    for kind in [Insert, Delete] {
+        let refused = primary.refused(kind, written_of.clone()).await;
+        assert_eq!(refused, InvalidArgument);
     }
     let green = Kind::DirectMeterEntry(direct(entry, None));
-    primary.write_one(Type::Modify, green).await.unwrap();
+    primary.modify(green).await;
     assert_eq!(direct_color(&harness), GREEN);
     let unmetered = direct(
         crate::every_entity::entry("one", 7, Runs::ActionProfileMemberId(1)),
         None,
     );
     let refused = primary.read_error(Kind::DirectMeterEntry(unmetered)).await;
-    assert_eq!(refused, Code::InvalidArgument);
+    assert_eq!(refused, InvalidArgument);
 }
 
 // spec: table-entry.direct-meter
@@ -345,10 +301,7 @@ async fn an_entry_has_its_meter_and_what_it_has_counted() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let insert = limited(Some(RATES));
-    primary
-        .write_one(Type::Insert, Kind::TableEntry(insert.clone()))
-        .await
-        .unwrap();
+    primary.insert(Kind::TableEntry(insert.clone())).await;
     assert_eq!(direct_color(&harness), RED);
     let request = |with_config: bool, with_counts: bool| {
         Kind::TableEntry(TableEntry {
@@ -358,9 +311,9 @@ async fn an_entry_has_its_meter_and_what_it_has_counted() {
             ..TableEntry::default()
         })
     };
-    let read = primary.read(request(true, false)).await.unwrap();
+    let read = primary.found(request(true, false)).await;
     assert_eq!(read, [Kind::TableEntry(insert.clone())]);
-    let read = primary.read(request(false, false)).await.unwrap();
+    let read = primary.found(request(false, false)).await;
     assert_eq!(read, [Kind::TableEntry(limited(None))]);
     let counts = |packets, bytes| {
         let (green, yellow) = (count(0, 0), count(0, 0));
@@ -370,25 +323,19 @@ async fn an_entry_has_its_meter_and_what_it_has_counted() {
             ..limited(None)
         })
     };
-    let read = primary.read(request(false, true)).await.unwrap();
+    let read = primary.found(request(false, true)).await;
     assert_eq!(read, [counts(1, 64)]);
     // A Modify without rates makes the meter green; one with zeros resets the counts.
     let reset = TableEntry {
         meter_counter_data: Some(MeterCounterData::default()),
         ..limited(Some(RATES))
     };
-    primary
-        .write_one(Type::Modify, Kind::TableEntry(reset))
-        .await
-        .unwrap();
-    let read = primary.read(request(false, true)).await.unwrap();
+    primary.modify(Kind::TableEntry(reset)).await;
+    let read = primary.found(request(false, true)).await;
     assert_eq!(read, [counts(0, 0)]);
-    primary
-        .write_one(Type::Modify, Kind::TableEntry(limited(None)))
-        .await
-        .unwrap();
+    primary.modify(Kind::TableEntry(limited(None))).await;
     assert_eq!(direct_color(&harness), GREEN);
-    let read = primary.read(request(true, false)).await.unwrap();
+    let read = primary.found(request(true, false)).await;
     assert_eq!(read, [Kind::TableEntry(limited(None))]);
     let wrong = TableEntry {
         meter_counter_data: Some(MeterCounterData {
@@ -397,10 +344,8 @@ async fn an_entry_has_its_meter_and_what_it_has_counted() {
         }),
         ..limited(None)
     };
-    for kind in [Type::Insert, Type::Modify] {
-        let refused = primary
-            .write_one(kind, Kind::TableEntry(wrong.clone()))
-            .await;
-        assert_eq!(refused.unwrap_err().0, Code::InvalidArgument);
+    for kind in [Insert, Modify] {
+        let refused = primary.refused(kind, Kind::TableEntry(wrong.clone())).await;
+        assert_eq!(refused, InvalidArgument);
     }
 }

@@ -212,10 +212,7 @@ async fn nobody_without_a_certificate_becomes_primary_or_writes_beside_one_who_h
     let secured = Secured::start().await;
     let good = secured.good_channel().await;
     let mut primary = Harness::primary_over(&good).await;
-    primary
-        .write_one(Type::Modify, cell(3, &[1]))
-        .await
-        .unwrap();
+    primary.modify(cell(3, &[1])).await;
     // With the primary's own election id, and with a higher one.
     let stranger = Authority::new("another");
     let of_another = secured.identity(&stranger, Good::Now);
@@ -235,10 +232,7 @@ async fn nobody_without_a_certificate_becomes_primary_or_writes_beside_one_who_h
             expect_no_connection(&opened.unwrap_err());
         }
     }
-    primary
-        .write_one(Type::Modify, cell(4, &[2]))
-        .await
-        .unwrap();
+    primary.modify(cell(4, &[2])).await;
     assert_eq!(crate::registers::read_cell(&mut primary, 3).await, [1]);
     drop((primary, good));
     secured.harness.stop().await;
@@ -264,10 +258,7 @@ async fn handshakes_that_stop_anywhere_hold_up_nobody() {
         strangers.push(stream);
         if n % 64 == 0 {
             let value = u8::try_from(n / 64 + 1).unwrap();
-            primary
-                .write_one(Type::Modify, cell(3, &[value]))
-                .await
-                .unwrap();
+            primary.modify(cell(3, &[value])).await;
             capabilities(&secured.good_channel().await).await.unwrap();
         }
     }

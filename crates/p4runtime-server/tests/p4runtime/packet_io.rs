@@ -2,13 +2,11 @@
 
 use p4runtime_proto::p4::v1::stream_error::Details;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
-use p4runtime_proto::p4::v1::stream_message_response::Update as ResponseUpdate;
-use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::p4::v1::{DigestListAck, PacketMetadata, PacketOut, StreamError};
+use p4runtime_proto::p4::v1::{DigestListAck, PacketMetadata, PacketOut};
 use p4runtime_proto::reprise::v1::GetCountersRequest;
 use tonic::Code;
 
-use crate::harness::{Controller, DEVICE_ID, Harness, frame, in_time};
+use crate::harness::{DEVICE_ID, Harness, frame, in_time};
 use crate::table_entries::to_cpu_entry;
 
 fn metadata(values: &[&[u8]]) -> Vec<PacketMetadata> {
@@ -25,13 +23,6 @@ pub fn packet_out(values: &[&[u8]]) -> PacketOut {
     PacketOut {
         payload: frame(0xa, 0xb, 0x0800),
         metadata: metadata(values),
-    }
-}
-
-pub async fn stream_error(controller: &mut Controller) -> StreamError {
-    match controller.next().await {
-        Ok(Some(ResponseUpdate::Error(error))) => error,
-        other => panic!("expected a stream error, got {other:?}"),
     }
 }
 
@@ -62,14 +53,9 @@ async fn a_packet_in_reaches_the_primary_with_its_metadata() {
     let harness = Harness::start().await;
     let (mut primary, _) = harness.controller(2).await;
     let (_backup, _) = harness.controller(1).await;
-    primary
-        .write_one(Type::Insert, to_cpu_entry(0xa))
-        .await
-        .unwrap();
+    primary.insert(to_cpu_entry(0xa)).await;
     harness.switch.receive(3, &frame(0xa, 0xb, 0x0800));
-    let Ok(Some(ResponseUpdate::Packet(packet))) = primary.next().await else {
-        panic!("expected a packet");
-    };
+    let packet = primary.packet_in().await;
     assert_eq!(packet.payload, frame(0xa, 0xb, 0x0800));
     assert_eq!(packet.metadata, metadata(&[&[3], &[0]]));
 }
@@ -87,7 +73,7 @@ async fn packet_outs_that_cannot_be_sent_are_reported_on_the_stream() {
     ];
     for packet in wrong {
         primary.send(RequestUpdate::Packet(packet.clone()));
-        let error = stream_error(&mut primary).await;
+        let error = primary.error().await;
         assert_eq!(error.canonical_code, Code::InvalidArgument as i32);
         let Some(Details::PacketOut(details)) = error.details else {
             panic!("expected the packet, got {error:?}");
@@ -97,7 +83,7 @@ async fn packet_outs_that_cannot_be_sent_are_reported_on_the_stream() {
 
     let mut stranger = harness.stranger().await;
     stranger.send(RequestUpdate::Packet(packet_out(&[&[2], &[0]])));
-    let error = stream_error(&mut stranger).await;
+    let error = stranger.error().await;
     assert_eq!(error.canonical_code, Code::PermissionDenied as i32);
     assert_eq!(harness.switch.transmitted(), []);
 }
@@ -112,7 +98,7 @@ async fn other_stream_messages_are_refused_by_name() {
         list_id: 1,
     };
     primary.send(RequestUpdate::DigestAck(ack));
-    let error = stream_error(&mut primary).await;
+    let error = primary.error().await;
     assert_eq!(error.canonical_code, Code::InvalidArgument as i32);
     assert!(matches!(error.details, Some(Details::DigestListAck(_))));
 
@@ -121,7 +107,7 @@ async fn other_stream_messages_are_refused_by_name() {
         value: Vec::new(),
     };
     primary.send(RequestUpdate::Other(other));
-    let error = stream_error(&mut primary).await;
+    let error = primary.error().await;
     assert_eq!(error.canonical_code, Code::Unimplemented as i32);
     assert!(error.message.contains("x.Y"), "{error:?}");
     assert!(matches!(error.details, Some(Details::Other(_))));
@@ -133,10 +119,7 @@ async fn a_packet_in_that_nobody_takes_is_counted() {
     let harness = Harness::start().await;
     {
         let mut primary = harness.primary().await;
-        primary
-            .write_one(Type::Insert, to_cpu_entry(0xa))
-            .await
-            .unwrap();
+        primary.insert(to_cpu_entry(0xa)).await;
         primary.arbitrate(None);
         primary.arbitration().await;
         harness.switch.receive(3, &frame(0xa, 0xb, 0x0800));

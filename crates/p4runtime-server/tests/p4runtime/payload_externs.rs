@@ -55,7 +55,7 @@ async fn a_switch_refuses_a_program_by_the_name_of_an_extern_that_it_lacks() {
     }
     // The current pipeline still works.
     let entry = forward_entry(1, 2);
-    primary.write_one(Type::Insert, entry).await.unwrap();
+    primary.insert(entry).await;
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn a_switch_that_was_built_with_the_extern_runs_the_program_however_it_is_
         let is_saved = last == Action::Commit;
         if is_saved {
             let entry = forward_entry(1, 2);
-            primary.write_one(Type::Insert, entry).await.unwrap();
+            primary.insert(entry).await;
         }
         let config = (!is_saved).then(masking);
         primary.set_pipeline(last, config).await.unwrap();

@@ -6,7 +6,7 @@ use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::update::Type;
 use p4runtime_proto::p4::v1::{TableEntry, Update};
 
-use crate::harness::{Controller, Harness, JSON, config, ids, update};
+use crate::harness::{Harness, JSON, config, ids, update};
 use crate::registers::{cell, every_cell, read_cell};
 use crate::replication::{group, replica};
 use crate::table_entries::{all, forward_to};
@@ -22,10 +22,6 @@ fn large_config() -> ForwardingPipelineConfig {
     let tables = &mut config.p4info.as_mut().unwrap().tables;
     tables[0].size = i64::from(N_ENTRIES);
     config
-}
-
-async fn read_all(controller: &mut Controller, request: Kind) -> Vec<Kind> {
-    controller.read(request).await.unwrap()
 }
 
 fn groups(n_groups: u32) -> impl Iterator<Item = Update> {
@@ -56,7 +52,7 @@ async fn a_commit_costs_the_switch_s_thread_the_same_however_much_was_saved() {
     for (index, value) in [(2, [7]), (3, [8]), (131_071, [7])] {
         assert_eq!(read_cell(&mut primary, index).await, value);
     }
-    let read = read_all(&mut primary, group(0, Vec::new())).await;
+    let read = primary.found(group(0, Vec::new())).await;
     assert_eq!(read.len(), 100);
 }
 
@@ -64,15 +60,14 @@ async fn a_commit_costs_the_switch_s_thread_the_same_however_much_was_saved() {
 async fn large_tables_and_many_groups_are_read_in_pieces_and_whole() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    let set = primary.set_pipeline(Action::VerifyAndCommit, Some(large_config()));
-    set.await.unwrap();
+    primary.commit(large_config()).await;
     let entries = (0..N_ENTRIES).map(|dst| forward_to(&dst.to_be_bytes(), 2));
     let inserts = entries.map(|entry| update(Type::Insert, entry));
     primary.write(inserts.collect()).await.unwrap();
     primary.write(groups(600).collect()).await.unwrap();
 
     let before = harness.switch.n_pieces();
-    let seen = read_all(&mut primary, all(ids::FORWARD)).await;
+    let seen = primary.found(all(ids::FORWARD)).await;
     assert_eq!(harness.switch.n_pieces() - before, 4);
     assert_eq!(seen.len(), usize::from(N_ENTRIES));
     for dst in [0, 255, 256, N_ENTRIES - 1] {
@@ -81,7 +76,7 @@ async fn large_tables_and_many_groups_are_read_in_pieces_and_whole() {
     }
 
     let before = harness.switch.n_pieces();
-    let read = read_all(&mut primary, group(0, Vec::new())).await;
+    let read = primary.found(group(0, Vec::new())).await;
     // Pieces of 64 groups with their replicas, and a last empty one.
     assert_eq!(harness.switch.n_pieces() - before, 11);
     let written = groups(600).map(|update| update.entity.unwrap().entity.unwrap());

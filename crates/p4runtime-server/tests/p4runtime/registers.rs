@@ -3,11 +3,12 @@
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::p4_data::Data;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
 use p4runtime_proto::p4::v1::{ForwardingPipelineConfig, Index, P4Data, RegisterEntry};
-use tonic::Code;
+use tonic::Code::{InvalidArgument, OutOfRange};
 
-use crate::harness::{Controller, Harness, JSON, config, ids, read, update};
+use crate::harness::ids::{COPIES, FLAGS, SLOTS};
+use crate::harness::{Controller, Harness, JSON, config, read, update};
 
 #[tokio::test]
 async fn a_program_with_a_shared_register_is_refused_with_several_workers_that_have_their_own() {
@@ -55,24 +56,22 @@ fn register(register_id: u32, index: Option<i64>, data: Option<Data>) -> Kind {
 
 /// A cell of the register `slots` with a value.
 pub fn cell(index: i64, value: &[u8]) -> Kind {
-    register(ids::SLOTS, Some(index), Some(Data::Bitstring(value.into())))
+    register(SLOTS, Some(index), Some(Data::Bitstring(value.into())))
 }
 
 /// All cells of the register `slots` with a value.
 pub fn every_cell(value: u8) -> Kind {
-    register(ids::SLOTS, None, Some(Data::Bitstring(vec![value])))
+    register(SLOTS, None, Some(Data::Bitstring(vec![value])))
 }
 
 /// A request for all cells of the register `slots`.
 pub fn every_register_cell() -> Kind {
-    register(ids::SLOTS, None, None)
+    register(SLOTS, None, None)
 }
 
 /// The value of a cell of the register `slots`.
 pub async fn read_cell(controller: &mut Controller, index: i64) -> Vec<u8> {
-    let found = controller
-        .read(register(ids::SLOTS, Some(index), None))
-        .await;
+    let found = controller.read(register(SLOTS, Some(index), None)).await;
     let [found] = &found.unwrap()[..] else {
         panic!("expected one cell")
     };
@@ -97,21 +96,13 @@ async fn a_cell_is_read_as_it_was_written() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
     let written = cell(131_071, &[2, 0, 0, 0, 0, 1]);
-    primary
-        .write_one(Type::Modify, written.clone())
-        .await
-        .unwrap();
-    let read = primary
-        .read(register(ids::SLOTS, Some(131_071), None))
-        .await;
-    assert_eq!(read.unwrap(), [written]);
+    primary.modify(written.clone()).await;
+    let found = primary.found(register(SLOTS, Some(131_071), None)).await;
+    assert_eq!(found, [written]);
     assert_eq!(read_cell(&mut primary, 0).await, [0]);
 
     // A longer form whose value fits is read back in the shortest form.
-    primary
-        .write_one(Type::Modify, cell(1, &[0, 0, 0, 0, 0, 0, 0, 5]))
-        .await
-        .unwrap();
+    primary.modify(cell(1, &[0, 0, 0, 0, 0, 0, 0, 5])).await;
     assert_eq!(read_cell(&mut primary, 1).await, [5]);
 }
 
@@ -121,43 +112,32 @@ async fn without_an_index_all_cells_are_written_and_read_quickly() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
     let before = harness.switch.n_pieces();
-    let write = primary.write_one(Type::Modify, every_cell(0xab));
-    write.await.unwrap();
+    primary.modify(every_cell(0xab)).await;
     // 4,096 cells per piece, with packets in between.
     assert_eq!(harness.switch.n_pieces() - before, 32);
-    primary
-        .write_one(Type::Modify, cell(70_000, &[1]))
-        .await
-        .unwrap();
+    primary.modify(cell(70_000, &[1])).await;
 
-    let cells = primary
-        .read(register(ids::SLOTS, None, None))
-        .await
-        .unwrap();
+    let cells = primary.found(register(SLOTS, None, None)).await;
     assert_eq!(cells.len(), 131_072);
     for (index, found) in (0..).zip(&cells) {
         let value = if index == 70_000 { 1 } else { 0xab };
         assert_eq!(*found, cell(index, &[value]));
     }
 
-    let flags = register(ids::FLAGS, None, Some(Data::Bitstring(vec![1])));
-    primary.write_one(Type::Modify, flags).await.unwrap();
-    let every_register = primary.read(register(0, None, None)).await.unwrap();
+    let flags = register(FLAGS, None, Some(Data::Bitstring(vec![1])));
+    primary.modify(flags).await;
+    let every_register = primary.found(register(0, None, None)).await;
     assert_eq!(every_register.len(), 131_072 + 8);
-    assert!(every_register.contains(&register(
-        ids::FLAGS,
-        Some(7),
-        Some(Data::Bitstring(vec![1]))
-    )));
+    assert!(every_register.contains(&register(FLAGS, Some(7), Some(Data::Bitstring(vec![1])))));
 }
 
 #[tokio::test]
 async fn data_of_another_type_is_refused_in_words_of_p4() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    let bool = register(ids::SLOTS, Some(0), Some(Data::Bool(true)));
-    let (code, message) = primary.write_one(Type::Modify, bool).await.unwrap_err();
-    assert_eq!(code, Code::InvalidArgument);
+    let bool = register(SLOTS, Some(0), Some(Data::Bool(true)));
+    let (code, message) = primary.write_one(Modify, bool).await.unwrap_err();
+    assert_eq!(code, InvalidArgument);
     let expected = "register \"ingress.slots\": expected data of type bit<48>, found another";
     assert_eq!(message, expected);
 }
@@ -168,51 +148,34 @@ async fn wrong_updates_are_refused() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
     let bits = |bytes: &[u8]| Some(Data::Bitstring(bytes.into()));
-    for (kind, entity, code) in [
-        (Type::Insert, cell(0, &[1]), Code::InvalidArgument),
-        (Type::Delete, cell(0, &[1]), Code::InvalidArgument),
-        (Type::Modify, cell(-1, &[1]), Code::InvalidArgument),
-        (Type::Modify, cell(131_072, &[1]), Code::OutOfRange),
-        (
-            Type::Modify,
-            cell(0, &[1, 0, 0, 0, 0, 0, 0]),
-            Code::OutOfRange,
-        ),
-        (Type::Modify, cell(0, &[]), Code::OutOfRange),
-        (
-            Type::Modify,
-            register(ids::FLAGS, Some(0), bits(&[2])),
-            Code::OutOfRange,
-        ),
-        (
-            Type::Modify,
-            register(ids::SLOTS, Some(0), None),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            register(ids::SLOTS, Some(0), Some(Data::Bool(true))),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            register(0, None, bits(&[1])),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            register(ids::COPIES, Some(0), bits(&[1])),
-            Code::InvalidArgument,
-        ),
-    ] {
-        let refused = primary.write_one(kind, entity.clone()).await.unwrap_err();
-        assert_eq!(refused.0, code, "{entity:?}: {}", refused.1);
-    }
+    primary
+        .expect_refused([
+            (Insert, cell(0, &[1]), InvalidArgument),
+            (Delete, cell(0, &[1]), InvalidArgument),
+            (Modify, cell(-1, &[1]), InvalidArgument),
+            (Modify, cell(131_072, &[1]), OutOfRange),
+            (Modify, cell(0, &[1, 0, 0, 0, 0, 0, 0]), OutOfRange),
+            (Modify, cell(0, &[]), OutOfRange),
+            (Modify, register(FLAGS, Some(0), bits(&[2])), OutOfRange),
+            (Modify, register(SLOTS, Some(0), None), InvalidArgument),
+            (
+                Modify,
+                register(SLOTS, Some(0), Some(Data::Bool(true))),
+                InvalidArgument,
+            ),
+            (Modify, register(0, None, bits(&[1])), InvalidArgument),
+            (
+                Modify,
+                register(COPIES, Some(0), bits(&[1])),
+                InvalidArgument,
+            ),
+        ])
+        .await;
     for (entity, code) in [
-        (register(ids::SLOTS, Some(131_072), None), Code::OutOfRange),
-        (register(ids::SLOTS, Some(-1), None), Code::InvalidArgument),
-        (register(12, None, None), Code::InvalidArgument),
-        (register(0, Some(1), None), Code::InvalidArgument),
+        (register(SLOTS, Some(131_072), None), OutOfRange),
+        (register(SLOTS, Some(-1), None), InvalidArgument),
+        (register(12, None, None), InvalidArgument),
+        (register(0, Some(1), None), InvalidArgument),
     ] {
         assert_eq!(primary.read_error(entity).await, code);
     }
@@ -226,7 +189,7 @@ async fn a_long_read_sees_no_half_of_a_write() {
     let mut reader = harness.client().await;
     let reading = tokio::spawn(async move {
         for _ in 0..4 {
-            let all = register(ids::SLOTS, None, None);
+            let all = register(SLOTS, None, None);
             let cells = read(&mut reader, vec![all]).await.unwrap();
             let values: Vec<_> = [0, 131_071]
                 .map(|index| data(&cells[index]).to_vec())
@@ -238,7 +201,7 @@ async fn a_long_read_sees_no_half_of_a_write() {
     while !reading.is_finished() {
         let value = &bytes(n_writes);
         let both = [cell(0, value), cell(131_071, value)];
-        let batch = both.map(|cell| update(Type::Modify, cell)).into();
+        let batch = both.map(|cell| update(Modify, cell)).into();
         primary.write(batch).await.unwrap();
         n_writes += 1;
     }

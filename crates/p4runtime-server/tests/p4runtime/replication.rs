@@ -5,11 +5,11 @@ use std::slice::from_ref;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::replica::PortKind;
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
 use p4runtime_proto::p4::v1::{
     BackupReplica, CloneSessionEntry, MulticastGroupEntry, PacketReplicationEngineEntry, Replica,
 };
-use tonic::Code;
+use tonic::Code::{AlreadyExists, InvalidArgument, NotFound, Unimplemented};
 
 use crate::harness::{Harness, frame};
 use crate::table_entries::group_entry;
@@ -48,23 +48,14 @@ fn session(id: u32, replicas: Vec<Replica>, packet_length_bytes: i32) -> Kind {
 async fn groups_replicate_and_are_read_as_they_were_written() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    primary
-        .write_one(Type::Insert, group_entry(0xa, 9))
-        .await
-        .unwrap();
+    primary.insert(group_entry(0xa, 9)).await;
     let first = group(
         9,
         vec![replica(&[2], 7), replica(&[2], 3), replica(&[1], 7)],
     );
-    primary
-        .write_one(Type::Insert, first.clone())
-        .await
-        .unwrap();
+    primary.insert(first.clone()).await;
     let second = group(65_535, vec![]);
-    primary
-        .write_one(Type::Insert, second.clone())
-        .await
-        .unwrap();
+    primary.insert(second.clone()).await;
 
     harness.switch.receive(3, &frame(0xa, 0xb, 0x0800));
     let mut ports: Vec<u16> = harness
@@ -76,32 +67,20 @@ async fn groups_replicate_and_are_read_as_they_were_written() {
     ports.sort_unstable();
     assert_eq!(ports, [1, 2, 2]);
 
-    assert_eq!(
-        primary.read(group(9, vec![])).await.unwrap(),
-        from_ref(&first)
-    );
-    assert_eq!(
-        primary.read(group(0, vec![])).await.unwrap(),
-        [first.clone(), second]
-    );
-    assert_eq!(primary.read(group(8, vec![])).await.unwrap(), []);
+    assert_eq!(primary.found(group(9, vec![])).await, from_ref(&first));
+    let found = primary.found(group(0, vec![])).await;
+    assert_eq!(found, [first.clone(), second]);
+    assert_eq!(primary.found(group(8, vec![])).await, []);
 
-    let refused = primary.write_one(Type::Insert, first).await;
-    assert_eq!(refused.unwrap_err().0, Code::AlreadyExists);
+    assert_eq!(primary.refused(Insert, first).await, AlreadyExists);
     let smaller = group(9, vec![replica(&[1], 1)]);
-    primary
-        .write_one(Type::Modify, smaller.clone())
-        .await
-        .unwrap();
-    assert_eq!(primary.read(group(9, vec![])).await.unwrap(), [smaller]);
-    primary
-        .write_one(Type::Delete, group(9, vec![]))
-        .await
-        .unwrap();
-    assert_eq!(primary.read(group(9, vec![])).await.unwrap(), []);
-    for kind in [Type::Modify, Type::Delete] {
+    primary.modify(smaller.clone()).await;
+    assert_eq!(primary.found(group(9, vec![])).await, [smaller]);
+    primary.delete(group(9, vec![])).await;
+    assert_eq!(primary.found(group(9, vec![])).await, []);
+    for kind in [Modify, Delete] {
         let refused = primary.write_one(kind, group(9, vec![])).await;
-        assert_eq!(refused.unwrap_err().0, Code::NotFound, "{kind:?}");
+        assert_eq!(refused.unwrap_err().0, NotFound, "{kind:?}");
     }
 }
 
@@ -113,34 +92,19 @@ async fn sessions_are_read_as_they_were_written() {
     let first = session(100, vec![replica(&[1, 0xfe], 0)], 0);
     let second = session(101, vec![replica(&[0], 65_535)], 128);
     for session in [&first, &second] {
-        primary
-            .write_one(Type::Insert, session.clone())
-            .await
-            .unwrap();
+        primary.insert(session.clone()).await;
     }
     let none = || session(0, vec![], 0);
-    assert_eq!(
-        primary.read(none()).await.unwrap(),
-        [first.clone(), second.clone()]
-    );
-    assert_eq!(
-        primary.read(session(101, vec![], 0)).await.unwrap(),
-        [second]
-    );
+    assert_eq!(primary.found(none()).await, [first.clone(), second.clone()]);
+    assert_eq!(primary.found(session(101, vec![], 0)).await, [second]);
 
     let changed = session(100, vec![replica(&[3], 1)], 64);
-    primary
-        .write_one(Type::Modify, changed.clone())
-        .await
-        .unwrap();
-    primary
-        .write_one(Type::Delete, session(101, vec![], 0))
-        .await
-        .unwrap();
-    assert_eq!(primary.read(none()).await.unwrap(), [changed]);
-    for kind in [Type::Modify, Type::Delete] {
+    primary.modify(changed.clone()).await;
+    primary.delete(session(101, vec![], 0)).await;
+    assert_eq!(primary.found(none()).await, [changed]);
+    for kind in [Modify, Delete] {
         let refused = primary.write_one(kind, session(101, vec![], 0)).await;
-        assert_eq!(refused.unwrap_err().0, Code::NotFound, "{kind:?}");
+        assert_eq!(refused.unwrap_err().0, NotFound, "{kind:?}");
     }
 }
 
@@ -155,11 +119,8 @@ async fn ports_in_the_deprecated_form_are_read_in_that_form() {
         ..Default::default()
     };
     let written = group(1, vec![old]);
-    primary
-        .write_one(Type::Insert, written.clone())
-        .await
-        .unwrap();
-    assert_eq!(primary.read(group(1, vec![])).await.unwrap(), [written]);
+    primary.insert(written.clone()).await;
+    assert_eq!(primary.found(group(1, vec![])).await, [written]);
 }
 
 #[tokio::test]
@@ -177,11 +138,9 @@ async fn a_port_that_is_none_is_named_as_it_came() {
         (replica(&[1, 0, 0, 0, 0], 1), "5 bytes"),
         (Replica::default(), "none"),
     ] {
-        let refused = primary
-            .write_one(Type::Insert, group(1, vec![replica]))
-            .await;
+        let refused = primary.write_one(Insert, group(1, vec![replica])).await;
         let (code, message) = refused.unwrap_err();
-        assert_eq!(code, Code::InvalidArgument);
+        assert_eq!(code, InvalidArgument);
         let expected = format!("expected a port from 0 to 510, found {found}");
         assert!(message.ends_with(&expected), "{message}");
     }
@@ -207,7 +166,7 @@ async fn wrong_updates_are_refused() {
         ..replica(&[2], 1)
     };
     let no_port = Replica::default();
-    let invalid = Code::InvalidArgument;
+    let invalid = InvalidArgument;
     for (entity, code) in [
         (group(0, vec![]), invalid),
         (group(65_536, vec![]), invalid),
@@ -218,7 +177,7 @@ async fn wrong_updates_are_refused() {
         (group(1, vec![no_port]), invalid),
         (group(1, vec![own_backup]), invalid),
         (group(1, vec![backup.clone(), replica(&[1], 2)]), invalid),
-        (session(1, vec![backup], 0), Code::Unimplemented),
+        (session(1, vec![backup], 0), Unimplemented),
         (session(0, vec![], 0), invalid),
         (session(32_768, vec![], 0), invalid),
         (session(1, vec![], -1), invalid),
@@ -227,10 +186,7 @@ async fn wrong_updates_are_refused() {
             invalid,
         ),
     ] {
-        let refused = primary
-            .write_one(Type::Insert, entity.clone())
-            .await
-            .unwrap_err();
+        let refused = primary.write_one(Insert, entity.clone()).await.unwrap_err();
         assert_eq!(refused.0, code, "{entity:?}: {}", refused.1);
     }
     let unset = Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry::default());
@@ -254,13 +210,10 @@ async fn a_backup_stands_in_while_the_port_of_its_replica_is_down() {
         ..replica(&[1], 10)
     };
     let group = group(1, vec![first, replica(&[0], 40)]);
-    primary
-        .write_one(Type::Insert, group.clone())
-        .await
-        .unwrap();
+    primary.insert(group.clone()).await;
     let by_type = entry("replicated", 9, Runs::Action(call("to_group", &[1])));
     let by_type = Kind::TableEntry(by_type);
-    primary.write_one(Type::Insert, by_type).await.unwrap();
+    primary.insert(by_type).await;
     // Ports and instances of the copies.
     let copies = || {
         harness.switch.receive(0, &frame(7, 0, 9, kinds::PLAIN));
@@ -284,8 +237,8 @@ async fn a_backup_stands_in_while_the_port_of_its_replica_is_down() {
     assert_eq!(copies(), [(2, 20), (0, 40)]);
     set(1, true);
     assert_eq!(copies(), [(1, 10), (0, 40)]);
-    assert_eq!(primary.read(group.clone()).await.unwrap(), from_ref(&group));
-    primary.write_one(Type::Modify, group).await.unwrap();
+    assert_eq!(primary.found(group.clone()).await, from_ref(&group));
+    primary.modify(group).await;
     // A new pipeline knows ports that were down before.
     set(1, false);
     use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;

@@ -3,9 +3,8 @@
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime_proto::p4::v1::stream_message_request::Update as RequestUpdate;
-use p4runtime_proto::p4::v1::stream_message_response::Update as ResponseUpdate;
 use p4runtime_proto::p4::v1::table_action::Type as Runs;
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{self, Delete, Insert};
 use p4runtime_proto::p4::v1::{
     DigestEntry, Entity, MasterArbitrationUpdate, MulticastGroupEntry, PacketMetadata, PacketOut,
     PacketReplicationEngineEntry, ReadRequest, RegisterEntry, Role,
@@ -14,7 +13,10 @@ use p4runtime_proto::p4::v1::{
 };
 use prost::Message;
 use prost_types::Any;
-use tonic::{Code, Status};
+use tonic::Code::{
+    self, AlreadyExists, FailedPrecondition, InvalidArgument, NotFound, PermissionDenied,
+};
+use tonic::Status;
 
 use crate::every_entity::{call, config, entry, frame, id, kinds, start};
 use crate::harness::{Controller, DEVICE_ID, Harness, details, in_time, status_of, update};
@@ -50,6 +52,13 @@ fn role(name: &str, config: Option<&RoleConfig>) -> Role {
             value: config.encode_to_vec(),
         }),
         ..Role::default()
+    }
+}
+
+fn exclusive(alias: &str) -> RoleConfig {
+    RoleConfig {
+        exclusive: vec![id(alias)],
+        ..RoleConfig::default()
     }
 }
 
@@ -92,6 +101,10 @@ impl Member {
         in_time(self.controller.client.write(request))
             .await
             .map(drop)
+    }
+
+    async fn insert(&mut self, entity: Kind) -> Result<(), Code> {
+        self.write_one(Insert, entity).await
     }
 
     async fn write_one(&mut self, kind: Type, entity: Kind) -> Result<(), Code> {
@@ -178,26 +191,21 @@ async fn each_role_has_a_primary_of_its_own_with_election_ids_of_its_own() {
     assert_eq!(status_of(&answer), Code::Ok as i32);
     let mut meters = meters;
     let answer = meters.controller.arbitration().await;
-    assert_eq!(
-        (status_of(&answer), answer.election_id),
-        (Code::AlreadyExists as i32, Some(high))
-    );
-    let denied = meters.write(vec![update(Type::Insert, limited(1))]).await;
-    assert_eq!(denied.unwrap_err().code(), Code::PermissionDenied);
-    second.write_one(Type::Insert, limited(1)).await.unwrap();
+    assert_eq!(status_of(&answer), AlreadyExists as i32);
+    assert_eq!(answer.election_id, Some(high));
+    let denied = meters.write(vec![update(Insert, limited(1))]).await;
+    assert_eq!(denied.unwrap_err().code(), PermissionDenied);
+    second.insert(limited(1)).await.unwrap();
     // A stream cannot change its role, and an election id is unique within a role.
     second
         .controller
         .send(arbitration(role("routing", None), high));
-    assert_eq!(
-        second.controller.ended().await.code(),
-        Code::FailedPrecondition
-    );
+    assert_eq!(second.controller.ended().await.code(), FailedPrecondition);
     let answer = meters.controller.arbitration().await;
-    assert_eq!(status_of(&answer), Code::NotFound as i32);
+    assert_eq!(status_of(&answer), NotFound as i32);
     let mut twin = harness.stranger().await;
     twin.send(arbitration(role("meters", None), low(1)));
-    assert_eq!(twin.ended().await.code(), Code::InvalidArgument);
+    assert_eq!(twin.ended().await.code(), InvalidArgument);
 }
 
 // spec: arbitration.unknown-role
@@ -208,16 +216,11 @@ async fn a_role_that_nobody_has_is_not_found() {
         controller: harness.primary().await,
         role: "nobody".into(),
     };
-    let write = primary.write(vec![update(Type::Insert, limited(1))]).await;
-    assert_eq!(write.unwrap_err().code(), Code::NotFound);
-    assert_eq!(
-        primary.set_pipeline().await.unwrap_err().code(),
-        Code::NotFound
-    );
-    assert_eq!(
-        primary.read(every_entry()).await.unwrap_err().code(),
-        Code::NotFound
-    );
+    let write = primary.write(vec![update(Insert, limited(1))]).await;
+    assert_eq!(write.unwrap_err().code(), NotFound);
+    assert_eq!(primary.set_pipeline().await.unwrap_err().code(), NotFound);
+    let found = primary.read(every_entry()).await.unwrap_err().code();
+    assert_eq!(found, NotFound);
 }
 
 // spec: role-config.annotation
@@ -226,31 +229,23 @@ async fn without_a_config_a_role_has_what_no_annotation_gives_to_another() {
     let harness = start().await;
     let mut meters = Member::primary(&harness, role("meters", None)).await;
     let mut routing = Member::primary(&harness, role("routing", None)).await;
-    meters.write_one(Type::Insert, limited(1)).await.unwrap();
-    assert_eq!(
-        routing.write_one(Type::Insert, limited(2)).await,
-        Err(Code::PermissionDenied)
-    );
-    routing.write_one(Type::Insert, ordered(1)).await.unwrap();
-    meters.write_one(Type::Insert, ordered(2)).await.unwrap();
+    meters.insert(limited(1)).await.unwrap();
+    assert_eq!(routing.insert(limited(2)).await, Err(PermissionDenied));
+    routing.insert(ordered(1)).await.unwrap();
+    meters.insert(ordered(2)).await.unwrap();
     let member = Kind::ActionProfileMember(p4runtime_proto::p4::v1::ActionProfileMember {
         action_profile_id: id("bounded"),
         member_id: 1,
         action: Some(call("mark", &[1])),
     });
     // The profile belongs to its table's role.
-    assert_eq!(
-        meters.write_one(Type::Insert, member.clone()).await,
-        Err(Code::PermissionDenied)
-    );
-    routing.write_one(Type::Insert, member).await.unwrap();
+    assert_eq!(meters.insert(member.clone()).await, Err(PermissionDenied));
+    routing.insert(member).await.unwrap();
 
     // A Read with a role finds the role's objects; one without a role finds everything.
     assert_eq!(meters.read(every_entry()).await.unwrap().len(), 3);
-    assert_eq!(
-        routing.read(every_entry()).await.unwrap(),
-        [ordered(1), ordered(2)]
-    );
+    let found = routing.read(every_entry()).await.unwrap();
+    assert_eq!(found, [ordered(1), ordered(2)]);
     assert_eq!(routing.read(limited(1)).await.unwrap(), []);
     meters.role.clear();
     assert_eq!(meters.read(every_entry()).await.unwrap().len(), 5);
@@ -259,7 +254,7 @@ async fn without_a_config_a_role_has_what_no_annotation_gives_to_another() {
         controller: harness.primary().await,
         role: String::new(),
     };
-    primary.write_one(Type::Delete, limited(1)).await.unwrap();
+    primary.write_one(Delete, limited(1)).await.unwrap();
 }
 
 // spec: role-config.config
@@ -272,11 +267,8 @@ async fn a_config_lists_what_a_role_has() {
         ..RoleConfig::default()
     };
     let mut mine = Member::primary(&harness, role("mine", Some(&ours))).await;
-    mine.write_one(Type::Insert, ordered(1)).await.unwrap();
-    assert_eq!(
-        mine.write_one(Type::Insert, limited(1)).await,
-        Err(Code::PermissionDenied)
-    );
+    mine.insert(ordered(1)).await.unwrap();
+    assert_eq!(mine.insert(limited(1)).await, Err(PermissionDenied));
     let slots = Kind::RegisterEntry(RegisterEntry {
         register_id: id("slots"),
         ..RegisterEntry::default()
@@ -291,18 +283,13 @@ async fn a_config_lists_what_a_role_has() {
             },
         )),
     });
-    mine.write_one(Type::Insert, group).await.unwrap();
+    mine.insert(group).await.unwrap();
     let mut other = Member::primary(&harness, role("other", None)).await;
-    assert_eq!(
-        other.write_one(Type::Insert, ordered(2)).await,
-        Err(Code::PermissionDenied)
-    );
+    assert_eq!(other.insert(ordered(2)).await, Err(PermissionDenied));
     let mut default = Member::primary(&harness, Role::default()).await;
-    default.write_one(Type::Insert, ordered(2)).await.unwrap();
-    assert_eq!(
-        mine.set_pipeline().await.unwrap_err().code(),
-        Code::PermissionDenied
-    );
+    default.insert(ordered(2)).await.unwrap();
+    let found = mine.set_pipeline().await.unwrap_err().code();
+    assert_eq!(found, PermissionDenied);
     other.set_pipeline().await.unwrap();
 
     // A backup is notified of the primary's config, and again when a new primary has another one.
@@ -324,17 +311,14 @@ async fn a_config_lists_what_a_role_has() {
         role("mine", Some(&wider)).config
     );
     next.set_pipeline().await.unwrap();
-    next.write_one(Type::Insert, limited(3)).await.unwrap();
+    next.insert(limited(3)).await.unwrap();
 }
 
 // spec: role-config.errors
 #[tokio::test]
 async fn wrong_role_configs_end_the_stream() {
     let harness = start().await;
-    let ours = RoleConfig {
-        exclusive: vec![id("ordered")],
-        ..RoleConfig::default()
-    };
+    let ours = exclusive("ordered");
     let _mine = Member::primary(&harness, role("mine", Some(&ours))).await;
     let other_type = Role {
         config: Some(Any {
@@ -358,18 +342,7 @@ async fn wrong_role_configs_end_the_stream() {
     ] {
         let mut stranger = harness.stranger().await;
         stranger.send(arbitration(wrong.clone(), low(1)));
-        assert_eq!(
-            stranger.ended().await.code(),
-            Code::InvalidArgument,
-            "{wrong:?}"
-        );
-    }
-}
-
-async fn expect_packet_in(member: &mut Member) {
-    match member.controller.next().await {
-        Ok(Some(ResponseUpdate::Packet(_))) => {}
-        other => panic!("expected a packet, got {other:?}"),
+        assert_eq!(stranger.ended().await.code(), InvalidArgument, "{wrong:?}");
     }
 }
 
@@ -392,12 +365,10 @@ async fn packets_go_to_the_roles_that_take_them_and_come_from_them() {
     let to_cpu = frame(7, 0, 0x800, kinds::TO_CPU);
     harness.switch.receive(1, &to_cpu);
     harness.switch.receive(2, &to_cpu);
-    expect_packet_in(&mut default).await;
-    expect_packet_in(&mut default).await;
-    match filtered.controller.next().await {
-        Ok(Some(ResponseUpdate::Packet(packet))) => assert_eq!(packet.metadata[0].value, [2]),
-        other => panic!("expected the packet of port 2, got {other:?}"),
-    }
+    default.controller.packet_in().await;
+    default.controller.packet_in().await;
+    let of_port_2 = filtered.controller.packet_in().await;
+    assert_eq!(of_port_2.metadata[0].value, [2]);
     let packet = PacketOut {
         payload: frame(7, 0, 0x800, kinds::PLAIN),
         metadata: [(1, 3), (2, 0)]
@@ -408,22 +379,15 @@ async fn packets_go_to_the_roles_that_take_them_and_come_from_them() {
             .into(),
     };
     quiet.controller.send(RequestUpdate::Packet(packet.clone()));
-    match quiet.controller.next().await {
-        Ok(Some(ResponseUpdate::Error(error))) => {
-            assert_eq!(error.canonical_code, Code::PermissionDenied as i32);
-        }
-        other => panic!("expected an error, got {other:?}"),
-    }
+    let error = quiet.controller.error().await;
+    assert_eq!(error.canonical_code, PermissionDenied as i32);
     assert_eq!(harness.switch.transmitted().len(), 0);
     filtered.controller.send(RequestUpdate::Packet(packet));
     // Work runs in order, so the following Read comes after the packet.
     filtered
         .controller
         .send(RequestUpdate::Packet(PacketOut::default()));
-    match filtered.controller.next().await {
-        Ok(Some(ResponseUpdate::Error(_))) => {}
-        other => panic!("expected an error, got {other:?}"),
-    }
+    filtered.controller.error().await;
     default.read(every_entry()).await.unwrap();
     assert_eq!(harness.switch.transmitted().len(), 1);
 }
@@ -432,10 +396,7 @@ async fn packets_go_to_the_roles_that_take_them_and_come_from_them() {
 #[tokio::test]
 async fn digests_go_to_the_roles_that_have_them() {
     let harness = start().await;
-    let config = RoleConfig {
-        exclusive: vec![id("seen_t")],
-        ..RoleConfig::default()
-    };
+    let config = exclusive("seen_t");
     let mut learner = Member::primary(&harness, role("learner", Some(&config))).await;
     let mut other = Member::primary(&harness, role("other", None)).await;
     let digest = |name: &str| {
@@ -444,25 +405,13 @@ async fn digests_go_to_the_roles_that_have_them() {
             config: Some(digest_entry::Config::default()),
         })
     };
-    assert_eq!(
-        other.write_one(Type::Insert, digest("seen_t")).await,
-        Err(Code::PermissionDenied)
-    );
-    learner
-        .write_one(Type::Insert, digest("seen_t"))
-        .await
-        .unwrap();
-    other
-        .write_one(Type::Insert, digest("noted_t"))
-        .await
-        .unwrap();
+    assert_eq!(other.insert(digest("seen_t")).await, Err(PermissionDenied));
+    learner.insert(digest("seen_t")).await.unwrap();
+    other.insert(digest("noted_t")).await.unwrap();
     harness.switch.receive(1, &frame(7, 1, 0x800, kinds::SEEN));
     harness.switch.receive(1, &frame(7, 1, 0x800, kinds::NOTED));
     for (member, name) in [(&mut learner, "seen_t"), (&mut other, "noted_t")] {
-        match member.controller.next().await {
-            Ok(Some(ResponseUpdate::Digest(list))) => assert_eq!(list.digest_id, id(name)),
-            other => panic!("expected a list of digests, got {other:?}"),
-        }
+        assert_eq!(member.controller.digests().await.digest_id, id(name));
     }
 }
 
@@ -471,20 +420,14 @@ async fn digests_go_to_the_roles_that_have_them() {
 async fn a_role_that_loses_an_object_meanwhile_does_not_write_it() {
     let harness = start().await;
     let mut other = Member::primary(&harness, role("other", None)).await;
-    other.write_one(Type::Insert, ordered(1)).await.unwrap();
-    let config = RoleConfig {
-        exclusive: vec![id("ordered")],
-        ..RoleConfig::default()
-    };
+    other.insert(ordered(1)).await.unwrap();
+    let config = exclusive("ordered");
     let mut mine = Member::primary(&harness, role("mine", Some(&config))).await;
-    assert_eq!(
-        other.write_one(Type::Insert, ordered(2)).await,
-        Err(Code::PermissionDenied)
-    );
-    mine.write_one(Type::Delete, ordered(1)).await.unwrap();
+    assert_eq!(other.insert(ordered(2)).await, Err(PermissionDenied));
+    mine.write_one(Delete, ordered(1)).await.unwrap();
     // Without the config, the role's exclusive objects belong to all roles.
     mine.controller
         .send(arbitration(role("mine", None), low(1)));
     mine.controller.arbitration().await;
-    other.write_one(Type::Insert, ordered(2)).await.unwrap();
+    other.insert(ordered(2)).await.unwrap();
 }

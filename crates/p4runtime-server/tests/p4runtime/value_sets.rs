@@ -2,9 +2,9 @@
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::field_match::{FieldMatchType, Ternary};
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
 use p4runtime_proto::p4::v1::{FieldMatch, ValueSetEntry, ValueSetMember};
-use tonic::Code;
+use tonic::Code::{AlreadyExists, InvalidArgument, OutOfRange, ResourceExhausted};
 
 use crate::every_entity::{exact, frame, id, kinds, pass, start};
 use crate::harness::Harness;
@@ -42,18 +42,15 @@ async fn the_parser_follows_a_value_set_and_it_is_read_as_it_was_written() {
         "trunks",
         &[vec![exact(1, &[0x22, 0xf3])], vec![exact(1, &[0x89, 0x3b])]],
     );
-    primary
-        .write_one(Type::Modify, trunks.clone())
-        .await
-        .unwrap();
+    primary.modify(trunks.clone()).await;
     let found = [0x22f3, 0x893b, 0x0800].map(|it| is_trunk(&harness, 0, it));
     assert_eq!(found, [true, true, false]);
-    let read = primary.read(set("trunks", &[])).await.unwrap();
+    let read = primary.found(set("trunks", &[])).await;
     assert_eq!(read, std::slice::from_ref(&trunks));
-    let all = primary
-        .read(Kind::ValueSetEntry(ValueSetEntry::default()))
+    let found = primary
+        .found(Kind::ValueSetEntry(ValueSetEntry::default()))
         .await;
-    assert_eq!(all.unwrap(), [set("port_trunks", &[]), trunks]);
+    assert_eq!(found, [set("port_trunks", &[]), trunks]);
 
     // A member of two parts, one with a mask. A part that matches everything is omitted.
     let pairs = set(
@@ -63,22 +60,13 @@ async fn the_parser_follows_a_value_set_and_it_is_read_as_it_was_written() {
             vec![exact(2, &[2])],
         ],
     );
-    primary
-        .write_one(Type::Modify, pairs.clone())
-        .await
-        .unwrap();
+    primary.modify(pairs.clone()).await;
     let found = [(1, 0x9001), (0, 0x9001), (1, 0x9100), (2, 0x0800)];
     let found = found.map(|(port, ether_type)| is_trunk(&harness, port, ether_type));
     assert_eq!(found, [true, false, false, true]);
-    assert_eq!(
-        primary.read(set("port_trunks", &[])).await.unwrap(),
-        [pairs]
-    );
+    assert_eq!(primary.found(set("port_trunks", &[])).await, [pairs]);
 
-    primary
-        .write_one(Type::Modify, set("trunks", &[]))
-        .await
-        .unwrap();
+    primary.modify(set("trunks", &[])).await;
     assert!(!is_trunk(&harness, 0, 0x22f3));
 }
 
@@ -88,55 +76,29 @@ async fn wrong_value_sets_are_refused() {
     let harness = start().await;
     let mut primary = harness.primary().await;
     let one = |value: u8| vec![exact(1, &[value])];
+    let trunks = |members: &[Vec<FieldMatch>]| set("trunks", members);
     let unknown = Kind::ValueSetEntry(ValueSetEntry {
         value_set_id: id("one"),
         members: Vec::new(),
     });
-    for (kind, entity, code) in [
-        (
-            Type::Insert,
-            set("trunks", &[one(1)]),
-            Code::InvalidArgument,
-        ),
-        (Type::Delete, set("trunks", &[]), Code::InvalidArgument),
-        (
-            Type::Modify,
-            set("trunks", &[1, 2, 3, 4, 5].map(one)),
-            Code::ResourceExhausted,
-        ),
-        (
-            Type::Modify,
-            set("trunks", &[one(1), one(1)]),
-            Code::AlreadyExists,
-        ),
-        (
-            Type::Modify,
-            set("trunks", &[vec![]]),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            set("trunks", &[vec![exact(2, &[1])]]),
-            Code::InvalidArgument,
-        ),
-        (
-            Type::Modify,
-            set("trunks", &[vec![exact(1, &[1, 0, 0])]]),
-            Code::OutOfRange,
-        ),
-        (
-            Type::Modify,
-            set("trunks", &[vec![ternary(&[1], &[1])]]),
-            Code::InvalidArgument,
-        ),
-        (Type::Modify, unknown.clone(), Code::InvalidArgument),
-    ] {
-        let refused = primary.write_one(kind, entity.clone()).await.unwrap_err();
-        assert_eq!(refused.0, code, "{entity:?}: {}", refused.1);
-    }
-    assert_eq!(primary.read_error(unknown).await, Code::InvalidArgument);
-    assert_eq!(
-        primary.read(set("trunks", &[])).await.unwrap(),
-        [set("trunks", &[])]
-    );
+    primary
+        .expect_refused([
+            (Insert, trunks(&[one(1)]), InvalidArgument),
+            (Delete, trunks(&[]), InvalidArgument),
+            (Modify, trunks(&[1, 2, 3, 4, 5].map(one)), ResourceExhausted),
+            (Modify, trunks(&[one(1), one(1)]), AlreadyExists),
+            (Modify, trunks(&[vec![]]), InvalidArgument),
+            (Modify, trunks(&[vec![exact(2, &[1])]]), InvalidArgument),
+            (Modify, trunks(&[vec![exact(1, &[1, 0, 0])]]), OutOfRange),
+            (
+                Modify,
+                trunks(&[vec![ternary(&[1], &[1])]]),
+                InvalidArgument,
+            ),
+            (Modify, unknown.clone(), InvalidArgument),
+        ])
+        .await;
+    assert_eq!(primary.read_error(unknown).await, InvalidArgument);
+    let found = primary.found(trunks(&[])).await;
+    assert_eq!(found, [trunks(&[])]);
 }

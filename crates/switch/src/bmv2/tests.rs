@@ -1,6 +1,7 @@
 //! The translation of BMv2's command lines.
 
 use clap::Parser;
+use testkit::text::cases;
 
 use super::*;
 use crate::options::{GrpcOption, PortSource};
@@ -241,147 +242,92 @@ fn what_is_so_anyhow_is_accepted_in_silence() {
 }
 
 /// Command lines of simple_switch_grpc, and their error messages.
-const MISTAKES: &[(&str, &str)] = &[
-    ("", "expected a program (prog.json) or --no-p4"),
-    ("a.json b.json", "found \"a.json\" and \"b.json\""),
-    (
-        "-i veth0 p.json",
-        "--interface: expected PORT@INTERFACE, for example 1@veth1, found \"veth0\"",
-    ),
-    (
-        "-i 511@veth0 p.json",
-        "\"511\" in \"511@veth0\" is no port number from 0 to 510",
-    ),
-    ("-i 1@ p.json", "nothing behind the \"@\""),
-    (
-        "p.json -i",
-        "--interface: expected PORT@INTERFACE, found nothing",
-    ),
-    (
-        "--device-id x p.json",
-        "--device-id: expected a number from 0 to",
-    ),
-    (
-        "--device-id 1 --device-id 2 p.json",
-        "--device-id is given twice",
-    ),
-    (
-        "--thrift-port 0 p.json",
-        "--thrift-port: expected a number from 1 to 65535",
-    ),
-    (
-        "--log-level loud p.json",
-        "--log-level: expected trace, debug",
-    ),
-    ("--log-console --log-file x p.json", "exclude each other"),
-    (
-        "--log-file-max-size 0 --log-file x p.json",
-        "--log-file-max-size: expected a number from 1",
-    ),
-    (
-        "--log-console=yes p.json",
-        "--log-console: expected no value, found \"yes\"",
-    ),
-    (
-        "--log p.json",
-        "option --log may be --log-console or --log-file",
-    ),
-    (
-        "--pcap /nowhere/at/all p.json",
-        "--pcap: expected a folder, found \"/nowhere/at/all\"",
-    ),
-    (
-        "--use-files -1 p.json",
-        "--use-files: expected a number from 0",
-    ),
-    (
-        "--max-port-count 1 -i 1@a -i 2@b p.json",
-        "--max-port-count: expected 1 interfaces at most, found 2",
-    ),
-    (
-        "--packet-in ipc://x p.json",
-        "--packet-in: frames cannot come by nanomsg",
-    ),
-    (
-        "--restore-state x p.json",
-        "--restore-state: BMv2's state file cannot be read",
-    ),
-    ("p.json -- --drop-port 0", "--drop-port: expected 511"),
-    (
-        "p.json -- --cpu-port 0",
-        "--cpu-port: expected a number from 1 to 510",
-    ),
-    (
-        "p.json -- --cpu-port 511",
-        "--cpu-port: expected a number from 1 to 510",
-    ),
-    (
-        "p.json -- --priority-queues 9",
-        "--priority-queues: expected a number from 1 to 8",
-    ),
-    (
-        "p.json -- --max-mc-groups 0",
-        "--max-mc-groups: expected a number from 1",
-    ),
-    ("p.json -- --load-modules x.so", "--load-modules: libraries"),
-    (
-        "p.json -- --dp-grpc-server-addr 0.0.0.0:1",
-        "--dp-grpc-server-addr: frames cannot come by gRPC",
-    ),
-    (
-        "p.json -- --grpc-server-addr 9559",
-        "--grpc-server-addr: expected HOST:PORT",
-    ),
-    (
-        "p.json -- --grpc-server-ssl",
-        "--grpc-server-ssl: expected --grpc-server-cert FILE beside it",
-    ),
-    (
-        "p.json -- --grpc-server-ssl --grpc-server-cert c",
-        "--grpc-server-ssl: expected --grpc-server-key FILE beside it",
-    ),
-    (
-        "p.json -- --grpc-server-ssl --grpc-server-cert c --grpc-server-key k --grpc-server-with-client-auth",
-        "--grpc-server-with-client-auth: expected --grpc-server-cacert FILE",
-    ),
-    (
-        "p.json -- --grpc-server-ssl --grpc-server-cert=",
-        "--grpc-server-cert: expected a file",
-    ),
-    (
-        "--cpu-port 64 p.json",
-        "option --cpu-port stands behind a \"--\"",
-    ),
-    (
-        "p.json -- --log-console",
-        "option --log-console stands before the \"--\"",
-    ),
-    (
-        "p.json -- --enable-swap",
-        "option --enable-swap is one of simple_switch, not of simple_switch_grpc",
-    ),
-    (
-        "--thrif-prt 1 p.json",
-        "unknown option --thrif-prt; the nearest is --thrift-port",
-    ),
-    (
-        "--cpu-prot 1 p.json",
-        "unknown option --cpu-prot; the nearest is --cpu-port, behind a \"--\"",
-    ),
-    ("-x p.json", "unknown option -x"),
-];
+const MISTAKES: &str = r#"
+
+    expected a program (prog.json) or --no-p4
+a.json b.json
+    found "a.json" and "b.json"
+-i veth0 p.json
+    --interface: expected PORT@INTERFACE, for example 1@veth1, found "veth0"
+-i 511@veth0 p.json
+    "511" in "511@veth0" is no port number from 0 to 510
+-i 1@ p.json
+    nothing behind the "@"
+p.json -i
+    --interface: expected PORT@INTERFACE, found nothing
+--device-id x p.json
+    --device-id: expected a number from 0 to
+--device-id 1 --device-id 2 p.json
+    --device-id is given twice
+--thrift-port 0 p.json
+    --thrift-port: expected a number from 1 to 65535
+--log-level loud p.json
+    --log-level: expected trace, debug
+--log-console --log-file x p.json
+    exclude each other
+--log-file-max-size 0 --log-file x p.json
+    --log-file-max-size: expected a number from 1
+--log-console=yes p.json
+    --log-console: expected no value, found "yes"
+--log p.json
+    option --log may be --log-console or --log-file
+--pcap /nowhere/at/all p.json
+    --pcap: expected a folder, found "/nowhere/at/all"
+--use-files -1 p.json
+    --use-files: expected a number from 0
+--max-port-count 1 -i 1@a -i 2@b p.json
+    --max-port-count: expected 1 interfaces at most, found 2
+--packet-in ipc://x p.json
+    --packet-in: frames cannot come by nanomsg
+--restore-state x p.json
+    --restore-state: BMv2's state file cannot be read
+p.json -- --drop-port 0
+    --drop-port: expected 511
+p.json -- --cpu-port 0
+    --cpu-port: expected a number from 1 to 510
+p.json -- --cpu-port 511
+    --cpu-port: expected a number from 1 to 510
+p.json -- --priority-queues 9
+    --priority-queues: expected a number from 1 to 8
+p.json -- --max-mc-groups 0
+    --max-mc-groups: expected a number from 1
+p.json -- --load-modules x.so
+    --load-modules: libraries
+p.json -- --dp-grpc-server-addr 0.0.0.0:1
+    --dp-grpc-server-addr: frames cannot come by gRPC
+p.json -- --grpc-server-addr 9559
+    --grpc-server-addr: expected HOST:PORT
+p.json -- --grpc-server-ssl
+    --grpc-server-ssl: expected --grpc-server-cert FILE beside it
+p.json -- --grpc-server-ssl --grpc-server-cert c
+    --grpc-server-ssl: expected --grpc-server-key FILE beside it
+p.json -- --grpc-server-ssl --grpc-server-cert c --grpc-server-key k --grpc-server-with-client-auth
+    --grpc-server-with-client-auth: expected --grpc-server-cacert FILE
+p.json -- --grpc-server-ssl --grpc-server-cert=
+    --grpc-server-cert: expected a file
+--cpu-port 64 p.json
+    option --cpu-port stands behind a "--"
+p.json -- --log-console
+    option --log-console stands before the "--"
+p.json -- --enable-swap
+    option --enable-swap is one of simple_switch, not of simple_switch_grpc
+--thrif-prt 1 p.json
+    unknown option --thrif-prt; the nearest is --thrift-port
+--cpu-prot 1 p.json
+    unknown option --cpu-prot; the nearest is --cpu-port, behind a "--"
+-x p.json
+    unknown option -x
+"#;
 
 #[test]
 fn each_mistake_names_its_option() {
-    for (line, message) in MISTAKES {
+    for (line, message) in cases(MISTAKES) {
         let found = mistake(Name::SimpleSwitchGrpc, line);
         assert!(found.contains(message), "{line}: {found}");
     }
     let found = mistake(Name::SimpleSwitch, "p.json -- --cpu-port 64");
-    assert_eq!(
-        found,
-        "option --cpu-port is one of simple_switch_grpc, not of simple_switch"
-    );
+    let expected = "option --cpu-port is one of simple_switch_grpc, not of simple_switch";
+    assert_eq!(found, expected);
 }
 
 #[test]

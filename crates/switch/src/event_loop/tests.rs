@@ -404,10 +404,8 @@ fn frames_that_are_inside_when_a_program_is_replaced_leave_by_the_program_before
     });
     let totals = running.join().expect("the loop ends");
     assert!(totals.contains("\"pipeline_changed\":0"), "{totals}");
-    assert_eq!(
-        receive(&mut two, usize::from(N_COPIES)).len(),
-        usize::from(N_COPIES)
-    );
+    let found = receive(&mut two, usize::from(N_COPIES)).len();
+    assert_eq!(found, usize::from(N_COPIES));
 }
 
 #[test]

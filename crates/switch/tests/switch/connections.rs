@@ -25,11 +25,6 @@ fn start() -> Running {
     Running::of(command)
 }
 
-fn address<'a>(switch: &'a Running, before: &str) -> &'a str {
-    let rest = switch.ready.split_once(before).expect("an address").1;
-    rest.split([',', ' ']).next().expect("an address")
-}
-
 /// Clock ticks of processor time that the process has used, a hundred a second.
 fn ticks(switch: &Running) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{}/stat", switch.id())).expect("a process");
@@ -43,8 +38,8 @@ fn ticks(switch: &Running) -> u64 {
 #[tokio::test]
 async fn half_open_connections_take_nothing_away() {
     let switch = start();
-    let grpc = address(&switch, "P4Runtime on ").to_owned();
-    let metrics = address(&switch, "metrics on ").to_owned();
+    let grpc = switch.address("P4Runtime on ").to_owned();
+    let metrics = switch.address("metrics on ").to_owned();
     let connect = |address: &str| TcpStream::connect(address).expect("a connection");
     let mut strangers = Vec::new();
     for _ in 0..N_CONNECTIONS {

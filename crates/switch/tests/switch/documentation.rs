@@ -51,7 +51,7 @@ fn capture(frames: &[Vec<u8>]) -> Vec<u8> {
 
 /// The families of the metrics in order, as rows of the page's table.
 fn metrics_table() -> String {
-    let program = crate::support::program("counted.p4").display().to_string();
+    let program = crate::support::program("counted.p4");
     let ports = ["-i", "1@pcap:,/dev/null", "--grpc", "127.0.0.1:0"];
     let metrics = ["--metrics", "127.0.0.1:0"];
     let switch = Running::start_that_logs(&[&ports[..], &metrics, &[&program]].concat());

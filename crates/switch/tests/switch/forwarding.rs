@@ -1,14 +1,13 @@
 //! The switch forwards: captures in virtual time, and between interfaces.
 
 use std::path::Path;
-use std::time::Duration;
 
-use crate::support::{Running, TemporaryFolder, program, run};
-use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port, Waiter};
-use serde_json::Value;
+use crate::support::{
+    FORWARD, Running, TIMEOUT, TemporaryFolder, outside, program, run, succeed, totals, words_of,
+};
+use packet_io::{AfPacketPort, PcapPort, Port, Waiter};
 use testkit::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
-
-const TIMEOUT: Duration = Duration::from_secs(120);
+use testkit::text::{assert_has, assert_starts};
 
 fn frame(number: u8, len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5, number];
@@ -39,30 +38,6 @@ fn read_capture(path: &Path) -> Vec<(u64, Vec<u8>)> {
     frames
 }
 
-/// Options that load the program which forwards from port 1 to port 2.
-fn forward_options() -> [String; 5] {
-    let path = |name: &str| program(name).display().to_string();
-    [
-        "--p4info".to_owned(),
-        path("forward.p4info.txtpb"),
-        "--entries".to_owned(),
-        path("forward.entries.txtpb"),
-        path("forward.json"),
-    ]
-}
-
-fn arguments<'a>(own: &[&'a str], forward: &'a [String]) -> Vec<&'a str> {
-    own.iter()
-        .copied()
-        .chain(forward.iter().map(String::as_str))
-        .collect()
-}
-
-fn totals(stdout: &str) -> Value {
-    let line = stdout.lines().last().expect("a line");
-    serde_json::from_str(line).expect("JSON")
-}
-
 #[test]
 fn captures_are_forwarded_in_their_own_time() {
     let folder = TemporaryFolder::new("replay");
@@ -75,24 +50,17 @@ fn captures_are_forwarded_in_their_own_time() {
     let hour_ns = 3_600_000_000_000;
     write_capture(&one, &[(7, frame(1, 60)), (hour_ns, frame(3, 1514))]);
     write_capture(&two, &[(0, frame(9, 60)), (5_000, frame(9, 60))]);
-    let forward = forward_options();
     let port_1 = format!("1@pcap:{}", one.display());
     let port_2 = format!("2@pcap:{},{}", two.display(), out.display());
-    let output = run(&arguments(
-        &["-i", &port_1, "-i", &port_2, "--json"],
-        &forward,
-    ));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(
-        said.starts_with(&format!("ready: ports {port_1} {port_2}, P4Runtime off")),
-        "{said}"
+    let (printed, said) =
+        succeed(&[&["-i", &port_1, "-i", &port_2, "--json"][..], &FORWARD].concat());
+    assert_starts(
+        &said,
+        &format!("ready: ports {port_1} {port_2}, P4Runtime off"),
     );
-    assert_eq!(
-        read_capture(&out),
-        [(7, frame(1, 60)), (hour_ns, frame(3, 1514))]
-    );
-    let totals = totals(&String::from_utf8_lossy(&output.stdout));
+    let found = read_capture(&out);
+    assert_eq!(found, [(7, frame(1, 60)), (hour_ns, frame(3, 1514))]);
+    let totals = totals(&printed);
     assert_eq!(totals["time_ns"], hour_ns);
     assert_eq!(totals["packets"]["received"], 4);
     assert_eq!(totals["packets"]["transmitted"], 2);
@@ -109,19 +77,12 @@ fn a_p4_program_is_compiled_and_takes_entries() {
     let folder = TemporaryFolder::new("compiled");
     let (one, out) = (folder.path("1.pcap"), folder.path("out.pcap"));
     write_capture(&one, &[(0, frame(1, 60)), (9, frame(2, 60))]);
-    let path = |name: &str| program(name).display().to_string();
-    let (entries, source) = (path("forward.entries.txtpb"), path("forward.p4"));
+    let (entries, source) = (program("forward.entries.txtpb"), program("forward.p4"));
     let (port_1, port_2) = (
         format!("1@pcap:{}", one.display()),
         format!("2@pcap:,{}", out.display()),
     );
-    let output = run(&["-i", &port_1, "-i", &port_2, "--entries", &entries, &source]);
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    succeed(&["-i", &port_1, "-i", &port_2, "--entries", &entries, &source]);
     assert_eq!(read_capture(&out), [(0, frame(1, 60)), (9, frame(2, 60))]);
 }
 
@@ -131,11 +92,9 @@ fn the_sfu_programs_start() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../p4")
             .join(name);
-        let output = run(&["-i", "1@pcap:,/dev/null", &path.display().to_string()]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{said}");
+        let (_, said) = succeed(&["-i", "1@pcap:,/dev/null", &path.display().to_string()]);
         // No line before it.
-        assert!(said.starts_with("ready: "), "{said}");
+        assert_starts(&said, "ready: ");
     }
 }
 
@@ -144,19 +103,12 @@ fn a_queues_rate_passes_in_the_captures_time() {
     let folder = TemporaryFolder::new("rate");
     let (one, out) = (folder.path("1.pcap"), folder.path("out.pcap"));
     write_capture(&one, &[1, 2, 3, 4].map(|number| (0, frame(number, 60))));
-    let forward = forward_options();
     let (port_1, port_2) = (
         format!("1@pcap:{}", one.display()),
         format!("2@pcap:,{}", out.display()),
     );
     let own = ["-i", &port_1, "-i", &port_2, "--egress-rate", "10"];
-    let output = run(&arguments(&own, &forward));
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    succeed(&[&own[..], &FORWARD].concat());
     let frames = read_capture(&out);
     assert_eq!(
         frames
@@ -178,34 +130,20 @@ fn totals_are_printed_for_people() {
     let folder = TemporaryFolder::new("text");
     let one = folder.path("1.pcap");
     write_capture(&one, &[(0, frame(1, 60)), (500_000_000, frame(2, 60))]);
-    let forward = forward_options();
     let port = format!("3@pcap:{}", one.display());
-    let text = |own: &[&str]| {
-        let output = run(&arguments(own, &forward));
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        String::from_utf8(output.stdout).expect("text")
-    };
+    let text = |own: &[&str]| succeed(&[own, &FORWARD].concat()).0;
     let short = text(&["-i", &port]);
-    assert!(short.starts_with("totals after 0.500 s\n"), "{short}");
-    assert!(short.contains("ingress_drop"), "{short}");
+    assert_starts(&short, "totals after 0.500 s\n");
+    assert_has(&short, "ingress_drop");
     assert!(
         !short.contains("egress_queue_full") && !short.contains("ingress.forward"),
         "{short}"
     );
     let full = text(&["-i", &port, "--stats"]);
-    assert!(
-        full.contains("egress_queue_full") && full.contains("ingress.forward"),
-        "{full}"
-    );
-    assert!(
-        full.contains("rx_ring_full") && full.contains("510 (CPU)"),
-        "{full}"
-    );
+    assert_has(&full, "egress_queue_full");
+    assert_has(&full, "ingress.forward");
+    assert_has(&full, "rx_ring_full");
+    assert_has(&full, "510 (CPU)");
 }
 
 #[test]
@@ -216,33 +154,14 @@ fn a_trace_reports_each_packets_way() {
         folder.path("trace.txt").display().to_string(),
     );
     write_capture(&one, &[(0, frame(1, 60)), (1, frame(2, 60))]);
-    let forward = forward_options();
     let port = format!("1@pcap:{}", one.display());
-    let output = run(&arguments(&["-i", &port, "--json", "--trace"], &forward));
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let stdout = String::from_utf8_lossy(&output.stdout);
+    let (stdout, _) = succeed(&[&["-i", &port, "--json", "--trace"][..], &FORWARD].concat());
     assert_eq!(totals(&stdout)["packets"]["received"], 2);
     let printed = &stdout[..stdout.trim_end().rfind('\n').expect("more lines") + 1];
-    assert!(
-        printed.starts_with("packet 1 arrives on port 1, 60 bytes"),
-        "{printed}"
-    );
-    assert!(
-        printed.contains("packet 2, ") && printed.contains("ingress.forward"),
-        "{printed}"
-    );
-    let output = run(&arguments(&["-i", &port, "--trace-to", &trace], &forward));
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert_starts(printed, "packet 1 arrives on port 1, 60 bytes");
+    assert_has(printed, "packet 2, ");
+    assert_has(printed, "ingress.forward");
+    succeed(&[&["-i", &port, "--trace-to", &trace][..], &FORWARD].concat());
     assert_eq!(std::fs::read_to_string(&trace).expect("the trace"), printed);
 }
 
@@ -251,12 +170,12 @@ fn a_trace_that_is_not_whole_is_in_the_exit_code() {
     let folder = TemporaryFolder::new("trace-full");
     let one = folder.path("1.pcap");
     write_capture(&one, &[(0, frame(1, 60))]);
-    let forward = forward_options();
     let port = format!("1@pcap:{}", one.display());
-    let full = arguments(
-        &["-i", &port, "--json", "--trace-to", "/dev/full"],
-        &forward,
-    );
+    let full = [
+        &["-i", &port, "--json", "--trace-to", "/dev/full"][..],
+        &FORWARD,
+    ]
+    .concat();
     let output = run(&full);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -278,10 +197,8 @@ fn a_trace_into_a_pipe_that_nobody_reads_is_refused_at_once() {
     let output = run(&["--grpc", "127.0.0.1:0", "--trace-to", &pipe]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains(&pipe) && said.contains("start the reader first"),
-        "{said}"
-    );
+    assert_has(&said, &pipe);
+    assert_has(&said, "start the reader first");
 }
 
 #[test]
@@ -289,12 +206,8 @@ fn without_a_program_every_frame_is_dropped_for_that_reason() {
     let folder = TemporaryFolder::new("none");
     let one = folder.path("1.pcap");
     write_capture(&one, &[(0, frame(1, 60)), (1, frame(2, 60))]);
-    let output = run(&["-i", &format!("1@pcap:{}", one.display()), "--json"]);
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(
-        totals(&String::from_utf8_lossy(&output.stdout))["drops"]["no_pipeline"],
-        2
-    );
+    let (printed, _) = succeed(&["-i", &format!("1@pcap:{}", one.display()), "--json"]);
+    assert_eq!(totals(&printed)["drops"]["no_pipeline"], 2);
 }
 
 #[test]
@@ -307,18 +220,10 @@ fn a_capture_that_breaks_off_ends_the_switch_with_what_was_counted() {
     let output = run(&["-i", &format!("1@pcap:{}", one.display()), "--json"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(
-        said.contains("error: port 1: capture file") && said.contains("packet 2"),
-        "{said}"
-    );
-    assert_eq!(
-        totals(&String::from_utf8_lossy(&output.stdout))["packets"]["received"],
-        1
-    );
-}
-
-fn open(name: &str) -> AfPacketPort {
-    AfPacketPort::open(name, AfPacketConfig::default()).expect("an interface")
+    assert_has(&said, "error: port 1: capture file");
+    assert_has(&said, "packet 2");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(totals(&printed)["packets"]["received"], 1);
 }
 
 fn receive(port: &mut AfPacketPort, n_frames: usize) -> Vec<Vec<u8>> {
@@ -360,29 +265,19 @@ fn frames_are_forwarded(ports: [&str; 2], wait: &str, mode: &str) {
     veth_pair("host1", "sw1");
     veth_pair("host2", "sw2");
     ip("link set lo up");
-    let forward = forward_options();
     let [one, two] = ports;
-    let own = [
-        "-i",
-        one,
-        "-i",
-        two,
-        "--wait",
-        wait,
-        "--grpc",
-        "127.0.0.1:0",
-        "--json",
-    ];
+    let own = format!("-i {one} -i {two} --wait {wait} --grpc 127.0.0.1:0 --json");
+    let own = words_of(&own);
     for signal in ["-TERM", "-INT"] {
-        let switch = Running::start(&arguments(&own, &forward));
+        let switch = Running::start(&[&own[..], &FORWARD].concat());
         let ready = switch.ready.clone();
         let expected = format!("ready: ports {one}{mode} {two}{mode}, P4Runtime on 127.0.0.1:");
-        assert!(ready.starts_with(&expected), "{ready}");
+        assert_starts(&ready, &expected);
         assert!(
             !ready.contains("127.0.0.1:0,") && ready.ends_with("forward.json"),
             "{ready}"
         );
-        let (mut one, mut two) = (open("host1"), open("host2"));
+        let (mut one, mut two) = (outside("host1"), outside("host2"));
         let sent: Vec<_> = (0..200).map(|number| frame(number, 1400)).collect();
         for frame in &sent {
             one.transmit(0, frame.as_slice().into()).expect("queueing");
@@ -419,11 +314,10 @@ fn captures_beside_an_interface_replay_in_real_time() {
         let folder = TemporaryFolder::new("mixed");
         let one = folder.path("1.pcap");
         write_capture(&one, &[(0, frame(1, 60)), (200_000_000, frame(2, 60))]);
-        let mut two = open("host2");
-        let forward = forward_options();
+        let mut two = outside("host2");
         let port_1 = format!("1@pcap:{}", one.display());
         let own = ["-i", &port_1, "-i", "2@sw2", "--grpc", "off", "--json"];
-        let switch = Running::start(&arguments(&own, &forward));
+        let switch = Running::start(&[&own[..], &FORWARD].concat());
         assert_eq!(receive(&mut two, 2), [frame(1, 60), frame(2, 60)]);
         let totals = totals(&switch.stop("-TERM"));
         let time_ns = totals["time_ns"].as_u64().expect("a number");

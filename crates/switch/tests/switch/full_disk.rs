@@ -5,11 +5,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::{Running, TemporaryFolder, program, run};
-use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port};
+use crate::support::{FORWARD, Running, TemporaryFolder, outside, program, run, totals, words_of};
+use packet_io::{PcapPort, Port};
 use serde_json::Value;
 use testkit::frames::{numbered, receive, send};
 use testkit::namespace::{in_mount_namespace, ip, veth_pair};
+use testkit::text::assert_ends;
 
 /// A file system with room for 16 KiB in a folder, in the test's own mount namespace. The folder could not be removed
 /// while it is there.
@@ -32,10 +33,6 @@ fn mount(disk: &Path) -> Disk {
     Disk(disk.to_owned())
 }
 
-fn totals(printed: &str) -> Value {
-    serde_json::from_str(printed.lines().last().expect("a line")).expect("JSON")
-}
-
 /// Frames that the port has received, sent and refused.
 fn counts(totals: &Value, place: usize) -> [u64; 3] {
     let port = &totals["ports"][place];
@@ -55,15 +52,8 @@ fn frames_in(path: &Path) -> u64 {
     statistics.rx_frames
 }
 
-fn options() -> Vec<String> {
-    let files = [
-        "forward.p4info.txtpb",
-        "forward.entries.txtpb",
-        "forward.json",
-    ];
-    let [p4info, entries, json] = files.map(|name| program(name).display().to_string());
-    let words = ["--grpc", "off", "--json", "--p4info"].map(str::to_owned);
-    [&words[..], &[p4info, "--entries".into(), entries, json]].concat()
+fn options() -> Vec<&'static str> {
+    [&["--grpc", "off", "--json"][..], &FORWARD].concat()
 }
 
 #[test]
@@ -75,14 +65,8 @@ fn a_state_file_that_has_no_room_leaves_nothing_behind() {
         // Leaves room for the beginning of a state file.
         std::fs::write(disk.join("other"), [0; 12 << 10]).expect("room");
         let state = disk.join("state").display().to_string();
-        let output = run(&[
-            "-i",
-            "1@pcap:,/dev/null",
-            "--grpc",
-            "127.0.0.1:0",
-            "--state",
-            &state,
-        ]);
+        let arguments = format!("-i 1@pcap:,/dev/null --grpc 127.0.0.1:0 --state {state}");
+        let output = run(&words_of(&arguments));
         let said = String::from_utf8(output.stderr).expect("text");
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("No space left"), "{said}");
@@ -100,20 +84,10 @@ fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() 
         let _disk = mount(&folder.path("disk"));
         let capture = folder.path("disk/out.pcap");
         let output = format!("2@pcap:,{}", capture.display());
-        let ports = [
-            "-i",
-            "1@udp:127.0.0.1:0",
-            "-i",
-            &output,
-            "--log-format",
-            "json",
-        ];
-        let options = options();
-        let options = options.iter().map(String::as_str);
-        let arguments: Vec<&str> = ports.into_iter().chain(options).collect();
-        let switch = Running::start(&arguments);
-        let address = switch.ready.split_once("1@udp:").expect("a port").1;
-        let address = address.split([',', ' ']).next().expect("an address");
+        let ports = format!("-i 1@udp:127.0.0.1:0 -i {output} --log-format json");
+        let ports = words_of(&ports);
+        let switch = Running::start(&[&ports[..], &options()].concat());
+        let address = switch.address("1@udp:");
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let send = |n_frames: usize| {
             for _ in 0..n_frames {
@@ -123,15 +97,11 @@ fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() 
         send(300);
         let logged: Value =
             serde_json::from_str(&switch.wait_for_line(&["port_failed"])).expect("JSON");
-        assert_eq!(
-            (&logged["level"], &logged["port"]),
-            (&"ERROR".into(), &2.into())
-        );
+        assert_eq!(logged["level"], "ERROR");
+        assert_eq!(logged["port"], 2);
         let error = logged["error"].as_str().expect("a text");
-        assert!(
-            error.ends_with("out.pcap: cannot write: No space left on device (os error 28)"),
-            "{error}"
-        );
+        let expected = "out.pcap: cannot write: No space left on device (os error 28)";
+        assert_ends(error, expected);
         // It still forwards, and logs no more errors.
         send(10);
         let totals = totals(&switch.stop("-TERM"));
@@ -170,8 +140,7 @@ fn recordings_end_where_the_disk_is_full_and_their_ports_forward_on() {
         command.args(["-i", "1@a1", "-i", "2@b1", "--pcap"]);
         command.arg(&disk).arg(&crossing);
         let switch = Running::of(command);
-        let open = |name| AfPacketPort::open(name, AfPacketConfig::default()).expect("a cable");
-        let (mut a, mut b) = (open("a0"), open("b0"));
+        let (mut a, mut b) = (outside("a0"), outside("b0"));
         for round in 0..20 {
             let (from, to) = match round % 2 {
                 0 => (&mut a, &mut b),
@@ -181,9 +150,7 @@ fn recordings_end_where_the_disk_is_full_and_their_ports_forward_on() {
             send(from, sent.clone());
             assert_eq!(receive(to, sent.len()), sent, "round {round}");
         }
-        switch.signal("-TERM");
-        let (status, _, said) = switch.end();
-        assert_eq!(status, Some(0), "{said}");
+        let (_, said) = switch.stop_that_logs("-TERM");
         let mut total = 0;
         for (file, port) in [("a1_in", 1), ("b1_out", 2), ("b1_in", 2), ("a1_out", 1)] {
             let file = disk.join(format!("{file}.pcap"));
@@ -218,23 +185,12 @@ fn a_replay_ends_where_the_disk_is_full_and_its_capture_is_whole() {
                 .expect("written");
         }
         writer.close().expect("written");
-        let ports = [
-            "1@pcap:".to_owned() + &input.display().to_string(),
-            format!("2@pcap:,{}", capture.display()),
-        ];
-        let arguments: Vec<String> = ports
-            .into_iter()
-            .flat_map(|port| ["-i".to_owned(), port])
-            .chain(options())
-            .collect();
-        let output = run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let one = format!("1@pcap:{}", input.display());
+        let two = format!("2@pcap:,{}", capture.display());
+        let output = run(&[&["-i", &one, "-i", &two][..], &options()].concat());
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(
-            said.trim_end()
-                .ends_with("No space left on device (os error 28)"),
-            "{said}"
-        );
+        assert_ends(said.trim_end(), "No space left on device (os error 28)");
         let totals = totals(&String::from_utf8_lossy(&output.stdout));
         let [_, sent, refused] = counts(&totals, 1);
         assert_eq!(

@@ -2,21 +2,19 @@
 //! another pipeline, and at their end.
 
 use std::path::Path;
-use std::time::Duration;
 
-use crate::p4runtime::primary;
-use crate::support::{Running, TemporaryFolder, error, http_get, program, run};
+use crate::p4runtime::{primary, set_forward};
+use crate::support::{
+    FORWARD, Running, TIMEOUT, TemporaryFolder, error, http_get, outside, succeed, totals, words_of,
+};
 use p4runtime_client::{Client, entities};
 use p4runtime_proto::p4::v1::ExternEntry;
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::update::Type;
-use p4runtime_proto::text_format;
 use packet_io::{AfPacketConfig, AfPacketPort, PcapPort, Port, Waiter};
 use prost::Message as _;
 use serde_json::Value;
 use testkit::namespace::{in_namespace, veth_pair};
-
-const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The first generator's id in P4Runtime.
 const GENERATOR_1: u32 = 0x8100_0001;
@@ -48,28 +46,6 @@ fn read_capture(path: &Path) -> Vec<(u64, u8)> {
     frames
 }
 
-/// Options that load the program which forwards from port 1, which need not exist, to port 2.
-fn forward() -> Vec<String> {
-    let path = |name: &str| program(name).display().to_string();
-    vec![
-        "--p4info".to_owned(),
-        path("forward.p4info.txtpb"),
-        "--entries".to_owned(),
-        path("forward.entries.txtpb"),
-        path("forward.json"),
-    ]
-}
-
-fn arguments<'a>(own: &[&'a str], others: &'a [String]) -> Vec<&'a str> {
-    let others = others.iter().map(String::as_str);
-    own.iter().copied().chain(others).collect()
-}
-
-fn totals(stdout: &str) -> Value {
-    let line = stdout.lines().last().expect("a line");
-    serde_json::from_str(line).expect("JSON")
-}
-
 /// Checks that every packet is counted somewhere.
 fn assert_accounted(totals: &Value) {
     let count = |name: &str| totals["packets"][name].as_u64().expect(name);
@@ -87,18 +63,9 @@ fn in_virtual_time_every_frame_leaves_when_it_is_due() {
     let port = format!("2@pcap:,{}", out.display());
     let first = format!("{load},port=1,period=100us,count=5");
     let second = format!("{other},port=1,rate=3000,count=2,name=slow");
-    let own = [
-        "-i",
-        &port,
-        "--generate",
-        &first,
-        "--generate",
-        &second,
-        "--json",
-    ];
-    let output = run(&arguments(&own, &forward()));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let own = format!("-i {port} --generate {first} --generate {second} --json");
+    let own = words_of(&own);
+    let (printed, _) = succeed(&[&own[..], &FORWARD].concat());
     let expected = [
         (0, 1),
         (0, 9),
@@ -109,20 +76,16 @@ fn in_virtual_time_every_frame_leaves_when_it_is_due() {
         (400_000, 2),
     ];
     assert_eq!(read_capture(&out), expected);
-    let totals = totals(&String::from_utf8_lossy(&output.stdout));
+    let totals = totals(&printed);
     assert_accounted(&totals);
     assert_eq!(totals["packets"]["received"], 7);
     assert_eq!(totals["packets"]["generated"], 7);
     assert_eq!(totals["ports"][0]["rx_frames"], 0);
     let slow = &totals["generators"][1];
-    assert_eq!(
-        (&slow["generator"], &slow["name"]),
-        (&2.into(), &"slow".into())
-    );
-    assert_eq!(
-        (&slow["state"], &slow["sent"]),
-        (&"finished".into(), &2.into())
-    );
+    assert_eq!(slow["generator"], 2);
+    assert_eq!(slow["name"], "slow");
+    assert_eq!(slow["state"], "finished");
+    assert_eq!(slow["sent"], 2);
     assert_eq!((&slow["late"], &slow["dropped"]), (&0.into(), &0.into()));
 }
 
@@ -137,19 +100,9 @@ fn the_time_inside_is_stamped_into_generated_frames() {
     let stamp = root.join("p4/latency_stamp.p4").display().to_string();
     let entries = folder.file("entries.txtpb", stamp_entries());
     // A packet leaves each millisecond, and one comes each microsecond.
-    let output = run(&[
-        "-i",
-        &port,
-        "--generate",
-        &generate,
-        "--egress-rate",
-        "1000",
-        "--entries",
-        &entries,
-        &stamp,
-    ]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    let arguments =
+        format!("-i {port} --generate {generate} --egress-rate 1000 --entries {entries} {stamp}");
+    succeed(&words_of(&arguments));
     let mut capture = PcapPort::open(Some(&out), None).expect("a capture to read");
     let mut stamps = Vec::new();
     let mut take = |frame: &[u8]| {
@@ -192,7 +145,6 @@ fn what_cannot_be_generated_keeps_the_switch_from_starting() {
     let missing = folder.path("missing.pcap").display().to_string();
     let empty = write_capture(&folder.path("empty.pcap"), &[]);
     let text = folder.file("text.pcap", "no capture");
-    let forward = forward();
     for (file, reason) in [
         (&missing, "missing.pcap"),
         (&empty, "expected a frame at least, found none"),
@@ -200,7 +152,7 @@ fn what_cannot_be_generated_keeps_the_switch_from_starting() {
     ] {
         let generate = format!("{file},port=1,rate=1,count=1");
         let own = ["-i", "2@pcap:,/dev/null", "--generate", &generate];
-        let said = error(1, &arguments(&own, &forward));
+        let said = error(1, &[&own[..], &FORWARD].concat());
         assert!(said.contains(&format!("--generate {generate}: ")), "{said}");
         assert!(said.contains(reason), "{said}");
     }
@@ -235,27 +187,16 @@ fn all_generated_frames_leave_by_an_interface_with_their_bytes_and_are_counted()
 fn generated_frames_leave(wait: &str) {
     let (inner, outer) = (format!("{wait}0"), format!("{wait}1"));
     veth_pair(&inner, &outer);
-    let mut there =
-        AfPacketPort::open(&outer, AfPacketConfig::default()).expect("the other end of the cable");
+    let mut there = outside(&outer);
     let folder = TemporaryFolder::new("veth");
     let load = write_capture(&folder.path("load.pcap"), &[1, 2, 3]);
     let generate = format!("{load},port=1,rate=2000,count=1000");
     let port = format!("2@{inner}");
-    let own = [
-        "-i",
-        &port,
-        "--generate",
-        &generate,
-        "--wait",
-        wait,
-        "--grpc",
-        "off",
-        "--metrics",
-        "127.0.0.1:0",
-        "--json",
-    ];
-    let forward = forward();
-    let switch = Running::start(&arguments(&own, &forward));
+    let own = format!(
+        "-i {port} --generate {generate} --wait {wait} --grpc off --metrics 127.0.0.1:0 --json"
+    );
+    let own = words_of(&own);
+    let switch = Running::start(&[&own[..], &FORWARD].concat());
     let came = receive(&mut there, 1_000);
     let expected: Vec<u8> = (0..1_000).map(|number| 1 + (number % 3) as u8).collect();
     assert_eq!(came, expected);
@@ -284,19 +225,11 @@ fn a_switch_that_is_stopped_while_it_generates_accounts_for_every_frame() {
     let folder = TemporaryFolder::new("stopped");
     let load = write_capture(&folder.path("load.pcap"), &[1]);
     let generate = format!("{load},port=1,rate=100000");
-    let own = [
-        "-i",
-        "2@udp:127.0.0.1:0",
-        "--generate",
-        &generate,
-        "--grpc",
-        "off",
-        "--metrics",
-        "127.0.0.1:0",
-        "--json",
-    ];
-    let forward = forward();
-    let switch = Running::start(&arguments(&own, &forward));
+    let own = format!(
+        "-i 2@udp:127.0.0.1:0 --generate {generate} --grpc off --metrics 127.0.0.1:0 --json"
+    );
+    let own = words_of(&own);
+    let switch = Running::start(&[&own[..], &FORWARD].concat());
     let has_sent = |metrics: &str| {
         let mut lines = metrics.lines();
         let line = lines.find(|line| line.starts_with("reprise_generator_sent_packets_total{"));
@@ -324,10 +257,6 @@ fn a_switch_that_is_stopped_while_it_generates_accounts_for_every_frame() {
 struct Controller(Client);
 
 impl Controller {
-    async fn connect(switch: &Running) -> Controller {
-        Controller(primary(switch).await)
-    }
-
     async fn write(&mut self, kind: Type, entity: Kind) {
         let update = entities::update(kind, entities::entity(entity));
         self.0.write(vec![update]).await.expect("it is written");
@@ -346,14 +275,6 @@ impl Controller {
             Some(prost_types::value::Kind::NumberValue(number)) => number,
             ref other => panic!("{name}: {other:?}"),
         }
-    }
-
-    async fn set_pipeline(&mut self) {
-        let p4info = std::fs::read_to_string(program("forward.p4info.txtpb")).expect("the P4Info");
-        let p4info = text_format::parse_p4info(&p4info).expect("a P4Info");
-        let json = std::fs::read(program("forward.json")).expect("the program");
-        let set = self.0.set_pipeline(p4info, json).await;
-        set.expect("the pipeline is set");
     }
 }
 
@@ -400,18 +321,10 @@ async fn start_and_stop() {
     let folder = TemporaryFolder::new("commanded");
     let load = write_capture(&folder.path("load.pcap"), &[1, 2, 3]);
     let generate = format!("{load},port=1,rate=1000,start=command");
-    let own = [
-        "-i",
-        "2@v0",
-        "--generate",
-        &generate,
-        "--grpc",
-        "127.0.0.1:0",
-        "--json",
-    ];
-    let forward = forward();
-    let switch = Running::start(&arguments(&own, &forward));
-    let mut controller = Controller::connect(&switch).await;
+    let own = format!("-i 2@v0 --generate {generate} --grpc 127.0.0.1:0 --json");
+    let own = words_of(&own);
+    let switch = Running::start(&[&own[..], &FORWARD].concat());
+    let mut controller = Controller(primary(&switch).await);
     assert_eq!(controller.generator("sent").await, 0.0);
     controller.write(Type::Modify, runs(true)).await;
     assert_eq!(receive(&mut there, 6), [1, 2, 3, 1, 2, 3]);
@@ -434,7 +347,7 @@ async fn start_and_stop() {
     ]);
     controller.write(Type::Modify, for_ever).await;
     receive(&mut there, 1);
-    controller.set_pipeline().await;
+    set_forward(&mut controller.0).await;
     let at_change = controller.generator("sent").await;
     let began = std::time::Instant::now();
     while controller.generator("sent").await < at_change + 10.0 {

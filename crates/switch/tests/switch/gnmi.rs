@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
-use crate::p4runtime::{address, primary};
-use crate::support::{Running, TIMEOUT, TemporaryFolder, program};
+use crate::p4runtime::primary;
+use crate::support::{Running, TIMEOUT, TemporaryFolder, outside, program};
 use gnmi_proto::gnmi::g_nmi_client::GNmiClient;
 use gnmi_proto::gnmi::subscribe_request::Request;
 use gnmi_proto::gnmi::subscribe_response::Response;
@@ -16,7 +16,6 @@ use gnmi_proto::gnmi::{
 use p4runtime_client::entities::{insert, of_engine};
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as Replication;
 use p4runtime_proto::p4::v1::{BackupReplica, MulticastGroupEntry, Replica, replica};
-use packet_io::{AfPacketConfig, AfPacketPort};
 use testkit::frames::{numbered, receive, send};
 use testkit::namespace::{in_namespace, ip, veth_pair};
 use tonic::Streaming;
@@ -35,14 +34,10 @@ fn start(options: &[&str]) -> Running {
 }
 
 fn start_again(options: &[&str]) -> Running {
-    let flood = program("flood.p4").display().to_string();
+    let flood = program("flood.p4");
     let ports = ["-i", "1@a1", "-i", "2@b1", "-i", "3@c1"];
     let rest = ["--grpc", "127.0.0.1:0", "--log-format", "json"];
     Running::start_that_logs(&[&ports[..], &rest, options, &[&flood]].concat())
-}
-
-fn outside(interface: &str) -> AfPacketPort {
-    AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
 }
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -52,10 +47,6 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     let bounded = async { tokio::time::timeout(TIMEOUT, work).await };
     let done = runtime.expect("a runtime").block_on(bounded);
     done.expect("the switch should have answered by now")
-}
-
-fn url(switch: &Running) -> String {
-    format!("http://{}", address(switch))
 }
 
 /// Writes a multicast group that sends to port 2, or to port 3 while port 2 is down.
@@ -96,7 +87,7 @@ struct Gnmi(GNmiClient<Channel>);
 
 impl Gnmi {
     async fn of(switch: &Running) -> Gnmi {
-        Gnmi(GNmiClient::connect(url(switch)).await.expect("a server"))
+        Gnmi(GNmiClient::connect(switch.grpc()).await.expect("a server"))
     }
 
     async fn get(&mut self, name: &str, leaf: &str) -> Value {
@@ -192,11 +183,8 @@ fn text(text: &str) -> Value {
 fn passes_to(interface: &str, number: u32) {
     let mut receiver = outside(interface);
     send(&mut outside("a0"), [numbered(number, 100)]);
-    assert_eq!(
-        receive(&mut receiver, 1),
-        [numbered(number, 100)],
-        "{interface}"
-    );
+    let found = receive(&mut receiver, 1);
+    assert_eq!(found, [numbered(number, 100)], "{interface}");
 }
 
 /// The watched port's other end goes down and up; then the port itself is disabled and enabled.
@@ -373,11 +361,11 @@ fn a_switch_that_is_killed_comes_up_with_its_ports_disabled() {
 #[test]
 fn the_switch_stops_though_subscribers_read_nothing() {
     let ports = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
-    let flood = program("flood.p4").display().to_string();
+    let flood = program("flood.p4");
     let switch = Running::start(&[&ports[..], &[&flood]].concat());
     // The clients of both streams have stopped reading; the connection of one has room left, that of the other has not.
     let (stopped, clients) = block_on(async {
-        let narrow = tonic::transport::Endpoint::from_shared(url(&switch))
+        let narrow = tonic::transport::Endpoint::from_shared(switch.grpc())
             .expect("an address")
             .initial_connection_window_size(4_096)
             .initial_stream_window_size(4_096)

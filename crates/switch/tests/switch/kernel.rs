@@ -8,43 +8,41 @@ use std::time::{Duration, Instant};
 
 use p4runtime_proto::p4::config::v1::P4Info;
 use packet_io::{AfPacketConfig, AfPacketPort, Port, Waiter};
-use serde_json::Value;
 use testkit::frames::{local_sender, numbered, receive, send};
 use testkit::namespace::{
     ethtool, has_xdp_program, in_root_mount_namespace, in_root_namespace, interface_index, ip, run,
     veth_pair,
 };
+use testkit::text::{assert_has, assert_starts};
 
 use crate::p4runtime::primary;
-use crate::support::{Running, TIMEOUT, TemporaryFolder, error, http_get, program};
+use crate::support::{
+    FORWARD, Running, TIMEOUT, TemporaryFolder, error, http_get, outside, program, totals,
+};
 
 /// Port 1 is a1, port 2 b1, of pairs whose other ends are a0 and b0; frames from port 1 leave through port 2.
-fn arguments(options: &[&str]) -> Vec<String> {
-    let files = [
-        "forward.p4info.txtpb",
-        "forward.entries.txtpb",
-        "forward.json",
-    ];
-    let [p4info, entries, json] = files.map(|name| program(name).display().to_string());
-    let ports = [
-        "-i",
-        "1@afxdp:a1",
-        "-i",
-        "2@afxdp:b1",
-        "--grpc",
-        "off",
-        "--json",
-    ];
-    let engine = ["--engine", "kernel", "--explain-engine"];
-    let program = ["--p4info", &p4info, "--entries", &entries, &json];
-    let all = [&ports[..], &engine, options, &program].concat();
-    all.into_iter().map(str::to_owned).collect()
+fn arguments<'a>(options: &[&'a str]) -> Vec<&'a str> {
+    let ports = ["-i", "1@afxdp:a1", "-i", "2@afxdp:b1"];
+    let others = ["--grpc", "off", "--json", "--engine", "kernel"];
+    [
+        &ports[..],
+        &others,
+        &["--explain-engine"],
+        options,
+        &FORWARD,
+    ]
+    .concat()
 }
 
 fn start(options: &[&str]) -> Running {
-    let arguments = arguments(options);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    Running::start_that_logs(&arguments)
+    Running::start_that_logs(&arguments(options))
+}
+
+/// Waits until the kernel has the program.
+fn start_offloaded(options: &[&str]) -> Running {
+    let switch = start(options);
+    switch.wait_for_line(&["offload: the whole program"]);
+    switch
 }
 
 /// Makes the pairs; redirected frames arrive only where GRO is on.
@@ -57,21 +55,18 @@ pub fn cables() {
     }
 }
 
-pub fn outside(interface: &str) -> AfPacketPort {
-    AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
-}
-
-pub fn totals(printed: &str) -> Value {
-    serde_json::from_str(printed).expect("JSON")
+/// Runs a test with packet sockets at the cables' outer ends.
+fn on_cables(test: impl FnOnce(AfPacketPort, AfPacketPort)) {
+    in_root_namespace(|| {
+        cables();
+        test(outside("a0"), outside("b0"));
+    });
 }
 
 #[test]
 fn the_whole_program_is_in_the_kernel_and_the_totals_have_its_frames() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
-        let switch = start(&[]);
-        switch.wait_for_line(&["offload: the whole program"]);
+    on_cables(|mut a, mut b| {
+        let switch = start_offloaded(&[]);
         let frames: Vec<_> = (0..500).map(|n| numbered(n, 60 + n as usize)).collect();
         for batch in frames.chunks(100) {
             send(&mut a, batch.to_vec());
@@ -91,11 +86,8 @@ fn the_whole_program_is_in_the_kernel_and_the_totals_have_its_frames() {
 
 #[test]
 fn latencies_and_ports_in_the_metrics_have_what_the_kernel_forwards() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
-        let switch = start(&["--metrics", "127.0.0.1:0"]);
-        switch.wait_for_line(&["offload: the whole program"]);
+    on_cables(|mut a, mut b| {
+        let switch = start_offloaded(&["--metrics", "127.0.0.1:0"]);
         send(&mut a, (0..100).map(|n| numbered(n, 60)));
         assert_eq!(receive(&mut b, 100).len(), 100);
         let (status, metrics) = http_get(&switch, "/metrics");
@@ -123,9 +115,7 @@ fn latencies_and_ports_in_the_metrics_have_what_the_kernel_forwards() {
 
 #[test]
 fn a_trace_has_every_packet_as_with_another_engine() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
+    on_cables(|mut a, mut b| {
         let folder = TemporaryFolder::new("kernel-trace");
         let file = folder.path("trace.txt");
         let switch = start(&["--trace-to", file.to_str().expect("a path")]);
@@ -133,9 +123,7 @@ fn a_trace_has_every_packet_as_with_another_engine() {
             send(&mut a, [numbered(number, 60)]);
             assert_eq!(receive(&mut b, 1), [numbered(number, 60)]);
         }
-        switch.signal("-TERM");
-        let (status, printed, said) = switch.end();
-        assert_eq!(status, Some(0), "{said}");
+        let (printed, _) = switch.stop_that_logs("-TERM");
         assert_eq!(totals(&printed)["packets"]["transmitted"], 3);
         let story = std::fs::read_to_string(file).expect("a trace");
         // One table for each packet.
@@ -148,8 +136,7 @@ fn a_local_sender_s_unfinished_checksum_is_finished() {
     in_root_namespace(|| {
         cables();
         let mut b = outside("b0");
-        let switch = start(&[]);
-        switch.wait_for_line(&["offload: the whole program"]);
+        let switch = start_offloaded(&[]);
         let sender = local_sender("a0");
         for payload in [&b"odd"[..], &[7; 1400]] {
             sender.send(payload).expect("sending");
@@ -168,12 +155,9 @@ fn a_local_sender_s_unfinished_checksum_is_finished() {
 
 #[test]
 fn a_killed_switch_leaves_no_program_behind() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
+    on_cables(|mut a, mut b| {
         for round in 0..2 {
-            let switch = start(&[]);
-            switch.wait_for_line(&["offload: the whole program"]);
+            let switch = start_offloaded(&[]);
             send(&mut a, [numbered(round, 100)]);
             assert_eq!(receive(&mut b, 1), [numbered(round, 100)]);
             switch.signal("-KILL");
@@ -212,8 +196,7 @@ fn what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_
         run(&format!("mount -t bpf bpf {}", mounted.display()));
         let kept = mounted.join("switch");
         let options = ["--keep-forwarding", kept.to_str().expect("a path")];
-        let mut switch = start(&options);
-        switch.wait_for_line(&["offload: the whole program"]);
+        let mut switch = start_offloaded(&options);
         let is_over = Arc::new(AtomicBool::new(false));
         let forwarding = forwarded_all_the_time(Arc::clone(&is_over));
         for signal in ["-KILL", "-TERM", "-KILL"] {
@@ -225,9 +208,8 @@ fn what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_
             }
             // A switch without `--keep-forwarding` cannot have the ports.
             let said = error(1, &["-i", "1@afxdp:a1"]);
-            assert!(said.contains("\"a1\""), "{said}");
-            switch = start(&options);
-            switch.wait_for_line(&["offload: the whole program"]);
+            assert_has(&said, "\"a1\"");
+            switch = start_offloaded(&options);
             assert!(!forwarding.is_finished());
         }
         is_over.store(true, Ordering::Relaxed);
@@ -242,9 +224,7 @@ fn what_is_kept_forwards_without_the_switch_and_the_next_one_takes_over_without_
         let (mut a, mut b) = (outside("a0"), outside("b0"));
         send(&mut a, [numbered(1, 100)]);
         assert_eq!(receive(&mut b, 1), [numbered(1, 100)]);
-        switch.signal("-TERM");
-        let (status, printed, said) = switch.end();
-        assert_eq!(status, Some(0), "{said}");
+        let (printed, _) = switch.stop_that_logs("-TERM");
         assert_eq!(totals(&printed)["packets"]["transmitted"], 1);
         run(&format!("umount {}", mounted.display()));
     });
@@ -256,21 +236,18 @@ fn what_is_to_be_kept_needs_a_folder_where_it_can_be() {
     let path = folder.path("switch");
     let path = path.to_str().expect("a path");
     let kernel = ["-i", "1@afxdp:a1", "--engine", "kernel", "--grpc", "off"];
-    let program = program("forward.json").display().to_string();
+    let program = program("forward.json");
     let keep = ["--keep-forwarding", path, &program];
     let said = error(1, &[&kernel[..], &keep].concat());
-    assert!(said.contains("is in no BPF file system"), "{said}");
+    assert_has(&said, "is in no BPF file system");
     // As on a machine without a mounted BPF file system.
     let nowhere = "/proc/nowhere/reprise";
     let keep_nowhere = ["--keep-forwarding", nowhere, &program];
     let said = error(1, &[&kernel[..], &keep_nowhere].concat());
-    assert!(said.contains(nowhere), "{said}");
-    assert!(said.contains("mount -t bpf bpf /sys/fs/bpf"), "{said}");
+    assert_has(&said, nowhere);
+    assert_has(&said, "mount -t bpf bpf /sys/fs/bpf");
     let said = error(2, &[&["-i", "1@a1", "--grpc", "off"][..], &keep].concat());
-    assert!(
-        said.contains("--keep-forwarding: expected --engine kernel"),
-        "{said}"
-    );
+    assert_has(&said, "--keep-forwarding: expected --engine kernel");
 }
 
 #[test]
@@ -278,8 +255,7 @@ fn a_port_that_comes_back_is_served_again() {
     in_root_namespace(|| {
         cables();
         let mut a = outside("a0");
-        let switch = start(&[]);
-        switch.wait_for_line(&["offload: the whole program"]);
+        let switch = start_offloaded(&[]);
         ip("link del b0");
         switch.wait_for_line(&["\"b1\" was removed"]);
         veth_pair("b0", "b1");
@@ -291,9 +267,7 @@ fn a_port_that_comes_back_is_served_again() {
             send(&mut a, [numbered(number, 100)]);
             assert_eq!(receive(&mut b, 1), [numbered(number, 100)]);
         }
-        switch.signal("-TERM");
-        let (status, printed, said) = switch.end();
-        assert_eq!(status, Some(0), "{said}");
+        let (printed, _) = switch.stop_that_logs("-TERM");
         assert_eq!(totals(&printed)["packets"]["transmitted"], 100);
     });
 }
@@ -390,8 +364,7 @@ fn a_bystander_loses_nothing_while_another_port_s_interface_goes_and_comes() {
         cables();
         veth_pair("c0", "c1");
         ethtool("-K c0 gro on");
-        let switch = start(&["-i", "3@afxdp:c1"]);
-        switch.wait_for_line(&["offload: the whole program"]);
+        let switch = start_offloaded(&["-i", "3@afxdp:c1"]);
         let stream = Stream::start();
         for _ in 0..n_cycles() {
             ip("link del c0");
@@ -403,9 +376,7 @@ fn a_bystander_loses_nothing_while_another_port_s_interface_goes_and_comes() {
         let sent_and_came = stream.end();
         let n_sent = sent_and_came.0;
         assert_all_came(sent_and_came);
-        switch.signal("-TERM");
-        let (status, printed, said) = switch.end();
-        assert_eq!(status, Some(0), "{said}");
+        let (printed, said) = switch.stop_that_logs("-TERM");
         assert!(!said.contains("offload_stopped"), "{said}");
         let totals = totals(&printed);
         assert_eq!(totals["packets"]["transmitted"], n_sent);
@@ -492,9 +463,7 @@ fn a_bystander_loses_nothing_while_a_program_is_made_ready_for_the_kernel() {
         let stream = Stream::start();
         set_pipeline(&switch, &program, 3);
         assert_all_came(stream.end());
-        switch.signal("-TERM");
-        let (status, printed, said) = switch.end();
-        assert_eq!(status, Some(0), "{said}");
+        let (printed, _) = switch.stop_that_logs("-TERM");
         let totals = totals(&printed);
         assert_eq!(
             totals["packets"]["received"],
@@ -545,8 +514,7 @@ fn a_frame_that_is_too_long_for_a_port_is_counted_as_that() {
             ip(&format!("link set {interface} mtu 1000"));
         }
         let (mut a, mut b) = (outside("a0"), outside("b0"));
-        let switch = start(&["--metrics", "127.0.0.1:0"]);
-        switch.wait_for_line(&["offload: the whole program"]);
+        let switch = start_offloaded(&["--metrics", "127.0.0.1:0"]);
         send(&mut a, [numbered(1, 1200), numbered(2, 1014)]);
         assert_eq!(receive(&mut b, 1), [numbered(2, 1014)]);
         // The kernel punts the first frame, so the switch may process it after the second has left.
@@ -587,18 +555,11 @@ fn where_the_other_end_of_a_veth_has_more_queues_the_log_says_so() {
 
 #[test]
 fn a_program_that_somebody_detaches_is_noticed_and_attached_again() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
+    on_cables(|mut a, mut b| {
         for engine in ["kernel", "native"] {
-            let arguments: Vec<String> = arguments(&[])
-                .into_iter()
-                .map(|word| match word.as_str() {
-                    "kernel" => engine.to_owned(),
-                    _ => word,
-                })
-                .collect();
-            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let words = arguments(&[]).into_iter();
+            let words = words.map(|word| if word == "kernel" { engine } else { word });
+            let arguments: Vec<&str> = words.collect();
             let switch = Running::start_that_logs(&arguments);
             detach(&switch, interface_index("a1"));
             switch.wait_for_line(&["port_detached", "\"a1\""]);
@@ -631,18 +592,13 @@ fn where_the_other_end_would_lose_all_the_engine_forwards_and_the_log_says_why()
 
 #[test]
 fn the_totals_of_a_port_stay_while_its_interface_is_away() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
-        let switch = start(&[]);
-        switch.wait_for_line(&["offload: the whole program"]);
+    on_cables(|mut a, mut b| {
+        let switch = start_offloaded(&[]);
         send(&mut a, (0..50).map(|n| numbered(n, 100)));
         assert_eq!(receive(&mut b, 50).len(), 50);
         ip("link del b0");
         switch.wait_for_line(&["\"b1\" was removed"]);
-        switch.signal("-TERM");
-        let (status, printed, said) = switch.end();
-        assert_eq!(status, Some(0), "{said}");
+        let (printed, _) = switch.stop_that_logs("-TERM");
         let totals = totals(&printed);
         assert_eq!(totals["packets"]["transmitted"], 50);
         assert_eq!(totals["ports"][0]["rx_frames"], 50);
@@ -655,8 +611,7 @@ fn what_comes_while_a_link_is_down_is_counted_and_it_goes_on_behind() {
     in_root_namespace(|| {
         cables();
         let mut a = outside("a0");
-        let switch = start(&[]);
-        switch.wait_for_line(&["offload: the whole program"]);
+        let switch = start_offloaded(&[]);
         ip("link set b0 down");
         switch.wait_for_line(&["\"b1\"", "down"]);
         send(&mut a, (0..20).map(|n| numbered(n, 100)));
@@ -665,9 +620,7 @@ fn what_comes_while_a_link_is_down_is_counted_and_it_goes_on_behind() {
         let mut b = outside("b0");
         send(&mut a, [numbered(77, 100)]);
         assert_eq!(receive(&mut b, 1), [numbered(77, 100)]);
-        switch.signal("-TERM");
-        let (status, printed, said) = switch.end();
-        assert_eq!(status, Some(0), "{said}");
+        let (printed, said) = switch.stop_that_logs("-TERM");
         assert!(!said.contains("offload"), "{said}");
         let totals = totals(&printed);
         assert_eq!(totals["packets"]["received"], 21);
@@ -679,15 +632,12 @@ fn what_comes_while_a_link_is_down_is_counted_and_it_goes_on_behind() {
 
 #[test]
 fn a_second_switch_on_a_port_is_refused_and_the_first_goes_on() {
-    in_root_namespace(|| {
-        cables();
-        let (mut a, mut b) = (outside("a0"), outside("b0"));
-        let switch = start(&[]);
-        switch.wait_for_line(&["offload: the whole program"]);
-        let forward = program("forward.json").display().to_string();
+    on_cables(|mut a, mut b| {
+        let switch = start_offloaded(&[]);
+        let forward = program("forward.json");
         let options = ["-i", "1@afxdp:a1", "--engine", "kernel", "--grpc", "off"];
         let said = error(1, &[&options[..], &[&forward]].concat());
-        assert!(said.contains("\"a1\""), "{said}");
+        assert_has(&said, "\"a1\"");
         assert_eq!(said.lines().count(), 1, "{said}");
         send(&mut a, [numbered(3, 100)]);
         assert_eq!(receive(&mut b, 1), [numbered(3, 100)]);
@@ -703,9 +653,7 @@ fn refused(switch: Running, reason: &[&str]) {
     switch.wait_for_line(&words);
     send(&mut a, [numbered(1, 100)]);
     assert_eq!(receive(&mut b, 1), [numbered(1, 100)]);
-    switch.signal("-TERM");
-    let (status, printed, said) = switch.end();
-    assert_eq!(status, Some(0), "{said}");
+    let (printed, _) = switch.stop_that_logs("-TERM");
     assert_eq!(totals(&printed)["packets"]["transmitted"], 1);
     for interface in ["a1", "b1"] {
         assert!(!has_xdp_program(interface), "{interface}");
@@ -774,8 +722,8 @@ fn without_privileges_it_says_so_and_leaves_nothing_behind() {
         let output = output.expect("util-linux is installed");
         let said = String::from_utf8(output.stderr).expect("text");
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.starts_with("error: "), "{said}");
-        assert!(said.contains("\"a1\""), "{said}");
+        assert_starts(&said, "error: ");
+        assert_has(&said, "\"a1\"");
         assert_eq!(said.lines().count(), 1, "{said}");
         for interface in ["a1", "b1"] {
             assert!(!has_xdp_program(interface), "{interface}");
@@ -785,19 +733,13 @@ fn without_privileges_it_says_so_and_leaves_nothing_behind() {
 
 #[test]
 fn it_needs_a_port_through_xdp_and_one_worker() {
-    let program = program("forward.json").display().to_string();
+    let program = program("forward.json");
     let engine = ["--engine", "kernel", "--grpc", "off", &program];
     let said = error(2, &[&["-i", "1@a1"][..], &engine].concat());
-    assert!(
-        said.contains("--engine kernel: expected a port through XDP"),
-        "{said}"
-    );
+    assert_has(&said, "--engine kernel: expected a port through XDP");
     let said = error(
         2,
         &[&["-i", "1@afxdp:a1", "--workers", "2"][..], &engine].concat(),
     );
-    assert!(
-        said.contains("--engine kernel: expected one worker"),
-        "{said}"
-    );
+    assert_has(&said, "--engine kernel: expected one worker");
 }

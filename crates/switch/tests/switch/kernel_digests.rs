@@ -13,9 +13,9 @@ use testkit::namespace::in_root_namespace;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-use crate::kernel::{cables, outside, totals};
+use crate::kernel::cables;
 use crate::p4runtime::primary;
-use crate::support::{Running, TIMEOUT};
+use crate::support::{Running, TIMEOUT, outside, totals};
 
 /// An hour, longer than any test.
 const LONG_NS: i64 = 3_600_000_000_000;
@@ -44,14 +44,14 @@ fn frame(to: u8, from: u8) -> Vec<u8> {
     frame
 }
 
-struct Controller {
+struct Learner {
     runtime: Runtime,
     client: Client,
     index: P4InfoIndex,
 }
 
-impl Controller {
-    fn connect(switch: &Running) -> Controller {
+impl Learner {
+    fn of(switch: &Running) -> Learner {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         let (client, info) = runtime.block_on(async {
@@ -59,7 +59,7 @@ impl Controller {
             let info = client.p4info().await.expect("a P4Info");
             (client, info)
         });
-        Controller {
+        Learner {
             runtime,
             client,
             index: P4InfoIndex::new(info),
@@ -168,7 +168,7 @@ fn a_learning_switch_in_the_kernel_reports_each_station_until_it_is_learnt() {
         cables();
         let (mut a, mut b) = (outside("a0"), outside("b0"));
         let switch = start();
-        let mut controller = Controller::connect(&switch);
+        let mut controller = Learner::of(&switch);
         controller.ask_for_stations();
         flood(&mut a, &mut b, 5);
         let first = controller.list();

@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::support::{Running, TemporaryFolder, program};
+use crate::support::{FORWARD, Running, TemporaryFolder, program, words_of};
 use p4runtime_proto::p4::v1::p4_runtime_client::P4RuntimeClient;
 use p4runtime_proto::p4::v1::stream_message_request::Update;
 use p4runtime_proto::p4::v1::{MasterArbitrationUpdate, StreamMessageRequest, Uint128};
@@ -12,15 +12,8 @@ use serde_json::Value;
 
 /// A switch with a program, its entries (port 1 to port 2, which does not exist) and a UDP port.
 fn start(options: &[&str]) -> Running {
-    let files = [
-        "forward.p4info.txtpb",
-        "forward.entries.txtpb",
-        "forward.json",
-    ];
-    let [p4info, entries, json] = files.map(|name| program(name).display().to_string());
     let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
-    let program = ["--p4info", &p4info, "--entries", &entries, &json];
-    Running::start_that_logs(&[&arguments[..], &program, options].concat())
+    Running::start_that_logs(&[&arguments[..], &FORWARD, options].concat())
 }
 
 /// Parses a JSON line and removes its time, which must be valid.
@@ -43,22 +36,11 @@ fn parts(line: &str) -> (&str, &str) {
     rest.trim_start().split_once(' ').expect("a level")
 }
 
-fn address_behind<'a>(ready: &'a str, words: &str) -> &'a str {
-    let rest = ready.split_once(words).expect("an address").1;
-    rest.split([' ', ',']).next().expect("an address")
-}
-
 #[test]
 fn signals_that_mean_nothing_are_logged_and_the_totals_come_at_the_end() {
-    let switch = Running::start(&[
-        "-i",
-        "1@pcap:,/dev/null",
-        "--grpc",
-        "127.0.0.1:0",
-        "--json",
-        "--log-level",
-        "info",
-    ]);
+    let switch = Running::start(&words_of(
+        "-i 1@pcap:,/dev/null --grpc 127.0.0.1:0 --json --log-level info",
+    ));
     for signal in ["USR1", "USR2"] {
         switch.signal(&format!("-{signal}"));
         switch.wait_for_line(&["signal_ignored", &format!("SIG{signal}")]);
@@ -107,7 +89,7 @@ fn a_program_that_the_switch_compiles_is_not_warned_of() {
 #[test]
 fn what_the_p4info_leaves_out_and_promises_otherwise_is_warned_of() {
     let folder = TemporaryFolder::new("p4info");
-    let json = program("forward.json").display().to_string();
+    let json = program("forward.json");
     let logged = |p4info: &str| {
         let p4info = folder.file("p4info.txtpb", p4info);
         let arguments = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
@@ -138,7 +120,7 @@ fn what_the_p4info_leaves_out_and_promises_otherwise_is_warned_of() {
 }
 
 /// Sends election ids on one stream, which it then closes.
-async fn bid(address: &str, ids: Vec<Uint128>) {
+async fn bid(switch: &Running, ids: Vec<Uint128>) {
     let bids = ids.into_iter().map(|id| StreamMessageRequest {
         update: Some(Update::Arbitration(MasterArbitrationUpdate {
             device_id: 1,
@@ -147,7 +129,7 @@ async fn bid(address: &str, ids: Vec<Uint128>) {
         })),
     });
     let bids = tokio_stream::iter(bids.collect::<Vec<_>>());
-    let client = P4RuntimeClient::connect(format!("http://{address}")).await;
+    let client = P4RuntimeClient::connect(switch.grpc()).await;
     let answers = client.expect("a server").stream_channel(bids).await;
     let mut answers = answers.expect("a stream").into_inner();
     while let Ok(Some(_)) = answers.message().await {}
@@ -156,9 +138,8 @@ async fn bid(address: &str, ids: Vec<Uint128>) {
 #[tokio::test]
 async fn another_primary_controller_is_reported_and_that_there_is_none() {
     let switch = start(&["--log-level", "info", "--log-format", "json"]);
-    let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
     // Repeating the same update changes nothing.
-    bid(&address, [Uint128 { high: 1, low: 7 }; 2].into()).await;
+    bid(&switch, [Uint128 { high: 1, low: 7 }; 2].into()).await;
     let (first, last) = tokio::task::spawn_blocking(move || {
         let lines = [(); 2].map(|()| event(&switch.wait_for_line(&["primary_changed"])));
         switch.stop("-TERM");
@@ -172,10 +153,8 @@ async fn another_primary_controller_is_reported_and_that_there_is_none() {
         first["message"],
         format!("the controller with election id {id} is primary")
     );
-    assert_eq!(
-        (&first["level"], &first["controllers"]),
-        (&"INFO".into(), &1.into())
-    );
+    assert_eq!(first["level"], "INFO");
+    assert_eq!(first["controllers"], 1);
     assert_eq!(last["message"], "no controller is primary");
     assert_eq!(
         (last.get("election_id"), &last["controllers"]),
@@ -186,7 +165,7 @@ async fn another_primary_controller_is_reported_and_that_there_is_none() {
 #[test]
 fn drops_are_reported_by_reason_while_they_grow() {
     let switch = start(&["--log-format", "json", "--log-drops", "1"]);
-    let address = address_behind(&switch.ready, "1@udp:").to_owned();
+    let address = switch.address("1@udp:").to_owned();
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let send = |n: usize| {
         for _ in 0..n {
@@ -227,14 +206,12 @@ fn drops_are_reported_by_reason_while_they_grow() {
 fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
     let arguments = ["-i", "1@udp:127.0.0.1:0", "--log-format", "json", "--grpc"];
     let switch = Running::start_that_logs(&[&arguments[..], &["0.0.0.0:0", "--insecure"]].concat());
-    let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
+    let address = switch.address("P4Runtime on ").to_owned();
     let logged: Vec<Value> = switch.before.iter().map(|line| event(line)).collect();
     assert_eq!(logged.len(), 1);
     assert_eq!(logged[0]["event"], "grpc_beyond_loopback");
-    assert_eq!(
-        (&logged[0]["level"], &logged[0]["address"]),
-        (&"WARN".into(), &address.into())
-    );
+    assert_eq!(logged[0]["level"], "WARN");
+    assert_eq!(logged[0]["address"], address);
     switch.stop("-TERM");
     let quiet = Running::start(&[&arguments[..], &["127.0.0.1:0"]].concat());
     quiet.stop("-TERM");
@@ -243,14 +220,12 @@ fn p4runtime_beyond_the_loopback_interface_is_warned_of() {
 #[tokio::test]
 async fn what_a_flood_leaves_out_of_the_log_is_reported() {
     let switch = start(&["--log-level", "info", "--log-format", "json"]);
-    let address = address_behind(&switch.ready, "P4Runtime on ").to_owned();
     // Changes the primary a thousand times.
     let ids = (1..=1000).map(|low| Uint128 { high: 0, low });
-    bid(&address, ids.collect()).await;
+    bid(&switch, ids.collect()).await;
     let line = tokio::task::spawn_blocking(move || {
         let line = switch.wait_for_line(&["log_lines_left_out"]);
-        switch.signal("-TERM");
-        assert_eq!(switch.end().0, Some(0));
+        switch.stop_that_logs("-TERM");
         line
     });
     let logged = event(&line.await.expect("a line"));

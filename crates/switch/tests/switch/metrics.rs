@@ -9,28 +9,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use testkit::namespace::{in_namespace, ip, veth_pair};
 
-use crate::support::{Running, TIMEOUT, TemporaryFolder, http_get, program};
+use crate::support::{FORWARD, Running, TIMEOUT, TemporaryFolder, http_get, program, words_of};
 
 /// A switch that counts frames to its UDP port, and the port's address.
 fn start(options: &[&str]) -> (Running, String) {
-    let entries = program("counted.entries.txtpb").display().to_string();
-    let source = program("counted.p4").display().to_string();
-    let arguments = [
-        "-i",
-        "1@udp:127.0.0.1:0",
-        "--grpc",
-        "off",
-        "--metrics",
-        "127.0.0.1:0",
-    ];
+    let entries = program("counted.entries.txtpb");
+    let source = program("counted.p4");
+    let arguments = words_of("-i 1@udp:127.0.0.1:0 --grpc off --metrics 127.0.0.1:0");
     let arguments = [&arguments[..], options, &["--entries", &entries, &source]].concat();
     let switch = Running::start_that_logs(&arguments);
-    let address = switch.ready.split_once("1@udp:").expect("a port").1;
-    let address = address
-        .split([',', ' '])
-        .next()
-        .expect("an address")
-        .to_owned();
+    let address = switch.address("1@udp:").to_owned();
     (switch, address)
 }
 
@@ -93,12 +81,7 @@ fn expect_exposition(text: &str) {
 
 #[test]
 fn counters_and_entries_that_were_asked_for_are_shown_by_index_and_key() {
-    let names = [
-        "--metrics-counters",
-        "ingress.verdicts",
-        "--metrics-entries",
-        "ingress.lengths",
-    ];
+    let names = words_of("--metrics-counters ingress.verdicts --metrics-entries ingress.lengths");
     for workers in ["1", "2"] {
         let (switch, address) = start(&[&names[..], &["--workers", workers]].concat());
         // 42 bytes of headers.
@@ -136,16 +119,9 @@ fn counters_and_entries_that_were_asked_for_are_shown_by_index_and_key() {
 
 #[test]
 fn what_is_beyond_the_bound_or_not_there_is_said() {
-    let names = [
-        "--metrics-counters",
-        "ingress.verdicts,ingress.nothing",
-        "--metrics-entries",
-        "ingress.lengths",
-        "--metrics-series",
-        "2",
-        "--log-format",
-        "json",
-    ];
+    let names = words_of(
+        "--metrics-counters ingress.verdicts,ingress.nothing --metrics-entries ingress.lengths --metrics-series 2 --log-format json",
+    );
     let (switch, address) = start(&names);
     send(&address, 30, 1);
     send(&address, 40, 1);
@@ -180,25 +156,16 @@ fn what_is_beyond_the_bound_or_not_there_is_said() {
 
 /// Forwards from a UDP port into a discarded capture.
 fn start_forwarding(options: &[&str]) -> Running {
-    let forward = program("forward.json").display().to_string();
-    let p4info = program("forward.p4info.txtpb").display().to_string();
-    let entries = program("forward.entries.txtpb").display().to_string();
     let ports = ["-i", "1@udp:127.0.0.1:0", "-i", "2@pcap:,/dev/null"];
     let served = ["--grpc", "off", "--metrics", "127.0.0.1:0"];
-    let program = ["--p4info", &p4info, "--entries", &entries, &forward];
-    Running::start(&[&ports[..], &served, options, &program].concat())
-}
-
-fn forwarding_address(switch: &Running) -> &str {
-    let address = switch.ready.split_once("1@udp:").expect("a port").1;
-    address.split([',', ' ']).next().expect("an address")
+    Running::start(&[&ports[..], &served, options, &FORWARD].concat())
 }
 
 #[test]
 fn the_most_that_waited_for_a_port_is_there() {
     // One packet leaves each second.
     let switch = start_forwarding(&["--egress-queue", "5", "--egress-rate", "1"]);
-    let address = forwarding_address(&switch);
+    let address = switch.address("1@udp:");
     let name = "reprise_port_queue_recent_max_packets{port=\"2\"}";
     assert!(!metrics(&switch).contains(name), "nothing has waited");
     send(address, 30, 20);
@@ -224,7 +191,7 @@ fn the_build_the_start_and_the_longest_times_are_there() {
         .expect("a clock")
         .as_secs_f64();
     let switch = start_forwarding(&[]);
-    send(forwarding_address(&switch), 30, 1);
+    send(switch.address("1@udp:"), 30, 1);
     let text = wait_for_line(
         &switch,
         "reprise_port_latency_seconds_count{port=\"2\",name=\"pcap:,/dev/null\"} 1",
@@ -285,7 +252,7 @@ fn what_reached_no_controller_is_counted_and_reported() {
     let logged = ["--log-format", "json", "--log-level", "info", "--log-drops"];
     let served = ["1", "--metrics", "127.0.0.1:0", &source];
     let switch = Running::start_that_logs(&[&ports[..], &logged, &served].concat());
-    send(forwarding_address(&switch), 30, 3);
+    send(switch.address("1@udp:"), 30, 3);
     let line = "reprise_controller_drops_total{reason=\"packet_in_no_primary\"} 3";
     let text = wait_for_line(&switch, line);
     expect_exposition(&text);
@@ -319,26 +286,21 @@ fn the_switch_lives_and_is_ready_once_it_has_a_pipeline_and_its_interfaces() {
         let arguments = ["-i", "1@a1", "--metrics", "127.0.0.1:0", "--grpc"];
         let bare = Running::start(&[&arguments[..], &["127.0.0.1:0"]].concat());
         assert_eq!(http_get(&bare, "/healthz"), (200, "ok\n".to_owned()));
-        assert_eq!(
-            http_get(&bare, "/readyz"),
-            (503, "no pipeline is set\n".to_owned())
-        );
+        let found = http_get(&bare, "/readyz");
+        assert_eq!(found, (503, "no pipeline is set\n".to_owned()));
         bare.stop("-TERM");
-        let forward = program("forward.json").display().to_string();
+        let forward = program("forward.json");
         let switch = Running::start(&[&arguments[..], &["off", &forward]].concat());
         assert_eq!(http_get(&switch, "/readyz"), (200, "ok\n".to_owned()));
         ip("link del a1");
         switch.wait_for_line(&["port_lost"]);
-        assert_eq!(
-            http_get(&switch, "/readyz"),
-            (503, "port 1@a1 has no interface\n".to_owned())
-        );
+        let found = http_get(&switch, "/readyz");
+        assert_eq!(found, (503, "port 1@a1 has no interface\n".to_owned()));
         assert_eq!(http_get(&switch, "/healthz"), (200, "ok\n".to_owned()));
         veth_pair("a0", "a1");
         switch.wait_for_line(&["port_rebound"]);
         assert_eq!(http_get(&switch, "/readyz"), (200, "ok\n".to_owned()));
-        switch.signal("-TERM");
-        assert_eq!(switch.end().0, Some(0));
+        switch.stop_that_logs("-TERM");
     });
 }
 
@@ -358,14 +320,7 @@ fn the_sfus_count_by_the_names_of_the_documentation() {
         let mut words: Vec<String> = words.map(str::to_owned).collect();
         let source = words.pop().expect("a program");
         words.push(root.join(source).display().to_string());
-        let arguments = [
-            "-i",
-            "1@udp:127.0.0.1:0",
-            "--grpc",
-            "off",
-            "--metrics",
-            "127.0.0.1:0",
-        ];
+        let arguments = words_of("-i 1@udp:127.0.0.1:0 --grpc off --metrics 127.0.0.1:0");
         let words = words.iter().map(String::as_str);
         let switch = Running::start(&arguments.into_iter().chain(words).collect::<Vec<_>>());
         let text = metrics(&switch);

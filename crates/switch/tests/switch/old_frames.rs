@@ -3,12 +3,11 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use packet_io::{AfPacketConfig, AfPacketPort, Port};
-use serde_json::Value;
+use packet_io::Port;
 use testkit::frames::{numbered, receive, send};
 use testkit::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 
-use crate::support::{Running, TIMEOUT, program};
+use crate::support::{FORWARD, Running, TIMEOUT, outside, totals};
 
 /// The option's value in milliseconds, and an absence after which every frame is too old.
 const AGE_MAX: &str = "300";
@@ -21,33 +20,9 @@ const FIRST_NEW: u32 = 1000;
 
 /// Frames from a1, which is port 1, leave through b1, which is port 2.
 fn start(kind: &str, age_max: &str) -> Running {
-    let files = [
-        "forward.p4info.txtpb",
-        "forward.entries.txtpb",
-        "forward.json",
-    ];
-    let [p4info, entries, json] = files.map(|name| program(name).display().to_string());
     let ports = [format!("1@{kind}a1"), format!("2@{kind}b1")];
-    Running::start_that_logs(&[
-        "-i",
-        &ports[0],
-        "-i",
-        &ports[1],
-        "--max-age-ms",
-        age_max,
-        "--grpc",
-        "off",
-        "--json",
-        "--p4info",
-        &p4info,
-        "--entries",
-        &entries,
-        &json,
-    ])
-}
-
-fn outside(interface: &str) -> AfPacketPort {
-    AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
+    let own = ["-i", &ports[0], "-i", &ports[1], "--max-age-ms", age_max];
+    Running::start_that_logs(&[&own[..], &["--grpc", "off", "--json"], &FORWARD].concat())
 }
 
 fn await_stopped(switch: &Running) {
@@ -89,7 +64,7 @@ fn stop_and_go_on(kind: &str, age_max: &str) -> (Vec<u32>, u64, u64) {
         b.receive(0, 64, &mut |frame| numbers.push(number(frame)))
             .expect("receiving");
     }
-    let totals: Value = serde_json::from_str(&switch.stop("-TERM")).expect("JSON");
+    let totals = totals(&switch.stop("-TERM"));
     let port = &totals["ports"][0];
     let [n_taken, n_old] = ["rx_frames", "rx_too_old"].map(|it| port[it].as_u64().expect(it));
     assert_eq!(

@@ -5,9 +5,11 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
+use crate::p4runtime::address;
 use crate::support::{Running, TemporaryFolder, error, http_get};
 use p4runtime_client::{Client, ClientError, SwitchAddress, TlsFiles};
 use testkit::certificates::{Authority, Files, Good, write};
+use testkit::text::assert_has;
 
 const HERE: &[&str] = &["localhost", "127.0.0.1"];
 
@@ -67,7 +69,7 @@ impl Certificates {
 
     fn to(&self, switch: &Running) -> SwitchAddress {
         SwitchAddress {
-            address: grpc(switch).to_owned(),
+            address: switch.address("P4Runtime on ").to_owned(),
             tls: Some(TlsFiles {
                 authorities: self.ca.clone(),
                 identity: Some((self.client.certificate.clone(), self.client.key.clone())),
@@ -77,27 +79,14 @@ impl Certificates {
     }
 }
 
-fn grpc(switch: &Running) -> &str {
-    after(switch, "P4Runtime on ")
-}
-
-fn after<'a>(switch: &'a Running, before: &str) -> &'a str {
-    let rest = switch.ready.split_once(before).expect("an address").1;
-    rest.split([',', ' ']).next().expect("an address")
-}
-
 async fn called(switch: &SwitchAddress) -> Result<(), ClientError> {
     let mut client = Client::connect(switch, 1).await?;
     client.counters().await.map(drop)
 }
 
 async fn stop(switch: Running) {
-    let stopped = tokio::task::spawn_blocking(move || {
-        switch.signal("-TERM");
-        switch.end()
-    });
-    let (status, _, said) = stopped.await.expect("it stops");
-    assert_eq!(status, Some(0), "{said}");
+    let stopped = tokio::task::spawn_blocking(move || switch.stop_that_logs("-TERM"));
+    stopped.await.expect("it stops");
 }
 
 #[tokio::test]
@@ -110,7 +99,8 @@ async fn handshakes_by_the_hundred_hold_up_neither_p4runtime_nor_metrics_nor_thr
     holder.become_primary().await.expect("primary");
     let mut strangers = Vec::new();
     for n in 0..N_STRANGERS {
-        let mut stranger = TcpStream::connect(grpc(&switch)).expect("a connection");
+        let mut stranger =
+            TcpStream::connect(switch.address("P4Runtime on ")).expect("a connection");
         // Only the beginning of a handshake.
         if n % 2 == 0 {
             stranger.write_all(&[22, 3, 1, 2]).expect("some bytes");
@@ -122,7 +112,7 @@ async fn handshakes_by_the_hundred_hold_up_neither_p4runtime_nor_metrics_nor_thr
         }
     }
     assert_eq!(http_get(&switch, "/metrics").0, 200);
-    assert_eq!(thrift_reply(after(&switch, "Thrift on ")), [0x80, 1, 0, 2]);
+    assert_eq!(thrift_reply(switch.address("Thrift on ")), [0x80, 1, 0, 2]);
     holder.counters().await.expect("served meanwhile");
     drop((strangers, holder));
     stop(switch).await;
@@ -148,12 +138,9 @@ async fn the_log_says_who_was_not_let_in_and_what_became_of_a_renewal() {
     let switch = here.start(&["--log-level", "info"]);
     let good = here.to(&switch);
     called(&good).await.expect("let in");
-    let plain = SwitchAddress::plain(grpc(&switch));
-    let refused = called(&plain).await.expect_err("not let in");
-    assert!(
-        refused.to_string().contains("it speaks TLS only"),
-        "{refused}"
-    );
+    let plain = called(&address(&switch)).await;
+    let refused = plain.expect_err("not let in");
+    assert_has(&refused.to_string(), "it speaks TLS only");
     switch.wait_for_line(&["a client at 127.0.0.1 was not let in: it does not speak TLS"]);
     // First half of a renewal, then all of it.
     let next = here.authority.issue(HERE, Good::Now);
@@ -174,12 +161,7 @@ async fn the_log_says_who_was_not_let_in_and_what_became_of_a_renewal() {
     let tls = former.tls.as_mut().expect("TLS");
     tls.authorities = write(here.folder.path("former-ca.pem"), here.authority.pem());
     let refused = called(&former).await.expect_err("not let in");
-    assert!(
-        refused
-            .to_string()
-            .contains("refuses this client's certificate"),
-        "{refused}"
-    );
+    assert_has(&refused.to_string(), "refuses this client's certificate");
     let client = other
         .issue(&[], Good::Now)
         .write(&here.folder.path(""), "new");

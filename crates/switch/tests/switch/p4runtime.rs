@@ -2,16 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{Running, TemporaryFolder, program};
+use crate::support::{FORWARD, Running, TemporaryFolder, http_get, program, words_of};
 use p4runtime_client::{Client, ClientError, SwitchAddress};
 use p4runtime_proto::text_format;
 use packet_io::{PcapPort, Port};
+use testkit::text::{assert_ends, assert_starts};
 
 /// Where the switch's P4Runtime server is.
 pub fn address(switch: &Running) -> SwitchAddress {
-    let address = switch.ready.split("P4Runtime on ").nth(1);
-    let address = address.and_then(|rest| rest.split(',').next());
-    SwitchAddress::plain(address.expect("an address"))
+    SwitchAddress::plain(switch.address("P4Runtime on "))
 }
 
 /// A client that is the switch's primary controller.
@@ -22,19 +21,20 @@ pub async fn primary(switch: &Running) -> Client {
     client
 }
 
+/// Sets the pipeline of `forward.p4`.
+pub async fn set_forward(client: &mut Client) {
+    let p4info = std::fs::read_to_string(program("forward.p4info.txtpb")).expect("the P4Info");
+    let p4info = text_format::parse_p4info(&p4info).expect("a P4Info");
+    let json = std::fs::read(program("forward.json")).expect("the program");
+    let set = client.set_pipeline(p4info, json).await;
+    set.expect("the pipeline is set");
+}
+
 #[tokio::test]
 async fn a_controller_reads_the_pipeline_and_the_ports_it_was_started_with() {
-    let (p4info, json) = (program("forward.p4info.txtpb"), program("forward.json"));
-    let (p4info, json) = (p4info.display().to_string(), json.display().to_string());
-    let arguments = [
-        "-i",
-        "7@pcap:,/dev/null",
-        "--grpc",
-        "127.0.0.1:0",
-        "--device-id",
-        "3",
-    ];
-    let switch = Running::start(&[&arguments[..], &["--p4info", &p4info, &json]].concat());
+    let [_, p4info, _, _, json] = FORWARD;
+    let arguments = words_of("-i 7@pcap:,/dev/null --grpc 127.0.0.1:0 --device-id 3");
+    let switch = Running::start(&[&arguments[..], &["--p4info", p4info, json]].concat());
     let client = Client::connect(&address(&switch), 3).await;
     let mut client = client.expect("a server");
     let info = client.p4info().await.expect("a P4Info");
@@ -86,11 +86,7 @@ async fn a_capture_waits_for_the_controllers_program() {
     let port = format!("1@pcap:{}", capture.display());
     let switch = Running::start(&["-i", &port, "--grpc", "127.0.0.1:0"]);
     let mut client = primary(&switch).await;
-    let p4info = std::fs::read_to_string(program("forward.p4info.txtpb")).expect("the P4Info");
-    let p4info = text_format::parse_p4info(&p4info).expect("a P4Info");
-    let json = std::fs::read(program("forward.json")).expect("the program");
-    let set = client.set_pipeline(p4info, json).await;
-    set.expect("the pipeline is set");
+    set_forward(&mut client).await;
     let start = Instant::now();
     let counters = loop {
         let counters = client.counters().await.expect("an answer");
@@ -117,52 +113,24 @@ async fn a_capture_waits_for_the_controllers_program() {
 #[tokio::test]
 async fn an_open_stream_does_not_keep_the_switch_from_stopping() {
     let switch = Running::start(&["--grpc", "127.0.0.1:0"]);
-    assert!(
-        switch.ready.starts_with("ready: ports none, P4Runtime on "),
-        "{}",
-        switch.ready
-    );
-    assert!(
-        switch.ready.ends_with(", program none yet"),
-        "{}",
-        switch.ready
-    );
+    assert_starts(&switch.ready, "ready: ports none, P4Runtime on ");
+    assert_ends(&switch.ready, ", program none yet");
     let client = primary(&switch).await;
     let stopped = tokio::task::spawn_blocking(move || switch.stop("-INT")).await;
     assert!(stopped.expect("it stops").starts_with("totals after "));
     drop(client);
 }
 
-/// Gets a page from an address; returns the body and the status line.
-fn get(address: &str, path: &str) -> (String, String) {
-    let mut stream = std::net::TcpStream::connect(address).expect("a server");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    std::io::Write::write_all(&mut stream, request.as_bytes()).expect("sent");
-    let mut answer = String::new();
-    std::io::Read::read_to_string(&mut stream, &mut answer).expect("text");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    let status = head.lines().next().expect("a line").to_owned();
-    (status, body.to_owned())
-}
-
 #[test]
 fn counters_and_latencies_are_there_for_prometheus() {
-    let json = program("forward.json").display().to_string();
-    let arguments = [
-        "-i",
-        "7@pcap:,/dev/null",
-        "--grpc",
-        "127.0.0.1:0",
-        "--metrics",
-        "127.0.0.1:0",
-        &json,
-    ];
+    let json = program("forward.json");
+    let arguments = format!("-i 7@pcap:,/dev/null --grpc 127.0.0.1:0 --metrics 127.0.0.1:0 {json}");
+    let arguments = words_of(&arguments);
     let switch = Running::start(&arguments);
-    let (_, address) = switch.ready.split_once("metrics on ").expect("an address");
-    let (status, body) = get(address, "/metrics");
-    assert_eq!(status, "HTTP/1.1 200 OK");
+    let (status, body) = http_get(&switch, "/metrics");
+    assert_eq!(status, 200);
     let sample = "reprise_port_received_packets_total{port=\"7\",name=\"pcap:,/dev/null\"} 0";
     assert!(body.contains(sample), "{body}");
-    assert_eq!(get(address, "/").0, "HTTP/1.1 404 Not Found");
+    assert_eq!(http_get(&switch, "/").0, 404);
     switch.stop("-TERM");
 }

@@ -3,13 +3,14 @@
 use std::fs;
 use std::sync::Arc;
 
-use crate::support::{TIMEOUT, TemporaryFolder, error, program};
+use crate::support::{TIMEOUT, TemporaryFolder, error, program, words_of};
 use dataplane::PortId;
 use packet_io::{MemoryPort, Port, Waiter, memory_pair};
 use reprise_switch::{MadePayloadExtern, Offloaded, Parts};
 use serde_json::{Value, json};
 use testkit::mask::Mask;
 use testkit::offload::{Double, Takes};
+use testkit::text::assert_has;
 
 const GRPC: &str = "127.0.0.1:0";
 
@@ -58,7 +59,7 @@ fn receive(port: &mut MemoryPort) -> Vec<u8> {
 #[test]
 fn a_switch_that_was_built_with_an_extern_runs_programs_of_the_command_line_that_call_it() {
     let folder = TemporaryFolder::new("masked");
-    let source = program("masked.p4").display().to_string();
+    let source = program("masked.p4");
     for path in [source, masked_json(&folder)] {
         for engine in ["interpreter", "native"] {
             let (inner, [mut one, mut two]) = cables();
@@ -78,7 +79,7 @@ fn a_switch_that_was_built_with_an_extern_runs_programs_of_the_command_line_that
 #[test]
 fn the_stock_switch_refuses_such_a_program_and_names_the_extern_and_the_page() {
     let folder = TemporaryFolder::new("masked_stock");
-    let source = program("masked.p4").display().to_string();
+    let source = program("masked.p4");
     for path in [source, masked_json(&folder)] {
         let said = error(1, &["--grpc", GRPC, &path]);
         for part in ["mask_payload", "docs/payload-externs.md"] {
@@ -97,10 +98,7 @@ fn a_switch_that_cannot_be_built_says_why() {
     let ports = vec![Vec::new()];
     let refused = reprise_switch::forward(&["--grpc", GRPC], &parts, ports, || ());
     let said = refused.expect_err("the name is a primitive's");
-    assert!(
-        said.contains("extern \"mark_to_drop\": expected a name"),
-        "{said}"
-    );
+    assert_has(&said, "extern \"mark_to_drop\": expected a name");
 }
 
 #[test]
@@ -136,15 +134,8 @@ fn each_worker_has_an_offload_and_the_totals_are_those_of_all_and_both_sides() {
             core.lock().expect("no panic").run(0);
         }
     };
-    let arguments = [
-        "--grpc",
-        GRPC,
-        "--workers",
-        "2",
-        "--registers",
-        "per-worker",
-        &path,
-    ];
+    let arguments = format!("--grpc {GRPC} --workers 2 --registers per-worker {path}");
+    let arguments = words_of(&arguments);
     let forwarded = reprise_switch::forward(&arguments, &parts, vec![first, second], during);
     let totals: Value =
         serde_json::from_str(&forwarded.expect("it forwards").totals).expect("JSON");

@@ -5,7 +5,7 @@ use std::fs;
 
 use testkit::namespace::{in_namespace, in_root_namespace, ip, veth_pair};
 
-use crate::support::{Running, TemporaryFolder, program};
+use crate::support::{Running, TemporaryFolder, program, words_of};
 
 /// From Linux's capability.h.
 const NET_ADMIN: u32 = 12;
@@ -49,7 +49,7 @@ fn expect(switch: &Running, needed: &[u32]) {
 }
 
 fn start(arguments: &[&str]) -> Running {
-    let source = program("kept.p4").display().to_string();
+    let source = program("kept.p4");
     let own = ["--grpc", "127.0.0.1:0", "--metrics", "127.0.0.1:0", &source];
     Running::start_that_logs(&[&own[..], arguments].concat())
 }
@@ -93,14 +93,7 @@ fn a_switch_in_the_kernel_keeps_what_loads_the_next_program() {
     in_root_namespace(|| {
         ip("link set lo up");
         veth_pair("a0", "a1");
-        let switch = start(&[
-            "-i",
-            "1@afxdp:a1",
-            "--engine",
-            "kernel",
-            "--log-level",
-            "off",
-        ]);
+        let switch = start(&words_of("-i 1@afxdp:a1 --engine kernel --log-level off"));
         expect(&switch, &[NET_ADMIN, NET_RAW, IPC_LOCK, PERFMON, BPF]);
         switch.stop("-TERM");
     });

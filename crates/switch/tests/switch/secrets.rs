@@ -12,7 +12,7 @@ use p4runtime_proto::p4::v1::{ActionProfileMember, RegisterEntry, TableEntry, fi
 use prost::Message;
 
 use crate::p4runtime::address;
-use crate::support::{Running, TemporaryFolder, program, switch};
+use crate::support::{Running, TemporaryFolder, program, succeed};
 use packet_io::{PcapPort, Port};
 
 /// The first bytes of every secret in `secrets.entries.txtpb`, and the token.
@@ -25,8 +25,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 fn start(arguments: &[&str]) -> Running {
-    let path = |name: &str| program(name).display().to_string();
-    let (entries, source) = (path("secrets.entries.txtpb"), path("secrets.p4"));
+    let (entries, source) = (program("secrets.entries.txtpb"), program("secrets.p4"));
     let own = ["--entries", &entries, &source, "--grpc", "127.0.0.1:0"];
     Running::start(&[&own[..], arguments].concat())
 }
@@ -114,7 +113,7 @@ fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     let frame = [0x11; 60];
     port.transmit(0, frame[..].into()).expect("written");
     port.close().expect("closed");
-    let path = |end: &str| program(&format!("{name}.{end}")).display().to_string();
+    let path = |end: &str| program(&format!("{name}.{end}"));
     let (entries, source) = (path("entries.txtpb"), path("p4"));
     let port = format!("1@pcap:{}", capture.display());
     let trace_to = trace.display().to_string();
@@ -126,16 +125,13 @@ fn trace_of(name: &str, ports: &[u16]) -> (String, u32) {
     let others: Vec<String> = ports.iter().map(sent).collect();
     let others = others.iter().flat_map(|port| ["-i", port.as_str()]);
     let others: Vec<&str> = others.collect();
-    let output = switch(&[&arguments[..], &others, &[&source]].concat()).output();
-    let output = output.expect("the switch starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    succeed(&[&arguments[..], &others, &[&source]].concat());
     let traced = fs::read_to_string(&trace).expect("a trace");
     (traced, mode(&trace))
 }
 
 /// The numbers appear neither in decimal nor in hexadecimal.
-fn expect_untold(numbers: impl IntoIterator<Item = u32>, traced: &str) {
+fn expect_absent(numbers: impl IntoIterator<Item = u32>, traced: &str) {
     for number in numbers {
         for text in [number.to_string(), format!("{number:x}")] {
             assert!(!traced.contains(&text), "{text}: {traced}");
@@ -159,7 +155,7 @@ fn traces_and_messages_of_the_program_hide_secrets_and_what_is_computed_of_them(
     }
     // 0x5ec1e701 to 0x5ec1e704 in decimal, and the values that the program computes from them.
     let numbers = 0x5ec1_e701_u32..=0x5ec1_e704;
-    expect_untold(numbers.flat_map(|key| [key, key ^ 0x0101_0101]), &traced);
+    expect_absent(numbers.flat_map(|key| [key, key ^ 0x0101_0101]), &traced);
     assert_eq!(mode, 0o600);
 }
 
@@ -184,7 +180,7 @@ fn traces_hide_indices_colors_checksums_groups_sessions_and_queues_that_come_of_
         assert_eq!(traced.matches(shown).count(), n, "{shown}: {traced}");
     }
     // The key, the same as a session, their checksum, and the checksum over the received frame.
-    expect_untold([0xbeef, 0x3eef, 0x4110, 0xeeee], &traced);
+    expect_absent([0xbeef, 0x3eef, 0x4110, 0xeeee], &traced);
 }
 
 #[tokio::test]
@@ -198,7 +194,7 @@ async fn a_state_file_is_its_owners_and_so_becomes_an_old_one_which_is_said() {
     assert_eq!(mode(&state), 0o600);
     running.stop("-TERM");
     fs::set_permissions(&state, Permissions::from_mode(0o644)).expect("our own file");
-    let source = program("secrets.p4").display().to_string();
+    let source = program("secrets.p4");
     let own = ["--grpc", "127.0.0.1:0", &source];
     let running = Running::start_that_logs(&[&own[..], &arguments].concat());
     let said = running.before.join("\n");

@@ -5,59 +5,40 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use testkit::namespace::{in_namespace, ip, veth_pair};
+use testkit::text::{assert_has, assert_starts};
 
-use crate::support::{Running, TemporaryFolder, error, program};
+use crate::support::{Running, TemporaryFolder, error, program, words_of};
 
 const UNUSED_ADDRESS: &str = "127.0.0.1:0";
 
 #[test]
 fn a_wrong_command_line_has_exit_code_2() {
     for (arguments, reason) in [
+        ("-i veth1", "expected PORT@INTERFACE, PORT@afxdp:INTERFACE"),
+        ("-i 1@", "there is nothing behind the \"@\""),
+        ("-i 511@veth1", "no port number from 0 to 510"),
+        ("-i 1@xdp:veth1", "\"xdp:\" is no kind of port"),
+        ("-i 1@a -i 1@b", "port 1 is given twice: 1@a and 1@b"),
+        ("-i 1@a --grpc localhost", "expected IP-ADDRESS:PORT"),
+        ("-i 1@a --no-such-option", "--no-such-option"),
+        ("-i 1@a --trace --trace-to x", "cannot be used with"),
+        ("-i 1@a --device-id=-1", "invalid value '-1'"),
+        ("--grpc off", "there is nothing to do"),
         (
-            &["-i", "veth1"][..],
-            "expected PORT@INTERFACE, PORT@afxdp:INTERFACE",
-        ),
-        (&["-i", "1@"], "there is nothing behind the \"@\""),
-        (&["-i", "511@veth1"], "no port number from 0 to 510"),
-        (&["-i", "1@xdp:veth1"], "\"xdp:\" is no kind of port"),
-        (
-            &["-i", "1@a", "-i", "1@b"],
-            "port 1 is given twice: 1@a and 1@b",
-        ),
-        (
-            &["-i", "1@a", "--grpc", "localhost"],
-            "expected IP-ADDRESS:PORT",
-        ),
-        (&["-i", "1@a", "--no-such-option"], "--no-such-option"),
-        (
-            &["-i", "1@a", "--trace", "--trace-to", "x"],
-            "cannot be used with",
-        ),
-        (&["-i", "1@a", "--device-id=-1"], "invalid value '-1'"),
-        (&["--grpc", "off"], "there is nothing to do"),
-        (
-            &["-i", "1@a", "--engine", "interpreter", "--optimise", "all"],
+            "-i 1@a --engine interpreter --optimise all",
             "--optimise: expected --engine native, found interpreter",
         ),
         (
-            &["-i", "1@a", "--metrics", "127.0.0.1:9559"],
+            "-i 1@a --metrics 127.0.0.1:9559",
             "--metrics: 127.0.0.1:9559 is where P4Runtime is served (--grpc, 127.0.0.1:9559)",
         ),
         (
-            &[
-                "-i",
-                "1@a",
-                "--grpc",
-                "0.0.0.0:9000",
-                "--insecure",
-                "--metrics",
-                "127.0.0.1:9000",
-            ],
+            "-i 1@a --grpc 0.0.0.0:9000 --insecure --metrics 127.0.0.1:9000",
             "is where P4Runtime is served (--grpc, 0.0.0.0:9000): choose another port",
         ),
     ] {
-        let said = error(2, arguments);
-        assert!(said.contains(reason), "{arguments:?}: {said}");
+        let said = error(2, &words_of(arguments));
+        assert!(said.contains(reason), "{arguments}: {said}");
     }
 }
 
@@ -92,10 +73,8 @@ fn a_program_that_is_none_is_named_with_the_reason() {
         (&c, "expected a name that ends in .p4 or .json"),
     ] {
         let said = error(1, &["-i", "1@pcap:,/dev/null", path]);
-        assert!(
-            said.contains(path.as_str()) && said.contains(reason),
-            "{path}: {said}"
-        );
+        assert_has(&said, path);
+        assert_has(&said, reason);
     }
 }
 
@@ -105,14 +84,12 @@ fn what_is_wrong_in_a_p4_program_is_shown_where_it_is() {
     let text = "#include <core.p4>\nheader h_t {\n    bit<8> a;\n    bit<8 b;\n}\n";
     let path = folder.file("wrong.p4", text);
     let said = error(1, &["-i", "1@pcap:,/dev/null", &path]);
-    assert!(
-        said.starts_with(&format!("error: program {path}: 1 error\n\nerror[E0")),
-        "{said}"
+    assert_starts(
+        &said,
+        &format!("error: program {path}: 1 error\n\nerror[E0"),
     );
-    assert!(
-        said.contains(&format!("--> {path}:4:")) && said.contains("    bit<8 b;"),
-        "{said}"
-    );
+    assert_has(&said, &format!("--> {path}:4:"));
+    assert_has(&said, "    bit<8 b;");
     for (text, reason) in [
         ("#include \"gone.p4\"\n", "cannot find `gone.p4`"),
         ("#include <gone.p4>\n", "cannot find `gone.p4`"),
@@ -122,24 +99,22 @@ fn what_is_wrong_in_a_p4_program_is_shown_where_it_is() {
     ] {
         let path = folder.file("mistake.p4", text);
         let said = error(1, &["-i", "1@pcap:,/dev/null", &path]);
-        assert!(
-            said.starts_with(&format!("error: program {path}: ")) && said.contains(reason),
-            "{said}"
-        );
-        assert!(said.contains(&format!("--> {path}:")), "{said}");
+        assert_starts(&said, &format!("error: program {path}: "));
+        assert_has(&said, reason);
+        assert_has(&said, &format!("--> {path}:"));
     }
     let missing = folder.path("missing.p4").display().to_string();
     let said = error(1, &["-i", "1@pcap:,/dev/null", &missing]);
-    assert!(
-        said.contains(&format!("cannot read the program {missing}: No such file")),
-        "{said}"
+    assert_has(
+        &said,
+        &format!("cannot read the program {missing}: No such file"),
     );
 }
 
 #[test]
 fn a_p4info_that_is_none_is_named_with_the_reason() {
     let folder = TemporaryFolder::new("p4infos");
-    let json = program("forward.json").display().to_string();
+    let json = program("forward.json");
     let missing = folder.path("missing.txtpb").display().to_string();
     let text = folder.file("text.txtpb", "tables {\n  no_such_field: 1\n}");
     let binary = folder.file("binary.bin", [0xff; 20]);
@@ -149,18 +124,16 @@ fn a_p4info_that_is_none_is_named_with_the_reason() {
         (&binary, "not a P4Info in protobuf's binary format"),
     ] {
         let said = error(1, &["-i", "1@pcap:,/dev/null", "--p4info", path, &json]);
-        assert!(
-            said.contains(path.as_str()) && said.contains(reason),
-            "{path}: {said}"
-        );
+        assert_has(&said, path);
+        assert_has(&said, reason);
     }
 }
 
 #[test]
 fn entries_that_cannot_be_written_are_named_with_the_reason() {
     let folder = TemporaryFolder::new("entries");
-    let json = program("forward.json").display().to_string();
-    let p4info = program("forward.p4info.txtpb").display().to_string();
+    let json = program("forward.json");
+    let p4info = program("forward.p4info.txtpb");
     let text = folder.file("text.txtpb", "updates {\n  tipe: INSERT\n}");
     let entry = std::fs::read_to_string(program("forward.entries.txtpb")).expect("the entries");
     let wrong_table = folder.file("table.txtpb", entry.replace("33554433", "33554434"));
@@ -176,23 +149,14 @@ fn entries_that_cannot_be_written_are_named_with_the_reason() {
         (&wide, "1 of 1 updates failed:\n  update 1: "),
         (&twice, "1 of 2 updates failed:\n  update 2: "),
     ] {
-        let arguments = [
-            "-i",
-            "1@pcap:,/dev/null",
-            "--p4info",
-            &p4info,
-            "--entries",
-            path,
-            &json,
-        ];
+        let arguments = format!("-i 1@pcap:,/dev/null --p4info {p4info} --entries {path} {json}");
+        let arguments = words_of(&arguments);
         let said = error(1, &arguments);
-        assert!(
-            said.contains(path.as_str()) && said.contains(reason),
-            "{path}: {said}"
-        );
+        assert_has(&said, path);
+        assert_has(&said, reason);
     }
     let said = error(2, &["-i", "1@pcap:,/dev/null", "--entries", &twice, &json]);
-    assert!(said.contains("expected the program's P4Info"), "{said}");
+    assert_has(&said, "expected the program's P4Info");
 }
 
 #[test]
@@ -200,22 +164,14 @@ fn a_capture_that_is_none_is_named_with_the_reason() {
     let folder = TemporaryFolder::new("captures");
     let text = folder.file("text.pcap", "no capture");
     let said = error(1, &["-i", &format!("1@pcap:{text}")]);
-    assert!(
-        said.contains(&text) && said.contains("expected the header of a pcap"),
-        "{said}"
-    );
+    assert_has(&said, &text);
+    assert_has(&said, "expected the header of a pcap");
     let said = error(1, &["-i", "1@pcap:/dev/null"]);
-    assert!(said.contains("found an empty file"), "{said}");
+    assert_has(&said, "found an empty file");
     let said = error(1, &["-i", "1@pcap:/nonexistent/in.pcap"]);
-    assert!(
-        said.contains("capture file /nonexistent/in.pcap: cannot open"),
-        "{said}"
-    );
+    assert_has(&said, "capture file /nonexistent/in.pcap: cannot open");
     let said = error(1, &["-i", "1@pcap:,/nonexistent/out.pcap"]);
-    assert!(
-        said.contains("capture file /nonexistent/out.pcap: cannot create"),
-        "{said}"
-    );
+    assert_has(&said, "capture file /nonexistent/out.pcap: cannot create");
 }
 
 #[test]
@@ -223,14 +179,8 @@ fn an_address_in_use_is_said() {
     let holder = TcpListener::bind(UNUSED_ADDRESS).expect("a free port");
     let address = holder.local_addr().expect("an address").to_string();
     let said = error(1, &["-i", "1@pcap:,/dev/null", "--grpc", &address]);
-    assert!(
-        said.contains(&format!("cannot serve P4Runtime on {address}")),
-        "{said}"
-    );
-    assert!(
-        said.contains("choose another address with --grpc"),
-        "{said}"
-    );
+    assert_has(&said, &format!("cannot serve P4Runtime on {address}"));
+    assert_has(&said, "choose another address with --grpc");
     let said = error(
         1,
         &[
@@ -243,11 +193,8 @@ fn an_address_in_use_is_said() {
         ],
     );
     let expected = format!("cannot serve metrics on {address}: Address already in use");
-    assert!(said.contains(&expected), "{said}");
-    assert!(
-        said.contains("choose another address with --metrics"),
-        "{said}"
-    );
+    assert_has(&said, &expected);
+    assert_has(&said, "choose another address with --metrics");
 }
 
 #[test]
@@ -258,11 +205,8 @@ fn where_thrift_cannot_be_served_is_said() {
     let served = ["--grpc", "off", "--thrift-port", &port];
     let said = error(1, &[&["-i", "1@udp:127.0.0.1:0"], &served[..]].concat());
     let expected = format!("cannot serve Thrift on {address}: Address already in use");
-    assert!(said.contains(&expected), "{said}");
-    assert!(
-        said.contains("choose another address with --thrift-port"),
-        "{said}"
-    );
+    assert_has(&said, &expected);
+    assert_has(&said, "choose another address with --thrift-port");
 }
 
 #[test]
@@ -271,17 +215,17 @@ fn an_interface_that_cannot_be_used_is_said() {
         veth_pair("v0", "v1");
         ip("link set lo up");
         let said = error(1, &["-i", "1@v9", "--grpc", UNUSED_ADDRESS]);
-        assert!(said.contains("interface \"v9\" does not exist"), "{said}");
+        assert_has(&said, "interface \"v9\" does not exist");
         let holder = Running::start(&["-i", "1@v0", "--grpc", UNUSED_ADDRESS]);
         let said = error(1, &["-i", "1@v0", "--grpc", UNUSED_ADDRESS]);
-        assert!(
-            said.contains("interface \"v0\" is in use by another reprise-switch or reprise-signer"),
-            "{said}"
+        assert_has(
+            &said,
+            "interface \"v0\" is in use by another reprise-switch or reprise-signer",
         );
         holder.stop("-TERM");
         ip("link set v0 down");
         let said = error(1, &["-i", "1@v0", "--grpc", UNUSED_ADDRESS]);
-        assert!(said.contains("interface \"v0\" is down"), "{said}");
+        assert_has(&said, "interface \"v0\" is down");
     });
 }
 
@@ -293,7 +237,7 @@ fn named(name: &str, arguments: &[&str]) -> Command {
 
 #[test]
 fn errors_under_bmv2s_names_begin_with_them_name_their_options_and_have_code_1() {
-    let json = program("forward.json").display().to_string();
+    let json = program("forward.json");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("bound").to_string();
     let port = address.rsplit(':').next().expect("a port");
@@ -345,8 +289,7 @@ fn a_program_of_any_name_is_json_under_bmv2s_names() {
         "{}",
         switch.ready
     );
-    switch.signal("-TERM");
-    assert_eq!(switch.end().0, Some(0));
+    switch.stop_that_logs("-TERM");
 }
 
 #[test]
@@ -360,14 +303,7 @@ fn a_switch_that_is_started_while_another_one_ends_waits_for_it() {
         });
         let folder = TemporaryFolder::new("one-after-another");
         let state = folder.path("state").display().to_string();
-        let served = [
-            "--grpc",
-            "127.0.0.1:9559",
-            "--thrift-port",
-            "9090",
-            "--metrics",
-            "127.0.0.1:9100",
-        ];
+        let served = words_of("--grpc 127.0.0.1:9559 --thrift-port 9090 --metrics 127.0.0.1:9100");
         let ports: Vec<String> = ports.collect();
         let ports = ports.iter().map(String::as_str);
         let others = ["--log-level", "info", "--state", &state];
@@ -382,8 +318,7 @@ fn a_switch_that_is_started_while_another_one_ends_waits_for_it() {
                 .iter()
                 .filter(|line| line.contains("start_waits"));
             println!("{signal}: {:?}", waits.collect::<Vec<_>>());
-            next.signal("-TERM");
-            assert_eq!(next.end().0, Some(0));
+            next.stop_that_logs("-TERM");
         }
     });
 }
@@ -400,11 +335,8 @@ fn missing_privileges_are_said() {
             .expect("setpriv is installed");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(
-            said.contains("no permission to open a packet socket, CAP_NET_RAW"),
-            "{said}"
-        );
-        assert!(said.contains("unshare -Urn"), "{said}");
+        assert_has(&said, "no permission to open a packet socket, CAP_NET_RAW");
+        assert_has(&said, "unshare -Urn");
     });
 }
 
@@ -434,7 +366,7 @@ fn a_name_with_a_lines_end_forges_no_line() {
     let program_file = folder.file(&format!("{forged}.p4"), "control Broken");
     let json = folder.file(&format!("{forged}.json"), "{}");
     let entries = folder.file(&format!("{forged}.txtpb"), "updates {");
-    let good = program("kept.p4").display().to_string();
+    let good = program("kept.p4");
     let capture = ["-i", "1@pcap:,/dev/null"];
     for arguments in [
         &[program_file.as_str()][..],
@@ -455,11 +387,11 @@ fn a_name_with_a_lines_end_forges_no_line() {
 
 #[test]
 fn an_included_folder_that_is_none_is_reported() {
-    let kept = program("kept.p4").display().to_string();
+    let kept = program("kept.p4");
     let capture = ["-i", "1@pcap:,/dev/null", "--include"];
     for folder in ["nodir", &kept] {
         let said = error(2, &[&capture[..], &[folder, &kept]].concat());
         let expected = format!("error: --include {folder}: expected a folder, found none");
-        assert!(said.starts_with(&expected), "{said}");
+        assert_starts(&said, &expected);
     }
 }

@@ -25,6 +25,7 @@ use p4runtime_proto::p4::v1::{
     RegisterEntry, Replica, TableEntry, Update, field_match,
 };
 use testkit::namespace::{in_mount_namespace, ip, run};
+use testkit::text::{assert_ends, assert_has};
 
 const KILLS: u64 = 20;
 
@@ -137,9 +138,11 @@ fn cell(register: u32, index: i64, value: u8) -> Update {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_register_that_packets_write_begins_anew_and_one_that_only_controllers_write_does_not() {
     let folder = TemporaryFolder::new("anew");
-    let state = folder.path("state").display().to_string();
-    let program = program("kept.p4").display().to_string();
-    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let (state, kept) = (
+        folder.path("state").display().to_string(),
+        program("kept.p4"),
+    );
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &kept];
     let mut killed = false;
     for signal in ["-KILL", "-TERM", "-KILL"] {
         let switch = Running::start_that_logs(&arguments);
@@ -163,9 +166,11 @@ async fn a_register_that_packets_write_begins_anew_and_one_that_only_controllers
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switch_says_that_its_process_is_another_one_though_its_state_is_the_same() {
     let folder = TemporaryFolder::new("instance");
-    let state = folder.path("state").display().to_string();
-    let program = program("kept.p4").display().to_string();
-    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let (state, kept) = (
+        folder.path("state").display().to_string(),
+        program("kept.p4"),
+    );
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &kept];
     let mut seen = std::collections::BTreeSet::new();
     for n_seen in 1..=3 {
         let switch = Running::start(&arguments);
@@ -330,9 +335,11 @@ async fn a_switch_that_is_killed_at_any_moment_has_what_it_answered() {
         number_of("REPRISE_KILLS_SEED", 1),
     );
     let folder = TemporaryFolder::new("killed");
-    let state = folder.path("state").display().to_string();
-    let program = program("kept.p4").display().to_string();
-    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
+    let (state, kept) = (
+        folder.path("state").display().to_string(),
+        program("kept.p4"),
+    );
+    let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &kept];
     let (mut answered, mut open) = (State::new(), State::new());
     let (mut n_all, mut n_open_there) = (0, 0);
     for round in 0..=n_kills {
@@ -407,7 +414,7 @@ fn nothing_was_done(refused: WriteError) {
 
 async fn a_switch_on_a_disk(disk: &Path) {
     let state = disk.join("state").display().to_string();
-    let program = program("kept.p4").display().to_string();
+    let program = program("kept.p4");
     let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
     let switch = Running::start(&arguments);
     let mut controller = Controller::of(&switch).await;
@@ -423,10 +430,8 @@ async fn a_switch_on_a_disk(disk: &Path) {
     nothing_was_done(refused.expect_err("the disk is full"));
     assert_eq!(controller.state().await, there);
     let logged = switch.wait_for_line(&["state_not_written"]);
-    assert!(
-        logged.contains("ERROR") && logged.contains(&state),
-        "{logged}"
-    );
+    assert_has(&logged, "ERROR");
+    assert_has(&logged, &state);
     fs::remove_file(disk.join("filler")).expect("removed");
     let (updates, after) = batch(&mut random, controller.ids, &there);
     controller
@@ -461,7 +466,7 @@ async fn a_file_that_somebody_cuts_short_is_reported_before_the_next_call_and_ta
     let folder = TemporaryFolder::new("cut-short");
     let path = folder.path("state");
     let state = path.display().to_string();
-    let program = program("kept.p4").display().to_string();
+    let program = program("kept.p4");
     let switch = Running::start(&["--grpc", "127.0.0.1:0", "--state", &state, &program]);
     let mut controller = Controller::of(&switch).await;
     let mut random = Random(7);
@@ -470,10 +475,8 @@ async fn a_file_that_somebody_cuts_short_is_reported_before_the_next_call_and_ta
     // Like `: > state`: the same file.
     File::create(&path).expect("cut short");
     let logged = switch.wait_for_line(&["state_not_written"]);
-    assert!(
-        logged.contains("ERROR") && logged.contains("was cut short"),
-        "{logged}"
-    );
+    assert_has(&logged, "ERROR");
+    assert_has(&logged, "was cut short");
     let (updates, _) = batch(&mut random, controller.ids, &there);
     let refused = controller.write(updates).await;
     nothing_was_done(refused.expect_err("it would be lost"));
@@ -488,7 +491,7 @@ async fn two_switches_do_not_share_a_file() {
     let arguments = ["--grpc", "127.0.0.1:0", "--state", &state];
     let first = Running::start(&arguments);
     let said = error(1, &arguments);
-    assert!(said.contains("another switch uses it"), "{said}");
+    assert_has(&said, "another switch uses it");
     first.stop("-TERM");
 }
 
@@ -503,7 +506,7 @@ fn a_file_that_cannot_be_made_or_opened_is_reported_with_its_name() {
     for path in [missing, a_folder.clone(), read_only] {
         let path = path.display().to_string();
         let said = error(1, &["--grpc", "127.0.0.1:0", "--state", &path]);
-        assert!(said.contains(&path), "{said}");
+        assert_has(&said, &path);
     }
     assert_eq!(fs::read_dir(&a_folder).expect("a folder").count(), 0);
 }
@@ -514,7 +517,7 @@ async fn a_damaged_file_is_refused_and_left() {
     let folder = TemporaryFolder::new("damaged");
     let path = folder.path("state");
     let state = path.display().to_string();
-    let program = program("kept.p4").display().to_string();
+    let program = program("kept.p4");
     let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
     let switch = Running::start(&arguments);
     let mut controller = Controller::of(&switch).await;
@@ -552,7 +555,7 @@ async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_re
     let folder = TemporaryFolder::new("taken-back");
     let path = folder.path("state");
     let state = path.display().to_string();
-    let program = program("kept.p4").display().to_string();
+    let program = program("kept.p4");
     let arguments = ["--grpc", "127.0.0.1:0", "--state", &state, &program];
     let switch = Running::start(&arguments);
     let mut controller = Controller::of(&switch).await;
@@ -586,8 +589,7 @@ async fn a_killed_switchs_last_call_that_is_damaged_is_taken_back_and_that_is_re
         .filter(|line| line.contains("state_rolled_back"));
     assert_eq!(logged.count(), 1, "{:?}", switch.before);
     assert_eq!(Controller::of(&switch).await.state().await, before);
-    switch.signal("-TERM");
-    assert_eq!(switch.end().0, Some(0));
+    switch.stop_that_logs("-TERM");
     // The file is whole again.
     let switch = Running::start(&arguments);
     assert_eq!(Controller::of(&switch).await.state().await, before);
@@ -618,7 +620,7 @@ fn a_foreign_file_is_refused_and_left() {
             ],
         );
         let expected = format!("expected a state file of reprise-switch, {found}");
-        assert!(said.contains(&expected), "{said}");
+        assert_has(&said, &expected);
         assert_eq!(std::fs::read(&path).expect("there"), text);
     }
 }
@@ -644,7 +646,7 @@ fn a_restored_programs_name_forges_no_ready_line() {
 fn a_restored_program_is_named_and_an_ignored_one_is_warned_of() {
     let folder = TemporaryFolder::new("named");
     let state = folder.path("state").display().to_string();
-    let [kept, flood] = ["kept.p4", "flood.p4"].map(|it| program(it).display().to_string());
+    let [kept, flood] = ["kept.p4", "flood.p4"].map(program);
     let arguments = ["--grpc", "127.0.0.1:0", "--state", &state];
     let start = |program: Option<&String>| {
         let program = program.map(String::as_str);
@@ -655,22 +657,20 @@ fn a_restored_program_is_named_and_an_ignored_one_is_warned_of() {
         (ready, before)
     };
     let (ready, before) = start(Some(&kept));
-    assert!(ready.ends_with(&format!("program {kept}")), "{ready}");
+    assert_ends(&ready, &format!("program {kept}"));
     assert_eq!(before, [""; 0]);
     let restored = format!("{kept} of state file {state}");
     for program in [Some(&kept), None] {
         let (ready, before) = start(program);
-        assert!(ready.ends_with(&format!("program {restored}")), "{ready}");
+        assert_ends(&ready, &format!("program {restored}"));
         assert_eq!(before, [""; 0], "nothing was ignored");
     }
     let (ready, before) = start(Some(&flood));
-    assert!(ready.ends_with(&format!("program {restored}")), "{ready}");
+    assert_ends(&ready, &format!("program {restored}"));
     let [warning] = &before[..] else {
         panic!("expected one line: {before:?}");
     };
     let expected = format!("{flood} of the command line is not loaded, since {restored} forwards");
-    assert!(
-        warning.contains("WARN") && warning.contains(&expected),
-        "{warning}"
-    );
+    assert_has(warning, "WARN");
+    assert_has(warning, &expected);
 }

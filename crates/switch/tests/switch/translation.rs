@@ -1,8 +1,6 @@
 //! `@p4runtime_translation`: a controller writes and reads its own values, whatever the data plane uses. The program
 //! sends every packet-out back as a packet-in, with the result of its table. Also headers that are not whole bytes.
 
-use std::path::Path;
-
 use crate::p4runtime::primary;
 use crate::support::{Running, program};
 use p4runtime_client::field_match::Match;
@@ -17,6 +15,7 @@ use p4runtime_proto::p4::v1::write_request::Atomicity;
 use p4runtime_proto::p4::v1::{
     ForwardingPipelineConfig, PacketIn, PacketMetadata, PacketOut, TableEntry,
 };
+use testkit::repository::root;
 use tonic::Code;
 
 struct Controller {
@@ -31,9 +30,8 @@ impl Controller {
     }
 
     /// Starts a switch that runs the program, and becomes its primary controller.
-    async fn of(path: &Path) -> Controller {
-        let path = path.display().to_string();
-        let switch = Running::start(&["--grpc", "127.0.0.1:0", &path]);
+    async fn of(path: &str) -> Controller {
+        let switch = Running::start(&["--grpc", "127.0.0.1:0", path]);
         let mut client = primary(&switch).await;
         let config = client.pipeline(ResponseType::All).await;
         Controller {
@@ -278,9 +276,8 @@ async fn names_written_to_a_saved_program_are_its_names_when_it_is_committed() {
 /// simple_switch_grpc pads it with zeros at its end.
 #[tokio::test]
 async fn controller_headers_need_not_be_whole_bytes() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../testdata/compiler/ok/controller_headers_unused.p4");
-    let mut controller = Controller::of(&path).await;
+    let path = root().join("testdata/compiler/ok/controller_headers_unused.p4");
+    let mut controller = Controller::of(&path.display().to_string()).await;
     let metadata_out = metadata(&[&[0x01, 0x23], &[1], &[0b11_1111]]);
     controller.send_with(metadata_out).await;
     let port_and_reason = controller.packet_in().await;

@@ -2,20 +2,17 @@
 //! warnings where that is impossible.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
-use std::time::{Duration, Instant};
+use std::net::UdpSocket;
+use std::time::Instant;
 
 use crate::p4runtime::address;
-use crate::support::{Running, TemporaryFolder};
+use crate::support::{Running, TIMEOUT, TemporaryFolder, error, http_get, totals};
 use p4runtime_client::{Client, SwitchAddress, entities};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::{DirectCounterEntry, Entity, RegisterEntry, TableEntry};
 use serde_json::Value;
 use testkit::namespace::{in_namespace, ip};
 use testkit::repository::root;
-
-const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// One flow each: the senders have different ports.
 const N_SENDERS: u8 = 16;
@@ -63,17 +60,11 @@ fn conference(n_workers: &str) -> Outcome {
             .for_each(|viewer| expect_copies(viewer, number));
     }
     let grpc = address(&switch);
-    let rest = switch
-        .ready
-        .split("metrics on ")
-        .nth(1)
-        .expect("an address");
-    let metrics = http_get(rest);
+    let (_, metrics) = http_get(&switch, "/metrics");
     let counters = read(&grpc, every_direct_counter());
     let counters = counters.expect("an answer");
     controlled(&grpc, n_workers.parse().expect("a number"));
-    let mut totals: Value =
-        serde_json::from_str(switch.stop("-TERM").trim()).expect("the totals' line");
+    let mut totals = totals(&switch.stop("-TERM"));
     totals["time_ns"] = 0.into();
     Outcome {
         totals,
@@ -111,15 +102,6 @@ fn expect_copies(viewer: &UdpSocket, number: u8) {
         assert_eq!(twice, None, "twice");
     }
     assert!(seen.values().all(|it| *it == number), "{seen:?}");
-}
-
-fn http_get(address: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("a server");
-    let request = b"GET /metrics HTTP/1.0\r\nHost: switch\r\n\r\n";
-    stream.write_all(request).expect("asking");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    answer
 }
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -197,7 +179,7 @@ fn program_with_register() -> String {
 fn a_program_whose_packets_write_registers_needs_one_worker_or_consent() {
     let program = program_with_register();
     let port = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
-    let said = crate::support::error(1, &[&port[..], &["--workers", "2", &program]].concat());
+    let said = error(1, &[&port[..], &["--workers", "2", &program]].concat());
     assert!(said.contains("register \"TestIngress.cells\""), "{said}");
     assert!(said.contains("--registers per-worker"), "{said}");
     Running::start(&[&port[..], &[&program]].concat()).stop("-TERM");
@@ -209,7 +191,7 @@ fn a_program_with_a_shared_register_is_refused_with_several_workers_whatever_is_
     let port = ["-i", "1@udp:127.0.0.1:0", "--grpc", "127.0.0.1:0"];
     for registers in [&[][..], &["--registers", "per-worker"]] {
         let arguments = [&port[..], &["--workers", "2"], registers, &[&sequencer]].concat();
-        let said = crate::support::error(1, &arguments);
+        let said = error(1, &arguments);
         let expected = "found register \"AomIngress.sequencer.sequences\": run one worker";
         assert!(said.contains(expected), "{said}");
     }

@@ -5,27 +5,19 @@ use bmv2_thrift::wire::write::Writer;
 use bmv2_thrift::wire::{Kind, Type};
 use thrift_server::limits::CONNECTIONS_MAX;
 
-use crate::client::{Arg, Client, Refused, all_bytes, call, exact, key, priority, result};
-use crate::harness::{Harness, mac};
+use crate::client::{Arg, Client, Refused, args, call, result, to_port};
+use crate::harness::Harness;
 
 const PROTOCOL: Refused = Refused::Failure(7);
 
 fn add(dst: u8) -> Vec<u8> {
-    let args = [
-        Arg::I32(0),
-        "EntitiesIngress.forward".into(),
-        key(vec![exact(&mac(dst))]),
-        "EntitiesIngress.forward_to".into(),
-        all_bytes(&[&[0, 1]]),
-        priority(0),
-    ];
-    let args: Vec<(i16, Arg)> = (1..).zip(args).collect();
+    let args: Vec<(i16, Arg)> = (1..).zip(to_port(dst, 1)).collect();
     call("standard:bm_mt_add_entry", 1, &args)
 }
 
 async fn n_entries(client: &mut Client) -> i64 {
-    let args = vec![0.into(), "EntitiesIngress.forward".into()];
-    client.number("standard:bm_mt_get_num_entries", args).await
+    let args = args![0, "EntitiesIngress.forward"];
+    client.number("bm_mt_get_num_entries", args).await
 }
 
 #[tokio::test]

@@ -1,9 +1,8 @@
 //! Counters, registers, meters.
 
-use bmv2_thrift::wire::Type;
 use bmv2_thrift::wire::read::Value;
 
-use crate::client::{Arg, Refused, as_struct, i32_of};
+use crate::client::{Arg, Refused, args, as_struct, counted, counts, i32_of, rates};
 use crate::harness::{Harness, frame};
 
 const COUNTER: &str = "EntitiesIngress.port_packets";
@@ -15,7 +14,7 @@ const INVALID_NAME: Refused = Refused::Code(1);
 const INVALID_INDEX: Refused = Refused::Code(2);
 
 fn of(array: &str, index: i32) -> Vec<Arg> {
-    vec![0.into(), array.into(), index.into()]
+    args![0, array, index]
 }
 
 #[tokio::test]
@@ -23,44 +22,28 @@ async fn counters_are_read_written_and_reset() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     harness.ports_of(&frame(1));
-    let counted = client
-        .fields("standard:bm_counter_read", of(COUNTER, 0))
-        .await;
-    assert_eq!(
-        (counted.get(1), counted.get(2)),
-        (Some(&Value::I64(64)), Some(&Value::I64(1)))
-    );
-    let value = Arg::Struct(vec![(1, Arg::I64(-1)), (2, Arg::I64(5))]);
+    let read = client.fields("bm_counter_read", of(COUNTER, 0)).await;
+    assert_eq!(counted(&read), (64, 1));
+    let value = counts(-1, 5);
     let write = [of(COUNTER, 7), vec![value.clone()]].concat();
-    client.call("standard:bm_counter_write", write).await;
-    let counted = client
-        .fields("standard:bm_counter_read", of(COUNTER, 7))
-        .await;
-    assert_eq!(
-        (counted.get(1), counted.get(2)),
-        (Some(&Value::I64(-1)), Some(&Value::I64(5)))
-    );
-    client
-        .call("standard:bm_counter_reset_all", of(COUNTER, 0))
-        .await;
+    client.call("bm_counter_write", write).await;
+    let read = client.fields("bm_counter_read", of(COUNTER, 7)).await;
+    assert_eq!(counted(&read), (-1, 5));
+    client.call("bm_counter_reset_all", of(COUNTER, 0)).await;
     for cell in [0, 7] {
-        let counted = client
-            .fields("standard:bm_counter_read", of(COUNTER, cell))
-            .await;
-        assert_eq!(counted.get(2), Some(&Value::I64(0)));
+        let read = client.fields("bm_counter_read", of(COUNTER, cell)).await;
+        assert_eq!(read.get(2), Some(&Value::I64(0)));
     }
     for (name, index, expected) in [
         ("nothing", 0, INVALID_NAME),
         (COUNTER, 8, INVALID_INDEX),
         (COUNTER, -1, INVALID_INDEX),
     ] {
-        let read = client
-            .try_call("standard:bm_counter_read", of(name, index))
-            .await;
-        assert_eq!(read, Err(expected.clone()), "{name}[{index}]");
+        let refused = client.refused("bm_counter_read", of(name, index)).await;
+        assert_eq!(refused, expected.clone(), "{name}[{index}]");
         let write = [of(name, index), vec![value.clone()]].concat();
-        let write = client.try_call("standard:bm_counter_write", write).await;
-        assert_eq!(write, Err(expected), "{name}[{index}]");
+        let refused = client.refused("bm_counter_write", write).await;
+        assert_eq!(refused, expected, "{name}[{index}]");
     }
 }
 
@@ -70,47 +53,25 @@ async fn registers_have_the_lowest_bits_of_a_number() {
     let mut client = harness.client().await;
     let write = |array: &str, index, value| [of(array, index), vec![Arg::I64(value)]].concat();
     client
-        .call("standard:bm_register_write", write(LAST, 15, 0x1_0000_0005))
+        .call("bm_register_write", write(LAST, 15, 0x1_0000_0005))
         .await;
-    assert_eq!(
-        client
-            .number("standard:bm_register_read", of(LAST, 15))
-            .await,
-        5
-    );
-    client
-        .call("standard:bm_register_write", write(LAST, 1, -1))
-        .await;
-    assert_eq!(
-        client
-            .number("standard:bm_register_read", of(LAST, 1))
-            .await,
-        0xffff_ffff
-    );
-    client
-        .call("standard:bm_register_write", write(WIDE, 1, -7))
-        .await;
-    assert_eq!(
-        client
-            .number("standard:bm_register_read", of(WIDE, 1))
-            .await,
-        -7
-    );
+    assert_eq!(client.number("bm_register_read", of(LAST, 15)).await, 5);
+    client.call("bm_register_write", write(LAST, 1, -1)).await;
+    let number = client.number("bm_register_read", of(LAST, 1)).await;
+    assert_eq!(number, 0xffff_ffff);
+    client.call("bm_register_write", write(WIDE, 1, -7)).await;
+    assert_eq!(client.number("bm_register_read", of(WIDE, 1)).await, -7);
     // The range excludes its end.
-    let cells = [of(LAST, 2), vec![4.into(), Arg::I64(9)]].concat();
-    client.call("standard:bm_register_write_range", cells).await;
-    let all = client
-        .list("standard:bm_register_read_all", of(LAST, 0))
-        .await;
+    let cells = [of(LAST, 2), args![4, Arg::I64(9)]].concat();
+    client.call("bm_register_write_range", cells).await;
+    let all = client.list("bm_register_read_all", of(LAST, 0)).await;
     let expected = [0, 0xffff_ffff, 9, 9, 0];
     assert_eq!(all.len(), 16);
     assert_eq!(all[..5], expected.map(Value::I64));
-    client.call("standard:bm_register_reset", of(LAST, 0)).await;
-    let all = client
-        .list("standard:bm_register_read_all", of(LAST, 0))
-        .await;
+    client.call("bm_register_reset", of(LAST, 0)).await;
+    let all = client.list("bm_register_read_all", of(LAST, 0)).await;
     assert_eq!(all, vec![Value::I64(0); 16]);
-    let beyond = [of(LAST, 3), vec![17.into(), Arg::I64(9)]].concat();
+    let beyond = [of(LAST, 3), args![17, Arg::I64(9)]].concat();
     let mistakes = [
         ("bm_register_read", of(LAST, 16), INVALID_INDEX),
         ("bm_register_read", of("nothing", 0), INVALID_NAME),
@@ -119,8 +80,7 @@ async fn registers_have_the_lowest_bits_of_a_number() {
         ("bm_register_read_all", of("nothing", 0), INVALID_NAME),
     ];
     for (call, args, expected) in mistakes {
-        let found = client.try_call(&format!("standard:{call}"), args).await;
-        assert_eq!(found, Err(expected), "{call}");
+        assert_eq!(client.refused(call, args).await, expected, "{call}");
     }
 }
 
@@ -129,42 +89,25 @@ async fn what_packets_write_to_a_register_is_read_and_the_reverse() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     let start = [of(LAST, 0), vec![Arg::I64(41)]].concat();
-    client.call("standard:bm_register_write", start).await;
+    client.call("bm_register_write", start).await;
     harness.ports_of(&frame(1));
-    assert_eq!(
-        client
-            .number("standard:bm_register_read", of(LAST, 0))
-            .await,
-        42
-    );
+    assert_eq!(client.number("bm_register_read", of(LAST, 0)).await, 42);
 }
 
 #[tokio::test]
 async fn meters_have_two_rates_the_lower_first() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
-    let rate = |rate, burst| Arg::Struct(vec![(1, Arg::Double(rate)), (2, Arg::I32(burst))]);
-    let rates = |all: Vec<Arg>| Arg::List(Type::Struct, all);
-    assert_eq!(
-        client
-            .list("standard:bm_meter_get_rates", of(METER, 0))
-            .await,
-        []
-    );
-    let both = rates(vec![rate(0.001, 10), rate(1.5, 20)]);
-    let all = vec![0.into(), METER.into(), both.clone()];
-    client.call("standard:bm_meter_array_set_rates", all).await;
-    let other = rates(vec![rate(0.25, 1), rate(0.25, 2)]);
+    assert_eq!(client.list("bm_meter_get_rates", of(METER, 0)).await, []);
+    let both = rates(&[(0.001, 10), (1.5, 20)]);
+    let all = args![0, METER, both.clone()];
+    client.call("bm_meter_array_set_rates", all).await;
+    let other = rates(&[(0.25, 1), (0.25, 2)]);
     client
-        .call(
-            "standard:bm_meter_set_rates",
-            [of(METER, 2), vec![other]].concat(),
-        )
+        .call("bm_meter_set_rates", [of(METER, 2), vec![other]].concat())
         .await;
     for (cell, expected) in [(0, [(0.001, 10), (1.5, 20)]), (2, [(0.25, 1), (0.25, 2)])] {
-        let found = client
-            .list("standard:bm_meter_get_rates", of(METER, cell))
-            .await;
+        let found = client.list("bm_meter_get_rates", of(METER, cell)).await;
         let found = found.iter().map(|rate| {
             let rate = as_struct(rate);
             let Some(Value::Double(per_micro)) = rate.get(1) else {
@@ -175,16 +118,16 @@ async fn meters_have_two_rates_the_lower_first() {
         assert_eq!(found.collect::<Vec<_>>(), expected);
     }
     let wrong = [
-        (0, rates(vec![rate(1.0, 10)]), 3),
-        (0, rates(vec![rate(2.0, 10), rate(1.0, 10)]), 4),
-        (0, rates(vec![rate(f64::NAN, 10), rate(1.0, 10)]), 4),
-        (0, rates(vec![rate(-1.0, 10), rate(1.0, 10)]), 4),
+        (0, rates(&[(1.0, 10)]), 3),
+        (0, rates(&[(2.0, 10), (1.0, 10)]), 4),
+        (0, rates(&[(f64::NAN, 10), (1.0, 10)]), 4),
+        (0, rates(&[(-1.0, 10), (1.0, 10)]), 4),
         (4, both.clone(), 2),
         (-1, both, 2),
     ];
     for (cell, rates, code) in wrong {
         let args = [of(METER, cell), vec![rates.clone()]].concat();
-        let found = client.try_call("standard:bm_meter_set_rates", args).await;
-        assert_eq!(found, Err(Refused::Code(code)), "{rates:?}");
+        let refused = client.refused("bm_meter_set_rates", args).await;
+        assert_eq!(refused, Refused::Code(code), "{rates:?}");
     }
 }

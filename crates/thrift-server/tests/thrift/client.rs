@@ -36,6 +36,12 @@ impl From<i32> for Arg {
     }
 }
 
+/// The arguments of a call.
+macro_rules! args {
+    ($($arg:expr),* $(,)?) => { vec![$($crate::client::Arg::from($arg)),*] };
+}
+pub(crate) use args;
+
 impl Arg {
     fn of(&self) -> Type {
         match self {
@@ -108,6 +114,46 @@ pub fn key(fields: Vec<Arg>) -> Arg {
     Arg::List(Type::Struct, fields)
 }
 
+/// The rates of a meter, in units per microsecond, and its bursts.
+pub fn rates(rates: &[(f64, i32)]) -> Arg {
+    let rates = rates
+        .iter()
+        .map(|(rate, burst)| Arg::Struct(vec![(1, Arg::Double(*rate)), (2, Arg::I32(*burst))]));
+    Arg::List(Type::Struct, rates.collect())
+}
+
+/// What a counter counts.
+pub fn counts(bytes: i64, packets: i64) -> Arg {
+    Arg::Struct(vec![(1, Arg::I64(bytes)), (2, Arg::I64(packets))])
+}
+
+/// The bytes and packets that a counter has counted.
+pub fn counted(read: &Fields) -> (i64, i64) {
+    match (read.get(1), read.get(2)) {
+        (Some(Value::I64(bytes)), Some(Value::I64(packets))) => (*bytes, *packets),
+        other => panic!("expected two numbers, found {other:?}"),
+    }
+}
+
+/// The arguments of `bm_mt_add_entry` that send frames for host `dst` to `port`.
+pub fn to_port(dst: u8, port: u8) -> Vec<Arg> {
+    entry("forward_to", dst, &[&[0, port]])
+}
+
+/// The arguments of `bm_mt_add_entry` for frames to host `dst`.
+pub fn entry(action: &str, dst: u8, params: &[&[u8]]) -> Vec<Arg> {
+    let action = format!("EntitiesIngress.{action}");
+    let key = key(vec![exact(&crate::harness::mac(dst))]);
+    args![
+        0,
+        "EntitiesIngress.forward",
+        key,
+        &*action,
+        all_bytes(params),
+        priority(0)
+    ]
+}
+
 pub fn priority(priority: i32) -> Arg {
     Arg::Struct(vec![(1, priority.into())])
 }
@@ -131,6 +177,8 @@ pub struct Client {
     pub stream: TcpStream,
     received: Vec<u8>,
     number: i32,
+    /// That of calls whose name has none.
+    pub service: &'static str,
 }
 
 impl Client {
@@ -139,6 +187,7 @@ impl Client {
             stream: TcpStream::connect(address).await.unwrap(),
             received: Vec::new(),
             number: 0,
+            service: "standard",
         }
     }
 
@@ -171,16 +220,19 @@ impl Client {
 
     /// Makes a call with arguments numbered from 1. Returns its value, if any.
     pub async fn try_call(&mut self, name: &str, args: Vec<Arg>) -> Result<Option<Value>, Refused> {
+        let (service, name) = name.split_once(':').unwrap_or((self.service, name));
         self.number += 1;
         let args: Vec<(i16, Arg)> = (1..).zip(args).collect();
-        self.send(&call(name, self.number, &args)).await;
+        let call = call(&format!("{service}:{name}"), self.number, &args);
+        self.send(&call).await;
         let answer = self.answer().await.expect("it is answered");
-        assert_eq!(answer.number, self.number);
-        assert_eq!(
-            name.split_once(':').map(|(_, call)| call),
-            Some(&*answer.name)
-        );
+        assert_eq!((answer.number, &*answer.name), (self.number, name));
         result(&answer)
+    }
+
+    /// Makes a call that must be refused.
+    pub async fn refused(&mut self, name: &str, args: Vec<Arg>) -> Refused {
+        self.try_call(name, args).await.expect_err(name)
     }
 
     /// Makes a call that must succeed.

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use control::{Batch, Device, Operation, Pipeline, Registers, SwitchHandle};
-use dataplane::{Program, SwitchConfig};
+use control::{Batch, ClientData, Device, Operation, Pipeline, Registers, SwitchHandle, Update};
+use dataplane::{MulticastGroup, Program, SwitchConfig};
 use testkit::memory_loop::MemoryLoop;
 use thrift_server::{NotificationSocket, Server, ServerConfig};
 use tokio::net::TcpListener;
@@ -90,14 +90,16 @@ impl Harness {
         self.device.pipeline().unwrap()
     }
 
-    /// Writes operations that must succeed, as another protocol would.
-    pub async fn write(&self, operations: Vec<Operation>) {
-        let results = self
-            .device
-            .write(self.pipeline(), Batch::new(operations))
-            .await
-            .unwrap();
+    /// Writes what must succeed, as another protocol would.
+    pub async fn write(&self, operation: Operation) {
+        let batch = Batch::new(vec![operation]);
+        let results = self.device.write(self.pipeline(), batch).await.unwrap();
         assert!(results.iter().all(Result::is_ok), "{results:?}");
+    }
+
+    pub async fn write_group(&self, update: Update<MulticastGroup>, client_data: ClientData) {
+        self.write(Operation::MulticastGroup(update, client_data))
+            .await;
     }
 
     /// The ports at which a frame leaves that enters at port 0.

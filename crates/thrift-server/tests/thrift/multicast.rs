@@ -1,11 +1,11 @@
 //! Multicast groups made of nodes.
 
-use control::{ClientData, Operation, Update};
+use control::{ClientData, Update};
 use dataplane::{MulticastGroup, PortId, Replica};
 use serde_json::{Value, json};
 
-use crate::client::{Arg, Client, Refused, all_bytes, exact, key, priority};
-use crate::harness::{Harness, NOWHERE, frame, mac};
+use crate::client::{Arg, Client, Refused, args, entry};
+use crate::harness::{Harness, NOWHERE, frame};
 
 const INVALID_GROUP: Refused = Refused::Code(2);
 const INVALID_GROUP_HANDLE: Refused = Refused::Code(3);
@@ -17,20 +17,13 @@ fn ids(ids: &[i32]) -> Vec<Arg> {
 }
 
 fn node(id: i32, ports: &str, lags: &str) -> Vec<Arg> {
-    vec![0.into(), id.into(), ports.into(), lags.into()]
+    args![0, id, ports, lags]
 }
 
 /// Sends frames for host 1 to group 7.
 async fn to_group_7(client: &mut Client) {
-    let args = vec![
-        0.into(),
-        "EntitiesIngress.forward".into(),
-        key(vec![exact(&mac(1))]),
-        "EntitiesIngress.multicast".into(),
-        all_bytes(&[&[0, 7]]),
-        priority(0),
-    ];
-    client.call("standard:bm_mt_add_entry", args).await;
+    let args = entry("multicast", 1, &[&[0, 7]]);
+    client.call("bm_mt_add_entry", args).await;
 }
 
 async fn call(client: &mut Client, name: &str, args: Vec<Arg>) {
@@ -38,10 +31,9 @@ async fn call(client: &mut Client, name: &str, args: Vec<Arg>) {
 }
 
 async fn refused(client: &mut Client, name: &str, args: Vec<Arg>) -> Refused {
-    let found = client
-        .try_call(&format!("simple_pre_lag:{name}"), args)
-        .await;
-    found.expect_err(name)
+    client
+        .refused(&format!("simple_pre_lag:{name}"), args)
+        .await
 }
 
 async fn entries(client: &mut Client) -> Value {
@@ -117,7 +109,7 @@ async fn a_lag_stands_for_the_port_that_bmv2_would_choose() {
     call(&mut client, "bm_mc_node_associate", ids(&[7, 0])).await;
     assert_eq!(harness.ports_of(&frame(1)), [1]);
     // 255 modulo four selects the last port, 255 modulo two as well.
-    let lag = |lag, ports: &str| vec![0.into(), Arg::I16(lag), ports.into()];
+    let lag = |lag, ports: &str| args![0, Arg::I16(lag), ports];
     call(&mut client, "bm_mc_set_lag_membership", lag(3, "1111000")).await;
     assert_eq!(harness.ports_of(&frame(1)), [1, 6]);
     call(&mut client, "bm_mc_set_lag_membership", lag(0, "10100")).await;
@@ -125,10 +117,8 @@ async fn a_lag_stands_for_the_port_that_bmv2_would_choose() {
     call(&mut client, "bm_mc_set_lag_membership", lag(3, "10000000")).await;
     assert_eq!(harness.ports_of(&frame(1)), [1, 4, 7]);
     let found = entries(&mut client).await;
-    assert_eq!(
-        found["lags"],
-        json!([{"id": 0, "ports": [2, 4]}, {"id": 3, "ports": [7]}])
-    );
+    let expected = json!([{"id": 0, "ports": [2, 4]}, {"id": 3, "ports": [7]}]);
+    assert_eq!(found["lags"], expected);
     assert_eq!(found["l2_handles"][0]["lags"], json!([0, 3]));
     // A duplicate copy is refused, and nothing changes.
     let twice = refused(&mut client, "bm_mc_set_lag_membership", lag(3, "10")).await;
@@ -161,10 +151,7 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
     };
     let theirs = group(&[(1, 5), (3, 5), (2, 5), (4, 6)]);
     harness
-        .write(vec![Operation::MulticastGroup(
-            Update::Insert(theirs),
-            client_data.clone(),
-        )])
+        .write_group(Update::Insert(theirs), client_data.clone())
         .await;
     let found = entries(&mut client).await;
     assert_eq!(found["mgrps"], json!([{"id": 7, "l1_handles": [0, 1, 2]}]));
@@ -175,20 +162,14 @@ async fn a_group_of_another_protocol_has_nodes_and_one_that_it_changed_has_other
     assert_eq!(harness.pipeline().client_data().group(7), client_data);
     // The other protocol writes again: the old nodes belong to no group.
     harness
-        .write(vec![Operation::MulticastGroup(
-            Update::Modify(group(&[(6, 1)])),
-            client_data,
-        )])
+        .write_group(Update::Modify(group(&[(6, 1)])), client_data)
         .await;
     call(&mut client, "bm_mc_node_update", node(0, "100000", "")).await;
     assert_eq!(harness.ports_of(&frame(1)), [6]);
     call(&mut client, "bm_mc_node_associate", ids(&[7, 0])).await;
     assert_eq!(harness.ports_of(&frame(1)), [6, 5]);
     harness
-        .write(vec![Operation::MulticastGroup(
-            Update::Delete(7),
-            ClientData::default(),
-        )])
+        .write_group(Update::Delete(7), ClientData::default())
         .await;
     assert_eq!(entries(&mut client).await["mgrps"], json!([]));
     let associate = refused(&mut client, "bm_mc_node_associate", ids(&[7, 0])).await;
@@ -206,8 +187,9 @@ async fn replicas_keep_the_backups_that_p4runtime_has_written() {
         replicas: replicas(&[(1, 1), (2, 2), (3, 3)]),
         backups: backups.clone(),
     };
-    let insert = Operation::MulticastGroup(Update::Insert(group), ClientData::default());
-    harness.write(vec![insert]).await;
+    harness
+        .write_group(Update::Insert(group), ClientData::default())
+        .await;
     entries(&mut client).await;
     let found = async || {
         let read = |switch: &dataplane::Switch| switch.multicast_groups().remove(0);
@@ -251,17 +233,12 @@ async fn every_mistake_has_bmv2_s_code() {
         ("bm_mc_node_create", node(1, &long, ""), ERROR),
     ];
     for (name, args, expected) in mistakes {
-        assert_eq!(
-            refused(&mut client, name, args.clone()).await,
-            expected,
-            "{name} {args:?}"
-        );
+        let found = refused(&mut client, name, args.clone()).await;
+        assert_eq!(found, expected, "{name} {args:?}");
     }
     let found = entries(&mut client).await;
-    assert_eq!(
-        found["mgrps"],
-        json!([{"id": 7, "l1_handles": [0]}, {"id": 8, "l1_handles": []}])
-    );
+    let expected = json!([{"id": 7, "l1_handles": [0]}, {"id": 8, "l1_handles": []}]);
+    assert_eq!(found["mgrps"], expected);
     call(&mut client, "bm_mc_node_associate", ids(&[8, 1])).await;
 }
 
@@ -270,6 +247,6 @@ async fn without_lags_the_service_is_bmv2_s_other_one() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     client.call("simple_pre:bm_mc_mgrp_create", ids(&[7])).await;
-    let node = vec![0.into(), 1.into(), "110".into()];
+    let node = args![0, 1, "110"];
     assert_eq!(client.number("simple_pre:bm_mc_node_create", node).await, 0);
 }

@@ -7,8 +7,8 @@ use dataplane::PortId;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
-use crate::client::{Arg, Client, Refused, all_bytes, exact, key, priority};
-use crate::harness::{Harness, frame, mac};
+use crate::client::{Arg, Client, Refused, args, to_port};
+use crate::harness::{Harness, frame};
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 const SECOND_NS: u64 = 1_000_000_000;
@@ -79,10 +79,8 @@ fn list(harness: &Harness) -> i32 {
 }
 
 async fn learning(client: &mut Client, call: &str, args: Vec<Arg>) -> Result<(), Refused> {
-    let args = [vec![0.into()], args].concat();
-    let answered = client
-        .try_call(&format!("standard:bm_learning_{call}"), args)
-        .await;
+    let args = [args![0], args].concat();
+    let answered = client.try_call(&format!("bm_learning_{call}"), args).await;
     answered.map(|nothing| assert_eq!(nothing, None))
 }
 
@@ -91,7 +89,7 @@ async fn digests_come_in_buffers_and_again_when_those_are_acknowledged() {
     let (harness, address) = Harness::publishing("tcp://127.0.0.1:0").await;
     let mut client = harness.client().await;
     let (list, mut subscriber) = (list(&harness), Subscriber::tcp(&address).await);
-    learning(&mut client, "set_buffer_size", vec![list.into(), 2.into()])
+    learning(&mut client, "set_buffer_size", args![list, 2])
         .await
         .unwrap();
     for source in [7, 8, 7, 8] {
@@ -113,17 +111,17 @@ async fn digests_come_in_buffers_and_again_when_those_are_acknowledged() {
     );
 
     // Acknowledges one sample, then the rest of the buffer.
-    let one = Arg::List(bmv2_thrift::wire::Type::I32, vec![0.into()]);
-    let ack = vec![list.into(), Arg::I64(0), one];
+    let one = Arg::List(bmv2_thrift::wire::Type::I32, args![0]);
+    let ack = args![list, Arg::I64(0), one];
     learning(&mut client, "ack", ack).await.unwrap();
     for source in [7, 8, 9] {
         harness.switch.receive(3, &from(source));
     }
     assert_eq!(sources(&subscriber.of(b"LEA|").await), [7, 9]);
-    let ack = vec![list.into(), Arg::I64(0)];
+    let ack = args![list, Arg::I64(0)];
     learning(&mut client, "ack_buffer", ack).await.unwrap();
     // A partial buffer waits for the timeout that a client sets.
-    let soon = vec![list.into(), 1.into()];
+    let soon = args![list, 1];
     learning(&mut client, "set_timeout", soon).await.unwrap();
     harness.switch.receive(3, &from(8));
     assert_eq!(sources(&subscriber.of(b"LEA|").await), [8]);
@@ -141,13 +139,13 @@ async fn a_digest_that_nobody_received_is_sent_to_whoever_comes() {
     let (harness, address) = Harness::publishing("tcp://127.0.0.1:0").await;
     let mut client = harness.client().await;
     let list = list(&harness);
-    learning(&mut client, "set_buffer_size", vec![list.into(), 1.into()])
+    learning(&mut client, "set_buffer_size", args![list, 1])
         .await
         .unwrap();
     harness.switch.receive(3, &from(7));
     // Once these calls are answered, the digest has been processed.
     for _ in 0..3 {
-        let timeout = vec![list.into(), 1_000.into()];
+        let timeout = args![list, 1_000];
         learning(&mut client, "set_timeout", timeout).await.unwrap();
     }
     let mut subscriber = Subscriber::tcp(&address).await;
@@ -163,7 +161,7 @@ async fn ports_idle_entries_and_programs_are_reported_by_a_unix_socket() {
     let stream = UnixStream::connect(&path).await.unwrap();
     let mut subscriber = Subscriber::greeted(stream, true).await;
     let mut client = harness.client().await;
-    let info = client.fields("standard:bm_mgmt_get_info", vec![]).await;
+    let info = client.fields("bm_mgmt_get_info", vec![]).await;
     assert_eq!(
         info.get(3),
         Some(&Value::Bytes(address.as_bytes().to_vec()))
@@ -177,30 +175,22 @@ async fn ports_idle_entries_and_programs_are_reported_by_a_unix_socket() {
     }
 
     let forward = "EntitiesIngress.forward";
-    let entry = vec![
-        0.into(),
-        forward.into(),
-        key(vec![exact(&mac(9))]),
-        "EntitiesIngress.forward_to".into(),
-        all_bytes(&[&[0, 1]]),
-        priority(0),
-    ];
-    let handle = client.number("standard:bm_mt_add_entry", entry).await;
+    let handle = client.number("bm_mt_add_entry", to_port(9, 1)).await;
     let handle: i32 = handle.try_into().unwrap();
-    let ttl = vec![0.into(), forward.into(), handle.into(), 1_000.into()];
-    client.call("standard:bm_mt_set_entry_ttl", ttl).await;
+    let ttl = args![0, forward, handle, 1_000];
+    client.call("bm_mt_set_entry_ttl", ttl).await;
     harness.switch.advance(2 * SECOND_NS);
     let message = subscriber.of(b"AGE|").await;
-    let number = vec![0.into(), 0.into(), forward.into()];
-    let table = client.number("standard:bm_get_id_from_name", number).await;
+    let number = args![0, 0, forward];
+    let table = client.number("bm_get_id_from_name", number).await;
     let table: i32 = table.try_into().unwrap();
     assert_eq!(message[24..28], table.to_le_bytes());
     assert_eq!(message[28..32], 1_u32.to_le_bytes());
     assert_eq!(message[32..], handle.to_le_bytes());
 
-    let program = vec![harness.json.as_str().into()];
-    client.call("standard:bm_load_new_config", program).await;
-    client.call("standard:bm_swap_configs", vec![]).await;
+    let program = args![harness.json.as_str()];
+    client.call("bm_load_new_config", program).await;
+    client.call("bm_swap_configs", vec![]).await;
     for status in 0..3 {
         let message = subscriber.of(b"SWP|").await;
         assert_eq!(message[16..20], i32::to_le_bytes(status));
@@ -212,7 +202,7 @@ async fn whoever_says_something_else_or_nothing_gets_no_message_and_holds_up_nob
     let (harness, address) = Harness::publishing("tcp://127.0.0.1:0").await;
     let mut client = harness.client().await;
     let list = list(&harness);
-    learning(&mut client, "set_buffer_size", vec![list.into(), 1.into()])
+    learning(&mut client, "set_buffer_size", args![list, 1])
         .await
         .unwrap();
     let to = address.strip_prefix("tcp://").unwrap();

@@ -5,7 +5,7 @@ use control::{Operation, Update};
 use dataplane::{ActionCall, ProfileMember};
 
 use crate::client::{
-    Arg, Client, Refused, all_bytes, as_struct, exact, i32_of, key, priority, struct_of,
+    Arg, Client, Refused, all_bytes, args, as_struct, exact, i32_of, key, priority, struct_of,
 };
 use crate::harness::Harness;
 
@@ -25,13 +25,8 @@ const INVALID_PROFILE_NAME: Refused = Refused::Code(23);
 const NO_SELECTION: Refused = Refused::Code(24);
 
 fn member(profile: &str, nexthop: u8) -> Vec<Arg> {
-    let action = "EntitiesIngress.set_nexthop".into();
-    vec![
-        0.into(),
-        profile.into(),
-        action,
-        all_bytes(&[&[0, nexthop]]),
-    ]
+    let action = "EntitiesIngress.set_nexthop";
+    args![0, profile, action, all_bytes(&[&[0, nexthop]])]
 }
 
 fn of(profile: &str, ids: &[i32]) -> Vec<Arg> {
@@ -42,15 +37,19 @@ fn of(profile: &str, ids: &[i32]) -> Vec<Arg> {
         .collect()
 }
 
-async fn add(client: &mut Client, nexthop: u8) -> i64 {
-    client
-        .number("standard:bm_mt_act_prof_add_member", member(ECMP, nexthop))
-        .await
+async fn call(client: &mut Client, name: &str, args: Vec<Arg>) {
+    client.call(&format!("bm_mt_{name}"), args).await;
 }
 
-async fn refused(client: &mut Client, call: &str, args: Vec<Arg>) -> Refused {
-    let found = client.try_call(&format!("standard:{call}"), args).await;
-    found.expect_err(call)
+async fn create_group(client: &mut Client) -> i64 {
+    let name = "bm_mt_act_prof_create_group";
+    client.number(name, of(ECMP, &[])).await
+}
+
+async fn add(client: &mut Client, nexthop: u8) -> i64 {
+    client
+        .number("bm_mt_act_prof_add_member", member(ECMP, nexthop))
+        .await
 }
 
 #[tokio::test]
@@ -61,28 +60,18 @@ async fn members_and_groups_have_the_lowest_free_handles() {
         assert_eq!(add(&mut client, nexthop).await, i64::from(nexthop));
     }
     for gone in [3, 1] {
-        client
-            .call("standard:bm_mt_act_prof_delete_member", of(ECMP, &[gone]))
-            .await;
+        call(&mut client, "act_prof_delete_member", of(ECMP, &[gone])).await;
     }
     assert_eq!(add(&mut client, 9).await, 1);
     assert_eq!(add(&mut client, 9).await, 3);
     for expected in 0..3 {
-        let group = client
-            .number("standard:bm_mt_act_prof_create_group", of(ECMP, &[]))
-            .await;
-        assert_eq!(group, expected);
+        assert_eq!(create_group(&mut client).await, expected);
     }
-    client
-        .call("standard:bm_mt_act_prof_delete_group", of(ECMP, &[1]))
-        .await;
-    let group = client
-        .number("standard:bm_mt_act_prof_create_group", of(ECMP, &[]))
-        .await;
-    assert_eq!(group, 1);
+    call(&mut client, "act_prof_delete_group", of(ECMP, &[1])).await;
+    assert_eq!(create_group(&mut client).await, 1);
     // Each profile has its own handles.
     let other = client
-        .number("standard:bm_mt_act_prof_add_member", member(TUNNELS, 1))
+        .number("bm_mt_act_prof_add_member", member(TUNNELS, 1))
         .await;
     assert_eq!(other, 0);
 }
@@ -104,16 +93,16 @@ async fn handles_go_around_the_ids_of_another_protocol() {
             args: vec![vec![7]],
         };
         harness
-            .write(vec![Operation::Member(
+            .write(Operation::Member(
                 profile,
                 Update::Insert(ProfileMember { id, action }),
-            )])
+            ))
             .await;
     }
     assert_eq!(add(&mut client, 0).await, 0);
     assert_eq!(add(&mut client, 3).await, 3);
     let members = client
-        .list("standard:bm_mt_act_prof_get_members", of(ECMP, &[]))
+        .list("bm_mt_act_prof_get_members", of(ECMP, &[]))
         .await;
     let ids: Vec<i32> = members
         .iter()
@@ -129,37 +118,24 @@ async fn entries_go_to_members_and_groups() {
     for nexthop in 0..3 {
         add(&mut client, nexthop).await;
     }
-    client
-        .number("standard:bm_mt_act_prof_create_group", of(ECMP, &[]))
-        .await;
+    create_group(&mut client).await;
     let entry = |protocol: u8, handle: i32| {
         let key = key(vec![exact(&[protocol])]);
-        vec![0.into(), GROUPS.into(), key, handle.into(), priority(0)]
+        args![0, GROUPS, key, handle, priority(0)]
     };
     let to_group = "bm_mt_indirect_ws_add_entry";
-    assert_eq!(
-        refused(&mut client, to_group, entry(6, 0)).await,
-        EMPTY_GROUP
-    );
-    assert_eq!(
-        refused(&mut client, to_group, entry(6, 5)).await,
-        INVALID_GROUP
-    );
+    assert_eq!(client.refused(to_group, entry(6, 0)).await, EMPTY_GROUP);
+    assert_eq!(client.refused(to_group, entry(6, 5)).await, INVALID_GROUP);
     for member in [0, 1] {
         client
-            .call(
-                "standard:bm_mt_act_prof_add_member_to_group",
-                of(ECMP, &[member, 0]),
-            )
+            .call("bm_mt_act_prof_add_member_to_group", of(ECMP, &[member, 0]))
             .await;
     }
-    let to_group = "standard:bm_mt_indirect_ws_add_entry";
+    let to_group = "bm_mt_indirect_ws_add_entry";
     assert_eq!(client.number(to_group, entry(6, 0)).await, 0);
-    let to_member = "standard:bm_mt_indirect_add_entry";
+    let to_member = "bm_mt_indirect_add_entry";
     assert_eq!(client.number(to_member, entry(17, 2)).await, 1);
-    let entries = client
-        .list("standard:bm_mt_get_entries", of(GROUPS, &[]))
-        .await;
+    let entries = client.list("bm_mt_get_entries", of(GROUPS, &[])).await;
     let actions = entries.iter().map(|entry| struct_of(as_struct(entry), 4));
     let found: Vec<_> = actions
         .map(|it| (i32_of(it, 1), it.get(4).cloned(), it.get(5).cloned()))
@@ -223,69 +199,38 @@ async fn entries_go_to_members_and_groups() {
         ("bm_mt_delete_entry", of(GROUPS, &[0]), WRONG_TABLE_TYPE),
     ];
     for (call, args, expected) in mistakes {
-        assert_eq!(refused(&mut client, call, args).await, expected, "{call}");
+        assert_eq!(client.refused(call, args).await, expected, "{call}");
     }
     client
-        .call(
-            "standard:bm_mt_act_prof_remove_member_from_group",
-            of(ECMP, &[1, 0]),
-        )
+        .call("bm_mt_act_prof_remove_member_from_group", of(ECMP, &[1, 0]))
         .await;
     let group = client
-        .fields("standard:bm_mt_act_prof_get_group", of(ECMP, &[0]))
+        .fields("bm_mt_act_prof_get_group", of(ECMP, &[0]))
         .await;
     assert_eq!(group.get(2), Some(&Value::List(vec![Value::I32(0)])));
-    let modify = [of(ECMP, &[]), vec![2.into()], member(ECMP, 8)[2..].to_vec()];
+    let modify = [of(ECMP, &[]), args![2], member(ECMP, 8)[2..].to_vec()];
     // The handle is between the action profile and the action.
     let modify = modify.concat();
-    client
-        .call("standard:bm_mt_act_prof_modify_member", modify)
-        .await;
+    client.call("bm_mt_act_prof_modify_member", modify).await;
     let member = client
-        .fields("standard:bm_mt_act_prof_get_member", of(ECMP, &[2]))
+        .fields("bm_mt_act_prof_get_member", of(ECMP, &[2]))
         .await;
     assert_eq!(
         member.get(3),
         Some(&Value::List(vec![Value::Bytes(vec![8])]))
     );
-    client
-        .call(
-            "standard:bm_mt_indirect_ws_modify_entry",
-            of(GROUPS, &[1, 0]),
-        )
-        .await;
-    client
-        .call("standard:bm_mt_act_prof_delete_member", of(ECMP, &[2]))
-        .await;
-    client
-        .call("standard:bm_mt_indirect_delete_entry", of(GROUPS, &[1]))
-        .await;
-    client
-        .call(
-            "standard:bm_mt_indirect_set_default_member",
-            of(GROUPS, &[0]),
-        )
-        .await;
+    call(&mut client, "indirect_ws_modify_entry", of(GROUPS, &[1, 0])).await;
+    call(&mut client, "act_prof_delete_member", of(ECMP, &[2])).await;
+    call(&mut client, "indirect_delete_entry", of(GROUPS, &[1])).await;
+    call(&mut client, "indirect_set_default_member", of(GROUPS, &[0])).await;
     let default = client
-        .fields("standard:bm_mt_get_default_entry", of(GROUPS, &[]))
+        .fields("bm_mt_get_default_entry", of(GROUPS, &[]))
         .await;
     assert_eq!((i32_of(&default, 1), i32_of(&default, 4)), (2, 0));
     client
-        .call(
-            "standard:bm_mt_indirect_ws_set_default_group",
-            of(GROUPS, &[0]),
-        )
+        .call("bm_mt_indirect_ws_set_default_group", of(GROUPS, &[0]))
         .await;
-    client
-        .call(
-            "standard:bm_mt_indirect_reset_default_entry",
-            of(GROUPS, &[]),
-        )
-        .await;
-    client
-        .call("standard:bm_mt_indirect_delete_entry", of(GROUPS, &[0]))
-        .await;
-    client
-        .call("standard:bm_mt_act_prof_delete_group", of(ECMP, &[0]))
-        .await;
+    call(&mut client, "indirect_reset_default_entry", of(GROUPS, &[])).await;
+    call(&mut client, "indirect_delete_entry", of(GROUPS, &[0])).await;
+    call(&mut client, "act_prof_delete_group", of(ECMP, &[0])).await;
 }

@@ -2,27 +2,19 @@
 
 use bmv2_thrift::wire::read::Value;
 
-use crate::client::{Arg, Client, Refused, all_bytes, as_struct, exact, i32_of, key, priority};
-use crate::harness::{Harness, NOWHERE, frame, mac};
+use crate::client::{Arg, Client, Refused, args, as_struct, i32_of, to_port};
+use crate::harness::{Harness, NOWHERE, frame};
 
 const ONGOING_SWAP: Refused = Refused::Code(2);
 const NO_ONGOING_SWAP: Refused = Refused::Code(3);
 
 async fn forward(client: &mut Client, dst: u8, port: u8) {
-    let args = vec![
-        0.into(),
-        "EntitiesIngress.forward".into(),
-        key(vec![exact(&mac(dst))]),
-        "EntitiesIngress.forward_to".into(),
-        all_bytes(&[&[0, port]]),
-        priority(0),
-    ];
-    client.call("standard:bm_mt_add_entry", args).await;
+    client.call("bm_mt_add_entry", to_port(dst, port)).await;
 }
 
 async fn n_entries(client: &mut Client) -> i64 {
-    let args = vec![0.into(), "EntitiesIngress.forward".into()];
-    client.number("standard:bm_mt_get_num_entries", args).await
+    let args = args![0, "EntitiesIngress.forward"];
+    client.number("bm_mt_get_num_entries", args).await
 }
 
 #[tokio::test]
@@ -30,18 +22,16 @@ async fn a_loaded_program_is_written_to_and_forwards_when_it_is_exchanged() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     forward(&mut client, 1, 2).await;
-    let none = client.try_call("standard:bm_swap_configs", vec![]).await;
-    assert_eq!(none, Err(NO_ONGOING_SWAP));
+    let refused = client.refused("bm_swap_configs", vec![]).await;
+    assert_eq!(refused, NO_ONGOING_SWAP);
     let new = vec![Arg::from(&*harness.json)];
-    client
-        .call("standard:bm_load_new_config", new.clone())
-        .await;
-    let again = client.try_call("standard:bm_load_new_config", new).await;
-    assert_eq!(again, Err(ONGOING_SWAP));
+    client.call("bm_load_new_config", new.clone()).await;
+    let refused = client.refused("bm_load_new_config", new).await;
+    assert_eq!(refused, ONGOING_SWAP);
     assert_eq!(n_entries(&mut client).await, 0);
     forward(&mut client, 1, 6).await;
     assert_eq!(harness.ports_of(&frame(1)), [2]);
-    client.call("standard:bm_swap_configs", vec![]).await;
+    client.call("bm_swap_configs", vec![]).await;
     assert_eq!(harness.ports_of(&frame(1)), [6]);
     assert_eq!(n_entries(&mut client).await, 1);
 }
@@ -51,10 +41,8 @@ async fn what_is_no_program_is_reported_and_changes_nothing() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     for text in ["", "{}", "[1, 2", "\u{0}"] {
-        let load = client
-            .try_call("standard:bm_load_new_config", vec![text.into()])
-            .await;
-        assert_eq!(load, Err(Refused::Failure(6)), "{text:?}");
+        let refused = client.refused("bm_load_new_config", args![text]).await;
+        assert_eq!(refused, Refused::Failure(6), "{text:?}");
     }
     forward(&mut client, 1, 2).await;
     assert_eq!(harness.ports_of(&frame(1)), [2]);
@@ -65,45 +53,37 @@ async fn a_fresh_start_takes_away_what_was_written() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     forward(&mut client, 1, 2).await;
-    let node = vec![0.into(), 1.into(), "1".into(), "".into()];
+    let node = args![0, 1, "1", ""];
     client
         .call("simple_pre_lag:bm_mc_node_create", node.clone())
         .await;
-    client.call("standard:bm_reset_state", vec![]).await;
+    client.call("bm_reset_state", vec![]).await;
     assert_eq!(harness.ports_of(&frame(1)), NOWHERE);
     assert_eq!(n_entries(&mut client).await, 0);
-    let fixed = vec![0.into(), "EntitiesIngress.fixed".into()];
-    assert_eq!(
-        client.number("standard:bm_mt_get_num_entries", fixed).await,
-        2
-    );
-    assert_eq!(
-        client
-            .number("simple_pre_lag:bm_mc_node_create", node)
-            .await,
-        0
-    );
+    let fixed = args![0, "EntitiesIngress.fixed"];
+    assert_eq!(client.number("bm_mt_get_num_entries", fixed).await, 2);
+    let number = client
+        .number("simple_pre_lag:bm_mc_node_create", node)
+        .await;
+    assert_eq!(number, 0);
 }
 
 #[tokio::test]
 async fn the_program_s_text_comes_back_as_it_was_given() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
-    let text = client.bytes("standard:bm_get_config", vec![]).await;
+    let text = client.bytes("bm_get_config", vec![]).await;
     assert_eq!(text, harness.json.as_bytes());
     let new = format!("{} ", harness.json);
     client
-        .call("standard:bm_load_new_config", vec![Arg::from(&*new)])
+        .call("bm_load_new_config", vec![Arg::from(&*new)])
         .await;
-    let text = client.bytes("standard:bm_get_config", vec![]).await;
+    let text = client.bytes("bm_get_config", vec![]).await;
     assert_eq!(text, new.as_bytes());
-    let digest = client.bytes("standard:bm_get_config_md5", vec![]).await;
+    let digest = client.bytes("bm_get_config_md5", vec![]).await;
     assert_eq!(digest.len(), 16);
-    client.call("standard:bm_reset_state", vec![]).await;
-    assert_ne!(
-        client.bytes("standard:bm_get_config_md5", vec![]).await,
-        digest
-    );
+    client.call("bm_reset_state", vec![]).await;
+    assert_ne!(client.bytes("bm_get_config_md5", vec![]).await, digest);
 }
 
 #[tokio::test]
@@ -116,8 +96,8 @@ async fn ids_are_those_of_the_program_s_text() {
         .iter()
         .find(|it| it["name"] == "EntitiesIngress.forward")
         .unwrap();
-    let id = |resource: i32, name: &str| vec![0.into(), resource.into(), name.into()];
-    let call = "standard:bm_get_id_from_name";
+    let id = |resource: i32, name: &str| args![0, resource, name];
+    let call = "bm_get_id_from_name";
     let found = client.number(call, id(0, "EntitiesIngress.forward")).await;
     assert_eq!(Some(found), expected["id"].as_i64());
     for (resource, name) in [
@@ -129,19 +109,16 @@ async fn ids_are_those_of_the_program_s_text() {
         client.number(call, id(resource, name)).await;
     }
     for (resource, name, code) in [(0, "nothing", 1), (9, "EntitiesIngress.last", 0)] {
-        let found = client.try_call(call, id(resource, name)).await;
-        assert_eq!(found, Err(Refused::Code(code)));
+        let refused = client.refused(call, id(resource, name)).await;
+        assert_eq!(refused, Refused::Code(code));
     }
 }
 
 /// The program's custom CRCs for the last packet.
 async fn hashes(client: &mut Client) -> (i64, i64) {
-    let cell = |cell: i32| vec![0.into(), "EntitiesIngress.wide".into(), cell.into()];
-    let narrow = client.number("standard:bm_register_read", cell(2)).await;
-    (
-        narrow,
-        client.number("standard:bm_register_read", cell(3)).await,
-    )
+    let cell = |cell: i32| args![0, "EntitiesIngress.wide", cell];
+    let narrow = client.number("bm_register_read", cell(2)).await;
+    (narrow, client.number("bm_register_read", cell(3)).await)
 }
 
 #[tokio::test]
@@ -165,18 +142,15 @@ async fn crc_parameters_are_those_of_a_custom_crc_of_their_width() {
         Arg::Struct(fields.chain(flags).collect())
     };
     let i16s = parameters(|number| Arg::I16(number as i16));
-    let set = |name: &str, parameters: &Arg| vec![0.into(), name.into(), parameters.clone()];
+    let set = |name: &str, parameters: &Arg| args![0, name, parameters.clone()];
     harness.ports_of(&frame(1));
     let before = hashes(&mut client).await;
     let i32s = parameters(Arg::I32);
     client
-        .call(
-            "standard:bm_set_crc16_custom_parameters",
-            set(&narrow, &i16s),
-        )
+        .call("bm_set_crc16_custom_parameters", set(&narrow, &i16s))
         .await;
     client
-        .call("standard:bm_set_crc32_custom_parameters", set(&wide, &i32s))
+        .call("bm_set_crc32_custom_parameters", set(&wide, &i32s))
         .await;
     harness.ports_of(&frame(1));
     let after = hashes(&mut client).await;
@@ -195,10 +169,8 @@ async fn crc_parameters_are_those_of_a_custom_crc_of_their_width() {
             2,
         ),
     ] {
-        let found = client
-            .try_call(&format!("standard:{call}"), set(name, parameters))
-            .await;
-        assert_eq!(found, Err(Refused::Code(code)), "{call} {name}");
+        let refused = client.refused(call, set(name, parameters)).await;
+        assert_eq!(refused, Refused::Code(code), "{call} {name}");
     }
 }
 
@@ -206,22 +178,20 @@ async fn crc_parameters_are_those_of_a_custom_crc_of_their_width() {
 async fn ports_and_the_switch_are_reported() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
-    let ports = client.list("standard:bm_dev_mgr_show_ports", vec![]).await;
+    let ports = client.list("bm_dev_mgr_show_ports", vec![]).await;
     assert_eq!(ports.len(), 8);
     let port = as_struct(&ports[3]);
     assert_eq!(i32_of(port, 1), 3);
     assert_eq!(port.get(2), Some(&Value::Bytes(b"veth3".to_vec())));
     assert_eq!(port.get(3), Some(&Value::Bool(true)));
-    let info = client.fields("standard:bm_mgmt_get_info", vec![]).await;
+    let info = client.fields("bm_mgmt_get_info", vec![]).await;
     assert_eq!(info.get(1), Some(&Value::I64(3)));
     assert_eq!(i32_of(&info, 2), i32::from(harness.address.port()));
-    let add = vec!["veth9".into(), 9.into(), "".into()];
-    let add = client.try_call("standard:bm_dev_mgr_add_port", add).await;
-    assert_eq!(add, Err(Refused::Code(1)));
-    let remove = client
-        .try_call("standard:bm_dev_mgr_remove_port", vec![3.into()])
-        .await;
-    assert_eq!(remove, Err(Refused::Code(1)));
+    let add = args!["veth9", 9, ""];
+    let refused = client.refused("bm_dev_mgr_add_port", add).await;
+    assert_eq!(refused, Refused::Code(1));
+    let refused = client.refused("bm_dev_mgr_remove_port", args![3]).await;
+    assert_eq!(refused, Refused::Code(1));
 }
 
 #[tokio::test]
@@ -229,7 +199,7 @@ async fn the_state_is_reported_as_json() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     forward(&mut client, 1, 2).await;
-    let text = client.bytes("standard:bm_serialize_state", vec![]).await;
+    let text = client.bytes("bm_serialize_state", vec![]).await;
     let state: serde_json::Value = serde_json::from_slice(&text).unwrap();
     let entry = &state["tables"]["EntitiesIngress.forward"]["entries"][0];
     assert_eq!(entry["key"][0], "0x01");
@@ -260,10 +230,8 @@ async fn without_a_program_calls_are_refused() {
     let server = thrift_server::Server::new(config, std::sync::Arc::new(device));
     tokio::spawn(server.serve(listener, std::future::pending()));
     let mut client = Client::connect(address).await;
-    let args = vec![0.into(), "EntitiesIngress.forward".into()];
-    let found = client
-        .try_call("standard:bm_mt_get_num_entries", args)
-        .await;
-    assert_eq!(found, Err(Refused::Failure(6)));
-    assert_eq!(client.bytes("standard:bm_get_config", vec![]).await, b"");
+    let args = args![0, "EntitiesIngress.forward"];
+    let refused = client.refused("bm_mt_get_num_entries", args).await;
+    assert_eq!(refused, Refused::Failure(6));
+    assert_eq!(client.bytes("bm_get_config", vec![]).await, b"");
 }

@@ -5,8 +5,8 @@ use control::{Changed, ClientData, Cursor, EntryKey, EntryUpdate, Operation};
 use dataplane::{ActionCall, MatchField, TableEntry};
 
 use crate::client::{
-    Arg, Client, Refused, all_bytes, as_struct, exact, i32_of, key, lpm, priority, range,
-    struct_of, ternary,
+    Arg, Client, Refused, all_bytes, args, as_struct, counted, counts, exact, i32_of, key, lpm,
+    priority, range, rates, struct_of, ternary, to_port,
 };
 use crate::harness::{Harness, NOWHERE, frame, mac};
 
@@ -30,32 +30,16 @@ const DEFAULT_ENTRY_IS_CONST: Refused = Refused::Code(21);
 const IMMUTABLE_TABLE_ENTRIES: Refused = Refused::Code(25);
 const BAD_ACTION_DATA: Refused = Refused::Code(26);
 
-/// Sends frames for host `dst` to `port`.
-fn to_port(dst: u8, port: u8) -> Vec<Arg> {
-    vec![
-        0.into(),
-        FORWARD.into(),
-        key(vec![exact(&mac(dst))]),
-        "EntitiesIngress.forward_to".into(),
-        all_bytes(&[&[0, port]]),
-        priority(0),
-    ]
-}
-
 async fn add(client: &mut Client, dst: u8, port: u8) -> i64 {
-    client
-        .number("standard:bm_mt_add_entry", to_port(dst, port))
-        .await
+    client.number("bm_mt_add_entry", to_port(dst, port)).await
 }
 
 fn at(table: &str, handle: i32) -> Vec<Arg> {
-    vec![0.into(), table.into(), handle.into()]
+    args![0, table, handle]
 }
 
 async fn handles(client: &mut Client) -> Vec<i32> {
-    let entries = client
-        .list("standard:bm_mt_get_entries", at(FORWARD, 0))
-        .await;
+    let entries = client.list("bm_mt_get_entries", at(FORWARD, 0)).await;
     entries
         .iter()
         .map(|entry| i32_of(as_struct(entry), 3))
@@ -86,34 +70,22 @@ async fn handles_are_bmv2_s() {
         assert_eq!(add(&mut client, expected, 1).await, i64::from(expected));
     }
     for gone in [2, 0] {
-        client
-            .call("standard:bm_mt_delete_entry", at(FORWARD, gone))
-            .await;
+        client.call("bm_mt_delete_entry", at(FORWARD, gone)).await;
     }
     // The lowest position is used first, and its generation in the eight bits above it grows by one.
     assert_eq!(add(&mut client, 8, 1).await, 0x0100_0000);
     assert_eq!(add(&mut client, 9, 1).await, 0x0100_0002);
     assert_eq!(add(&mut client, 10, 1).await, 4);
-    assert_eq!(
-        handles(&mut client).await,
-        [0x0100_0000, 1, 0x0100_0002, 3, 4]
-    );
-    let delete = client
-        .try_call("standard:bm_mt_delete_entry", at(FORWARD, 2))
-        .await;
-    assert_eq!(delete, Err(EXPIRED_HANDLE));
-    let get = client
-        .try_call("standard:bm_mt_get_entry", at(FORWARD, 5))
-        .await;
-    assert_eq!(get, Err(INVALID_HANDLE));
-    let n_entries = client
-        .number("standard:bm_mt_get_num_entries", at(FORWARD, 0))
-        .await;
+    let found = handles(&mut client).await;
+    assert_eq!(found, [0x0100_0000, 1, 0x0100_0002, 3, 4]);
+    let refused = client.refused("bm_mt_delete_entry", at(FORWARD, 2)).await;
+    assert_eq!(refused, EXPIRED_HANDLE);
+    let refused = client.refused("bm_mt_get_entry", at(FORWARD, 5)).await;
+    assert_eq!(refused, INVALID_HANDLE);
+    let n_entries = client.number("bm_mt_get_num_entries", at(FORWARD, 0)).await;
     assert_eq!(n_entries, 5);
-    let keep_default = vec![0.into(), FORWARD.into(), Arg::Bool(false)];
-    client
-        .call("standard:bm_mt_clear_entries", keep_default)
-        .await;
+    let keep_default = args![0, FORWARD, Arg::Bool(false)];
+    client.call("bm_mt_clear_entries", keep_default).await;
     assert_eq!(handles(&mut client).await, Vec::<i32>::new());
     assert_eq!(add(&mut client, 1, 1).await, 0);
 }
@@ -128,9 +100,7 @@ async fn a_version_begins_again_after_256() {
         let expected = i32::try_from((version % 256) << 24 & 0x7fff_ffff).unwrap();
         assert_eq!(handle & 0x7fff_ffff, i64::from(expected), "{version}");
         let handle = i32::try_from(handle).unwrap();
-        client
-            .call("standard:bm_mt_delete_entry", at(FORWARD, handle))
-            .await;
+        client.call("bm_mt_delete_entry", at(FORWARD, handle)).await;
     }
     assert_eq!(handle, 0);
 }
@@ -142,34 +112,29 @@ async fn packets_find_what_was_written() {
     assert_eq!(harness.ports_of(&frame(1)), NOWHERE);
     add(&mut client, 1, 2).await;
     assert_eq!(harness.ports_of(&frame(1)), [2]);
-    let modify = vec![
-        0.into(),
-        FORWARD.into(),
-        0.into(),
-        "EntitiesIngress.forward_to".into(),
-        all_bytes(&[&[0, 5]]),
+    let modify = args![
+        0,
+        FORWARD,
+        0,
+        "EntitiesIngress.forward_to",
+        all_bytes(&[&[0, 5]])
     ];
-    client.call("standard:bm_mt_modify_entry", modify).await;
+    client.call("bm_mt_modify_entry", modify).await;
     assert_eq!(harness.ports_of(&frame(1)), [5]);
-    let default = vec![
-        0.into(),
-        FORWARD.into(),
-        "EntitiesIngress.forward_to".into(),
-        all_bytes(&[&[0, 7]]),
+    let default = args![
+        0,
+        FORWARD,
+        "EntitiesIngress.forward_to",
+        all_bytes(&[&[0, 7]])
     ];
-    client
-        .call("standard:bm_mt_set_default_action", default)
-        .await;
+    client.call("bm_mt_set_default_action", default).await;
     assert_eq!(harness.ports_of(&frame(9)), [7]);
     client
-        .call("standard:bm_mt_reset_default_entry", at(FORWARD, 0))
+        .call("bm_mt_reset_default_entry", at(FORWARD, 0))
         .await;
     assert_eq!(harness.ports_of(&frame(9)), NOWHERE);
-    let counted = client
-        .fields("standard:bm_mt_read_counter", at(FORWARD, 0))
-        .await;
-    assert_eq!(counted.get(2), Some(&Value::I64(2)));
-    assert_eq!(counted.get(1), Some(&Value::I64(128)));
+    let read = client.fields("bm_mt_read_counter", at(FORWARD, 0)).await;
+    assert_eq!(counted(&read), (128, 2));
 }
 
 #[tokio::test]
@@ -193,28 +158,24 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
         form: 0,
     };
     harness
-        .write(vec![Operation::Entry(EntryUpdate::Insert {
+        .write(Operation::Entry(EntryUpdate::Insert {
             table,
             entry: TableEntry::new(key_of(1), 0, call),
             client_data: client_data.clone(),
-        })])
+        }))
         .await;
     assert_eq!(add(&mut client, 2, 4).await, 1);
-    let entry = client
-        .fields("standard:bm_mt_get_entry", at(FORWARD, 0))
-        .await;
-    assert_eq!(
-        runs(&entry),
-        ("EntitiesIngress.forward_to".into(), vec![vec![3]])
-    );
-    let modify = vec![
-        0.into(),
-        FORWARD.into(),
-        0.into(),
-        "EntitiesIngress.forward_to".into(),
-        all_bytes(&[&[0, 6]]),
+    let entry = client.fields("bm_mt_get_entry", at(FORWARD, 0)).await;
+    let seen = runs(&entry);
+    assert_eq!(seen, ("EntitiesIngress.forward_to".into(), vec![vec![3]]));
+    let modify = args![
+        0,
+        FORWARD,
+        0,
+        "EntitiesIngress.forward_to",
+        all_bytes(&[&[0, 6]])
     ];
-    client.call("standard:bm_mt_modify_entry", modify).await;
+    client.call("bm_mt_modify_entry", modify).await;
     let reading = harness.device.reading().await.unwrap();
     let entries = reading
         .entries(table, &mut Cursor::From(0))
@@ -224,10 +185,8 @@ async fn what_another_protocol_writes_has_a_handle_and_is_changed_by_it() {
     let of = |entry: &TableEntry| (entry.key.clone(), entry.action.call().unwrap().args.clone());
     let found: Vec<_> = entries.iter().map(of).collect();
     // As in P4Runtime, without leading zeros.
-    assert_eq!(
-        found,
-        [(key_of(1), vec![vec![6]]), (key_of(2), vec![vec![4]])]
-    );
+    let expected = [(key_of(1), vec![vec![6]]), (key_of(2), vec![vec![4]])];
+    assert_eq!(found, expected);
     let key = EntryKey {
         table,
         key: key_of(1),
@@ -268,17 +227,10 @@ async fn every_mistake_has_bmv2_s_code_and_changes_nothing() {
         (changed(2, 1.into()), Refused::Failure(7)),
     ];
     for (args, expected) in mistakes {
-        let found = client
-            .try_call("standard:bm_mt_add_entry", args.clone())
-            .await;
-        assert_eq!(found, Err(expected), "{args:?}");
+        let refused = client.refused("bm_mt_add_entry", args.clone()).await;
+        assert_eq!(refused, expected, "{args:?}");
     }
-    let default = vec![
-        0.into(),
-        FIXED.into(),
-        "EntitiesIngress.drop".into(),
-        all_bytes(&[]),
-    ];
+    let default = args![0, FIXED, "EntitiesIngress.drop", all_bytes(&[])];
     let of_handles = [
         ("bm_mt_set_default_action", default, DEFAULT_ENTRY_IS_CONST),
         ("bm_mt_read_counter", at(ROUTES, 0), COUNTERS_DISABLED),
@@ -286,14 +238,13 @@ async fn every_mistake_has_bmv2_s_code_and_changes_nothing() {
         ("bm_mt_get_meter_rates", at(FORWARD, 0), METERS_DISABLED),
         (
             "bm_mt_set_entry_ttl",
-            [at(ROUTES, 0), vec![5.into()]].concat(),
+            [at(ROUTES, 0), args![5]].concat(),
             AGEING_DISABLED,
         ),
         ("bm_mt_get_entries", at("nothing", 0), INVALID_TABLE_NAME),
     ];
     for (call, args, expected) in of_handles {
-        let found = client.try_call(&format!("standard:{call}"), args).await;
-        assert_eq!(found, Err(expected), "{call}");
+        assert_eq!(client.refused(call, args).await, expected, "{call}");
     }
     assert_eq!(handles(&mut client).await, [0]);
     assert_eq!(harness.ports_of(&frame(1)), [1]);
@@ -304,40 +255,36 @@ async fn a_full_table_says_so() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     let route = |n: u8| {
-        vec![
-            0.into(),
-            ROUTES.into(),
+        args![
+            0,
+            ROUTES,
             key(vec![lpm(&[10, 0, n, 0], 24)]),
-            "EntitiesIngress.drop".into(),
+            "EntitiesIngress.drop",
             all_bytes(&[]),
-            priority(0),
+            priority(0)
         ]
     };
     for n in 0..128 {
-        client.call("standard:bm_mt_add_entry", route(n)).await;
+        client.call("bm_mt_add_entry", route(n)).await;
     }
-    let full = client
-        .try_call("standard:bm_mt_add_entry", route(200))
-        .await;
-    assert_eq!(full, Err(TABLE_FULL));
+    let refused = client.refused("bm_mt_add_entry", route(200)).await;
+    assert_eq!(refused, TABLE_FULL);
 }
 
 #[tokio::test]
 async fn bits_beyond_a_width_a_prefix_or_a_mask_are_left_aside() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
-    let args = vec![
-        0.into(),
-        ROUTES.into(),
+    let args = args![
+        0,
+        ROUTES,
         key(vec![lpm(&[10, 1, 2, 0xff], 23)]),
-        "EntitiesIngress.rewrite".into(),
+        "EntitiesIngress.rewrite",
         all_bytes(&[&mac(7), &[0xff, 0x02]]),
-        priority(0),
+        priority(0)
     ];
-    client.call("standard:bm_mt_add_entry", args).await;
-    let entry = client
-        .fields("standard:bm_mt_get_entry", at(ROUTES, 0))
-        .await;
+    client.call("bm_mt_add_entry", args).await;
+    let entry = client.fields("bm_mt_get_entry", at(ROUTES, 0)).await;
     assert_eq!(runs(&entry).1, [vec![7], vec![0x01, 0x02]]);
     let Some(Value::List(found)) = entry.get(1) else {
         panic!("expected a key: {entry:?}")
@@ -354,32 +301,21 @@ fn acl(source: u8, found: i32) -> Vec<Arg> {
         range(&[0], &[64]),
         exact(&[0, 0]),
     ];
-    let action = "EntitiesIngress.drop".into();
-    vec![
-        0.into(),
-        ACL.into(),
-        key(fields),
-        action,
-        all_bytes(&[]),
-        priority(found),
-    ]
+    let action = "EntitiesIngress.drop";
+    args![0, ACL, key(fields), action, all_bytes(&[]), priority(found)]
 }
 
 #[tokio::test]
 async fn the_lowest_priority_wins_here_and_is_the_highest_of_p4runtime() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
-    client.call("standard:bm_mt_add_entry", acl(10, 5)).await;
+    client.call("bm_mt_add_entry", acl(10, 5)).await;
     // Another priority makes another entry; bits outside the mask do not.
-    client.call("standard:bm_mt_add_entry", acl(10, 0)).await;
-    let again = client
-        .try_call("standard:bm_mt_add_entry", acl(10, 5))
-        .await;
-    assert_eq!(again, Err(DUPLICATE_ENTRY));
-    let negative = client
-        .try_call("standard:bm_mt_add_entry", acl(10, -1))
-        .await;
-    assert_eq!(negative, Err(BAD_MATCH_KEY));
+    client.call("bm_mt_add_entry", acl(10, 0)).await;
+    let refused = client.refused("bm_mt_add_entry", acl(10, 5)).await;
+    assert_eq!(refused, DUPLICATE_ENTRY);
+    let refused = client.refused("bm_mt_add_entry", acl(10, -1)).await;
+    assert_eq!(refused, BAD_MATCH_KEY);
     let reading = harness.device.reading().await.unwrap();
     let table = harness.pipeline().program().table(ACL).unwrap();
     let entries = reading
@@ -392,9 +328,7 @@ async fn the_lowest_priority_wins_here_and_is_the_highest_of_p4runtime() {
     drop(reading);
     let mut of_key = acl(10, 0);
     of_key.drain(3..5);
-    let entry = client
-        .fields("standard:bm_mt_get_entry_from_key", of_key)
-        .await;
+    let entry = client.fields("bm_mt_get_entry_from_key", of_key).await;
     assert_eq!(i32_of(&entry, 3), 1);
     assert_eq!(i32_of(struct_of(&entry, 2), 1), 0);
 }
@@ -404,19 +338,19 @@ async fn an_entry_is_found_by_its_key_and_the_default_action_by_none() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     add(&mut client, 1, 2).await;
-    let of_key = |key: Arg| vec![0.into(), FORWARD.into(), key, priority(0)];
-    let name = "standard:bm_mt_get_entry_from_key";
+    let of_key = |key: Arg| args![0, FORWARD, key, priority(0)];
+    let name = "bm_mt_get_entry_from_key";
     let entry = client.fields(name, of_key(key(vec![exact(&mac(1))]))).await;
     assert_eq!(i32_of(&entry, 3), 0);
     assert_eq!(runs(&entry).1, [vec![2]]);
-    let none = client
-        .try_call(name, of_key(key(vec![exact(&mac(9))])))
+    let refused = client
+        .refused(name, of_key(key(vec![exact(&mac(9))])))
         .await;
-    assert_eq!(none, Err(BAD_MATCH_KEY));
+    assert_eq!(refused, BAD_MATCH_KEY);
     let default = client.fields(name, of_key(key(vec![]))).await;
     assert_eq!(runs(&default).0, "EntitiesIngress.drop");
     let default = client
-        .fields("standard:bm_mt_get_default_entry", at(FORWARD, 0))
+        .fields("bm_mt_get_default_entry", at(FORWARD, 0))
         .await;
     assert_eq!(i32_of(&default, 1), 1);
     assert_eq!(
@@ -430,60 +364,38 @@ async fn counters_meters_and_timeouts_of_entries_go_by_the_place() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     add(&mut client, 1, 2).await;
-    client
-        .call("standard:bm_mt_delete_entry", at(FORWARD, 0))
-        .await;
+    client.call("bm_mt_delete_entry", at(FORWARD, 0)).await;
     add(&mut client, 1, 2).await;
     // The handle is 0x01000000 now, but scripts use 0.
-    let value = Arg::Struct(vec![(1, Arg::I64(900)), (2, Arg::I64(3))]);
+    let value = counts(900, 3);
     let write = [at(FORWARD, 0), vec![value]].concat();
-    client.call("standard:bm_mt_write_counter", write).await;
+    client.call("bm_mt_write_counter", write).await;
     let read = client
-        .fields("standard:bm_mt_read_counter", at(FORWARD, 0x0100_0000))
+        .fields("bm_mt_read_counter", at(FORWARD, 0x0100_0000))
         .await;
-    assert_eq!(
-        (read.get(1), read.get(2)),
-        (Some(&Value::I64(900)), Some(&Value::I64(3)))
-    );
-    client
-        .call("standard:bm_mt_reset_counters", at(FORWARD, 0))
-        .await;
-    let read = client
-        .fields("standard:bm_mt_read_counter", at(FORWARD, 0))
-        .await;
+    assert_eq!(counted(&read), (900, 3));
+    client.call("bm_mt_reset_counters", at(FORWARD, 0)).await;
+    let read = client.fields("bm_mt_read_counter", at(FORWARD, 0)).await;
     assert_eq!(read.get(2), Some(&Value::I64(0)));
-    let ttl = [at(FORWARD, 0), vec![1_500.into()]].concat();
-    client.call("standard:bm_mt_set_entry_ttl", ttl).await;
+    let ttl = [at(FORWARD, 0), args![1_500]].concat();
+    client.call("bm_mt_set_entry_ttl", ttl).await;
     harness.switch.advance(700_000_000);
     let entry = client
-        .fields("standard:bm_mt_get_entry", at(FORWARD, 0x0100_0000))
+        .fields("bm_mt_get_entry", at(FORWARD, 0x0100_0000))
         .await;
     let life = struct_of(&entry, 5);
     assert_eq!((i32_of(life, 1), i32_of(life, 2)), (1_500, 700));
-    client.call("standard:bm_mt_add_entry", acl(10, 5)).await;
-    let rates = client
-        .list("standard:bm_mt_get_meter_rates", at(ACL, 0))
-        .await;
-    assert_eq!(rates, []);
-    let rate = |rate, burst| Arg::Struct(vec![(1, Arg::Double(rate)), (2, Arg::I32(burst))]);
-    let set = |rates: Vec<Arg>| {
-        let rates = Arg::List(bmv2_thrift::wire::Type::Struct, rates);
-        [at(ACL, 0), vec![rates]].concat()
-    };
-    let name = "standard:bm_mt_set_meter_rates";
-    client
-        .call(name, set(vec![rate(0.5, 10), rate(2.0, 20)]))
-        .await;
-    for wrong in [vec![rate(0.5, 10)], vec![rate(2.0, 10), rate(0.5, 10)]] {
-        assert_eq!(
-            client.try_call(name, set(wrong)).await,
-            Err(Refused::Code(100))
-        );
+    client.call("bm_mt_add_entry", acl(10, 5)).await;
+    assert_eq!(client.list("bm_mt_get_meter_rates", at(ACL, 0)).await, []);
+    let set = |of: &[(f64, i32)]| [at(ACL, 0), vec![rates(of)]].concat();
+    let name = "bm_mt_set_meter_rates";
+    client.call(name, set(&[(0.5, 10), (2.0, 20)])).await;
+    for wrong in [&[(0.5, 10)][..], &[(2.0, 10), (0.5, 10)]] {
+        let found = client.try_call(name, set(wrong)).await;
+        assert_eq!(found, Err(Refused::Code(100)));
     }
-    let rates = client
-        .list("standard:bm_mt_get_meter_rates", at(ACL, 0))
-        .await;
-    let found: Vec<_> = rates
+    let all = client.list("bm_mt_get_meter_rates", at(ACL, 0)).await;
+    let found: Vec<_> = all
         .iter()
         .map(|rate| as_struct(rate).get(1).cloned())
         .collect();
@@ -496,27 +408,20 @@ async fn direct_meters_are_an_array_too_by_the_places_of_their_entries() {
     let mut client = harness.client().await;
     for priority in [5, 6] {
         client
-            .call(
-                "standard:bm_mt_add_entry",
-                acl(10 + priority as u8, priority),
-            )
+            .call("bm_mt_add_entry", acl(10 + priority as u8, priority))
             .await;
     }
-    let rate = |rate, burst| Arg::Struct(vec![(1, Arg::Double(rate)), (2, Arg::I32(burst))]);
-    let rates = |one: f64| {
-        let both = vec![rate(one, 10), rate(2.0, 20)];
-        Arg::List(bmv2_thrift::wire::Type::Struct, both)
-    };
+    let both = |one: f64| rates(&[(one, 10), (2.0, 20)]);
     let name: Arg = "EntitiesIngress.acl_rate".into();
-    let all = vec![0.into(), name.clone(), rates(0.5)];
-    client.call("standard:bm_meter_array_set_rates", all).await;
-    let cell = |index: i32| vec![0.into(), name.clone(), index.into()];
-    let one = [cell(1), vec![rates(0.25)]].concat();
-    client.call("standard:bm_meter_set_rates", one).await;
+    let all = args![0, name.clone(), both(0.5)];
+    client.call("bm_meter_array_set_rates", all).await;
+    let cell = |index: i32| args![0, name.clone(), index];
+    let one = [cell(1), vec![both(0.25)]].concat();
+    client.call("bm_meter_set_rates", one).await;
     for (place, expected) in [(0, 0.5), (1, 0.25)] {
         for (call, args) in [
-            ("standard:bm_meter_get_rates", cell(place)),
-            ("standard:bm_mt_get_meter_rates", at(ACL, place)),
+            ("bm_meter_get_rates", cell(place)),
+            ("bm_mt_get_meter_rates", at(ACL, place)),
         ] {
             let found = client.list(call, args).await;
             let first = as_struct(&found[0]).get(1).cloned();
@@ -524,16 +429,11 @@ async fn direct_meters_are_an_array_too_by_the_places_of_their_entries() {
         }
     }
     // A position without an entry has nothing to set; a position beyond the table is refused.
-    let free = [cell(2), vec![rates(0.5)]].concat();
-    client.call("standard:bm_meter_set_rates", free).await;
-    assert_eq!(
-        client.list("standard:bm_meter_get_rates", cell(2)).await,
-        []
-    );
-    let beyond = client
-        .try_call("standard:bm_meter_get_rates", cell(1 << 24))
-        .await;
-    assert_eq!(beyond, Err(Refused::Code(2)));
+    let free = [cell(2), vec![both(0.5)]].concat();
+    client.call("bm_meter_set_rates", free).await;
+    assert_eq!(client.list("bm_meter_get_rates", cell(2)).await, []);
+    let refused = client.refused("bm_meter_get_rates", cell(1 << 24)).await;
+    assert_eq!(refused, Refused::Code(2));
 }
 
 #[tokio::test]
@@ -541,17 +441,12 @@ async fn what_several_workers_count_adds_up() {
     let harness = Harness::with_workers(3).await;
     let mut client = harness.client().await;
     add(&mut client, 1, 2).await;
-    let value = Arg::Struct(vec![(1, Arg::I64(640)), (2, Arg::I64(10))]);
+    let value = counts(640, 10);
     let write = [at(FORWARD, 0), vec![value]].concat();
-    client.call("standard:bm_mt_write_counter", write).await;
+    client.call("bm_mt_write_counter", write).await;
     assert_eq!(harness.ports_of(&frame(1)), [2]);
-    let read = client
-        .fields("standard:bm_mt_read_counter", at(FORWARD, 0))
-        .await;
-    assert_eq!(
-        (read.get(1), read.get(2)),
-        (Some(&Value::I64(704)), Some(&Value::I64(11)))
-    );
+    let read = client.fields("bm_mt_read_counter", at(FORWARD, 0)).await;
+    assert_eq!(counted(&read), (704, 11));
 }
 
 #[tokio::test]
@@ -584,7 +479,7 @@ async fn keys_are_as_short_as_those_of_other_protocols() {
     let mut changes = harness.device.changes();
     client
         .call(
-            "standard:bm_mt_add_entry",
+            "bm_mt_add_entry",
             to_port(1, 2).into_iter().chain([priority(0)]).collect(),
         )
         .await;

@@ -3,13 +3,13 @@
 use bmv2_thrift::wire::read::Value;
 use dataplane::MatchField;
 
-use crate::client::{Arg, Refused};
+use crate::client::{Arg, Refused, args};
 use crate::harness::Harness;
 
 const SET: &str = "EntitiesParser.ip_types";
 
 fn value(name: &str, value: &[u8]) -> Vec<Arg> {
-    vec![0.into(), name.into(), Arg::Bytes(value.to_vec())]
+    args![0, name, Arg::Bytes(value.to_vec())]
 }
 
 #[tokio::test]
@@ -17,17 +17,11 @@ async fn values_come_and_go() {
     let harness = Harness::start().await;
     let mut client = harness.client().await;
     for it in [[0x88, 0x47], [0, 5], [0x88, 0x47]] {
-        client
-            .call("standard:bm_parse_vset_add", value(SET, &it))
-            .await;
+        client.call("bm_parse_vset_add", value(SET, &it)).await;
     }
-    let found = client
-        .list("standard:bm_parse_vset_get", value(SET, &[]))
-        .await;
-    assert_eq!(
-        found,
-        [Value::Bytes(vec![0x88, 0x47]), Value::Bytes(vec![0, 5])]
-    );
+    let found = client.list("bm_parse_vset_get", value(SET, &[])).await;
+    let expected = [Value::Bytes(vec![0x88, 0x47]), Value::Bytes(vec![0, 5])];
+    assert_eq!(found, expected);
     let reading = harness.device.reading().await.unwrap();
     let set = harness.pipeline().program().value_set(SET).unwrap();
     let members = reading
@@ -37,34 +31,21 @@ async fn values_come_and_go() {
     drop(reading);
     assert_eq!(members[1], [MatchField::Exact(vec![5])]);
     for gone in [[0, 5], [0, 6]] {
-        client
-            .call("standard:bm_parse_vset_remove", value(SET, &gone))
-            .await;
+        client.call("bm_parse_vset_remove", value(SET, &gone)).await;
     }
-    let found = client
-        .list("standard:bm_parse_vset_get", value(SET, &[]))
-        .await;
+    let found = client.list("bm_parse_vset_get", value(SET, &[])).await;
     assert_eq!(found, [Value::Bytes(vec![0x88, 0x47])]);
-    client
-        .call("standard:bm_parse_vset_clear", value(SET, &[]))
+    client.call("bm_parse_vset_clear", value(SET, &[])).await;
+    assert_eq!(client.list("bm_parse_vset_get", value(SET, &[])).await, []);
+    let refused = client
+        .refused("bm_parse_vset_get", value("ip_types", &[]))
         .await;
-    assert_eq!(
-        client
-            .list("standard:bm_parse_vset_get", value(SET, &[]))
-            .await,
-        []
-    );
-    let unknown = client
-        .try_call("standard:bm_parse_vset_get", value("ip_types", &[]))
-        .await;
-    assert_eq!(unknown, Err(Refused::Code(1)));
+    assert_eq!(refused, Refused::Code(1));
     for it in 0..4 {
-        client
-            .call("standard:bm_parse_vset_add", value(SET, &[1, it]))
-            .await;
+        client.call("bm_parse_vset_add", value(SET, &[1, it])).await;
     }
-    let full = client
-        .try_call("standard:bm_parse_vset_add", value(SET, &[1, 9]))
+    let refused = client
+        .refused("bm_parse_vset_add", value(SET, &[1, 9]))
         .await;
-    assert_eq!(full, Err(Refused::Code(2)));
+    assert_eq!(refused, Refused::Code(2));
 }

@@ -6,12 +6,12 @@ use std::slice::from_ref;
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
 use p4runtime_proto::p4::v1::{
     Action, CounterData, DirectCounterEntry, FieldMatch, TableAction, TableEntry, action,
     table_action,
 };
-use tonic::Code;
+use tonic::Code::{InvalidArgument, NotFound, PermissionDenied, Unimplemented};
 
 use crate::harness::{Controller, Harness, frame, ids};
 
@@ -133,7 +133,7 @@ fn counter(packet_count: i64, byte_count: i64) -> Option<CounterData> {
 }
 
 async fn read_back(controller: &mut Controller, request: TableEntry) -> Vec<TableEntry> {
-    let found = controller.read(Kind::TableEntry(request)).await.unwrap();
+    let found = controller.found(Kind::TableEntry(request)).await;
     let entries = found.into_iter().map(|kind| match kind {
         Kind::TableEntry(entry) => entry,
         other => panic!("expected a table entry, got {other:?}"),
@@ -143,7 +143,7 @@ async fn read_back(controller: &mut Controller, request: TableEntry) -> Vec<Tabl
 
 async fn insert(controller: &mut Controller, entry: &TableEntry) {
     let entry = Kind::TableEntry(entry.clone());
-    controller.write_one(Type::Insert, entry).await.unwrap();
+    controller.insert(entry).await;
 }
 
 // spec: table-entry.matches, read.symmetry
@@ -201,7 +201,7 @@ async fn what_is_written_decides_where_frames_go() {
     assert_eq!(sent[0].port.0, 2);
 
     let entry = Kind::TableEntry(forward(0xa, 1));
-    primary.write_one(Type::Modify, entry).await.unwrap();
+    primary.modify(entry).await;
     harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));
     assert_eq!(harness.switch.transmitted()[0].port.0, 1);
 }
@@ -226,13 +226,13 @@ async fn default_entries_are_modified_and_reset() {
         ..default(action(ids::DISCARD, &[]))
     };
     let update = Kind::TableEntry(discard.clone());
-    primary.write_one(Type::Modify, update).await.unwrap();
+    primary.modify(update).await;
     assert_eq!(read_back(&mut primary, request()).await, [discard]);
     harness.switch.receive(1, &frame(0xff, 0xb, 0x0800));
     assert_eq!(harness.switch.transmitted(), []);
 
     let reset = Kind::TableEntry(request());
-    primary.write_one(Type::Modify, reset).await.unwrap();
+    primary.modify(reset).await;
     assert_eq!(read_back(&mut primary, request()).await, [initial]);
 
     let of = |table_id, action| TableEntry {
@@ -241,41 +241,37 @@ async fn default_entries_are_modified_and_reset() {
     };
     let no_action = || action(ids::NO_ACTION, &[]);
     for (kind, entry, code) in [
-        (Type::Insert, default(no_action()), Code::InvalidArgument),
-        (Type::Delete, default(None), Code::InvalidArgument),
+        (Insert, default(no_action()), InvalidArgument),
+        (Delete, default(None), InvalidArgument),
         (
-            Type::Modify,
+            Modify,
             TableEntry {
                 priority: 1,
                 ..default(no_action())
             },
-            Code::InvalidArgument,
+            InvalidArgument,
         ),
         (
-            Type::Modify,
+            Modify,
             TableEntry {
                 r#match: vec![exact(1, &[1])],
                 ..default(no_action())
             },
-            Code::InvalidArgument,
+            InvalidArgument,
         ),
         (
-            Type::Modify,
+            Modify,
             default(action(ids::SET_PORT, &[&[1]])),
-            Code::PermissionDenied,
+            PermissionDenied,
         ),
+        (Modify, of(ids::ROUTES, no_action()), PermissionDenied),
         (
-            Type::Modify,
-            of(ids::ROUTES, no_action()),
-            Code::PermissionDenied,
-        ),
-        (
-            Type::Modify,
+            Modify,
             TableEntry {
                 counter_data: counter(0, 0),
                 ..default(no_action())
             },
-            Code::Unimplemented,
+            Unimplemented,
         ),
     ] {
         let refused = primary
@@ -307,10 +303,7 @@ async fn an_unset_action_or_counter_is_not_modified() {
         (with(None, None), with(port(3), counter(7, 8))),
         (with(port(2), counter(1, 2)), with(port(2), counter(1, 2))),
     ] {
-        primary
-            .write_one(Type::Modify, Kind::TableEntry(change))
-            .await
-            .unwrap();
+        primary.modify(Kind::TableEntry(change)).await;
         assert_eq!(read_back(&mut primary, request()).await, [expected]);
     }
     let unasked = read_back(&mut primary, with(None, None)).await;
@@ -369,23 +362,23 @@ async fn reads_are_filtered() {
                 table_id: 0,
                 ..by_priority
             },
-            Code::InvalidArgument,
+            InvalidArgument,
         ),
         (
             TableEntry {
                 table_id: 0,
                 ..by_metadata
             },
-            Code::InvalidArgument,
+            InvalidArgument,
         ),
         (
             TableEntry {
                 r#match: vec![exact(1, &[1])],
                 ..of(ids::ACL)
             },
-            Code::InvalidArgument,
+            InvalidArgument,
         ),
-        (of(12), Code::InvalidArgument),
+        (of(12), InvalidArgument),
     ] {
         assert_eq!(primary.read_error(Kind::TableEntry(filter)).await, code);
     }
@@ -411,38 +404,31 @@ async fn direct_counters_count_and_are_written() {
         ..Default::default()
     };
     let counted = direct(forward(0xa, 2), counter(2, 128));
-    let one = primary.read(direct(forward(0xa, 2), None)).await.unwrap();
+    let one = primary.found(direct(forward(0xa, 2), None)).await;
     assert_eq!(one, from_ref(&counted));
-    let table = primary.read(direct(of(ids::FORWARD), None)).await.unwrap();
+    let table = primary.found(direct(of(ids::FORWARD), None)).await;
     assert_eq!(table, from_ref(&counted));
-    let every_table = primary.read(direct(of(0), None)).await.unwrap();
+    let every_table = primary.found(direct(of(0), None)).await;
     assert_eq!(every_table.len(), 3, "one entry, two constant ones");
     assert!(every_table.contains(&counted));
 
     let zero = direct(forward(0xa, 2), counter(0, 0));
-    primary.write_one(Type::Modify, zero.clone()).await.unwrap();
+    primary.modify(zero.clone()).await;
     // Without a value nothing changes, but the entry must exist.
     let unset = direct(forward(0xa, 2), None);
-    primary
-        .write_one(Type::Modify, unset.clone())
-        .await
-        .unwrap();
-    assert_eq!(primary.read(unset).await.unwrap(), from_ref(&zero));
+    primary.modify(unset.clone()).await;
+    assert_eq!(primary.found(unset).await, from_ref(&zero));
 
-    for (kind, entity, code) in [
-        (Type::Insert, zero.clone(), Code::InvalidArgument),
-        (Type::Delete, zero, Code::InvalidArgument),
-        (Type::Modify, direct(forward(0xb, 2), None), Code::NotFound),
-        (
-            Type::Modify,
-            direct(route(&[1], 48), None),
-            Code::InvalidArgument,
-        ),
-    ] {
-        assert_eq!(primary.write_one(kind, entity).await.unwrap_err().0, code);
-    }
+    primary
+        .expect_refused([
+            (Insert, zero.clone(), InvalidArgument),
+            (Delete, zero, InvalidArgument),
+            (Modify, direct(forward(0xb, 2), None), NotFound),
+            (Modify, direct(route(&[1], 48), None), InvalidArgument),
+        ])
+        .await;
     let missing = direct(forward(0xb, 2), None);
-    assert_eq!(primary.read_error(missing).await, Code::NotFound);
+    assert_eq!(primary.read_error(missing).await, NotFound);
     let uncounted = direct(of(ids::ROUTES), None);
-    assert_eq!(primary.read_error(uncounted).await, Code::InvalidArgument);
+    assert_eq!(primary.read_error(uncounted).await, InvalidArgument);
 }

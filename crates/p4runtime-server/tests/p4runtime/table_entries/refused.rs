@@ -1,11 +1,13 @@
 //! Refused writes to tables, and their errors.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
-use p4runtime_proto::p4::v1::update::Type;
+use p4runtime_proto::p4::v1::update::Type::{Delete, Insert, Modify};
 use p4runtime_proto::p4::v1::{
     CounterData, FieldMatch, MeterConfig, TableAction, TableEntry, table_action, table_entry,
 };
-use tonic::Code;
+use tonic::Code::{
+    AlreadyExists, InvalidArgument, NotFound, OutOfRange, PermissionDenied, ResourceExhausted,
+};
 
 use super::{
     acl, action, all, counter, exact, forward, forward_entry, insert, lpm, optional, range,
@@ -18,24 +20,18 @@ use crate::harness::{Harness, frame, ids};
 async fn inserting_modifying_and_deleting_need_the_right_state() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    for kind in [Type::Modify, Type::Delete] {
-        let refused = primary.write_one(kind, forward_entry(0xa, 2)).await;
-        assert_eq!(refused.unwrap_err().0, Code::NotFound);
+    for kind in [Modify, Delete] {
+        assert_eq!(primary.refused(kind, forward_entry(0xa, 2)).await, NotFound);
     }
-    primary
-        .write_one(Type::Insert, forward_entry(0xa, 2))
-        .await
-        .unwrap();
-    let refused = primary.write_one(Type::Insert, forward_entry(0xa, 3)).await;
-    assert_eq!(refused.unwrap_err().0, Code::AlreadyExists);
+    primary.insert(forward_entry(0xa, 2)).await;
+    let refused = primary.refused(Insert, forward_entry(0xa, 3)).await;
+    assert_eq!(refused, AlreadyExists);
     let request = TableEntry {
         action: None,
         ..forward(0xa, 0)
     };
-    assert_eq!(
-        read_back(&mut primary, request.clone()).await,
-        [forward(0xa, 2)]
-    );
+    let found = read_back(&mut primary, request.clone()).await;
+    assert_eq!(found, [forward(0xa, 2)]);
 
     // DELETE ignores everything except the key.
     let nonsense = TableEntry {
@@ -45,7 +41,7 @@ async fn inserting_modifying_and_deleting_need_the_right_state() {
         ..forward(0xa, 0)
     };
     let nonsense = Kind::TableEntry(nonsense);
-    primary.write_one(Type::Delete, nonsense).await.unwrap();
+    primary.delete(nonsense).await;
     assert_eq!(read_back(&mut primary, request).await, []);
 }
 
@@ -57,8 +53,8 @@ async fn a_full_table_says_so() {
     insert(&mut primary, &route(&[1], 48)).await;
     insert(&mut primary, &route(&[2], 48)).await;
     let third = Kind::TableEntry(route(&[3], 48));
-    let refused = primary.write_one(Type::Insert, third).await.unwrap_err();
-    assert_eq!(refused.0, Code::ResourceExhausted, "{}", refused.1);
+    let refused = primary.write_one(Insert, third).await.unwrap_err();
+    assert_eq!(refused.0, ResourceExhausted, "{}", refused.1);
 }
 
 // spec: table-entry.match-errors
@@ -66,156 +62,81 @@ async fn a_full_table_says_so() {
 async fn keys_that_the_specification_forbids_are_refused() {
     let harness = Harness::start().await;
     let mut primary = harness.primary().await;
-    let with_key = |entry: TableEntry, key| TableEntry {
+    let keyed = |key| TableEntry {
         r#match: key,
-        ..entry
+        ..forward(0xa, 2)
     };
-    let f = || forward(0xa, 2);
-    let r = || route(&[1], 48);
-    let invalid = Code::InvalidArgument;
-    for (entry, code, message) in [
-        (
-            with_key(f(), vec![]),
-            invalid,
-            "exact field \"hdr.ethernet.dst\"",
-        ),
-        (
-            with_key(f(), vec![exact(2, &[1])]),
-            invalid,
-            "no match field with id 2",
-        ),
-        (
-            with_key(f(), vec![exact(1, &[1]), exact(1, &[1])]),
-            invalid,
-            "given twice",
-        ),
-        (with_key(f(), vec![lpm(&[1], 48)]), invalid, "found Lpm"),
-        (
-            with_key(f(), vec![exact(1, &[])]),
-            Code::OutOfRange,
-            "empty byte string",
-        ),
-        (
-            with_key(f(), vec![exact(1, &[1, 0, 0, 0, 0, 0, 0])]),
-            Code::OutOfRange,
-            "expected a value of 48 bits, found one of 49",
-        ),
-        (
-            with_key(
-                f(),
-                vec![FieldMatch {
-                    field_id: 1,
-                    field_match_type: None,
-                }],
-            ),
-            invalid,
-            "found none",
-        ),
-        (
-            with_key(r(), vec![lpm(&[0], 0)]),
-            invalid,
-            "prefix of 1 to 48",
-        ),
-        (
-            with_key(r(), vec![lpm(&[0], 49)]),
-            invalid,
-            "prefix of 1 to 48",
-        ),
-        (
-            with_key(r(), vec![lpm(&[1], 40)]),
-            invalid,
-            "zero bits after the prefix",
-        ),
-        (
-            acl(1, vec![ternary(&[0], &[0])]),
-            invalid,
-            "mask that is not zero",
-        ),
-        (
-            acl(1, vec![ternary(&[3], &[1])]),
-            invalid,
-            "where the mask is zero",
-        ),
-        (acl(1, vec![range(&[9], &[1])]), invalid, "low bound above"),
+    let routed = |key| TableEntry {
+        r#match: key,
+        ..route(&[1], 48)
+    };
+    let with = |change: fn(&mut TableEntry)| {
+        let mut entry = forward(0xa, 2);
+        change(&mut entry);
+        entry
+    };
+    let no_match = FieldMatch {
+        field_id: 1,
+        field_match_type: None,
+    };
+    let counted = TableEntry {
+        counter_data: counter(1, 1),
+        ..route(&[1], 48)
+    };
+    let invalid = [
+        (keyed(vec![]), "exact field \"hdr.ethernet.dst\""),
+        (keyed(vec![exact(2, &[1])]), "no match field with id 2"),
+        (keyed(vec![exact(1, &[1]), exact(1, &[1])]), "given twice"),
+        (keyed(vec![lpm(&[1], 48)]), "found Lpm"),
+        (keyed(vec![no_match]), "found none"),
+        (routed(vec![lpm(&[0], 0)]), "prefix of 1 to 48"),
+        (routed(vec![lpm(&[0], 49)]), "prefix of 1 to 48"),
+        (routed(vec![lpm(&[1], 40)]), "zero bits after the prefix"),
+        (acl(1, vec![ternary(&[0], &[0])]), "mask that is not zero"),
+        (acl(1, vec![ternary(&[3], &[1])]), "where the mask is zero"),
+        (acl(1, vec![range(&[9], &[1])]), "low bound above"),
         (
             acl(1, vec![range(&[0], &[0xff, 0xff])]),
-            invalid,
             "part of all values",
         ),
-        (acl(1, vec![optional(&[2, 0])]), Code::OutOfRange, "9 bits"),
-        (acl(0, vec![]), invalid, "priority above 0"),
-        (acl(-1, vec![]), invalid, "priority above 0"),
-        (TableEntry { priority: 1, ..f() }, invalid, "priority of 0"),
-        (TableEntry { table_id: 0, ..f() }, invalid, "found 0"),
+        (acl(0, vec![]), "priority above 0"),
+        (acl(-1, vec![]), "priority above 0"),
+        (with(|it| it.priority = 1), "priority of 0"),
+        (with(|it| it.table_id = 0), "found 0"),
+        (with(|it| it.table_id = ids::COPIES), "id of a table"),
+        (with(|it| it.is_const = true), "is_const"),
+        (with(|it| it.idle_timeout_ns = 1), "no idle timeout"),
         (
-            TableEntry {
-                table_id: ids::COPIES,
-                ..f()
-            },
-            invalid,
-            "id of a table",
-        ),
-        (
-            TableEntry {
-                is_const: true,
-                ..f()
-            },
-            invalid,
-            "is_const",
-        ),
-        (
-            TableEntry {
-                idle_timeout_ns: 1,
-                ..f()
-            },
-            invalid,
-            "no idle timeout",
-        ),
-        (
-            TableEntry {
-                meter_config: Some(MeterConfig::default()),
-                ..f()
-            },
-            invalid,
+            with(|it| it.meter_config = Some(MeterConfig::default())),
             "no direct meter",
         ),
         (
-            TableEntry {
-                time_since_last_hit: Some(table_entry::IdleTimeout::default()),
-                ..f()
-            },
-            invalid,
+            with(|it| it.time_since_last_hit = Some(table_entry::IdleTimeout::default())),
             "time_since_last_hit",
         ),
+        (counted, "no direct counter"),
+        (with(|it| it.counter_data = counter(-1, 1)), "count from 0"),
+    ];
+    let out_of_range = [
+        (keyed(vec![exact(1, &[])]), "empty byte string"),
         (
-            TableEntry {
-                counter_data: counter(1, 1),
-                ..r()
-            },
-            invalid,
-            "no direct counter",
+            keyed(vec![exact(1, &[1, 0, 0, 0, 0, 0, 0])]),
+            "expected a value of 48 bits, found one of 49",
         ),
-        (
-            TableEntry {
-                counter_data: counter(-1, 1),
-                ..f()
-            },
-            invalid,
-            "count from 0",
-        ),
-    ] {
+        (acl(1, vec![optional(&[2, 0])]), "9 bits"),
+    ];
+    let invalid = invalid.map(|(entry, message)| (entry, InvalidArgument, message));
+    let out_of_range = out_of_range.map(|(entry, message)| (entry, OutOfRange, message));
+    for (entry, code, message) in invalid.into_iter().chain(out_of_range) {
         let refused = primary
-            .write_one(Type::Insert, Kind::TableEntry(entry.clone()))
+            .write_one(Insert, Kind::TableEntry(entry.clone()))
             .await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.0, code, "{}: {entry:?}", refused.1);
         assert!(refused.1.contains(message), "{message}: {}", refused.1);
     }
-    assert_eq!(
-        primary.read(all(0)).await.unwrap().len(),
-        2,
-        "only the constant entries"
-    );
+    let found = primary.found(all(0)).await.len();
+    assert_eq!(found, 2, "only the constant entries");
 }
 
 // spec: table-entry.actions
@@ -234,43 +155,29 @@ async fn actions_that_do_not_fit_are_refused() {
         r#type: Some(table_action::Type::ActionProfileMemberId(1)),
     });
     for (action, code, message) in [
-        (None, Code::InvalidArgument, "action"),
-        (member, Code::InvalidArgument, "action profile"),
+        (None, InvalidArgument, "action"),
+        (member, InvalidArgument, "action profile"),
         (
             action(ids::SERVE, &[]),
-            Code::InvalidArgument,
+            InvalidArgument,
             "no action with id",
         ),
-        (
-            action(ids::DISCARD, &[]),
-            Code::PermissionDenied,
-            "DEFAULT_ONLY",
-        ),
-        (
-            action(ids::SET_PORT, &[]),
-            Code::InvalidArgument,
-            "found none",
-        ),
+        (action(ids::DISCARD, &[]), PermissionDenied, "DEFAULT_ONLY"),
+        (action(ids::SET_PORT, &[]), InvalidArgument, "found none"),
         (
             action(ids::SET_PORT, &[&[1], &[2]]),
-            Code::InvalidArgument,
+            InvalidArgument,
             "id 2",
         ),
-        (twice, Code::InvalidArgument, "given twice"),
-        (
-            action(ids::SET_PORT, &[&[2, 0]]),
-            Code::OutOfRange,
-            "9 bits",
-        ),
-        (action(ids::SET_PORT, &[&[]]), Code::OutOfRange, "empty"),
+        (twice, InvalidArgument, "given twice"),
+        (action(ids::SET_PORT, &[&[2, 0]]), OutOfRange, "9 bits"),
+        (action(ids::SET_PORT, &[&[]]), OutOfRange, "empty"),
     ] {
         let entry = TableEntry {
             action,
             ..forward(0xa, 0)
         };
-        let refused = primary
-            .write_one(Type::Insert, Kind::TableEntry(entry))
-            .await;
+        let refused = primary.write_one(Insert, Kind::TableEntry(entry)).await;
         let refused = refused.unwrap_err();
         assert_eq!(refused.0, code, "{}", refused.1);
         assert!(refused.1.contains(message), "{message}: {}", refused.1);
@@ -312,11 +219,11 @@ async fn constant_tables_are_read_but_not_written() {
         ..entry
     };
     let entry = writable(verdict(&[8, 0], ids::SERVE, None));
-    for kind in [Type::Insert, Type::Modify, Type::Delete] {
+    for kind in [Insert, Modify, Delete] {
         let refused = primary
             .write_one(kind, Kind::TableEntry(entry.clone()))
             .await;
-        assert_eq!(refused.unwrap_err().0, Code::PermissionDenied, "{kind:?}");
+        assert_eq!(refused.unwrap_err().0, PermissionDenied, "{kind:?}");
     }
     // The direct counter of a constant entry can be set.
     let count = TableEntry {
@@ -325,7 +232,7 @@ async fn constant_tables_are_read_but_not_written() {
         ..entry
     };
     let update = Kind::TableEntry(count.clone());
-    primary.write_one(Type::Modify, update).await.unwrap();
+    primary.modify(update).await;
     let found = read_back(&mut primary, count).await;
     assert_eq!(found[0].counter_data, counter(5, 6));
 }
@@ -346,35 +253,25 @@ async fn entries_that_a_program_begins_with_are_changed_unless_they_are_constant
         ..TableEntry::default()
     });
     let constant = |is_const: bool, entity: &Kind| matches!(entity, Kind::TableEntry(entry) if entry.is_const == is_const);
-    let read = primary.read(all.clone()).await.unwrap();
+    let read = primary.found(all.clone()).await;
     assert!(
         constant(false, &read[0]) && constant(true, &read[1]),
         "{read:?}"
     );
-    primary
-        .write_one(Type::Modify, mark(0xb1, 9))
-        .await
-        .unwrap();
-    for kind in [Type::Modify, Type::Delete] {
-        let refused = primary.write_one(kind, mark(0xb2, 9)).await;
-        assert_eq!(refused.unwrap_err().0, Code::PermissionDenied);
+    primary.modify(mark(0xb1, 9)).await;
+    for kind in [Modify, Delete] {
+        assert_eq!(primary.refused(kind, mark(0xb2, 9)).await, PermissionDenied);
     }
     assert_eq!([0xb1, 0xb2].map(chosen), [9, 72]);
-    primary
-        .write_one(Type::Insert, mark(0xb3, 10))
-        .await
-        .unwrap();
+    primary.insert(mark(0xb3, 10)).await;
     // Their state is carried over to another pipeline, also that one was deleted.
     let config = Some(crate::every_entity::config());
     let action =
         p4runtime_proto::p4::v1::set_forwarding_pipeline_config_request::Action::ReconcileAndCommit;
     primary.set_pipeline(action, config.clone()).await.unwrap();
     assert_eq!([0xb1, 0xb2, 0xb3].map(chosen), [9, 72, 10]);
-    primary
-        .write_one(Type::Delete, mark(0xb1, 9))
-        .await
-        .unwrap();
+    primary.delete(mark(0xb1, 9)).await;
     primary.set_pipeline(action, config).await.unwrap();
     assert_eq!([0xb1, 0xb2, 0xb3].map(chosen), [0, 72, 10]);
-    assert_eq!(primary.read(all).await.unwrap().len(), 2);
+    assert_eq!(primary.found(all).await.len(), 2);
 }

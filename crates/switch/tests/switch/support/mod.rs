@@ -3,19 +3,40 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
+use packet_io::{AfPacketConfig, AfPacketPort};
+use serde_json::Value;
+
 /// Timeout of a test for something that must happen.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-pub fn program(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/programs")
-        .join(name)
+pub fn program(name: &str) -> String {
+    format!("{}/tests/programs/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Options that load the program which forwards from port 1 to port 2.
+pub const FORWARD: [&str; 5] = [
+    "--p4info",
+    concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/programs/forward.p4info.txtpb"
+    ),
+    "--entries",
+    concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/programs/forward.entries.txtpb"
+    ),
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/forward.json"),
+];
+
+/// The words of a command line.
+pub fn words_of(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
 }
 
 pub fn switch(arguments: &[&str]) -> Command {
@@ -28,15 +49,29 @@ pub fn run(arguments: &[&str]) -> Output {
     switch(arguments).output().expect("the switch starts")
 }
 
+/// Runs the switch, which must end well; returns standard output and standard error.
+pub fn succeed(arguments: &[&str]) -> (String, String) {
+    let output = run(arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+    (String::from_utf8(output.stdout).expect("text"), said)
+}
+
+/// The totals that a switch prints with `--json`.
+pub fn totals(printed: &str) -> Value {
+    serde_json::from_str(printed.lines().last().expect("a line")).expect("JSON")
+}
+
+pub fn outside(interface: &str) -> AfPacketPort {
+    AfPacketPort::open(interface, AfPacketConfig::default()).expect("an interface that is up")
+}
+
 /// Runs the switch, which must end with `exit_code` and one message on standard error.
 pub fn error(exit_code: i32, arguments: &[&str]) -> String {
     let output = run(arguments);
     let said = String::from_utf8(output.stderr).expect("text");
-    assert_eq!(
-        output.status.code(),
-        Some(exit_code),
-        "{arguments:?}: {said}"
-    );
+    let found = output.status.code();
+    assert_eq!(found, Some(exit_code), "{arguments:?}: {said}");
     assert!(said.starts_with("error: "), "{arguments:?}: {said}");
     assert!(!said.contains("panicked"), "{arguments:?}: {said}");
     assert!(!said.contains("ready: "), "{arguments:?}: {said}");
@@ -105,11 +140,28 @@ impl Running {
 
     /// Sends a signal and returns standard output; the exit code must be 0, and no unread line may be left.
     pub fn stop(self, signal: &str) -> String {
+        let (printed, said) = self.stop_that_logs(signal);
+        assert_eq!(said, "");
+        printed
+    }
+
+    /// Sends a signal and returns standard output and the unread lines; the exit code must be 0.
+    pub fn stop_that_logs(self, signal: &str) -> (String, String) {
         self.signal(signal);
         let (status, printed, said) = self.end();
         assert_eq!(status, Some(0), "{said}");
-        assert_eq!(said, "");
-        printed
+        (printed, said)
+    }
+
+    /// The address behind these words of the ready line.
+    pub fn address(&self, words: &str) -> &str {
+        let rest = self.ready.split_once(words).expect("an address").1;
+        rest.split([',', ' ']).next().expect("an address")
+    }
+
+    /// The URL of P4Runtime.
+    pub fn grpc(&self) -> String {
+        format!("http://{}", self.address("P4Runtime on "))
     }
 
     pub fn signal(&self, signal: &str) {
@@ -133,13 +185,7 @@ impl Running {
 
 /// Gets a page from the switch's metrics address; returns status and body.
 pub fn http_get(switch: &Running, path: &str) -> (u16, String) {
-    let address = switch
-        .ready
-        .split("metrics on ")
-        .nth(1)
-        .and_then(|rest| rest.split(',').next())
-        .expect("an address");
-    let mut stream = TcpStream::connect(address).expect("a server");
+    let mut stream = TcpStream::connect(switch.address("metrics on ")).expect("a server");
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = String::new();
