@@ -429,34 +429,26 @@ fn an_offload_that_cannot_be_asked_is_taken_out_before_the_numbers_are_read() {
 #[test]
 fn a_drain_waits_for_what_is_inside_and_for_what_is_not_shown_yet() {
     let mut pair = Pair::new(Takes::All, &program(false));
+    let shared = pair.core.clone();
+    let core = || shared.lock().unwrap();
     let switch = &mut pair.with;
     insert(switch, 1, "forward", 2).unwrap();
-    pair.core().is_slow = true;
-    assert!(
-        pair.core
-            .lock()
-            .unwrap()
-            .receive(0, PortId(0), &[1, 0, 0, 0])
-    );
+    core().is_slow = true;
+    assert!(core().receive(0, PortId(0), &[1, 0, 0, 0]));
     stamp(switch, 5).unwrap();
     let first = switch.begin_drain();
     assert!(!switch.is_drained(first));
-    assert_eq!(pair.core().run(0).len(), 1);
+    assert_eq!(core().run(0).len(), 1);
     assert!(!switch.is_drained(first), "packets see what was before");
-    pair.core().show();
+    core().show();
     assert!(switch.is_drained(first));
     // A packet that arrives after the drain began does not delay it.
-    assert!(
-        pair.core
-            .lock()
-            .unwrap()
-            .receive(0, PortId(0), &[1, 0, 0, 0])
-    );
+    assert!(core().receive(0, PortId(0), &[1, 0, 0, 0]));
     assert!(switch.is_drained(first));
     let second = switch.begin_drain();
     assert!(switch.is_drained(first) && !switch.is_drained(second));
     // A packet in the engine does.
-    pair.core().run(0);
+    core().run(0);
     switch.handle_frame(0, PortId(0), &[1, 0, 0, 0]);
     let third = switch.begin_drain();
     assert!(switch.is_drained(second) && !switch.is_drained(third));
