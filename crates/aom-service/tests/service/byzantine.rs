@@ -58,7 +58,7 @@ async fn a_group_begins_when_all_have_joined_and_one_may_lie_and_says_what_it_wa
     // All three have joined, but of three members none may lie.
     let view = service.show("counter").await;
     let because = inactive(&view);
-    assert_has(&because, "at least 4, of which one may lie (it has 3)");
+    assert_has(because, "at least 4, of which one may lie (it has 3)");
     assert_eq!((view.epoch, view.liars_max), (0, None));
     let (message, _, file) = service.done(group.member(3)).await;
     assert_ends(&message, "receives when it has joined");

@@ -191,6 +191,7 @@ fn every_event_of_the_log_is_in_the_documentation_and_no_other() {
         "switch/src",
         "control/src",
         "p4runtime-server/src",
+        "stream-socket/src",
         "thrift-server/src",
     ] {
         events_in(&crates.join(of), &mut logged);
