@@ -2,6 +2,7 @@
 #![allow(
     clippy::panic,
     clippy::too_many_lines,
+    clippy::unwrap_used,
     reason = "a test stops at what it did not expect; some are lists of cases"
 )]
 
