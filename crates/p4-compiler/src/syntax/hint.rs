@@ -3,6 +3,9 @@
 use super::RESERVED;
 use crate::lex::{Tok, Token};
 
+/// Tokens between an unexpected one and the first of its statement, at most, for a hint by that.
+const FIRST_WITHIN: usize = 100;
+
 /// Help for the unexpected token at `at`, where `wanted` was expected.
 pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
     let found = tokens.get(at)?;
@@ -66,13 +69,17 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
     }
 }
 
-/// The first token of the statement or declaration that contains `at`.
+/// The first token of the statement or declaration that contains `at`; `None` if it is far away. A production that is
+/// only tried asks for a hint, too, so each must take constant time in an expression of any length.
 fn first_of_statement(tokens: &[Token], at: usize) -> Option<&Token> {
-    let begin = tokens[..at]
+    let from = at.saturating_sub(FIRST_WITHIN);
+    let before = tokens[from..at]
         .iter()
-        .rposition(|token| matches!(token.tok, Tok::Punct(";" | "{" | "}")))
-        .map_or(0, |before| before + 1);
-    tokens.get(begin)
+        .rposition(|token| matches!(token.tok, Tok::Punct(";" | "{" | "}")));
+    match before {
+        Some(before) => tokens.get(from + before + 1),
+        None => tokens.get(from).filter(|_| from == 0),
+    }
 }
 
 fn foreign_statement(word: &str) -> Option<&'static str> {
