@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from lab.bench.load import TCX_SINK, XDP_SINK
+from lab.bench.matrix import COMPARED_FANOUT as COMPARED
 from lab.figures.charts import Axis, Line, Lines, finite
-from lab.figures.fanout import COMPARED, HOW, SPEED, Beside
+from lab.figures.fanout import HOW, SPEED, Beside
 from lab.figures.names import RELAY, colour_of, full_name, marker_of, number
 from lab.figures.table import Column, Table, tabulate
 from lab.results.benchmarks import FanoutRow, ProcessorRow

@@ -65,7 +65,7 @@ KINDS = (
 
 def name_of(forwarder: str, engine: str = "") -> str:
     """For people; other engines are named, the native one is the usual one."""
-    known = {**ROWS, PRIORITY: P4Priority}
+    known: dict[str, type[Row]] = {**ROWS, PRIORITY: P4Priority}
     name = known[forwarder].label if forwarder in known else forwarder
     label = NO_FORWARDER[0] if forwarder == RAW else name
     return f"{label}{ENGINES.get(engine, '')}"

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from lab.bench.matrix import COMPARED_FANOUT as COMPARED
 from lab.figures import kernel as kernel_figures
-from lab.figures.fanout import COMPARED, Beside, of_kind, row_of
+from lab.figures.fanout import Beside, of_kind, row_of
 from lab.figures.load import curve_name, curves, kept
 from lab.figures.names import KINDS, OURS, OVS, PKTSWITCH, kind_name, name_of, number
 from lab.figures.neobft import promises

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 from lab.csvs import rows_of
 
@@ -409,7 +409,7 @@ FILES: dict[str, tuple[str, type[BenchmarkRow]]] = {
 
 def results_of(files: Mapping[str, str], session: Mapping[str, str]) -> Results:
     """From the files' texts by name; what is not there has no rows."""
-    found = {
+    found: dict[str, Any] = {
         field: tuple(rows_of(kind, files[name], name))
         for name, (field, kind) in FILES.items()
         if name in files

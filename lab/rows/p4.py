@@ -96,7 +96,7 @@ class ConferenceRow(SwitchRow):
         ),
         Variant("native", "udp", "spin"),
     )
-    overload = (
+    overload: ClassVar[tuple[Variant, ...]] = (
         Variant("interpreter", "afpacket", "spin"),
         Variant("native", "afpacket", "spin"),
         Variant("native", "afxdp", "spin"),
