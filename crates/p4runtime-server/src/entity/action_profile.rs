@@ -75,7 +75,10 @@ pub(super) fn group_operation(
             .watched
             .extend(watch.map(|port| (member.member_id, port)));
     }
-    Ok(Operation::ProfileGroup(profile.profile, update(kind, group)))
+    Ok(Operation::ProfileGroup(
+        profile.profile,
+        update(kind, group),
+    ))
 }
 
 fn expect_id(id: u32, expected: &str) -> EntityResult {

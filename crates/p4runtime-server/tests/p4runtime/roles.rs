@@ -176,7 +176,7 @@ fn every_entry() -> Kind {
     Kind::TableEntry(TableEntry::default())
 }
 
-// spec: answer.roles
+// spec: arbitration.roles
 #[tokio::test]
 async fn each_role_has_a_primary_of_its_own_with_election_ids_of_its_own() {
     let harness = start().await;
