@@ -109,7 +109,7 @@ compat: toolchain ## compat/bin: p4c, p4c-bm2-ss, simple_switch(_grpc), simple_s
 	@echo "compat: PATH=$(CURDIR)/compat/bin:\$$PATH make ..."
 
 python-aom: .venv-aom-build/stamp build ## the Python package of ordered multicast, in python/aom; its wheel in target/python
-	cp crates/aom-c/include/aom.h $(PROGRAMS)/libaom_c.so python/aom/aom/
+	cp crates/aom/c/include/aom.h $(PROGRAMS)/libaom_c.so python/aom/aom/
 	@# It works in a folder of a random name, whose bytecode nobody reads again. Without isolation: that would fetch
 	@# a setuptools whose hash nobody has looked at.
 	env -u PYTHONPYCACHEPREFIX PYTHONDONTWRITEBYTECODE=1 \
@@ -145,7 +145,7 @@ lint-python: .venv/stamp
 
 test-generated: checked ## the code generated from the protocols of P4Runtime and gNMI is current
 	$(PART) "generated code" env REPRISE_GENERATE=$(CURDIR)/$(PROGRAMS)/p4runtime-proto-generate \
-		crates/p4runtime-proto/regenerate.sh --check
+		crates/formats/p4runtime-proto/regenerate.sh --check
 
 test-rust: test-rust-documented test-rust-programs ## unit and golden tests
 

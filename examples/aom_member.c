@@ -1,6 +1,6 @@
 /* A member in C: prints what it is told, until it was told so many messages, and sends one of its own.
  *
- *   cc -I crates/aom-c/include examples/aom_member.c -L target/release -laom_c -o aom_member
+ *   cc -I crates/aom/c/include examples/aom_member.c -L target/release -laom_c -o aom_member
  *   LD_LIBRARY_PATH=target/release ./aom_member m0.member 10 */
 #include <aom.h>
 #include <inttypes.h>

@@ -106,7 +106,7 @@ class Verdict:
 
 
 def churn_command(site: OnePort, writes_per_s: int, change_every: int, seconds: float) -> list[str]:
-    """The controller that never rests (crates/conference/examples)."""
+    """The controller that never rests (crates/sfu/conference/examples)."""
     first = str(site.participant(2).ip + FIRST_GUEST)
     return [
         str(CHURN),

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(os.environ.get("REPRISE_PROGRAMS", ROOT / "target/release"))
 SWITCH = PROGRAMS / "reprise-switch"
 OURS = PROGRAMS / "simple_switch_CLI"
-PROGRAM = ROOT / "crates/thrift-server/tests/fixture/entities.p4"
+PROGRAM = ROOT / "crates/control/thrift-server/tests/fixture/entities.p4"
 PATIENCE_S = 120
 
 CLIENTS = {

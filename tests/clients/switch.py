@@ -23,7 +23,7 @@ DEVICE_ID = 1
 PORTS = (2, 3)
 EVERY_ENTITY = ROOT / "testdata/compiler/ok/every_entity"
 """A program with one of every entity: `.p4`, `.p4info.txtpb` and `.json`."""
-BRIDGE = ROOT / "crates/p4runtime-server/tests/fixture/bridge"
+BRIDGE = ROOT / "crates/control/p4runtime-server/tests/fixture/bridge"
 """A program with every match kind: `.p4info.txtpb` and `.json`."""
 
 LOOPBACK = bytes((127, 0, 0, 1))

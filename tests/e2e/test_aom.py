@@ -136,7 +136,7 @@ def test_a_switch_that_is_killed_while_members_are_away_is_theirs_again(whole: O
 
 def test_a_member_in_c_and_one_of_the_installed_package(whole: Ordered, logs: Path) -> None:
     program, library = logs / "aom_member", SWITCH.parent
-    include = REPOSITORY / "crates" / "aom-c" / "include"
+    include = REPOSITORY / "crates/aom/c/include"
     source = REPOSITORY / "examples" / "aom_member.c"
     strict = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]
     libraries = [f"-L{library}", "-laom_c", f"-Wl,-rpath,{library}"]

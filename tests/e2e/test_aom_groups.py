@@ -23,12 +23,12 @@ N_ROUNDS = 5
 OTHER_IP = "239.1.0.2"
 OTHER_UDP_PORT = 61000
 CERTIFICATE_HEAD_BYTES = 15
-"""Proof, group, epoch, number; shards follow (crates/aom/src/certificate.rs)."""
+"""Proof, group, epoch, number; shards follow (crates/aom/core/src/certificate.rs)."""
 LANES = 4
 SHARD_BYTES = 1 + 4 * LANES
 """The shard's number; a tag a lane."""
 VARIANTS_MAX = 16
-"""Of what a member keeps of one shard of one number (crates/aom/src/limits.rs)."""
+"""Of what a member keeps of one shard of one number (crates/aom/core/src/limits.rs)."""
 # The multicast groups of the group that was added first.
 SHARDS, RECEIVERS = 1, 2
 

@@ -8,7 +8,7 @@ import pytest
 from lab.process import REPOSITORY
 from lab.switch import RELEASE, require_build
 
-PROGRAMS = REPOSITORY / "crates/switch/tests/programs"
+PROGRAMS = REPOSITORY / "crates/bin/switch/tests/programs"
 SECRETS = ["5ec1e701", "5ec1e702", "5ec1e703", "5ec1e704", "70ce0000"]
 
 

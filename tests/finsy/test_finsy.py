@@ -16,7 +16,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.struct_pb2 import Struct
 
-FIXTURE = Path(__file__).resolve().parents[2] / "crates/p4runtime-server/tests/fixture"
+FIXTURE = Path(__file__).resolve().parents[2] / "crates/control/p4runtime-server/tests/fixture"
 P4INFO = FIXTURE / "bridge.p4info.txtpb"
 # What a client that knows externs by their names adds to the program's P4Info.
 GENERATORS = """

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SCRIPT = "scripts/p4runtime-page"
 PARTS = (SCRIPT, "docs/p4runtime.md", "docs/p4runtime.rows")
-TESTS = ("crates/p4runtime-server", "crates/switch/tests", "tests/finsy", "tests/clients")
+TESTS = ("crates/control/p4runtime-server", "crates/bin/switch/tests", "tests/finsy", "tests/clients")
 
 
 def check(root: Path) -> subprocess.CompletedProcess[str]:
@@ -45,7 +45,7 @@ def copy(tmp_path: Path) -> Path:
             "neither a test nor a reason: more",
         ),
         (
-            "crates/p4runtime-server/tests/p4runtime/capabilities.rs",
+            "crates/control/p4runtime-server/tests/p4runtime/capabilities.rs",
             "spec: capabilities",
             "spec: capability",
             "shows capability, which has no row",

@@ -15,7 +15,7 @@ from lab.process import Child, dying_with_parent, interrupt_on_termination, run
 
 ROOT = Path(__file__).resolve().parents[3]
 SWITCH = Path(os.environ.get("REPRISE_PROGRAMS", ROOT / "target/release")) / "reprise-switch"
-PROGRAM = ROOT / "crates/p4runtime-server/tests/fixture/bridge"
+PROGRAM = ROOT / "crates/control/p4runtime-server/tests/fixture/bridge"
 HERE = Path(__file__).parent
 GRPC_ADDRESS = "127.0.0.1:9559"
 DEVICE_ID = 0

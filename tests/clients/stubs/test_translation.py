@@ -6,7 +6,7 @@ from google.rpc.code_pb2 import OUT_OF_RANGE
 from p4.v1 import p4runtime_pb2 as p4
 from switch import ROOT, Switch
 
-PROGRAM = ROOT / "crates/switch/tests/programs/translated.p4"
+PROGRAM = ROOT / "crates/bin/switch/tests/programs/translated.p4"
 
 
 def entry(primary: Controller, port: bytes, vrf: bytes) -> p4.TableEntry:

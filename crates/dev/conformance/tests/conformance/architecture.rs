@@ -1,0 +1,334 @@
+//! Checks dependencies: the rooms of ARCHITECTURE.md's table of crates against every `Cargo.toml`, and the layers of the
+//! data plane, as counted by `scripts/structure`; and that no module is a file of another place.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use testkit::repository::root;
+
+/// ARCHITECTURE.md's table of crates: its rooms in their order, and the folders of crates below `crates/`.
+struct Table {
+    rooms: Vec<String>,
+    folders: BTreeSet<String>,
+}
+
+impl Table {
+    fn read() -> Self {
+        let page = std::fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+        let rows = page
+            .lines()
+            .skip_while(|line| !line.starts_with("| `crates/` |"))
+            .skip(2)
+            .take_while(|line| line.starts_with('|'));
+        let firsts: Vec<&str> = rows.filter_map(|row| row.split('|').nth(1)).collect();
+        let within = |mark: &str| -> Vec<String> {
+            let names = firsts.iter().filter_map(|cell| {
+                let name = cell.trim().strip_prefix(mark)?.strip_suffix(mark)?;
+                Some(name.to_owned())
+            });
+            names.collect()
+        };
+        Self {
+            rooms: within("**"),
+            folders: within("`").into_iter().collect(),
+        }
+    }
+
+    fn level(&self, room: &str) -> usize {
+        let found = self.rooms.iter().position(|it| it == room);
+        found.unwrap_or_else(|| panic!("the room \"{room}\" is not in the table"))
+    }
+}
+
+/// A crate: its package's name, its folder below `crates/`, and its dependencies but those of development.
+struct Crate {
+    name: String,
+    folder: String,
+    dependencies: Vec<String>,
+}
+
+impl Crate {
+    fn room(&self) -> &str {
+        self.folder.split('/').next().unwrap()
+    }
+}
+
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.is_dir()).collect()
+}
+
+fn crates() -> Vec<Crate> {
+    let top = root().join("crates");
+    let folders = folders_in(&top).into_iter().flat_map(|it| folders_in(&it));
+    let read_one = |folder: PathBuf| {
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).ok()?;
+        let (name, dependencies) = read(&manifest);
+        let folder = folder.strip_prefix(&top).unwrap();
+        Some(Crate {
+            name,
+            folder: folder.display().to_string(),
+            dependencies,
+        })
+    };
+    folders.filter_map(read_one).collect()
+}
+
+/// A crate's name and its `[dependencies]`; development dependencies are free.
+fn read(manifest: &str) -> (String, Vec<String>) {
+    let mut section = "";
+    let mut name = String::new();
+    let mut dependencies = Vec::new();
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            section = line;
+        } else if let Some((key, value)) = line.split_once('=') {
+            match section {
+                "[package]" if key.trim() == "name" => {
+                    value.trim().trim_matches('"').clone_into(&mut name)
+                }
+                "[dependencies]" | "[build-dependencies]" => {
+                    let key = key.trim().split('.').next().unwrap_or_default();
+                    dependencies.push(key.to_owned());
+                }
+                _ => {}
+            }
+        }
+    }
+    (name, dependencies)
+}
+
+/// Rooms above a crate's own that it may not use all the same.
+const APART: [(&str, &[&str]); 7] = [
+    // Compiler and data plane meet only in BMv2 JSON.
+    ("p4-compiler", &["dataplane", "ports"]),
+    // Controllers know a switch only by P4Runtime.
+    ("p4runtime-client", &["p4", "dataplane", "ports"]),
+    ("conference", &["p4", "dataplane", "ports"]),
+    ("aom-service", &["sfu", "p4", "dataplane", "ports"]),
+    // Members of an ordered group are programs of others.
+    ("aom", &["sfu", "control", "p4", "dataplane", "ports"]),
+    ("aom-config", &["sfu", "control", "p4", "dataplane", "ports"]),
+    ("aom-member", &["sfu", "control", "p4", "dataplane", "ports"]),
+];
+
+/// The dependencies that a crate may not have.
+fn wrong_edges(of: &Crate, table: &Table, all: &[Crate]) -> Vec<String> {
+    let level = table.level(of.room());
+    let apart = APART.iter().find(|(name, _)| *name == of.name);
+    let apart = apart.map_or(&[][..], |(_, rooms)| rooms);
+    let used = of.dependencies.iter();
+    used.filter_map(|name| all.iter().find(|it| it.name == *name))
+        .filter(|used| table.level(used.room()) > level || apart.contains(&used.room()))
+        .map(|used| format!("{} may not use {}", of.folder, used.folder))
+        .collect()
+}
+
+#[test]
+fn every_crate_uses_only_rooms_above_its_own() {
+    let (table, all) = (Table::read(), crates());
+    let found: BTreeSet<String> = all.iter().map(|it| it.folder.clone()).collect();
+    assert_eq!(found, table.folders);
+    let rooms: BTreeSet<&str> = all.iter().map(Crate::room).collect();
+    assert_eq!(rooms, table.rooms.iter().map(String::as_str).collect());
+    let wrong: Vec<String> = all
+        .iter()
+        .flat_map(|it| wrong_edges(it, &table, &all))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for (name, _) in APART {
+        assert!(all.iter().any(|it| it.name == name), "{name}");
+    }
+}
+
+#[test]
+fn a_crate_has_the_name_of_its_folder() {
+    for one in crates() {
+        let (room, folder) = one.folder.split_once('/').unwrap();
+        let allowed = match folder {
+            "core" => vec![room.to_owned()],
+            "cli" => vec!["reprise".to_owned()],
+            _ => vec![
+                folder.to_owned(),
+                format!("{room}-{folder}"),
+                format!("reprise-{folder}"),
+            ],
+        };
+        assert!(allowed.contains(&one.name), "{}: {}", one.folder, one.name);
+    }
+}
+
+/// Words that reveal a protocol, in the name of a crate or in a line of source.
+const PROTOCOLS: [&str; 5] = ["p4runtime", "gnmi", "prost", "tonic", "grpc"];
+
+fn speaks_of_a_protocol(text: &str) -> Option<&str> {
+    let speaks = |line: &&str| {
+        let line = line.to_lowercase();
+        PROTOCOLS.iter().any(|protocol| line.contains(protocol))
+    };
+    text.lines().find(speaks)
+}
+
+#[test]
+fn the_control_plane_and_the_event_loops_know_no_protocol() {
+    let crates = root().join("crates");
+    let (_, dependencies) =
+        read(&std::fs::read_to_string(crates.join("control/core/Cargo.toml")).unwrap());
+    assert_eq!(speaks_of_a_protocol(&dependencies.join("\n")), None);
+    for file in ["event_loop.rs", "handle.rs", "workers.rs"] {
+        let text = std::fs::read_to_string(crates.join("bin/switch/src").join(file)).unwrap();
+        assert_eq!(speaks_of_a_protocol(&text), None, "{file}");
+    }
+    let services = std::fs::read_to_string(crates.join("bin/switch/src/services.rs")).unwrap();
+    assert!(
+        speaks_of_a_protocol(&services).is_some(),
+        "it would be seen"
+    );
+}
+
+#[test]
+fn a_forbidden_edge_is_seen() {
+    let manifest = "[package]\nname = \"packet-io\"\n[dependencies]\nbpf.workspace = true\ndataplane.workspace = true\n\
+        libc.workspace = true\n[dev-dependencies]\nconference.workspace = true\n";
+    let (name, dependencies) = read(manifest);
+    let mut packet_io = Crate {
+        name,
+        folder: "ports/packet-io".to_owned(),
+        dependencies,
+    };
+    let (table, all) = (Table::read(), crates());
+    let wrong = wrong_edges(&packet_io, &table, &all);
+    assert_eq!(wrong, ["ports/packet-io may not use dataplane/core"]);
+    // Above, but apart.
+    packet_io.name = "conference".to_owned();
+    packet_io.folder = "sfu/conference".to_owned();
+    assert_eq!(wrong_edges(&packet_io, &table, &all).len(), 2);
+}
+
+/// Maximum number of files in a dependency cycle.
+const CIRCLE_FILES_MAX: usize = 3;
+
+/// The output of `scripts/structure` for the data plane; the script defines the layers (`LAYERS`).
+fn structure() -> serde_json::Value {
+    let folder = root().join("crates/dataplane/core");
+    let script = root().join("scripts/structure");
+    let done = Command::new(script)
+        .arg("--json")
+        .arg(folder)
+        .output()
+        .unwrap();
+    let problem = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "scripts/structure: {problem}");
+    let crates: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    crates[0].clone()
+}
+
+#[test]
+fn in_the_data_plane_nothing_names_what_is_above_it() {
+    let found = structure();
+    assert!(found["arrows"].as_u64().unwrap() > 20, "{found}");
+    let upward = found["upward_files"].as_array().unwrap();
+    assert!(upward.is_empty(), "{upward:#?}");
+}
+
+#[test]
+fn in_the_data_plane_no_circle_of_files_is_large() {
+    let circles = structure()["circles"].clone();
+    let largest = circles[0].as_array().map_or(0, Vec::len);
+    assert!(largest > 0, "circles of two files are expected");
+    assert!(largest <= CIRCLE_FILES_MAX, "{circles:#}");
+}
+
+/// The files of the targets, `[lib]` and `[[bin]]`, that a manifest declares as untested.
+fn untested_targets(manifest: &Path) -> Vec<Vec<PathBuf>> {
+    let text = std::fs::read_to_string(manifest).unwrap();
+    let folder = manifest.parent().unwrap();
+    let untested = text
+        .split("\n[")
+        .filter(|part| part.lines().any(|line| line == "test = false"));
+    untested
+        .map(|part| {
+            let path = part.lines().find_map(|line| line.strip_prefix("path = "));
+            let path = path.map_or("src/lib.rs", |path| path.trim_matches('"'));
+            let root = folder.join(path);
+            let beside = root.parent().unwrap();
+            with_modules(&root, beside)
+        })
+        .collect()
+}
+
+/// A Rust file and the files of its modules, which are in `folder`.
+fn with_modules(file: &Path, folder: &Path) -> Vec<PathBuf> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let mut files = vec![file.to_owned()];
+    for line in text.lines().map(str::trim) {
+        let is_module = line.starts_with("mod ") || line.starts_with("pub");
+        let Some((_, name)) = line
+            .strip_suffix(';')
+            .filter(|_| is_module)
+            .and_then(|line| line.rsplit_once("mod "))
+        else {
+            continue;
+        };
+        let own = folder.join(name);
+        let mut usual = [own.with_extension("rs"), own.join("mod.rs")].into_iter();
+        let found = usual.find(|path| path.exists()).unwrap();
+        files.extend(with_modules(&found, &own));
+    }
+    files
+}
+
+/// The files below a folder with this end of their names.
+fn below(folder: &Path, end: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => below(&path, end),
+            false if path.to_str().unwrap().ends_with(end) => vec![path],
+            false => Vec::new(),
+        })
+        .collect()
+}
+
+#[test]
+fn a_target_without_tests_has_none_that_would_never_run() {
+    let crates = root().join("crates");
+    let mut n_targets = 0;
+    for manifest in below(&crates, "Cargo.toml") {
+        for files in untested_targets(&manifest) {
+            n_targets += 1;
+            for file in files {
+                let text = std::fs::read_to_string(&file).unwrap();
+                let test = text.lines().find(|line| line.trim().ends_with("test]"));
+                assert_eq!(
+                    test,
+                    None,
+                    "{}: its target says test = false",
+                    file.display()
+                );
+            }
+        }
+    }
+    assert!(n_targets > 10, "{n_targets}");
+}
+
+#[test]
+fn every_module_is_where_its_name_says() {
+    let sources = below(&root().join("crates"), ".rs");
+    assert!(sources.len() > 500, "{}", sources.len());
+    let has_path = |source: &&PathBuf| {
+        let text = std::fs::read_to_string(source).unwrap();
+        let mut lines = text.lines();
+        lines.any(|line| line.trim_start().starts_with("#[path"))
+    };
+    let wrong: Vec<&PathBuf> = sources.iter().filter(has_path).collect();
+    assert!(
+        wrong.is_empty(),
+        "a module by #[path], expected one of its own folder or of crates/dev/testkit: {wrong:#?}"
+    );
+}

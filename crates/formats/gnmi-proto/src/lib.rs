@@ -1,0 +1,33 @@
+//! Generated gNMI messages, client and server.
+//!
+//! The code in `src/generated` comes from `crates/formats/p4runtime-proto/regenerate.sh`, never from an editor. gNMI as
+//! finsy 0.30.0 carries it.
+
+#![forbid(unsafe_code)]
+
+/// The version of the gNMI service that [`gnmi`] was generated from (the file option `gnmi_service`), as
+/// `Capabilities` reports it.
+pub const GNMI_VERSION: &str = "0.10.0";
+
+/// Package `gnmi`: requests, answers, `g_nmi_client`, `g_nmi_server`.
+#[allow(
+    deprecated,
+    clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated; gnmi.proto documents it"
+)]
+pub mod gnmi {
+    include!("generated/gnmi.rs");
+}
+
+/// Package `gnmi_ext`: extensions of requests and answers.
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::allow_attributes_without_reason,
+    reason = "generated; gnmi_ext.proto documents it"
+)]
+pub mod gnmi_ext {
+    include!("generated/gnmi_ext.rs");
+}

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Regenerates src/generated of this crate and of gnmi-proto from the .proto files of P4Runtime and gNMI inside
+# the Python package finsy, and from our own proto/. With --check: changes nothing, fails if the committed code is not current.
+# Needs cargo and pip; no protoc. REPRISE_GENERATE may name the generator where it is built already.
+set -eu
+
+finsy_version=0.30.0
+finsy_sha256=29f5194b40ac1c19caacbc4a138b3208b1efa1a6d930c51bccd834d273d22097
+
+usage() {
+    echo "usage: $0 [--check]" >&2
+    exit 2
+}
+
+check=false
+[ $# -le 1 ] || usage
+case "${1-}" in
+    '') ;;
+    --check) check=true ;;
+    *) usage ;;
+esac
+
+crate_dir=$(cd "$(dirname "$0")" && pwd)
+work_dir=$(mktemp -d)
+trap 'rm -rf "$work_dir"' EXIT
+
+python3 -m pip download --quiet --disable-pip-version-check --no-deps \
+    --only-binary :all: --dest "$work_dir" "finsy==$finsy_version"
+wheel="$work_dir/finsy-$finsy_version-py3-none-any.whl"
+echo "$finsy_sha256  $wheel" | sha256sum --check --quiet
+python3 -m zipfile -e "$wheel" "$work_dir/wheel"
+
+generate() {
+    if [ -n "${REPRISE_GENERATE-}" ]; then
+        "$REPRISE_GENERATE" "$@"
+    else
+        cargo run --quiet --manifest-path "$crate_dir/generate/Cargo.toml" -- "$@"
+    fi
+}
+definitions="$work_dir/wheel/finsy/proto"
+gnmi_dir="$crate_dir/../gnmi-proto"
+generate p4runtime "$work_dir/p4runtime" "$definitions" "$crate_dir/proto"
+generate gnmi "$work_dir/gnmi" "$definitions"
+
+# finish FOLDER CRATE: compares what was generated with what a crate has, or puts it there.
+finish() {
+    name=crates/$(basename "$(cd "$2" && pwd)")/src/generated
+    if $check; then
+        if ! diff -r "$2/src/generated" "$work_dir/$1"; then
+            echo "$name is not current: run crates/formats/p4runtime-proto/regenerate.sh" >&2
+            exit 1
+        fi
+        echo "$name is current"
+    else
+        rm -rf "$2/src/generated"
+        cp -r "$work_dir/$1" "$2/src/generated"
+    fi
+}
+finish p4runtime "$crate_dir"
+finish gnmi "$gnmi_dir"
