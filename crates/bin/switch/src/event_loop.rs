@@ -16,26 +16,22 @@
 //! ports, frames that it forwards the loop does not see. Its digests are taken in every iteration.
 
 mod offload;
+mod ports;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use control::{
-    DigestNotice, DrainWaiters, IdleTimeoutNotice, LinkState, MulticastCounters, PacketInFrame,
-    PortStatus, SwitchContext, Work,
-};
-use dataplane::engine::Interpreted;
-use dataplane::{Nanos, Offload, OffloadStatus, PortId, Switch, Transmit, Transmitted, limits};
-use packet_io::{Port, PortError, PortStatistics, Waiter};
+use control::{DigestNotice, DrainWaiters, IdleTimeoutNotice, PacketInFrame, SwitchContext, Work};
+use dataplane::{Nanos, PortId, Switch, Transmit, Transmitted, limits};
+use packet_io::{Port, PortError, Waiter};
 
 use crate::clock::Clock;
 use crate::handle::{Mailbox, PortChange};
 use crate::interfaces::LinkStatus;
-use crate::multicast_counters;
 use crate::ports::since_1970_ns;
-use crate::totals::{PortTotals, Totals};
-use offload::Kernel;
+use crate::totals::Totals;
+use offload::Offloading;
+use ports::AttachedPorts;
 
 /// Frames received from one port before the next port is served. A batch stays in the processor's cache, and other
 /// ports, with up to 4,096 queued frames, wait for one batch only.
@@ -129,43 +125,39 @@ pub(crate) enum AfterReplay {
     End,
 }
 
-struct AttachedPort {
-    id: PortId,
-    port: Box<dyn Port>,
-    /// Index of its descriptor in the waiter's list.
-    wait_place: Option<usize>,
-    /// It may have frames that it has not sent yet.
-    has_queued: bool,
-    /// Statistics of the ports that were in this place before.
-    earlier: PortStatistics,
-    /// State of the interface, if it is watched.
-    link: Option<Arc<LinkStatus>>,
-    is_offloaded: bool,
-    /// An offload serves or has served it, so its statistics lack some of its frames.
-    was_offloaded: bool,
-    /// As last reported to the switch.
-    is_up: bool,
-    multicast: MulticastCounters,
-    /// The switch was asked to hold frames for it.
-    is_held: bool,
+/// When the loop last read the clock, which shows whether it was stopped or not scheduled.
+#[derive(Default)]
+struct LastLook {
+    /// Frames that waited longer are dropped; `None` keeps all.
+    age_max: Option<Nanos>,
+    at: Nanos,
+    /// How long control calls have taken since.
+    worked: Nanos,
 }
 
-impl AttachedPort {
-    /// The statistics of all ports that were ever in this place.
-    fn statistics(&mut self) -> PortStatistics {
-        let mut statistics = self.earlier;
-        statistics.add(&self.port.statistics());
-        statistics
+/// Frames that may have waited too long: the loop did not run for a while.
+struct Absence {
+    age_max: Nanos,
+    /// The loop did nothing else meanwhile.
+    was_idle: bool,
+}
+
+impl LastLook {
+    /// Notes that it is `now`.
+    #[inline]
+    fn update(&mut self, now: Nanos) -> Option<Absence> {
+        let gap = now.saturating_sub(std::mem::replace(&mut self.at, now));
+        let worked = std::mem::take(&mut self.worked);
+        let age_max = self.age_max.filter(|age_max| gap > *age_max)?;
+        let was_idle = gap.saturating_sub(worked) > age_max;
+        Some(Absence { age_max, was_idle })
     }
 }
 
 /// The event loop: create it, add ports, run it, read the totals.
 pub(crate) struct EventLoop {
     switch: Switch,
-    ports: Vec<AttachedPort>,
-    /// Index in `ports` by port number.
-    places: Vec<Option<usize>>,
-    statuses: Vec<PortStatus>,
+    ports: AttachedPorts,
     clock: Clock,
     mailbox: Mailbox,
     /// The rest of unfinished work.
@@ -173,12 +165,7 @@ pub(crate) struct EventLoop {
     drain_waiters: DrainWaiters,
     waiter: Waiter,
     wait: Wait,
-    /// Frames that waited longer are dropped; `None` keeps all.
-    age_max: Option<Nanos>,
-    /// When the loop last read the clock.
-    seen_at: Nanos,
-    /// How long control calls have taken since `seen_at`.
-    worked: Nanos,
+    last_look: LastLook,
     n_spins: u32,
     /// The port from which `look_ahead` last received.
     look_at: usize,
@@ -191,41 +178,21 @@ pub(crate) struct EventLoop {
     /// Frames may come, and generators make theirs.
     is_forwarding: bool,
     packet_ins_unclaimed: u64,
-    /// The offload that is to start when frames may come.
-    offload: Option<Box<dyn Offload>>,
-    /// Its status as last logged.
-    offload_logged: Option<OffloadStatus>,
-    /// Generation of the program that it last forwarded, and what it left of that to the engine.
-    offload_left: Option<(u64, Vec<Interpreted>)>,
-    explains_offload: bool,
-    kernel: Option<Kernel>,
-    /// Called once, when the offload has loaded or refused the first program.
-    when_ready: Option<Box<dyn FnOnce() + Send>>,
-    keeps_forwarding: bool,
-    /// Programs of an earlier switch may still forward in the kernel.
-    has_earlier: bool,
-    /// Whether the offload's programs go on forwarding when it is stopped.
-    leaves_offload: Arc<AtomicBool>,
-    /// When to check next whether the offload can go on.
-    next_check: Nanos,
+    offloading: Offloading,
 }
 
 impl EventLoop {
     pub(crate) fn new(switch: Switch, clock: Clock, mailbox: Mailbox) -> EventLoop {
         EventLoop {
             switch,
-            ports: Vec::new(),
-            places: vec![None; usize::from(limits::DROP_PORT) + 1],
-            statuses: Vec::new(),
+            ports: AttachedPorts::new(),
             clock,
             mailbox,
             rest: None,
             drain_waiters: DrainWaiters::default(),
             waiter: Waiter::default(),
             wait: Wait::Sleep,
-            age_max: None,
-            seen_at: 0,
-            worked: 0,
+            last_look: LastLook::default(),
             n_spins: 0,
             look_at: 0,
             next_place: 0,
@@ -234,64 +201,25 @@ impl EventLoop {
             is_busy: false,
             is_forwarding: false,
             packet_ins_unclaimed: 0,
-            offload: None,
-            offload_logged: None,
-            offload_left: None,
-            explains_offload: false,
-            kernel: None,
-            when_ready: None,
-            keeps_forwarding: false,
-            has_earlier: false,
-            leaves_offload: Arc::default(),
-            next_check: 0,
+            offloading: Offloading::default(),
         }
     }
 
     /// Adds a port; `name` is its name on the command line.
     pub(crate) fn add_port(&mut self, id: PortId, name: &str, port: Box<dyn Port>) {
-        self.places[usize::from(id.0)] = Some(self.ports.len());
         self.switch.add_port(id);
-        self.statuses.push(PortStatus {
-            id,
-            name: name.to_owned(),
-            ..PortStatus::default()
-        });
-        self.ports.push(AttachedPort {
-            id,
-            port,
-            wait_place: None,
-            has_queued: false,
-            earlier: PortStatistics::default(),
-            link: None,
-            is_offloaded: false,
-            was_offloaded: false,
-            is_up: true,
-            multicast: MulticastCounters::default(),
-            is_held: false,
-        });
-        self.number_wait_places();
+        self.ports.add(id, name, port);
     }
 
     /// Sets the link of the port that was added last.
     pub(crate) fn set_link(&mut self, link: Arc<LinkStatus>) {
-        if let Some(attached) = self.ports.last_mut() {
-            attached.link = Some(link);
-        }
-    }
-
-    /// Gives each port with a descriptor its index in the waiter's list, which begins with the mailbox.
-    fn number_wait_places(&mut self) {
-        let mut next = 1;
-        for attached in &mut self.ports {
-            attached.wait_place = attached.port.poll_fd().map(|_| next);
-            next += usize::from(attached.wait_place.is_some());
-        }
+        self.ports.set_link(link);
     }
 
     /// Replaces a port whose interface has gone or has come back.
     fn replace_port(&mut self, change: PortChange) -> Result<(), LoopError> {
         let PortChange { id, port, replaced } = change;
-        let Some(place) = self.places.get(usize::from(id.0)).copied().flatten() else {
+        let Some(place) = self.ports.place_of(id) else {
             return Ok(());
         };
         // Takes what came before the interface went: at most a ring of frames, since nothing more comes.
@@ -300,38 +228,21 @@ impl EventLoop {
             self.share = Share::from(now);
             self.run_switch(now)?;
         }
-        let attached = &mut self.ports[place];
-        let mut old = std::mem::replace(&mut attached.port, port);
-        attached.earlier.add(&old.abandon());
-        attached.has_queued = false;
+        let old = self.ports.replace(place, port);
         // The receiver is gone if the switch is being stopped.
         let _ = replaced.send(old);
-        self.number_wait_places();
         self.serve_anew(place);
         Ok(())
     }
 
     /// Receives frames of one port, whether it is ready or not.
     fn take_frames(&mut self, place: usize, frames_max: usize) -> Result<usize, LoopError> {
-        let EventLoop {
-            switch,
-            ports,
-            clock,
-            ..
-        } = self;
-        let AttachedPort {
-            id,
-            port,
-            multicast,
-            ..
-        } = &mut ports[place];
-        let (id, now) = (*id, clock.now());
-        let is_enabled = switch.is_port_enabled(id);
-        port.receive(now, frames_max, &mut |frame| {
-            multicast_counters::count_received(multicast, is_enabled, frame);
-            switch.handle_frame(now, id, frame)
-        })
-        .map_err(|source| LoopError::Port { id, source })
+        let now = self.clock.now();
+        let attached = self.ports.at(place);
+        let received =
+            attached.receive(&mut self.switch, now, Arrival::Together(now), frames_max);
+        let id = attached.id;
+        received.map_err(|source| LoopError::Port { id, source })
     }
 
     /// With a virtual clock the loop never waits.
@@ -341,7 +252,7 @@ impl EventLoop {
 
     /// Sets how long frames may wait while the loop does not run.
     pub(crate) fn set_age_max(&mut self, age_max: Option<Nanos>) {
-        self.age_max = age_max.filter(|_| !self.clock.is_virtual());
+        self.last_look.age_max = age_max.filter(|_| !self.clock.is_virtual());
     }
 
     /// Drops frames that waited too long because the loop was stopped or not scheduled. A busy loop reads the clock all
@@ -349,43 +260,35 @@ impl EventLoop {
     /// since a frame that comes right after the call's answer has not waited.
     #[inline]
     fn look_at_clock(&mut self, now: Nanos) -> Result<(), LoopError> {
-        let gap = now.saturating_sub(std::mem::replace(&mut self.seen_at, now));
-        let worked = std::mem::take(&mut self.worked);
-        match self.age_max {
-            Some(age_max) if gap > age_max => {
-                self.drop_old(age_max, gap.saturating_sub(worked) > age_max)
-            }
-            _ => Ok(()),
+        match self.last_look.update(now) {
+            Some(absence) => self.drop_old(&absence),
+            None => Ok(()),
         }
     }
 
     /// Counts the time since `began_at` as the loop's own work.
     fn note_work(&mut self, began_at: Nanos) {
-        self.worked += self.clock.now().saturating_sub(began_at);
+        self.last_look.worked += self.clock.now().saturating_sub(began_at);
     }
 
     #[cold]
-    fn drop_old(&mut self, age_max: Nanos, was_away: bool) -> Result<(), LoopError> {
-        let before_ns = since_1970_ns().saturating_sub(age_max);
+    fn drop_old(&mut self, absence: &Absence) -> Result<(), LoopError> {
+        let before_ns = since_1970_ns().saturating_sub(absence.age_max);
         for place in 0..self.ports.len() {
-            let AttachedPort { id, port, .. } = &mut self.ports[place];
-            if !was_away && !port.knows_ages() {
-                continue;
+            let attached = self.ports.at(place);
+            if absence.was_idle || attached.port.knows_ages() {
+                let (id, dropped) = (attached.id, attached.port.drop_old(before_ns));
+                self.going_on(dropped, id)?;
             }
-            let (id, dropped) = (*id, port.drop_old(before_ns));
-            self.going_on(dropped, id)?;
         }
         Ok(())
     }
 
     /// When the loop must read the clock again, so that it knows that it was not stopped.
     fn next_look_at_clock(&self) -> Option<Nanos> {
-        let age_max = self.age_max?;
-        let has_port = self
-            .ports
-            .iter()
-            .any(|attached| attached.wait_place.is_some());
-        has_port.then(|| self.seen_at + age_max / 2)
+        let age_max = self.last_look.age_max?;
+        let has_port = self.ports.has_descriptors();
+        has_port.then(|| self.last_look.at + age_max / 2)
     }
 
     fn is_spinning(&self) -> bool {
@@ -426,7 +329,7 @@ impl EventLoop {
         self.mailbox.waker().wake();
         self.begin_offload();
         self.log_offload();
-        self.seen_at = self.clock.now();
+        self.last_look.at = self.clock.now();
         while !self.mailbox.is_stopped() {
             if self.is_spinning() || self.is_busy {
                 self.n_spins = self.n_spins.wrapping_add(1);
@@ -440,11 +343,8 @@ impl EventLoop {
             }
             let next = next.into_iter().chain(self.next_look_at_clock()).min();
             let timeout = next.map(|at| self.clock.until(at));
-            let ports = self
-                .ports
-                .iter()
-                .filter_map(|attached| attached.port.poll_fd());
-            let descriptors = std::iter::once(self.mailbox.waker().as_fd()).chain(ports);
+            let waker = std::iter::once(self.mailbox.waker().as_fd());
+            let descriptors = waker.chain(self.ports.descriptors());
             // This descriptor only wakes the loop: every iteration looks for digests.
             let descriptors = descriptors.chain(self.switch.offloaded_digests_fd());
             self.waiter.wait(descriptors, timeout)?;
@@ -456,44 +356,16 @@ impl EventLoop {
 
     /// Removes the offload, whose packets inside are counted, and closes the ports, so that capture files are complete.
     pub(crate) fn close(&mut self) -> Result<(), LoopError> {
-        self.leaves_offload
-            .store(self.keeps_forwarding, Ordering::Relaxed);
+        self.offloading.leave_or_end();
         self.switch.set_offload(None);
         self.publish_digests();
-        for attached in &mut self.ports {
-            let id = attached.id;
-            attached
-                .port
-                .close()
-                .map_err(|source| LoopError::Port { id, source })?;
-        }
-        Ok(())
+        self.ports.close()
     }
 
-    /// Returns all counters. If an offload serves a port or has served it before its interface went, the port's frames
-    /// are those that the switch has counted, which include the offload's.
     pub(crate) fn totals(&mut self) -> Totals {
         self.switch.collect();
         let counters = self.switch.counters();
-        let ports = self
-            .ports
-            .iter_mut()
-            .zip(&self.statuses)
-            .map(|(attached, status)| {
-                let link = attached.link.clone().unwrap_or_default();
-                let mut statistics = attached.statistics();
-                if attached.was_offloaded {
-                    offload::count_both(&mut statistics, counters.port(attached.id));
-                }
-                PortTotals {
-                    id: attached.id,
-                    name: status.name.clone(),
-                    statistics,
-                    link_down_events: link.down_events(),
-                    lost_events: link.lost_events(),
-                }
-            });
-        let ports = ports.collect();
+        let ports = self.ports.totals(|id| counters.port(id));
         Totals::new(
             &self.switch,
             self.clock.now(),
@@ -523,8 +395,7 @@ impl EventLoop {
             .map(|at| at.max(self.clock.now() + 1));
         // Generators may have more due frames than the last iteration could take; each iteration leaves fewer.
         let generated = self.switch.next_generated();
-        let has_unsent = self.ports.iter().any(|place| place.port.has_unsent());
-        let retry = has_unsent.then(|| self.clock.now() + UNSENT_RETRY_NS);
+        let retry = self.ports.has_unsent().then(|| self.clock.now() + UNSENT_RETRY_NS);
         let drained = self.next_look_at_drain();
         let retries = retry.into_iter().chain(drained);
         let retries = retries.chain(self.next_check());
@@ -549,7 +420,7 @@ impl EventLoop {
             self.note_work(began_at);
         }
         self.is_forwarding = !self.is_held(after);
-        self.notify_links();
+        self.ports.report_links(&mut self.switch);
         let now = self.clock.now();
         self.look_at_clock(now)?;
         self.check_offload(now);
@@ -567,17 +438,6 @@ impl EventLoop {
             self.receive_all(now)?;
         }
         self.finish_iteration()
-    }
-
-    /// Reports ports that went down or came up to the switch before the next frame, for whatever watches them.
-    fn notify_links(&mut self) {
-        for attached in &mut self.ports {
-            let Some(link) = &attached.link else { continue };
-            let is_up = !matches!(link.state(), LinkState::Down | LinkState::Lost);
-            if std::mem::replace(&mut attached.is_up, is_up) != is_up {
-                self.switch.set_port_up(attached.id, is_up);
-            }
-        }
     }
 
     /// Receives from every port and from the generators, and runs the switch after each. Stops when the switch is busy,
@@ -612,30 +472,17 @@ impl EventLoop {
     /// Gives the switch the ready or due frames of one port, up to a batch.
     fn receive(&mut self, place: usize, now: Nanos) -> Result<usize, LoopError> {
         let is_spinning = self.is_spinning();
-        let EventLoop {
-            switch,
-            ports,
-            waiter,
-            clock,
-            ..
-        } = self;
-        let AttachedPort {
-            id,
-            port,
-            wait_place,
-            multicast,
-            ..
-        } = &mut ports[place];
-        let is_due = || port.next_frame_at().is_some_and(|at| at <= now);
-        if !wait_place.map_or_else(is_due, |place| is_spinning || waiter.is_ready(place)) {
+        let (attached, waiter) = (self.ports.at(place), &self.waiter);
+        let is_due = || attached.port.next_frame_at().is_some_and(|at| at <= now);
+        let is_ready = attached
+            .wait_place
+            .map_or_else(is_due, |place| is_spinning || waiter.is_ready(place));
+        if !is_ready {
             return Ok(0);
         }
-        let (id, arrival) = (*id, Arrival::of(switch, *clock, now));
-        let is_enabled = switch.is_port_enabled(id);
-        let received = port.receive(now, RX_BATCH_FRAMES, &mut |frame| {
-            multicast_counters::count_received(multicast, is_enabled, frame);
-            switch.handle_frame(arrival.time(), id, frame)
-        });
+        let arrival = Arrival::of(&self.switch, self.clock, now);
+        let received = attached.receive(&mut self.switch, now, arrival, RX_BATCH_FRAMES);
+        let id = attached.id;
         self.going_on(received, id)
     }
 
@@ -665,23 +512,13 @@ impl EventLoop {
         now: Nanos,
         n_wanted: usize,
     ) -> Result<usize, LoopError> {
-        let AttachedPort {
-            id,
-            port,
-            wait_place: Some(_),
-            multicast,
-            ..
-        } = &mut self.ports[place]
-        else {
+        let attached = self.ports.at(place);
+        if attached.wait_place.is_none() {
             return Ok(0);
-        };
-        let (id, switch) = (*id, &mut self.switch);
-        let arrival = Arrival::of(switch, self.clock, now);
-        let is_enabled = switch.is_port_enabled(id);
-        let received = port.receive(now, n_wanted, &mut |frame| {
-            multicast_counters::count_received(multicast, is_enabled, frame);
-            switch.handle_frame(arrival.time(), id, frame)
-        });
+        }
+        let arrival = Arrival::of(&self.switch, self.clock, now);
+        let received = attached.receive(&mut self.switch, now, arrival, n_wanted);
+        let id = attached.id;
         self.going_on(received, id)
     }
 
@@ -701,7 +538,8 @@ impl EventLoop {
                 self.switch.generate_more(now);
             }
         }
-        self.flush(|attached| attached.has_queued)?;
+        self.ports.flush_queued()?;
+        self.ports.report_full(&mut self.switch);
         while let Some(frame) = self.switch.poll_packet_in() {
             let generation = self.switch.generation();
             let packet = PacketInFrame { generation, frame };
@@ -736,23 +574,13 @@ impl EventLoop {
         let EventLoop {
             switch,
             ports,
-            places,
             clock,
             ..
         } = self;
         let mut failed = None;
         let mut give = |transmit: Transmit<'_>| {
-            let id = transmit.port;
-            // The switch transmits only to ports that were added.
-            let Some(place) = places.get(usize::from(id.0)).copied().flatten() else {
-                return;
-            };
-            let attached = &mut ports[place];
-            attached.has_queued = true;
-            multicast_counters::count_sent(&mut attached.multicast, &transmit.frame);
-            let sent = attached.port.transmit(now, transmit.frame);
-            if let Err(source) = sent {
-                failed.get_or_insert((id, source));
+            if let Err(why) = ports.transmit(now, transmit) {
+                failed.get_or_insert(why);
             }
         };
         let transmitted = if switch.is_timed() {
@@ -763,19 +591,8 @@ impl EventLoop {
         if let Some((id, source)) = failed {
             self.going_on(Err::<(), _>(source), id)?;
         }
-        self.report_full();
+        self.ports.report_full(&mut self.switch);
         Ok(transmitted)
-    }
-
-    /// Reports to the switch which ports are full, and which are no longer.
-    fn report_full(&mut self) {
-        for attached in &mut self.ports {
-            // Frames for a disabled port are dropped, so they do not wait.
-            let is_full = attached.port.is_full() && self.switch.is_port_enabled(attached.id);
-            if std::mem::replace(&mut attached.is_held, is_full) != is_full {
-                self.switch.hold_port(attached.id, is_full);
-            }
-        }
     }
 
     /// Runs submitted work: up to a batch, or one piece if the switch is busy.
@@ -784,14 +601,16 @@ impl EventLoop {
         let (mut n_done, mut n_updates) = (0, 0);
         while let Some(work) = self.rest.take().or_else(|| self.mailbox.next_work()) {
             if n_done == 0 {
-                self.refresh_statuses();
+                self.ports.refresh_statuses();
             }
-            self.refresh_switched();
+            let is_forwarding = self.is_offload_forwarding();
+            let (ports, offloading) = (&mut self.ports, &self.offloading);
+            ports.refresh_switched(&self.switch, |id| is_forwarding && offloading.serves(id));
             let now = self.clock.now();
             let mut context = SwitchContext {
                 switch: &mut self.switch,
                 now,
-                ports: &self.statuses,
+                ports: self.ports.statuses(),
                 drain_waiters: &mut self.drain_waiters,
                 n_updates: 0,
                 rest: None,
@@ -836,61 +655,14 @@ impl EventLoop {
         }
     }
 
-    fn refresh_statuses(&mut self) {
-        for (attached, status) in self.ports.iter_mut().zip(&mut self.statuses) {
-            let statistics = attached.statistics();
-            status.rx_dropped = statistics.rx_dropped();
-            status.tx_dropped = statistics.tx_dropped();
-            if let Some(link) = &attached.link {
-                status.link = link.state();
-                status.link_down_events = link.down_events();
-                status.link_up_events = link.up_events();
-                status.lost_events = link.lost_events();
-                status.unserved_queues = link.unserved_queues();
-                status.interface = link.interface();
-                status.link_changed_ns = link.changed_ns();
-                status.link_transitions = link.transitions();
-                status.mtu = link.mtu();
-            }
-            // The loop does not see frames that an offload forwards.
-            status.multicast = (!attached.was_offloaded).then_some(attached.multicast);
-            status.drops.clear();
-            status.drops.extend(statistics.drops());
-        }
-    }
-
-    /// Updates the fields that earlier work in this iteration may have changed.
-    fn refresh_switched(&mut self) {
-        let is_forwarding = self.is_offload_forwarding();
-        for (attached, status) in self.ports.iter().zip(&mut self.statuses) {
-            status.is_disabled = !self.switch.is_port_enabled(attached.id);
-            let kernel = self.kernel.as_ref();
-            let is_served = kernel.is_none_or(|it| it.ports.is_served(attached.id));
-            let is_forwarded = is_forwarding && is_served;
-            status.is_offloaded = attached.is_offloaded.then_some(is_forwarded);
-        }
-    }
-
     /// Retries to send what the ports could not, and notifies of drains: what left the switch in this iteration has
     /// left the ports too.
     fn finish_iteration(&mut self) -> Result<(), LoopError> {
         if !self.is_spinning() || self.n_spins.is_multiple_of(SPINS_PER_RETRY) {
-            self.flush(|_| true)?;
+            self.ports.flush_all()?;
+            self.ports.report_full(&mut self.switch);
         }
         self.drain_waiters.notify(&self.switch);
-        Ok(())
-    }
-
-    fn flush(&mut self, is_wanted: impl Fn(&AttachedPort) -> bool) -> Result<(), LoopError> {
-        for attached in self.ports.iter_mut().filter(|port| is_wanted(port)) {
-            let id = attached.id;
-            attached.has_queued = false;
-            attached
-                .port
-                .flush()
-                .map_err(|source| LoopError::Port { id, source })?;
-        }
-        self.report_full();
         Ok(())
     }
 }

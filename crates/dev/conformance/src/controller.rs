@@ -16,11 +16,18 @@ pub const DEVICE_ID: u64 = 1;
 
 /// Serves a switch that its caller keeps.
 pub fn server(borrowed: &BorrowedSwitch) -> Server {
+    server_of(device(borrowed))
+}
+
+pub fn device(borrowed: &BorrowedSwitch) -> Device {
+    Device::new(Arc::new(borrowed.clone()), Registers::OfTheSwitch)
+}
+
+pub fn server_of(device: Device) -> Server {
     let config = ServerConfig {
         device_id: DEVICE_ID,
         cpu_port: None,
     };
-    let device = Device::new(Arc::new(borrowed.clone()), Registers::OfTheSwitch);
     Server::new(config, Arc::new(device))
 }
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dataplane::engine::Interpreted;
-use dataplane::{Nanos, OffloadNotice, OffloadStatus, PortCounters};
+use dataplane::{Nanos, Offload, OffloadNotice, OffloadStatus, PortId, Switch};
 use dataplane_xdp::runtime::{KernelOffload, KernelPort, KernelPorts};
-use packet_io::PortStatistics;
 
 use super::EventLoop;
 use crate::parts::Offloaded;
@@ -25,20 +24,107 @@ const DIGESTS_PER_ITERATION: usize = 256;
 const NS_PER_MS: Nanos = 1_000_000;
 
 /// The loop's part of an offload in the kernel.
-pub(super) struct Kernel {
-    pub(super) ports: KernelPorts,
+struct Kernel {
+    ports: KernelPorts,
     has_called: Arc<AtomicBool>,
+}
+
+/// What the loop knows of its offload, beside what the switch knows.
+#[derive(Default)]
+pub(super) struct Offloading {
+    /// The offload that is to start when frames may come.
+    waiting: Option<Box<dyn Offload>>,
+    kernel: Option<Kernel>,
+    /// Its status as last logged.
+    logged: Option<OffloadStatus>,
+    /// Generation of the program that it last forwarded, and what it left of that to the engine.
+    left: Option<(u64, Vec<Interpreted>)>,
+    explains: bool,
+    /// Called once, when the offload has loaded or refused the first program.
+    when_ready: Option<Box<dyn FnOnce() + Send>>,
+    keeps_forwarding: bool,
+    /// Programs of an earlier switch may still forward in the kernel.
+    has_earlier: bool,
+    /// Whether its programs go on forwarding when it is stopped.
+    leaves: Arc<AtomicBool>,
+    /// When to check next whether it can go on.
+    next_check: Nanos,
+}
+
+impl Offloading {
+    /// Whether a forwarding offload serves a port that it has.
+    pub(super) fn serves(&self, id: PortId) -> bool {
+        let kernel = self.kernel.as_ref();
+        kernel.is_none_or(|it| it.ports.is_served(id))
+    }
+
+    /// Decides whether the programs in the kernel go on when the offload is removed.
+    pub(super) fn leave_or_end(&self) {
+        self.leaves.store(self.keeps_forwarding, Ordering::Relaxed);
+    }
+
+    fn has_called(&self) -> bool {
+        let has_called = |it: &Kernel| it.has_called.swap(false, Ordering::AcqRel);
+        self.kernel.as_ref().is_some_and(has_called)
+    }
+
+    fn notify_ready(&mut self, switch: &Switch) {
+        let is_loading = switch.offload_status() == Some(&OffloadStatus::Loading);
+        if let Some(notify) = self.when_ready.take_if(|_| !is_loading) {
+            notify();
+        }
+    }
+
+    /// Logs the offload's notices, and its status if that has changed.
+    fn log(&mut self, switch: &mut Switch) {
+        while let Some(notice) = switch.poll_offload_notice() {
+            log_notice(&notice);
+        }
+        let status = switch.offload_status();
+        if status == self.logged.as_ref() {
+            return;
+        }
+        self.notify_ready(switch);
+        if let Some(status) = status.filter(|_| self.explains) {
+            explain(status);
+        }
+        if let Some(OffloadStatus::Forwarding(left)) = status {
+            self.log_newly_left(switch.generation(), left);
+            self.left = Some((switch.generation(), left.clone()));
+        }
+        let was_forwarding = matches!(self.logged, Some(OffloadStatus::Forwarding(_)));
+        if let Some(status) = status {
+            log_status(status, was_forwarding);
+        }
+        self.logged = status.cloned();
+    }
+
+    /// Logs the places of the program that the offload leaves to the engine from now on, because of what was written to
+    /// the tables.
+    fn log_newly_left(&self, generation: u64, left: &[Interpreted]) {
+        let before = match &self.left {
+            Some((of, before)) if *of == generation => before,
+            _ => return,
+        };
+        for Interpreted { place, reason } in left.iter().filter(|it| !before.contains(it)) {
+            tracing::warn!(
+                event = "offload_leaves",
+                place,
+                reason,
+                "packets that come to {place} go to the engine from now on: {reason}"
+            );
+        }
+    }
 }
 
 impl EventLoop {
     /// Sets an offload; all ports must have been added. It forwards when [`EventLoop::run`] begins, so no packet comes
     /// before everything on the command line is written.
     pub(crate) fn set_offload(&mut self, offloaded: Offloaded) {
-        for attached in &mut self.ports {
-            attached.is_offloaded = offloaded.ports.contains(&attached.id);
-            attached.was_offloaded |= attached.is_offloaded;
+        for attached in self.ports.iter_mut() {
+            attached.set_offloaded(offloaded.ports.contains(&attached.id));
         }
-        self.offload = Some(offloaded.offload);
+        self.offloading.waiting = Some(offloaded.offload);
     }
 
     /// Offloads the program to the kernel, on the ports that can run it there; all ports must have been added. A port
@@ -52,7 +138,7 @@ impl EventLoop {
         });
         let served: Vec<KernelPort> = served.collect();
         let ports = served.iter().map(|port| port.id).collect();
-        let (clock, leaves) = (self.clock, Arc::clone(&self.leaves_offload));
+        let (clock, leaves) = (self.clock, Arc::clone(&self.offloading.leaves));
         let offload = KernelOffload::leaving(served, Box::new(move || clock.now()), leaves);
         let (waker, has_called) = (self.mailbox.shared_waker(), Arc::<AtomicBool>::default());
         let calls = Arc::clone(&has_called);
@@ -60,7 +146,7 @@ impl EventLoop {
             calls.store(true, Ordering::Release);
             waker.wake();
         });
-        self.kernel = Some(Kernel {
+        self.offloading.kernel = Some(Kernel {
             ports: offload.ports(),
             has_called,
         });
@@ -72,8 +158,7 @@ impl EventLoop {
 
     /// Continues the offload if it has woken the loop.
     pub(super) fn answer_offload(&mut self) {
-        let has_called = |it: &Kernel| it.has_called.swap(false, Ordering::AcqRel);
-        if self.kernel.as_ref().is_some_and(has_called) {
+        if self.offloading.has_called() {
             self.switch.look_at_offload();
             self.log_offload();
         }
@@ -82,37 +167,30 @@ impl EventLoop {
     /// Calls `notify` once the offload has loaded or refused the first program; until then the engine forwards. Calls it
     /// at once if there is no offload.
     pub(crate) fn when_ready(&mut self, notify: Box<dyn FnOnce() + Send>) {
-        self.when_ready = Some(notify);
-        self.notify_ready();
-    }
-
-    fn notify_ready(&mut self) {
-        let is_loading = self.switch.offload_status() == Some(&OffloadStatus::Loading);
-        if let Some(notify) = self.when_ready.take_if(|_| !is_loading) {
-            notify();
-        }
+        self.offloading.when_ready = Some(notify);
+        self.offloading.notify_ready(&self.switch);
     }
 
     /// Lets the programs in the kernel run on when the loop is closed. Until the switch has a program, those of an
     /// earlier switch run.
     pub(crate) fn keep_forwarding(&mut self) {
-        self.keeps_forwarding = true;
-        self.has_earlier = true;
+        self.offloading.keeps_forwarding = true;
+        self.offloading.has_earlier = true;
     }
 
     /// Ends the programs of an earlier switch when this switch has a program that the offload does not forward.
     pub(super) fn end_earlier(&mut self) {
-        if !self.has_earlier || self.switch.program().is_none() || !self.is_forwarding {
+        if !self.offloading.has_earlier || self.switch.program().is_none() || !self.is_forwarding {
             return;
         }
         if self.switch.offload_status() == Some(&OffloadStatus::Loading) {
             return;
         }
-        self.has_earlier = false;
+        self.offloading.has_earlier = false;
         if self.is_offload_forwarding() {
             return;
         }
-        for attached in &self.ports {
+        for attached in self.ports.iter() {
             if let Some(interface) = attached.port.xdp_interface()
                 && let Err(error) = interface.run_own()
             {
@@ -129,11 +207,12 @@ impl EventLoop {
 
     /// Tells the offload that the port in a place was replaced; it goes on forwarding for the others.
     pub(super) fn serve_anew(&mut self, place: usize) {
-        let Some(kernel) = &self.kernel else { return };
-        let attached = &mut self.ports[place];
+        let Some(kernel) = &self.offloading.kernel else {
+            return;
+        };
+        let attached = self.ports.at(place);
         let interface = attached.port.xdp_interface();
-        attached.is_offloaded = interface.is_some();
-        attached.was_offloaded |= attached.is_offloaded;
+        attached.set_offloaded(interface.is_some());
         kernel.ports.set(attached.id, interface);
         self.switch.look_at_offload();
         self.log_offload();
@@ -141,13 +220,13 @@ impl EventLoop {
 
     /// Sets whether to print what the offload takes of each program, and what it leaves.
     pub(crate) fn set_explains_offload(&mut self, explains: bool) {
-        self.explains_offload = explains;
+        self.offloading.explains = explains;
     }
 
     /// Gives the offload the program. In the kernel that may take some hundred milliseconds, since the verifier checks
     /// every path through it; the engine forwards meanwhile.
     pub(crate) fn begin_offload(&mut self) {
-        if let Some(offload) = self.offload.take() {
+        if let Some(offload) = self.offloading.waiting.take() {
             self.switch.set_offload(Some(offload));
         }
     }
@@ -160,13 +239,13 @@ impl EventLoop {
     /// When to check the offload, which does not wake the loop when it fails.
     pub(super) fn next_check(&self) -> Option<Nanos> {
         let is_asked = self.is_offload_forwarding() && !self.clock.is_virtual();
-        is_asked.then_some(self.next_check)
+        is_asked.then_some(self.offloading.next_check)
     }
 
     pub(super) fn check_offload(&mut self, now: Nanos) {
         if self.next_check().is_some_and(|at| at <= now) {
             self.switch.check_offload();
-            self.next_check = self.clock.now() + CHECK_EVERY_NS;
+            self.offloading.next_check = self.clock.now() + CHECK_EVERY_NS;
             self.log_offload();
         }
     }
@@ -186,72 +265,38 @@ impl EventLoop {
         is_waited_for.then(|| self.clock.now() + DRAIN_RETRY_NS)
     }
 
-    /// Logs the offload's notices, and its status if that has changed.
     pub(super) fn log_offload(&mut self) {
-        while let Some(notice) = self.switch.poll_offload_notice() {
-            log_notice(&notice);
-        }
-        let status = self.switch.offload_status();
-        if status == self.offload_logged.as_ref() {
-            return;
-        }
-        let was_forwarding = matches!(self.offload_logged, Some(OffloadStatus::Forwarding(_)));
-        self.notify_ready();
-        let status = self.switch.offload_status();
-        if let Some(status) = status.filter(|_| self.explains_offload) {
-            explain(status);
-        }
-        match status {
-            Some(OffloadStatus::Forwarding(left)) => {
-                self.log_newly_left(left);
-                self.offload_left = Some((self.switch.generation(), left.clone()));
-                tracing::info!(
-                    event = "offload_forwards",
-                    left = left.len(),
-                    "the offload forwards, and leaves {} places of the program to the engine",
-                    left.len()
-                );
-            }
-            Some(OffloadStatus::Refused(reason)) => tracing::warn!(
-                event = "offload_refused",
-                reason,
-                "the engine forwards all, since the offload does not take the program: {reason}"
-            ),
-            Some(OffloadStatus::Failed(reason)) => tracing::error!(
-                event = "offload_failed",
-                reason,
-                "the engine forwards all until the next program, since the offload has failed: {reason}"
-            ),
-            Some(OffloadStatus::Loading) if was_forwarding => tracing::info!(
-                event = "offload_stopped",
-                "the engine forwards all, until the program is ready for the offload"
-            ),
-            Some(OffloadStatus::Waiting) if was_forwarding => tracing::info!(
-                event = "offload_stopped",
-                "the engine forwards all, as long as somebody listens to a trace or a port is disabled"
-            ),
-            Some(OffloadStatus::Loading | OffloadStatus::Waiting) | None => {}
-        }
-        self.offload_logged = status.cloned();
+        self.offloading.log(&mut self.switch);
     }
+}
 
-    /// Logs the places of the program that the offload leaves to the engine from now on, because of what was written to
-    /// the tables.
-    fn log_newly_left(&self, left: &[Interpreted]) {
-        let Some((generation, before)) = &self.offload_left else {
-            return;
-        };
-        if *generation != self.switch.generation() {
-            return;
-        }
-        for Interpreted { place, reason } in left.iter().filter(|it| !before.contains(it)) {
-            tracing::warn!(
-                event = "offload_leaves",
-                place,
-                reason,
-                "packets that come to {place} go to the engine from now on: {reason}"
-            );
-        }
+fn log_status(status: &OffloadStatus, was_forwarding: bool) {
+    match status {
+        OffloadStatus::Forwarding(left) => tracing::info!(
+            event = "offload_forwards",
+            left = left.len(),
+            "the offload forwards, and leaves {} places of the program to the engine",
+            left.len()
+        ),
+        OffloadStatus::Refused(reason) => tracing::warn!(
+            event = "offload_refused",
+            reason,
+            "the engine forwards all, since the offload does not take the program: {reason}"
+        ),
+        OffloadStatus::Failed(reason) => tracing::error!(
+            event = "offload_failed",
+            reason,
+            "the engine forwards all until the next program, since the offload has failed: {reason}"
+        ),
+        OffloadStatus::Loading if was_forwarding => tracing::info!(
+            event = "offload_stopped",
+            "the engine forwards all, until the program is ready for the offload"
+        ),
+        OffloadStatus::Waiting if was_forwarding => tracing::info!(
+            event = "offload_stopped",
+            "the engine forwards all, as long as somebody listens to a trace or a port is disabled"
+        ),
+        OffloadStatus::Loading | OffloadStatus::Waiting => {}
     }
 }
 
@@ -308,12 +353,4 @@ fn explain(status: &OffloadStatus) {
         }
         OffloadStatus::Waiting | OffloadStatus::Loading | OffloadStatus::Failed(_) => {}
     }
-}
-
-/// Sets the frames of engine and offload together, as the switch has counted them.
-pub(super) fn count_both(statistics: &mut PortStatistics, counters: PortCounters) {
-    statistics.rx_frames = counters.rx_packets;
-    statistics.rx_bytes = counters.rx_bytes;
-    statistics.tx_frames = counters.tx_packets;
-    statistics.tx_bytes = counters.tx_bytes;
 }

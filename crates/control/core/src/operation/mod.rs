@@ -77,6 +77,20 @@ pub enum Operation {
     Generator(GeneratorUpdate),
 }
 
+impl From<Update<MulticastGroup>> for Operation {
+    /// A change without client data.
+    fn from(update: Update<MulticastGroup>) -> Self {
+        Self::MulticastGroup(update, ClientData::default())
+    }
+}
+
+impl From<Update<CloneSession>> for Operation {
+    /// A change without client data.
+    fn from(update: Update<CloneSession>) -> Self {
+        Self::CloneSession(update, ClientData::default())
+    }
+}
+
 /// A change of an entity, which has an id `K`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Update<T, K = u32> {
@@ -179,6 +193,21 @@ impl Operation {
             Self::Mirror(id, mirror) => work(&Mirrored(*id, *mirror)),
             Self::Generator(update) => work(update),
         }
+    }
+
+    /// Executes the operation on a switch that no device has; its client data are dropped.
+    ///
+    /// # Errors
+    /// The switch refuses it; nothing has changed.
+    pub fn apply(&self, switch: &mut Switch) -> OperationResult {
+        self.run(&mut WorkerState {
+            switch,
+            client_data: &mut ClientDataMap::default(),
+            digests: &mut Digests::default(),
+            worker: 0,
+            n_workers: 1,
+            forwards: true,
+        })
     }
 
     /// Duration of the operation, in table-entry updates.

@@ -1,8 +1,11 @@
-//! A random conference for the SFU programs: viewers join and leave, presenters come and go. The
-//! real controller's writes are recorded call by call, and can be replayed on any two switches
-//! between any frames.
+//! A random conference for the SFU programs: viewers join and leave, presenters come and go. The operations that the
+//! real server makes of the real controller's writes are recorded, and can be replayed on any two switches between any
+//! frames.
 
-use std::net::Ipv4Addr;
+use std::{
+    net::Ipv4Addr,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use conference::{
     address::Mac,
@@ -10,23 +13,15 @@ use conference::{
     model::{Conference, GroupId, ModelError, OwnAddress, Presenter, Viewer},
     plan::{self, Target},
 };
-use control::BorrowedSwitch;
-use dataplane::{
-    ActionCall, CloneSession, CounterValue, MatchField, MulticastGroup, PortId, Program, Replica,
-    Switch, SwitchConfig, TableEntry,
-};
+use control::{BorrowedSwitch, Kept, Operation, Store, StoreError};
+use dataplane::{Program, Switch, SwitchConfig};
 use fastrand::Rng;
-use p4runtime_client::entities::replica_port;
-use p4runtime_client::field_match::Match;
-use p4runtime_client::{Client, ClientError, Object, P4InfoIndex, SwitchAddress};
-use p4runtime_proto::p4::v1::{
-    self as p4, Entity, Update, entity::Entity as Kind,
-    packet_replication_engine_entry::Type as PreType, update::Type as UpdateType,
-};
+use p4runtime_client::{Client, ClientError, SwitchAddress};
+use p4runtime_proto::p4::v1::{Entity, Update};
 
 use super::{Case, Step, Write, random_config, random_frame};
 use crate::{
-    controller::{DEVICE_ID, server},
+    controller::{DEVICE_ID, device, server_of},
     packet::udp_frame,
     sfu::{SFU_IP, SFU_MAC, SFU_PORT, STREAM_PORT, SfuProgram},
 };
@@ -50,14 +45,39 @@ pub struct Script {
     changes: Vec<Vec<Call>>,
 }
 
-struct Recorder<'a> {
+/// The operations of the writes that were executed since the last look, in their order.
+#[derive(Default)]
+struct Executed(Mutex<Vec<Operation>>);
+
+impl Executed {
+    fn take(&self) -> Vec<Operation> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Store for Executed {
+    fn catch_up(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn keep(&self, kept: Kept) -> Result<(), StoreError> {
+        if let Kept::Written(_, _, batch, results) = kept {
+            let executed = batch.operations.iter().zip(&*results);
+            let executed = executed.filter(|(_, result)| result.is_ok());
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend(executed.map(|(operation, _)| operation.clone()));
+        }
+        Ok(())
+    }
+}
+
+struct Recorder {
     client: Client,
-    program: &'a Program,
-    index: &'a P4InfoIndex,
+    executed: Arc<Executed>,
     calls: Vec<Call>,
 }
 
-impl Target for Recorder<'_> {
+impl Target for Recorder {
     type Error = ClientError;
 
     async fn read(&mut self, entities: Vec<Entity>) -> Result<Vec<Entity>, ClientError> {
@@ -65,12 +85,10 @@ impl Target for Recorder<'_> {
     }
 
     async fn write(&mut self, updates: Vec<Update>) -> Result<(), ClientError> {
-        let writes = updates.iter().map(|update| {
-            let write = to_write(self.program, self.index, update);
-            Call::Write(write.expect("the controller writes nothing else"))
-        });
-        self.calls.extend(writes);
-        self.client.write(updates).await
+        self.client.write(updates).await?;
+        let writes = self.executed.take().into_iter().map(Write::of);
+        self.calls.extend(writes.map(Call::Write));
+        Ok(())
     }
 
     async fn drain(&mut self) -> Result<(), ClientError> {
@@ -98,8 +116,11 @@ async fn record(of: SfuProgram, seed: u64) -> Script {
     let backend = Backend::detect(&p4info).expect("an SFU program");
     let mut switch = Switch::new(SwitchConfig::default());
     switch.add_port(SFU_PORT);
-    let server = server(&BorrowedSwitch::new(switch));
-    let set = server.set_pipeline(p4info.clone(), json).await;
+    let executed = Arc::new(Executed::default());
+    let device = device(&BorrowedSwitch::new(switch));
+    device.keep_in(Arc::clone(&executed) as Arc<dyn Store>);
+    let server = server_of(device);
+    let set = server.set_pipeline(p4info, json).await;
     set.expect("the program fits its P4Info");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
     let listener = listener.expect("a port on the loopback");
@@ -109,12 +130,9 @@ async fn record(of: SfuProgram, seed: u64) -> Script {
         .await
         .expect("a client");
     client.become_primary().await.expect("the only client");
-    let program = crate::compile::program_at(of.path());
-    let index = P4InfoIndex::new(p4info);
     let mut recorder = Recorder {
         client,
-        program: &program,
-        index: &index,
+        executed,
         calls: Vec::new(),
     };
     let mut rng = Rng::with_seed(seed);
@@ -277,105 +295,4 @@ pub fn conference(program: &Program, script: &Script, seed: u64, n_frames: usize
         });
     }
     Case::new(config, steps)
-}
-
-/// The data plane's call that the server would make for an update.
-fn to_write(program: &Program, index: &P4InfoIndex, update: &Update) -> Option<Write> {
-    let kind = update.r#type();
-    let is_new = kind == UpdateType::Insert;
-    match update.entity.as_ref()?.entity.as_ref()? {
-        Kind::TableEntry(entry) => table_write(program, index, kind, entry),
-        Kind::RegisterEntry(entry) => {
-            let p4::p4_data::Data::Bitstring(value) = entry.data.as_ref()?.data.as_ref()? else {
-                return None;
-            };
-            let name = index.full(Object::Register, entry.register_id);
-            let register = program.register(&name)?;
-            Some(Write::Register(register, cell(entry.index)?, value.clone()))
-        }
-        Kind::CounterEntry(entry) => {
-            let name = index.full(Object::Counter, entry.counter_id);
-            let counter = program.counter(&name)?;
-            let value = CounterValue::default();
-            Some(Write::Counter(counter, cell(entry.index)?, value))
-        }
-        Kind::PacketReplicationEngineEntry(entry) => match entry.r#type.as_ref()? {
-            PreType::MulticastGroupEntry(group) => {
-                let id = group.multicast_group_id;
-                let replicas = replicas(&group.replicas);
-                let made = MulticastGroup {
-                    id,
-                    replicas,
-                    backups: Vec::new(),
-                };
-                Some(match kind {
-                    UpdateType::Delete => Write::DeleteMulticast(id),
-                    _ if is_new => Write::InsertMulticast(made),
-                    _ => Write::ModifyMulticast(made),
-                })
-            }
-            PreType::CloneSessionEntry(session) => {
-                let made = CloneSession {
-                    id: session.session_id,
-                    replicas: replicas(&session.replicas),
-                    truncate_bytes: None,
-                    class_of_service: session.class_of_service,
-                };
-                Some(match kind {
-                    UpdateType::Delete => Write::DeleteSession(made.id),
-                    _ if is_new => Write::InsertSession(made),
-                    _ => Write::ModifySession(made),
-                })
-            }
-        },
-        _ => None,
-    }
-}
-
-fn cell(index: Option<p4::Index>) -> Option<u64> {
-    u64::try_from(index?.index).ok()
-}
-
-fn replicas(replicas: &[p4::Replica]) -> Vec<Replica> {
-    let made = replicas.iter().map(|replica| Replica {
-        port: PortId(replica_port(replica).unwrap_or_default()),
-        instance: u16::try_from(replica.instance).unwrap_or_default(),
-    });
-    made.collect()
-}
-
-/// Converts an entry. Its fields must be exact, as in the SFU programs.
-fn table_write(
-    program: &Program,
-    index: &P4InfoIndex,
-    kind: UpdateType,
-    entry: &p4::TableEntry,
-) -> Option<Write> {
-    let table = program.table(&index.full(Object::Table, entry.table_id))?;
-    let key = entry.r#match.iter().map(|field| match Match::of(field)? {
-        Match::Exact(value) => Some(MatchField::Exact(value)),
-        _ => None,
-    });
-    let key: Vec<MatchField> = key.collect::<Option<_>>()?;
-    if kind == UpdateType::Delete {
-        return Some(Write::Delete(table, key, 0));
-    }
-    let p4::table_action::Type::Action(action) = entry.action.as_ref()?.r#type.as_ref()? else {
-        return None;
-    };
-    let name = index.full(Object::Action, action.action_id);
-    let of_name = |id: &dataplane::ActionId| {
-        let info = program.action_info(*id);
-        info.is_some_and(|info| info.name == name)
-    };
-    let actions = &program.table_info(table)?.actions;
-    let call = ActionCall {
-        action: actions.iter().copied().find(of_name)?,
-        args: action.params.iter().map(|it| it.value.clone()).collect(),
-    };
-    let made = TableEntry::new(key, 0, call);
-    Some(match kind {
-        UpdateType::Modify => Write::Modify(table, made),
-        _ => Write::Insert(table, made),
-    })
 }

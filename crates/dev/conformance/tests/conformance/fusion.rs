@@ -9,6 +9,7 @@ use conformance::{
     packet::presenter_frame,
     sfu::{SFU_PORT, Sfu, SfuProgram, Viewer},
 };
+use control::Update;
 use dataplane::{CloneSession, MulticastGroup, PortId, Replica, Switch, SwitchConfig};
 use dataplane_jit::NativeOptions;
 use fastrand::Rng;
@@ -59,17 +60,17 @@ fn set_up(rng: &mut Rng) -> Vec<Step> {
     let mut writes = Vec::new();
     for id in 1..=3 {
         let replicas_of_group = replicas(rng, 30);
-        writes.push(Write::InsertMulticast(MulticastGroup {
+        writes.push(Write::of(Update::Insert(MulticastGroup {
             id,
             replicas: replicas_of_group,
             backups: Vec::new(),
-        }));
-        writes.push(Write::InsertSession(CloneSession {
+        })));
+        writes.push(Write::of(Update::Insert(CloneSession {
             id,
             replicas: replicas(rng, 3),
             truncate_bytes: rng.bool().then(|| rng.u32(1..40)),
             class_of_service: u32::from(rng.u8(..3)),
-        }));
+        })));
     }
     writes.into_iter().map(Step::Write).collect()
 }
@@ -106,7 +107,7 @@ fn random_case(seed: u64) -> Case {
                     replicas: replicas(&mut rng, 30),
                     backups: Vec::new(),
                 };
-                steps.push(Step::Write(Write::ModifyMulticast(group)));
+                steps.push(Step::Write(Write::of(Update::Modify(group))));
             }
             _ => {}
         }

@@ -6,6 +6,7 @@ use conformance::{
     compile::program_at,
     engines::{Case, Step, Write},
 };
+use control::Update;
 use dataplane::{CloneSession, MulticastGroup, PortId, Program, Replica, SwitchConfig};
 use dataplane_jit::NativeOptions;
 use fastrand::Rng;
@@ -52,8 +53,8 @@ fn set_up(rng: &mut Rng) -> Vec<Step> {
             truncate_bytes: (rng.u8(..4) == 0).then(|| rng.u32(1..40)),
             class_of_service: 0,
         };
-        writes.push(Write::InsertMulticast(group));
-        writes.push(Write::InsertSession(session));
+        writes.push(Write::of(Update::Insert(group)));
+        writes.push(Write::of(Update::Insert(session)));
     }
     writes.into_iter().map(Step::Write).collect()
 }

@@ -6,6 +6,7 @@ use conformance::{
     compile::program_at,
     engines::{Case, Step, Write, native},
 };
+use control::Update;
 use dataplane::{
     CloneSession, DropReason, MulticastGroup, PortId, Replica, Switch, SwitchConfig, limits,
 };
@@ -39,22 +40,22 @@ fn random_config(rng: &mut Rng) -> SwitchConfig {
 }
 
 fn set_up(rng: &mut Rng) -> Vec<Step> {
-    let mut writes = vec![Write::InsertMulticast(MulticastGroup {
+    let mut writes = vec![Write::of(Update::Insert(MulticastGroup {
         id: 1,
         replicas: vec![replica(1, 1), replica(1, 2), replica(3, 3)],
         backups: Vec::new(),
-    })];
+    }))];
     // There is no session 0.
     for id in 1..=3 {
         let is_usual = rng.u8(..4) != 0;
         let n_replicas = if is_usual { 1 } else { rng.u16(1..4) };
         let replicas = (1..=n_replicas).map(|instance| replica(rng.u16(..N_PORTS), instance));
-        writes.push(Write::InsertSession(CloneSession {
+        writes.push(Write::of(Update::Insert(CloneSession {
             id,
             replicas: replicas.collect(),
             truncate_bytes: (rng.u8(..6) == 0).then(|| rng.u32(1..60)),
             class_of_service: u32::from(rng.u8(..3)),
-        }));
+        })));
     }
     writes.into_iter().map(Step::Write).collect()
 }

@@ -1,10 +1,13 @@
 //! Random control-plane calls, by ids of one program.
 
+use control::{
+    CellValue, ClientData, EntryChange, EntryKey, EntryUpdate, NewAction, Operation, Update,
+};
 use dataplane::{
-    ActionCall, ActionProfileId, CloneSession, ControlError, CounterId, CounterValue,
-    CrcParameters, KeyField, MatchField, MatchKind, MeterConfig, MeterId, Mirror, MulticastGroup,
-    PortId, ProfileGroup, ProfileMember, Program, Queues, RegisterId, Replica, Switch, TableAction,
-    TableEntry, TableId, TableInfo, ValueSetId, WeightedCall,
+    ActionCall, ActionProfileId, CloneSession, ControlError, CounterValue, CrcParameters, KeyField,
+    MatchField, MatchKind, MeterConfig, MeterId, Mirror, MulticastGroup, PortId, ProfileGroup,
+    ProfileMember, Program, Queues, Replica, Switch, TableAction, TableEntry, TableId, TableInfo,
+    ValueSetId, WeightedCall,
 };
 use fastrand::Rng;
 
@@ -20,71 +23,47 @@ const QUEUE_DEPTH: usize = 24;
 
 #[derive(Debug, Clone)]
 pub enum Write {
-    Insert(TableId, TableEntry),
-    Modify(TableId, TableEntry),
-    Delete(TableId, Vec<MatchField>, i32),
-    Default(TableId, Option<TableAction>),
-    InsertMember(ActionProfileId, ProfileMember),
-    ModifyMember(ActionProfileId, ProfileMember),
-    DeleteMember(ActionProfileId, u32),
-    InsertGroup(ActionProfileId, ProfileGroup),
-    ModifyGroup(ActionProfileId, ProfileGroup),
-    DeleteGroup(ActionProfileId, u32),
-    Register(RegisterId, u64, Vec<u8>),
-    Counter(CounterId, u64, CounterValue),
-    Meter(MeterId, u64, Option<MeterConfig>),
-    DirectMeter(TableId, Vec<MatchField>, i32, Option<MeterConfig>),
-    ValueSet(ValueSetId, Vec<Vec<MatchField>>),
-    InsertMulticast(MulticastGroup),
-    ModifyMulticast(MulticastGroup),
-    DeleteMulticast(u32),
-    InsertSession(CloneSession),
-    ModifySession(CloneSession),
-    DeleteSession(u32),
-    Mirror(u32, Mirror),
+    Operation(Operation),
     QueueDepth(Queues, usize),
     QueueRate(Queues, Option<u64>),
-    Crc(String, CrcParameters),
 }
 
 impl Write {
+    pub fn of(operation: impl Into<Operation>) -> Self {
+        Self::Operation(operation.into())
+    }
+
     /// Makes the call.
     ///
     /// # Errors
     /// The switch's error.
     pub fn apply(&self, switch: &mut Switch) -> Result<(), ControlError> {
-        match self.clone() {
-            Write::Insert(table, entry) => switch.insert_entry(table, entry),
-            Write::Modify(table, entry) => switch.modify_entry(table, entry),
-            Write::Delete(table, key, priority) => switch.delete_entry(table, &key, priority),
-            Write::Default(table, action) => switch.set_default_action(table, action),
-            Write::InsertMember(profile, member) => switch.insert_member(profile, member),
-            Write::ModifyMember(profile, member) => switch.modify_member(profile, member),
-            Write::DeleteMember(profile, id) => switch.delete_member(profile, id),
-            Write::InsertGroup(profile, group) => switch.insert_group(profile, group),
-            Write::ModifyGroup(profile, group) => switch.modify_group(profile, group),
-            Write::DeleteGroup(profile, id) => switch.delete_group(profile, id),
-            Write::Register(register, index, value) => {
-                switch.set_register_cell(register, index, &value)
-            }
-            Write::Counter(counter, index, value) => switch.set_counter_cell(counter, index, value),
-            Write::Meter(meter, index, config) => switch.set_meter_cell(meter, index, config),
-            Write::DirectMeter(table, key, priority, config) => {
-                switch.set_direct_meter(table, &key, priority, config)
-            }
-            Write::ValueSet(set, members) => switch.set_value_set(set, members),
-            Write::InsertMulticast(group) => switch.insert_multicast_group(group),
-            Write::ModifyMulticast(group) => switch.modify_multicast_group(group),
-            Write::DeleteMulticast(id) => switch.delete_multicast_group(id),
-            Write::InsertSession(session) => switch.insert_clone_session(session),
-            Write::ModifySession(session) => switch.modify_clone_session(session),
-            Write::DeleteSession(id) => switch.delete_clone_session(id),
-            Write::Mirror(id, mirror) => switch.mirror(id, mirror),
-            Write::QueueDepth(queues, depth) => switch.set_egress_queue_depth(queues, depth),
-            Write::QueueRate(queues, rate) => switch.set_egress_queue_rate(queues, rate),
-            Write::Crc(name, parameters) => switch.set_crc_parameters(&name, parameters),
+        match self {
+            Self::Operation(operation) => operation.apply(switch),
+            Self::QueueDepth(queues, depth) => switch.set_egress_queue_depth(*queues, *depth),
+            Self::QueueRate(queues, rate) => switch.set_egress_queue_rate(*queues, *rate),
         }
     }
+}
+
+fn insert(table: TableId, entry: TableEntry) -> Write {
+    Write::of(Operation::Entry(EntryUpdate::Insert {
+        table,
+        entry,
+        client_data: ClientData::default(),
+    }))
+}
+
+fn modify(key: EntryKey, change: EntryChange) -> Write {
+    Write::of(Operation::Entry(EntryUpdate::Modify(key, change)))
+}
+
+fn set_default(table: TableId, action: Option<TableAction>) -> Write {
+    Write::of(Operation::DefaultAction {
+        table,
+        action,
+        client_data: ClientData::default(),
+    })
 }
 
 /// The calls that bring a switch with a fresh program to this one's state: its entries, default actions, members and
@@ -95,17 +74,17 @@ pub fn written(switch: &Switch) -> Vec<Write> {
     };
     let mut writes = Vec::new();
     for (profile, _) in program.action_profiles() {
-        let members = switch.members(profile).into_iter();
-        writes.extend(members.map(|member| Write::InsertMember(profile, member)));
-        let groups = switch.groups(profile).into_iter();
-        writes.extend(groups.map(|group| Write::InsertGroup(profile, group)));
+        let members = switch.members(profile).into_iter().map(Update::Insert);
+        writes.extend(members.map(|it| Write::of(Operation::Member(profile, it))));
+        let groups = switch.groups(profile).into_iter().map(Update::Insert);
+        writes.extend(groups.map(|it| Write::of(Operation::ProfileGroup(profile, it))));
     }
     for (table, info) in program.tables() {
         let entries = switch.entries(table).into_iter();
         let entries = entries.filter(|entry| !entry.is_const);
-        writes.extend(entries.map(|entry| Write::Insert(table, entry)));
+        writes.extend(entries.map(|entry| insert(table, entry)));
         if !info.is_default_const && !info.is_generated() {
-            writes.push(Write::Default(table, switch.default_action(table)));
+            writes.push(set_default(table, switch.default_action(table)));
         }
     }
     writes
@@ -116,7 +95,7 @@ pub struct Writer<'a> {
     program: &'a Program,
     rng: &'a mut Rng,
     /// Keys that were used, so that some are used again.
-    known: Vec<(TableId, Vec<MatchField>, i32)>,
+    known: Vec<EntryKey>,
 }
 
 impl<'a> Writer<'a> {
@@ -137,14 +116,8 @@ impl<'a> Writer<'a> {
     pub fn groups_and_sessions(&mut self) -> Vec<Write> {
         let mut writes = Vec::new();
         for id in COPY_IDS {
-            let replicas = self.replicas();
-            writes.push(Write::InsertMulticast(MulticastGroup {
-                id,
-                replicas,
-                backups: Vec::new(),
-            }));
-            let session = self.session(id);
-            writes.push(Write::InsertSession(session));
+            writes.push(Write::of(Update::Insert(self.group(id))));
+            writes.push(Write::of(Update::Insert(self.session(id))));
         }
         writes
     }
@@ -168,12 +141,12 @@ impl<'a> Writer<'a> {
             };
             writes.extend(
                 (0..n_entries)
-                    .filter_map(|_| self.entry(table).map(|entry| Write::Insert(table, entry))),
+                    .filter_map(|_| Some(insert(table, self.entry(table)?))),
             );
             if self.rng.bool()
                 && let Some(action) = self.table_action(table, false)
             {
-                writes.push(Write::Default(table, Some(action)));
+                writes.push(set_default(table, Some(action)));
             }
         }
         writes.extend((0..6).map(|_| self.any()));
@@ -210,32 +183,41 @@ impl<'a> Writer<'a> {
         let tables: Vec<TableId> = self.tables().map(|(id, _)| id).collect();
         let table = self.rng.choice(tables)?;
         Some(match self.rng.u8(..10) {
-            0 => Write::Default(table, None),
-            1 => Write::Default(table, self.table_action(table, false)),
-            2 | 3 => {
-                let known = self.known.clone();
-                let (table, key, priority) = self.rng.choice(known)?;
-                Write::Delete(table, key, priority)
-            }
+            0 => set_default(table, None),
+            1 => set_default(table, self.table_action(table, false)),
+            2 | 3 => Write::of(Operation::Entry(EntryUpdate::Delete(self.known()?))),
             4 | 5 => {
-                let known = self.known.clone();
-                let (table, key, priority) = self.rng.choice(known)?;
-                let action = self.table_action(table, true)?;
-                Write::Modify(table, TableEntry::new(key, priority, action))
+                let key = self.known()?;
+                let new = NewAction {
+                    action: self.table_action(key.table, true)?,
+                    idle_timeout_ns: 0,
+                    client_data: ClientData::default(),
+                };
+                let action = Some(new);
+                modify(key, EntryChange { action, ..EntryChange::default() })
             }
             6 => {
-                let known = self.known.clone();
-                let (table, key, priority) = self.rng.choice(known)?;
-                Write::DirectMeter(table, key, priority, self.meter_config())
+                let key = self.known()?;
+                let meter = Some(self.meter_config());
+                modify(key, EntryChange { meter, ..EntryChange::default() })
             }
-            _ => Write::Insert(table, self.entry(table)?),
+            _ => insert(table, self.entry(table)?),
         })
+    }
+
+    /// A key that was used.
+    fn known(&mut self) -> Option<EntryKey> {
+        self.rng.choice(&self.known).cloned()
     }
 
     fn entry(&mut self, table: TableId) -> Option<TableEntry> {
         let info = self.program.table_info(table)?;
         let (key, priority) = self.key(info);
-        self.known.push((table, key.clone(), priority));
+        self.known.push(EntryKey {
+            table,
+            key: key.clone(),
+            priority,
+        });
         let action = self.table_action(table, true)?;
         let mut entry = TableEntry::new(key, priority, action);
         if info.has_idle_timeout && self.rng.bool() {
@@ -308,48 +290,45 @@ impl<'a> Writer<'a> {
                 counts_members: false,
                 watched: Vec::new(),
             };
-            return Some(match choice {
-                5 => Write::DeleteGroup(profile, id),
-                6 => Write::ModifyGroup(profile, group),
-                _ => Write::InsertGroup(profile, group),
-            });
+            let update = match choice {
+                5 => Update::Delete(id),
+                6 => Update::Modify(group),
+                _ => Update::Insert(group),
+            };
+            return Some(Write::of(Operation::ProfileGroup(profile, update)));
         }
         let action = self.call(info)?;
         let member = ProfileMember { id, action };
-        Some(match choice {
-            0 => Write::DeleteMember(profile, id),
-            1 => Write::ModifyMember(profile, member),
-            _ => Write::InsertMember(profile, member),
-        })
+        let update = match choice {
+            0 => Update::Delete(id),
+            1 => Update::Modify(member),
+            _ => Update::Insert(member),
+        };
+        Some(Write::of(Operation::Member(profile, update)))
     }
 
     fn array(&mut self) -> Option<Write> {
         let ir = self.program.ir();
         let index = self.rng.u64(..CELLS);
-        match self.rng.u8(..3) {
+        let value = match self.rng.u8(..3) {
             0 => {
-                let arrays: Vec<_> = ir.registers.iter().collect();
-                let array = self.rng.choice(arrays)?;
+                let array = self.rng.choice(&ir.registers)?;
                 let register = self.program.register(&array.name)?;
-                Some(Write::Register(register, index, self.value(array.bits)))
+                CellValue::Register(register, self.value(array.bits))
             }
             1 => {
-                let arrays: Vec<_> = ir.counters.iter().collect();
-                let array = self.rng.choice(arrays)?;
+                let array = self.rng.choice(&ir.counters)?;
                 let counter = self.program.counter(&array.name)?;
                 let (packets, bytes) = (self.rng.u64(..9), self.rng.u64(..));
-                Some(Write::Counter(
-                    counter,
-                    index,
-                    CounterValue { packets, bytes },
-                ))
+                CellValue::Counter(counter, CounterValue { packets, bytes })
             }
             _ => {
                 let meters: Vec<MeterId> = self.program.meters().map(|(id, _)| id).collect();
                 let meter = self.rng.choice(meters)?;
-                Some(Write::Meter(meter, index, self.meter_config()))
+                CellValue::Meter(meter, self.meter_config())
             }
-        }
+        };
+        Some(Write::of(Operation::Cells(value, index..index + 1)))
     }
 
     fn meter_config(&mut self) -> Option<MeterConfig> {
@@ -380,7 +359,7 @@ impl<'a> Writer<'a> {
             });
             members.push(parts.collect());
         }
-        Some(Write::ValueSet(set, members))
+        Some(Write::of(Operation::ValueSet(set, members)))
     }
 
     fn crc(&mut self) -> Option<Write> {
@@ -394,22 +373,18 @@ impl<'a> Writer<'a> {
             reflect_in: self.rng.bool(),
             reflect_out: self.rng.bool(),
         };
-        Some(Write::Crc(name, parameters))
+        Some(Write::of(Operation::Crc(name, parameters)))
     }
 
     fn copies(&mut self) -> Write {
         let id = COPY_IDS[self.rng.usize(..COPY_IDS.len())];
         match self.rng.u8(..10) {
-            8 => Write::Mirror(id, self.mirror()),
+            8 => Write::of(Operation::Mirror(id, self.mirror())),
             9 => self.queues(),
-            0 => Write::DeleteSession(id),
-            1 => Write::InsertSession(self.session(id)),
-            2..=4 => Write::ModifySession(self.session(id)),
-            _ => Write::ModifyMulticast(MulticastGroup {
-                id,
-                replicas: self.replicas(),
-                backups: Vec::new(),
-            }),
+            0 => Write::of(Update::<CloneSession>::Delete(id)),
+            1 => Write::of(Update::Insert(self.session(id))),
+            2..=4 => Write::of(Update::Modify(self.session(id))),
+            _ => Write::of(Update::Modify(self.group(id))),
         }
     }
 
@@ -431,6 +406,14 @@ impl<'a> Writer<'a> {
             1 => Write::QueueRate(queues, Some(1_000_000)),
             2..=4 => Write::QueueDepth(Queues::default(), QUEUE_DEPTH),
             _ => Write::QueueRate(Queues::default(), None),
+        }
+    }
+
+    fn group(&mut self, id: u32) -> MulticastGroup {
+        MulticastGroup {
+            id,
+            replicas: self.replicas(),
+            backups: Vec::new(),
         }
     }
 
