@@ -109,22 +109,22 @@ impl Lower<'_> {
         // The JSON action stands alone, so its `exit` must do the copy-out of the controls around it. An action that
         // no table has never runs.
         let is_shared = |block: &PendingBlock| block.repeated && !block.copies.is_empty();
-        let is_unknown = !table.is_empty() && self.pending_blocks.iter().any(is_shared);
+        let is_unknown = !table.is_empty() && self.copy_outs.of_blocks.iter().any(is_shared);
         let outer = (
-            std::mem::take(&mut self.pending),
-            std::mem::replace(&mut self.exit_is_unknown, is_unknown),
+            std::mem::take(&mut self.copy_outs.of_calls),
+            std::mem::replace(&mut self.copy_outs.exit_is_unknown, is_unknown),
         );
         self.action_depth += 1;
         let primitives = self.straight_line(|lower| {
             let copies = lower.bind_action(&bound);
-            lower.pending.push(copies.clone());
+            lower.copy_outs.of_calls.push(copies.clone());
             lower.statements(&action.body);
             for copy in &copies {
                 lower.copy_out(copy, action.span);
             }
         });
         self.action_depth -= 1;
-        (self.pending, self.exit_is_unknown) = outer;
+        (self.copy_outs.of_calls, self.copy_outs.exit_is_unknown) = outer;
         let json_id = self.json.actions.len() as u32;
         let leaving = leaving.filter(|_| primitives.iter().any(|primitive| primitive.op == "exit"));
         let key = leaving.map_or(key.clone(), |leaving| format!("{key} {leaving}"));
@@ -143,7 +143,7 @@ impl Lower<'_> {
     /// The copy-outs that `exit` does in a global action, as a key, if a control around it has `out` or `inout`
     /// arguments.
     fn leaving(&self, is_global: bool) -> Option<String> {
-        let blocks = self.pending_blocks.iter();
+        let blocks = self.copy_outs.of_blocks.iter();
         let copies: Vec<&CopyOut> = blocks.flat_map(|block| &block.copies).collect();
         (is_global && !copies.is_empty()).then(|| format!("leaving {copies:?}"))
     }

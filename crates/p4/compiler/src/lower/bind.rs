@@ -154,7 +154,7 @@ impl Lower<'_> {
 
     fn parameter_storage(&mut self, parameter: VarId, storage: Option<&str>) -> Place {
         let known = storage
-            .and_then(|path| self.block_storage.get(path))
+            .and_then(|path| self.blocks.storage.get(path))
             .and_then(|known| known.get(&parameter));
         if let Some(Binding::Place(place)) = known {
             return place.clone();
@@ -162,7 +162,7 @@ impl Lower<'_> {
         let var = &self.program.vars[parameter];
         let place = self.temp(&var.name, &var.ty, var.span);
         if let Some(path) = storage {
-            self.block_storage
+            self.blocks.storage
                 .entry(path.to_owned())
                 .or_default()
                 .insert(parameter, Binding::Place(place.clone()));

@@ -111,9 +111,9 @@ impl Lower<'_> {
         let function = &self.program.functions[id];
         self.with_arguments(&function.parameters, arguments, true, span, |lower| {
             let end = lower.new_label();
-            let outer = lower.return_to.replace((end, result));
+            let outer = lower.code.return_to.replace((end, result));
             lower.statements(&function.body);
-            lower.return_to = outer;
+            lower.code.return_to = outer;
             lower.set_label(end);
         });
     }
@@ -122,9 +122,9 @@ impl Lower<'_> {
         let action = &self.program.actions[id];
         self.with_arguments(&action.parameters, arguments, false, span, |lower| {
             let end = lower.new_label();
-            let outer = lower.return_to.replace((end, None));
+            let outer = lower.code.return_to.replace((end, None));
             lower.statements(&action.body);
-            lower.return_to = outer;
+            lower.code.return_to = outer;
             lower.set_label(end);
         });
     }
@@ -175,19 +175,19 @@ impl Lower<'_> {
             .into_iter()
             .map(|(id, binding)| (id, self.env.insert(id, binding)))
             .collect();
-        let straight = std::mem::replace(&mut self.straight, true);
+        let straight = std::mem::replace(&mut self.code.is_on, true);
         // A function's variables belong to no control, so their names contain no control's path.
         let path = self.path.clone();
         if isolated {
             self.path.clear();
         }
         self.depth += 1;
-        self.pending.push(copies.clone());
+        self.copy_outs.of_calls.push(copies.clone());
         body(self);
-        self.pending.pop();
+        self.copy_outs.of_calls.pop();
         self.depth -= 1;
         self.path = path;
-        self.straight = straight;
+        self.code.is_on = straight;
         for copy in &copies {
             self.copy_out(copy, span);
         }

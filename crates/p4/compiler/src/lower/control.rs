@@ -76,11 +76,11 @@ impl Lower<'_> {
         {
             self.env.insert(*parameter, Binding::Place(place.clone()));
         }
-        self.nodes.clear();
+        self.pipeline.nodes.clear();
         let pipeline = vec![self.json.pipelines.len()];
         self.run_control(block, &pipeline, control);
         self.flush(control.span);
-        let nodes = std::mem::take(&mut self.nodes);
+        let nodes = std::mem::take(&mut self.pipeline.nodes);
         let init_table = self.link(&nodes, None, &Leave::default());
         let first_table = self
             .json
@@ -88,20 +88,20 @@ impl Lower<'_> {
             .iter()
             .map(|pipeline| pipeline.tables.len())
             .sum::<usize>();
-        let mut tables = std::mem::take(&mut self.tables);
+        let mut tables = std::mem::take(&mut self.pipeline.tables);
         tables
             .iter_mut()
             .enumerate()
             .for_each(|(at, table)| table.id = (first_table + at) as u32);
-        self.tables_linked.clear();
-        self.table_index.clear();
+        self.pipeline.tables_linked.clear();
+        self.pipeline.table_index.clear();
         let first_conditional = self
             .json
             .pipelines
             .iter()
             .map(|pipeline| pipeline.conditionals.len())
             .sum::<usize>();
-        let mut conditionals = std::mem::take(&mut self.conditionals);
+        let mut conditionals = std::mem::take(&mut self.pipeline.conditionals);
         conditionals.reverse();
         conditionals
             .iter_mut()
@@ -118,7 +118,7 @@ impl Lower<'_> {
             source_info: self.source_info(control.span),
             init_table,
             tables,
-            action_profiles: std::mem::take(&mut self.action_profiles),
+            action_profiles: std::mem::take(&mut self.pipeline.action_profiles),
             conditionals,
             action_calls: Vec::new(),
         });
@@ -132,9 +132,9 @@ impl Lower<'_> {
         let outer_path = std::mem::replace(&mut self.path, block.path.clone());
         let outer_standing = self.standing.enter(block, order);
         self.enter_instances(&block.path, &control.instances);
-        let repeated = std::mem::take(&mut self.repeated);
-        self.repeated = repeated_instances(&control.apply);
-        let known = self.block_storage.get(&block.path).cloned();
+        let repeated = std::mem::take(&mut self.blocks.repeated);
+        self.blocks.repeated = repeated_instances(&control.apply);
+        let known = self.blocks.storage.get(&block.path).cloned();
         for (id, init) in &control.variables {
             match known.as_ref().and_then(|known| known.get(id)) {
                 Some(binding) => {
@@ -146,7 +146,7 @@ impl Lower<'_> {
                 None => {
                     self.declare(*id, init.as_ref());
                     if let Some(binding) = self.env.get(id).cloned() {
-                        self.block_storage
+                        self.blocks.storage
                             .entry(block.path.clone())
                             .or_default()
                             .insert(*id, binding);
@@ -155,14 +155,14 @@ impl Lower<'_> {
             }
         }
         self.statements(&control.apply);
-        self.repeated = repeated;
+        self.blocks.repeated = repeated;
         self.standing.leave(outer_standing);
         self.path = outer_path;
     }
 
     /// Creates instances, once for each instance of the block that declares them.
     pub fn enter_instances(&mut self, path: &str, instances: &[usize]) {
-        if let Some(known) = self.block_instances.get(path).cloned() {
+        if let Some(known) = self.blocks.instances.get(path).cloned() {
             self.instances.extend(known);
             return;
         }
@@ -177,7 +177,7 @@ impl Lower<'_> {
             .iter()
             .filter_map(|id| self.instances.get(id).map(|object| (*id, object.clone())))
             .collect();
-        self.block_instances.insert(path.to_owned(), made);
+        self.blocks.instances.insert(path.to_owned(), made);
     }
 
     /// Rejects two instances with the same path, which would share their objects.
@@ -206,15 +206,15 @@ impl Lower<'_> {
     pub fn flush(&mut self, span: Span) {
         let primitives = self.take_body();
         if !primitives.is_empty() {
-            self.nodes.push(Node::Do(primitives, span));
+            self.pipeline.nodes.push(Node::Do(primitives, span));
         }
     }
 
     pub fn inner_nodes(&mut self, span: Span, inner: impl FnOnce(&mut Self)) -> Vec<Node> {
-        let outer = std::mem::take(&mut self.nodes);
+        let outer = std::mem::take(&mut self.pipeline.nodes);
         inner(self);
         self.flush(span);
-        std::mem::replace(&mut self.nodes, outer)
+        std::mem::replace(&mut self.pipeline.nodes, outer)
     }
 
     /// A statement of an apply block that is not straight-line code.
@@ -243,7 +243,7 @@ impl Lower<'_> {
                         self.inner_nodes(span, |lower| lower.statements(body)),
                     ));
                 }
-                self.nodes
+                self.pipeline.nodes
                     .push(Node::Apply(index, Next::Actions(next), span));
             }
             StatementKind::SwitchValue(subject, cases) => {
@@ -254,21 +254,21 @@ impl Lower<'_> {
             }
             StatementKind::Return(_) => {
                 self.flush(span);
-                self.nodes.push(Node::Return);
+                self.pipeline.nodes.push(Node::Return);
             }
             StatementKind::For(whole) => self.control_loop(whole, span),
             StatementKind::Break => {
                 self.flush(span);
-                self.nodes.push(Node::Break);
+                self.pipeline.nodes.push(Node::Break);
             }
             StatementKind::Continue => {
                 self.flush(span);
-                self.nodes.push(Node::Continue);
+                self.pipeline.nodes.push(Node::Continue);
             }
             StatementKind::Exit => {
                 self.copy_out_all(span);
                 self.flush(span);
-                self.nodes.push(Node::Exit);
+                self.pipeline.nodes.push(Node::Exit);
             }
             StatementKind::Declare(..) | StatementKind::Block(_) => {}
         }
@@ -289,7 +289,7 @@ impl Lower<'_> {
                 self.flush(span);
                 let yes = self.inner_nodes(span, |lower| lower.statements(body));
                 let no = self.inner_nodes(span, |lower| lower.control_cases(subject, rest, span));
-                self.nodes.push(Node::If(condition, yes, no, span));
+                self.pipeline.nodes.push(Node::If(condition, yes, no, span));
             }
         }
     }
@@ -314,7 +314,7 @@ impl Lower<'_> {
                 } else {
                     Next::HitMiss(no, yes)
                 };
-                self.nodes.push(Node::Apply(index, next, span));
+                self.pipeline.nodes.push(Node::Apply(index, next, span));
                 return;
             }
             _ => {}
@@ -324,7 +324,7 @@ impl Lower<'_> {
         self.flush(span);
         let yes = self.inner_nodes(span, |lower| lower.statements(yes));
         let no = self.inner_nodes(span, |lower| lower.statements(no));
-        self.nodes.push(Node::If(value, yes, no, condition.span));
+        self.pipeline.nodes.push(Node::If(value, yes, no, condition.span));
     }
 
     /// Applies the tables inside an expression first, and replaces them by variables with their results.
@@ -345,7 +345,7 @@ impl Lower<'_> {
                     lower.inner_nodes(span, |lower| lower.store(&place, Value::Bool(truth), span))
                 };
                 let (yes, no) = (set(self, *hit), set(self, !*hit));
-                self.nodes
+                self.pipeline.nodes
                     .push(Node::Apply(index, Next::HitMiss(yes, no), span));
                 self.hold(result, Type::Bool, span)
             }
@@ -365,7 +365,7 @@ impl Lower<'_> {
                 } else {
                     Node::If(condition, Vec::new(), then, span)
                 };
-                self.nodes.push(node);
+                self.pipeline.nodes.push(node);
                 self.hold(result, Type::Bool, span)
             }
             ExprKind::Mux(condition, yes, no)
@@ -399,7 +399,7 @@ impl Lower<'_> {
             })
         };
         let (then, otherwise) = (set(self, yes), set(self, no));
-        self.nodes.push(Node::If(condition, then, otherwise, span));
+        self.pipeline.nodes.push(Node::If(condition, then, otherwise, span));
         self.hold(result, yes.ty.clone(), span)
     }
 
@@ -436,7 +436,7 @@ impl Lower<'_> {
         match &call.callee {
             Callee::ApplyTable(table) => {
                 let index = self.apply_table(*table, span);
-                self.nodes.push(Node::Apply(index, Next::Nothing, span));
+                self.pipeline.nodes.push(Node::Apply(index, Next::Nothing, span));
             }
             Callee::ApplyBlock(object) => self.apply_control(object, &call.arguments, span),
             _ => {
@@ -455,7 +455,7 @@ impl Lower<'_> {
     }
 
     fn apply_control(&mut self, object: &Expr, arguments: &[Option<Expr>], span: Span) {
-        let repeated = matches!(object.kind, ExprKind::Instance(id) if self.repeated.contains(&id));
+        let repeated = matches!(object.kind, ExprKind::Instance(id) if self.blocks.repeated.contains(&id));
         let Some(Object::Block(block)) = self.object(object) else {
             return self.unsupported(span, "apply() of this");
         };
@@ -488,8 +488,8 @@ impl Lower<'_> {
             repeated.then_some(block.path.as_str()),
             span,
         );
-        let outer = self.pending_blocks.clone();
-        self.pending_blocks.push(PendingBlock {
+        let outer = self.copy_outs.of_blocks.clone();
+        self.copy_outs.of_blocks.push(PendingBlock {
             copies: copies.clone(),
             repeated,
         });
@@ -499,8 +499,8 @@ impl Lower<'_> {
             lower.run_control(&block, &block.order, control);
         });
         self.depth -= 1;
-        self.pending_blocks = outer;
-        self.nodes.push(Node::Scope(nodes, Scope::Control));
+        self.copy_outs.of_blocks = outer;
+        self.pipeline.nodes.push(Node::Scope(nodes, Scope::Control));
         for copy in &copies {
             self.copy_out(copy, span);
         }

@@ -87,13 +87,13 @@ impl Lower<'_> {
 
     /// The copy-out of `exit`: the calls and controls that it leaves, innermost first.
     pub fn copy_out_all(&mut self, span: Span) {
-        if self.exit_is_unknown {
+        if self.copy_outs.exit_is_unknown {
             let what = "`exit` in a table's action of a control that is applied more than once, with \
                         `out` or `inout` arguments,";
             self.unsupported(span, what);
             return;
         }
-        let (calls, blocks) = (self.pending.clone(), self.pending_blocks.clone());
+        let (calls, blocks) = (self.copy_outs.of_calls.clone(), self.copy_outs.of_blocks.clone());
         let blocks = blocks.iter().rev().flat_map(|block| &block.copies);
         for copy in calls.iter().rev().flatten().chain(blocks) {
             self.copy_out(copy, span);

@@ -76,7 +76,7 @@ impl Lower<'_> {
             })
             .collect();
         for name in [SCALARS, STANDARD_METADATA] {
-            self.names.insert(name.to_owned());
+            self.names.taken.insert(name.to_owned());
         }
         let types: Vec<Type> = match parser.kind {
             InstanceKind::Parser(id) => self.program.parsers[id]
@@ -250,7 +250,7 @@ impl Lower<'_> {
         }
         let field = self.fresh(name);
         let signed = matches!(below, Type::Bits { signed: true, .. });
-        self.scalars.push(Field {
+        self.fields.scalars.push(Field {
             name: field.clone(),
             width: FieldWidth::Fixed(width),
             signed,
@@ -264,10 +264,10 @@ impl Lower<'_> {
 
     /// Counts fields; returns false if there are too many, so that no more are created.
     fn has_room_for_fields(&mut self, n_fields: usize, span: Span) -> bool {
-        self.n_fields = self.n_fields.saturating_add(n_fields);
-        let has_room = self.n_fields <= limits::FIELDS_MAX;
-        if !has_room && !self.has_too_many_fields {
-            self.has_too_many_fields = true;
+        self.fields.n_fields = self.fields.n_fields.saturating_add(n_fields);
+        let has_room = self.fields.n_fields <= limits::FIELDS_MAX;
+        if !has_room && !self.fields.is_too_many {
+            self.fields.is_too_many = true;
             let message = format!(
                 "headers, metadata and variables have more than {} fields",
                 limits::FIELDS_MAX
@@ -318,7 +318,7 @@ impl Lower<'_> {
     }
 
     fn header_type(&mut self, id: usize) -> String {
-        if let Some(name) = self.header_types.get(&id) {
+        if let Some(name) = self.fields.header_types.get(&id) {
             return name.clone();
         }
         let decl = &self.program.structs[id];
@@ -369,7 +369,7 @@ impl Lower<'_> {
             max_length,
             length_exp: None,
         });
-        self.header_types.insert(id, name.clone());
+        self.fields.header_types.insert(id, name.clone());
         name
     }
 
@@ -482,7 +482,7 @@ impl Lower<'_> {
         let ids: Vec<u32> = (0..size)
             .map(|at| {
                 let element = format!("{name}[{at}]");
-                self.names.insert(element.clone());
+                self.names.taken.insert(element.clone());
                 if is_union {
                     self.add_union(&element, *id)
                 } else {
@@ -521,13 +521,13 @@ impl Lower<'_> {
     pub fn temp(&mut self, name: &str, ty: &Type, span: Span) -> Place {
         let unique = self.fresh(name);
         // `fresh` reserved the name; give it to the storage itself.
-        self.names.remove(&unique);
+        self.names.taken.remove(&unique);
         self.allocate(&unique, ty, span)
     }
 
     /// Completes the type of the `scalars` header when everything has been lowered.
     pub fn finish_headers(&mut self) {
-        let mut fields = std::mem::take(&mut self.scalars);
+        let mut fields = std::mem::take(&mut self.fields.scalars);
         let bits = fields
             .iter()
             .map(|field| {

@@ -51,7 +51,7 @@ impl Lower<'_> {
                     let name = self.fresh("node");
                     let (expression, source_info) =
                         (condition.clone(), self.whole_source_info(*span));
-                    self.conditionals.push(Conditional {
+                    self.pipeline.conditionals.push(Conditional {
                         name: name.clone(),
                         id: 0,
                         source_info,
@@ -98,8 +98,8 @@ impl Lower<'_> {
             source_info: None,
         });
         let name = self.fresh(&format!("tbl_{action}"));
-        self.tables_linked.push(true);
-        self.tables.push(Table {
+        self.pipeline.tables_linked.push(true);
+        self.pipeline.tables.push(Table {
             name: name.clone(),
             id: 0,
             source_info: span_info,
@@ -157,15 +157,15 @@ impl Lower<'_> {
                         }
                     }
                 }
-                for action in &self.tables[index].actions {
+                for action in &self.pipeline.tables[index].actions {
                     let to = named.get(action).cloned().unwrap_or_else(|| other.clone());
                     next_tables.insert(action.clone(), to);
                 }
             }
         }
-        let table = &mut self.tables[index];
+        let table = &mut self.pipeline.tables[index];
         // Two tables of one name were already reported.
-        if self.tables_linked[index]
+        if self.pipeline.tables_linked[index]
             && !self.sink.has_code("E0702")
             && (table.next_tables != next_tables || table.base_default_next != base)
         {
@@ -177,7 +177,7 @@ impl Lower<'_> {
         }
         table.next_tables = next_tables;
         table.base_default_next = base;
-        self.tables_linked[index] = true;
+        self.pipeline.tables_linked[index] = true;
         Some(table.name.clone())
     }
 }

@@ -37,9 +37,9 @@ impl Lower<'_> {
         self.set_label(head);
         let value = self.value(&self.resolve(&condition));
         self.jump_if_zero(expression::as_data(value), behind, condition.span);
-        self.loop_labels.push((behind, next));
+        self.code.loops.push((behind, next));
         self.statements(&whole.body);
-        self.loop_labels.pop();
+        self.code.loops.pop();
         self.set_label(next);
         self.statements(&update);
         self.jump(head, span);
@@ -53,10 +53,10 @@ impl Lower<'_> {
                 break;
             }
             let next = self.new_label();
-            self.loop_labels.push((behind, next));
+            self.code.loops.push((behind, next));
             self.enter_round(round, &whole.body);
             self.statements(&whole.body);
-            self.loop_labels.pop();
+            self.code.loops.pop();
             self.set_label(next);
         }
         self.set_label(behind);
@@ -245,7 +245,7 @@ impl Lower<'_> {
             });
             all.push(Node::Scope(nodes, super::control::Scope::Round));
         }
-        self.nodes
+        self.pipeline.nodes
             .push(Node::Scope(all, super::control::Scope::Loop));
     }
 
@@ -259,11 +259,11 @@ impl Lower<'_> {
             self.store(&flag, bmv2_json::Value::Bool(false), span);
         }
         let outer = (
-            std::mem::replace(&mut self.straight, true),
-            self.return_to.replace((label, None)),
+            std::mem::replace(&mut self.code.is_on, true),
+            self.code.return_to.replace((label, None)),
         );
         self.straight_loop(whole, span);
-        (self.straight, self.return_to) = outer;
+        (self.code.is_on, self.code.return_to) = outer;
         if returns {
             let behind = self.new_label();
             self.jump(behind, span);
@@ -274,14 +274,14 @@ impl Lower<'_> {
         self.flush(span);
         if returns {
             let condition = self.read(&flag);
-            self.nodes
+            self.pipeline.nodes
                 .push(Node::If(condition, vec![Node::Return], Vec::new(), span));
         }
     }
 
     /// A loop in a parser's state: unrolled if its iterations are few and known, otherwise a cycle of states.
     pub fn state_loop(&mut self, whole: &Loop, span: Span) {
-        let base = self.current_state.clone();
+        let base = self.states.current.clone();
         let behind = self.fresh(&format!("{base}_behind"));
         let rounds = self.rounds(whole);
         if let Some(rounds) = rounds.filter(|rounds| rounds.len() <= limits::UNROLLED_ROUNDS) {
@@ -290,11 +290,11 @@ impl Lower<'_> {
                     break;
                 }
                 let next = self.fresh(&format!("{base}_round"));
-                self.state_loops.push((behind.clone(), next.clone()));
+                self.states.loops.push((behind.clone(), next.clone()));
                 self.enter_round(round, &whole.body);
                 self.drain(span);
                 self.state_statements(&whole.body);
-                self.state_loops.pop();
+                self.states.loops.pop();
                 self.go_to(&next, span);
             }
             return self.go_to(&behind, span);
@@ -315,30 +315,30 @@ impl Lower<'_> {
         );
         self.go_to(&head, span);
         self.state_branch(&condition, &body, &behind, span);
-        self.current_state = body;
-        self.state_loops.push((behind.clone(), next.clone()));
+        self.states.current = body;
+        self.states.loops.push((behind.clone(), next.clone()));
         self.state_statements(&whole.body);
-        self.state_loops.pop();
+        self.states.loops.pop();
         self.go_to(&next, span);
         self.statements(&update);
         self.drain(span);
         self.go_to(&head, span);
-        self.current_state = behind;
+        self.states.current = behind;
     }
 
     /// Lowers `break` (if `breaks`) or `continue` in a parser's state.
     pub fn leave_state_loop(&mut self, breaks: bool, span: Span) {
-        let Some((behind, next)) = self.state_loops.last().cloned() else {
+        let Some((behind, next)) = self.states.loops.last().cloned() else {
             return;
         };
         let to = if breaks { behind } else { next };
         self.go_to(&to, span);
         // The code after the jump is unreachable; its state is removed in the end.
-        self.current_state = self.fresh(super::parser::UNREACHABLE);
+        self.states.current = self.fresh(super::parser::UNREACHABLE);
     }
 
     pub fn jump_if_zero(&mut self, value: bmv2_json::Value, label: usize, span: Span) {
-        self.body.jumps.push((self.body.primitives.len(), label));
+        self.code.body.jumps.push((self.code.body.primitives.len(), label));
         self.emit("_jump_if_zero", vec![parameter(value)], span);
     }
 }

@@ -143,43 +143,70 @@ pub struct Lower<'a> {
     pub instances: HashMap<usize, Object>,
     pub externs: Vec<ExternObject>,
     pub resources: Resources,
-    names: HashSet<String>,
-    /// The last number appended to each base name; lower numbers are taken.
-    last_numbers: HashMap<String, u32>,
-    header_types: HashMap<usize, String>,
-    scalars: Vec<bmv2_json::Field>,
-    n_fields: usize,
-    has_too_many_fields: bool,
-    body: Body,
-    nodes: Vec<Node>,
+    names: Names,
+    fields: Fields,
+    code: StraightCode,
+    states: States,
+    pipeline: Pipeline,
+    copy_outs: CopyOuts,
+    blocks: Blocks,
     stage: Stage,
     /// Depth of actions that are lowered inside one another.
     pub action_depth: usize,
-    /// Set in straight-line code: `if` becomes jumps, not nodes.
-    straight: bool,
-    /// In straight-line code: the label of `return`, and where its value goes.
-    return_to: Option<(usize, Option<Place>)>,
-    /// In straight-line code: the label of `exit`.
-    exit_to: usize,
     path: String,
     standing: Standing,
     actions_done: HashMap<String, u32>,
     field_lists: FieldLists,
-    /// The copy-outs due for the calls around the code, and for the controls around those.
-    pending: Vec<Vec<CopyOut>>,
-    pending_blocks: Vec<PendingBlock>,
-    /// Several applications of a control share the code, and their copy-outs differ.
-    exit_is_unknown: bool,
-    /// For each loop of the straight-line code: the label after it, and the label of its next iteration.
-    loop_labels: Vec<(usize, usize)>,
-    /// The same for a parser's loops, as names of states.
-    state_loops: Vec<(String, String)>,
     emit_externs: bool,
     depth: usize,
     statements_done: usize,
-    parser_ops: Vec<bmv2_json::ParserOp>,
-    states: Vec<bmv2_json::ParseState>,
-    current_state: String,
+}
+
+/// Names of the JSON's objects.
+#[derive(Default)]
+struct Names {
+    taken: HashSet<String>,
+    /// The last number appended to each base name; lower numbers are taken.
+    last_numbers: HashMap<String, u32>,
+}
+
+/// Header types, and the metadata's fields.
+#[derive(Default)]
+struct Fields {
+    header_types: HashMap<usize, String>,
+    scalars: Vec<bmv2_json::Field>,
+    n_fields: usize,
+    is_too_many: bool,
+}
+
+/// Straight-line code: actions, and what else has no nodes.
+struct StraightCode {
+    body: Body,
+    /// `if` becomes jumps, not nodes.
+    is_on: bool,
+    /// The label of `return`, and where its value goes.
+    return_to: Option<(usize, Option<Place>)>,
+    /// The label of `exit`.
+    exit_to: usize,
+    /// For each loop: the label after it, and the label of its next iteration.
+    loops: Vec<(usize, usize)>,
+}
+
+/// The states of a parser.
+#[derive(Default)]
+struct States {
+    done: Vec<bmv2_json::ParseState>,
+    current: String,
+    /// Of the current state.
+    ops: Vec<bmv2_json::ParserOp>,
+    /// For each loop: the state after it, and the state of its next iteration.
+    loops: Vec<(String, String)>,
+}
+
+/// Tables and conditionals of a control.
+#[derive(Default)]
+struct Pipeline {
+    nodes: Vec<Node>,
     /// Each table's position and its declaration, by name.
     table_index: HashMap<String, (usize, usize)>,
     tables: Vec<bmv2_json::Table>,
@@ -187,8 +214,22 @@ pub struct Lower<'a> {
     conditionals: Vec<bmv2_json::Conditional>,
     action_profiles: Vec<bmv2_json::ActionProfile>,
     key_places: HashMap<(String, usize), Place>,
-    block_storage: HashMap<String, HashMap<VarId, Binding>>,
-    block_instances: HashMap<String, Vec<(usize, Object)>>,
+}
+
+/// The copy-outs due for the calls around the code, and for the controls around those.
+#[derive(Default)]
+struct CopyOuts {
+    of_calls: Vec<Vec<CopyOut>>,
+    of_blocks: Vec<PendingBlock>,
+    /// Several applications of a control share the code, and their copy-outs differ.
+    exit_is_unknown: bool,
+}
+
+/// Instances of parsers and controls.
+#[derive(Default)]
+struct Blocks {
+    storage: HashMap<String, HashMap<VarId, Binding>>,
+    instances: HashMap<String, Vec<(usize, Object)>>,
     repeated: HashSet<usize>,
     next_holder: usize,
 }
@@ -215,44 +256,31 @@ pub fn lower(
         instances: HashMap::new(),
         externs: Vec::new(),
         resources: Resources::default(),
-        names: HashSet::new(),
-        last_numbers: HashMap::new(),
-        header_types: HashMap::new(),
-        scalars: Vec::new(),
-        n_fields: 0,
-        has_too_many_fields: false,
-        body: Body::default(),
-        nodes: Vec::new(),
+        names: Names::default(),
+        fields: Fields::default(),
+        code: StraightCode {
+            body: Body::default(),
+            is_on: false,
+            return_to: None,
+            exit_to: END,
+            loops: Vec::new(),
+        },
+        states: States::default(),
+        pipeline: Pipeline::default(),
+        copy_outs: CopyOuts::default(),
+        blocks: Blocks {
+            next_holder: program.vars.len(),
+            ..Blocks::default()
+        },
         stage: Stage::Parser,
         action_depth: 0,
-        straight: false,
-        return_to: None,
-        exit_to: END,
         path: String::new(),
         standing: Standing::default(),
         actions_done: HashMap::new(),
         field_lists: FieldLists::default(),
-        pending: Vec::new(),
-        pending_blocks: Vec::new(),
-        exit_is_unknown: false,
-        loop_labels: Vec::new(),
-        state_loops: Vec::new(),
         emit_externs: options.emit_externs,
         depth: 0,
         statements_done: 0,
-        parser_ops: Vec::new(),
-        states: Vec::new(),
-        current_state: String::new(),
-        table_index: HashMap::new(),
-        tables: Vec::new(),
-        tables_linked: Vec::new(),
-        conditionals: Vec::new(),
-        action_profiles: Vec::new(),
-        key_places: HashMap::new(),
-        block_storage: HashMap::new(),
-        block_instances: HashMap::new(),
-        repeated: HashSet::new(),
-        next_holder: program.vars.len(),
     };
     lower.json.program = Some(path.to_owned());
     lower.json.meta.compiler =
@@ -325,7 +353,7 @@ impl Lower<'_> {
         let Some(message) = bmv2_json::limits::Memory::of(&self.json).excess() else {
             return;
         };
-        if self.has_too_many_fields {
+        if self.fields.is_too_many {
             return;
         }
         let largest = self.externs.iter().max_by_key(|object| object.size);
@@ -452,8 +480,8 @@ impl Lower<'_> {
 
     /// Wraps a place in an expression: a variable without a name in the source.
     pub fn hold(&mut self, place: Place, ty: Type, span: Span) -> Expr {
-        let id = self.next_holder;
-        self.next_holder += 1;
+        let id = self.blocks.next_holder;
+        self.blocks.next_holder += 1;
         self.env.insert(id, Binding::Place(place));
         Expr {
             kind: ExprKind::Var(id),
@@ -471,14 +499,14 @@ impl Lower<'_> {
     }
 
     pub fn fresh(&mut self, base: &str) -> String {
-        if self.names.insert(base.to_owned()) {
+        if self.names.taken.insert(base.to_owned()) {
             return base.to_owned();
         }
-        let mut number = self.last_numbers.get(base).copied().unwrap_or(0);
+        let mut number = self.names.last_numbers.get(base).copied().unwrap_or(0);
         loop {
             let candidate = format!("{base}_{number}");
-            if self.names.insert(candidate.clone()) {
-                self.last_numbers.insert(base.to_owned(), number);
+            if self.names.taken.insert(candidate.clone()) {
+                self.names.last_numbers.insert(base.to_owned(), number);
                 return candidate;
             }
             number += 1;
@@ -557,20 +585,20 @@ impl Lower<'_> {
             parameters,
             source_info: self.source_info(span),
         };
-        self.body.primitives.push(primitive);
+        self.code.body.primitives.push(primitive);
     }
 
     pub fn new_label(&mut self) -> usize {
-        self.body.labels.push(None);
-        self.body.labels.len() - 1
+        self.code.body.labels.push(None);
+        self.code.body.labels.len() - 1
     }
 
     pub fn set_label(&mut self, label: usize) {
-        self.body.labels[label] = Some(self.body.primitives.len());
+        self.code.body.labels[label] = Some(self.code.body.primitives.len());
     }
 
     pub fn jump(&mut self, label: usize, span: Span) {
-        self.body.jumps.push((self.body.primitives.len(), label));
+        self.code.body.jumps.push((self.code.body.primitives.len(), label));
         self.emit("_jump", Vec::new(), span);
     }
 
@@ -583,26 +611,26 @@ impl Lower<'_> {
         no: impl FnOnce(&mut Self),
     ) {
         let (otherwise, end) = (self.new_label(), self.new_label());
-        self.body
+        self.code.body
             .jumps
-            .push((self.body.primitives.len(), otherwise));
+            .push((self.code.body.primitives.len(), otherwise));
         self.emit(
             "_jump_if_zero",
             vec![parameter(expression::as_data(condition))],
             span,
         );
         yes(self);
-        let before = self.body.primitives.len();
+        let before = self.code.body.primitives.len();
         self.jump(end, span);
         self.set_label(otherwise);
-        let n_labels = self.body.labels.len();
+        let n_labels = self.code.body.labels.len();
         no(self);
-        if self.body.primitives.len() == before + 1 {
+        if self.code.body.primitives.len() == before + 1 {
             // `else` is empty: removes the jump over it, which is the last one.
-            self.body.primitives.pop();
-            self.body.jumps.pop();
-            self.body.labels[otherwise] = Some(before);
-            self.body.labels[n_labels..]
+            self.code.body.primitives.pop();
+            self.code.body.jumps.pop();
+            self.code.body.labels[otherwise] = Some(before);
+            self.code.body.labels[n_labels..]
                 .iter_mut()
                 .flatten()
                 .for_each(|at| *at = before);
@@ -612,7 +640,7 @@ impl Lower<'_> {
 
     /// Fills in the jumps' targets and returns the finished code.
     pub fn take_body(&mut self) -> Vec<Primitive> {
-        let body = std::mem::take(&mut self.body);
+        let body = std::mem::take(&mut self.code.body);
         let mut primitives = body.primitives;
         let end = primitives.len();
         for (at, label) in body.jumps {
@@ -626,17 +654,17 @@ impl Lower<'_> {
 
     /// Lowers `inner` as straight-line code of its own and returns that code.
     pub fn straight_line(&mut self, inner: impl FnOnce(&mut Self)) -> Vec<Primitive> {
-        let outer = std::mem::take(&mut self.body);
+        let outer = std::mem::take(&mut self.code.body);
         let end = self.new_label();
-        let loops = std::mem::take(&mut self.loop_labels);
-        let saved = (self.straight, self.return_to.take(), self.exit_to);
-        (self.straight, self.return_to, self.exit_to) = (true, Some((end, None)), end);
+        let loops = std::mem::take(&mut self.code.loops);
+        let saved = (self.code.is_on, self.code.return_to.take(), self.code.exit_to);
+        (self.code.is_on, self.code.return_to, self.code.exit_to) = (true, Some((end, None)), end);
         inner(self);
         self.set_label(end);
-        (self.straight, self.return_to, self.exit_to) = saved;
-        self.loop_labels = loops;
+        (self.code.is_on, self.code.return_to, self.code.exit_to) = saved;
+        self.code.loops = loops;
         let primitives = self.take_body();
-        self.body = outer;
+        self.code.body = outer;
         primitives
     }
 }

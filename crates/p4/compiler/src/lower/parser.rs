@@ -45,15 +45,15 @@ impl Lower<'_> {
         for (parameter, binding) in parser.parameters.iter().zip(bindings) {
             self.env.insert(*parameter, binding);
         }
-        self.straight = true;
+        self.code.is_on = true;
         let start = self.run_parser(block, parser, None);
-        self.straight = false;
+        self.code.is_on = false;
         self.drop_unreachable_states(&start);
         self.json.parsers.push(Parser {
             name: "parser".to_owned(),
             id: 0,
             init_state: start,
-            parse_states: std::mem::take(&mut self.states),
+            parse_states: std::mem::take(&mut self.states.done),
         });
     }
 
@@ -88,12 +88,12 @@ impl Lower<'_> {
             // The initial values of the parser's variables are set before its first state.
             let start = first;
             first = self.fresh(&format!("{start}_init"));
-            self.current_state.clone_from(&first);
+            self.states.current.clone_from(&first);
             for (id, init) in &parser.variables {
                 self.declare(*id, init.as_ref());
             }
             self.drain(parser.span);
-            if self.parser_ops.is_empty() {
+            if self.states.ops.is_empty() {
                 first = start;
             } else {
                 self.end_state(
@@ -104,7 +104,7 @@ impl Lower<'_> {
             }
         }
         for (state, name) in parser.states.iter().zip(&exits.names) {
-            self.current_state.clone_from(name);
+            self.states.current.clone_from(name);
             self.state_statements(&state.statements);
             self.drain(state.span);
             self.transition(&state.transition, &exits, state.span);
@@ -150,14 +150,14 @@ impl Lower<'_> {
         span: Span,
     ) {
         let state = ParseState {
-            name: self.current_state.clone(),
-            id: self.states.len() as u32,
-            parser_ops: std::mem::take(&mut self.parser_ops),
+            name: self.states.current.clone(),
+            id: self.states.done.len() as u32,
+            parser_ops: std::mem::take(&mut self.states.ops),
             transitions,
             transition_key,
             source_info: self.source_info(span),
         };
-        self.states.push(state);
+        self.states.done.push(state);
     }
 
     /// Moves the collected straight-line code into the state's operations.
@@ -202,7 +202,7 @@ impl Lower<'_> {
                 source_info,
             }
         };
-        self.parser_ops.push(op);
+        self.states.ops.push(op);
     }
 
     fn operation(&mut self, op: &str, parameters: Vec<Value>, span: Span) {
@@ -215,7 +215,7 @@ impl Lower<'_> {
             .map(ParserOpParameter::Value)
             .collect();
         let source_info = self.source_info(span);
-        self.parser_ops.push(ParserOp {
+        self.states.ops.push(ParserOp {
             parameters,
             op: op.to_owned(),
             source_info,
@@ -254,7 +254,7 @@ impl Lower<'_> {
             ExprKind::Bool(false) => return self.state_statements(no),
             _ => {}
         }
-        let base = self.current_state.clone();
+        let base = self.states.current.clone();
         let (then, otherwise, behind) = (
             self.fresh(&format!("{base}_true")),
             self.fresh(&format!("{base}_false")),
@@ -262,7 +262,7 @@ impl Lower<'_> {
         );
         self.state_branch(&condition, &then, &otherwise, span);
         for (name, body) in [(then, yes), (otherwise, no)] {
-            self.current_state = name;
+            self.states.current = name;
             self.state_statements(body);
             self.end_state(
                 Vec::new(),
@@ -270,12 +270,12 @@ impl Lower<'_> {
                 span,
             );
         }
-        self.current_state = behind;
+        self.states.current = behind;
     }
 
     /// Removes the states of code after `break` and `continue`.
     fn drop_unreachable_states(&mut self, start: &str) {
-        let by_name: HashMap<&str, &ParseState> = (self.states.iter())
+        let by_name: HashMap<&str, &ParseState> = (self.states.done.iter())
             .map(|state| (state.name.as_str(), state))
             .collect();
         let mut reached: HashSet<String> = HashSet::from([start.to_owned()]);
@@ -290,9 +290,9 @@ impl Lower<'_> {
             }
         }
         let made = |name: &str| name.starts_with(UNREACHABLE);
-        self.states
+        self.states.done
             .retain(|state| reached.contains(&state.name) || !made(&state.name));
-        for (at, state) in self.states.iter_mut().enumerate() {
+        for (at, state) in self.states.done.iter_mut().enumerate() {
             state.id = at as u32;
         }
     }
@@ -320,16 +320,16 @@ impl Lower<'_> {
         let copies = self.bind_block(&parser.parameters, arguments, None, span);
         self.drain(span);
         let (caller, ops) = (
-            self.current_state.clone(),
-            std::mem::take(&mut self.parser_ops),
+            self.states.current.clone(),
+            std::mem::take(&mut self.states.ops),
         );
         let behind = self.fresh(&format!("{caller}_cont"));
         self.depth += 1;
         let start = self.run_parser(&block, parser, Some(behind.clone()));
         self.depth -= 1;
-        (self.current_state, self.parser_ops) = (caller, ops);
+        (self.states.current, self.states.ops) = (caller, ops);
         self.end_state(Vec::new(), vec![default_transition(Some(start))], span);
-        self.current_state = behind;
+        self.states.current = behind;
         for copy in &copies {
             self.copy_out(copy, span);
         }

@@ -27,7 +27,7 @@ impl Lower<'_> {
             vec![default_transition(Some(next.to_owned()))],
             span,
         );
-        next.clone_into(&mut self.current_state);
+        next.clone_into(&mut self.states.current);
     }
 
     pub fn state_branch(&mut self, condition: &Expr, yes: &str, no: &str, span: Span) {
@@ -48,7 +48,7 @@ impl Lower<'_> {
     pub fn drain_branches(&mut self, primitives: &[Primitive], span: Span) {
         let end = primitives.len();
         let starts = stretches(primitives);
-        let base = self.current_state.clone();
+        let base = self.states.current.clone();
         let names: Vec<String> = starts
             .iter()
             .map(|start| {
@@ -65,7 +65,7 @@ impl Lower<'_> {
         };
         for (index, start) in starts.iter().enumerate().filter(|(_, start)| **start < end) {
             let next = starts.get(index + 1).copied().unwrap_or(end);
-            self.current_state.clone_from(&names[index]);
+            self.states.current.clone_from(&names[index]);
             let stretch = &primitives[*start..next];
             let (body, way) = split_end(stretch, next);
             for primitive in body {
@@ -90,7 +90,7 @@ impl Lower<'_> {
                 }
             }
         }
-        self.current_state = name_of(end);
+        self.states.current = name_of(end);
     }
 
     fn branch_key(&mut self, value: Value, span: Span) -> Value {

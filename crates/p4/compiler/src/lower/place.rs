@@ -352,7 +352,7 @@ impl Lower<'_> {
             Value::HeaderStack(name) | Value::HeaderUnionStack(name) => name == stack,
             _ => false,
         };
-        for primitive in self.body.primitives.iter().rev() {
+        for primitive in self.code.body.primitives.iter().rev() {
             if primitive.op == "verify" && primitive.parameters.first() == Some(condition) {
                 return true;
             }
@@ -361,7 +361,7 @@ impl Lower<'_> {
                 return false;
             }
         }
-        for op in self.parser_ops.iter().rev() {
+        for op in self.states.ops.iter().rev() {
             match (op.op.as_str(), op.parameters.first()) {
                 ("extract" | "extract_VL", Some(ParserOpParameter::Value(value))) => match value {
                     Value::Stack(name) | Value::UnionStack((name, _)) if name == stack => {

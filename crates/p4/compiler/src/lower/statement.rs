@@ -20,19 +20,19 @@ impl Lower<'_> {
     fn statement(&mut self, statement: &Statement) {
         let span = statement.span;
         match &statement.kind {
-            StatementKind::Declare(id, Some(init)) if !self.straight => {
+            StatementKind::Declare(id, Some(init)) if !self.code.is_on => {
                 let init = self.hoist(init);
                 self.declare(*id, Some(&init));
             }
             StatementKind::Declare(id, init) => self.declare(*id, init.as_ref()),
             StatementKind::Block(inner) => self.statements(inner),
-            StatementKind::Assign(left, right) if self.straight || !applies_table(right) => {
+            StatementKind::Assign(left, right) if self.code.is_on || !applies_table(right) => {
                 self.assign_statement(left, right, span)
             }
-            StatementKind::Call(call) if self.straight || !applies(call) => {
+            StatementKind::Call(call) if self.code.is_on || !applies(call) => {
                 self.call_statement(call)
             }
-            _ if !self.straight => self.control_statement(statement),
+            _ if !self.code.is_on => self.control_statement(statement),
             StatementKind::If(condition, yes, no) => {
                 let condition = self.resolve(condition);
                 match condition.kind {
@@ -53,7 +53,7 @@ impl Lower<'_> {
                 self.switch_straight(subject, cases, span)
             }
             StatementKind::Return(value) => {
-                let Some((label, result)) = self.return_to.clone() else {
+                let Some((label, result)) = self.code.return_to.clone() else {
                     return;
                 };
                 if let (Some(value), Some(result)) = (value, result) {
@@ -63,7 +63,7 @@ impl Lower<'_> {
             }
             StatementKind::For(whole) => self.straight_loop(whole, span),
             StatementKind::Break | StatementKind::Continue => {
-                if let Some((behind, next)) = self.loop_labels.last() {
+                if let Some((behind, next)) = self.code.loops.last() {
                     let breaks = matches!(statement.kind, StatementKind::Break);
                     self.jump(if breaks { *behind } else { *next }, span);
                 }
@@ -71,7 +71,7 @@ impl Lower<'_> {
             StatementKind::Exit => {
                 self.copy_out_all(span);
                 self.emit("exit", Vec::new(), span);
-                self.jump(self.exit_to, span);
+                self.jump(self.code.exit_to, span);
             }
             StatementKind::SwitchAction(..)
             | StatementKind::Assign(..)

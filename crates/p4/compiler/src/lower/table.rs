@@ -33,7 +33,7 @@ impl Lower<'_> {
             })
             .collect();
         self.flush(span);
-        if let Some((index, first)) = self.table_index.get(&name).copied() {
+        if let Some((index, first)) = self.pipeline.table_index.get(&name).copied() {
             if first != id {
                 let first = self.program.tables[first].span;
                 let message = format!("two tables have the control plane's name `{name}`");
@@ -44,12 +44,12 @@ impl Lower<'_> {
             }
             return index;
         }
-        let index = self.tables.len();
-        self.table_index.insert(name.clone(), (index, id));
-        self.tables_linked.push(false);
-        self.tables.push(placeholder(&name));
+        let index = self.pipeline.tables.len();
+        self.pipeline.table_index.insert(name.clone(), (index, id));
+        self.pipeline.tables_linked.push(false);
+        self.pipeline.tables.push(placeholder(&name));
         let built = self.build_table(id, name, keys);
-        self.tables[index] = built;
+        self.pipeline.tables[index] = built;
         index
     }
 
@@ -94,11 +94,11 @@ impl Lower<'_> {
         let (target, bits, input) = match simple {
             Some((place, bits)) => place_key(&place, bits, self.read_raw(&place).0),
             None => {
-                let place = match self.key_places.get(&(table.to_owned(), at)) {
+                let place = match self.pipeline.key_places.get(&(table.to_owned(), at)) {
                     Some(place) => place.clone(),
                     None => {
                         let place = self.temp("key", &expr.ty, expr.span);
-                        self.key_places
+                        self.pipeline.key_places
                             .insert((table.to_owned(), at), place.clone());
                         place
                     }
@@ -389,7 +389,7 @@ impl Lower<'_> {
             self.externs[at].size,
         );
         if !self
-            .action_profiles
+            .pipeline.action_profiles
             .iter()
             .any(|profile| profile.name == name)
         {
@@ -405,9 +405,9 @@ impl Lower<'_> {
                 .iter()
                 .map(|pipeline| pipeline.action_profiles.len())
                 .sum();
-            let id = (before + self.action_profiles.len()) as u32;
+            let id = (before + self.pipeline.action_profiles.len()) as u32;
             let source_info = self.source_info(self.externs[at].span);
-            self.action_profiles.push(ActionProfile {
+            self.pipeline.action_profiles.push(ActionProfile {
                 name,
                 id,
                 source_info,
