@@ -1,12 +1,12 @@
 //! Checks dependencies: the rooms of ARCHITECTURE.md's table of crates against every `Cargo.toml`, and the layers of the
-//! data plane, as counted by `scripts/structure`; and that no module is a file of another place.
+//! data plane; and that no module is a file of another place.
 
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    process::Command,
 };
 
+use structure::{Crate, Layers, circles};
 use testkit::repository::root;
 
 /// ARCHITECTURE.md's table of crates: its rooms in their order, and the folders of crates below `crates/`.
@@ -44,13 +44,13 @@ impl Table {
 }
 
 /// A crate: its package's name, its folder below `crates/`, and its dependencies but those of development.
-struct Crate {
+struct Member {
     name: String,
     folder: String,
     dependencies: Vec<String>,
 }
 
-impl Crate {
+impl Member {
     fn room(&self) -> &str {
         self.folder.split('/').next().unwrap()
     }
@@ -62,14 +62,14 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
     paths.filter(|path| path.is_dir()).collect()
 }
 
-fn crates() -> Vec<Crate> {
+fn members() -> Vec<Member> {
     let top = root().join("crates");
     let folders = folders_in(&top).into_iter().flat_map(|it| folders_in(&it));
     let read_one = |folder: PathBuf| {
         let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).ok()?;
         let (name, dependencies) = read(&manifest);
         let folder = folder.strip_prefix(&top).unwrap();
-        Some(Crate {
+        Some(Member {
             name,
             folder: folder.display().to_string(),
             dependencies,
@@ -117,7 +117,7 @@ const APART: [(&str, &[&str]); 7] = [
 ];
 
 /// The dependencies that a crate may not have.
-fn wrong_edges(of: &Crate, table: &Table, all: &[Crate]) -> Vec<String> {
+fn wrong_edges(of: &Member, table: &Table, all: &[Member]) -> Vec<String> {
     let level = table.level(of.room());
     let apart = APART.iter().find(|(name, _)| *name == of.name);
     let apart = apart.map_or(&[][..], |(_, rooms)| rooms);
@@ -130,10 +130,10 @@ fn wrong_edges(of: &Crate, table: &Table, all: &[Crate]) -> Vec<String> {
 
 #[test]
 fn every_crate_uses_only_rooms_above_its_own() {
-    let (table, all) = (Table::read(), crates());
+    let (table, all) = (Table::read(), members());
     let found: BTreeSet<String> = all.iter().map(|it| it.folder.clone()).collect();
     assert_eq!(found, table.folders);
-    let rooms: BTreeSet<&str> = all.iter().map(Crate::room).collect();
+    let rooms: BTreeSet<&str> = all.iter().map(Member::room).collect();
     assert_eq!(rooms, table.rooms.iter().map(String::as_str).collect());
     let wrong: Vec<String> = all
         .iter()
@@ -147,7 +147,7 @@ fn every_crate_uses_only_rooms_above_its_own() {
 
 #[test]
 fn a_crate_has_the_name_of_its_folder() {
-    for one in crates() {
+    for one in members() {
         let (room, folder) = one.folder.split_once('/').unwrap();
         let allowed = match folder {
             "core" => vec![room.to_owned()],
@@ -195,12 +195,12 @@ fn a_forbidden_edge_is_seen() {
     let manifest = "[package]\nname = \"packet-io\"\n[dependencies]\nbpf.workspace = true\ndataplane.workspace = true\n\
         libc.workspace = true\n[dev-dependencies]\nconference.workspace = true\n";
     let (name, dependencies) = read(manifest);
-    let mut packet_io = Crate {
+    let mut packet_io = Member {
         name,
         folder: "ports/packet-io".to_owned(),
         dependencies,
     };
-    let (table, all) = (Table::read(), crates());
+    let (table, all) = (Table::read(), members());
     let wrong = wrong_edges(&packet_io, &table, &all);
     assert_eq!(wrong, ["ports/packet-io may not use dataplane/core"]);
     // Above, but apart.
@@ -212,35 +212,24 @@ fn a_forbidden_edge_is_seen() {
 /// Maximum number of files in a dependency cycle.
 const CIRCLE_FILES_MAX: usize = 3;
 
-/// The output of `scripts/structure` for the data plane; the script defines the layers (`LAYERS`).
-fn structure() -> serde_json::Value {
-    let folder = root().join("crates/dataplane/core");
-    let script = root().join("scripts/structure");
-    let done = Command::new(script)
-        .arg("--json")
-        .arg(folder)
-        .output()
-        .unwrap();
-    let problem = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "scripts/structure: {problem}");
-    let crates: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
-    crates[0].clone()
-}
-
 #[test]
 fn in_the_data_plane_nothing_names_what_is_above_it() {
-    let found = structure();
-    assert!(found["arrows"].as_u64().unwrap() > 20, "{found}");
-    let upward = found["upward_files"].as_array().unwrap();
+    let folder = root().join("crates/dataplane/core");
+    let of = Crate::read(&folder).unwrap();
+    let arrows = of.arrows();
+    assert!(arrows.len() > 100, "{}", arrows.len());
+    let upward = Layers::read(&folder, &of).unwrap().upward(&arrows);
     assert!(upward.is_empty(), "{upward:#?}");
 }
 
 #[test]
 fn in_the_data_plane_no_circle_of_files_is_large() {
-    let circles = structure()["circles"].clone();
-    let largest = circles[0].as_array().map_or(0, Vec::len);
+    let of = Crate::read(&root().join("crates/dataplane/core")).unwrap();
+    let arrows = of.arrows();
+    let circles = circles(&arrows);
+    let largest = circles.first().map_or(0, BTreeSet::len);
     assert!(largest > 0, "circles of two files are expected");
-    assert!(largest <= CIRCLE_FILES_MAX, "{circles:#}");
+    assert!(largest <= CIRCLE_FILES_MAX, "{circles:#?}");
 }
 
 /// The files of the targets, `[lib]` and `[[bin]]`, that a manifest declares as untested.

@@ -1,0 +1,91 @@
+//! Layers and circles of files.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::Path,
+};
+
+use crate::Crate;
+
+/// The order of a crate's files and folders.
+#[derive(Debug)]
+pub struct Layers(HashMap<String, usize>);
+
+/// Why a crate's `LAYERS` cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LayersError {
+    /// It cannot be read, or there is none.
+    Unreadable(String),
+    /// It does not name these.
+    Incomplete(Vec<String>),
+}
+
+impl Layers {
+    /// Reads the `LAYERS` of a crate in a folder.
+    ///
+    /// # Errors
+    /// There is none, or it does not name all that is directly below `src`.
+    pub fn read(folder: &Path, of: &Crate) -> Result<Self, LayersError> {
+        let text = std::fs::read_to_string(folder.join("LAYERS"));
+        let text = text.map_err(|error| LayersError::Unreadable(error.to_string()))?;
+        let lines = text.lines().map(|line| line.split('#').next().unwrap_or(""));
+        let lines = lines.filter(|line| !line.trim().is_empty());
+        let mut heights = HashMap::from([("lib".to_owned(), usize::MAX)]);
+        for (height, line) in lines.enumerate() {
+            heights.extend(line.split_whitespace().map(|name| (name.to_owned(), height)));
+        }
+        let files = of.files();
+        let missing = files.iter().map(|file| layer_of(file));
+        let missing: BTreeSet<&str> = missing.filter(|it| !heights.contains_key(*it)).collect();
+        if missing.is_empty() {
+            return Ok(Self(heights));
+        }
+        let missing = missing.into_iter().map(str::to_owned);
+        Err(LayersError::Incomplete(missing.collect()))
+    }
+
+    /// The arrows that run upwards.
+    pub fn upward<'a>(
+        &self,
+        arrows: &BTreeSet<(&'a str, &'a str)>,
+    ) -> Vec<(&'a str, &'a str)> {
+        let height = |file: &str| self.0.get(layer_of(file));
+        let arrows = arrows.iter().copied();
+        arrows.filter(|(from, to)| height(to) > height(from)).collect()
+    }
+}
+
+/// The file or folder directly below `src`.
+fn layer_of(file: &str) -> &str {
+    let first = file.split('/').next().unwrap_or(file);
+    first.strip_suffix(".rs").unwrap_or(first)
+}
+
+/// Files that can be reached from each other, the largest circle first.
+pub fn circles<'a>(arrows: &BTreeSet<(&'a str, &'a str)>) -> Vec<BTreeSet<&'a str>> {
+    let mut after: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (from, to) in arrows {
+        after.entry(from).or_default().push(to);
+    }
+    let reach = |start: &'a str| -> BTreeSet<&'a str> {
+        let (mut seen, mut waiting) = (BTreeSet::new(), vec![start]);
+        while let Some(file) = waiting.pop() {
+            let next = after.get(file).into_iter().flatten().copied();
+            waiting.extend(next.filter(|it| seen.insert(*it)));
+        }
+        seen
+    };
+    let starts = arrows.iter().map(|(from, _)| *from).collect::<BTreeSet<_>>();
+    let reached: BTreeMap<&str, BTreeSet<&str>> =
+        starts.into_iter().map(|it| (it, reach(it))).collect();
+    let mut found: Vec<BTreeSet<&str>> = Vec::new();
+    for (file, ends) in &reached {
+        if !ends.contains(file) || found.iter().any(|circle| circle.contains(file)) {
+            continue;
+        }
+        let is_back = |end: &&str| reached.get(end).is_some_and(|it| it.contains(file));
+        found.push(ends.iter().copied().filter(is_back).collect());
+    }
+    found.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
+    found
+}
