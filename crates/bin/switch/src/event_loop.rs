@@ -239,8 +239,7 @@ impl EventLoop {
     fn take_frames(&mut self, place: usize, frames_max: usize) -> Result<usize, LoopError> {
         let now = self.clock.now();
         let attached = self.ports.at(place);
-        let received =
-            attached.receive(&mut self.switch, now, Arrival::Together(now), frames_max);
+        let received = attached.receive(&mut self.switch, now, Arrival::Together(now), frames_max);
         let id = attached.id;
         received.map_err(|source| LoopError::Port { id, source })
     }
@@ -395,7 +394,10 @@ impl EventLoop {
             .map(|at| at.max(self.clock.now() + 1));
         // Generators may have more due frames than the last iteration could take; each iteration leaves fewer.
         let generated = self.switch.next_generated();
-        let retry = self.ports.has_unsent().then(|| self.clock.now() + UNSENT_RETRY_NS);
+        let retry = self
+            .ports
+            .has_unsent()
+            .then(|| self.clock.now() + UNSENT_RETRY_NS);
         let drained = self.next_look_at_drain();
         let retries = retry.into_iter().chain(drained);
         let retries = retries.chain(self.next_check());

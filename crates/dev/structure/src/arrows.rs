@@ -28,11 +28,16 @@ impl Layers {
     pub fn read(folder: &Path, of: &Crate) -> Result<Self, LayersError> {
         let text = std::fs::read_to_string(folder.join("LAYERS"));
         let text = text.map_err(|error| LayersError::Unreadable(error.to_string()))?;
-        let lines = text.lines().map(|line| line.split('#').next().unwrap_or(""));
+        let lines = text
+            .lines()
+            .map(|line| line.split('#').next().unwrap_or(""));
         let lines = lines.filter(|line| !line.trim().is_empty());
         let mut heights = HashMap::from([("lib".to_owned(), usize::MAX)]);
         for (height, line) in lines.enumerate() {
-            heights.extend(line.split_whitespace().map(|name| (name.to_owned(), height)));
+            heights.extend(
+                line.split_whitespace()
+                    .map(|name| (name.to_owned(), height)),
+            );
         }
         let files = of.files();
         let missing = files.iter().map(|file| layer_of(file));
@@ -45,13 +50,12 @@ impl Layers {
     }
 
     /// The arrows that run upwards.
-    pub fn upward<'a>(
-        &self,
-        arrows: &BTreeSet<(&'a str, &'a str)>,
-    ) -> Vec<(&'a str, &'a str)> {
+    pub fn upward<'a>(&self, arrows: &BTreeSet<(&'a str, &'a str)>) -> Vec<(&'a str, &'a str)> {
         let height = |file: &str| self.0.get(layer_of(file));
         let arrows = arrows.iter().copied();
-        arrows.filter(|(from, to)| height(to) > height(from)).collect()
+        arrows
+            .filter(|(from, to)| height(to) > height(from))
+            .collect()
     }
 }
 
@@ -75,7 +79,10 @@ pub fn circles<'a>(arrows: &BTreeSet<(&'a str, &'a str)>) -> Vec<BTreeSet<&'a st
         }
         seen
     };
-    let starts = arrows.iter().map(|(from, _)| *from).collect::<BTreeSet<_>>();
+    let starts = arrows
+        .iter()
+        .map(|(from, _)| *from)
+        .collect::<BTreeSet<_>>();
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         starts.into_iter().map(|it| (it, reach(it))).collect();
     let mut found: Vec<BTreeSet<&str>> = Vec::new();

@@ -68,7 +68,8 @@ pub fn counts_of_file(path: &Path) -> Result<Counts, ReadError> {
     let mut found = Found::default();
     found.visit_file(&file);
     let is_test = is_of_test_file(path);
-    let in_tests = |line: &&usize| is_test || found.tests.iter().any(|(a, b)| (a..=b).contains(line));
+    let in_tests =
+        |line: &&usize| is_test || found.tests.iter().any(|(a, b)| (a..=b).contains(line));
     let tests = lines.iter().filter(in_tests).count();
     Ok(Counts {
         lines: text.lines().count(),
@@ -92,7 +93,8 @@ fn add_lines(tokens: &TokenStream, lines: &mut BTreeSet<usize>) {
     while let Some(token) = tokens.next() {
         if is_hash(&token) {
             // `///` arrives as `#[doc = ...]`, `//!` as `#![doc = ...]`.
-            let bang = tokens.next_if(|it| matches!(it, TokenTree::Punct(it) if it.as_char() == '!'));
+            let bang =
+                tokens.next_if(|it| matches!(it, TokenTree::Punct(it) if it.as_char() == '!'));
             if tokens.next_if(is_documentation).is_some() {
                 continue;
             }

@@ -38,7 +38,9 @@ impl Room {
         self.counts += counts_of(folder)?;
         if folder.join("src/lib.rs").exists() {
             let of = Crate::read(folder)?;
-            let largest = circles(&of.arrows()).first().map_or(0, |circle| circle.len());
+            let largest = circles(&of.arrows())
+                .first()
+                .map_or(0, |circle| circle.len());
             self.largest_circle = self.largest_circle.max(largest);
         }
         Ok(())
@@ -120,15 +122,19 @@ fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
-    let entries = std::fs::read_dir(folder)
-        .map_err(|error| format!("{}: {error}; expected the repository's root", folder.display()))?;
+    let entries = std::fs::read_dir(folder).map_err(|error| {
+        format!(
+            "{}: {error}; expected the repository's root",
+            folder.display()
+        )
+    })?;
     let paths = entries.map(|entry| Ok(entry?.path()));
     paths.collect()
 }
 
 fn lines_of(file: &Path) -> Result<usize, Box<dyn Error>> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| format!("{}: {error}", file.display()))?;
+    let text =
+        std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     Ok(text.lines().count())
 }
 

@@ -70,7 +70,8 @@ impl Crate {
 
     fn load_file(&mut self, path: Vec<String>, file: String) -> Result<usize, ReadError> {
         let place = self.src.join(&file);
-        let text = std::fs::read_to_string(&place).map_err(|error| ReadError::at(&place, &error))?;
+        let text =
+            std::fs::read_to_string(&place).map_err(|error| ReadError::at(&place, &error))?;
         let parsed = syn::parse_file(&text).map_err(|error| ReadError::at(&place, &error))?;
         self.load(path, file, &parsed.items)
     }
@@ -328,7 +329,10 @@ pub(crate) fn is_of_tests(item: &syn::Item) -> bool {
         _ => return false,
     };
     attributes.iter().any(|it| {
-        let condition = it.path().is_ident("cfg").then(|| it.parse_args::<syn::Path>());
+        let condition = it
+            .path()
+            .is_ident("cfg")
+            .then(|| it.parse_args::<syn::Path>());
         matches!(condition, Some(Ok(name)) if name.is_ident("test"))
     })
 }

@@ -88,7 +88,9 @@ fn an_arrow_to_a_later_layer_runs_upwards() {
     let upward = |of: &Crate| {
         let layers = Layers::read(folder.path(), of).unwrap();
         let upward = layers.upward(&of.arrows()).into_iter();
-        upward.map(|(from, to)| format!("{from} {to}")).collect::<Vec<_>>()
+        upward
+            .map(|(from, to)| format!("{from} {to}"))
+            .collect::<Vec<_>>()
     };
     assert_eq!(upward(&of), ["switch.rs lib.rs"]);
     write(folder.path(), "LAYERS", "tables\nids\nswitch\n");
@@ -100,7 +102,11 @@ fn to_pass_a_whole_module_on_is_an_arrow() {
     let folder = small_crate();
     let passes_on = |before: &str| {
         let (_, ids) = FILES[2];
-        write(folder.path(), "src/ids.rs", &format!("{before}use crate::switch;\n{ids}"));
+        write(
+            folder.path(),
+            "src/ids.rs",
+            &format!("{before}use crate::switch;\n{ids}"),
+        );
         let of = Crate::read(folder.path()).unwrap();
         of.arrows().contains(&("ids.rs", "switch.rs"))
     };

@@ -33,7 +33,10 @@ use crate::source::{SourceMap, Span};
 
 const EMBEDDED: &[(&str, &str)] = &[
     ("core.p4", include_str!("../../../../p4/include/core.p4")),
-    ("v1model.p4", include_str!("../../../../p4/include/v1model.p4")),
+    (
+        "v1model.p4",
+        include_str!("../../../../p4/include/v1model.p4"),
+    ),
 ];
 
 /// The file name of macros from the command line.

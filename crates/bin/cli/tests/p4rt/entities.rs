@@ -151,7 +151,10 @@ fn a_group_keeps_its_size_when_its_members_change() {
 #[test]
 fn what_a_prefix_leaves_out_is_reported_with_the_line() {
     let switch = Switch::without_program();
-    let router = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/p4rt/router.p4");
+    let router = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../examples/p4rt/router.p4"
+    );
     switch.ok(&format!("pipeline set {router}"));
     let output = switch.script(&[], "\ntable add routes 13.0.0.1/8 -> drop");
     assert_eq!(

@@ -141,7 +141,10 @@ fn another_primary_is_waited_for_reported_and_taken_over_from() {
 /// Standard error of a shell that runs `first`, then `others` after another controller has set its program and
 /// disconnected.
 pub fn replaced_between(switch: &Switch, first: &str, others: &str) -> String {
-    let router = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/p4rt/router.p4");
+    let router = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../examples/p4rt/router.p4"
+    );
     let mut shell = switch.command(&["--keep-going"]);
     shell
         .stdin(std::process::Stdio::piped())

@@ -3,7 +3,10 @@
 use crate::switch::{Switch, text};
 use testkit::text::{assert_ends, assert_has, assert_starts};
 
-const ROUTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/p4rt/router.p4");
+const ROUTER: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../../examples/p4rt/router.p4"
+);
 
 #[test]
 fn a_read_by_the_names_of_a_program_that_was_replaced_says_what_to_do() {

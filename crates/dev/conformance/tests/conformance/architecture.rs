@@ -112,8 +112,14 @@ const APART: [(&str, &[&str]); 7] = [
     ("aom-service", &["sfu", "p4", "dataplane", "ports"]),
     // Members of an ordered group are programs of others.
     ("aom", &["sfu", "control", "p4", "dataplane", "ports"]),
-    ("aom-config", &["sfu", "control", "p4", "dataplane", "ports"]),
-    ("aom-member", &["sfu", "control", "p4", "dataplane", "ports"]),
+    (
+        "aom-config",
+        &["sfu", "control", "p4", "dataplane", "ports"],
+    ),
+    (
+        "aom-member",
+        &["sfu", "control", "p4", "dataplane", "ports"],
+    ),
 ];
 
 /// The dependencies that a crate may not have.

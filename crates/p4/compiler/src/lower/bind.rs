@@ -162,7 +162,8 @@ impl Lower<'_> {
         let var = &self.program.vars[parameter];
         let place = self.temp(&var.name, &var.ty, var.span);
         if let Some(path) = storage {
-            self.blocks.storage
+            self.blocks
+                .storage
                 .entry(path.to_owned())
                 .or_default()
                 .insert(parameter, Binding::Place(place.clone()));

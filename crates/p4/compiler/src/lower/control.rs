@@ -146,7 +146,8 @@ impl Lower<'_> {
                 None => {
                     self.declare(*id, init.as_ref());
                     if let Some(binding) = self.env.get(id).cloned() {
-                        self.blocks.storage
+                        self.blocks
+                            .storage
                             .entry(block.path.clone())
                             .or_default()
                             .insert(*id, binding);
@@ -243,7 +244,8 @@ impl Lower<'_> {
                         self.inner_nodes(span, |lower| lower.statements(body)),
                     ));
                 }
-                self.pipeline.nodes
+                self.pipeline
+                    .nodes
                     .push(Node::Apply(index, Next::Actions(next), span));
             }
             StatementKind::SwitchValue(subject, cases) => {
@@ -324,7 +326,9 @@ impl Lower<'_> {
         self.flush(span);
         let yes = self.inner_nodes(span, |lower| lower.statements(yes));
         let no = self.inner_nodes(span, |lower| lower.statements(no));
-        self.pipeline.nodes.push(Node::If(value, yes, no, condition.span));
+        self.pipeline
+            .nodes
+            .push(Node::If(value, yes, no, condition.span));
     }
 
     /// Applies the tables inside an expression first, and replaces them by variables with their results.
@@ -345,7 +349,8 @@ impl Lower<'_> {
                     lower.inner_nodes(span, |lower| lower.store(&place, Value::Bool(truth), span))
                 };
                 let (yes, no) = (set(self, *hit), set(self, !*hit));
-                self.pipeline.nodes
+                self.pipeline
+                    .nodes
                     .push(Node::Apply(index, Next::HitMiss(yes, no), span));
                 self.hold(result, Type::Bool, span)
             }
@@ -399,7 +404,9 @@ impl Lower<'_> {
             })
         };
         let (then, otherwise) = (set(self, yes), set(self, no));
-        self.pipeline.nodes.push(Node::If(condition, then, otherwise, span));
+        self.pipeline
+            .nodes
+            .push(Node::If(condition, then, otherwise, span));
         self.hold(result, yes.ty.clone(), span)
     }
 
@@ -436,7 +443,9 @@ impl Lower<'_> {
         match &call.callee {
             Callee::ApplyTable(table) => {
                 let index = self.apply_table(*table, span);
-                self.pipeline.nodes.push(Node::Apply(index, Next::Nothing, span));
+                self.pipeline
+                    .nodes
+                    .push(Node::Apply(index, Next::Nothing, span));
             }
             Callee::ApplyBlock(object) => self.apply_control(object, &call.arguments, span),
             _ => {
@@ -455,7 +464,8 @@ impl Lower<'_> {
     }
 
     fn apply_control(&mut self, object: &Expr, arguments: &[Option<Expr>], span: Span) {
-        let repeated = matches!(object.kind, ExprKind::Instance(id) if self.blocks.repeated.contains(&id));
+        let repeated =
+            matches!(object.kind, ExprKind::Instance(id) if self.blocks.repeated.contains(&id));
         let Some(Object::Block(block)) = self.object(object) else {
             return self.unsupported(span, "apply() of this");
         };

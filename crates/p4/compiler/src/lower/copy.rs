@@ -93,7 +93,10 @@ impl Lower<'_> {
             self.unsupported(span, what);
             return;
         }
-        let (calls, blocks) = (self.copy_outs.of_calls.clone(), self.copy_outs.of_blocks.clone());
+        let (calls, blocks) = (
+            self.copy_outs.of_calls.clone(),
+            self.copy_outs.of_blocks.clone(),
+        );
         let blocks = blocks.iter().rev().flat_map(|block| &block.copies);
         for copy in calls.iter().rev().flatten().chain(blocks) {
             self.copy_out(copy, span);

@@ -245,7 +245,8 @@ impl Lower<'_> {
             });
             all.push(Node::Scope(nodes, super::control::Scope::Round));
         }
-        self.pipeline.nodes
+        self.pipeline
+            .nodes
             .push(Node::Scope(all, super::control::Scope::Loop));
     }
 
@@ -274,7 +275,8 @@ impl Lower<'_> {
         self.flush(span);
         if returns {
             let condition = self.read(&flag);
-            self.pipeline.nodes
+            self.pipeline
+                .nodes
                 .push(Node::If(condition, vec![Node::Return], Vec::new(), span));
         }
     }
@@ -338,7 +340,10 @@ impl Lower<'_> {
     }
 
     pub fn jump_if_zero(&mut self, value: bmv2_json::Value, label: usize, span: Span) {
-        self.code.body.jumps.push((self.code.body.primitives.len(), label));
+        self.code
+            .body
+            .jumps
+            .push((self.code.body.primitives.len(), label));
         self.emit("_jump_if_zero", vec![parameter(value)], span);
     }
 }

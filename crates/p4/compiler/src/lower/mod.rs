@@ -598,7 +598,10 @@ impl Lower<'_> {
     }
 
     pub fn jump(&mut self, label: usize, span: Span) {
-        self.code.body.jumps.push((self.code.body.primitives.len(), label));
+        self.code
+            .body
+            .jumps
+            .push((self.code.body.primitives.len(), label));
         self.emit("_jump", Vec::new(), span);
     }
 
@@ -611,7 +614,8 @@ impl Lower<'_> {
         no: impl FnOnce(&mut Self),
     ) {
         let (otherwise, end) = (self.new_label(), self.new_label());
-        self.code.body
+        self.code
+            .body
             .jumps
             .push((self.code.body.primitives.len(), otherwise));
         self.emit(
@@ -657,7 +661,11 @@ impl Lower<'_> {
         let outer = std::mem::take(&mut self.code.body);
         let end = self.new_label();
         let loops = std::mem::take(&mut self.code.loops);
-        let saved = (self.code.is_on, self.code.return_to.take(), self.code.exit_to);
+        let saved = (
+            self.code.is_on,
+            self.code.return_to.take(),
+            self.code.exit_to,
+        );
         (self.code.is_on, self.code.return_to, self.code.exit_to) = (true, Some((end, None)), end);
         inner(self);
         self.set_label(end);

@@ -290,7 +290,8 @@ impl Lower<'_> {
             }
         }
         let made = |name: &str| name.starts_with(UNREACHABLE);
-        self.states.done
+        self.states
+            .done
             .retain(|state| reached.contains(&state.name) || !made(&state.name));
         for (at, state) in self.states.done.iter_mut().enumerate() {
             state.id = at as u32;

@@ -98,7 +98,8 @@ impl Lower<'_> {
                     Some(place) => place.clone(),
                     None => {
                         let place = self.temp("key", &expr.ty, expr.span);
-                        self.pipeline.key_places
+                        self.pipeline
+                            .key_places
                             .insert((table.to_owned(), at), place.clone());
                         place
                     }
@@ -389,7 +390,8 @@ impl Lower<'_> {
             self.externs[at].size,
         );
         if !self
-            .pipeline.action_profiles
+            .pipeline
+            .action_profiles
             .iter()
             .any(|profile| profile.name == name)
         {

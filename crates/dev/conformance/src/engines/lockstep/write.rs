@@ -139,10 +139,7 @@ impl<'a> Writer<'a> {
             } else {
                 self.rng.usize(..=entries_per_table)
             };
-            writes.extend(
-                (0..n_entries)
-                    .filter_map(|_| Some(insert(table, self.entry(table)?))),
-            );
+            writes.extend((0..n_entries).filter_map(|_| Some(insert(table, self.entry(table)?))));
             if self.rng.bool()
                 && let Some(action) = self.table_action(table, false)
             {
@@ -194,12 +191,24 @@ impl<'a> Writer<'a> {
                     client_data: ClientData::default(),
                 };
                 let action = Some(new);
-                modify(key, EntryChange { action, ..EntryChange::default() })
+                modify(
+                    key,
+                    EntryChange {
+                        action,
+                        ..EntryChange::default()
+                    },
+                )
             }
             6 => {
                 let key = self.known()?;
                 let meter = Some(self.meter_config());
-                modify(key, EntryChange { meter, ..EntryChange::default() })
+                modify(
+                    key,
+                    EntryChange {
+                        meter,
+                        ..EntryChange::default()
+                    },
+                )
             }
             _ => insert(table, self.entry(table)?),
         })
