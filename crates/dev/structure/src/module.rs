@@ -98,7 +98,7 @@ impl Crate {
                 continue;
             };
             let name = module.ident.to_string();
-            let below = [path.as_slice(), &[name.clone()]].concat();
+            let below = [path.as_slice(), std::slice::from_ref(&name)].concat();
             let child = match &module.content {
                 Some((_, items)) => self.load(below, file.clone(), items)?,
                 None => {

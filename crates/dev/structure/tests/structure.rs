@@ -36,12 +36,14 @@ const FILES: [(&str, &str); 7] = [
     ),
 ];
 
+#[expect(clippy::unwrap_used, reason = "a test's folder")]
 fn write(folder: &Path, name: &str, text: &str) {
     let file = folder.join(name);
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(file, text).unwrap();
 }
 
+#[expect(clippy::unwrap_used, reason = "a test's folder")]
 fn small_crate() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in FILES {

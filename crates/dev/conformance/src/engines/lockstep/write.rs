@@ -23,14 +23,14 @@ const QUEUE_DEPTH: usize = 24;
 
 #[derive(Debug, Clone)]
 pub enum Write {
-    Operation(Operation),
+    Operation(Box<Operation>),
     QueueDepth(Queues, usize),
     QueueRate(Queues, Option<u64>),
 }
 
 impl Write {
     pub fn of(operation: impl Into<Operation>) -> Self {
-        Self::Operation(operation.into())
+        Self::Operation(Box::new(operation.into()))
     }
 
     /// Makes the call.
