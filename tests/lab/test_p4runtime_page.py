@@ -9,7 +9,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SCRIPT = "scripts/p4runtime-page"
 PARTS = (SCRIPT, "docs/p4runtime.md", "docs/p4runtime.rows")
-TESTS = ("crates/control/p4runtime-server", "crates/bin/switch/tests", "tests/finsy", "tests/clients")
+TESTS = (
+    "crates/control/p4runtime-server",
+    "crates/bin/switch/tests",
+    "tests/finsy",
+    "tests/clients",
+)
 
 
 def check(root: Path) -> subprocess.CompletedProcess[str]:
