@@ -118,7 +118,7 @@ python-aom: .venv-aom-build/stamp build ## the Python package of ordered multica
 		.venv/bin/python -m pip --python .venv-aom-build/bin/python wheel $(PIP_FLAGS) --no-build-isolation \
 		--no-index --no-deps --wheel-dir target/python python/aom
 
-demo: packages ## a conference, then the thesis' experiment in small; 9 minutes the first time
+demo: packages ## a conference, then the thesis' experiment in small; 8 minutes the first time
 	@# Packages come over the network while the processors compile.
 	@$(MAKE) --no-print-directory --jobs=2 BUILD='$(BUILD)' .venv/stamp build
 	$(IN_NAMESPACES) .venv/bin/python -m lab.demo

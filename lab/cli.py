@@ -169,11 +169,20 @@ def _run(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
         os.execv(IN_NAMESPACES, [str(IN_NAMESPACES), str(THIS), *typed])
     _install_packages(arguments)
     require_namespaces()
-    require_build(SWITCH, REPRISE, PIPELINE_BENCH)
+    require_build(SWITCH, REPRISE, *_benches(arguments))
     peers.build()
     if arguments.study == ALL:
         return _run_all(arguments, typed)
     return _run_one(_folder(arguments, arguments.study), arguments, typed)
+
+
+def _benches(arguments: argparse.Namespace) -> list[Path]:
+    """The programs that measure what an experiment asks for; `make demo` builds none."""
+    if arguments.study == ALL:
+        return [PIPELINE_BENCH]
+    parts = _experiment(arguments.study, is_quick=arguments.quick).benchmarks
+    is_needed = any(part.measure in ("pipeline", "growth") for part in parts)
+    return [PIPELINE_BENCH] if is_needed else []
 
 
 def _choose_processors(arguments: argparse.Namespace) -> None:
