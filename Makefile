@@ -147,8 +147,8 @@ lint-python: .venv/stamp
 	.venv/bin/ruff format --check .
 	$(PART) "Python's types" .venv/bin/mypy lab tests python/aom/aom examples
 
-test-generated: checked ## the code generated from the protocols of P4Runtime and gNMI is current
-	$(PART) "generated code" env REPRISE_GENERATE=$(CURDIR)/$(PROGRAMS)/p4runtime-proto-generate \
+test-generated: checked ## the descriptors of P4Runtime and gNMI are current
+	$(PART) "descriptors" env REPRISE_GENERATE=$(CURDIR)/$(PROGRAMS)/p4runtime-proto-generate \
 		crates/formats/p4runtime-proto/regenerate.sh --check
 
 test-rust: test-rust-documented test-rust-programs ## unit and golden tests

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Regenerates src/generated of this crate and of gnmi-proto from the .proto files of P4Runtime and gNMI inside
-# the Python package finsy, and from our own proto/. With --check: changes nothing, fails if the committed code is not current.
+# Makes descriptor.bin of this crate and of gnmi-proto anew from the .proto files of P4Runtime and gNMI inside the Python
+# package finsy, and from our own proto/. With --check: changes nothing, fails if a committed file is not current.
 # Needs cargo and pip; no protoc. REPRISE_GENERATE may name the generator where it is built already.
 set -eu
 
@@ -38,23 +38,17 @@ generate() {
     fi
 }
 definitions="$work_dir/wheel/finsy/proto"
-gnmi_dir="$crate_dir/../gnmi-proto"
-generate p4runtime "$work_dir/p4runtime" "$definitions" "$crate_dir/proto"
-generate gnmi "$work_dir/gnmi" "$definitions"
+generate p4runtime "$work_dir/p4runtime-proto" "$definitions" "$crate_dir/proto"
+generate gnmi "$work_dir/gnmi-proto" "$definitions"
 
-# finish FOLDER CRATE: compares what was generated with what a crate has, or puts it there.
-finish() {
-    name=crates/$(basename "$(cd "$2" && pwd)")/src/generated
-    if $check; then
-        if ! diff -r "$2/src/generated" "$work_dir/$1"; then
-            echo "$name is not current: run crates/formats/p4runtime-proto/regenerate.sh" >&2
-            exit 1
-        fi
-        echo "$name is current"
+for name in p4runtime-proto gnmi-proto; do
+    committed="$crate_dir/../$name/descriptor.bin"
+    if ! $check; then
+        cp "$work_dir/$name" "$committed"
+    elif cmp "$work_dir/$name" "$committed"; then
+        echo "crates/formats/$name/descriptor.bin is current"
     else
-        rm -rf "$2/src/generated"
-        cp -r "$work_dir/$1" "$2/src/generated"
+        echo "crates/formats/$name/descriptor.bin is not current: run crates/formats/p4runtime-proto/regenerate.sh" >&2
+        exit 1
     fi
-}
-finish p4runtime "$crate_dir"
-finish gnmi "$gnmi_dir"
+done

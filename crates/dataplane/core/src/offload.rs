@@ -277,12 +277,6 @@ impl<'a> Written<'a> {
     pub fn direct_meter(&self, table: TableId, entry: EntryIndex) -> Option<MeterConfig> {
         self.state.tables.table(table)?.meter(entry)
     }
-
-    /// The current parameters of a custom CRC.
-    pub fn crc_parameters(&self, calculation: CalculationId) -> Option<CrcParameters> {
-        let crc = self.state.externs.crcs.get(calculation)?;
-        Some(crc.parameters)
-    }
 }
 
 /// Adds an offload's counts to the switch's. All methods but [`Accounts::inside`] and [`Accounts::register`] take the

@@ -35,7 +35,7 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// The counts of all Rust files in a folder and below, but for generated ones.
+/// The counts of all Rust files in a folder and below.
 ///
 /// # Errors
 /// A file cannot be read, or is no Rust.
@@ -46,7 +46,7 @@ pub fn counts_of(folder: &Path) -> Result<Counts, ReadError> {
     for entry in entries {
         let path = entry.map_err(unreadable)?.path();
         let is = |name: &str| path.file_name().is_some_and(|it| it == name);
-        if path.is_dir() && !is("target") && !is("generated") {
+        if path.is_dir() && !is("target") {
             counts += counts_of(&path)?;
         } else if path.extension().is_some_and(|it| it == "rs") {
             counts += counts_of_file(&path)?;

@@ -1,6 +1,6 @@
 //! Generated gNMI messages, client and server.
 //!
-//! The code in `src/generated` comes from `crates/formats/p4runtime-proto/regenerate.sh`, never from an editor. gNMI as
+//! `build.rs` makes the code from `descriptor.bin`, which comes from `crates/formats/p4runtime-proto/regenerate.sh`. gNMI as
 //! finsy 0.30.0 carries it.
 
 #![forbid(unsafe_code)]
@@ -18,7 +18,7 @@ pub const GNMI_VERSION: &str = "0.10.0";
     reason = "generated; gnmi.proto documents it"
 )]
 pub mod gnmi {
-    include!("generated/gnmi.rs");
+    include!(concat!(env!("OUT_DIR"), "/gnmi.rs"));
 }
 
 /// Package `gnmi_ext`: extensions of requests and answers.
@@ -29,5 +29,5 @@ pub mod gnmi {
     reason = "generated; gnmi_ext.proto documents it"
 )]
 pub mod gnmi_ext {
-    include!("generated/gnmi_ext.rs");
+    include!(concat!(env!("OUT_DIR"), "/gnmi_ext.rs"));
 }

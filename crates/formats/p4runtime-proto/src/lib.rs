@@ -2,8 +2,8 @@
 //! and the one way to read and write them as protobuf text ([`text_format`]) and to write them
 //! as JSON ([`json_format`]); what of P4Info an older version has ([`P4RuntimeVersion`]).
 //!
-//! The code in `src/generated` comes from `regenerate.sh`, never from an editor. The modules are
-//! nested as the protobuf packages are. P4Runtime 1.5.0 as finsy 0.30.0 carries it.
+//! `build.rs` makes the code from `descriptor.bin`, which comes from `regenerate.sh`. The modules are nested as the protobuf
+//! packages are. P4Runtime 1.5.0 as finsy 0.30.0 carries it.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +18,7 @@ pub use version::{P4RUNTIME_VERSION_VARIABLE, P4RuntimeVersion};
 pub const P4RUNTIME_API_VERSION: &str = "1.5.0";
 
 /// Descriptors of every message here and of what they import, as an encoded `FileDescriptorSet`.
-pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/descriptor.bin");
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("../descriptor.bin");
 
 /// Package `p4`.
 pub mod p4 {
@@ -30,7 +30,7 @@ pub mod p4 {
         reason = "generated; the .proto files document it"
     )]
     pub mod v1 {
-        include!("generated/p4.v1.rs");
+        include!(concat!(env!("OUT_DIR"), "/p4.v1.rs"));
     }
 
     /// Package `p4.config`.
@@ -43,7 +43,7 @@ pub mod p4 {
             reason = "generated; the .proto files document it"
         )]
         pub mod v1 {
-            include!("generated/p4.config.v1.rs");
+            include!(concat!(env!("OUT_DIR"), "/p4.config.v1.rs"));
         }
     }
 }
@@ -58,7 +58,7 @@ pub mod google {
         reason = "generated; the .proto files document it"
     )]
     pub mod rpc {
-        include!("generated/google.rpc.rs");
+        include!(concat!(env!("OUT_DIR"), "/google.rpc.rs"));
     }
 }
 
@@ -72,6 +72,6 @@ pub mod reprise {
         reason = "generated; proto/reprise/v1/switch.proto documents it"
     )]
     pub mod v1 {
-        include!("generated/reprise.v1.rs");
+        include!(concat!(env!("OUT_DIR"), "/reprise.v1.rs"));
     }
 }

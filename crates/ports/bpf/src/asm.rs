@@ -45,7 +45,6 @@ const LOAD_IMMEDIATE_64: u8 = 0x18;
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 const MOV: u8 = 0xb0;
-const NEG: u8 = 0x80;
 /// Byte swap: class ALU32 with flag `X` converts to big endian; class ALU64 always swaps.
 const END: u8 = 0xd0;
 const JUMP_ALWAYS: u8 = 0x00;
@@ -358,10 +357,6 @@ impl Assembler {
     /// Signed division or modulo, 64 bits: the forms with offset 1.
     pub fn signed_alu(&mut self, op: Alu, to: Reg, from: Reg) {
         self.add(ALU64 | X | op.code(), to, from, 1, 0);
-    }
-
-    pub fn neg(&mut self, to: Reg) {
-        self.add(ALU64 | NEG, to, Reg(0), 0, 0);
     }
 
     pub fn mov(&mut self, to: Reg, from: Reg) {

@@ -58,8 +58,6 @@ impl MapConfig<'_> {
     pub const NO_PREALLOCATION: u32 = 1;
     /// The process can map the array into its memory ([`crate::Memory`]).
     pub const MAPPABLE: u32 = 1 << 10;
-    /// Inner arrays may differ in their number of entries.
-    pub const INNER_OF_ANY_SIZE: u32 = 1 << 12;
 }
 
 /// When a write succeeds.

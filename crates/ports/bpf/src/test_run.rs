@@ -76,25 +76,7 @@ impl Program {
         self.run(frame, repeat, None)
     }
 
-    /// Like `test_run`, as if this interface, which must be in our network namespace, had received the frame.
-    ///
-    /// # Errors
-    /// The kernel's error.
-    pub fn test_run_from(
-        &self,
-        frame: &[u8],
-        repeat: u32,
-        interface_index: u32,
-    ) -> io::Result<TestRun> {
-        let context = Context {
-            data_end: u32::try_from(frame.len()).map_err(io::Error::other)?,
-            ingress_interface: interface_index,
-            ..Context::default()
-        };
-        self.run(frame, repeat, Some(&context))
-    }
-
-    /// Like `test_run_from`, with the first `n_metadata_bytes` of `frame` as metadata in front of the frame. The
+    /// Like `test_run`, with the first `n_metadata_bytes` of `frame` as metadata in front of the frame. The
     /// resulting frame begins with the resulting metadata.
     ///
     /// # Errors

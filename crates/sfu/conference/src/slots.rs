@@ -138,11 +138,6 @@ impl Slots {
         }
     }
 
-    /// Whether a drain would free slots.
-    pub fn has_unlinked(&self) -> bool {
-        !self.unlinked.is_empty()
-    }
-
     /// Frees the unlinked slots, after a drain.
     pub fn drained(&mut self) {
         for block in std::mem::take(&mut self.unlinked) {

@@ -74,11 +74,6 @@ impl Server {
         TlsAcceptor::from(Arc::clone(&self.state().config))
     }
 
-    /// Whether clients must present a certificate.
-    pub fn asks_for_certificates(&self) -> bool {
-        self.files.client_authorities.is_some()
-    }
-
     pub fn certificate(&self) -> &Path {
         &self.files.certificate
     }

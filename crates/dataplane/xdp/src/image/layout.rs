@@ -107,10 +107,6 @@ impl Counters {
         self.received + u32::from(port.0)
     }
 
-    pub fn sent_by(&self, port: PortId) -> u32 {
-        self.sent + u32::from(port.0)
-    }
-
     pub fn dropped_for(&self, reason: DropReason) -> u32 {
         self.dropped + reason as u32
     }

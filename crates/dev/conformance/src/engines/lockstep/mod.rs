@@ -160,18 +160,6 @@ impl Case {
         Self { config, steps }
     }
 
-    /// These frames, one after the other, after some calls.
-    pub fn of_frames(writes: Vec<Write>, frames: Vec<(PortId, Vec<u8>)>) -> Self {
-        let writes = writes.into_iter().map(Step::Write);
-        let frames = frames
-            .into_iter()
-            .map(|(port, frame)| Step::Frame(port, frame));
-        Self {
-            config: SwitchConfig::default(),
-            steps: writes.chain(frames).collect(),
-        }
-    }
-
     pub fn n_frames(&self) -> usize {
         let is_frame = |step: &&Step| matches!(step, Step::Frame(..) | Step::Queue(..));
         self.steps.iter().filter(is_frame).count()

@@ -1,0 +1,22 @@
+//! Makes messages, clients and servers from their descriptors, without comments: the `.proto` files are the
+//! documentation, and P4Runtime's are not ours.
+
+use std::error::Error;
+
+use prost::Message;
+use prost_types::FileDescriptorSet;
+
+const DESCRIPTORS: &str = "descriptor.bin";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={DESCRIPTORS}");
+    let descriptors = FileDescriptorSet::decode(&*std::fs::read(DESCRIPTORS)?)?;
+    let mut prost = tonic_prost_build::Config::new();
+    prost.enable_type_names();
+    prost.type_name_domain(["."], "type.googleapis.com");
+    tonic_prost_build::configure()
+        .codec_path("crate::wire::Codec")
+        .disable_comments(["."])
+        .compile_fds_with_config(descriptors, prost)?;
+    Ok(())
+}
