@@ -62,13 +62,9 @@
 use std::os::fd::BorrowedFd;
 
 use crate::{
-    CloneSession, CounterId, CounterValue, CrcParameters, Digest, DropReason, Latencies,
-    MeterConfig, MeterId, Nanos, PortId, Program, RegisterId, Replica, Stream, TableCounters,
-    TableId,
-    engine::{
-        Change, EntryIndex, Interpreted, State,
-        ir::{CalculationId, Int},
-    },
+    CloneSession, CounterId, CounterValue, Digest, DropReason, Latencies, MeterConfig, MeterId,
+    Nanos, PortId, Program, RegisterId, Replica, Stream, TableCounters, TableId,
+    engine::{Change, EntryIndex, Interpreted, State, ir::Int},
     traffic_manager::{TrafficManager, digests::DigestQueue},
 };
 

@@ -10,8 +10,8 @@ use crate::Program;
 use crate::pin;
 use crate::processors::n_possible_processors;
 use crate::sys::{
-    MapCreate, MapDelete, MapDeleteBatch, MapLookUp, MapLookUpBatch, MapNextKey, MapUpdate,
-    MapUpdateBatch, ObjectInfo, call, call_for_descriptor, number, object_name,
+    MapCreate, MapDelete, MapLookUp, MapLookUpBatch, MapNextKey, MapUpdate, MapUpdateBatch,
+    ObjectInfo, call, call_for_descriptor, number, object_name,
 };
 
 /// Values of `enum bpf_map_type`.
@@ -328,26 +328,6 @@ impl Map {
             ..MapUpdateBatch::default()
         };
         // SAFETY: keys and values are as many and as long as said, and live through the call.
-        unsafe { call(&mut attributes) }.map(drop)
-    }
-
-    /// Removes many entries in one call. All of them must exist.
-    ///
-    /// # Errors
-    /// The kernel's error; keys of wrong lengths.
-    pub fn delete_batch(&self, keys: &[u8]) -> io::Result<()> {
-        let n_entries = keys.len() / self.key_bytes.max(1);
-        self.check(keys.len() == n_entries * self.key_bytes)?;
-        if n_entries == 0 {
-            return Ok(());
-        }
-        let mut attributes = MapDeleteBatch {
-            keys: keys.as_ptr() as u64,
-            n_entries: u32::try_from(n_entries).map_err(io::Error::other)?,
-            map_fd: number(self.fd.as_fd()),
-            ..MapDeleteBatch::default()
-        };
-        // SAFETY: keys are as many and as long as said, and live through the call.
         unsafe { call(&mut attributes) }.map(drop)
     }
 

@@ -109,17 +109,6 @@ attributes! {
         element_flags: u64,
         flags: u64,
     }
-    /// `BPF_MAP_DELETE_BATCH`
-    MapDeleteBatch = 27 {
-        in_batch: u64,
-        out_batch: u64,
-        keys: u64,
-        values: u64,
-        n_entries: u32,
-        map_fd: u32,
-        element_flags: u64,
-        flags: u64,
-    }
     /// `BPF_LINK_CREATE`
     LinkCreate = 28 { program_fd: u32, target: u32, attach_type: u32, flags: u32 }
     /// `BPF_LINK_UPDATE`

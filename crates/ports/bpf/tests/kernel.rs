@@ -87,8 +87,6 @@ fn entries_are_written_found_and_removed_one_by_one_and_together() {
         let all = map.look_up_all().unwrap();
         assert_eq!(all.keys.len(), batch.keys.len());
         assert_eq!(all.values.len(), batch.values.len());
-        map.delete_batch(&batch.keys[..4 * 2499]).unwrap();
-        assert_eq!(map.look_up_all().unwrap().keys, 2499_u32.to_ne_bytes());
     }
 }
 
