@@ -6,11 +6,9 @@ use std::error::Error;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 
-const DESCRIPTORS: &str = "descriptor.bin";
-
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed={DESCRIPTORS}");
-    let descriptors = FileDescriptorSet::decode(&*std::fs::read(DESCRIPTORS)?)?;
+    println!("cargo::rerun-if-changed=descriptor.bin");
+    let descriptors = FileDescriptorSet::decode(&*std::fs::read("descriptor.bin")?)?;
     let mut prost = tonic_prost_build::Config::new();
     prost.enable_type_names();
     prost.type_name_domain(["."], "type.googleapis.com");

@@ -47,16 +47,10 @@ impl Room {
     }
 
     fn row(&self, name: &str) -> String {
-        let Counts {
-            lines,
-            code,
-            tests,
-            paths,
-            long_parameter_lists,
-        } = self.counts;
-        let (n_crates, circle) = (self.n_crates, self.largest_circle);
+        let (n_crates, of, circle) = (self.n_crates, &self.counts, self.largest_circle);
         format!(
-            "| {name} | {n_crates} | {lines} | {code} | {tests} | {paths} | {long_parameter_lists} | {circle} |"
+            "| {name} | {n_crates} | {} | {} | {} | {} | {} | {circle} |",
+            of.lines, of.code, of.tests, of.paths, of.long_parameter_lists
         )
     }
 }
@@ -115,8 +109,9 @@ fn name_of(path: &Path) -> String {
 }
 
 fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
-    let found = entries(folder)?.into_iter();
-    Ok(found.filter(|path| path.is_dir()).collect())
+    let mut found = entries(folder)?;
+    found.retain(|path| path.is_dir());
+    Ok(found)
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {

@@ -9,7 +9,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
 /// Why a crate's sources could not be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct ReadError(String);
 
 impl ReadError {
@@ -17,14 +18,6 @@ impl ReadError {
         Self(format!("{}: {why}", place.display()))
     }
 }
-
-impl std::fmt::Display for ReadError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ReadError {}
 
 /// A module: a file, or a block in one.
 #[derive(Debug, Default)]

@@ -32,11 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let mut args = args.map(PathBuf::from);
     let file = args.next().ok_or(USAGE)?;
-    let include_dirs: Vec<PathBuf> = args.collect();
-    if include_dirs.is_empty() {
-        return Err(format!("{USAGE}, got no INCLUDE_DIR").into());
-    }
-    let descriptors = protox::Compiler::new(include_dirs)?
+    let descriptors = protox::Compiler::new(args)?
         .include_imports(true)
         .include_source_info(false)
         .open_files(files)?
