@@ -95,7 +95,8 @@ impl Crate {
             let child = match &module.content {
                 Some((_, items)) => self.load(below, file.clone(), items)?,
                 None => {
-                    let file = self.file_of(&below);
+                    let file = path_attribute(&file, module);
+                    let file = file.unwrap_or_else(|| self.file_of(&below));
                     self.load_file(below, file)?
                 }
             };
@@ -277,6 +278,23 @@ impl<'ast> Visit<'ast> for Module {
         self.inline.extend(paths_in(of.tokens.clone()));
         visit::visit_macro(self, of);
     }
+}
+
+/// The file that a `#[path]` of a module in `file` names.
+fn path_attribute(file: &str, module: &syn::ItemMod) -> Option<String> {
+    let path = module.attrs.iter().find(|it| it.path().is_ident("path"))?;
+    let syn::Meta::NameValue(pair) = &path.meta else {
+        return None;
+    };
+    let syn::Expr::Lit(syn::ExprLit {
+        lit: syn::Lit::Str(name),
+        ..
+    }) = &pair.value
+    else {
+        return None;
+    };
+    let folder = Path::new(file).parent()?;
+    Some(folder.join(name.value()).display().to_string())
 }
 
 /// The paths of two names or more among the arguments of a macro.

@@ -84,6 +84,22 @@ fn an_arrow_in_a_macro_is_seen() {
 }
 
 #[test]
+fn a_module_may_name_its_file() {
+    let folder = small_crate();
+    write(
+        folder.path(),
+        "src/tables/mod.rs",
+        "#[path = \"../../other/entry.rs\"]\nmod entry;\n",
+    );
+    write(folder.path(), "other/entry.rs", "use crate::Port;\n");
+    let of = Crate::read(folder.path()).unwrap();
+    assert!(
+        of.arrows()
+            .contains(&("tables/../../other/entry.rs", "ids.rs"))
+    );
+}
+
+#[test]
 fn an_arrow_to_a_later_layer_runs_upwards() {
     let folder = small_crate();
     let of = Crate::read(folder.path()).unwrap();
