@@ -135,11 +135,11 @@ struct LastLook {
     worked: Nanos,
 }
 
-/// Frames that may have waited too long: the loop did not run for a while.
+/// A time without receiving, after which frames may have waited for too long.
 struct Absence {
     age_max: Nanos,
-    /// The loop did nothing else meanwhile.
-    was_idle: bool,
+    /// The loop was stopped or not scheduled for longer than that: its own work was not what took so long.
+    was_away: bool,
 }
 
 impl LastLook {
@@ -149,8 +149,8 @@ impl LastLook {
         let gap = now.saturating_sub(std::mem::replace(&mut self.at, now));
         let worked = std::mem::take(&mut self.worked);
         let age_max = self.age_max.filter(|age_max| gap > *age_max)?;
-        let was_idle = gap.saturating_sub(worked) > age_max;
-        Some(Absence { age_max, was_idle })
+        let was_away = gap.saturating_sub(worked) > age_max;
+        Some(Absence { age_max, was_away })
     }
 }
 
@@ -275,7 +275,7 @@ impl EventLoop {
         let before_ns = since_1970_ns().saturating_sub(absence.age_max);
         for place in 0..self.ports.len() {
             let attached = self.ports.at(place);
-            if absence.was_idle || attached.port.knows_ages() {
+            if absence.was_away || attached.port.knows_ages() {
                 let (id, dropped) = (attached.id, attached.port.drop_old(before_ns));
                 self.going_on(dropped, id)?;
             }
