@@ -11,7 +11,7 @@
 //! - **A subscription** is one task (`subscribe`). A client that does not read blocks only its own task, which holds
 //!   some messages and the values sent last. When the client reads again, the task continues with current values.
 //!
-//! Source: gNMI specification 0.10.0; comments name the sections that decide something.
+//! Source: gNMI specification 0.10.0; comments name the sections on which the code relies.
 
 #![forbid(unsafe_code)]
 
