@@ -24,7 +24,7 @@ use bmv2_thrift::wire::{Failure, FailureKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Service {
     Standard,
-    /// With and without LAGs. The arguments of both are compatible.
+    /// SimplePreLAG, and SimplePre, which has no LAGs. The arguments of both are compatible.
     Multicast,
     SimpleSwitch,
 }
