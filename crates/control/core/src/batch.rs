@@ -49,7 +49,7 @@ pub enum Atomicity {
     /// All other operations are attempted.
     #[default]
     ContinueOnError,
-    /// Later operations are not attempted; the results end with the refused one.
+    /// Later operations are not attempted; the last result is the refused operation's.
     StopAtError,
     /// No operation is done: earlier operations are undone exactly, later operations are not attempted, and the result
     /// of all of them is `Aborted`. A worker executes the batch in one piece, so a pass of a packet sees all of the

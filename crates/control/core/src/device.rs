@@ -177,7 +177,7 @@ impl Device {
         self.exclusively(call).await?
     }
 
-    /// Makes a program forward in every worker, in place of the old one; all state is cleared.
+    /// Puts a program into operation in every worker. It replaces the old program, and all state is cleared.
     ///
     /// # Errors
     /// [`Error::Stopped`]; `NotStored` if the store fails.

@@ -23,9 +23,9 @@ pub(crate) struct EnabledSince {
 /// A port's state and its counters, which are summed over all workers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Port {
-    /// What the event loops know of the port.
+    /// The port's state as the event loops know it.
     pub status: PortStatus,
-    /// What the switch counts at the port.
+    /// The switch's counters of the port.
     pub counters: PortCounters,
     /// When the port was last enabled or disabled or its link changed, in nanoseconds since the Unix epoch; 0 if
     /// unknown.

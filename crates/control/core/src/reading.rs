@@ -38,7 +38,7 @@ const ZERO: [u8; 1] = [0];
 /// The part of a table that is still to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cursor {
-    /// The slots from this one on.
+    /// The slots from this number on.
     From(usize),
     /// At most one entry, the one with this key, which is found without walking the table. The table must have no
     /// priorities.

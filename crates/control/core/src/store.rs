@@ -56,7 +56,7 @@ pub enum Slot {
     Saved,
 }
 
-/// A pipeline's origin; `None` if it was set without one.
+/// A pipeline's origin; `None` if the pipeline was set without an origin.
 pub type OriginOf = Option<Arc<dyn Origin>>;
 
 /// The result of a call. The operations of a batch whose result is no error were executed. Results missing at the end
@@ -89,7 +89,7 @@ impl fmt::Debug for Kept {
 #[error("{0}")]
 pub struct StoreError(pub String);
 
-/// Keeps the results of calls. One thread at a time calls it, in the order of the calls; it may block.
+/// Keeps the results of calls. One thread at a time calls the store, in the order of the calls. Its methods may block.
 pub trait Store: Send + Sync + 'static {
     /// Makes the results of earlier calls durable that [`Store::keep`] could not store. The device calls this before a
     /// call changes anything.

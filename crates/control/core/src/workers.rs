@@ -1,4 +1,4 @@
-//! What several workers share, and which programs they refuse.
+//! Checks which programs several workers can run as one switch, and counts the workers that have finished some work.
 //!
 //! A worker is a switch of its own with a part of the traffic. All workers have the same entries, groups and sessions,
 //! though they may execute a write at different moments. Counts are summed over the workers.

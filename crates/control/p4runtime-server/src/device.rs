@@ -36,7 +36,7 @@ use crate::roles::{Access, RoleName};
 pub struct ServerConfig {
     /// P4Runtime's device id. 0 is valid too: it is the default of simple_switch_grpc.
     pub device_id: u64,
-    /// The port that packet-outs enter. Without one, packet-outs are refused.
+    /// The port that packet-outs enter. If the switch has no CPU port, packet-outs are refused.
     pub cpu_port: Option<PortId>,
 }
 

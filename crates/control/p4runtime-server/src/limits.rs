@@ -42,8 +42,8 @@ pub const READ_RESPONSE_BYTES: usize = 64 * 1024;
 /// The bytes that each Read reserves from beginning to end: the transport takes three answers ahead, and one waits.
 pub const ANSWER_RESERVE_BYTES: usize = 512 * 1024;
 
-/// The longest string that stands for a number of the data plane (`@p4runtime_translation`). Those of PINS have some
-/// tens of bytes.
+/// The longest string that stands for a number of the data plane (`@p4runtime_translation`). The strings of PINS have
+/// some tens of bytes.
 pub const NAME_BYTES_MAX: usize = 1_024;
 
 /// How deeply the types of a register's cell or of a digest may nest. A deeper type refers to itself.
@@ -113,6 +113,6 @@ pub const KEEPALIVE_INTERVAL_S: u64 = 10;
 /// How long the client may take to answer the ping. Seconds.
 pub const KEEPALIVE_TIMEOUT_S: u64 = 10;
 
-/// Idle timeouts in the queue from the switch's thread, and those that wait for a controller that reads slowly: the
-/// entries of a large table that become idle together.
+/// Idle timeouts in the queue from the switch's thread, and idle timeouts that wait for a controller that reads slowly.
+/// All entries of a large table may become idle together.
 pub(crate) const IDLE_TIMEOUT_QUEUE_MAX: usize = 65_536;

@@ -31,7 +31,7 @@ use crate::pipeline::{Pipeline, Table};
 use crate::read::find;
 use crate::secrets;
 
-/// The operations that reproduce the committed pipeline's state in the new one.
+/// The operations that reproduce the committed pipeline's state in the new pipeline.
 pub(crate) async fn reconcile(
     device: &Device,
     exclusive: &Exclusive,

@@ -37,8 +37,8 @@ use crate::secrets;
 type Message = Result<StreamMessageResponse, Status>;
 
 /// Sends messages to one controller. Packet-ins, idle timeouts and digest lists have bounded queues and may be lost.
-/// Other messages are never lost; if the controller leaves too many of those unread, the server stops reading the
-/// controller's requests.
+/// Other messages are never lost; if the controller leaves too many of these other messages unread, the server stops
+/// reading the controller's requests.
 #[derive(Clone)]
 pub(crate) struct StreamSender {
     messages: UnboundedSender<Message>,

@@ -54,8 +54,8 @@ fn insert(
     Ok(())
 }
 
-/// The stored ranges that overlap with `cells`: those that begin within `cells`, and the last one before if it reaches
-/// into `cells`.
+/// The stored ranges that overlap with `cells`: those that begin within `cells`, and the last range before `cells` if
+/// it reaches into `cells`.
 fn overlapped(
     table: &Table<'_, &'static [u8], &'static [u8]>,
     at: &impl Fn(u64) -> Vec<u8>,

@@ -47,7 +47,7 @@ pub enum Renewal {
     None,
     /// New connections use the new files. The text is the time when the new certificate expires.
     Done(String),
-    /// The new files cannot be used; new connections use the old ones.
+    /// The new files cannot be used; new connections use the old files.
     Broken(FileError),
 }
 

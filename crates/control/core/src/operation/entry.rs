@@ -45,7 +45,7 @@ pub struct EntryChange {
 /// An entry's new action, and what is written with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewAction {
-    /// What a hit executes.
+    /// The action that a hit executes.
     pub action: TableAction,
     /// The idle timeout, which restarts; 0: none.
     pub idle_timeout_ns: u64,

@@ -151,7 +151,7 @@ pub(crate) trait Rules {
     /// there is nothing to restore, or the update will be refused.
     fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>);
 
-    /// What becomes of what a store has of the entity.
+    /// The effect of the update on the operations that a store has for the entity.
     fn stored(&self) -> Stored;
 
     /// The operations to store in place of `kept`, where [`Rules::stored`] says [`Stored::Combined`].
@@ -261,7 +261,7 @@ impl Operation {
         self.with_rules(|rules| rules.record(undo, state));
     }
 
-    /// What becomes of what a store has of the operation's entity.
+    /// The effect of the operation on the operations that a store has for the same entity.
     pub fn stored(&self) -> Stored {
         self.with_rules(|rules| rules.stored())
     }
@@ -278,8 +278,8 @@ impl Operation {
 }
 
 impl WorkerState<'_> {
-    /// This worker's share of a count that a client writes. The first worker has all of it and the others 0, so that
-    /// the sum of all workers is the count.
+    /// This worker's share of a count that a client writes. The first worker gets the whole count and the other workers
+    /// 0, so that the sum of all workers is the count.
     fn share_of(&self, value: CounterValue) -> CounterValue {
         match self.worker {
             0 => value,

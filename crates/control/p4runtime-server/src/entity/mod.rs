@@ -119,7 +119,7 @@ fn expect_modify(kind: Type, what: &str) -> EntityResult {
     )))
 }
 
-/// The cells that an index selects in an array of `size` cells. Without an index: all.
+/// The cells that an index selects in an array of `size` cells. Without an index, these are all cells.
 pub(crate) fn cells(index: Option<Index>, size: u64, what: &str) -> EntityResult<Range<u64>> {
     let Some(Index { index }) = index else {
         return Ok(0..size);

@@ -68,7 +68,7 @@ impl Lists {
         self.generation
     }
 
-    /// Replaces all lists by those of a program in BMv2 JSON.
+    /// Replaces all lists by the lists of a program in BMv2 JSON.
     pub(crate) fn begin(&mut self, generation: u64, json: &Value) {
         self.generation = generation;
         let all = json["learn_lists"].as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! The calls of each service. A function implements one call, or a few similar ones.
+//! The calls of each service. A function implements one call, or a few similar calls.
 
 pub(crate) mod arrays;
 pub(crate) mod hashes;

@@ -50,8 +50,8 @@ enum Pending {
     },
 }
 
-/// Walks over a message that arrives in pieces. Each call continues where the last one stopped, so it walks over
-/// every byte once.
+/// Walks over a message that arrives in pieces. Each step continues where the step before stopped, so every byte is
+/// walked over once.
 #[derive(Debug)]
 pub struct Scan {
     /// The parts not walked over yet, the innermost last. Empty when the message is complete.
@@ -191,7 +191,7 @@ impl Scan {
         self.value(bytes, of).inspect(|whole| self.undo(whole))
     }
 
-    /// Walks over a value of fixed size, or pushes the parts of another one.
+    /// Walks over a value of fixed size, or pushes the parts of a value of variable size.
     fn value(&mut self, bytes: &[u8], of: Type) -> Result<Option<()>, WireError> {
         self.n_values += 1;
         if self.n_values > self.bounds.n_values {
