@@ -178,8 +178,8 @@ def test_simple_switch_cli_says_why_ports_are_refused(switch: Switch) -> None:
     with bmv2_cli(switch) as shell:
         shell.expect(BMV2_PROMPT)
         for line, instead in (
-            ("port_add veth7 7", "an interface may go, and come later, under its name"),
-            ("port_remove 1", "gNMI's config/enabled takes one out and in again"),
+            ("port_add veth7 7", "an interface may be removed and added again under its name"),
+            ("port_remove 1", "gNMI's config/enabled disables a port and enables it again"),
         ):
             refused, reason = shell.run(line, BMV2_PROMPT)
             assert refused == "Invalid device manager operation (ERROR)"

@@ -1,4 +1,4 @@
-//! Makes messages, client and server from their descriptors.
+//! Generates the messages, the client and the server from their descriptors.
 
 use std::error::Error;
 

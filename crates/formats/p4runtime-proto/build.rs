@@ -1,5 +1,5 @@
-//! Makes messages, clients and servers from their descriptors, without comments: the `.proto` files are the
-//! documentation, and P4Runtime's are not ours.
+//! Generates the messages, clients and servers from their descriptors, without comments. The `.proto` files are the
+//! documentation, and P4Runtime's belong to another project.
 
 use std::error::Error;
 

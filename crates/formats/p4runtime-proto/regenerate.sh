@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes descriptor.bin of this crate and of gnmi-proto anew from the .proto files of P4Runtime and gNMI inside the Python
-# package finsy, and from our own proto/. With --check: changes nothing, fails if a committed file is not current.
-# Needs cargo and pip; no protoc. REPRISE_GENERATE may name the generator where it is built already.
+# package finsy, and from our own proto/. With --check, it changes nothing and fails if a committed file is not current.
+# It needs cargo and pip, but no protoc. If the generator is built already, REPRISE_GENERATE may hold its path.
 set -eu
 
 finsy_version=0.30.0

@@ -1,5 +1,5 @@
-//! A batch of updates. A worker executes it in pieces, so that frames may pass in between; an undivided batch is one
-//! piece, done completely or not at all.
+//! A batch of updates. A worker executes a batch in pieces, so that frames may pass between two pieces. An undivided
+//! batch is a single piece, which is executed completely or not at all.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use crate::error::{Error, OperationResult};
 use crate::limits::{CELLS_PER_UPDATE, UNDIVIDED_UPDATES_MAX, UPDATES_PER_PIECE};
 use crate::operation::{Operation, Undo, WorkerState};
 
-/// The updates of one call, in order. Each is done completely or not at all; frames may see the state between two of
-/// them, unless the batch is undivided.
+/// The updates of one call, in order. Each update is done completely or not at all. Frames may see the state between
+/// two updates, unless the batch is undivided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     /// The updates, in the order of execution.
     pub operations: Vec<Operation>,
-    /// What happens to the other updates when one is refused.
+    /// What happens to the other updates when an update is refused.
     pub atomicity: Atomicity,
 }
 
@@ -28,7 +28,7 @@ impl Batch {
         }
     }
 
-    /// Refuses an undivided batch that would hold up frames for too long.
+    /// Refuses an undivided batch with so many updates that frames would wait too long.
     pub(crate) fn expect_possible(&self) -> Result<(), Error> {
         let operations = self.operations.iter();
         let n_updates = operations.fold(0, |sum: usize, it| sum.saturating_add(it.n_updates()));
@@ -36,24 +36,24 @@ impl Batch {
             return Ok(());
         }
         let message = format!(
-            "expected a batch of {UNDIVIDED_UPDATES_MAX} updates at most that is done whole or not at all, since \
+            "expected at most {UNDIVIDED_UPDATES_MAX} updates in a batch that is done as a whole or not at all, since \
              frames wait for it, found {n_updates}; a replica counts as one, and so do {CELLS_PER_UPDATE} cells"
         );
         Err(ControlError::new(ControlErrorKind::Unimplemented, message).into())
     }
 }
 
-/// What happens to a batch's other operations when one is refused.
+/// What happens to a batch's other operations when an operation is refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Atomicity {
-    /// All others are attempted.
+    /// All other operations are attempted.
     #[default]
     ContinueOnError,
-    /// Later operations are not attempted; the results end with the refused one.
+    /// Later operations are not attempted; the last result is the refused operation's.
     StopAtError,
-    /// None is done: earlier operations are undone exactly, later ones not attempted, and the results of both are
-    /// `Aborted`. A worker executes the batch in one piece, so no packet has a pass in the middle of it; but a packet
-    /// may have one pass before it and another after it.
+    /// No operation is done: earlier operations are undone exactly, later operations are not attempted, and the result
+    /// of all of them is `Aborted`. A worker executes the batch in one piece, so a pass of a packet sees all of the
+    /// batch or nothing of it. But one pass of a packet may come before the batch and the packet's next pass after it.
     Whole,
     /// Like `Whole`, but executed when no packet is between two passes, so that every packet is processed entirely
     /// before or entirely after it.
@@ -92,8 +92,8 @@ impl Running {
         }
     }
 
-    /// Executes the next piece: [`UPDATES_PER_PIECE`] updates, or a single longer one. Returns the number of updates
-    /// that it counts as.
+    /// Executes the next piece: [`UPDATES_PER_PIECE`] updates, or a single operation that counts as more. Returns the
+    /// number of updates that the piece counts as.
     pub(crate) fn go_on(&mut self, state: &mut WorkerState<'_>) -> usize {
         let batch = Arc::clone(&self.batch);
         if batch.atomicity.is_undivided() && !self.is_over {
@@ -111,8 +111,8 @@ impl Running {
         n_updates
     }
 
-    /// Executes the operations before the first one on a generator, beside the switch that forwards, to which generators
-    /// belong.
+    /// Executes the operations before the first one that changes a generator, in a switch that does not forward yet.
+    /// Generators belong to the switch that forwards, so [`Running::go_on`] executes the remaining operations there.
     pub(crate) fn go_ahead(&mut self, state: &mut WorkerState<'_>) {
         while !self.is_over
             && let Some(operation) = Arc::clone(&self.batch).operations.get(self.results.len())

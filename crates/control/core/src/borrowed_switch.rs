@@ -6,8 +6,8 @@ use dataplane::{PayloadSignature, Switch, SwitchConfig};
 
 use crate::switch_handle::{DrainWaiters, Subscriber, SwitchContext, SwitchHandle, Work};
 
-/// The borrowed switch. Work runs at once, in the thread that submits it; no packet comes meanwhile, and subscribers
-/// are ignored.
+/// The borrowed switch. Work runs at once, in the thread that submits it. The switch processes no packets meanwhile.
+/// Subscribers are ignored, so they get no events.
 #[derive(Clone)]
 pub struct BorrowedSwitch(Arc<Mutex<Switch>>);
 
@@ -22,7 +22,7 @@ impl BorrowedSwitch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the switch back. Other handles now point at an empty switch.
+    /// Takes the switch back. Other handles then refer to an empty switch.
     pub fn take(self) -> Switch {
         std::mem::replace(&mut *self.switch(), Switch::new(SwitchConfig::default()))
     }

@@ -1,8 +1,8 @@
-//! Changes of the device, published in order to followers: a state file, a controller beside another.
+//! Changes of the device, published in order to followers, which mirror the device's state.
 //!
-//! A follower subscribes first ([`crate::Device::changes`]) and then reads everything. The reading has the number of
-//! the last change that it includes ([`crate::Reading::change`]); changes with higher numbers come after it. Counts and
-//! registers that packets change are not published.
+//! A follower subscribes first ([`crate::Device::changes`]) and then reads everything. [`crate::Reading::change`] is
+//! the number of the last change that the reading includes, so the follower applies only changes with higher numbers.
+//! Counters and registers that packets change are not published.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::pipeline::Pipeline;
 /// A call that every worker has executed.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Consecutive numbers, from 1.
+    /// The number of the change. Changes are numbered consecutively, from 1.
     pub number: u64,
     /// The pipeline that forwards since this change, or to which the batch was written.
     pub pipeline: Arc<Pipeline>,
@@ -30,15 +30,15 @@ pub struct Change {
 /// What a call has changed.
 #[derive(Debug, Clone)]
 pub enum Changed {
-    /// Everything: a new pipeline forwards, with what was written to it while it was saved.
+    /// Everything: a new pipeline forwards. Its state includes the updates that were written to it while it was saved.
     Pipeline,
-    /// The operations of a batch whose result at the same index is no error. Results missing at the end belong to
-    /// operations that were not attempted.
+    /// A batch was written. The operations whose result (at the same index) is no error were executed. Results missing
+    /// at the end belong to operations that were not attempted.
     Written(Arc<Batch>, Arc<[OperationResult]>),
 }
 
 impl Changed {
-    /// Size of the change among those that are kept.
+    /// The size of the change, which counts against [`CHANGED_UPDATES_KEPT_MAX`].
     fn n_updates(&self) -> usize {
         match self {
             Self::Pipeline => 1,
@@ -53,7 +53,7 @@ pub struct Changes {
     next: u64,
 }
 
-/// The follower was too slow and has lost this many changes: it must read all state again.
+/// The follower was too slow and has lost this many changes, so it must read all state again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the reader is {0} changes behind, more than are kept: read all state again")]
 pub struct Missed(pub u64);
@@ -80,7 +80,8 @@ struct State {
 }
 
 impl State {
-    /// Always keeps the newest change, whatever its size.
+    /// Adds a change and drops the oldest changes above the limit, but always keeps the newest change, whatever its
+    /// size.
     fn keep(&mut self, change: Change) {
         self.n_updates += change.what.n_updates();
         self.kept.push_back(change);
@@ -154,7 +155,8 @@ impl Publisher {
         lock(&self.0.state).n_published
     }
 
-    /// Publishes a change. The caller still has exclusive access, so numbers are in the order of the calls.
+    /// Publishes a change. The caller still has exclusive access to the device, so the numbers follow the order of the
+    /// calls.
     pub(crate) fn publish(&self, pipeline: &Arc<Pipeline>, what: impl FnOnce() -> Changed) {
         let mut state = lock(&self.0.state);
         state.n_published += 1;

@@ -1,6 +1,6 @@
-//! Data that clients store with their entities; the data plane does not know it.
+//! Data that clients store with their entities, such as P4Runtime's metadata. The data plane does not know this data.
 //!
-//! It changes on the switch's thread only, together with its entity.
+//! An entity's client data changes only on the switch's thread, together with the entity.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -31,10 +31,12 @@ pub struct ClientData {
     pub form: u32,
 }
 
-/// Digests that a client subscribed to, by name, and with which settings. Each worker has an equal copy.
+/// The digests to which a client has subscribed: the settings of the subscription, by the digest's name. Each worker
+/// has an equal copy.
 pub(crate) type Digests = BTreeMap<String, ClientData>;
 
-/// Client data of table entries, default actions, groups and sessions; the default value where there is none.
+/// Client data of table entries, default actions, multicast groups and clone sessions. An entity without client data
+/// has the default value.
 #[derive(Default)]
 pub struct ClientDataMap {
     entries: ShardedMap<EntryKey, ClientData>,

@@ -1,4 +1,4 @@
-//! All counters of one worker, or summed over all workers.
+//! All counters of a switch: of one worker, or summed over all workers.
 
 use dataplane::{GeneratorStatus, Latencies, Nanos, SwitchCounters, TableCounters};
 
@@ -7,13 +7,13 @@ use crate::switch_handle::{PortStatus, SwitchContext};
 /// All counters at one moment.
 #[derive(Debug, Clone)]
 pub struct Counted {
-    /// The event loop's clock; with several workers the latest.
+    /// The event loop's clock. With several workers, the clock of the latest reading.
     pub now: Nanos,
     /// Number of workers in the sum.
     pub n_workers: usize,
     /// The switch's counters of packets, drops and ports.
     pub counters: SwitchCounters,
-    /// Packets that wait in a queue, also in an offload.
+    /// Packets that wait in a queue of the engine or of the offload.
     pub inside: u64,
     /// The program's tables, without those that the compiler generates.
     pub tables: Vec<TableCounted>,

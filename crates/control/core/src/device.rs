@@ -23,8 +23,8 @@ use crate::workers::{Countdown, Registers, expect_one_for_all};
 pub struct Device {
     handle: Arc<dyn SwitchHandle>,
     registers: Registers,
-    /// Writes exclude reads, so that a read of several visits to the switch's thread never sees half a write; frames
-    /// pass in between.
+    /// A lock that a writer holds alone and readers share. A read may take several visits to the switch's thread,
+    /// between which frames pass. The lock keeps such a read from seeing half a write.
     order: Arc<RwLock<()>>,
     /// The last pipeline's unique number.
     generation: AtomicU64,
@@ -42,7 +42,7 @@ pub struct Device {
 pub struct Answers<R>(Vec<oneshot::Receiver<R>>);
 
 impl<R> Answers<R> {
-    /// An answer for which no worker had to be asked.
+    /// Makes an answer that is known without asking a worker.
     pub(crate) fn ready(answer: R) -> Self {
         let (sender, receiver) = oneshot::channel();
         let _ = sender.send(answer);
@@ -62,7 +62,7 @@ impl<R> Answers<R> {
     }
 }
 
-/// Locks briefly; after a panic elsewhere the data is still valid.
+/// Locks a mutex, also if a thread panicked while holding it: the data is valid all the same.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -86,7 +86,8 @@ impl Device {
         }
     }
 
-    /// From now on, stores the result of each call before it is answered. Only the first store counts.
+    /// From now on, stores the result of each call before the call is answered. A second call of this method has no
+    /// effect.
     pub fn keep_in(&self, store: Arc<dyn Store>) {
         // A second store would lack the earlier changes.
         let _ = self.store.set(store);
@@ -106,7 +107,8 @@ impl Device {
         lock(&self.committed).clone()
     }
 
-    /// The pipeline that reads and writes refer to: the saved one if there is one.
+    /// The pipeline to which reads and writes refer: the saved pipeline if there is one, otherwise the pipeline that
+    /// forwards.
     ///
     /// # Errors
     /// [`Error::NoPipeline`].
@@ -120,7 +122,7 @@ impl Device {
         self.handle.payload_signatures()
     }
 
-    /// Checks that the workers can run a program as one switch, and adds the protocol's data.
+    /// Checks that the workers can run a program as one switch, and adds `view`, the protocol's data.
     ///
     /// # Errors
     /// `FailedPrecondition`: what a packet reads would depend on the worker that processes it.
@@ -135,11 +137,12 @@ impl Device {
     }
 
     /// Waits for exclusive access, under which nobody else reads, writes or sets a pipeline, and runs a call as a task
-    /// of the caller's Tokio runtime. A caller that gives up while waiting has changed nothing; after that, the call
-    /// goes on without its caller.
+    /// of the caller's Tokio runtime. If the caller drops the future while it waits, nothing happens. Once the call
+    /// runs, it runs to its end, even without its caller.
     ///
     /// # Errors
-    /// [`Error::Stopped`]: the runtime ends. [`Error::NotStored`]: the store has not caught up with earlier calls.
+    /// [`Error::Stopped`]: the runtime ends. [`Error::NotStored`]: the store could not store the changes of earlier
+    /// calls.
     pub async fn exclusively<R, F>(
         self: &Arc<Self>,
         call: impl FnOnce(Exclusive) -> F,
@@ -155,7 +158,7 @@ impl Device {
         carried_out(call(exclusive)).await
     }
 
-    /// Whether the store has every change that was answered as done; `None` without a store.
+    /// Whether the store has every change that was answered as done; `None` if the device has no store.
     pub fn is_stored(&self) -> Option<bool> {
         self.store().map(|store| store.is_current())
     }
@@ -174,7 +177,7 @@ impl Device {
         self.exclusively(call).await?
     }
 
-    /// Makes a program forward in every worker, in place of the old one; all state is cleared.
+    /// Puts a program into operation in every worker. It replaces the old program, and all state is cleared.
     ///
     /// # Errors
     /// [`Error::Stopped`]; `NotStored` if the store fails.
@@ -186,7 +189,7 @@ impl Device {
         self.exclusively(call).await?
     }
 
-    /// Waits until nobody writes, and keeps writers out until the reading is dropped.
+    /// Waits until nobody writes, and returns a reading that keeps writers out until it is dropped.
     ///
     /// # Errors
     /// [`Error::NoPipeline`].
@@ -205,8 +208,8 @@ impl Device {
         self.changes.follow()
     }
 
-    /// Reads from every worker's switch, or from a saved pipeline's only switch, without exclusive access. Includes the
-    /// offload's counts. The work counts as `n_updates` updates of an event-loop iteration.
+    /// Reads from every worker's switch, or from a saved pipeline's only switch, without exclusive access. The counters
+    /// include the offload's. `n_updates` is what the work counts as within an event-loop iteration.
     ///
     /// # Errors
     /// [`Error::Replaced`], [`Error::Stopped`].
@@ -229,7 +232,8 @@ impl Device {
         answers.all().await?.into_iter().collect()
     }
 
-    /// Returns all counters, summed over all workers; each worker's part is consistent in itself.
+    /// Returns all counters, summed over all workers. Each worker is read at one moment, but two workers may be read at
+    /// different moments.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -238,7 +242,7 @@ impl Device {
         Counted::sum(answers.all().await?).ok_or(Error::Stopped)
     }
 
-    /// Waits until every packet that is inside now has left. Dropping the future leaves nothing behind.
+    /// Waits until every packet that is inside the switch now has left. The caller may drop the future at any time.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -255,9 +259,9 @@ impl Device {
         Ok(())
     }
 
-    /// Gives the switch a frame of the control plane at `port`, in order with all other work. Calls `done` on the first
-    /// worker's thread, or drops it if the switch has stopped. [`Error::Replaced`]: the frame was made for another
-    /// pipeline.
+    /// Lets the switch receive a frame of the control plane at `port`, in order with all other work. Calls `done` on
+    /// the first worker's thread, or drops `done` if the switch has stopped. `done` gets [`Error::Replaced`] if the
+    /// frame was made for another pipeline.
     pub fn packet_out(
         &self,
         pipeline: &Pipeline,
@@ -273,7 +277,7 @@ impl Device {
             }
             done(is_there);
         };
-        // All go to one worker, so that they stay in order.
+        // All packet-outs go to one worker, so that they stay in order.
         self.handle.submit(0, Box::new(work));
     }
 
@@ -282,8 +286,8 @@ impl Device {
         self.handle.subscribe(subscriber);
     }
 
-    /// Runs `work` on every worker's thread, with the worker's number, without exclusive access. Not for pipeline
-    /// state: changes by `work` are not published. If the switch stops, there are no answers.
+    /// Runs `work` on every worker's thread, with the worker's number, without exclusive access. `work` must not change
+    /// the state of a pipeline, because its changes would not be published. If the switch stops, there are no answers.
     pub fn submit<R: Send + 'static>(
         &self,
         work: impl Fn(usize, &mut SwitchContext<'_>) -> R + Send + Sync + 'static,
@@ -295,9 +299,9 @@ impl Device {
         })
     }
 
-    /// Runs long work on every worker's thread: repeats the step that `begin` makes for a worker until it returns an
-    /// answer. Frames may pass between two steps, other work may not. An offload applies all changes of a step
-    /// together.
+    /// Runs long work on every worker's thread, in steps. `begin` makes a worker's step, which the worker repeats until
+    /// the step returns an answer. Between two steps frames may pass, but no other work runs. An offload applies all
+    /// changes of a step together.
     pub(crate) fn submit_steps<R, S>(&self, mut begin: impl FnMut(usize) -> S) -> Answers<R>
     where
         R: Send + 'static,
@@ -312,7 +316,7 @@ impl Device {
         Answers(answers.collect())
     }
 
-    /// Calls `done` when all work that was submitted before has run.
+    /// Calls `done` when every worker has run all work that was submitted before this call.
     pub fn after_work(&self, done: impl FnOnce() + Send + 'static) {
         let n_workers = self.n_workers();
         let countdown = Countdown::new(n_workers, done);
@@ -327,7 +331,7 @@ impl Device {
         self.generation.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// On a worker's thread: makes the new program forward and returns the old one.
+    /// Runs on a worker's thread: puts the new program into operation and returns the old program.
     pub(crate) fn realize(
         &self,
         worker: usize,
@@ -337,7 +341,7 @@ impl Device {
     ) -> Replaced {
         let generation = pipeline.generation();
         context.switch.set_ready_program(&mut program, generation);
-        // The first worker decides which pipeline is committed: packet-outs go to it and are built for that pipeline.
+        // The first worker sets the committed pipeline: packet-outs go to this worker and are built for that pipeline.
         let before = match worker {
             0 => lock(&self.committed).replace(Arc::clone(pipeline)),
             _ => None,
@@ -349,7 +353,7 @@ impl Device {
     }
 }
 
-/// Work that repeats `step` until it returns an answer.
+/// Returns work that repeats `step` until it returns an answer.
 fn steps<R: Send + 'static>(
     mut step: impl FnMut(&mut SwitchContext<'_>) -> Option<R> + Send + 'static,
     sender: oneshot::Sender<R>,
@@ -386,7 +390,7 @@ fn nothing_done(error: Error) -> Error {
     }
 }
 
-/// Refuses work for another pipeline, whose ids and widths may mean something else.
+/// Refuses work that was made for another pipeline than the switch has, since ids and widths may differ.
 pub(crate) fn expect_generation(switch: &Switch, made_for: u64) -> Result<(), Error> {
     match switch.generation() {
         found if found == made_for => Ok(()),

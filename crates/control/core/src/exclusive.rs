@@ -1,7 +1,8 @@
 //! Exclusive access to the device: nobody else reads, writes or sets a pipeline until the call ends.
 //!
-//! Methods that submit work never wait. So a protocol can check whether its client may write, and hold the lock that
-//! keeps the answer true until the work is submitted. The access ends with the value that such a method returns.
+//! Methods that submit work never wait. So a protocol can take a lock, check whether its client may write, and hold the
+//! lock until the work is submitted. Such a method returns a value, and the access ends when the value is used up or
+//! dropped.
 
 use std::sync::{Arc, Mutex};
 
@@ -44,7 +45,7 @@ pub struct Committed {
     answers: Answers<(Vec<OperationResult>, Option<Replaced>)>,
 }
 
-/// A worker's old program and pipeline, which may take long to free.
+/// A worker's old program and pipeline. Freeing them may take long, so another thread does it.
 pub(crate) struct Replaced {
     pub(crate) _program: ReadyProgram,
     pub(crate) _pipeline: Option<Arc<Pipeline>>,
@@ -68,8 +69,8 @@ impl Exclusive {
         Reading::new(Arc::clone(&self.device), Arc::clone(pipeline), None)
     }
 
-    /// Submits a batch that was made for this pipeline. Its operations are executed in order; a worker's frames may
-    /// pass between two pieces, and one worker may be ahead of another.
+    /// Submits a batch that was made for this pipeline. The operations are executed in order. Frames may pass between
+    /// two pieces of the batch, and one worker may be ahead of another.
     pub fn write(self, pipeline: &Arc<Pipeline>, batch: Batch) -> Written {
         let batch = Arc::new(batch);
         let answers = match batch.expect_possible() {
@@ -127,7 +128,7 @@ impl Exclusive {
         })
     }
 
-    /// Prepares a program to forward, with the initial state that it declares.
+    /// Prepares a program so that it can forward, with the initial state that the program declares.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -135,8 +136,8 @@ impl Exclusive {
         self.make_ready(checked, Vec::new).await
     }
 
-    /// Like [`Exclusive::ready`], for a pipeline whose initial state includes these operations. They are tried first in
-    /// a switch that forwards nothing.
+    /// Like [`Exclusive::ready`], for a pipeline whose initial state includes these operations. The operations are
+    /// first tried in a switch that forwards nothing.
     ///
     /// # Errors
     /// The error of the first operation that fails; [`Error::Stopped`].
@@ -153,7 +154,7 @@ impl Exclusive {
     /// Prepares the saved pipeline with everything written to it so far.
     ///
     /// # Errors
-    /// `NotFound`: none is saved. [`Error::Stopped`].
+    /// `NotFound`: no pipeline is saved. [`Error::Stopped`].
     pub async fn ready_saved(&self) -> Result<Ready, Error> {
         let saved = lock(&self.device.saved).clone();
         let saved = saved.ok_or_else(|| {
@@ -163,8 +164,8 @@ impl Exclusive {
         self.make_ready(checked, move || saved.written()).await
     }
 
-    /// Makes a pipeline forward that was prepared under this access; it replaces the old one, and a saved pipeline is
-    /// discarded.
+    /// Puts a pipeline into operation that was prepared under this access. It replaces the pipeline that forwards, and
+    /// a saved pipeline is discarded.
     pub fn commit(self, ready: Ready) -> Committed {
         let Ready {
             pipeline,
@@ -202,14 +203,15 @@ impl Exclusive {
         }
     }
 
-    /// Saves a pipeline: from now on reads and writes refer to it, while the old one goes on forwarding.
+    /// Saves a pipeline: from now on reads and writes refer to the saved pipeline, while the old pipeline goes on
+    /// forwarding.
     pub fn save(self, checked: Checked) -> Saved {
         let saved = Arc::new(Pipeline::saved(checked, self.device.next_generation()));
         *lock(&self.device.saved) = Some(Arc::clone(&saved));
         Saved(self, saved)
     }
 
-    /// Prepares a pipeline that a store has kept, with its operations, except those that a new process must not repeat.
+    /// Prepares a pipeline from a store, with the stored operations, except those that a new process must not repeat.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -227,7 +229,7 @@ impl Exclusive {
             tracing::warn!(
                 event = "registers_begin_anew",
                 writes = n_left_out,
-                "{n_left_out} writes of the state file to registers that packets write, too, are not set again: these begin as the program says"
+                "{n_left_out} writes in the state file are not repeated, since packets write these registers too: the registers begin with the program's initial values"
             );
         }
         self.make_ready(checked, || operations).await
@@ -243,8 +245,8 @@ impl Exclusive {
         })
     }
 
-    /// Compiles a program for every worker and executes the operations. It compiles for one worker after the other, so
-    /// that it takes at most one processor from those that forward.
+    /// Compiles a program for every worker and executes the operations. The workers' programs are compiled one after
+    /// the other, so that this takes at most one processor from the workers that forward.
     async fn make_ready(
         &self,
         checked: Checked,
@@ -257,12 +259,13 @@ impl Exclusive {
     }
 }
 
-/// A pipeline that is ready to forward: compiled for each worker, with its initial state. Nobody sees it yet.
+/// A pipeline that is ready to forward: compiled for each worker, with its initial state. Neither packets nor clients
+/// see it yet.
 #[must_use = "it forwards when it is committed"]
 pub struct Ready {
     pipeline: Arc<Pipeline>,
     batch: Arc<Batch>,
-    /// Each worker executes the rest of the batch itself.
+    /// For each worker its program and the batch's progress. The worker itself executes what is left of the batch.
     workers: Vec<(ReadyProgram, Running)>,
 }
 
@@ -292,8 +295,8 @@ impl Ready {
     }
 }
 
-/// Whether to replace the program now: the offload has stopped, and the queues are empty or were waited for long
-/// enough.
+/// Whether to replace the program now: the offload has stopped, and either the queues are empty or the worker has
+/// waited long enough for them.
 fn may_exchange(switch: &mut Switch, n_waits: &mut usize) -> bool {
     if !switch.withdraw_offload() {
         return false;
@@ -319,7 +322,8 @@ fn try_out(
     Ok(batch.operations)
 }
 
-/// Lets all workers execute a batch when no packet is between two passes, or lets none.
+/// Lets every worker execute a batch at a moment when none of its packets is between two passes, or lets no worker
+/// execute it.
 #[derive(Clone)]
 struct Gate {
     /// `None` lets every batch through at once.
@@ -331,9 +335,9 @@ struct Gate {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Passing {
     Undecided,
-    /// One worker executes it, so all will.
+    /// One worker executes the batch, so all workers will.
     Passes,
-    /// One worker waited too long before any executed it.
+    /// One worker waited too long before any worker executed the batch.
     Refused,
 }
 
@@ -346,7 +350,7 @@ impl Gate {
         }
     }
 
-    /// Whether the worker may execute the batch now; false: ask again.
+    /// Whether the worker may execute the batch now; if false, the worker asks again in its next iteration.
     fn pass(&mut self, switch: &Switch) -> Result<bool, Error> {
         let Some(state) = &self.state else {
             return Ok(true);
@@ -369,8 +373,8 @@ impl Gate {
 }
 
 fn packets_between() -> Error {
-    let message = "no moment came without a packet between two passes, for which the batch is to be done as a whole: \
-                   rates hold packets in queues, or more come than the switch keeps up with";
+    let message = "the batch waits for a moment without a packet between two passes, and there was none: \
+                   rates hold packets in queues, or packets come faster than the switch processes them";
     ControlError::new(ControlErrorKind::Unimplemented, message).into()
 }
 
@@ -400,7 +404,8 @@ impl Written {
     pub async fn results(self) -> Result<Vec<OperationResult>, Error> {
         let of_workers: Result<Vec<_>, _> = self.answers.all().await?.into_iter().collect();
         let mut of_workers = of_workers?.into_iter();
-        // The result of a write depends on earlier writes only, which are the same in all workers.
+        // The result of a write depends only on earlier writes, which are the same in all workers. So the first
+        // worker's results count.
         let results = of_workers.next().ok_or(Error::Stopped)?;
         let agree = of_workers.all(|others| others == results);
         let mut kept = Ok(());
@@ -434,8 +439,8 @@ impl Committed {
     /// Waits until the pipeline forwards in every worker, returns it and ends the exclusive access.
     ///
     /// # Errors
-    /// [`Error::Refused`]: it forwards, but an operation of its initial state was refused. [`Error::Stopped`]; `NotStored`
-    /// if the store fails.
+    /// [`Error::Refused`]: the pipeline forwards, but an operation of its initial state was refused.
+    /// [`Error::Stopped`]; `NotStored` if the store fails.
     pub async fn done(self) -> Result<Arc<Pipeline>, Error> {
         let answers = self.answers.all().await?;
         let (replayed, replaced): (Vec<_>, Vec<_>) = answers.into_iter().unzip();
@@ -447,7 +452,7 @@ impl Committed {
         let kept = self.exclusive.keep(kept).await;
         let changes = &self.exclusive.device.changes;
         changes.publish(&self.pipeline, || Changed::Pipeline);
-        // Under the exclusive access, so that at most two programs take memory.
+        // Waits under the exclusive access until the old programs are freed, so that at most two programs take memory.
         freed.await?;
         kept?;
         let replayed: OperationResult = replayed.into_iter().flatten().collect();

@@ -1,9 +1,9 @@
-//! The control plane of a switch, without any protocol: what P4Runtime's server and its neighbours share.
+//! The control plane of a switch, without any protocol: the part that the servers of P4Runtime, Thrift and gNMI share.
 //!
 //! A [`Device`] takes calls from any thread. It has one switch for each worker, and each switch belongs to a thread of
 //! its own ([`SwitchHandle`]). Operations use the program's ids ([`dataplane::Program::table`] and its like) and the
-//! data plane's values. An error has a kind ([`Error`], [`dataplane::ControlErrorKind`]). Authorization, messages with
-//! their ids and connections are not here.
+//! data plane's values. An error has a kind ([`Error`], [`dataplane::ControlErrorKind`]). The crates of the protocols
+//! handle authorization, connections, and messages with the protocol's own ids.
 //!
 //! # The steps of a call that changes something
 //!
@@ -23,29 +23,30 @@
 //! - **An undivided batch** ([`Atomicity::Whole`], [`Atomicity::WholeForPackets`]) is one piece in every worker: no
 //!   frame passes during step 5, and all workers get the same result.
 //! - **A pipeline** is prepared between steps 3 and 4 ([`Ready`]), on a thread that does not forward: it is compiled
-//!   for each worker, and its initial state is written to it. Nobody sees it yet, and if the engine panics the old
-//!   pipeline stays in force. Step 5 is one piece in which each worker exchanges the old pipeline for the new one.
-//!   Packets inside leave through the old pipeline; those that a rate holds for more than
-//!   [`limits::WAITS_BEFORE_EXCHANGE_MAX`] event-loop iterations are dropped and counted. All other state is cleared,
-//!   and the switch reports the new pipeline's generation. The old pipeline is freed on another thread before the
-//!   access ends. So at most two pipelines take memory, plus a saved one, whose own switch forwards nothing.
+//!   for each worker, and its initial state is written to it. Neither packets nor clients see the new pipeline yet, and
+//!   if the engine panics the old pipeline stays in force. Step 5 is one piece in which each worker exchanges the old
+//!   pipeline for the new one. Packets inside the switch leave through the old pipeline; packets that a queue's rate
+//!   holds for more than [`limits::WAITS_BEFORE_EXCHANGE_MAX`] event-loop iterations are dropped and counted. All other
+//!   state is cleared, and the switch reports the new pipeline's generation. The old pipeline is freed on another
+//!   thread before the access ends. So at most two pipelines take memory, plus a saved one, whose own switch forwards
+//!   nothing.
 //! - **Generators** belong to the switch, not to the pipeline. If a new pipeline's batch writes to a generator, the
 //!   workers execute that operation and all later ones in pieces after the exchange.
 //! - **An offload** beside the engine ([`dataplane::offload`]) applies all changes of a piece together when the piece
-//!   ends. So its packets never see part of an update that takes several calls, and they see a new pipeline with all
-//!   its initial state. The unit is the piece and not the batch, because packets that the offload punts see each piece
-//!   in the engine, and both sides must agree while frames pass. Reads collect the offload's counts first; a drain also
-//!   waits for the offload.
+//!   ends. So packets in the offload never see part of an update that takes several calls, and they see a new pipeline
+//!   with all its initial state. The unit is the piece and not the batch, because the offload punts some packets to the
+//!   engine, which sees each piece, and the offload and the engine must agree while frames pass. A read first collects
+//!   the offload's counts. A drain also waits for packets in the offload.
 //! - **Ports are enabled and disabled** ([`Exclusive::set_ports_enabled`]) under exclusive access too, with or without a
 //!   pipeline, in one piece for each worker. [`Device::ports`] reports the new state from step 7 on, when every worker
 //!   has it.
 //! - **Work names the pipeline that it was made for.** If another pipeline forwards, the work is refused
-//!   ([`Error::Replaced`]). Once the work has started, this can happen only if something replaces programs without the
+//!   ([`Error::Replaced`]). Once the work has started, this can happen only if some code replaces programs without the
 //!   device.
 //! - **A read** ([`Device::reading`]) waits until no call has exclusive access, and holds off such calls until it is
 //!   dropped. A large read is many visits to the workers with frames in between, so counters change meanwhile.
-//! - **Frames** pass between pieces: an event loop executes a bounded number of updates an iteration, whoever wrote
-//!   them.
+//! - **Frames** pass between pieces: an event loop executes a bounded number of updates in an iteration, whichever
+//!   protocol wrote them.
 //!
 //! Reading order: `switch_handle`, `device`, `exclusive`, `pipeline`, `operation`, `batch`, `reading`,
 //! `changes`, `store`, `ports`.

@@ -1,19 +1,20 @@
 //! Every limit of control calls: a name, a unit, a reason.
 
-/// Updates of a batch that a worker executes without a frame in between; a replica counts as one. A worker executes a
-/// few such pieces, some 0.1 ms, before frames pass.
+/// Updates of a batch that a worker executes without a frame in between. A replica of a group or a session counts as an
+/// update. A worker executes a few such pieces, in some 0.1 ms, before frames pass.
 pub const UPDATES_PER_PIECE: usize = 64;
 
-/// Updates of an undivided batch at most: some 10 ms, in which frames wait in the kernel. A replica counts as one, and
-/// so do [`CELLS_PER_UPDATE`] cells.
+/// The most updates of an undivided batch: they take some 10 ms, in which frames wait in the kernel. A replica counts
+/// as an update, and so do [`CELLS_PER_UPDATE`] cells.
 pub const UNDIVIDED_UPDATES_MAX: usize = 8_192;
 
-/// How often a worker tries for a moment without a packet between two passes. Each try is about one event-loop
-/// iteration; together they take some 100 ms.
+/// How often a worker looks for a moment without a packet between two passes. It looks about once in an event-loop
+/// iteration; all these iterations take some 100 ms.
 pub const WAITS_FOR_PACKETS_MAX: usize = 1_000;
 
 /// How often a worker waits for queued packets before it replaces a program. Each wait is at most one event-loop
-/// iteration, and a busy loop receives no frames meanwhile. Packets that rates hold longer are dropped and counted.
+/// iteration, and a busy loop receives no frames meanwhile. Packets that a queue's rate holds longer are dropped and
+/// counted.
 pub const WAITS_BEFORE_EXCHANGE_MAX: usize = 100;
 
 /// Array cells that count as one update, so that writing all cells of a large array takes many pieces.
@@ -23,14 +24,14 @@ pub const CELLS_PER_UPDATE: u64 = 64;
 /// and counts as [`UPDATES_PER_PIECE`] updates.
 pub const CELLS_PER_VISIT: u64 = 1_024;
 
-/// Cursor of a table, or replicas of groups and sessions, read in one visit, which takes 0.1 ms and counts as this many
-/// updates.
+/// Slots of a table, or replicas of groups or sessions, read in one visit to the switch's thread. A visit takes 0.1 ms
+/// and counts as this many updates.
 pub const ENTRIES_PER_VISIT: usize = 256;
 
-/// Successful updates kept for replay between the saving of a pipeline and its commit: several times every register
-/// cell and viewer of a full SFU.
+/// Successful updates to a saved pipeline that are kept until its commit replays them. A full SFU needs a fraction of
+/// them for all its register cells and viewers.
 pub const SAVED_UPDATES_MAX: usize = 1 << 20;
 
-/// Updates of changes kept for slow followers, some 10 MB. A follower that is further behind gets an error and reads
-/// all state again. A replica counts as one.
+/// Updates of changes kept for slow followers, some 10 MB. A follower that is further behind gets an error and must
+/// read all state again. A replica counts as an update.
 pub const CHANGED_UPDATES_KEPT_MAX: usize = 65_536;

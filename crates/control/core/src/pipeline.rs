@@ -1,5 +1,5 @@
-//! A pipeline: a program with a unique generation, the client data of its entities, and what the protocol that set it
-//! knows of it.
+//! A pipeline: a program with a unique generation, the client data of its entities, and data of the protocol that set
+//! the pipeline.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -48,8 +48,8 @@ impl Checked {
 }
 
 impl Checked {
-    /// Adds the BMv2 JSON of a program for which no protocol has data of its own: protocols return it, and a store
-    /// keeps it.
+    /// Adds the BMv2 JSON of a program for which no protocol has data of its own. Protocols return the JSON to clients,
+    /// and a store keeps it.
     #[must_use]
     pub fn with_json(self, json: impl Into<Arc<[u8]>>) -> Self {
         let json = json.into();
@@ -57,12 +57,12 @@ impl Checked {
         self.with_config(json).with_origin(origin)
     }
 
-    /// The protocol data, if it has this type.
+    /// The protocol data; `None` if it has another type.
     pub fn view<V: Any + Send + Sync>(&self) -> Option<Arc<V>> {
         Arc::clone(&self.view).downcast().ok()
     }
 
-    /// Adds the origin, so that a store can keep the pipeline.
+    /// Adds the origin, from which a store can rebuild the pipeline after a restart.
     pub fn with_origin(self, origin: Arc<dyn Origin>) -> Self {
         let origin = Some(origin);
         Self { origin, ..self }
@@ -74,9 +74,9 @@ pub struct Pipeline {
     checked: Checked,
     generation: u64,
     client_data: Mutex<ClientDataMap>,
-    /// One for each worker.
+    /// The digest subscriptions of each worker.
     digests: Mutex<Vec<Arc<Mutex<Digests>>>>,
-    /// Set while the pipeline is saved: reads and writes go to this switch.
+    /// Set if the pipeline is saved: reads and writes then go to the switch in it.
     shadow: Option<Mutex<Shadow>>,
 }
 
@@ -115,17 +115,18 @@ impl Pipeline {
         &self.checked.config
     }
 
-    /// What the pipeline was made of: to set it again, without the operations written to it.
+    /// The program from which the pipeline was made, without the operations written to it. It can be used to set the
+    /// pipeline again.
     pub fn checked(&self) -> &Checked {
         &self.checked
     }
 
-    /// The protocol data, if it has this type.
+    /// The protocol data; `None` if it has another type.
     pub fn view<V: Any + Send + Sync>(&self) -> Option<Arc<V>> {
         Arc::clone(&self.checked.view).downcast().ok()
     }
 
-    /// Locks the client data of the entities; to be held only briefly.
+    /// Locks the client data of the entities. The caller must hold the lock only briefly.
     pub fn client_data(&self) -> MutexGuard<'_, ClientDataMap> {
         lock(&self.client_data)
     }
@@ -166,7 +167,7 @@ impl Pipeline {
         }
     }
 
-    /// Calls `work` with a worker's state. Only the first worker's client data is kept, which reads use.
+    /// Calls `work` with a worker's state. Reads return the first worker's client data, so only this worker's is kept.
     pub(crate) fn with_state<R>(
         &self,
         (worker, n_workers): (usize, usize),
@@ -199,12 +200,12 @@ impl Pipeline {
         Arc::clone(&all[worker])
     }
 
-    /// Digests that a client subscribed to, by name, with its data.
+    /// The digests to which a client has subscribed: the client data of the subscription, by the digest's name.
     pub fn digests(&self) -> BTreeMap<String, ClientData> {
         lock(&self.digests_of(0)).clone()
     }
 
-    /// The client's data of a digest that it subscribed to.
+    /// The client data of a subscription to this digest; `None` if no client has subscribed to it.
     pub fn digest(&self, name: &str) -> Option<ClientData> {
         lock(&self.digests_of(0)).get(name).cloned()
     }
@@ -264,7 +265,7 @@ fn expect_room(written: &[Operation], n_more: usize) -> OperationResult {
         return Ok(());
     }
     let message =
-        format!("{SAVED_UPDATES_MAX} updates wait for the saved pipeline's COMMIT already");
+        format!("{SAVED_UPDATES_MAX} updates already wait for the saved pipeline's COMMIT");
     Err(ControlError::new(
         ControlErrorKind::ResourceExhausted,
         message,

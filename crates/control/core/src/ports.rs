@@ -20,14 +20,14 @@ pub(crate) struct EnabledSince {
     since_ns: u64,
 }
 
-/// A port, summed over all workers.
+/// A port's state and its counters, which are summed over all workers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Port {
-    /// What the event loops know of the port.
+    /// The port's state as the event loops know it.
     pub status: PortStatus,
-    /// What the switch counts at the port.
+    /// The switch's counters of the port.
     pub counters: PortCounters,
-    /// Nanoseconds since the Unix epoch of the last time that it was enabled or disabled or its link changed; 0 if
+    /// When the port was last enabled or disabled or its link changed, in nanoseconds since the Unix epoch; 0 if
     /// unknown.
     pub last_change_ns: u64,
 }
@@ -41,8 +41,8 @@ impl Port {
 }
 
 impl Device {
-    /// Returns every port in command-line order, without exclusive access, including the offload's counts. Whether a
-    /// port is enabled is as of the last finished call.
+    /// Returns every port in command-line order, without exclusive access, including the offload's counts. Ports are
+    /// reported as enabled or disabled as the last finished call left them.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -73,17 +73,18 @@ impl Device {
         Ok(ports)
     }
 
-    /// Notifies of changes of a port: its link, or whether it is enabled. Several changes may be one notification.
+    /// Returns a receiver that is notified when a port's link changes or a port is enabled or disabled. Several changes
+    /// may cause one notification.
     pub fn port_changes(&self) -> watch::Receiver<u64> {
         self.links.follow()
     }
 
-    /// Enables ports (true) or disables them, all under one exclusive access; changes nothing for ports that are
-    /// already so. `clock` returns nanoseconds since the Unix epoch. It is called when the change is in force, which
-    /// may be long after the call.
+    /// Enables ports (true) or disables them (false), all under one exclusive access. Changes nothing at ports that
+    /// already have the wanted state. `clock` returns nanoseconds since the Unix epoch. It is called when the change is
+    /// in force, which may be long after the call.
     ///
     /// # Errors
-    /// [`Error::Stopped`]; [`Error::NotStored`]: the switch has it, but a restart may lose it.
+    /// [`Error::Stopped`]; [`Error::NotStored`]: the switch has the change, but a restart may lose it.
     pub async fn set_ports_enabled(
         self: &Arc<Self>,
         ports: Vec<(PortId, bool)>,
@@ -97,8 +98,8 @@ impl Device {
 }
 
 impl Exclusive {
-    /// Like [`Device::set_ports_enabled`], under this exclusive access, which ends with it. For a port that is named
-    /// several times the last value counts.
+    /// Like [`Device::set_ports_enabled`], under this exclusive access, which then ends. If a port occurs several
+    /// times, its last value counts.
     ///
     /// # Errors
     /// [`Error::Stopped`]; [`Error::NotStored`].
@@ -126,7 +127,7 @@ impl Exclusive {
             context.n_updates += written.len();
         });
         answers.all().await?;
-        // The switch has the change even if the store fails, so it is reported.
+        // The switch has the change even if the store fails, so the change is reported in any case.
         let kept = self.keep(Kept::Ports(Arc::clone(&new))).await;
         {
             let mut enabled = lock(&device.enabled);

@@ -1,9 +1,9 @@
 //! Reads while nobody writes: the combined state of all workers, in portions that do not hold up frames.
 //!
 //! Large state is read in several visits to the workers' threads, with frames in between. State that is equal in all
-//! workers comes from the first; counts are summed. Secrets (`@secret` in the program) read as zeros: arguments of
-//! actions, cells of registers. The protocols hide secret key fields themselves, because an entry's client data is
-//! found by its key.
+//! workers is read from the first worker; counts are summed. Secret arguments of actions and secret cells of registers
+//! (`@secret` in the program) read as zeros. The protocols hide secret key fields themselves, because they need the key
+//! to find an entry's client data.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -26,7 +26,7 @@ use crate::pipeline::Pipeline;
 pub struct Reading {
     device: Arc<Device>,
     pipeline: Arc<Pipeline>,
-    /// Keeps writes out while it is held. None for a reading under exclusive access, where nobody else can write.
+    /// The lock that keeps writers out. `None` for a reading under exclusive access, where nobody else can write.
     no_writes: Option<OwnedRwLockReadGuard<()>>,
     change: u64,
     shows_secrets: bool,
@@ -38,9 +38,10 @@ const ZERO: [u8; 1] = [0];
 /// The part of a table that is still to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cursor {
-    /// From this place on.
+    /// The slots from this number on.
     From(usize),
-    /// At most one entry, found by its key without walking the table; the table must have no priorities.
+    /// At most one entry, the one with this key, which is found without walking the table. The table must have no
+    /// priorities.
     Key(Vec<MatchField>),
     /// Everything has been read.
     Done,
@@ -80,7 +81,7 @@ impl Reading {
         &self.pipeline
     }
 
-    /// The number of the last change that the reading includes, as long as no writes were let in.
+    /// The number of the last change that the reading includes, if [`Reading::let_writes_in`] was never called.
     pub fn change(&self) -> u64 {
         self.change
     }
@@ -97,10 +98,11 @@ impl Reading {
         }
     }
 
-    /// Returns the next entries of a table, with the counts of all workers summed; `None` when all places were read.
+    /// Returns the next entries of a table, with the counts of all workers summed; `None` when the whole table was
+    /// read.
     ///
     /// # Errors
-    /// [`Error::Replaced`], [`Error::Stopped`]; so do all of these methods.
+    /// [`Error::Replaced`], [`Error::Stopped`], as for all these methods.
     pub async fn entries(
         &self,
         table: TableId,
@@ -115,7 +117,7 @@ impl Reading {
                 self.of_each(1, find).await?
             }
             Cursor::From(first) => {
-                // Entries have the same places in all workers.
+                // An entry has the same slot in all workers.
                 let range = *first..*first + ENTRIES_PER_VISIT;
                 *first = range.end;
                 let part = move |switch: &Switch| {
@@ -287,7 +289,8 @@ impl Reading {
         ControlError::new(ControlErrorKind::FailedPrecondition, message)
     }
 
-    /// Returns some multicast groups in the order of their ids, starting at `first`; empty when there are no more.
+    /// Returns the next multicast groups in the order of their ids, from the id `first` on; empty when there are no
+    /// more.
     ///
     /// # Errors
     /// `Replaced`, `Stopped`.
@@ -296,7 +299,7 @@ impl Reading {
             .await
     }
 
-    /// Returns some clone sessions, like `multicast_groups`.
+    /// Returns the next clone sessions, like `multicast_groups`.
     ///
     /// # Errors
     /// `Replaced`, `Stopped`.
@@ -314,7 +317,7 @@ impl Reading {
         self.of_first(Switch::generators).await
     }
 
-    /// Reads state that is equal in all workers in one visit: groups of action profiles, value sets.
+    /// Reads state that is equal in all workers, such as value sets, from the first worker's answer, in one visit.
     ///
     /// # Errors
     /// `Replaced`, `Stopped`.
@@ -326,7 +329,7 @@ impl Reading {
         answers.into_iter().next().ok_or(Error::Stopped)
     }
 
-    /// Returns every worker's answer; a visit counts as `n_updates` updates.
+    /// Returns every worker's answer. `n_updates` is how many updates the visit counts as.
     async fn of_each<R: Send + 'static>(
         &self,
         n_updates: usize,

@@ -1,8 +1,8 @@
-//! The interface of a store, which makes writes durable before they are answered. A device may have one.
+//! The interface of a store, which makes writes durable before they are answered. A device may have a store.
 //!
-//! The data plane executes a call first, the store keeps the result, then the call is answered, all under one exclusive
-//! access. If the store fails, the data plane has the change, the answer is [`Error::NotStored`], and no later call is
-//! executed before the store has caught up.
+//! First the data plane executes a call, then the store keeps the result, then the call is answered, all under one
+//! exclusive access. If the store fails, the data plane has the change, the answer is [`Error::NotStored`], and no
+//! later call is executed before the store has caught up.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use dataplane::PortId;
 use crate::batch::Batch;
 use crate::error::{Error, OperationResult};
 
-/// What rebuilds a pipeline after a restart; the protocol that set the pipeline implements it.
+/// What a store needs to rebuild a pipeline after a restart. The protocol that set the pipeline implements it.
 pub trait Origin: Send + Sync + 'static {
     /// The protocol's name, by which it recognises its own pipelines.
     fn kind(&self) -> &'static str;
@@ -20,8 +20,9 @@ pub trait Origin: Send + Sync + 'static {
     /// The pipeline in the protocol's own format.
     fn config(&self) -> Vec<u8>;
 
-    /// State that the protocol gained from writes and needs to understand them, with its number, which rises with each
-    /// change. `None` if it is not newer than `after`; number 0 is the empty state.
+    /// State that the protocol learned from writes and needs to interpret them, such as numbers that it assigned. The
+    /// state has a number, which rises with each change; number 0 is the empty state. `None` if the state's number is
+    /// not above `after`.
     fn learned(&self, after: u64) -> Option<(u64, Vec<u8>)> {
         let _ = after;
         None
@@ -55,15 +56,15 @@ pub enum Slot {
     Saved,
 }
 
-/// A pipeline's origin; `None` if it was set without one.
+/// A pipeline's origin; `None` if the pipeline was set without an origin.
 pub type OriginOf = Option<Arc<dyn Origin>>;
 
-/// The result of a call. Of a batch, the operations whose result is no error were executed; results missing at the end
+/// The result of a call. The operations of a batch whose result is no error were executed. Results missing at the end
 /// belong to operations that were not attempted.
 #[derive(Clone)]
 pub enum Kept {
-    /// A pipeline replaced the one in a slot, and the batch was written to it. In [`Slot::Forwards`] it also ended a
-    /// saved pipeline.
+    /// A pipeline replaced the one in a slot, and the batch was written to the new pipeline. If the slot is
+    /// [`Slot::Forwards`], a saved pipeline was discarded.
     Pipeline(Slot, OriginOf, Arc<Batch>, Arc<[OperationResult]>),
     /// Ports were enabled (true) or disabled, independently of the pipeline.
     Ports(Arc<[(PortId, bool)]>),
@@ -83,33 +84,34 @@ impl fmt::Debug for Kept {
     }
 }
 
-/// Why a store failed: what failed, and where.
+/// A store's failure: what failed, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct StoreError(pub String);
 
-/// Keeps the results of calls. One thread at a time calls it, in the order of the calls; it may block.
+/// Keeps the results of calls. One thread at a time calls the store, in the order of the calls. Its methods may block.
 pub trait Store: Send + Sync + 'static {
-    /// Makes durable what [`Store::keep`] could not store of earlier calls; called before a call changes anything.
+    /// Makes the results of earlier calls durable that [`Store::keep`] could not store. The device calls this before a
+    /// call changes anything.
     ///
     /// # Errors
     /// The store cannot do it yet; nothing is lost.
     fn catch_up(&self) -> Result<(), StoreError>;
 
-    /// Makes the result of a call durable, completely or not at all. What it cannot store it keeps for
-    /// [`Store::catch_up`].
+    /// Makes the result of a call durable, completely or not at all. If this fails, the store holds the result in
+    /// memory for [`Store::catch_up`].
     ///
     /// # Errors
     /// The result is not durable.
     fn keep(&self, kept: Kept) -> Result<(), StoreError>;
 
-    /// Whether a switch started now would have every change that was answered as done.
+    /// Whether a switch that starts from this store now would have every change that was answered as done.
     fn is_current(&self) -> bool {
         true
     }
 }
 
-/// Runs a store's work on a thread that may block.
+/// Runs a store's work on a thread that may block; does nothing without a store.
 pub(crate) async fn blocking(
     store: Option<Arc<dyn Store>>,
     work: impl FnOnce(&dyn Store) -> Result<(), StoreError> + Send + 'static,
@@ -119,7 +121,7 @@ pub(crate) async fn blocking(
     done.map_err(|error| Error::NotStored(error.to_string()))
 }
 
-/// Runs long work on a thread for which only the caller waits.
+/// Runs long work on a thread of its own, so that only the caller waits for it.
 ///
 /// # Errors
 /// [`Error::Stopped`]: the runtime ends.

@@ -1,4 +1,4 @@
-//! How other threads reach the switch: they submit work to the thread that owns it.
+//! How other threads access the switch: they submit work to the thread that owns it.
 //!
 //! The event loop of the crate `switch` implements [`SwitchHandle`]; tests implement it with a mutex.
 
@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 pub type Work = Box<dyn FnOnce(&mut SwitchContext<'_>) + Send>;
 
 /// Access to the threads that own the switches, one for each worker. A worker is a switch of its own with a part of the
-/// traffic; work that must be the same in all is submitted to each.
+/// traffic. A change that all workers must have is submitted to each.
 pub trait SwitchHandle: Send + Sync + 'static {
     /// Number of workers; constant for the life of the handle.
     fn n_workers(&self) -> usize {
@@ -30,14 +30,14 @@ pub trait SwitchHandle: Send + Sync + 'static {
     /// Runs `work` soon, between passes, on the thread that owns the worker with this number, from 0; wakes its event
     /// loop.
     ///
-    /// A worker's work runs in the order of submission. The server relies on it: a former primary's writes end before
-    /// its successor's begin. Unfinished work ([`SwitchContext::rest`]) continues before any other. After some hundred
-    /// updates ([`SwitchContext::n_updates`]) frames pass. After the work, the loop transmits what the switch has, and
-    /// calls [`DrainWaiters::notify`]. If the switch has stopped, `work` is dropped without being run. `submit` itself
-    /// never blocks.
+    /// A worker's work runs in the order of submission. P4Runtime's server relies on this order: a former primary's
+    /// writes end before its successor's begin. Unfinished work ([`SwitchContext::rest`]) continues before any other.
+    /// After some hundred updates ([`SwitchContext::n_updates`]) the event loop lets frames pass. After the work, the
+    /// loop transmits the frames that the switch has made, and calls [`DrainWaiters::notify`]. If the switch has
+    /// stopped, `work` is dropped without being run. `submit` itself never blocks.
     fn submit(&self, worker: usize, work: Work);
 
-    /// Subscribes to all events of one kind in every worker, from now on.
+    /// Subscribes a channel to all events of one kind in every worker, from now on.
     fn subscribe(&self, subscriber: Subscriber);
 }
 
@@ -54,7 +54,8 @@ pub enum Subscriber {
     Links(LinkSender),
 }
 
-/// Notifies of link changes; the receiver then reads the ports again. Several changes may be one notification.
+/// A channel that notifies of link changes, after which the receiver reads the ports again. Several changes may cause
+/// one notification.
 #[derive(Clone, Default)]
 pub struct LinkSender(watch::Sender<u64>);
 
@@ -64,22 +65,22 @@ impl LinkSender {
         self.0.send_modify(|n_notified| *n_notified += 1);
     }
 
-    /// Receives the notifications from now on.
+    /// Returns a receiver of the notifications from now on.
     pub fn follow(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
     }
 }
 
-/// Channel for a loop's packet-ins.
+/// Channel for the packet-ins of an event loop.
 pub type PacketInSender = NoticeSender<PacketInFrame>;
 
-/// Channel for a loop's idle timeouts.
+/// Channel for the idle timeouts of an event loop.
 pub type IdleTimeoutSender = NoticeSender<IdleTimeoutNotice>;
 
-/// Channel for a loop's digests.
+/// Channel for the digests of an event loop.
 pub type DigestSender = NoticeSender<DigestNotice>;
 
-/// A bounded channel for events of a switch, which counts those it has lost.
+/// A bounded channel for events of a switch, which counts the events that it has lost.
 pub struct NoticeSender<T> {
     notices: Sender<T>,
     lost: Arc<AtomicU64>,
@@ -102,7 +103,8 @@ impl<T> NoticeSender<T> {
         (Self { notices, lost }, receiver)
     }
 
-    /// Sends a notice; false if the receiver is gone. If the channel is full, the notice is lost and counted.
+    /// Sends a notice and returns whether the receiver still exists. If the channel is full, the notice is lost and
+    /// counted.
     pub fn send(&self, notice: T) -> bool {
         match self.notices.try_send(notice) {
             Ok(()) => true,
@@ -123,7 +125,7 @@ impl<T> NoticeSender<T> {
 /// A frame sent to the CPU port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketInFrame {
-    /// [`Switch::generation`] of the program that made it.
+    /// [`Switch::generation`] of the program that made the event.
     pub generation: u64,
     /// The whole frame, beginning with the packet-in header.
     pub frame: Vec<u8>,
@@ -141,7 +143,7 @@ pub struct IdleTimeoutNotice {
 /// A digest that a program made of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestNotice {
-    /// [`Switch::generation`] of the program that made it.
+    /// [`Switch::generation`] of the program that made the event.
     pub generation: u64,
     /// The digest's name and fields.
     pub digest: Digest,
@@ -151,34 +153,34 @@ pub struct DigestNotice {
 pub struct SwitchContext<'a> {
     /// The worker's switch.
     pub switch: &'a mut Switch,
-    /// The loop's clock.
+    /// The time on the event loop's clock.
     pub now: Nanos,
     /// The ports of the event loop.
     pub ports: &'a [PortStatus],
     /// Callers that wait for a drain; owned by the event loop.
     pub drain_waiters: &'a mut DrainWaiters,
-    /// Cost of the work in updates; the work itself adds it.
+    /// Cost of the work in updates. The work itself adds its cost.
     pub n_updates: usize,
-    /// The rest of the work, if it is too long for one event-loop iteration.
+    /// The remaining work, if the work is too long for one event-loop iteration.
     pub rest: Option<Work>,
 }
 
 /// State of the interface beneath a port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LinkState {
-    /// The port has no interface, or it was not looked at yet.
+    /// The port has no interface, or the interface was not looked at yet.
     #[default]
     None,
     /// Frames can be received and sent.
     Up,
     /// The interface is down, or has no carrier.
     Down,
-    /// The interface was removed; the port waits for one of the same name.
+    /// The interface was removed. The port waits for a new interface of the same name.
     Lost,
 }
 
 impl LinkState {
-    /// One word; empty for `None`.
+    /// The state in one word; empty for `None`.
     pub fn name(self) -> &'static str {
         match self {
             LinkState::None => "",
@@ -212,7 +214,7 @@ impl MulticastCounters {
     }
 }
 
-/// A port's state as the event loop knows it; the switch's counters are apart.
+/// A port's state as the event loop knows it. The switch's counters of the port are not part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortStatus {
     /// The port's number in the switch.
@@ -223,7 +225,7 @@ pub struct PortStatus {
     pub rx_dropped: u64,
     /// Frames that the kernel or the driver refused to send.
     pub tx_dropped: u64,
-    /// Both, by reason, zeros included; the same reasons for every port.
+    /// The frames of `rx_dropped` and `tx_dropped` by reason, zeros included. Every port has the same reasons.
     pub drops: Vec<(&'static str, u64)>,
     /// State of the port's interface.
     pub link: LinkState,
@@ -241,8 +243,8 @@ pub struct PortStatus {
     pub is_offloaded: Option<bool>,
     /// Whether a control call has disabled the port ([`Switch::set_port_enabled`]).
     pub is_disabled: bool,
-    /// Nanoseconds since the Unix epoch of the last time that the link went down or came up, or of the first look at
-    /// it; 0 if the link is not watched.
+    /// When the link last went down or came up, or was first looked at, in nanoseconds since the Unix epoch; 0 if the
+    /// link is not watched.
     pub link_changed_ns: u64,
     /// How often the link has gone down or come up.
     pub link_transitions: u64,
@@ -253,7 +255,7 @@ pub struct PortStatus {
 }
 
 impl PortStatus {
-    /// The link state as reported to clients: down while the port is disabled.
+    /// The link state that clients are told: down while the port is disabled, otherwise the interface's state.
     pub fn reported_link(&self) -> LinkState {
         match self.link {
             LinkState::Lost => LinkState::Lost,
@@ -267,7 +269,7 @@ impl PortStatus {
         matches!(self.reported_link(), LinkState::Up | LinkState::None)
     }
 
-    /// Adds another worker's counts of the same port; both know the same interface state.
+    /// Adds another worker's counts of the same port. The interface's state is the same in both workers.
     pub fn add(&mut self, other: &Self) {
         self.rx_dropped += other.rx_dropped;
         self.tx_dropped += other.tx_dropped;
@@ -280,9 +282,10 @@ impl PortStatus {
     }
 }
 
-/// Callers that wait until an epoch of packets has left the switch.
+/// Callers that wait until all packets that were inside the switch at some moment have left it.
 ///
-/// The loop owns it, passes it in every [`SwitchContext`], and calls [`Self::notify`] after it has run the switch.
+/// The event loop owns this value, passes it in every [`SwitchContext`], and calls [`Self::notify`] after it has run
+/// the switch.
 #[derive(Default)]
 pub struct DrainWaiters {
     waiting: Vec<(DrainToken, oneshot::Sender<()>)>,
@@ -294,7 +297,8 @@ impl DrainWaiters {
         self.waiting.push((token, done));
     }
 
-    /// Notifies callers whose epoch is drained, and removes those that gave up. Costs nothing while nobody waits.
+    /// Notifies the callers whose packets have left, and removes callers that gave up. Costs nothing while nobody
+    /// waits.
     pub fn notify(&mut self, switch: &Switch) {
         let is_over = |(token, done): &mut (DrainToken, oneshot::Sender<()>)| {
             done.is_closed() || switch.is_drained(*token)

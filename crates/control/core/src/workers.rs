@@ -1,7 +1,7 @@
-//! What several workers share, and which programs they refuse.
+//! Checks which programs several workers can run as one switch, and counts the workers that have finished some work.
 //!
-//! A worker is a switch of its own with a part of the traffic. All workers have the same entries, groups and sessions;
-//! a write reaches one worker after the other. Counts are summed.
+//! A worker is a switch of its own with a part of the traffic. All workers have the same entries, groups and sessions,
+//! though they may execute a write at different moments. Counts are summed over the workers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,17 +14,18 @@ use crate::error::OperationResult;
 /// How several workers keep the registers and meters that packets write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Registers {
-    /// One set for the whole switch, which workers cannot share: a program with such registers or meters is refused.
+    /// The switch has one set. Several workers could not share it, so a program with such registers or meters is
+    /// refused.
     #[default]
     OfTheSwitch,
-    /// Each worker has its own. A program with `@shared` registers is still refused.
+    /// Each worker has a set of its own. A program with `@shared` registers is refused all the same.
     PerWorker,
 }
 
 /// Checks that this many workers can run the program as one switch.
 ///
 /// # Errors
-/// What a packet reads would depend on the worker that processes it.
+/// With this program, the values that a packet reads would depend on the worker that processes it.
 pub(crate) fn expect_one_for_all(
     program: &Program,
     n_workers: usize,
@@ -37,7 +38,7 @@ pub(crate) fn expect_one_for_all(
     let kept = program.kept_between_packets();
     let message = match registers {
         _ if !shared.is_empty() => format!(
-            "expected a program without @shared registers that packets write and read, since each of the {n_workers} workers would have its own, which the program says would be wrong, found {}: run one worker",
+            "expected a program without @shared registers that packets write and read, since each of the {n_workers} workers would have its own, which the annotation forbids, found {}: run one worker",
             shared.join(", ")
         ),
         Registers::OfTheSwitch if !kept.is_empty() => format!(

@@ -155,13 +155,13 @@ fn updates(
         .flat_map(|node| node.leaves())
         .any(|leaf| wanted.has(leaf));
     if updates.is_empty() && query.is_exact && is_leaf && is_wanted {
-        not_found("it is not known of this interface")
+        not_found("the switch does not know this value of the interface")
     } else {
         Ok(updates)
     }
 }
 
-/// One update for each leaf.
+/// Returns one update for each wanted leaf of an interface below a node.
 fn leaves(interface: &Interface, node: &Node, wanted: &Wanted) -> Vec<Update> {
     let Interface { name, port } = interface;
     let leaves = node.leaves().filter(|leaf| wanted.has(leaf));
@@ -178,7 +178,7 @@ fn leaves(interface: &Interface, node: &Node, wanted: &Wanted) -> Vec<Update> {
         .collect()
 }
 
-/// One update for a node of an interface. `None` if the request wants nothing of it.
+/// Returns one update for a node of an interface; `None` if the request wants none of the node's leaves.
 fn subtree(
     interface: &Interface,
     node: &Node,

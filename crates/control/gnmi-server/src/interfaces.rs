@@ -1,4 +1,4 @@
-//! The device's ports as interfaces, as snapshots.
+//! Snapshots of the device's ports, which gNMI calls interfaces.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -51,7 +51,7 @@ impl Interfaces {
             return Ok(Arc::clone(last));
         }
         let began = Instant::now();
-        // Taken before the reading: whatever the snapshot does not show is later.
+        // The time is taken before the reading, so any change that the snapshot lacks is later than this time.
         let taken_ns = now_ns();
         let ports = self.device.ports().await.map_err(status)?;
         let snapshot = Arc::new(Snapshot {
@@ -64,7 +64,8 @@ impl Interfaces {
     }
 }
 
-/// Names an interface as on the command line; if several have that name, puts the port number in front.
+/// Gives each interface the name that its port has on the command line. If several ports have the same name, the port
+/// number is put in front.
 fn named(ports: Vec<Port>) -> Vec<Interface> {
     let names: Vec<String> = ports.iter().map(|port| port.status.name.clone()).collect();
     let is_alone = |name: &str| names.iter().filter(|other| *other == name).count() == 1;

@@ -3,7 +3,7 @@
 /// The largest request: `PATHS_MAX` paths of 200 bytes each.
 pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
 
-/// Paths of a request: one for each port, twice over.
+/// Paths of a request: twice as many as the switch has ports.
 pub const PATHS_MAX: usize = 1_024;
 
 /// Elements of a path; the deepest leaf has five.
@@ -16,15 +16,16 @@ pub const GET_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024 - 64 * 1024;
 /// Concurrent `Subscribe` calls: some controllers and collectors, with their backups.
 pub const SUBSCRIPTIONS_MAX: usize = 128;
 
-/// Values per second that all subscriptions together read; a subscription counts for each of its values at least
-/// once. The limit is a tenth of a control thread, and 50 MB for the values sent last. A switch of 512 ports has
-/// 17,000 values; reading them ten times a second uses a sixth of the limit.
+/// Values per second that all subscriptions together read; a subscription counts for each of its values at least once.
+/// At the limit they take a tenth of a control thread's time, and 50 MB of memory for the values sent last. A switch of
+/// 512 ports has 17,000 values; reading them ten times a second uses a sixth of the limit.
 pub const VALUES_PER_SECOND_MAX: usize = 1_000_000;
 
 /// The shortest sample interval. Each sample visits the event loops. Milliseconds.
 pub const SAMPLE_INTERVAL_MIN_MS: u64 = 100;
 
-/// How often counters are read for `ON_CHANGE`: under traffic they change with each frame. Milliseconds.
+/// How often counters are read for `ON_CHANGE`. Under traffic they change with each frame, so not every change is sent.
+/// Milliseconds.
 pub const COUNTERS_LOOK_INTERVAL_MS: u64 = 1_000;
 
 /// How often counters are sampled for `TARGET_DEFINED`, as in Stratum. Milliseconds.
@@ -33,6 +34,6 @@ pub const TARGET_DEFINED_INTERVAL_MS: u64 = 10_000;
 /// How old a sample may be, so that subscriptions share visits to the event loops. Milliseconds.
 pub const SAMPLE_AGE_MAX_MS: u64 = 50;
 
-/// Messages that wait for a slow client; the transport holds some more. Beyond, the subscription waits, and later
-/// continues with current values.
+/// Messages that wait for a slow client; the transport holds some more. If there are more, the subscription waits, and
+/// later continues with current values.
 pub const MESSAGES_AHEAD_MAX: usize = 16;

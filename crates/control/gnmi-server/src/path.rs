@@ -1,4 +1,4 @@
-//! Paths of requests, as nodes and interfaces, and paths of answers.
+//! Resolves the paths of requests to nodes and interfaces, and builds the paths of answers.
 //!
 //! Source: gNMI specification 0.10.0, 2.2.2, 2.4, 2.7, 3.3.4; gNMI path conventions 0.4.0.
 
@@ -65,14 +65,14 @@ impl PathError {
     }
 }
 
-/// Wildcards: one element, and any number of elements.
+/// The wildcards: `*` matches one element, `...` any number of elements.
 const ANY: &str = "*";
 const ANY_NUMBER: &str = "...";
 
 /// The key of the interface list.
 const KEY: &str = "name";
 
-/// Accepted origins: the specification's, and another that some collectors send.
+/// The accepted origins: none, the specification's, and one that some collectors send.
 const ORIGINS: [&str; 3] = ["", "openconfig", "openconfig-interfaces"];
 
 /// Model prefixes that some clients put in front of element names.
@@ -111,11 +111,11 @@ impl Query {
         let both = || prefix.into_iter().chain(path);
         let elems: Vec<&PathElem> = both().flat_map(|path| &path.elem).collect();
         let text = text_of(elems.iter().copied());
-        #[allow(deprecated, reason = "to be refused with a word")]
+        #[allow(deprecated, reason = "to be refused with a message")]
         if both().any(|path| !path.element.is_empty()) {
             return Err(invalid(
                 &text,
-                "expected elem, found the field element, which gNMI 0.4 has left",
+                "expected elem, found the field element, which gNMI 0.4 replaced by elem",
             ));
         }
         if elems.len() > PATH_ELEMS_MAX {
@@ -204,10 +204,10 @@ fn matches(elems: &[&PathElem], path: &[&str]) -> bool {
     is_named && has_keys && matches(rest, below)
 }
 
-/// The error for a path without nodes: unimplemented if the models have it, otherwise unknown.
+/// The error for a path that selects no node: `Absent` if the models have the path, otherwise `Unknown`.
 fn unknown(elems: &[&PathElem], text: String) -> PathError {
     let is_within = |path: &Vec<&str>| {
-        // A wildcard at the end would match everything.
+        // A path that ends with a wildcard would match everything.
         let is_named = |n_elems: usize| {
             ![ANY, ANY_NUMBER].contains(&elems[n_elems - 1].name.as_str())
                 && matches(&elems[..n_elems], path)
@@ -221,7 +221,7 @@ fn unknown(elems: &[&PathElem], text: String) -> PathError {
     }
 }
 
-/// Lists what the schema has at the place where the path leaves it.
+/// Says which nodes the schema has below the last node that the path reaches.
 fn expected(elems: &[&PathElem]) -> String {
     let mut beginnings = (0..elems.len()).rev().map(|n_elems| &elems[..n_elems]);
     let reached = beginnings.find_map(|begin| {

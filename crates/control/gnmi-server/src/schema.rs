@@ -48,7 +48,7 @@ pub(crate) struct Leaf {
     pub path: &'static [&'static str],
     pub module: Module,
     pub class: Class,
-    /// Its value changes with packets.
+    /// Whether the leaf's value changes with packets.
     pub is_counter: bool,
     read: fn(&str, &Port) -> Option<Value>,
 }
@@ -66,7 +66,7 @@ pub(crate) const ENABLED: &[&str] = &["config", "enabled"];
 /// The list whose entries are ports.
 pub(crate) const INTERFACE: &[&str] = &["interfaces", "interface"];
 
-/// The type of every port, whatever is beneath: all frames are Ethernet frames.
+/// The type of every port, whatever kind of interface is beneath: all frames are Ethernet frames.
 const TYPE: &str = "iana-if-type:ethernetCsmacd";
 
 /// Bytes before the payload in a frame. OpenConfig's MTU includes them, the kernel's does not.
@@ -310,7 +310,7 @@ const ABSENT: &[&[&str]] = &[
 
 /// A node: a container, the list's entry, or a leaf.
 pub(crate) struct Node {
-    /// From the root.
+    /// The path from the root.
     pub path: Vec<&'static str>,
 }
 

@@ -147,7 +147,8 @@ impl GNmi for Gnmi {
                 () = sender.closed() => return,
             };
             if let Err(status) = ended {
-                // Does not wait for a client that reads nothing: it is gone, or sees the connection end.
+                // If the switch stops, do not wait for a client that reads nothing: the client is gone, or will see the
+                // connection end.
                 tokio::select! {
                     biased;
                     _ = sender.send(Err(status)) => {}

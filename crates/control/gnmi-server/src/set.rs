@@ -147,7 +147,7 @@ impl<'a> Change<'a> {
         };
         if query.is_exact && query.nodes.iter().any(|node| is_state(&node)) {
             return Err(invalid(
-                "expected something below config to delete, found what is read only",
+                "expected something below config to delete, found a node that is read only",
             ));
         }
         let leaves = query.nodes.iter().flat_map(|node| node.leaves());
@@ -214,7 +214,7 @@ impl<'a> Change<'a> {
             [] => self.write_interface(interface, members, operation),
             ["config"] => self.write_config(interface, members, operation),
             _ => Err(invalid(
-                "expected something below config to write, found what is read only",
+                "expected something below config to write, found a node that is read only",
             )),
         }
     }

@@ -119,7 +119,7 @@ impl Watch {
         self.next_look.into_iter().chain(self.next_heartbeat).min()
     }
 
-    /// What the watch must send now. `None` if it need not read.
+    /// What the watch must send now; `None` if it need not even read its leaves.
     fn due(&mut self, now: Instant, has_notice: bool) -> Option<Scope> {
         let is_look = is_due(&mut self.next_look, self.every, now);
         let is_heartbeat = is_due(&mut self.next_heartbeat, self.heartbeat, now);
@@ -161,7 +161,7 @@ fn is_due(next: &mut Option<Instant>, every: Option<Duration>, now: Instant) -> 
 enum Scope {
     All,
     Changes,
-    /// None, but they count as sent.
+    /// Sends no values, but the values that were read count as sent.
     Nothing,
 }
 
@@ -183,7 +183,7 @@ fn watches(list: &SubscriptionList, mode: Mode, snapshot: &Snapshot) -> Result<V
             Mode::Stream => streamed(subscription, &query, leaves)?,
             Mode::Once | Mode::Poll => vec![Watch::new(&query.name, leaves)],
         };
-        // An interface that does not exist now never will: send nothing for it (3.5.2.4).
+        // No interface is added while the switch runs, so a path for a missing interface gets no updates (3.5.2.4).
         all.extend(made.into_iter().filter(|watch| {
             let mut interfaces = snapshot.interfaces.iter();
             interfaces.any(|it| watch.name.is_of(&it.name)) && !watch.leaves.is_empty()
@@ -280,7 +280,7 @@ fn room_for(
     room.ok_or_else(|| {
         let n_left = shared.values_per_second.available_permits();
         Status::resource_exhausted(format!(
-            "the subscription looks at {n_values} values in a second, and there is room for {n_left} of {VALUES_PER_SECOND_MAX}: name fewer paths, or longer intervals"
+            "the subscription reads {n_values} values in a second, but only {n_left} of {VALUES_PER_SECOND_MAX} are left for it: ask for fewer paths, or longer intervals"
         ))
     })
 }
@@ -411,7 +411,7 @@ impl Subscriber<'_> {
         }
     }
 
-    /// Sends what a watch reads: one message per interface, so that simultaneous changes stay together.
+    /// Sends the values that a watch reads: one message per interface, so that simultaneous changes stay together.
     async fn send(&self, watch: &mut Watch, snapshot: &Snapshot, scope: Scope) -> Sent {
         for (place, interface) in snapshot.interfaces.iter().enumerate() {
             if !watch.name.is_of(&interface.name) {
@@ -447,7 +447,7 @@ impl Subscriber<'_> {
                 Scope::Nothing => false,
             };
             if is_sent && leaf.path == LAST_CHANGE && scope == Scope::Changes {
-                // The time of the change, not of the reading (3.5.2.3).
+                // The time stamp is that of the change, not of the reading (3.5.2.3).
                 notification.timestamp = i64::try_from(port.last_change_ns).unwrap_or(i64::MAX);
             }
             match (&value, is_sent) {

@@ -1,5 +1,5 @@
-//! P4Runtime's byte strings (specification 1.4.1, "Bytestrings"): numbers and addresses in canonical form, which is big
-//! endian, without leading zero bytes, of at least one byte.
+//! P4Runtime's byte strings (specification 1.4.1, "Bytestrings"): numbers and addresses in canonical form, which means
+//! big endian, at least one byte, and no further leading zero bytes.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -60,7 +60,7 @@ pub fn ones(n: u32, bits: u32) -> Vec<u8> {
     canonical(&(0..n_bytes).map(byte).collect::<Vec<u8>>())
 }
 
-/// The bits that both have.
+/// The bitwise AND of two numbers.
 pub fn and(one: &[u8], other: &[u8]) -> Vec<u8> {
     let pairs = one.iter().rev().zip(other.iter().rev());
     let mut both: Vec<u8> = pairs.map(|(a, b)| a & b).collect();
@@ -68,17 +68,17 @@ pub fn and(one: &[u8], other: &[u8]) -> Vec<u8> {
     canonical(&both)
 }
 
-/// Why a text is no value of a width.
+/// Why a text is not a value of the wanted width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misfit {
-    /// It is neither a number nor an address of this width.
+    /// The text is neither a number nor an address of this width.
     NoValue,
-    /// It is a number that needs this many bits.
+    /// The text is a number that needs this many bits.
     Bits(u32),
 }
 
-/// Parses a number or an address of this width: decimal, hexadecimal after `0x`, or as Ethernet, IPv4 and IPv6
-/// addresses are written.
+/// Parses a number or an address of this width: decimal, hexadecimal after `0x`, or in the usual notation of Ethernet,
+/// IPv4 and IPv6 addresses.
 ///
 /// # Errors
 /// The text is no value, or needs more bits.
@@ -107,7 +107,7 @@ fn of_decimal(text: &str) -> Option<Vec<u8>> {
     number.map(|number| number.to_be_bytes().to_vec())
 }
 
-/// Parses a number in decimal digits, or in hexadecimal ones after `0x`; leading zeros mean nothing.
+/// Parses a number in decimal digits, or in hexadecimal ones after `0x`; leading zeros are ignored.
 pub fn parse_number(text: &str) -> Option<u128> {
     match text.strip_prefix("0x") {
         Some(digits) => u128::from_str_radix(digits, 16).ok(),
@@ -134,12 +134,12 @@ pub fn mac(text: &str) -> Option<[u8; 6]> {
     pairs.next().is_none().then_some(octets)
 }
 
-/// `08:00:00:00:01:11`
+/// Writes an Ethernet address, as `08:00:00:00:01:11`.
 pub fn mac_text(octets: [u8; 6]) -> String {
     octets.map(|octet| format!("{octet:02x}")).join(":")
 }
 
-/// The text of an address of this width, if addresses have it: Ethernet, IPv4 or IPv6.
+/// Writes an Ethernet, IPv4 or IPv6 address; `None` if no such address has this width.
 pub fn address_text(bytes: &[u8], bits: u32) -> Option<String> {
     match bits {
         MAC_BITS => Some(mac_text(padded(bytes))),
@@ -149,12 +149,12 @@ pub fn address_text(bytes: &[u8], bits: u32) -> Option<String> {
     }
 }
 
-/// `0x001f`: every digit.
+/// Writes a byte string in hexadecimal with every digit, as `0x001f`.
 pub fn hex(bytes: &[u8]) -> String {
     format!("0x{}", HEXLOWER.encode(bytes))
 }
 
-/// `0x1f`: without leading zeros.
+/// Writes a byte string in hexadecimal without leading zeros, as `0x1f`.
 pub fn short_hex(bytes: &[u8]) -> String {
     match HEXLOWER.encode(bytes).trim_start_matches('0') {
         "" => "0x0".to_owned(),
@@ -162,7 +162,7 @@ pub fn short_hex(bytes: &[u8]) -> String {
     }
 }
 
-/// The last bytes of a byte string, filled up with zeros in front.
+/// The last `N` bytes of a byte string, filled up with zeros in front.
 pub fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut all = [0; N];
     for (to, from) in all.iter_mut().rev().zip(bytes.iter().rev()) {

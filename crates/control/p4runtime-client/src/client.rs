@@ -37,7 +37,7 @@ use crate::limits::{
 pub use arbitration::Bid;
 use arbitration::{Primary, Seen, uint128};
 
-/// Why there is no stream for a client that is not primary.
+/// The reason in an error for a client that has no stream, because it did not become primary.
 const NEVER_OPENED: &str = "never opened";
 
 /// A connection to one switch.
@@ -46,7 +46,7 @@ pub struct Client {
     p4runtime: P4RuntimeClient<Channel>,
     switch: SwitchClient<Channel>,
     peer: Peer,
-    /// Empty: the default role, which may do everything.
+    /// The client's role. The empty name is the default role, which may do everything.
     role: String,
     call_timeout_ms: u64,
     primary: Option<Primary>,
@@ -239,7 +239,8 @@ impl Client {
         match self.config(response_type).await? {
             Ok(config) => config.ok_or(ClientError::NoPipeline),
             Err(status) if status.code() == Code::FailedPrecondition => {
-                // A program without P4Info forwards all the same; whoever replaces it must know.
+                // A program without P4Info forwards all the same. The error says that there is one, since a new
+                // pipeline would replace it.
                 let wants_p4info = matches!(
                     response_type,
                     ResponseType::All | ResponseType::P4infoAndCookie
@@ -267,7 +268,8 @@ impl Client {
             device_id: self.peer.device_id,
             response_type: response_type.into(),
         };
-        // The first call of every session: another kind of server on that port may never answer.
+        // This is the first call of every session. Its timeout is short, since another kind of server on that port may
+        // never answer.
         let call = self.p4runtime.get_forwarding_pipeline_config(request);
         let response = in_time("an answer in P4Runtime", CONNECT_TIMEOUT_MS, call).await?;
         Ok(response.map(|response| response.into_inner().config))
@@ -349,7 +351,7 @@ impl Client {
             .await
     }
 
-    /// The number of the switch's process. Another number means that the switch was restarted, even if a state file
+    /// The number of the switch's process. If the number has changed, the switch was restarted, even if a state file
     /// restored its state.
     ///
     /// # Errors
@@ -362,7 +364,8 @@ impl Client {
         Ok(answer.await?.instance)
     }
 
-    /// Returns when no packet in the switch uses state that was unlinked before the call.
+    /// Waits until every packet has left that was in the switch at the call, so that no packet uses state that was
+    /// removed before.
     ///
     /// # Errors
     /// The call failed, or the switch did not drain in time.
@@ -404,7 +407,7 @@ impl Client {
         primary.stream.send(update, closed).await
     }
 
-    /// The next packet-in; `None` if none arrives in time.
+    /// Waits for the next packet-in; `None` if there is none until `until`.
     ///
     /// # Errors
     /// The stream is closed, another controller became primary, or a packet-out was refused.
@@ -431,8 +434,8 @@ impl Client {
         }
     }
 
-    /// The next message of the stream, except arbitration. Pending for ever if the client is not primary. Cancel-safe:
-    /// dropping the future loses no message.
+    /// Waits for the next message of the stream, except arbitration. Never resolves if the client is not primary.
+    /// Cancel-safe: dropping the future loses no message.
     ///
     /// # Errors
     /// The stream is closed, or another controller became primary. The client is then no longer primary.

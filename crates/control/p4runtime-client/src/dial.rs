@@ -79,7 +79,7 @@ impl SwitchAddress {
         let scheme = if tls.is_some() { "https" } else { "http" };
         let origin = format!("{scheme}://{authority}");
         let origin: Uri = origin.parse().map_err(|_| bad())?;
-        // The connector itself does TLS; with "http", tonic does not.
+        // The scheme "http" keeps tonic from doing TLS, because the connector does TLS itself.
         let endpoint = Endpoint::from_shared(format!("http://{authority}"));
         let endpoint = endpoint.map_err(|_| bad())?.origin(origin);
         let endpoint = endpoint.connect_timeout(Duration::from_millis(CONNECT_TIMEOUT_MS));
@@ -231,7 +231,7 @@ impl Service<Uri> for Connector {
 /// A connection that inspects its first bytes, or the failure in place of them, for TLS trouble.
 struct Transport {
     stream: Box<dyn Duplex>,
-    /// With TLS: its handshake.
+    /// The TLS handshake; `None` without TLS.
     connecting: Option<Connecting>,
     has_received: bool,
     seen: Seen,
@@ -242,7 +242,8 @@ trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 impl Transport {
-    /// A TLS 1.3 server may still refuse after the handshake, because it sees the client's certificate last.
+    /// Records what the first read says about TLS. A TLS 1.3 server may refuse the client even after the client's
+    /// handshake, because the server sees the client's certificate last.
     fn look_at(&mut self, read: &io::Result<()>, bytes: &[u8]) {
         let trouble = match (&self.connecting, read) {
             (None, Ok(())) => Trouble::of_first_bytes(bytes),

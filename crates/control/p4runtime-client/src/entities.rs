@@ -1,4 +1,4 @@
-//! Builds P4Runtime's entities and updates, and the values in them that have several forms.
+//! Builds P4Runtime's entities and updates, and reads the port of a replica, which has two forms.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::packet_replication_engine_entry::Type as PreType;
@@ -93,7 +93,7 @@ pub fn wildcard_table(table_id: u32) -> Entity {
     })
 }
 
-/// What identifies a table entry, for DELETE.
+/// Keeps only the fields that identify a table entry, as DELETE needs them.
 pub fn key_of(entry: TableEntry) -> TableEntry {
     TableEntry {
         table_id: entry.table_id,
@@ -135,7 +135,7 @@ pub fn any_clone_session() -> Entity {
     of_engine(PreType::CloneSessionEntry(CloneSessionEntry::default()))
 }
 
-/// A replica at a port.
+/// A replica at a port, without backups.
 pub fn replica(port: u16, instance: u32) -> Replica {
     Replica {
         instance,

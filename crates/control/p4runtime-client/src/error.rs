@@ -1,4 +1,4 @@
-//! Why a call to a switch failed: gRPC's status, or what happened to the connection, in words.
+//! Errors of calls to a switch: messages for gRPC's status codes and for failed connections.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const NO_HTTP: &str = "transport error";
 /// The name of the pipeline in messages about its reads and writes.
 pub(crate) const PIPELINE: &str = "the pipeline";
 
-/// Why a call to the switch failed. The message has the next step.
+/// Why a call to the switch failed. The message says what the user can do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The text is not an address.
@@ -46,7 +46,7 @@ pub enum ClientError {
     Tls {
         /// Address of the switch.
         address: String,
-        /// What is wrong, with the next step.
+        /// What is wrong, and what the user can do about it.
         trouble: Trouble,
     },
     /// A file for TLS cannot be used.
@@ -88,7 +88,7 @@ pub enum ClientError {
     },
     /// Another controller became primary.
     #[error(
-        "another controller took over as primary ({message}): nothing more was written; run the command again, it waits until that one is done"
+        "another controller took over as primary ({message}): nothing more was written; run the command again, and it waits until that controller is done"
     )]
     NotPrimary {
         /// The message of the switch.
@@ -120,7 +120,7 @@ pub enum ClientError {
     Unbeatable,
     /// The switch accepts no further stream.
     #[error(
-        "the switch at {address} serves no further controller ({message}): end some that are connected (`ss -tnp` on their hosts and the switch's names them)"
+        "the switch at {address} serves no further controller ({message}): end some that are connected (`ss -tnp` on their hosts and on the switch's host shows their processes)"
     )]
     TooManyControllers {
         /// Address of the switch.
@@ -185,7 +185,7 @@ impl ClientError {
     }
 }
 
-/// The other end of a connection, which messages about it name.
+/// The switch at the other end of a connection, as error messages name it.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) address: String,
@@ -194,7 +194,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The answer to a call, if it arrives in time.
+    /// Waits for the answer to a call, with a timeout.
     pub(crate) async fn answer<T>(
         &self,
         what: &'static str,
@@ -218,12 +218,12 @@ impl Peer {
                 address: self.address.clone(),
                 reason: message,
             },
-            // The answer has no gRPC status at all, or is that of a gRPC server without this service.
+            // The answer has no gRPC status: the server speaks HTTP, but not gRPC.
             _ if message.starts_with(NO_GRPC_STATUS) => ClientError::NoP4Runtime {
                 address: self.address.clone(),
                 reason: http_status(&message),
             },
-            // The first call of every session: a server of another protocol closed the connection.
+            // Every session first asks for the pipeline. Here a server of another protocol has closed the connection.
             Code::Unknown if what == PIPELINE && message == NO_HTTP => ClientError::NoP4Runtime {
                 address: self.address.clone(),
                 reason: "an answer that is not HTTP".to_owned(),
@@ -239,7 +239,7 @@ impl Peer {
                     message,
                 }
             }
-            // Other FAILED_PRECONDITIONs are about registers that several workers have, or about ports.
+            // A FAILED_PRECONDITION without this word is about registers that differ between workers, or about ports.
             Code::FailedPrecondition if what != PIPELINE && message.contains("pipeline") => {
                 ClientError::NoPipeline
             }
@@ -255,7 +255,8 @@ impl Peer {
         }
     }
 
-    /// The details of a failed batch hold the result of each update (P4Runtime, "Batching and Ordering of Updates").
+    /// Makes the error of a failed batch. The status details hold the result of each update (P4Runtime, "Batching and
+    /// Ordering of Updates").
     pub(crate) fn write_error(&self, updates: &[Update], status: &Status) -> ClientError {
         let results = update_errors(status);
         let failed: Vec<(usize, &p4::Error)> = results

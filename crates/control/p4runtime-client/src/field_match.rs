@@ -5,7 +5,7 @@ use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional,
 
 use crate::bytestring::{and, canonical, ones};
 
-/// A field's match, of canonical byte strings. An entry omits a field that matches everything.
+/// A match of a key field. All values are canonical byte strings. An entry omits a field that matches everything.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Match {
     /// The value.
@@ -37,7 +37,7 @@ impl Match {
         (!is_any).then_some(Match::Range(low, high))
     }
 
-    /// The match of a message; `None` if it is of a kind of the target's own.
+    /// The match in a message; `None` if its kind is specific to a target.
     pub fn of(field: &FieldMatch) -> Option<Match> {
         use FieldMatchType as T;
         Some(match field.field_match_type.as_ref()? {
@@ -50,7 +50,7 @@ impl Match {
         })
     }
 
-    /// The message that matches a field so.
+    /// The message with this match for a field.
     pub fn field(self, field_id: u32) -> FieldMatch {
         use FieldMatchType as T;
         let field = match self {

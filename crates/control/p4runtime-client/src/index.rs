@@ -1,4 +1,4 @@
-//! A program's P4Info by names and ids: its objects, what belongs to them, and the types of their values.
+//! Finds a P4Info's objects by name and by id, the objects that belong to them, and the types of their values.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub enum Object {
 }
 
 impl Object {
-    /// Its name in messages.
+    /// The kind's name in messages.
     pub fn noun(self) -> &'static str {
         match self {
             Object::Table => "table",
@@ -52,7 +52,7 @@ impl Object {
 pub struct P4InfoIndex {
     /// The P4Info itself.
     pub p4info: P4Info,
-    /// Why there is no P4Info: each search by name fails with it.
+    /// Why there is no P4Info, if there is none. Each search by name then fails with this text.
     absence: Option<&'static str>,
     /// Index of each object in the list of its kind.
     by_id: HashMap<u32, usize>,
@@ -152,7 +152,7 @@ impl P4InfoIndex {
         }
     }
 
-    /// For a switch without P4Info: no object has a name, and `why` says so.
+    /// Makes an index for a switch without P4Info: every search by name fails with `why`.
     pub fn absent(why: &'static str) -> P4InfoIndex {
         P4InfoIndex {
             absence: Some(why),
@@ -163,7 +163,7 @@ impl P4InfoIndex {
     /// Checks that there is a P4Info.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no P4Info.
     pub fn expect_names(&self) -> Result<(), String> {
         self.absence.map_or(Ok(()), |why| Err(why.to_owned()))
     }
@@ -387,7 +387,7 @@ pub fn id_of(preamble: Option<&Preamble>) -> u32 {
     preamble.map_or(0, |preamble| preamble.id)
 }
 
-/// How a field is matched; `None`: in a way of the target's own.
+/// How a field is matched; `None` if the match kind is specific to a target.
 pub fn match_type(field: &config::MatchField) -> Option<MatchType> {
     match field.r#match.as_ref()? {
         Match::MatchType(kind) => MatchType::try_from(*kind).ok(),

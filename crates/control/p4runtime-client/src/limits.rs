@@ -4,7 +4,7 @@
 /// enough that a progress bar moves.
 pub const WRITE_BATCH_UPDATES: usize = 2_000;
 
-/// Cells in one `ReadRequest`, for the same reason.
+/// Entities in one `ReadRequest`, for the same reason.
 pub const READ_BATCH_ENTITIES: usize = 4_000;
 
 /// Bytes of one message from the switch: one message holds a whole pipeline (BMv2 JSON and P4Info).
@@ -24,7 +24,8 @@ pub const CALL_TIMEOUT_MS: u64 = 30_000;
 /// Milliseconds that the switch may take to load a program; it may compile it to machine code.
 pub const PIPELINE_TIMEOUT_MS: u64 = 120_000;
 
-/// Milliseconds to wait for the role before reporting it: most commands hold the role for less.
+/// Milliseconds that a client waits to become primary before it reports that it waits. Most commands are primary for
+/// less time.
 pub const QUIET_WAIT_MS: u64 = 1_000;
 
 /// Longest pause, in milliseconds, before the next bid after another controller won.

@@ -1,4 +1,5 @@
-//! What a controller uses of one program, found by name: a table with one action, a register, an indirect counter.
+//! The objects of a program that a controller uses, found by name: a table with one action, a register, an indirect
+//! counter.
 
 use p4runtime_proto::p4::config::v1::{self as config, P4Info, Preamble};
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
@@ -20,7 +21,7 @@ pub enum ObjectError {
     Missing {
         /// Kind of object: table, action, register, counter or header.
         kind: &'static str,
-        /// Its alias in P4Info.
+        /// The object's alias in P4Info.
         name: String,
     },
     /// The object has another shape than expected.
@@ -28,14 +29,14 @@ pub enum ObjectError {
     Shape {
         /// Kind of object: table, action, register, counter or header.
         kind: &'static str,
-        /// Its alias in P4Info.
+        /// The object's alias in P4Info.
         name: String,
         /// What was expected and what was found.
         what: String,
     },
 }
 
-/// The object of a list that has this name or alias.
+/// Finds the object in a list that has this name or alias.
 ///
 /// # Errors
 /// The list has none.

@@ -13,12 +13,12 @@ use crate::bytestring::{
 pub enum Kind {
     /// A number of this width.
     Bits(u32),
-    /// A name of the target's.
+    /// Text, because the program translates the value to a string.
     Text,
 }
 
 impl Kind {
-    /// P4Info gives no width for a string.
+    /// The kind for a width in P4Info. A string has no width there.
     pub fn of_bitwidth(bitwidth: i32) -> Kind {
         match u32::try_from(bitwidth) {
             Ok(0) | Err(_) => Kind::Text,
@@ -26,7 +26,7 @@ impl Kind {
         }
     }
 
-    /// What to write for such a value, in words.
+    /// Describes such a value, for messages to a user who has to write one.
     pub fn expected(self) -> String {
         match self {
             Kind::Text => "a name".to_owned(),
@@ -47,7 +47,7 @@ impl Kind {
 /// Placeholder for a value that the switch does not reveal.
 pub const SECRET: &str = "<secret>";
 
-/// Whether an object, a field or a parameter has the annotation.
+/// Whether these annotations of an object, a field or a parameter include `@secret`.
 pub fn is_secret(annotations: &[String]) -> bool {
     annotations.iter().any(|it| it == "@secret")
 }
@@ -58,7 +58,7 @@ enum Style {
     Hex,
     Mac,
     Ipv4,
-    /// If shorter than 128 bits, these are the leading bits, as in PINS.
+    /// An IPv6 address. A shorter value consists of an address's leading bits, as in PINS.
     Ipv6,
 }
 
@@ -83,7 +83,7 @@ impl Default for Format {
 }
 
 impl Format {
-    /// By `@format(...)`, as in PINS' programs, otherwise by width and name.
+    /// Chooses the format by `@format(...)`, as in PINS' programs, otherwise by width and name.
     pub(crate) fn of(bitwidth: i32, name: &str, annotations: &[String]) -> Format {
         let kind = Kind::of_bitwidth(bitwidth);
         let is_secret = is_secret(annotations);
@@ -112,7 +112,8 @@ impl Format {
         }
     }
 
-    /// For a register or a digest: 48 bits may be a time or an address, so only the name decides.
+    /// Chooses the format of a register's cell or a digest's member. Since 48 bits may be a time or an address, the
+    /// name decides if there is no `@format`.
     pub(crate) fn of_data(bitwidth: i32, name: &str, annotations: &[String]) -> Format {
         let format = Format::of(bitwidth, name, annotations);
         let name = name.to_ascii_lowercase();
@@ -167,7 +168,7 @@ impl Format {
         }
     }
 
-    /// A value that could be written in place of one that is missing.
+    /// An example of such a value, for messages about a missing value.
     pub fn example(self) -> &'static str {
         match (self.kind, self.style) {
             (Kind::Text, _) => "\"name\"",
@@ -249,7 +250,8 @@ pub fn quoted(text: &str) -> String {
     all + "\""
 }
 
-/// Addresses are recognised by width, those of 32 and 128 bits also by name; frame types are shown in hexadecimal.
+/// Chooses a style by width and name. A value of 48 bits is an address; a value of 32 or 128 bits is one if its name
+/// says so. Frame types are shown in hexadecimal.
 fn by_name(bits: u32, name: &str) -> Style {
     let last = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
     let whole = name.to_ascii_lowercase();
@@ -267,11 +269,11 @@ fn by_name(bits: u32, name: &str) -> Style {
 /// The type of a field, a parameter or a cell.
 #[derive(Clone, Debug, Default)]
 pub struct ValueType {
-    /// How its values are written.
+    /// How values of the type are written.
     pub format: Format,
     /// Names and values of a serializable enum.
     pub members: Vec<(String, Vec<u8>)>,
-    /// Names that the program maps for a translated type.
+    /// For a translated type: the names that the program maps to numbers.
     pub names: Vec<String>,
 }
 
@@ -286,7 +288,7 @@ impl ValueType {
         }
     }
 
-    /// Parses a value. In quotes it is never a number or a member's name.
+    /// Parses a value. A quoted text is never a number or the name of an enum's member.
     ///
     /// # Errors
     /// The text is no value of this type: what was expected, and what was found.
@@ -311,7 +313,7 @@ impl ValueType {
         }
     }
 
-    /// The names that values of this type have.
+    /// All names that a value of this type can have.
     pub fn all_names(&self) -> Vec<&str> {
         let members = self.members.iter().map(|(name, _)| name.as_str());
         members

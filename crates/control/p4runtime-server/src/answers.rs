@@ -1,7 +1,7 @@
-//! The answers of a Read, between the reader and the client's connection. Their bytes are bounded, for each
-//! connection and for all together. Answers that the client does not take in time are discarded.
+//! The answers of a Read, between the reader and the client's connection. The bytes of waiting answers are bounded, for
+//! each connection and for all connections together. Answers that the client does not take in time are discarded.
 //!
-//! A Read reserves room for the answers that the transport takes ahead and for one that waits, so it always makes
+//! A Read reserves room for the answers that the transport takes ahead and for one waiting answer, so it always makes
 //! progress. Further waiting answers need room of their own.
 
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<(ReadResponse, Option<Held>)>,
-    /// Room for the first of the waiting answers, and for those that the transport has taken.
+    /// Room for the first of the waiting answers, and for the answers that the transport has taken.
     reserve: Option<Held>,
     end: Option<Result<(), Status>>,
     n_taken: u64,
@@ -85,7 +85,7 @@ pub(crate) async fn answers(
 
 fn no_room(bytes: &Bytes) -> EntityError {
     let message = format!(
-        "{} wait for those who asked to read: read what was asked for, then ask again, for less at once",
+        "{} wait until clients take them: take the answers to earlier Reads, then read again, and less at once",
         bytes.described()
     );
     EntityError::new(Code::ResourceExhausted, message)
@@ -96,7 +96,7 @@ impl AnswerSender {
         lock(&self.shared.state).is_gone
     }
 
-    /// Returns the response if there is no room for it.
+    /// Sends an answer if there is room for it; otherwise returns it as the error.
     pub(crate) fn try_send(
         &self,
         response: ReadResponse,
@@ -153,8 +153,8 @@ impl AnswerSender {
         }
     }
 
-    /// Ends the answer, and waits until the client has taken all of it. If the client takes nothing for `stall`,
-    /// discards the waiting answers; after twice as long again, closes the connection.
+    /// Ends the stream of answers, and waits until the client has taken all of them. If the client takes nothing for
+    /// `stall`, this discards the waiting answers, and after another twice `stall` it closes the connection.
     pub(crate) async fn finish(self, end: Result<(), Status>) {
         self.end(end);
         if self.is_taken(1).await {
@@ -171,7 +171,7 @@ impl AnswerSender {
         tracing::warn!(
             event = "reader_cut",
             peer = %self.caller.connection().peer(),
-            "the connection of {} is cut: it asked to read, and takes nothing",
+            "the connection of {} is closed, since its client does not take the answer to a Read",
             self.caller.connection().peer()
         );
         self.caller.connection().cut();
@@ -183,7 +183,8 @@ impl AnswerSender {
         state.wake();
     }
 
-    /// Waits until the receiver is dropped. False if the transport took nothing for `n_stalls` times `stall`.
+    /// Waits until the receiver is dropped, and returns true. Returns false if the transport took nothing for
+    /// `n_stalls` times `stall`.
     async fn is_taken(&self, n_stalls: u32) -> bool {
         loop {
             let before = self.n_taken();

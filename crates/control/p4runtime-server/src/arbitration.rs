@@ -53,11 +53,11 @@ struct Client {
 /// Which controllers get a notification after an accepted update.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Notify {
-    /// The sender, a backup.
+    /// Only the sender, which is a backup.
     Sender,
-    /// All controllers of the role: it has no primary now.
+    /// All controllers of the role, because the role has no primary now.
     All,
-    /// The other controllers of the role at once, and the sender, now primary, after the writes in progress.
+    /// The other controllers of the role at once; the sender, which is primary now, after the writes in progress.
     OthersThenPrimary,
 }
 
@@ -71,7 +71,7 @@ impl Arbitration {
         }
     }
 
-    /// The number of a new stream. The stream is live from its first accepted update on.
+    /// Returns the number of a new stream. The stream's controller is live from its first accepted update on.
     pub(crate) fn new_client(&mut self) -> ClientId {
         self.next_client += 1;
         ClientId(self.next_client)
@@ -103,7 +103,7 @@ impl Arbitration {
             return Ok(Notify::OthersThenPrimary);
         }
         let is_primary = state.primary == Some(client);
-        // The role's config stays. A role that exists keeps its access; a new role gets one here.
+        // The role's config stays as it was. An existing role keeps its access, and a new role gets its access here.
         let config = self.config_of(&role);
         self.set_access(&role, config);
         if is_primary {
@@ -141,14 +141,15 @@ impl Arbitration {
                     .and_then(|(_, config)| config.clone()),
                 taken: taken.collect(),
             };
-            // A Write in progress compares its access again before it submits: keep an equal one.
+            // A Write in progress compares its access again before it submits the batch, so an equal access is not
+            // replaced.
             if *state.access != access {
                 state.access = Arc::new(access);
             }
         }
     }
 
-    /// Sets the primary of a role. Logs it if the primary or its election id has changed.
+    /// Sets the primary of a role. Logs the change if the primary or its election id differs from what was logged last.
     fn set_primary(&mut self, role: &RoleName, primary: Option<ClientId>) {
         let election_id = primary
             .and_then(|primary| self.clients.get(&primary))
@@ -250,7 +251,7 @@ impl Arbitration {
             let mut ours = config.exclusive_p4_ids.iter();
             if let Some(id) = ours.find(|id| theirs.contains(id)) {
                 return Err(Status::invalid_argument(format!(
-                    "{} has the id {id} ({id:#010x}) for itself, and so wants {}",
+                    "{} has the id {id} ({id:#010x}) exclusively, and {} wants it too",
                     other.shown(),
                     role.shown()
                 )));
@@ -271,8 +272,8 @@ impl Arbitration {
         }
     }
 
-    /// Notifies every live controller of the client's role whether it is primary or backup; with `but_itself`, not
-    /// the client itself.
+    /// Notifies every live controller of the client's role whether it is primary or backup. If `but_itself` is set, the
+    /// client itself gets no notification.
     pub(crate) fn notify_role_of(&self, client: ClientId, but_itself: bool) {
         if let Some(of) = self.clients.get(&client) {
             self.notify_all(&of.role, but_itself.then_some(client));
@@ -289,7 +290,7 @@ impl Arbitration {
         }
     }
 
-    /// Notifies a controller, if it is still there, whether it is primary.
+    /// Notifies a controller, if its stream is still open, whether it is primary.
     pub(crate) fn notify(&self, client: ClientId) {
         let Some(entry) = self.clients.get(&client) else {
             return;
@@ -326,7 +327,8 @@ impl Arbitration {
         Some(Arc::clone(&self.roles.get(role)?.access))
     }
 
-    /// Only the primary of a role may write. As P4Runtime prescribes, role and election id identify the client.
+    /// Returns the access of a role if this is the election id of the role's primary, since only the primary may write.
+    /// As P4Runtime prescribes, role and election id identify the client.
     pub(crate) fn expect_primary(
         &self,
         role: &RoleName,
@@ -354,7 +356,7 @@ impl Arbitration {
         }
     }
 
-    /// What a client's role may do, if the client is its primary.
+    /// What a client's role may do; `None` if the client is not the role's primary.
     pub(crate) fn primary_access(&self, client: ClientId) -> Option<&Access> {
         let role = &self.clients.get(&client)?.role;
         let state = self.roles.get(role)?;

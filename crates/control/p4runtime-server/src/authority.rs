@@ -1,9 +1,10 @@
 //! Repairs the `:authority` that gRPC's C library sends over a Unix socket: the socket's path with `%2F` for each
-//! slash. That is no authority of a URI (RFC 3986, section 3.2), and the HTTP/2 library would refuse the call.
-//! Nobody reads the name, so each `%` becomes `-`: lengths stay the same, and with them all of HPACK (RFC 7541).
+//! slash. Such a path is no valid authority of a URI (RFC 3986, section 3.2), so the HTTP/2 library would refuse the
+//! call. Nobody reads the authority, so each `%` becomes `-`: the lengths stay the same, and so the HPACK encoding (RFC
+//! 7541) stays valid.
 //!
-//! It changes only the value after a literal name `:authority` in a HEADERS or CONTINUATION frame, both without
-//! Huffman coding, as that library writes them.
+//! The repair changes only the value after a literal name `:authority` in a HEADERS or CONTINUATION frame, where
+//! neither name nor value has Huffman coding. The C library writes them so.
 
 /// The start of an HTTP/2 connection (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -11,14 +12,14 @@ const FRAME_HEADER_BYTES: usize = 9;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 
-/// The name after its length.
+/// The name, preceded by its length.
 const NAME: &[u8] = b"\x0a:authority";
 
-/// The highest bit of the length byte marks Huffman coding; if all others are set, the length continues in the next
+/// The highest bit of the length byte marks Huffman coding; if all other bits are set, the length continues in the next
 /// byte.
 const LENGTH_MAX: u8 = 0x7e;
 
-/// Reads the bytes of one connection, in pieces of any size.
+/// Follows the bytes of one connection, which arrive in pieces of any size.
 #[derive(Debug, Default)]
 pub(crate) struct AuthorityRepair {
     /// Bytes of the preface so far.

@@ -1,4 +1,4 @@
-//! Limits for bytes that the server holds: for each connection and for all together.
+//! Limits for bytes that the server holds: for each connection and for all connections together.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct Bytes {
     free: Arc<Semaphore>,
 }
 
-/// Bytes that are free again when this is dropped.
+/// Reserved bytes, which are free again when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     _of_connection: OwnedSemaphorePermit,
@@ -45,7 +45,7 @@ impl Bytes {
         self.max.of_all - self.free.available_permits()
     }
 
-    /// What is full, as the subject of an error message.
+    /// Describes the bytes of the full budget, as the subject of an error message.
     pub(crate) fn described(&self) -> String {
         let BytesMax {
             of_all,
@@ -94,7 +94,8 @@ impl Bytes {
         }
     }
 
-    /// A message larger than the whole budget takes all of it, and so is alone.
+    /// The bytes to reserve for a message. A message larger than the whole budget reserves all of it, so that no other
+    /// message is held beside it.
     fn number(&self, n_bytes: usize) -> u32 {
         let n_bytes = n_bytes.min(self.max.of_connection).min(self.max.of_all);
         u32::try_from(n_bytes).expect("limits are below 4 GiB")

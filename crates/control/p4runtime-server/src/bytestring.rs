@@ -1,8 +1,8 @@
 //! P4Runtime's byte strings: unsigned integers, big endian, in canonical form as short as possible.
 //!
 //! Source: P4Runtime 1.5.0, "Bytestrings". An empty string, and a value wider than its type, are `OUT_OF_RANGE`, as
-//! that section requires. The sections on matches and actions mention `INVALID_ARGUMENT` in passing, and "a more
-//! specific error code" where one applies.
+//! that section requires. The sections on matches and actions mention `INVALID_ARGUMENT`, but allow "a more specific
+//! error code" where there is one.
 
 use std::fmt::Display;
 

@@ -1,8 +1,8 @@
 //! The device as P4Runtime sees it: who may write, the queues to controllers, and pipelines with a P4Info.
 //!
-//! [`control`] owns pipelines, batches and the queue to the switch; its first page lists the steps of a call. A Write
-//! submits its batch under the arbitration lock, so that the batch of a former primary precedes the notice to its
-//! successor.
+//! The crate [`control`] owns pipelines, batches and the queue to the switch; its documentation lists the steps of a
+//! call. A Write submits its batch under the arbitration lock, so that a former primary's batch runs before its
+//! successor is notified.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -36,7 +36,7 @@ use crate::roles::{Access, RoleName};
 pub struct ServerConfig {
     /// P4Runtime's device id. 0 is valid too: it is the default of simple_switch_grpc.
     pub device_id: u64,
-    /// The port that packet-outs enter. Without one, packet-outs are refused.
+    /// The port that packet-outs enter. If the switch has no CPU port, packet-outs are refused.
     pub cpu_port: Option<PortId>,
 }
 
@@ -46,12 +46,12 @@ pub struct ServerLimits {
     /// The longest pause within a request.
     pub request_stall: Duration,
     pub answers: BytesMax,
-    /// The longest time in which a client takes nothing of an answer.
+    /// The longest time for which a client may take nothing of an answer.
     pub answer_stall: Duration,
     /// How long a Read of many entities blocks writes before it lets them in between two of its requests.
     pub read_alone: Duration,
     pub handshake: Duration,
-    /// Messages of one connection. Faster messages wait. `None` means no limit.
+    /// The limit for the messages of one connection. Messages above the limit wait. `None` means no limit.
     pub rate: Option<PerSecond>,
 }
 
@@ -77,12 +77,12 @@ impl Default for ServerLimits {
 
 pub(crate) struct Device {
     pub(crate) config: ServerConfig,
-    /// Tells controllers that the process has restarted.
+    /// The number of this process. Controllers see from a new number that the switch was restarted.
     pub(crate) instance: u64,
     pub(crate) limits: ServerLimits,
     pub(crate) answers: Bytes,
     pub(crate) requests: Bytes,
-    /// The part that other protocols share.
+    /// The device of the crate [`control`], which other protocols share.
     pub(crate) control: Arc<control::Device>,
     pub(crate) arbitration: Mutex<Arbitration>,
     pub(crate) packet_in_drops: PacketInDrops,
@@ -96,7 +96,8 @@ pub(crate) struct Device {
     shutdown: watch::Sender<bool>,
 }
 
-/// Why packet-ins, digests and idle timeouts reached no controller; in the order of [`Device::controller_drops`].
+/// The reasons why packet-ins, digests and idle timeouts reached no controller, in the order of
+/// [`Device::controller_drops`].
 pub const CONTROLLER_DROPS: [&str; 11] = [
     "digest_no_primary",
     "digest_queue_full",
@@ -115,7 +116,7 @@ pub const CONTROLLER_DROPS: [&str; 11] = [
 pub(crate) struct DigestDrops {
     pub(crate) no_primary: Count,
     pub(crate) queue_full: Count,
-    /// The queue from the switch, which also drops some.
+    /// The queue from the switch, which drops events, too, when it is full.
     pub(crate) from_switch: OnceLock<DigestSender>,
     /// The pipeline that made the digest was replaced before the digest was sent.
     pub(crate) pipeline_changed: Count,
@@ -134,7 +135,7 @@ impl DigestDrops {
 pub(crate) struct IdleTimeoutDrops {
     pub(crate) no_primary: Count,
     pub(crate) queue_full: Count,
-    /// The queue from the switch, which also drops some.
+    /// The queue from the switch, which drops events, too, when it is full.
     pub(crate) from_switch: OnceLock<IdleTimeoutSender>,
     /// The pipeline that has the entry was replaced before the notification was sent.
     pub(crate) pipeline_changed: Count,
@@ -151,10 +152,10 @@ impl IdleTimeoutDrops {
 pub(crate) struct PacketInDrops {
     pub(crate) no_primary: Count,
     pub(crate) queue_full: Count,
-    /// The queue from the switch, which also drops some.
+    /// The queue from the switch, which drops events, too, when it is full.
     pub(crate) from_switch: OnceLock<PacketInSender>,
     pub(crate) malformed: Count,
-    /// The pipeline that made the packet-in was replaced before it was sent.
+    /// The pipeline that made the packet-in was replaced before the packet-in was sent.
     pub(crate) pipeline_changed: Count,
 }
 
@@ -187,7 +188,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// `None` if another protocol has set the pipeline.
+    /// Returns `None` if the pipeline was not set with a P4Info.
     pub(crate) fn of(device: &Arc<control::Pipeline>) -> Option<Self> {
         let (pipeline, device) = (device.view()?, Arc::clone(device));
         Some(Self { pipeline, device })
@@ -199,7 +200,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A random number, not 0: no other process has the same.
+/// Returns a random number other than 0, which no other process has.
 fn instance() -> u64 {
     let random = getrandom::u64().expect("the kernel has random numbers once it has booted");
     random.max(1)
@@ -263,7 +264,7 @@ impl Device {
         Target::of(&self.control.committed()?)
     }
 
-    /// Checks a pipeline, also that the workers can run it as one switch.
+    /// Checks a pipeline config, and that the workers can run the program as one switch.
     pub(crate) fn check(&self, config: ForwardingPipelineConfig) -> Result<Checked, PipelineError> {
         let text: Arc<[u8]> = bmv2_json_text(&config.p4_device_config)?.into();
         let pipeline = Pipeline::new(config, &self.control.payload_signatures())?;
@@ -307,7 +308,7 @@ impl Device {
         }
         let (batch, wrong) = parted(operations, atomicity);
         let written = {
-            // Held while submitting: a new primary's writes come after this batch.
+            // The lock is held while the batch is submitted, so a new primary's writes come after this batch.
             let arbitration = lock(&self.arbitration);
             let now = access_of(&arbitration, caller.as_ref()).map_err(WriteError::Refused)?;
             if now != access {
@@ -336,8 +337,9 @@ impl Device {
         access_of(&lock(&self.arbitration), caller)
     }
 
-    /// Checks and translates the updates of a batch. If the translation runs out of numbers for new names, forgets
-    /// the names that no entry uses any more and translates again.
+    /// Checks and translates the updates of a batch. Names are strings that controllers write in place of numbers. If
+    /// there are no numbers left for new names, the names that no entry uses any more are forgotten, and the batch is
+    /// translated again.
     async fn operations(
         &self,
         target: &Target,
@@ -408,7 +410,7 @@ fn parted(
     (batch, wrong)
 }
 
-/// The errors of an atomic batch of which some updates cannot be attempted: no update is done.
+/// The results of an atomic batch in which some updates cannot be attempted, so that no update is done.
 fn none_done(operations: Vec<EntityResult<Operation>>) -> Vec<EntityResult> {
     let first = operations.iter().position(Result::is_err).unwrap_or(0) + 1;
     let aborted = || {
@@ -433,7 +435,7 @@ fn atomicity(request: &WriteRequest) -> EntityResult<Atomicity> {
     }
 }
 
-/// Role and election id as a request states them.
+/// The role and the election id in a request.
 pub(crate) struct Writer {
     pub(crate) role: RoleName,
     pub(crate) election_id: Option<Uint128>,

@@ -21,7 +21,7 @@ pub(crate) struct List {
     pub(crate) digests: Vec<Numbers>,
 }
 
-/// The digests of a pipeline: waiting, and sent but not acknowledged.
+/// The digests of a pipeline that wait, or that were sent but not acknowledged.
 #[derive(Default)]
 pub(crate) struct DigestLists {
     generation: u64,
@@ -34,7 +34,7 @@ pub(crate) struct DigestLists {
 struct Kind {
     config: DigestConfig,
     waiting: Vec<Numbers>,
-    /// When the oldest waiting digest arrived.
+    /// When the oldest waiting digest arrived; `None` if none waits.
     since: Option<Instant>,
     /// Digests that wait or were sent without acknowledgement. Duplicates of them are dropped.
     known: HashSet<Numbers>,
@@ -90,7 +90,7 @@ impl Kind {
         }
     }
 
-    /// Forgets lists without acknowledgement after the timeout, and the oldest ones while there are too many.
+    /// Forgets unacknowledged lists after their timeout, and the oldest lists as long as there are too many digests.
     fn expire(&mut self, now: Instant) {
         while let Some((list_id, since)) = self.sent.front().copied() {
             let is_over = now.saturating_duration_since(since) >= self.config.ack_timeout;
@@ -105,7 +105,7 @@ impl Kind {
 }
 
 impl DigestLists {
-    /// Starts a pipeline: if it is another one, forgets all digests.
+    /// Records which pipeline forwards. If this is another pipeline than before, all digests are forgotten.
     pub(crate) fn begin(&mut self, generation: u64) {
         if self.generation != generation {
             self.generation = generation;
@@ -168,14 +168,14 @@ impl DigestLists {
             .collect()
     }
 
-    /// The controller has the list: its digests may be sent again.
+    /// Records that the controller has received a list. The list's digests may be sent again from now on.
     pub(crate) fn acknowledge(&mut self, ack: &DigestListAck) {
         if let Some(kind) = self.kinds.get_mut(&ack.digest_id) {
             kind.acknowledge(ack.list_id);
         }
     }
 
-    /// Forgets which digests were sent: a new controller does not know them.
+    /// Forgets which digests were sent, because a new primary has not received them.
     pub(crate) fn forget_sent(&mut self) {
         for kind in self.kinds.values_mut() {
             kind.sent.clear();

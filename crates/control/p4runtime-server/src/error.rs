@@ -1,4 +1,4 @@
-//! Errors of single updates and requests, and the gRPC status of a batch of them.
+//! Errors of single updates and requests, and the gRPC status of a batch that has such errors.
 //!
 //! Source: P4Runtime 1.5.0, "Error Reporting Messages" and "Write RPC: Error Reporting".
 
@@ -62,13 +62,14 @@ impl From<ControlError> for EntityError {
     }
 }
 
-/// The code and message of PI, BMv2's P4Runtime server: controllers look for them and then set their pipeline.
+/// The code and message that PI, BMv2's P4Runtime server, returns: controllers look for them and then set their
+/// pipeline.
 pub(crate) fn no_pipeline() -> EntityError {
     let message = "No forwarding pipeline config set for this device";
     EntityError::new(Code::FailedPrecondition, message)
 }
 
-/// The error if the program that forwards has no P4Info, so that no P4Runtime client can name its parts.
+/// The error if the program that forwards has no P4Info, so that P4Runtime clients cannot address its objects.
 pub(crate) fn no_p4info() -> EntityError {
     let EntityError { code, message } = no_pipeline();
     let message = format!(
@@ -118,8 +119,8 @@ impl From<WriteError> for Status {
 
 /// The status of a batch with at least one error: code `UNKNOWN`, one `p4.v1.Error` per element.
 ///
-/// The errors travel in HTTP/2 headers, of which clients accept 8 or 16 KiB by default ("gRPC Metadata Maximum
-/// Size"); beyond, a client reports `RESOURCE_EXHAUSTED`. If the errors do not fit, the status has none of them, and
+/// The errors travel in HTTP/2 headers, of which clients accept 8 or 16 KiB by default ("gRPC Metadata Maximum Size");
+/// above that size, a client reports `RESOURCE_EXHAUSTED`. If the errors do not fit, the status has none of them, and
 /// its message explains how to get them.
 pub(crate) fn batch_status(element: &str, results: &[EntityResult]) -> Status {
     let mut message = summary(element, results);

@@ -1,6 +1,6 @@
-//! Accepts connections, with a TLS handshake if the server has a certificate. Each handshake runs in its own task
-//! with a deadline, so that a silent client delays nobody. Meanwhile the connection counts as one that has called
-//! nothing yet.
+//! Accepts connections, with a TLS handshake if the server has a certificate. Each handshake runs in its own task with
+//! a deadline, so that a silent client delays nobody. During the handshake the connection counts as one that has made
+//! no call yet.
 
 use std::io;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ use crate::limits::{REFUSED_LINGER_BYTES, REFUSED_LINGER_MS, TLS_FILES_INTERVAL_
 pub(crate) struct Transport {
     stream: Wire,
     caller: Caller,
-    /// Of Unix sockets without TLS only.
+    /// Repairs the `:authority` of calls; set only for Unix sockets without TLS.
     authority: Option<AuthorityRepair>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) async fn accept(
         let accepted = accepted.clone();
         handshakes.spawn(async move {
             if let Some(stream) = shaken.await {
-                // Fails only if the server has ended meanwhile.
+                // Sending fails only if the server has ended meanwhile.
                 let _ = accepted.send(Ok(Transport::encrypted(stream))).await;
             }
         });
@@ -104,8 +104,8 @@ impl Handshakes {
     }
 }
 
-/// Closes a connection after the TLS alert. Unread bytes would make the kernel reset the connection, and the client
-/// might never read the alert.
+/// Closes a connection after the TLS alert, once the client's bytes are read. Unread bytes would make the kernel reset
+/// the connection, and the client might never read the alert.
 async fn linger(mut connection: Connection) {
     let rest = async {
         connection.shutdown().await?;
@@ -117,7 +117,7 @@ async fn linger(mut connection: Connection) {
 }
 
 impl Failed {
-    /// Logs at most one warning per interval: otherwise strangers could fill the log.
+    /// Logs at most one warning per interval, because strangers could fill the log otherwise.
     fn log(&mut self, peer: Peer, reason: &str) {
         let now = Instant::now();
         if self
@@ -145,13 +145,13 @@ pub(crate) fn warn_of_open_key(tls: &tls::Server) {
     }
 }
 
-/// Loads renewed certificates, forever.
+/// Looks for renewed certificate files in an endless loop, and loads them.
 pub(crate) async fn renew(tls: Arc<tls::Server>) {
     let mut was_expired = false;
     loop {
         tokio::time::sleep(Duration::from_secs(TLS_FILES_INTERVAL_S)).await;
         let looked_at = Arc::clone(&tls);
-        // The file may be on a disk that does not answer.
+        // Another thread reads the file, which may be on a disk that does not answer.
         let renewed = tokio::task::spawn_blocking(move || looked_at.renew()).await;
         let file = tls.certificate().display();
         match renewed {

@@ -1,10 +1,11 @@
 //! The P4Runtime gRPC service: `p4.v1.P4Runtime` and `reprise.v1.Switch`.
 //!
-//! Codec, arbitration and streams over [`control`]. Other protocols may share the same [`control::Device`].
-//! P4Info ids and byte strings do not leave this crate. Source: P4Runtime 1.5.0.
+//! This crate converts messages, decides which controllers may write, and serves their streams; the crate [`control`]
+//! does everything else. Other protocols may share the same [`control::Device`]. P4Info ids and byte strings do not
+//! leave this crate. Source: P4Runtime 1.5.0.
 //!
-//! Not here: externs of programs, which are refused by name (the packet generators are an extern of the switch
-//! itself). Reading order: `server`, `device`, `p4runtime_service`, `pipeline`, `entity`, `read`, `reconcile`,
+//! Externs of programs are not supported and are refused by name. (The packet generators are an extern of the switch
+//! itself.) Reading order: `server`, `device`, `p4runtime_service`, `pipeline`, `entity`, `read`, `reconcile`,
 //! `arbitration`, `roles`, `stream`, `digests`.
 
 mod answers;

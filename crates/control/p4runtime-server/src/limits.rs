@@ -13,7 +13,7 @@ pub const REQUEST_STALL_S: u64 = 30;
 /// The largest message of a `StreamChannel`: a packet-out of the longest frame, several times.
 pub const STREAM_MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Answers to Reads that clients have not taken yet, all clients together. The whole state of a switch of 65,536
+/// Answers to Reads that clients have not taken yet, for all clients together. The whole state of a switch of 65,536
 /// viewers takes some 10 MiB.
 pub const ANSWERS_BYTES_MAX: usize = 256 * 1024 * 1024;
 
@@ -32,7 +32,7 @@ pub const READ_ALONE_MS: u64 = 1_000;
 /// ("gRPC Metadata Maximum Size").
 pub const ERROR_DETAILS_BYTES_MAX: usize = 4_800;
 
-/// The error message beside them. Percent-encoding can triple a character's size.
+/// The error message beside the errors of a batch. Percent-encoding can triple a character's size.
 pub const ERROR_MESSAGE_BYTES_MAX: usize = 400;
 
 /// The approximate size of one `ReadResponse`. gRPC clients accept 4 MiB by default; the largest single entity (a
@@ -42,14 +42,14 @@ pub const READ_RESPONSE_BYTES: usize = 64 * 1024;
 /// The bytes that each Read reserves from beginning to end: the transport takes three answers ahead, and one waits.
 pub const ANSWER_RESERVE_BYTES: usize = 512 * 1024;
 
-/// The longest string that stands for a number of the data plane (`@p4runtime_translation`). Those of PINS have some
-/// tens of bytes.
+/// The longest string that stands for a number of the data plane (`@p4runtime_translation`). The strings of PINS have
+/// some tens of bytes.
 pub const NAME_BYTES_MAX: usize = 1_024;
 
 /// How deeply the types of a register's cell or of a digest may nest. A deeper type refers to itself.
 pub const DATA_TYPE_DEPTH_MAX: usize = 32;
 
-/// Open `StreamChannel` streams, and so live controllers: a few controllers and their backups.
+/// Open `StreamChannel` streams, and therefore live controllers: a few controllers and their backups.
 pub const STREAMS_MAX: usize = 256;
 
 /// Role names since the process started: each keeps its highest election id.
@@ -58,7 +58,7 @@ pub const ROLES_MAX: usize = 256;
 /// Digests of one list, whatever its configuration: some hundred kilobytes.
 pub const DIGESTS_PER_LIST_MAX: usize = 4_096;
 
-/// Digests of one kind that were sent and not yet acknowledged. Beyond this limit, the oldest may be sent again.
+/// Digests of one kind that were sent and not yet acknowledged. Above this limit, the oldest may be sent again.
 pub const DIGESTS_UNACKNOWLEDGED_MAX: usize = 65_536;
 
 /// Digests in the queue from the switch's thread.
@@ -67,12 +67,12 @@ pub const DIGEST_QUEUE_MAX: usize = 16_384;
 /// Digest lists that wait for a controller that reads slowly.
 pub const DIGEST_LISTS_QUEUE_MAX: usize = 256;
 
-/// Packet-ins that wait for a controller that reads slowly. Further packet-ins are counted as dropped. The data plane
-/// itself keeps as many.
+/// Packet-ins that wait for a controller that reads slowly. Further packet-ins are counted as dropped. The data plane's
+/// own queue holds as many.
 pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
 
-/// Answers and errors that a controller may leave unread before the server stops reading its stream: an error
-/// contains the packet-out.
+/// Answers and errors that a controller may leave unread before the server stops reading its stream. An error contains
+/// the refused packet-out, so it may be long.
 pub const UNREAD_MESSAGES_MAX: usize = 64;
 
 /// Packet-outs that wait for the switch. Meanwhile the server does not read the stream that sends them.
@@ -90,7 +90,7 @@ pub const HANDSHAKE_S: u64 = 10;
 
 /// How long the server keeps a refused connection open so that the client can read the reason. Milliseconds.
 pub const REFUSED_LINGER_MS: u64 = 1_000;
-/// How many bytes the server reads from a refused client meanwhile: its first calls.
+/// How many bytes the server reads from a refused client before it closes the connection: the client's first calls.
 pub const REFUSED_LINGER_BYTES: u64 = 64 * 1024;
 
 /// How often the server looks for renewed certificate files. Seconds.
@@ -99,8 +99,8 @@ pub const TLS_FILES_INTERVAL_S: u64 = 1;
 /// Concurrent calls and streams of one connection.
 pub const CALLS_PER_CONNECTION_MAX: u32 = 1_024;
 
-/// Where the message rate is limited: how many seconds' worth of messages a connection may send at once after a
-/// pause. A controller that sets up a switch sends in bursts.
+/// If the message rate is limited: how many seconds' worth of messages a connection may send at once after a pause. A
+/// controller that sets up a switch sends in bursts.
 pub const RATE_BURST_S: u64 = 1;
 
 /// How long before the client's deadline a drain gives up, so that the answer still arrives. Milliseconds.
@@ -113,6 +113,6 @@ pub const KEEPALIVE_INTERVAL_S: u64 = 10;
 /// How long the client may take to answer the ping. Seconds.
 pub const KEEPALIVE_TIMEOUT_S: u64 = 10;
 
-/// Idle timeouts in the queue from the switch's thread, and those that wait for a controller that reads slowly: the
-/// entries of a large table that become idle together.
+/// Idle timeouts in the queue from the switch's thread, and idle timeouts that wait for a controller that reads slowly.
+/// All entries of a large table may become idle together.
 pub(crate) const IDLE_TIMEOUT_QUEUE_MAX: usize = 65_536;

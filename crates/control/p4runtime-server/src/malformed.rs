@@ -9,7 +9,7 @@ use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 use tonic::{Code, Status};
 
-/// The start of prost's decode errors. In tonic's status, only the message tells them apart.
+/// The start of prost's decode errors. Only the message distinguishes them from tonic's other internal errors.
 const DECODE_FAILED: &str = "failed to decode Protobuf message";
 
 /// A service that maps the status of malformed requests.

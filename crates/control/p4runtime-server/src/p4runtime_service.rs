@@ -162,7 +162,7 @@ impl P4RuntimeService {
 fn reader_access(device: &Device, pipeline: &Pipeline, role: &str) -> Result<Arc<Access>, Status> {
     let name = RoleName::new(role, 0);
     let access = lock(&device.arbitration).access(&name);
-    // No controller has had the role yet, but the program's annotations name it.
+    // If no controller has had the role yet, the program's annotations may still name it.
     let annotated = || {
         let role = name.clone();
         let access = Access {
@@ -181,8 +181,8 @@ fn verify(device: &Device, config: Option<ForwardingPipelineConfig>) -> Result<C
     checked.map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
-/// Checks the caller's access again before each submission: another controller may have become primary since the
-/// request's first check.
+/// Carries out a request. Checks the caller's access again before each submission, because another controller may have
+/// become primary since the first check.
 async fn set_pipeline(
     device: &Device,
     exclusive: Exclusive,
@@ -255,8 +255,8 @@ async fn set_pipeline(
     }
 }
 
-/// Writes to a saved pipeline were already applied to a switch that forwards nothing. So a write that fails when it
-/// is replayed is an internal error.
+/// Converts the result of a commit that replays writes. A switch that forwards nothing has already accepted these
+/// writes, so a write that fails on replay is an internal error.
 fn replayed(done: Result<(), control::Error>) -> Result<(), Status> {
     match done {
         Err(control::Error::Refused(error)) => Err(Status::internal(format!(

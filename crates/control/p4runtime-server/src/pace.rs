@@ -1,5 +1,5 @@
-//! Limits the rate of one connection's messages: calls, and messages of its streams. Faster messages wait without an
-//! error, and count in the limits of bytes meanwhile.
+//! Limits the rate of one connection's messages: calls, and messages of its streams. Messages above the rate wait
+//! without an error, and count in the limits of bytes meanwhile.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::limits::RATE_BURST_S;
 
-/// Maximum of messages per second.
+/// The most messages per second.
 pub type PerSecond = NonZeroU32;
 
 /// The rate limiter of one connection.

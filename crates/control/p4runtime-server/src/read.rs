@@ -29,8 +29,8 @@ use crate::pipeline::{Pipeline, Profile, Table};
 use crate::roles::{Access, object};
 use crate::secrets;
 
-/// Serves one `Read`: sends the entities, and the errors at the end. Lets writes in while the client is slow to take
-/// answers, and between two requests if they have been blocked for `alone`.
+/// Serves one `Read`: sends the entities, and the errors at the end. Lets writers in while the client is slow to take
+/// answers, and between two requests if writers have been blocked for `alone`.
 pub(crate) async fn read(
     reading: Reading,
     alone: Duration,
@@ -88,7 +88,7 @@ struct Reader<'a> {
     answers: Option<AnswerSender>,
     entities: Vec<Entity>,
     len_bytes: usize,
-    /// How long writes may be blocked.
+    /// How long writes may be blocked before they are let in between two requests.
     alone: Duration,
 }
 
@@ -104,7 +104,7 @@ impl Reader<'_> {
                 shut_out = Instant::now();
             }
             let result = self.read(request).await;
-            // The client or the server has no room for more: give up the whole answer.
+            // There is no room for more answers, so the whole Read is given up.
             if let Err(error) = &result
                 && error.code == Code::ResourceExhausted
             {
@@ -183,7 +183,7 @@ impl Reader<'_> {
             return self.default_entry(table, request).await;
         }
         let filter = match table_entry::Filter::new(table, request) {
-            // The filter has a name that no entry has.
+            // The filter has a name that has no number, so no entry can match.
             Err(error) if error.code == Code::NotFound => return Ok(()),
             filter => filter?,
         };
@@ -495,7 +495,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// One packet generator, or all if `wanted` is `None`.
+    /// Reads one packet generator, or all if `wanted` is `None`.
     async fn generators(&mut self, wanted: Option<u32>) -> EntityResult {
         let generators = self.reading()?.generators().await?.into_iter();
         let found = generators.filter(|found| wanted.is_none_or(|id| id == found.id));
@@ -503,7 +503,7 @@ impl Reader<'_> {
         self.push_all(found.collect()).await
     }
 
-    /// Fails if the client has gone.
+    /// The reading, or an error if the client has gone.
     fn reading(&self) -> EntityResult<&Reading> {
         let answers = self.answers.as_ref();
         if answers.is_some_and(AnswerSender::is_closed) {
@@ -535,7 +535,7 @@ impl Reader<'_> {
         let entities = std::mem::take(&mut self.entities);
         let response = ReadResponse { entities };
         if let Err(response) = answers.try_send(response, n_bytes) {
-            // Writers do not wait for a slow reader.
+            // Writers need not wait while the client takes answers slowly.
             self.reading.let_writes_in();
             answers.send(response, n_bytes).await?;
             self.reading.shut_writes_out().await;
@@ -552,7 +552,7 @@ fn cursor(table: &Table, filter: &table_entry::Filter) -> Cursor {
     }
 }
 
-/// One profile, or all if the id is 0. A member's or group's id requires a profile's id.
+/// One profile, or all if the id is 0. `part` is the id of a member or group, which requires a profile's id.
 fn select_profiles(pipeline: &Pipeline, id: u32, part: u32) -> EntityResult<Vec<&Profile>> {
     match (id, part) {
         (0, 0) => Ok(pipeline.profiles().collect()),

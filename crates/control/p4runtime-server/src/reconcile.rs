@@ -1,9 +1,9 @@
-//! `RECONCILE_AND_COMMIT`: converts the state of a pipeline to operations for another.
+//! `RECONCILE_AND_COMMIT`: converts the state of a pipeline to operations for its successor.
 //!
-//! Everything that controllers have written is carried over by its P4Info ids, with current counts and registers.
-//! Entries that the program declares come from the new program. If an object with entries, members, rates or a
-//! default action is gone or has changed, the state cannot be preserved. Counts and registers of missing objects or
-//! cells are dropped. Not preserved: the counts and buckets of meters, and the times of an entry's hits.
+//! Everything that controllers have written is carried over, matched by P4Info ids, with current counts and registers.
+//! Entries that the program declares come from the new program. If an object with entries, members, rates or a default
+//! action is gone or has changed, the state cannot be preserved. Counts and registers of missing objects or cells are
+//! dropped. The counts and buckets of meters and the times of entries' last hits are not preserved.
 //!
 //! `@secret` values are carried over to the same program only: another program could lack the annotation, or put a
 //! key into a packet.
@@ -31,7 +31,7 @@ use crate::pipeline::{Pipeline, Table};
 use crate::read::find;
 use crate::secrets;
 
-/// The operations that reproduce the committed pipeline's state in the new one.
+/// The operations that reproduce the committed pipeline's state in the new pipeline.
 pub(crate) async fn reconcile(
     device: &Device,
     exclusive: &Exclusive,
@@ -62,7 +62,7 @@ pub(crate) fn not_preserved(error: EntityError) -> EntityError {
     ))
 }
 
-/// Refuses secrets for another program, even if that program marks the same fields secret.
+/// Refuses to carry secrets over to another program, even if that program marks the same fields as secret.
 fn expect_no_secrets(old: &Pipeline, state: &[Entity]) -> EntityResult {
     let mut found: BTreeMap<String, usize> = BTreeMap::new();
     for object in state.iter().filter_map(|it| secrets::holder(old, it)) {
@@ -74,7 +74,7 @@ fn expect_no_secrets(old: &Pipeline, state: &[Entity]) -> EntityResult {
     let found = found.iter().map(|(object, n)| format!("{n} of {object}"));
     let found: Vec<_> = found.collect();
     let message = format!(
-        "what is @secret goes over to the same program with the same P4Info only, and such values are in {}: nothing is \
+        "@secret values are carried over only to the same program with the same P4Info, and such values are in {}: nothing is \
          changed; set the program with VERIFY_AND_COMMIT and write its entries and cells anew",
         found.join(", ")
     );
@@ -182,7 +182,7 @@ fn carried_over(new: &Pipeline, entity: Entity) -> EntityResult<Option<Operation
     };
     let of = match kind {
         Kind::TableEntry(entry) if entry.is_default_action => Type::Modify,
-        // A constant entry belongs to the program.
+        // A constant entry comes with the program, so it is not carried over.
         Kind::TableEntry(entry) if entry.is_const => return Ok(None),
         Kind::CounterEntry(entry) if is_gone_or_zero_count(new, entry) => return Ok(None),
         Kind::RegisterEntry(entry) if is_gone_or_zero(new, entry) => return Ok(None),

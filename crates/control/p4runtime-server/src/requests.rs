@@ -1,5 +1,5 @@
-//! Limits for incoming requests: bytes, messages per second, and time between two pieces. Counts a request as a call
-//! in progress of its connection.
+//! Limits for incoming requests: bytes, messages per second, and time between two pieces. Each request also counts as a
+//! call in progress of its connection.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -92,7 +92,7 @@ where
         let response = self.service.call(request);
         Box::pin(async move {
             let response = response.await?;
-            // The request is done: its bytes are free again.
+            // The request was processed, so its bytes are free again.
             drop(held);
             Ok(response.map(|body| Body::new(ResponseBody { body, _call: call })))
         })
@@ -113,7 +113,7 @@ struct RequestBody {
     stall: Duration,
     deadline: Pin<Box<Sleep>>,
     rate: Option<PerSecond>,
-    /// When the message that began last may be processed.
+    /// When the message whose beginning arrived last may be processed.
     admit_at: Option<Instant>,
     early: Option<Early>,
 }
@@ -165,7 +165,7 @@ impl Message {
 }
 
 impl RequestBody {
-    /// Tracks the messages in `data`, and starts the stall timeout anew.
+    /// Follows the messages in `data`, and restarts the stall timeout.
     fn follow(&mut self, mut data: &[u8]) -> Result<(), Status> {
         self.deadline.as_mut().reset(Instant::now() + self.stall);
         while !data.is_empty() {
@@ -203,14 +203,13 @@ impl RequestBody {
         Err(Status::resource_exhausted(message))
     }
 
-    /// A delayed frame, once its time has come. `None` if no frame is delayed.
+    /// Returns a delayed frame once its time has come; `None` if no frame is delayed.
     fn poll_early(&mut self, cx: &mut Context<'_>) -> Poll<Option<Frame<Data>>> {
         let Some(Early { until, .. }) = &mut self.early else {
             return Poll::Ready(None);
         };
         ready!(until.as_mut().poll(cx));
-        // While this frame waited, nothing more was read from the transport. So the stall timeout for the rest starts
-        // anew.
+        // While this frame waited, nothing more was read from the transport. So the stall timeout restarts.
         self.deadline.as_mut().reset(Instant::now() + self.stall);
         Poll::Ready(self.early.take().map(|early| early.frame))
     }
@@ -231,7 +230,7 @@ impl http_body::Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Data>, Status>>> {
         let this = self.get_mut();
         if this.is_stream && !this.message.is_begun() {
-            // The messages before have been processed.
+            // The earlier messages of the stream were processed, so their bytes are free again.
             *lock(&this.held) = None;
         }
         if let Some(frame) = ready!(this.poll_early(cx)) {
@@ -273,7 +272,7 @@ impl http_body::Body for RequestBody {
     }
 }
 
-/// A response's body. The call is in progress until it ends.
+/// A response's body. The call counts as in progress until the body ends.
 struct ResponseBody {
     body: Body,
     _call: Call,

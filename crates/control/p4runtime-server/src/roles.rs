@@ -1,9 +1,9 @@
-//! Roles: which part of a pipeline the controllers of a role write, read and get notifications of.
+//! Roles: which objects of a pipeline the controllers of a role may write and read, and which notifications they get.
 //!
-//! The default role has everything. A named role has what its primary's role config lists; without a config,
-//! everything except the objects that `@p4runtime_role` gives to another role. Objects without an id in the P4Info
-//! (multicast groups, clone sessions, packet generators) belong to all roles. The config is Stratum's `P4RoleConfig`,
-//! the only scheme in use. Source: P4Runtime 1.5.0, "Role Config", which leaves the scheme open.
+//! The default role has every object. A named role has the objects that its primary's role config lists; without a
+//! config, it has every object except those that `@p4runtime_role` gives to another role. Objects without an id in the
+//! P4Info (multicast groups, clone sessions, packet generators) belong to all roles. The config is Stratum's
+//! `P4RoleConfig`, the only scheme in use. Source: P4Runtime 1.5.0, "Role Config", which leaves the scheme open.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ impl RoleName {
         }
     }
 
-    /// Empty if the role has a number only.
+    /// The role's name; empty if the role has only a number.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -99,7 +99,7 @@ pub(crate) fn role_config(config: &Any) -> EntityResult<RoleConfig> {
         .map_err(|error| EntityError::invalid(format!("the role config is malformed: {error}")))
 }
 
-/// What the controllers of a role may do, until any role's config changes.
+/// What the controllers of a role may do. The value is replaced when any role's config changes it.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Access {
     pub(crate) role: RoleName,

@@ -1,5 +1,5 @@
-//! Hides secret key fields (`@secret`) from readers: an `exact` field reads as zero, other kinds of match as if
-//! omitted (any value matches). [`control::Reading`] hides arguments and registers.
+//! Hides secret key fields (`@secret`) from readers: an `exact` field reads as zero, and a field with another match
+//! kind reads as if it were omitted. [`control::Reading`] hides arguments and registers.
 
 use p4runtime_proto::p4::v1::entity::Entity as Kind;
 use p4runtime_proto::p4::v1::field_match::{Exact, FieldMatchType};
@@ -8,8 +8,9 @@ use p4runtime_proto::p4::v1::{Action, Entity, TableAction, TableEntry};
 
 use crate::pipeline::{Pipeline, Table};
 
-/// Names the object, for people, that holds an entity with a secret. Constant entries hold none, since they are the
-/// program's text; nor does a cell of zero, which is its initial value.
+/// Describes the object to which an entity with a secret belongs, for an error message; `None` if the entity has no
+/// secret. A constant entry has none, since it is written in the program, and neither has a register cell of zero, its
+/// initial value.
 pub(crate) fn holder(pipeline: &Pipeline, entity: &Entity) -> Option<String> {
     match entity.entity.as_ref()? {
         Kind::TableEntry(entry) if !entry.is_const => {

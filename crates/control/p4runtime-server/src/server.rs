@@ -1,4 +1,4 @@
-//! The server: both services on one listener.
+//! The server: the services `p4.v1.P4Runtime` and `reprise.v1.Switch` on one listener.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -52,7 +52,7 @@ pub enum SetPipelineError {
     Stopped,
 }
 
-/// The queues from the switch to controllers.
+/// The queues from the switch, whose events the server sends to controllers.
 struct Queues {
     packet_ins: Receiver<PacketInFrame>,
     idle_timeouts: Receiver<IdleTimeoutNotice>,
@@ -66,7 +66,7 @@ pub struct Stored {
     pub config: Vec<u8>,
     /// As [`control::Origin::learned`] returned it. May be empty.
     pub learned: Vec<u8>,
-    /// In an order in which they can be applied.
+    /// The writes, in an order in which they can be applied.
     pub operations: Vec<Operation>,
 }
 
@@ -81,7 +81,7 @@ pub enum RestoreError {
 }
 
 impl Server {
-    /// Serves a device, which other protocols may serve too.
+    /// Makes a server for a device, which other protocols may serve too.
     pub fn new(config: ServerConfig, device: Arc<control::Device>) -> Self {
         Self::with_limits(config, ServerLimits::default(), device)
     }
@@ -111,7 +111,7 @@ impl Server {
         &self.device.control
     }
 
-    /// Bytes held now: of requests, and of answers to Reads.
+    /// The bytes that the server holds now: of requests, and of answers to Reads.
     pub fn bytes_held(&self) -> (usize, usize) {
         (self.device.requests.n_held(), self.device.answers.n_held())
     }
@@ -121,8 +121,8 @@ impl Server {
         self.device.controller_drops()
     }
 
-    /// Sets the pipeline like a switch that is started with a program: as `VERIFY_AND_COMMIT`, without a controller
-    /// and without a cookie. `device_config` is BMv2 JSON. Resolves when the switch's thread is done.
+    /// Sets the pipeline as `VERIFY_AND_COMMIT` does, but without a controller and without a cookie, for a switch that
+    /// is started with a program. `device_config` is BMv2 JSON. Resolves when the pipeline forwards in every worker.
     ///
     /// # Errors
     /// P4Info and device config do not fit each other, or the switch has stopped.
@@ -182,10 +182,11 @@ impl Server {
         Ok((checked, stored.operations))
     }
 
-    /// Applies a batch like a switch that is started with entries: ignores device id, role and election id.
+    /// Applies a batch without a controller, for a switch that is started with entries. Device id, role and election id
+    /// are ignored.
     ///
     /// # Errors
-    /// There is no pipeline, the switch has stopped, or at least one update failed; the others are applied.
+    /// There is no pipeline, the switch has stopped, or at least one update failed; the other updates are applied.
     pub async fn write(&self, request: &WriteRequest) -> Result<(), WriteError> {
         self.device.write(request.clone(), None).await
     }
@@ -222,8 +223,8 @@ impl Server {
     }
 
     /// Serves `p4.v1.P4Runtime` and `reprise.v1.Switch` until `shutdown` resolves. Then it ends streams and finishes
-    /// calls in progress. The server receives packet-ins, digests and idle timeouts from this call on, not from the
-    /// future's first poll, and counts those that no controller takes.
+    /// calls in progress. The server receives packet-ins, digests and idle timeouts from this call on, not only from
+    /// the future's first poll, and counts events that reach no controller.
     ///
     /// # Errors
     /// The transport failed.

@@ -37,8 +37,8 @@ use crate::secrets;
 type Message = Result<StreamMessageResponse, Status>;
 
 /// Sends messages to one controller. Packet-ins, idle timeouts and digest lists have bounded queues and may be lost.
-/// Other messages are never lost; if the controller leaves too many of them unread, the server stops reading its
-/// requests.
+/// Other messages are never lost; if the controller leaves too many of these other messages unread, the server stops
+/// reading the controller's requests.
 #[derive(Clone)]
 pub(crate) struct StreamSender {
     messages: UnboundedSender<Message>,
@@ -46,7 +46,7 @@ pub(crate) struct StreamSender {
     others: Arc<Others>,
 }
 
-/// The number of messages, of the kinds that may be lost, that wait for the controller.
+/// For each kind of message that may be lost: how many messages wait for the controller.
 #[derive(Default)]
 struct Waiting {
     packets: AtomicUsize,
@@ -72,7 +72,7 @@ struct Others {
     read: tokio::sync::Notify,
 }
 
-/// The controller's end.
+/// The end from which the transport takes the controller's messages.
 pub(crate) struct StreamReceiver {
     messages: UnboundedReceiver<Message>,
     waiting: Arc<Waiting>,
@@ -101,18 +101,19 @@ impl StreamSender {
         self.send(Ok(Update::Arbitration(update)));
     }
 
-    /// False if the queue is full and the packet is lost: the controller reads too slowly.
+    /// Sends a packet-in. Returns false if the packet is lost, because the controller reads too slowly and the queue is
+    /// full.
     pub(crate) fn packet_in(&self, packet: PacketIn) -> bool {
         self.try_send(Update::Packet(packet), PACKET_IN_QUEUE_MAX)
     }
 
-    /// False if the queue is full and the notification is lost.
+    /// Sends a notification. Returns false if the notification is lost, because the queue is full.
     fn idle_timeout(&self, notification: IdleTimeoutNotification) -> bool {
         let update = Update::IdleTimeoutNotification(notification);
         self.try_send(update, IDLE_TIMEOUT_QUEUE_MAX)
     }
 
-    /// False if the queue is full and the list is lost.
+    /// Sends a list. Returns false if the list is lost, because the queue is full.
     fn digest_list(&self, list: DigestList) -> bool {
         self.try_send(Update::Digest(list), DIGEST_LISTS_QUEUE_MAX)
     }
@@ -141,7 +142,7 @@ impl StreamSender {
         self.send(Err(status));
     }
 
-    /// Waits until fewer than `UNREAD_MESSAGES_MAX` answers and errors are unread.
+    /// Waits until the controller has left fewer than `UNREAD_MESSAGES_MAX` answers and errors unread.
     async fn room(&self) {
         let Others { n_waiting, read } = &*self.others;
         while n_waiting.load(Ordering::Relaxed) >= UNREAD_MESSAGES_MAX && !self.messages.is_closed()
@@ -150,7 +151,7 @@ impl StreamSender {
         }
     }
 
-    /// Ignores a missing receiver: the stream is about to be removed.
+    /// Sends a message. A missing receiver is no error, since the stream is about to be removed.
     fn send(&self, update: Result<Update, Status>) {
         let message = update.map(|update| StreamMessageResponse {
             update: Some(update),
@@ -195,7 +196,7 @@ fn is_other(message: &Message) -> bool {
     update.is_none_or(|update| Waiting::default().of(update).is_none())
 }
 
-/// Serves one stream until either side ends it; then its controller is no longer live.
+/// Serves one stream until either side ends it, and then removes its controller.
 pub(crate) async fn serve_stream(
     device: Arc<Device>,
     mut requests: Streaming<StreamMessageRequest>,
@@ -232,7 +233,7 @@ async fn handle_requests(
                 arbitrate(device, client, &update, sender)?;
             }
             Some(RequestUpdate::Packet(packet)) => {
-                // Without a permit, further packet-outs wait at the controller.
+                // While this waits for a permit, further packet-outs wait at the controller.
                 let Ok(permit) = Arc::clone(&device.packet_outs).acquire_owned().await else {
                     return Err(Status::unavailable("the switch stops"));
                 };
@@ -302,7 +303,8 @@ fn packet_out(
     sender: &StreamSender,
     permit: OwnedSemaphorePermit,
 ) -> EntityResult {
-    // Held while submitting: a former primary's packets precede the notice to its successor.
+    // The lock is held while the packet is submitted, so a former primary's packets precede the notification of its
+    // successor.
     let arbitration = lock(&device.arbitration);
     match arbitration.primary_access(client) {
         Some(access) => access.expect_packet_out()?,
@@ -341,14 +343,14 @@ fn digest_ack(device: &Device, client: ClientId, ack: &DigestListAck) -> EntityR
     let access = arbitration.primary_access(client);
     if !access.is_some_and(|access| access.has(&target.pipeline, ack.digest_id)) {
         return Err(EntityError::denied(
-            "only a primary that is told of the digest may acknowledge it",
+            "only a primary that receives the digest may acknowledge it",
         ));
     }
     lock(&device.digest_lists).acknowledge(ack);
     Ok(())
 }
 
-/// Sends digests to the primaries, in lists as configured, and counts those that it cannot send.
+/// Sends digests to the primaries, in lists as configured, and counts digests and lists that it cannot send.
 pub(crate) async fn serve_digests(device: Arc<Device>, mut notices: Receiver<DigestNotice>) {
     loop {
         let due = lock(&device.digest_lists).next_due();
@@ -447,12 +449,12 @@ fn send_digests(device: &Device, target: &Target, list: List) {
 enum Sent {
     Taken,
     NoPrimary,
-    /// At least one of them reads too slowly.
+    /// At least one primary reads too slowly.
     Lost,
 }
 
-/// Sends a message to every primary for which `send` is not `None`. A primary whose queue is full does not affect the
-/// others.
+/// Sends a message to every primary for which `send` is not `None`. A primary whose queue is full does not keep the
+/// message from the other primaries.
 fn to_primaries(device: &Device, send: impl Fn(&Access, &StreamSender) -> Option<bool>) -> Sent {
     let arbitration = lock(&device.arbitration);
     let taken = arbitration.primaries();
@@ -464,7 +466,7 @@ fn to_primaries(device: &Device, send: impl Fn(&Access, &StreamSender) -> Option
     }
 }
 
-/// Sends every packet-in to the primary, as long as the switch runs, and counts packet-ins that it cannot send.
+/// Sends every packet-in to the primaries, as long as the switch runs, and counts packet-ins that it cannot send.
 pub(crate) async fn serve_packet_in(device: Arc<Device>, mut frames: Receiver<PacketInFrame>) {
     while let Some(frame) = frames.recv().await {
         packet_in(&device, &frame);
@@ -503,7 +505,7 @@ fn packet_in(device: &Device, packet: &PacketInFrame) {
     }
 }
 
-/// Notifies the primary of idle entries, and counts the notifications that it cannot send.
+/// Notifies the primaries of idle entries, and counts the notifications that it cannot send.
 pub(crate) async fn serve_idle_timeouts(
     device: Arc<Device>,
     mut notices: Receiver<IdleTimeoutNotice>,
@@ -543,7 +545,7 @@ fn idle_timeout(device: &Device, notice: &IdleTimeoutNotice) {
     }
 }
 
-/// The time stamp of notifications. 0 if the clock is before 1970.
+/// The current time, for the time stamp of a notification; 0 if the clock is before 1970.
 fn unix_nanoseconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let since = since.unwrap_or_default().as_nanos();

@@ -63,7 +63,7 @@ impl Switch for SwitchService {
     }
 }
 
-/// Resolves shortly before the call's deadline; never, if it has none.
+/// Resolves shortly before the call's deadline, or never if the call has none.
 fn answer_within<T>(request: &Request<T>) -> impl Future<Output = ()> + Send + use<T> {
     let timeout = request
         .metadata()
@@ -96,7 +96,7 @@ fn parse_timeout(value: &str) -> Option<Duration> {
     }
 }
 
-/// Each worker's part of `counted` is one consistent view.
+/// Converts the counters to the answer's message.
 fn to_proto(mut counted: Counted) -> GetCountersResponse {
     let counters = &counted.counters;
     let ports = counters.ports().map(|(id, port)| {

@@ -1,4 +1,4 @@
-//! Cells of arrays, kept as disjoint ranges: a write of a million cells is one value.
+//! Cells of arrays, stored as disjoint ranges of equal cells. So a write of a million cells is one value in the file.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use redb::{ReadableTable, Table};
 use crate::file::{Result, decode, encode};
 use crate::key;
 
-/// The array of a value; `None` for a counter, which is not kept.
+/// The array to which a value belongs; `None` for a counter, which is not stored.
 fn array_of(value: &CellValue) -> Option<EntityKey> {
     match value {
         CellValue::Counter(..) => None,
@@ -19,7 +19,7 @@ fn array_of(value: &CellValue) -> Option<EntityKey> {
     }
 }
 
-/// Writes a range over those that are there; their parts outside of it stay.
+/// Writes a range of cells over the stored ranges. The parts of these that lie outside of the new range stay.
 pub(crate) fn put(
     table: &mut Table<'_, &'static [u8], &'static [u8]>,
     slot: Slot,
@@ -54,7 +54,8 @@ fn insert(
     Ok(())
 }
 
-/// The kept ranges that overlap with this one: those that begin in it, and the last that begins before it.
+/// The stored ranges that overlap with `cells`: those that begin within `cells`, and the last range before `cells` if
+/// it reaches into `cells`.
 fn overlapped(
     table: &Table<'_, &'static [u8], &'static [u8]>,
     at: &impl Fn(u64) -> Vec<u8>,

@@ -13,11 +13,11 @@ pub struct Contents {
     pub forwards: Option<StoredPipeline>,
     /// The pipeline that waits for its commit.
     pub saved: Option<StoredPipeline>,
-    /// Ports that were disabled, whatever the pipeline.
+    /// Ports that were disabled, independently of the pipeline.
     pub ports_disabled: Vec<PortId>,
-    /// Whether the last transaction was damaged, so that this is the state before it.
+    /// Whether the last transaction was damaged, so that these contents lack it.
     pub is_rolled_back: bool,
-    /// Set if others than the owner could use the file until now.
+    /// Set if other users than the owner could read or write the file until now.
     pub was_open_to: Option<OpenTo>,
 }
 
@@ -26,11 +26,11 @@ pub struct Contents {
 pub struct OpenTo {
     /// The mode that the file had.
     pub mode: u32,
-    /// Why the permissions could not be removed, if they are still there.
+    /// Why the permissions could not be removed; `None` if they were removed.
     pub still: Option<String>,
 }
 
-/// A pipeline and what was written to it.
+/// A pipeline and the operations that were written to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPipeline {
     /// [`control::Origin::kind`].
@@ -39,7 +39,7 @@ pub struct StoredPipeline {
     pub config: Vec<u8>,
     /// The last [`control::Origin::learned`]; empty if there is none.
     pub learned: Vec<u8>,
-    /// In an order that a switch with the pipeline accepts.
+    /// The operations, in an order that a switch with the pipeline accepts.
     pub operations: Vec<Operation>,
 }
 

@@ -1,5 +1,5 @@
-//! The file: opened by one switch at a time, changed by whole transactions. Only its owner can read it, since it has
-//! the keys that controllers have written.
+//! The file. One switch at a time opens it, and changes it by whole transactions. Only its owner can read it, since it
+//! may contain secret keys that controllers have written.
 
 mod header;
 
@@ -27,11 +27,11 @@ pub(crate) const FORMAT: u32 = 3;
 
 const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("reprise-switch state");
 
-/// By slot: kind and config, then what was learned.
+/// For each slot: the encoded kind and config of the pipeline, and the origin's learned state.
 pub(crate) const PIPELINES: TableDefinition<'_, u8, (&[u8], &[u8])> =
     TableDefinition::new("pipelines");
 
-/// By [`key`]: operations.
+/// For each [`key`]: the encoded operations of an entity.
 pub(crate) const STATE: TableDefinition<'_, &'static [u8], &'static [u8]> =
     TableDefinition::new("state");
 
@@ -39,7 +39,7 @@ pub(crate) const STATE: TableDefinition<'_, &'static [u8], &'static [u8]> =
 pub(crate) const PORTS_DISABLED: TableDefinition<'_, u16, ()> =
     TableDefinition::new("ports disabled");
 
-/// The file's permissions: the owner reads and writes it.
+/// The file's permissions: only the owner may read and write.
 const OWNERS: u32 = 0o600;
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -48,7 +48,7 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 pub(crate) enum Failure {
     #[error(transparent)]
     Redb(#[from] redb::Error),
-    #[error("a value of it is none of format {FORMAT}: {0}")]
+    #[error("a value in it is not of format {FORMAT}: {0}")]
     Value(#[from] postcard::Error),
 }
 
@@ -64,7 +64,8 @@ macro_rules! from_redb {
 
 from_redb! { TransactionError TableError StorageError CommitError DatabaseError }
 
-/// Why a state file is not used. The file is left as it is, but redb may have repaired one whose switch was killed.
+/// Why a state file cannot be used. The file is left as it is, except that redb may have repaired it after a switch was
+/// killed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Two switches would overwrite each other's state.
@@ -72,12 +73,12 @@ pub enum OpenError {
     InUse,
     #[error("expected a state file of reprise-switch, found {0}: name another, or move it away")]
     Foreign(String),
-    /// A disk or a copy has changed it, or cut it short.
+    /// A faulty disk or an incomplete copy has changed the file or cut it short.
     #[error(
         "expected a whole state file of reprise-switch, found one that is damaged or cut short: put a copy in its place, or move it away to begin anew"
     )]
     Damaged,
-    /// mktemp makes such a file.
+    /// The file is empty, as mktemp makes it.
     #[error(
         "expected a state file of reprise-switch, found an empty file: remove it, the switch makes its own"
     )]
@@ -93,7 +94,7 @@ pub enum OpenError {
 pub struct StateFile {
     path: PathBuf,
     identity: Identity,
-    /// To check the file; redb has a descriptor of its own.
+    /// A descriptor with which the file is checked; redb has a descriptor of its own.
     seen: File,
     opened: Mutex<Opened>,
 }
@@ -115,8 +116,8 @@ impl Identity {
     }
 }
 
-/// What changes if others write to the file in place: redb overwrites what it finds, and would not notice before it
-/// opens the file again.
+/// The properties of the file that change if another process writes to it in place. redb itself would overwrite such
+/// changes, and notice them only when it opens the file again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Left {
     bytes: u64,
@@ -140,7 +141,7 @@ struct Opened {
     database: Option<Database>,
     /// Changes that could not be stored; the next call stores them first.
     behind: Vec<Kept>,
-    /// By slot, the number of what was learned last.
+    /// For each slot, the number of the learned state that was stored last.
     learned: [u64; 2],
 }
 
@@ -148,7 +149,7 @@ impl StateFile {
     /// Opens a state file, or creates it if there is none, and reads it.
     ///
     /// # Errors
-    /// Another switch uses it, it is no intact state file, or the system refuses.
+    /// Another switch uses the file, the file is no intact state file, or the system refuses.
     pub fn open(path: &Path) -> std::result::Result<(Self, Contents), OpenError> {
         if !path.try_exists()? {
             make(path)?;
@@ -187,8 +188,8 @@ impl StateFile {
         Ok((file, contents))
     }
 
-    /// Makes sure that a restarted switch finds what this process writes: the file was not removed, moved, replaced, or
-    /// overwritten.
+    /// Checks that a restarted switch would find what this process writes: an error if the file was removed, moved,
+    /// replaced or overwritten.
     fn expect_there(&self, left: Left) -> std::result::Result<(), StoreError> {
         let path = self.path.display();
         let why = match Identity::of(&self.path) {
@@ -212,7 +213,7 @@ impl StateFile {
             Err(error) => format!("cannot be looked at: {error}"),
         };
         Err(StoreError(format!(
-            "state file {} {why}: what it had is lost, the switch itself has everything; read from that what you need, put a copy of the file in its place or move it away, and start the switch anew",
+            "state file {} {why}: what it had is lost, but the switch itself still has everything; read from the switch what you need, put a copy of the file in its place or move it away, and start the switch anew",
             self.path.display()
         )))
     }
@@ -235,7 +236,7 @@ impl StateFile {
             Err(error) => return stored.and(Err(StoreError(error.to_string()))),
         }
         stored?;
-        // The file has everything, but may have been removed meanwhile.
+        // The transaction is in the file, but the file may have been removed meanwhile.
         self.expect_there(opened.left)
     }
 
@@ -245,7 +246,8 @@ impl StateFile {
             Some(database) => database,
             None => open_there(&self.path).map_err(|error| failed(error.to_string()))?,
         };
-        // After a failure redb requires the file to be opened again: the database is put back only after a success.
+        // After a failure redb requires that the file is opened again, so the database is put back only after a
+        // success.
         let learned = transact(&database, &opened.behind, opened.learned);
         opened.learned = learned.map_err(|error| failed(error.to_string()))?;
         opened.database = Some(database);
@@ -271,8 +273,8 @@ impl Store for StateFile {
     }
 }
 
-/// Creates an empty state file. It is written under another name, which nobody can predict, and then gets its own, so
-/// it is whole as soon as `path` exists. A process that is killed before leaves only the file of the other name.
+/// Creates a state file without state. The file is written under a temporary name that nobody can predict, and then
+/// renamed, so it is complete as soon as `path` exists. A process that is killed before leaves only the temporary file.
 fn make(path: &Path) -> std::result::Result<(), OpenError> {
     let folder = path
         .parent()
@@ -292,7 +294,7 @@ fn make(path: &Path) -> std::result::Result<(), OpenError> {
         .map_err(Failure::from)
         .and_then(|database| begin(&database))
         .map_err(foreign)?;
-    // It replaces nothing: another switch may have been faster.
+    // Never replaces an existing file, because another switch may have been faster.
     match new.into_temp_path().persist_noclobber(path) {
         Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(error.error.into());
@@ -302,8 +304,8 @@ fn make(path: &Path) -> std::result::Result<(), OpenError> {
     Ok(File::open(folder)?.sync_all()?)
 }
 
-/// Makes a state file of an older version, or a careless copy, private to its owner. Returns the permissions that it
-/// had, if others could use it.
+/// Removes other users' permissions from the file, which an older version or a careless copy may have left. Returns the
+/// former permissions, or `None` if the file was private already.
 fn keep_to_owner(path: &Path) -> Option<OpenTo> {
     let mode = fs::metadata(path).ok()?.permissions().mode() & 0o777;
     if mode & !OWNERS == 0 {
@@ -325,12 +327,12 @@ fn begin(database: &Database) -> Result<()> {
     Ok(transaction.commit()?)
 }
 
-/// Opens a file that this process has opened before.
+/// Opens a file again that this process has opened before, without checking its pages.
 fn open_there(path: &Path) -> std::result::Result<Database, OpenError> {
     Database::open(path).map_err(|error| not_opened(path, error))
 }
 
-/// Opens a file that anybody may have changed: checks every page's checksum.
+/// Opens a file for the first time. Checks every page's checksum, because anybody may have changed the file.
 fn open_whole(path: &Path) -> std::result::Result<Database, OpenError> {
     let mut builder = Database::builder();
     builder.set_check_integrity_on_open(true);
@@ -352,7 +354,7 @@ fn not_opened(path: &Path, error: DatabaseError) -> OpenError {
     }
 }
 
-/// Finds from its first bytes what a file is that is no database.
+/// The error for a file that redb cannot open, chosen by the file's first bytes.
 fn not_whole(path: &Path) -> OpenError {
     let mut first = Vec::new();
     let file = File::open(path);
@@ -381,7 +383,7 @@ fn expect_format(path: &Path, database: &Database) -> std::result::Result<(), Op
     }
 }
 
-/// Stores changes in one transaction. Returns the numbers of what was learned with them.
+/// Stores changes in one transaction. Returns, for each slot, the number of the learned state that is stored now.
 fn transact(database: &Database, changes: &[Kept], mut learned: [u64; 2]) -> Result<[u64; 2]> {
     let transaction = database.begin_write()?;
     {
@@ -425,7 +427,8 @@ fn set_ports(transaction: &WriteTransaction, ports: &[(PortId, bool)]) -> Result
     Ok(())
 }
 
-/// Removes a pipeline. A new one that forwards also ends the saved one.
+/// Removes the pipeline in a slot, since a new pipeline replaces it. A new pipeline that forwards also discards the
+/// saved pipeline.
 fn clear(
     pipelines: &mut Table<'_, u8, (&[u8], &[u8])>,
     state: &mut Table<'_, &'static [u8], &'static [u8]>,

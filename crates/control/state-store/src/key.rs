@@ -1,8 +1,8 @@
-//! Keys of the state table: slot, then the entity.
+//! Keys of the state table: first a byte for the slot, then the entity.
 
 use control::{EntityKey, Slot};
 
-/// Generators belong to the switch and outlive pipelines: they have a slot of their own.
+/// The first byte of the keys of packet generators, which belong to no slot because they outlive pipelines.
 const OF_THE_SWITCH: u8 = 2;
 
 /// The first byte of a slot's keys.
@@ -13,13 +13,13 @@ pub(crate) fn slot_byte(slot: Slot) -> u8 {
     }
 }
 
-/// All keys of a slot. Those of the switch are in no slot.
+/// The range of all keys of a slot, which does not include the keys of packet generators.
 pub(crate) fn slot_range(slot: Slot) -> ([u8; 1], [u8; 1]) {
     let byte = slot_byte(slot);
     ([byte], [byte + 1])
 }
 
-/// All keys of the switch.
+/// The range of the keys of packet generators.
 pub(crate) fn switch_range() -> ([u8; 1], [u8; 1]) {
     ([OF_THE_SWITCH], [OF_THE_SWITCH + 1])
 }

@@ -1,8 +1,8 @@
-//! A state file: what controllers have written to a switch, made durable before they are answered.
+//! A state file, which makes durable what controllers write to a switch, before their calls are answered.
 //!
-//! [`StateFile`] is a [`control::Store`] over redb. An entity is one key; its value is the few operations that make it
-//! again in a switch that has only its pipeline. So the file is as large as the state, not as its history. Not kept:
-//! what packets write, counters, idle timers, buckets of meters.
+//! [`StateFile`] is a [`control::Store`] over redb. Each entity has one key, whose value is the few operations that
+//! make the entity again in a switch that has only its pipeline. So the file grows with the state, not with its
+//! history. The file has no state that packets write, no counters, no idle timers and no buckets of meters.
 //!
 //! # The steps of a call that is kept
 //!

@@ -44,7 +44,7 @@ impl From<ArgsError> for Refusal {
     }
 }
 
-/// Errors that are not the caller's fault.
+/// Converts errors of the device, which are not the caller's fault.
 impl From<control::Error> for Refusal {
     fn from(error: control::Error) -> Self {
         Self::internal(error.to_string())
@@ -86,7 +86,7 @@ impl Answer {
         Self::list(Type::Struct, values.len(), &writer)
     }
 
-    /// A list from its values, which are already encoded one after the other.
+    /// Makes a list from its values, which are already encoded one after the other.
     pub(crate) fn list(of: Type, n_values: usize, values: &Writer) -> Self {
         let write = |writer: &mut Writer| writer.list(of, n_values).encoded(values.written());
         Self::encoded(Type::List, write)

@@ -27,8 +27,8 @@ pub(crate) fn key(info: &TableInfo, params: &[Args<'_>]) -> Result<Vec<MatchFiel
         .collect()
 }
 
-/// The canonical form of P4Runtime and the data plane: records and stores identify an entry by these bytes, whichever
-/// protocol writes it.
+/// Converts a match to the canonical form of P4Runtime and the data plane. Client data and the state file identify an
+/// entry by these bytes, whichever protocol writes it.
 fn shortest(field: MatchField) -> MatchField {
     match field {
         MatchField::Exact(value) => MatchField::Exact(canonical(value)),
@@ -122,7 +122,7 @@ fn optional(field: &KeyField, value: Vec<u8>, mask: &[u8]) -> Result<MatchField,
     )))
 }
 
-/// Converts BMv2's priority, of which the lowest wins, to the control plane's, of which the highest wins.
+/// Converts BMv2's priority, where the lowest number wins, to the control plane's, where the highest number wins.
 pub(crate) fn priority(info: &TableInfo, found: i32) -> Result<i32, Refusal> {
     if !info.has_priority() {
         return Ok(0);

@@ -1,21 +1,21 @@
 //! BMv2's Thrift services over [`control`]: Standard, SimplePreLAG and SimpleSwitch on one port, as `simple_switch`
 //! serves them and `simple_switch_CLI` calls them.
 //!
-//! This server and P4Runtime's write through one [`control::Device`], so each reads what the other has written.
-//! Calls, field numbers and codes are BMv2's; `docs/thrift.md` lists the differences of every call. The notifications
-//! that BMv2 publishes by nanomsg are here too (`notifications`), since calls acknowledge them.
+//! This server and P4Runtime's write through one [`control::Device`], so each reads what the other has written. Calls,
+//! field numbers and codes are BMv2's; `docs/thrift.md` lists the differences of every call. The notifications that
+//! BMv2 publishes by nanomsg are here too (`notifications`), since some calls acknowledge them.
 //!
-//! Not here: BMv2's event log and debugger.
+//! BMv2's event log and debugger are not implemented.
 //!
 //! # The steps of a call
 //!
 //! | step | if the call ends there |
 //! |---|---|
-//! | 1. It arrives in pieces; a long one waits for room. | nothing was done |
-//! | 2. It is complete, and its arguments are checked. | nothing was done |
-//! | 3. It waits for exclusive access to the device ([`control::Device::exclusively`]). | nothing was done |
-//! | 4. Under exclusive access: it looks up what it names by a handle, then writes. | it completes without an answer |
-//! | 5. It is answered. | it was done; the caller does not know |
+//! | 1. The call arrives in pieces; a long call waits for room. | nothing was done |
+//! | 2. The call is complete, and its arguments are checked. | nothing was done |
+//! | 3. The call waits for exclusive access to the device ([`control::Device::exclusively`]). | nothing was done |
+//! | 4. Under exclusive access, the call looks up the handle's entity, then writes. | it completes without an answer |
+//! | 5. The call is answered. | the call was done, but the caller does not know |
 //!
 //! The protocol itself is `bmv2-thrift`. Reading order: `server`, `call`, `services`, `context`.
 

@@ -1,7 +1,7 @@
 //! Every limit of the server: a name, a unit, a reason. The limits of the protocol itself are in
 //! `bmv2_thrift::limits`.
 
-/// The largest call that needs no permit. Longer ones wait until there is room.
+/// The largest call that needs no permit. Longer calls wait until there is room.
 pub const SHORT_CALL_BYTES_MAX: usize = 64 * 1024;
 
 /// Concurrent longer calls, and concurrent answers that may become long (all entries of a table, for example).
@@ -10,11 +10,11 @@ pub const LONG_CALLS_MAX: usize = 2;
 /// Open connections: scripts open one per run, and forget to close some.
 pub const CONNECTIONS_MAX: usize = 128;
 
-/// How long a started call may take to arrive, counted from when there is room for it: a long call may block others.
-/// Between calls a connection may be silent forever, since the client may be a person. Seconds.
+/// How long a started call may take to arrive, counted from when there is room for it, because a long call keeps others
+/// waiting for room. Between calls a connection may be silent forever, since the client may be a person. Seconds.
 pub const ARRIVAL_S: u64 = 60;
 
-/// The longest time in which a client takes nothing of an answer. Seconds.
+/// The longest time for which a client may take nothing of an answer. Seconds.
 pub const STALL_S: u64 = 30;
 
 /// Silence after which the kernel probes whether the peer is alive. Seconds.
@@ -35,14 +35,14 @@ pub const REFUSALS_LOG_INTERVAL_S: u64 = 60;
 /// How long a subscriber's handshake may take. Seconds.
 pub const HANDSHAKE_S: u64 = 10;
 
-/// Messages that wait for one subscriber. Beyond, it misses the oldest.
+/// Messages that wait for one subscriber. If there are more, the subscriber misses the oldest.
 pub const MESSAGES_WAITING_MAX: usize = 256;
 
 /// Sample bytes at which a message is sent, whatever buffer size a client has set. With [`MESSAGES_WAITING_MAX`] this
 /// bounds the memory of all subscribers' messages.
 pub const LEARN_MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// Samples of a learn list without acknowledgement. Beyond, the oldest may be sent again.
+/// Samples of a learn list without acknowledgement. If there are more, the oldest may be sent again.
 pub const SAMPLES_UNACKNOWLEDGED_MAX: usize = 65_536;
 
 /// Digests and idle entries in the queues from the switch.

@@ -34,11 +34,11 @@ pub struct Server {
 
 #[derive(Debug)]
 enum End {
-    /// The client closed it between two calls.
+    /// The client closed the connection between two calls.
     Done,
-    /// It was closed or broke during a call.
+    /// The connection was closed or broke during a call.
     Broken,
-    /// A call did not arrive in time, or its answer was not taken.
+    /// A call did not arrive in time, or the client did not take the answer.
     Stalled,
     /// The bytes are no valid call. Has the call's name and sequence number if they could be decoded.
     Malformed(WireError, Option<(String, i32)>),
@@ -119,7 +119,7 @@ impl Server {
     }
 }
 
-/// A complete call, and the permit of a long one.
+/// The length of a complete call, and its permit if it is long.
 struct Received {
     n_bytes: usize,
     _room: Option<OwnedSemaphorePermit>,
@@ -130,7 +130,7 @@ struct Connection {
     stream: stream_socket::Connection,
     /// The call that is arriving or carried out.
     call: Option<Call>,
-    /// Received bytes that are not processed yet. They start with a call.
+    /// Received bytes that are not processed yet. They start at the beginning of a call.
     received: Vec<u8>,
 }
 
@@ -159,7 +159,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits for the next call. Waits without limit until the first byte.
+    /// Waits for the next call: for its first byte without limit, for the remaining bytes with a deadline.
     async fn receive(&mut self) -> Result<Received, End> {
         let (mut scan, mut room) = (Scan::default(), None);
         if self.received.is_empty() {
@@ -226,7 +226,7 @@ impl Connection {
             End::Stalled => {
                 tracing::info!(
                     event = "thrift_stalled",
-                    "a Thrift connection was closed: a call did not arrive within {ARRIVAL_S} seconds, or nothing was taken of an answer for {STALL_S}"
+                    "a Thrift connection was closed: a call did not arrive within {ARRIVAL_S} seconds, or the client took nothing of an answer for {STALL_S} seconds"
                 );
             }
             End::Done | End::Broken => {}
@@ -234,7 +234,7 @@ impl Connection {
     }
 }
 
-/// Detects machines that have gone.
+/// Turns on TCP keepalive, so that the kernel detects a peer whose machine has gone.
 pub(crate) fn keep_alive(stream: &TcpStream) {
     let silence = Duration::from_secs(KEEPALIVE_S);
     let keepalive = TcpKeepalive::new()
@@ -256,7 +256,7 @@ fn call_of(name: &str) -> &str {
     name.rsplit(':').next().unwrap_or_default()
 }
 
-/// `None` for a one-way call.
+/// Carries out a call and returns the encoded answer; `None` for a one-way call.
 async fn answer(ctx: &Arc<Context>, message: Message) -> Option<Vec<u8>> {
     let Message {
         name,

@@ -24,7 +24,7 @@ pub struct Action {
 pub struct RuntimeDatum {
     pub name: String,
     pub bitwidth: u32,
-    /// Values are hidden from every reader (`@secret`). An extension of BMv2's format.
+    /// Whether values are hidden from every reader (`@secret`). An extension of BMv2's format.
     #[serde(default, skip_serializing_if = "is_false")]
     pub secret: bool,
 }
@@ -115,7 +115,7 @@ pub struct TableKey {
     #[serde(deserialize_with = "key_target")]
     pub target: FieldRef,
     pub mask: Option<String>,
-    /// Entries' values of this field are hidden from every reader (`@secret`). An extension of BMv2's format.
+    /// Whether entries' values of this field are hidden from every reader (`@secret`). An extension of BMv2's format.
     #[serde(default, skip_serializing_if = "is_false")]
     pub secret: bool,
 }
@@ -158,10 +158,10 @@ pub struct Entry {
     /// One for each field of the key.
     pub match_key: Vec<MatchKey>,
     pub action_entry: ActionEntry,
-    /// The lowest wins; only ternary and range tables use it.
+    /// The entry with the lowest priority wins; only ternary and range tables use priorities.
     #[serde(default)]
     pub priority: u32,
-    /// P4Runtime's priority, where the highest wins. An extension of BMv2's format.
+    /// P4Runtime's priority, where the entry with the highest number wins. An extension of BMv2's format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_priority: Option<i32>,
     /// Whether the control plane may not change this entry, though it may change others of the table. An extension:
@@ -238,7 +238,7 @@ pub struct ActionProfile {
     pub source_info: Option<SourceInfo>,
     /// The most members.
     pub max_size: u32,
-    /// Only a profile of a group-choosing table (`indirect_ws`) has one.
+    /// How a member of a group is chosen; set only for the profile of an `indirect_ws` table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<Selector>,
 }
@@ -301,10 +301,11 @@ pub struct RegisterArray {
     pub size: u32,
     /// Width of a cell.
     pub bitwidth: u32,
-    /// `@shared` in the P4 program: workers share the array rather than have one each. BMv2 ignores it.
+    /// Whether all workers must share the array (`@shared` in the P4 program), so that it is wrong for each worker to
+    /// have its own. BMv2 ignores this attribute.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
-    /// Cells are hidden from every reader (`@secret`). An extension of BMv2's format.
+    /// Whether cells are hidden from every reader (`@secret`). An extension of BMv2's format.
     #[serde(default, skip_serializing_if = "is_false")]
     pub secret: bool,
 }
@@ -342,13 +343,13 @@ pub struct Checksum {
     pub kind: String,
     /// Name of the calculation.
     pub calculation: String,
-    /// Whether it is verified after parsing.
+    /// Whether the checksum is verified after parsing.
     #[serde(default = "yes")]
     pub verify: bool,
-    /// Whether it is updated before deparsing.
+    /// Whether the checksum is updated before deparsing.
     #[serde(default = "yes")]
     pub update: bool,
-    /// The condition under which it is verified and updated.
+    /// The condition under which the checksum is verified and updated.
     #[serde(default)]
     pub if_cond: Option<Value>,
 }

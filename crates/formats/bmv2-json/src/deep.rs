@@ -14,7 +14,7 @@ const DEEP_STACK_BYTES: usize = 64 << 20;
 /// Why a file is not read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// Not JSON, or not of the requested type.
+    /// The text is not JSON, or not of the requested type.
     NoJson(serde_json::Error),
     /// The nesting depth found, more than [`limits::JSON_DEPTH_MAX`].
     TooDeep(usize),

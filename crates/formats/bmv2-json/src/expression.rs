@@ -13,7 +13,7 @@ pub enum Value {
     Hexstr(String),
     Bool(bool),
     String(String),
-    /// p4c may wrap an expression in further ones; the wrapping is kept.
+    /// p4c may wrap an expression in further expressions, which are kept as they are.
     Expression(Box<Expression>),
     /// An action parameter, by position, inside an expression.
     Local(u32),
@@ -81,7 +81,7 @@ pub struct Operation {
     pub op: String,
     /// Left operand; absent (`null`) in a unary operation.
     pub left: Option<Operand>,
-    /// Right operand, or the only one.
+    /// Right operand, or the only operand of a unary operation.
     pub right: Option<Operand>,
     /// The condition of `?`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

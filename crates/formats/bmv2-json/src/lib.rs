@@ -55,7 +55,7 @@ pub struct Program {
     /// Ingress and egress.
     pub pipelines: Vec<Pipeline>,
     pub checksums: Vec<Checksum>,
-    /// Fields that need arithmetic though no expression in the program uses them.
+    /// Fields that the target uses in arithmetic although no expression in the program does.
     pub force_arith: Vec<FieldRef>,
     /// Extern instances other than meters, counters and registers.
     pub extern_instances: Vec<ExternInstance>,
@@ -86,7 +86,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Values of this crate's types cause none.
+    /// Values of this crate's types cause no error.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }

@@ -12,8 +12,8 @@ pub const FIELD_BITS_MAX: u32 = 65_536;
 /// Nesting of expressions: evaluation is recursive, and deeper nesting would overflow the stack.
 pub const EXPRESSION_DEPTH_MAX: usize = 256;
 
-/// Nesting of objects and lists in a JSON file. An expression of [`EXPRESSION_DEPTH_MAX`] needs two levels for each
-/// of its own; simple_switch reads 1,000.
+/// Nesting of objects and lists in a JSON file. An expression of [`EXPRESSION_DEPTH_MAX`] levels needs two levels of
+/// JSON for each of them; simple_switch reads 1,000 levels.
 pub const JSON_DEPTH_MAX: usize = 1_000;
 
 /// Fields of all headers and metadata together: each takes 32 bytes in every packet inside the switch, and time to
@@ -132,6 +132,7 @@ fn header_bytes(header_type: &HeaderType) -> u64 {
         FieldWidth::Fixed(bits) => FIELD_BYTES + wide_bytes(bits),
         FieldWidth::Variable => FIELD_BYTES + u64::from(header_type.max_length.unwrap_or(0)),
     });
-    // One more field's bytes for validity, the varbit field's width and the room on the wire.
+    // The bytes of one more field account for the validity, the varbit field's width and the header's bytes on the
+    // wire.
     FIELD_BYTES + fields.sum::<u64>()
 }

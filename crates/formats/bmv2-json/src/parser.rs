@@ -53,7 +53,7 @@ pub struct Transition {
     pub kind: Option<String>,
     /// The key's fields, each padded to whole bytes; `"default"` or null in a default transition.
     pub value: Option<String>,
-    /// Padded likewise; null means all ones.
+    /// Padded like `value`; null means all ones.
     pub mask: Option<String>,
     /// Null ends the parser.
     pub next_state: Option<String>,

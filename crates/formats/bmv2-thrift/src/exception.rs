@@ -1,5 +1,5 @@
-//! The exceptions that the services declare. BMv2's have only a code; ours add the reason in a second field, which
-//! other clients ignore.
+//! The exceptions that the services declare. BMv2's exceptions have only a code. This switch's exceptions have the
+//! reason in a second field, which BMv2's clients ignore.
 //!
 //! Numbers and names are BMv2's: its clients print the names.
 
@@ -11,7 +11,7 @@ use crate::{Args, ArgsError};
 pub struct Exception {
     /// The number of one of the codes below.
     pub code: i32,
-    /// The reason. Empty if it comes from BMv2.
+    /// The reason; empty if BMv2 has sent the exception.
     pub message: String,
 }
 

@@ -2,7 +2,7 @@
 //! ([`wire`]), the structures of the services ([`message`]), the codes of their exceptions ([`exception`]).
 //!
 //! The numbers of fields and codes are BMv2's. A call's arguments are numbered from 1 in order: the server reads them
-//! by number ([`Args`]), the client writes them one after the other ([`Call`]). No sockets here.
+//! by number ([`Args`]), the client writes them one after the other ([`Call`]). This crate opens no sockets.
 //!
 //! Reading order: `wire`, `args`, `call`, `message`, `exception`.
 

@@ -11,7 +11,7 @@ pub const VALUES_MAX: usize = 256 * 1024;
 /// How deeply structures and containers may nest; BMv2's calls need four levels.
 pub const DEPTH_MAX: usize = 16;
 
-/// The largest answer: a million table entries of some hundred bytes, twice.
+/// The largest answer: twice a million table entries of some hundred bytes.
 pub const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Values in an answer: a million table entries of some thirty values.

@@ -35,7 +35,7 @@ pub enum MatchParam {
     Valid(bool),
     /// The first and the last value.
     Range(Vec<u8>, Vec<u8>),
-    /// A type number without the match that it announces, or an unknown type number.
+    /// No match follows the type number, or the type number is unknown.
     None(i32),
 }
 
@@ -210,7 +210,7 @@ pub struct Entry {
     /// Unsigned in spite of the type.
     pub handle: i32,
     pub action: ActionEntry,
-    /// Only of entries with an idle timeout.
+    /// Set only for entries with an idle timeout.
     pub life: Option<Life>,
 }
 
@@ -273,7 +273,7 @@ impl Structure for Member {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     pub handle: i32,
-    /// Handles.
+    /// The members' handles.
     pub members: Vec<i32>,
 }
 

@@ -1,7 +1,7 @@
 //! Generated gNMI messages, client and server.
 //!
-//! `build.rs` makes the code from `descriptor.bin`, which comes from `crates/formats/p4runtime-proto/regenerate.sh`. gNMI as
-//! finsy 0.30.0 carries it.
+//! `build.rs` makes the code from `descriptor.bin`, which comes from `crates/formats/p4runtime-proto/regenerate.sh`.
+//! The definitions are gNMI's as the Python package finsy 0.30.0 contains them.
 
 #![forbid(unsafe_code)]
 

@@ -37,7 +37,7 @@ fn print_message(out: &mut String, depth: usize, message: &DynamicMessage) {
     );
 }
 
-/// Members of an object (with names) or elements of a list, one a line.
+/// Writes members of an object (with names) or elements of a list (without), one a line.
 fn print_all<T>(
     out: &mut String,
     depth: usize,
@@ -101,7 +101,7 @@ fn print_value(out: &mut String, depth: usize, kind: &Kind, value: &Value) {
     }
 }
 
-/// Sorted by key, so that the text is one.
+/// Writes a map, sorted by key, so that equal messages have equal texts.
 fn print_map(out: &mut String, depth: usize, kind: &Kind, entries: &HashMap<MapKey, Value>) {
     let Kind::Message(entry_type) = kind else {
         return;
@@ -151,7 +151,7 @@ fn print_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// RFC 4648, section 4.
+/// The base64 encoding of RFC 4648, section 4.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -1,9 +1,9 @@
-//! Generated P4Runtime, P4Info and Reprise control messages, clients and servers,
-//! and the one way to read and write them as protobuf text ([`text_format`]) and to write them
-//! as JSON ([`json_format`]); what of P4Info an older version has ([`P4RuntimeVersion`]).
+//! Generated messages, clients and servers of P4Runtime, P4Info and Reprise's own control service. The crate also reads
+//! and writes these messages as protobuf text ([`text_format`]), writes them as JSON ([`json_format`]), and removes
+//! from a P4Info what an older version of P4Runtime lacks ([`P4RuntimeVersion`]).
 //!
-//! `build.rs` makes the code from `descriptor.bin`, which comes from `regenerate.sh`. The modules are nested as the protobuf
-//! packages are. P4Runtime 1.5.0 as finsy 0.30.0 carries it.
+//! `build.rs` makes the code from `descriptor.bin`, which comes from `regenerate.sh`. The modules are nested as the
+//! protobuf packages are. The definitions are P4Runtime 1.5.0's as the Python package finsy 0.30.0 contains them.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,8 @@ pub use version::{P4RUNTIME_VERSION_VARIABLE, P4RuntimeVersion};
 /// The P4Runtime version that [`p4::v1`] was generated from, as `Capabilities` reports it.
 pub const P4RUNTIME_API_VERSION: &str = "1.5.0";
 
-/// Descriptors of every message here and of what they import, as an encoded `FileDescriptorSet`.
+/// The descriptors of all messages of this crate and of the messages that they import, as an encoded
+/// `FileDescriptorSet`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("../descriptor.bin");
 
 /// Package `p4`.
@@ -64,7 +65,7 @@ pub mod google {
 
 /// Package `reprise`.
 pub mod reprise {
-    /// What a controller needs of the switch and P4Runtime has no place for.
+    /// What a controller needs from the switch but P4Runtime does not offer.
     #[allow(
         clippy::all,
         clippy::pedantic,

@@ -1,8 +1,7 @@
-//! Protobuf text format of the messages here, e.g. P4Info files and files of table entries.
+//! The protobuf text format of this crate's messages, e.g. P4Info files and files of table entries.
 //!
-//! [`parse`] and [`print`] work on any message of this crate; the named functions are the two
-//! that compiler, switch and controller exchange files of.
-//! Source: Protocol Buffers text format language specification.
+//! [`parse`] and [`print`] work on any message of this crate; the other functions are for the two messages that
+//! compiler, switch and controller exchange as files. Source: Protocol Buffers text format language specification.
 
 mod print;
 
@@ -17,7 +16,7 @@ use crate::FILE_DESCRIPTOR_SET;
 use crate::p4::config::v1::P4Info;
 use crate::p4::v1::WriteRequest;
 
-/// Why a text is not the message it was read as.
+/// Why a text could not be read as a message of this type.
 #[derive(Debug, thiserror::Error)]
 #[error("not a {message} in protobuf text format: {reason}")]
 pub struct TextFormatError {
@@ -75,10 +74,11 @@ pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextFormatErr
         .map_err(|e| error(e.to_string()))
 }
 
-/// Messages and lists inside one another: protobuf's own limit. The library reads them recursively, without a bound.
+/// How deeply messages and lists may nest: protobuf's own limit. The library reads them recursively and without a
+/// limit.
 const DEPTH_MAX: usize = 100;
 
-/// The line where messages are nested too deep, if they are.
+/// The line where the nesting becomes too deep; `None` if it does not.
 fn too_deep(text: &str) -> Option<usize> {
     let (mut depth, mut quote, mut is_escaped, mut is_comment) = (0_usize, None, false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -111,7 +111,7 @@ pub fn print<M: Message + Name>(message: &M) -> String {
     text
 }
 
-/// The message with names and numbers of its fields.
+/// Converts a message to one that knows the names and numbers of its fields.
 pub(crate) fn dynamic<M: Message + Name>(message: &M) -> DynamicMessage {
     let mut dynamic = DynamicMessage::new(descriptor::<M>());
     dynamic
@@ -126,7 +126,7 @@ fn descriptor<M: Name>() -> MessageDescriptor {
         .expect("every message of this crate is in the descriptor set")
 }
 
-/// The library keeps the place out of its message and in bytes; people count lines.
+/// Puts line and column in front of the library's error, whose own message lacks the place.
 fn describe(error: &ParseError, text: &str) -> String {
     let place = error.labels().and_then(|mut labels| labels.next());
     let Some(before) = place.and_then(|place| text.get(..place.offset())) else {

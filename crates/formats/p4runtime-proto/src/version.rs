@@ -1,17 +1,17 @@
-//! P4Info as readers of an older P4Runtime know it.
+//! Reduces a P4Info to what readers of an older P4Runtime know.
 //!
-//! In protobuf's binary format they leave out what they do not know. In its text format they refuse it, so a file for
-//! them must not have it. Source: `p4info.proto` of the releases 1.3.0, 1.4.1 and 1.5.0.
+//! Such readers ignore unknown fields in protobuf's binary format, but refuse them in its text format. So a text file
+//! for these readers must not have newer fields. Source: `p4info.proto` of the releases 1.3.0, 1.4.1 and 1.5.0.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::p4::config::v1::P4Info;
 
-/// The environment variable that names a version for every program that writes P4Info.
+/// The environment variable with the version that every program uses when it writes a P4Info.
 pub const P4RUNTIME_VERSION_VARIABLE: &str = "REPRISE_P4RUNTIME_VERSION";
 
-/// A version of P4Runtime in which P4Info differs from that of the one before.
+/// A version of P4Runtime in which P4Info differs from the version before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum P4RuntimeVersion {
     /// 1.2 and 1.3.
@@ -57,10 +57,10 @@ impl fmt::Display for P4RuntimeVersion {
 }
 
 impl P4RuntimeVersion {
-    /// The version that the environment names; without one the newest.
+    /// The version in the environment variable; the newest version if the variable is not set.
     ///
     /// # Errors
-    /// The variable has something else.
+    /// The variable is set to something other than a version.
     pub fn of_environment() -> Result<Self, String> {
         match std::env::var(P4RUNTIME_VERSION_VARIABLE) {
             Ok(text) if !text.is_empty() => {
@@ -71,7 +71,7 @@ impl P4RuntimeVersion {
         }
     }
 
-    /// Takes out of a P4Info what is newer.
+    /// Removes the fields from a P4Info that are newer than this version.
     pub fn restrict(self, p4info: &mut P4Info) {
         if self < Self::V1_5 {
             for profile in &mut p4info.action_profiles {

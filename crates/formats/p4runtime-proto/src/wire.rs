@@ -1,7 +1,8 @@
-//! How the messages of the services here are written to and read from a connection: protobuf, as prost has it.
+//! Encodes and decodes the messages of this crate's services for a connection, with prost.
 //!
-//! prost's functions are generic over the buffer. Each crate that called a service compiled them anew for all that a
-//! request may contain, a good part of what a client takes to compile. Here they are compiled once, for gRPC's buffers.
+//! prost's functions are generic over the buffer. Without this module, each crate that calls a service would compile
+//! them anew for everything that a request may contain, which takes a good part of a client's compile time. Here they
+//! are compiled once, for gRPC's buffers.
 
 use std::marker::PhantomData;
 
@@ -12,16 +13,16 @@ use tonic::codec::{DecodeBuf, Decoder, EncodeBuf, Encoder};
 use crate::p4::v1 as p4;
 use crate::reprise::v1 as reprise;
 
-/// A request of a service here, or an answer.
+/// A request or an answer of one of this crate's services.
 pub trait Wire: Sized + Send + 'static {
-    /// Writes it.
+    /// Writes the message.
     ///
     /// # Errors
     ///
-    /// The status INTERNAL: the buffer has no room, which gRPC's always have.
+    /// The status INTERNAL: the buffer has no room, which cannot happen with gRPC's buffers.
     fn put(&self, to: &mut EncodeBuf<'_>) -> Result<(), Status>;
 
-    /// Reads all that is there as one message.
+    /// Reads all bytes of the buffer as one message.
     ///
     /// # Errors
     ///
@@ -66,7 +67,7 @@ wire!(
     reprise::GetInstanceResponse,
 );
 
-/// What the generated clients and servers use.
+/// The codec that the generated clients and servers use.
 #[derive(Debug, Clone, Copy)]
 pub struct Codec<T, U>(PhantomData<(T, U)>);
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::output;
 
-/// One line, and the document for `--json`.
+/// A failure: its line, and the document that `--json` prints.
 #[derive(Debug)]
 pub struct Failure {
     line: String,
@@ -27,7 +27,7 @@ impl Failure {
         }
     }
 
-    /// Sets the command's findings: the other content of its JSON document.
+    /// Sets the command's findings, which are the other members of its JSON document.
     pub fn with(self, document: Value) -> Failure {
         Failure { document, ..self }
     }
@@ -54,8 +54,8 @@ impl Failure {
         }
     }
 
-    /// The document of a failed command: its findings and `error`. The findings may already contain an `error`, without
-    /// the parts that other members have.
+    /// Returns the document of a failed command: its findings and `error`. An `error` in the findings is kept, because
+    /// it leaves out the parts of the line that other members have.
     pub fn to_json(&self) -> Value {
         let mut document = self.document.clone();
         if document["error"].is_null() {
@@ -69,7 +69,7 @@ impl Failure {
     }
 }
 
-/// Reports how a command ended: with `is_json` a failure also prints its document. Returns the exit code.
+/// Reports a failure on standard error, and with `is_json` also prints its document. Returns the command's exit code.
 pub fn conclude(done: Result<(), Failure>, program: &str, is_json: bool) -> ExitCode {
     let Err(failure) = done else {
         return ExitCode::SUCCESS;
@@ -87,7 +87,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The messages of the libraries already contain the next step.
+/// Makes a failure of an error. The libraries' messages already say what to do next.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::new(error.to_string())

@@ -109,7 +109,7 @@ pub fn read_text(path: &Path) -> Result<String, Unreadable> {
 /// Reads a text file that another file has named, of at most `bytes_max` bytes.
 ///
 /// # Errors
-/// As [`read_text`], or the file is not a regular one.
+/// As [`read_text`], or the file is not a regular file.
 pub fn read_included(path: &Path, bytes_max: u64) -> Result<String, Unreadable> {
     let bytes = whole_file::read_regular(path, bytes_max);
     as_text(bytes.map_err(Unreadable::of)?)

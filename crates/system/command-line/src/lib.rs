@@ -1,8 +1,8 @@
-//! What commands share: a [`failure`] is one line, [`files`] are read and written with messages that say what was
-//! expected, and [`output`] goes to standard output and standard error.
+//! Code that commands share: [`failure`] reports a failed command in one line, [`files`] reads and writes files with
+//! messages that say what was expected, and [`output`] writes to standard output and standard error.
 //!
-//! Here are the messages for wrong command lines. clap repeats the messages of the standard library's parsers, some of
-//! which say neither what was expected nor what to do ("invalid digit found in string"); these do.
+//! This file has the messages for wrong command lines. clap repeats the messages of the standard library's parsers,
+//! some of which say neither what was expected nor what to do ("invalid digit found in string"). The messages here do.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ pub mod output;
 use std::error::Error as _;
 use std::io::{self, IsTerminal as _, Write as _};
 
-/// Messages of `std::num` and `std::net`, and what was expected.
+/// Messages of `std::num` and `std::net`, and the messages that replace them.
 const WORDS: [(&str, &str); 9] = [
     (
         "cannot parse integer from empty string",
@@ -55,7 +55,7 @@ const WORDS: [(&str, &str); 9] = [
 
 /// Ends the program after printing the requested help or version, or the error.
 pub fn exit(error: &clap::Error) -> ! {
-    // There is nobody to report a failure to.
+    // A failure to print is ignored, since there is nobody to report it to.
     let _ = print(error);
     std::process::exit(error.exit_code())
 }
@@ -77,11 +77,11 @@ pub fn print(error: &clap::Error) -> io::Result<()> {
     }
 }
 
-/// Replaces the reason in clap's text by a better one, if there is one.
+/// Returns clap's text with a better reason; `None` if there is none.
 fn with_expected(error: &clap::Error, text: &str) -> Option<String> {
     let reason = error.source()?.to_string();
     let (_, expected) = WORDS.iter().find(|(words, _)| *words == reason)?;
-    // The value stands before the reason and may have the same text.
+    // The wrong value comes before the reason and may have the same text, so the last occurrence is replaced.
     let at = text.rfind(&reason)?;
     Some(format!(
         "{}{expected}{}",

@@ -1,7 +1,7 @@
-//! Standard output and standard error. A reader of standard output that goes away (`reprise show | head`) is no error;
-//! a full disk is one. Text from a switch, a file or a program's author cannot send control sequences to the terminal
-//! ([`printable`]). If standard error cannot be written, nothing else changes: a change of the switch continues, and
-//! the exit code reports its result.
+//! Standard output and standard error. It is no error if the reader of standard output goes away (`reprise show |
+//! head`), but a full disk is an error. Text from a switch, a file or a program's author cannot send control sequences
+//! to the terminal ([`printable`]). If standard error cannot be written, the command goes on: it completes its change
+//! of the switch, and the exit code reports the result.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
@@ -21,7 +21,7 @@ pub fn piece(part: impl Display) {
     written(write!(stdout(), "{}", printable::lines(&part.to_string())));
 }
 
-/// Prints the document of a failed command; ignores a closed reader.
+/// Prints the document of a failed command. It is no error if the reader is gone.
 pub fn last_json(value: &serde_json::Value) {
     unless_unread(writeln!(
         stdout(),
@@ -30,7 +30,7 @@ pub fn last_json(value: &serde_json::Value) {
     ));
 }
 
-/// Ends the command if its output cannot be written, but not if its reader is gone.
+/// Ends the command if its output cannot be written, but not if the output's reader is gone.
 fn unless_unread(result: io::Result<()>) {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
@@ -38,8 +38,8 @@ fn unless_unread(result: io::Result<()>) {
     }
 }
 
-/// Writes the bytes of an output file unchanged. Ignores a closed reader, because other files of the command may
-/// follow.
+/// Writes the bytes of an output file unchanged. If the reader is gone, the command goes on, because it may have other
+/// files to write.
 pub fn bytes_as_they_are(bytes: &[u8]) {
     let mut out = stdout();
     unless_unread(out.write_all(bytes).and_then(|()| out.flush()));
@@ -54,7 +54,7 @@ pub fn of_command_line(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code())
 }
 
-/// Prints one line on standard error, even if a name contains a newline.
+/// Prints exactly one line on standard error. A newline in the text is escaped.
 pub fn error_line(line: impl Display) {
     let line = line.to_string();
     error_text(format_args!("{}\n", printable::line(&line)));
@@ -66,7 +66,7 @@ pub fn error_text(text: impl Display) {
     let _ = stderr().write_all(printable::lines(&text.to_string()).as_bytes());
 }
 
-/// Ends the command if the reader is gone, or its output cannot be written.
+/// Ends the command if the reader is gone, with success, or if the output cannot be written, with an error.
 fn written(result: io::Result<()>) {
     match result {
         Ok(()) => {}
@@ -82,7 +82,7 @@ fn written(result: io::Result<()>) {
     }
 }
 
-/// The name of the program's file, whatever name started it.
+/// The name of the program's file, which may differ from the name under which it was started.
 fn program() -> String {
     let file = std::env::current_exe().unwrap_or_default();
     let name = file.file_name().unwrap_or_default();
@@ -101,13 +101,13 @@ pub fn json(value: &serde_json::Value) {
     text(value);
 }
 
-/// "1 group", "2 groups".
+/// Writes a number of things, as "1 group" or "2 groups".
 pub fn count(n: usize, what: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
     format!("{n} {what}{plural}")
 }
 
-/// 1234567 as 1,234,567.
+/// Writes 1234567 as 1,234,567.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -120,7 +120,7 @@ pub fn grouped(value: u64) -> String {
     text
 }
 
-/// 1234567 as 1.23 MB.
+/// Writes 1234567 as 1.23 MB.
 pub fn bytes(value: u64) -> String {
     let mut scaled = value as f64;
     for unit in ["B", "kB", "MB", "GB", "TB"] {

@@ -1,11 +1,11 @@
-//! Finds an object by a name that may omit leading parts, and the known name that an unknown one resembles.
+//! Finds an object by a name that may omit leading parts, and suggests the known name that an unknown name resembles.
 
 #![forbid(unsafe_code)]
 
 /// Maximum number of names in a message, so that it fits a line.
 const NAMES_SHOWN_MAX: usize = 10;
 
-/// Finds a name: the exact one, else the only one that ends with `.wanted`.
+/// Finds the name that equals `wanted`, or else the only name that ends with a dot and `wanted`.
 ///
 /// # Errors
 /// No name or several names match; the message has suggestions.
@@ -20,7 +20,7 @@ pub fn find<'n, T: Copy>(
     find_by(kind, wanted, names, &tests)
 }
 
-/// Applies the tests in order. The first test that matches any name must match only one.
+/// Finds a name with tests, which are applied in order. The first test that matches any name must match only one name.
 ///
 /// # Errors
 /// As [`find`].
@@ -44,7 +44,7 @@ pub fn find_by<'n, T: Copy>(
         }
     }
     let near = nearest(wanted, names.iter().map(|(_, name)| *name)).or_else(|| {
-        // Compare the last part of dotted names too: users usually write only that.
+        // The last parts of dotted names are compared too, because users usually write only the last part.
         let lasts = names
             .iter()
             .filter_map(|(_, name)| Some(name.rsplit_once('.')?.1));

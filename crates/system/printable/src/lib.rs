@@ -1,6 +1,6 @@
-//! Escapes text that others chose, for a log line and for a terminal: names in a program, values, messages of another
-//! process. Unescaped, a line end would forge the next line, an escape sequence would control the terminal, and a
-//! directional character would reorder what is shown.
+//! Escapes text for a log line or a terminal if somebody else chose the text: names in a program, values, messages of
+//! another process. Without escapes, a line end in the text would forge another line, an escape sequence would control
+//! the terminal, and a directional character would reorder what is shown.
 //!
 //! Such characters become `\u001b` and the like, as in JSON, so that the content of a JSON string keeps its meaning.
 

@@ -1,8 +1,8 @@
 //! Limits a process's privileges for the rest of its life: it gives up the capabilities that it does not need, and
 //! gains none through programs that it executes.
 //!
-//! Capabilities belong to threads (capabilities(7)): a thread from before [`keep`] keeps its own, and a new thread gets
-//! those of the thread that starts it.
+//! Capabilities belong to threads (capabilities(7)): a thread that was started before a call of [`keep`] keeps its
+//! capabilities, and a new thread gets the capabilities of the thread that starts it.
 
 use std::io;
 
@@ -40,7 +40,7 @@ impl Capabilities {
     }
 }
 
-/// Drops every other capability from this thread and those that it will start; adds none.
+/// Drops every capability except `needed` from this thread and from the threads that it will start. Adds none.
 ///
 /// # Errors
 /// The kernel refuses.
@@ -56,12 +56,13 @@ pub fn keep(needed: Capabilities) -> io::Result<()> {
     Ok(())
 }
 
-/// The effective user, as whom this process opens files.
+/// The id of the effective user, with whose permissions this process opens files.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Programs that this thread, or a thread that it starts, executes get no more privileges than the thread has.
+/// Makes sure that a program gets no more privileges than the thread that executes it, in this thread and in the
+/// threads that it will start.
 ///
 /// # Errors
 /// The kernel refuses.

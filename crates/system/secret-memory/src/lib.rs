@@ -1,6 +1,6 @@
-//! Memory for secrets: a region that is wiped in child processes and left out of core dumps, and a process without core
-//! dumps. It does not protect against users who may read this process's memory (root), nor against a snapshot of the
-//! whole machine.
+//! Memory for secrets: a region that is wiped in child processes and left out of core dumps. The crate can also turn
+//! off core dumps of the whole process. Neither protects against users who may read this process's memory (root), nor
+//! against a snapshot of the whole machine.
 #![expect(unsafe_code, reason = "mmap, madvise, prctl and setrlimit")]
 
 use std::io;
@@ -40,7 +40,7 @@ impl Wiped {
         let start = NonNull::new(start.cast()).ok_or_else(io::Error::last_os_error)?;
         let region = Wiped { start, n_bytes };
         for promise in [libc::MADV_WIPEONFORK, libc::MADV_DONTDUMP] {
-            // SAFETY: the mapping is ours, and both leave its content as it is.
+            // SAFETY: the mapping is ours, and both flags leave its content as it is.
             if unsafe { libc::madvise(start.as_ptr().cast(), n_bytes, promise) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -53,14 +53,14 @@ impl Deref for Wiped {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping has so many bytes, and this value owns it.
+        // SAFETY: the mapping has `n_bytes` bytes, and this value owns it.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.n_bytes) }
     }
 }
 
 impl DerefMut for Wiped {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping has so many bytes, and this value owns it.
+        // SAFETY: the mapping has `n_bytes` bytes, and this value owns it.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.n_bytes) }
     }
 }
@@ -77,7 +77,7 @@ impl Drop for Wiped {
 ///
 /// # Errors
 ///
-/// The kernel refuses, for which it has no known reason.
+/// The kernel refuses, although no reason for this is known.
 pub fn no_core_dumps() -> io::Result<()> {
     let none = libc::rlimit {
         rlim_cur: 0,

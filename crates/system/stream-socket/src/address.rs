@@ -10,7 +10,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Whether other machines can reach it.
+    /// Whether other machines can reach the address.
     pub fn is_beyond_this_machine(&self) -> bool {
         match self {
             Address::Ip(address) => !address.ip().is_loopback(),
@@ -45,7 +45,7 @@ impl FromStr for Address {
 /// Parses `unix:PATH` or `unix:///PATH`; `None` for any other text.
 ///
 /// # Errors
-/// Why the text names no file.
+/// The text names no file. The message says why.
 pub fn unix_path(text: &str) -> Option<Result<PathBuf, String>> {
     if text.starts_with("unix-abstract:") {
         return Some(Err(ABSTRACT.to_owned()));
@@ -68,7 +68,7 @@ pub fn unix_path(text: &str) -> Option<Result<PathBuf, String>> {
     })
 }
 
-/// Maximum bytes of a socket's path; the kernel's structure has one more, for the terminating zero (unix(7),
+/// Maximum bytes of a socket's path; the kernel's structure has one more byte, for the terminating zero (unix(7),
 /// `sun_path`).
 const PATH_BYTES_MAX: usize = 107;
 

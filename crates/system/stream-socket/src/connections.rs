@@ -1,13 +1,14 @@
 //! Bounds the number of connections and closes unused ones, so that strangers cannot take every descriptor of the
 //! process.
 //!
-//! If the limit is reached, a new connection replaces another one. The first choice is the oldest connection that has
-//! called nothing yet. The second is the connection that has been idle for longest: its client can open another one.
-//! If all connections are busy, the choice is the newest connection of the address (of Unix sockets: the user) that
-//! has most, provided that it has more than the newcomer's will have. Otherwise the new connection is closed at once.
+//! If the limit is reached, another connection is closed for a new one. The first choice is the oldest connection that
+//! has made no call yet. The second choice is the connection that has been idle for longest: its client can connect
+//! again. If all connections are busy, the choice is the newest connection of the address (for Unix sockets: the user)
+//! with the most connections, provided that this address has more than the new client's address will have. Otherwise
+//! the new connection is closed at once.
 //!
-//! Where clients may be silent for ever, only the connection that has been silent for longest makes room, whether it
-//! has called before or not.
+//! If the clients of a service may be silent for ever, only the connection that has been silent for longest can be
+//! closed, whether or not it has made a call before.
 //!
 //! If the process has no descriptor left, a [`BoundedListener`] lowers its limit to three quarters of the connections
 //! that are open.
@@ -27,7 +28,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::{Listener, Peer, Stream};
 
-/// Connections of one service that are always accepted, however few descriptors the process may have.
+/// The limit of a service's connections is never lowered below this number, however few descriptors the process has.
 const CONNECTIONS_MIN: usize = 8;
 
 /// Pause after a failed accept: without a free descriptor the kernel would fail again at once, over and over.
@@ -42,8 +43,8 @@ pub struct ConnectionLimits {
     /// Name of the service, for the log.
     pub service: &'static str,
     pub open_max: usize,
-    /// How long a connection may be silent before its first call. `None` if clients may be persons: then silence is no
-    /// sign of a stranger, and a call in progress is never cut.
+    /// How long a connection may be silent before its first call. `None` if a client may be a person: then silent
+    /// connections are welcome, and a connection with a call in progress is never cut.
     pub silent_max: Option<Duration>,
 }
 
@@ -60,7 +61,7 @@ pub struct BoundedListener {
 struct Open {
     limits: ConnectionLimits,
     n_accepted: u64,
-    /// By number: the oldest is the first.
+    /// The callers by the number of their connection, the oldest first.
     callers: BTreeMap<u64, Caller>,
     logged_at: Option<Instant>,
     /// Connections cut or refused since the last log line.
@@ -124,7 +125,7 @@ impl Caller {
         self.0.peer
     }
 
-    /// Counts a call: from now on the connection is no silent stranger.
+    /// Counts a call as in progress. From now on the connection has made a call.
     pub fn begin_call(&self) -> Call {
         let mut calls = lock(&self.0.calls);
         calls.n_open += 1;
@@ -172,8 +173,7 @@ impl Connections {
         })))
     }
 
-    /// Admits a connection, in place of another one if there are as many as there may be. `None` if none can make
-    /// room.
+    /// Admits a connection. If the limit is reached, this cuts another connection; `None` if no connection can be cut.
     pub fn admit(&self, stream: Stream, peer: Peer) -> Option<Connection> {
         let mut open = lock(&self.0);
         if open.is_full() && !open.make_room(peer) {
@@ -238,12 +238,12 @@ impl BoundedListener {
         }
     }
 
-    /// As [`Connections::admit`], and logs what had to make room.
+    /// As [`Connections::admit`], and logs that connections were cut.
     fn admit(&self, stream: Stream, peer: Peer) -> Option<Connection> {
         let mut open = lock(&self.connections.0);
         if open.is_full() {
             let is_room = open.make_room(peer);
-            open.log(&"as many as there may be");
+            open.log(&"the limit is reached");
             if !is_room {
                 return None;
             }
@@ -257,14 +257,14 @@ impl Open {
         self.callers.len() >= self.limits.open_max
     }
 
-    /// Cuts a connection for a new one of `newcomer`. False if none can be cut.
+    /// Cuts a connection to make room for a new one of `newcomer`. Returns false if no connection can be cut.
     fn make_room(&mut self, newcomer: Peer) -> bool {
         self.n_cut += 1;
         self.cut_one() || self.limits.silent_max.is_some() && self.cut_of_many(newcomer)
     }
 
-    /// Lowers the limit after a failed accept: most likely the process has no descriptor left, and other users of
-    /// descriptors need some.
+    /// Lowers the limit after a failed accept: most likely the process has no descriptor left, and other parts of the
+    /// process need some.
     fn be_fewer(&mut self, error: &io::Error) {
         self.limits.open_max = (self.callers.len() * 3 / 4).max(CONNECTIONS_MIN);
         while self.callers.len() > self.limits.open_max && self.cut_one() {
@@ -273,8 +273,8 @@ impl Open {
         self.log(error);
     }
 
-    /// Cuts the connection without a call that has been silent for longest. Where silence has a limit, one that has
-    /// never called goes first. False if all are busy.
+    /// Cuts one of the connections without a call in progress: the one that has been silent for longest. If silence is
+    /// limited, connections that have never made a call go first. Returns false if all connections are busy.
     fn cut_one(&mut self) -> bool {
         let strangers_first = self.limits.silent_max.is_some();
         let idle = self.callers.iter().filter_map(|(number, caller)| {
@@ -286,8 +286,8 @@ impl Open {
         chosen.is_some_and(|(_, _, number)| self.cut(number))
     }
 
-    /// Cuts the newest connection of the address that has most, provided that the newcomer's address will still have
-    /// fewer. Otherwise false.
+    /// Cuts the newest connection of the address with the most connections, provided that the newcomer's address will
+    /// still have fewer. Otherwise returns false.
     fn cut_of_many(&mut self, newcomer: Peer) -> bool {
         let mut n_of: BTreeMap<Peer, usize> = BTreeMap::new();
         for caller in self.callers.values() {
@@ -326,7 +326,7 @@ impl Open {
             open,
             closed,
             reason = %why,
-            "{service}: {closed} connections that called nothing just then, or came too many, were closed: {why}"
+            "{service}: {closed} connections were closed, idle ones or those of clients with too many: {why}"
         );
     }
 }
@@ -346,8 +346,8 @@ impl Connection {
         }
     }
 
-    /// Fails if the connection must end: it was cut to make room, or it was silent for too long before its first
-    /// call. Otherwise wakes the task when one of these happens.
+    /// Fails if the connection must end, because it was cut to make room or was silent for too long before its first
+    /// call. Otherwise wakes the task when either happens.
     fn expect_wanted(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if Pin::new(&mut self.cut).poll(cx).is_ready() {
             return Err(io::Error::new(

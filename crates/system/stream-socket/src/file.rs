@@ -1,5 +1,5 @@
-//! The file of a Unix socket: created with its permissions, in place of one that a dead process has left, and removed
-//! at the end.
+//! The file of a Unix socket. At no time can a user without permission connect to it. It replaces a file that a dead
+//! process has left, and is removed at the end.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
@@ -20,7 +20,7 @@ use crate::address::expect_short;
 /// Permissions of a socket from its creation until its final mode is set.
 const OWNERS: u32 = 0o600;
 
-/// How long to wait for others that create or remove a socket in the same folder.
+/// How long to wait for other processes that create or remove a socket in the same folder.
 const FOLDER_MS: u64 = 2_000;
 const FOLDER_POLL_MS: u64 = 5;
 
@@ -34,9 +34,9 @@ pub struct SocketFile {
 /// Why a socket cannot be listened on.
 #[derive(Debug)]
 pub enum BindError {
-    /// Another process listens there.
+    /// Another process listens on the file.
     InUse,
-    /// Something else is there, as described.
+    /// The file is no socket; the text describes what it is.
     Foreign(&'static str),
     System(io::Error),
 }
@@ -48,9 +48,8 @@ impl From<io::Error> for BindError {
 }
 
 impl SocketFile {
-    /// Listens, not blocking, on a file to which from the first moment only users permitted by `mode` can connect.
-    /// Changes the process's umask for a moment, so that files which other threads create meanwhile get narrow
-    /// permissions.
+    /// Listens on a file, in non-blocking mode. From the first moment, only users permitted by `mode` can connect. The
+    /// process's umask is changed for a moment, so files that other threads create meanwhile get narrow permissions.
     ///
     /// # Errors
     /// See [`BindError`].
@@ -86,13 +85,13 @@ impl SocketFile {
 /// Device, inode, and modification time in seconds and nanoseconds.
 type Identity = (u64, u64, i64, i64);
 
-/// Distinguishes a socket from a later one of the same name. The inode alone does not, since its number is reused at
-/// once.
+/// Distinguishes a socket from a later one of the same name. The inode number alone does not, since the file system may
+/// reuse it at once.
 fn identity(found: &fs::Metadata) -> Identity {
     (found.dev(), found.ino(), found.mtime(), found.mtime_nsec())
 }
 
-/// Serializes binds, since the umask belongs to the whole process.
+/// Binds a socket, in one thread at a time, since the umask belongs to the whole process.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     static MASK: Mutex<()> = Mutex::new(());
     let _mask = MASK.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,13 +106,14 @@ impl Drop for SocketFile {
         let _folder = lock_folder(&self.path);
         let found = fs::symlink_metadata(&self.path);
         if found.is_ok_and(|found| identity(&found) == self.identity) {
-            // The next process treats a file that stays as one of a dead process.
+            // If the file stays, the next process treats it as the file of a dead process.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Locks the folder, so that nobody else changes the file between the look at it and its replacement.
+/// Locks the folder, so that no other process with this code changes the file between our look at it and its
+/// replacement.
 fn lock_folder(path: &Path) -> io::Result<File> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new(".")))?;

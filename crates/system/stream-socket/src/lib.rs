@@ -1,5 +1,5 @@
-//! Addresses of services: TCP, or a Unix socket in a file, `unix:PATH` as gRPC writes it. Listeners of both, their
-//! streams, the peer's identity, and a bound on how many are open.
+//! Addresses of services: TCP, or a Unix socket in a file, written `unix:PATH` as in gRPC. The crate has listeners and
+//! streams for both, tells who the peer is, and limits the number of open connections.
 //!
 //! A Unix socket is as private as its file: a user who may not write to it, or not search its folder, cannot connect
 //! (unix(7)). Abstract names have no permissions, so they are refused.
@@ -89,7 +89,7 @@ impl Listener {
     /// Returns the TCP address.
     ///
     /// # Errors
-    /// The listener has none.
+    /// The listener is a Unix socket, which has no TCP address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match self {
             Listener::Tcp(listener) => listener.local_addr(),

@@ -1,4 +1,4 @@
-//! A client's authorities, and the certificate that it may present.
+//! The TLS of a client: the authorities that it trusts, and the certificate that it may present.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::{ALPN_HTTP2, provider};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientFiles {
-    /// The file with the authorities of servers' certificates.
+    /// The file with the certificates of the authorities that may have issued a server's certificate.
     pub authorities: PathBuf,
-    /// Files of the certificate for a server that requests one, and of its private key.
+    /// The file with the client's certificate, for servers that request one, and the file with its private key.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -46,7 +46,7 @@ impl ResolvesClientCert for Own {
     }
 }
 
-/// The TLS of one connection.
+/// The TLS connector for one connection.
 pub struct Connecting {
     pub connector: TlsConnector,
     was_asked: Arc<AtomicBool>,
@@ -64,7 +64,7 @@ impl Client {
     /// Reads the files.
     ///
     /// # Errors
-    /// One of them is missing or cannot be used.
+    /// A file is missing or cannot be used.
     ///
     /// # Panics
     /// Never: ring has ciphers of each version of TLS.
@@ -88,7 +88,7 @@ impl Client {
         Ok(Client { config, own })
     }
 
-    /// Makes the TLS of the next connection.
+    /// Makes the TLS connector for the next connection.
     pub fn connecting(&self) -> Connecting {
         let was_asked = Arc::new(AtomicBool::new(false));
         let mut config = ClientConfig::clone(&self.config);

@@ -18,11 +18,11 @@ use crate::provider;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// One's own certificate, followed by the intermediate certificates.
+    /// The process's own certificate, followed by the intermediate certificates.
     Certificate,
     /// The private key of the certificate.
     Key,
-    /// The authorities whose certificates the other side may present.
+    /// The authorities that may have issued the other side's certificate.
     Authorities,
 }
 
@@ -47,10 +47,10 @@ pub struct FileError {
     pub(crate) good_from: Option<Duration>,
 }
 
-/// A file's bytes, or why it could not be read; compared with the previous reading.
+/// A file's bytes, or why it could not be read. The server compares this with the previous reading.
 pub(crate) type Content = Result<Vec<u8>, String>;
 
-/// A file that a configuration names.
+/// A file of the configuration, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
     pub(crate) purpose: Purpose,
@@ -257,7 +257,7 @@ fn unusable(error: &Error) -> String {
     }
 }
 
-/// `openssl x509 -req` makes such certificates without extensions, in OpenSSL 3.0 and before.
+/// `openssl x509 -req` of OpenSSL 3.0 and before makes such certificates if no extensions are given.
 pub(crate) const VERSION_1: &str = "is of X.509 version 1, expected version 3: make it with extensions (`openssl x509 -req -extfile FILE`, with subjectAltName in the file)";
 
 /// Looks at the debug text, since rustls has no variant for this error and wraps webpki's.
@@ -271,7 +271,7 @@ fn has_pem(bytes: &[u8]) -> bool {
     sections.any(|section| section.is_ok())
 }
 
-/// Describes what a file has instead of what was expected.
+/// Describes the contents of a file that lacks what was expected.
 fn found(bytes: &[u8]) -> String {
     let sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(bytes);
     let kinds = sections.filter_map(|section| Some(section.ok()?.0));

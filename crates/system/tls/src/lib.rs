@@ -1,7 +1,7 @@
 //! TLS of a P4Runtime server and its clients: keys and certificates in PEM files, checked when they are read and read
-//! again when they are renewed, and error messages that name the next step.
+//! again when they are renewed, and error messages that say what to do next.
 //!
-//! Sockets, deadlines and limits are not here, but in the server and the client. The TLS implementation is rustls with
+//! Sockets, deadlines and limits are the business of the server and the client. The TLS implementation is rustls with
 //! ring: TLS 1.3, and 1.2 for older controllers. Sessions are never resumed, so every connection presents its
 //! certificate.
 

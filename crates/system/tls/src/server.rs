@@ -1,4 +1,4 @@
-//! A server's certificate, and which clients it accepts.
+//! The TLS of a server: its certificate, and the clients that it accepts.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ pub struct ServerFiles {
     /// The certificate, followed by the intermediate certificates.
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// The authorities of clients' certificates; `None` accepts every client.
+    /// The file with the authorities that may have issued a client's certificate; `None` accepts every client.
     pub client_authorities: Option<PathBuf>,
 }
 
@@ -45,9 +45,9 @@ struct State {
 pub enum Renewal {
     /// The files have not changed, or are still being written.
     None,
-    /// New connections use the new files; with the time when the certificate expires.
+    /// New connections use the new files. The text is the time when the new certificate expires.
     Done(String),
-    /// The new files cannot be used; new connections use the old ones.
+    /// The new files cannot be used; new connections use the old files.
     Broken(FileError),
 }
 
@@ -55,7 +55,7 @@ impl Server {
     /// Reads the files.
     ///
     /// # Errors
-    /// One of them is missing or cannot be used.
+    /// A file is missing or cannot be used.
     pub fn open(files: ServerFiles) -> Result<Server, FileError> {
         let read = files.read();
         let (config, not_after) = config(&read, now())?;
@@ -69,7 +69,7 @@ impl Server {
         Ok(Server { files, state })
     }
 
-    /// Makes the TLS of a connection, with the current certificate.
+    /// Makes the TLS acceptor for a connection, with the current certificate.
     pub fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.state().config))
     }
@@ -87,8 +87,8 @@ impl Server {
         now() > self.state().not_after
     }
 
-    /// Reads the files again, and uses them if they have changed. Two calls in a row must read the same, so that a new
-    /// certificate is not used without its key. May block, since it reads files.
+    /// Reads the files again, and uses them if they have changed. New files are used only after two calls in a row have
+    /// read the same, so that a new certificate is not used without its key. May block, since it reads files.
     pub fn renew(&self) -> Renewal {
         let found = self.files.read();
         let mut state = self.state();
@@ -130,11 +130,11 @@ impl ServerFiles {
 
 pub(crate) fn now() -> Duration {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    // No certificate is valid with a clock before 1970.
+    // A clock before 1970 counts as 1970, when no certificate is valid.
     now.unwrap_or_default()
 }
 
-/// Makes the configuration from these files; returns also when its certificate expires.
+/// Makes the configuration from these files. Also returns when the certificate expires.
 fn config(files: &[File], now: Duration) -> Result<(Arc<ServerConfig>, Duration), FileError> {
     let [certificate, key, authorities @ ..] = files else {
         unreachable!("a certificate and a key are always read");

@@ -1,8 +1,8 @@
-//! Writes a file completely or not at all: the new contents stand in a temporary file beside it, with an unpredictable
-//! name, until they replace it. Symbolic links and a file's permissions are kept. Anything but a regular file, such as
-//! a pipe, is written directly.
+//! Writes a file completely or not at all: the new contents are written to a temporary file with an unpredictable name
+//! in the same folder, which then replaces the old file. Symbolic links and a file's permissions are kept. Anything but
+//! a regular file, such as a pipe, is written directly.
 //!
-//! Also reads files up to a size limit, and refuses devices, which may have no end.
+//! The crate also reads files up to a size limit, and refuses devices, which may have no end.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -19,7 +19,7 @@ const OWNER_ONLY: u32 = 0o600;
 /// Writes a file completely or not at all.
 ///
 /// # Errors
-/// The system's; the old contents stay.
+/// The system's error; the old contents stay.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Staged::write(path, bytes)?.keep()
 }
@@ -28,7 +28,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// If the call has returned, a loss of power does not undo it.
 ///
 /// # Errors
-/// The system's; the old contents stay, except if only the folder cannot be brought to the disk.
+/// The system's error. The old contents stay, unless only the change of the folder could not be written to the disk.
 pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Staged::create(path, Permissions::from_mode(OWNER_ONLY), bytes)?.persist(path)?;
     File::open(folder_of(path))?.sync_all()
@@ -37,7 +37,7 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Reads a file that a person has named, of at most `bytes_max` bytes: a regular file or a pipe.
 ///
 /// # Errors
-/// The system's; it is of another kind, or longer.
+/// The system's error; or the file is of another kind, or longer.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_if(path, bytes_max, |kind| kind.is_file() || kind.is_fifo())
 }
@@ -82,25 +82,26 @@ fn read_if(
 /// Checks that the bytes are text.
 ///
 /// # Errors
-/// They are not UTF-8.
+/// The bytes are not UTF-8.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     let text = String::from_utf8(bytes);
     text.map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// New contents of a file, in a temporary file beside it; they replace it when all of them are on the disk.
+/// New contents of a file. They are in a temporary file in the same folder, which replaces the file when all new
+/// contents are on the disk.
 pub struct Staged {
     /// `None` for anything but a regular file, which was written directly.
     temporary: Option<TempPath>,
-    /// The file to replace, behind any symbolic link.
+    /// The file to replace, after symbolic links were followed.
     target: PathBuf,
 }
 
 impl Staged {
-    /// Writes the contents to the temporary file; the old ones stay in place.
+    /// Writes the contents to the temporary file. The old contents stay in place.
     ///
     /// # Errors
-    /// The system's; the temporary file is removed.
+    /// The system's error; the temporary file is removed.
     pub fn write(path: &Path, bytes: &[u8]) -> io::Result<Staged> {
         let existing = fs::metadata(path).ok();
         if existing.as_ref().is_some_and(|file| !file.is_file()) {
@@ -138,7 +139,8 @@ impl Staged {
         let mut hidden = OsString::from(".");
         hidden.push(name);
         hidden.push(".");
-        // Created with O_EXCL: it follows no link and opens no file that somebody else has put there.
+        // The file is created with O_EXCL, so no link is followed, and no file is opened that somebody else has put
+        // there.
         let temporary = tempfile::Builder::new()
             .prefix(&hidden)
             .suffix(".part")
@@ -153,7 +155,7 @@ impl Staged {
     /// Replaces the file.
     ///
     /// # Errors
-    /// The system's; the old contents stay.
+    /// The system's error; the old contents stay.
     pub fn keep(self) -> io::Result<()> {
         match self.temporary {
             Some(temporary) => Ok(temporary.persist(&self.target)?),
@@ -167,7 +169,7 @@ fn folder_of(file: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// Returns the file behind a path's links, which need not exist yet. A ring of links is an error.
+/// Returns the file behind a path's links, which need not exist yet. It is an error if the links form a ring.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     match (fs::canonicalize(path), fs::read_link(path)) {
         (Err(error), Ok(next)) if error.kind() == io::ErrorKind::NotFound => {

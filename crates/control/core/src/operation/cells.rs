@@ -80,7 +80,7 @@ impl Rules for Cells<'_> {
 }
 
 impl CellValue {
-    /// Checks that the array has all these cells; called once, before the first is written.
+    /// Checks that the array has all these cells. Called once, before the first cell is written.
     pub(crate) fn expect_there(
         &self,
         state: &WorkerState<'_>,
@@ -98,7 +98,7 @@ impl CellValue {
         }
     }
 
-    /// Writes the value to existing cells: to all of them or to none.
+    /// Writes the value to existing cells: to all of them, or to none if the value is refused.
     pub(crate) fn set(
         &self,
         state: &mut WorkerState<'_>,
@@ -109,7 +109,7 @@ impl CellValue {
                 let value = state.share_of(*value);
                 state.switch.set_counter_cells(*counter, cells, value)
             }
-            // Refused rates are refused at the first cell already.
+            // A meter refuses invalid rates at the first cell, before any cell has changed.
             Self::Meter(meter, config) => {
                 cells.try_for_each(|cell| state.switch.set_meter_cell(*meter, cell, *config))
             }

@@ -6,7 +6,7 @@ use super::{EntityKey, Operation, Rules, Stored, Undo, Update, WorkerState};
 use crate::client_data::ClientData;
 use crate::error::OperationResult;
 
-/// A change of a client's subscription to the digests of a name.
+/// A change of a client's subscription to the digests of this name.
 pub(super) struct Subscription<'a>(pub(super) &'a String, pub(super) &'a Update<ClientData, ()>);
 
 impl Rules for Subscription<'_> {
@@ -19,10 +19,10 @@ impl Rules for Subscription<'_> {
         };
         match update {
             Update::Insert(_) if is_there => {
-                error(ControlErrorKind::AlreadyExists, "is told of already")
+                error(ControlErrorKind::AlreadyExists, "already has a subscription")
             }
             Update::Modify(_) | Update::Delete(()) if !is_there => {
-                error(ControlErrorKind::NotFound, "is not told of")
+                error(ControlErrorKind::NotFound, "has no subscription")
             }
             Update::Insert(client_data) | Update::Modify(client_data) => {
                 state.digests.insert(name.clone(), client_data.clone());

@@ -28,7 +28,8 @@ pub enum EntryUpdate {
     Delete(EntryKey),
 }
 
-/// A change of an entry; parts that are `None` stay. Action and meter of a constant entry cannot change.
+/// A change of an entry; parts that are `None` stay as they are. The action and the meter of a constant entry cannot
+/// change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryChange {
     /// The new action, with its idle timeout and client data.
@@ -44,7 +45,7 @@ pub struct EntryChange {
 /// An entry's new action, and what is written with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewAction {
-    /// What a hit executes.
+    /// The action that a hit executes.
     pub action: TableAction,
     /// The idle timeout, which restarts; 0: none.
     pub idle_timeout_ns: u64,
@@ -71,7 +72,8 @@ impl EntryUpdate {
         }
     }
 
-    /// The table, and the action with its idle timeout that an entry gets there.
+    /// The table, the action that the entry gets there, and the entry's idle timeout; `None` if the action does not
+    /// change.
     fn new_action(&self) -> Option<(TableId, &TableAction, u64)> {
         match self {
             Self::Insert { table, entry, .. } => {
@@ -150,8 +152,8 @@ impl Rules for EntryUpdate {
     fn combined(&self, mut kept: Vec<Operation>) -> Vec<Operation> {
         match self {
             Self::Insert { .. } => kept.push(Operation::Entry(self.without_counts())),
-            // Nothing stays stored of an entry that a controller inserted. The deletion of any other entry is stored,
-            // and repeated at each start.
+            // If a controller inserted the entry, the store forgets it. Any other entry comes with the program, so its
+            // deletion is stored and repeated at each start.
             Self::Delete(_) => match kept.first() {
                 Some(Operation::Entry(Self::Insert { .. })) => kept.clear(),
                 _ => kept = vec![Operation::Entry(self.clone())],
@@ -188,7 +190,7 @@ impl EntryUpdate {
 }
 
 impl EntryChange {
-    /// Changes an entry as the data plane does.
+    /// Applies the change to a stored entry as the data plane does to its own.
     fn apply(&self, entry: &mut TableEntry, client_data: &mut ClientData) {
         if let Some(new) = &self.action {
             entry.action = new.action.clone();
@@ -200,7 +202,7 @@ impl EntryChange {
         }
     }
 
-    /// Adds what a later change writes, except counts.
+    /// Adds a later change of the same entry, except the counts that it writes.
     fn merge(&mut self, later: &Self) {
         if later.action.is_some() {
             self.action.clone_from(&later.action);
@@ -260,7 +262,7 @@ impl WorkerState<'_> {
         } = key;
         let mut entry = self.find(*table, of, *priority)?;
         let counter = change.counter.map(|value| self.share_of(value));
-        // Checked before any change, in case the table has no counter or meter.
+        // These checks come before any change, since the table may have no counter or meter.
         if counter.is_some() {
             self.switch.direct_counter(*table, of, *priority)?;
         }

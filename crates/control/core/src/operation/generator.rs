@@ -26,7 +26,7 @@ pub enum GeneratorUpdate {
 
 impl Rules for GeneratorUpdate {
     fn irreversible(&self) -> Option<&'static str> {
-        Some("packet generators go on with time")
+        Some("a packet generator may have sent frames meanwhile")
     }
 
     fn expect_possible(&self, state: &WorkerState<'_>) -> OperationResult {
@@ -44,7 +44,7 @@ impl Rules for GeneratorUpdate {
         }
     }
 
-    /// Nothing: see [`Rules::irreversible`].
+    /// Records nothing, because the change cannot be undone: see [`Rules::irreversible`].
     fn record(&self, _: &mut Undo, _: &mut WorkerState<'_>) {}
 
     fn stored(&self) -> Stored {
@@ -55,7 +55,7 @@ impl Rules for GeneratorUpdate {
     fn combined(&self, mut kept: Vec<Operation>) -> Vec<Operation> {
         match self {
             Self::Insert { .. } => kept.push(Operation::Generator(self.clone())),
-            // Nothing stays stored of a generator that a controller inserted.
+            // If a controller inserted the generator, the store forgets it.
             Self::Delete(_) => match kept.first() {
                 Some(Operation::Generator(Self::Insert { .. })) => kept.clear(),
                 _ => kept = vec![Operation::Generator(self.clone())],

@@ -1,8 +1,8 @@
-//! Every write to a switch as data: any thread makes it, each worker's thread executes it.
+//! Every write to a switch, as data: any thread can make an operation, and each worker's thread executes it.
 //!
-//! Ids are the program's ([`dataplane::Program::table`] and its like return them by name), values the data plane's. An
-//! operation is done completely or not at all. Each entity has a file with its [`Rules`]: how it is written, undone
-//! and stored.
+//! Ids are the program's ([`dataplane::Program::table`] and similar methods find them by name), and values have the
+//! data plane's form. An operation is done completely or not at all. A file for each group of entities has their
+//! [`Rules`]: how an entity is written, undone and stored.
 
 mod cells;
 mod digest;
@@ -44,7 +44,7 @@ pub(crate) use undo::Undo;
 pub enum Operation {
     /// A change of a table's entries.
     Entry(EntryUpdate),
-    /// As [`Switch::set_default_action`]; the client data is removed when the program's own action comes back.
+    /// As [`Switch::set_default_action`]. If the program's own action is restored, the client data is removed.
     DefaultAction {
         /// The table whose default action is set.
         table: TableId,
@@ -65,11 +65,12 @@ pub enum Operation {
     ValueSet(ValueSetId, Vec<Vec<MatchField>>),
     /// As [`Switch::set_crc_parameters`].
     Crc(String, CrcParameters),
-    /// A change of a client's subscription to the digests of a name; the client data has the settings.
+    /// A change of a client's subscription to the digests of this name. The client data holds the subscription's
+    /// settings.
     Digest(String, Update<ClientData, ()>),
-    /// A change of the multicast groups, with client data: the default value for a deletion.
+    /// A change of the multicast groups, with the group's client data. A deletion has the default value.
     MulticastGroup(Update<MulticastGroup>, ClientData),
-    /// A change of the clone sessions, with client data: the default value for a deletion.
+    /// A change of the clone sessions, with the session's client data. A deletion has the default value.
     CloneSession(Update<CloneSession>, ClientData),
     /// As [`Switch::mirror`]: makes or replaces a clone session.
     Mirror(u32, Mirror),
@@ -91,7 +92,7 @@ impl From<Update<CloneSession>> for Operation {
     }
 }
 
-/// A change of an entity, which has an id `K`.
+/// A change of an entity, whose id has the type `K`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Update<T, K = u32> {
     /// Makes an entity; it must not exist.
@@ -125,32 +126,32 @@ impl<T: Identified> Update<T> {
     }
 }
 
-/// What holds for the updates of an entity.
+/// How the updates of one kind of entity are executed, undone and stored.
 pub(crate) trait Rules {
-    /// Duration of the update, in table-entry updates.
+    /// The cost of the update: how many updates of a table entry take as long.
     fn n_updates(&self) -> usize {
         1
     }
 
-    /// Why the update cannot be undone, if it cannot.
+    /// Why the update cannot be undone; `None` if it can.
     fn irreversible(&self) -> Option<&'static str> {
         None
     }
 
-    /// Refuses what several workers cannot do, or what a saved pipeline cannot.
+    /// Refuses an update that is impossible with several workers or in a saved pipeline.
     fn expect_possible(&self, state: &WorkerState<'_>) -> OperationResult {
         let _ = state;
         Ok(())
     }
 
-    /// Executes the whole update at once, and keeps its client data.
+    /// Executes the whole update at once, and stores its client data in `state`.
     fn run(&self, state: &mut WorkerState<'_>) -> OperationResult;
 
-    /// Records what the update is about to change. If that does not exist, nothing is recorded, and the update will be
-    /// refused.
+    /// Records the state that the update is about to change. If the entity does not exist, nothing is recorded: then
+    /// there is nothing to restore, or the update will be refused.
     fn record(&self, undo: &mut Undo, state: &mut WorkerState<'_>);
 
-    /// What becomes of what a store has of the entity.
+    /// The effect of the update on the operations that a store has for the entity.
     fn stored(&self) -> Stored;
 
     /// The operations to store in place of `kept`, where [`Rules::stored`] says [`Stored::Combined`].
@@ -162,7 +163,7 @@ pub(crate) trait Rules {
 /// The worker state that operations change.
 pub(crate) struct WorkerState<'a> {
     pub(crate) switch: &'a mut Switch,
-    /// Only the first worker's are kept.
+    /// The client data of the entities. The pipeline keeps only the first worker's.
     pub(crate) client_data: &'a mut ClientDataMap,
     pub(crate) digests: &'a mut Digests,
     pub(crate) worker: usize,
@@ -195,10 +196,10 @@ impl Operation {
         }
     }
 
-    /// Executes the operation on a switch that no device has; its client data are dropped.
+    /// Executes the operation on a switch that belongs to no device. The operation's client data are dropped.
     ///
     /// # Errors
-    /// The switch refuses it; nothing has changed.
+    /// The switch refuses the operation; nothing has changed.
     pub fn apply(&self, switch: &mut Switch) -> OperationResult {
         self.run(&mut WorkerState {
             switch,
@@ -210,12 +211,13 @@ impl Operation {
         })
     }
 
-    /// Duration of the operation, in table-entry updates.
+    /// The cost of the operation: how many updates of a table entry take as long.
     pub(crate) fn n_updates(&self) -> usize {
         self.with_rules(|rules| rules.n_updates())
     }
 
-    /// What of an operation a new process may repeat, since the packets' state is lost.
+    /// Returns the operation as a new process may repeat it; `None` if it must not repeat it. A new process starts
+    /// without the state that packets have written.
     pub(crate) fn in_a_new_process(mut self, program: &Program) -> Option<Self> {
         match &mut self {
             // Packets have changed the register since the controller wrote it: a restored counter would give out every
@@ -225,7 +227,7 @@ impl Operation {
             {
                 return None;
             }
-            // Nobody knows how many of its frames were sent.
+            // Nobody knows how many of the generator's frames were sent, so it does not start by itself.
             Self::Generator(GeneratorUpdate::Insert { config, runs, .. })
                 if config.count.is_some() =>
             {
@@ -241,7 +243,9 @@ impl Operation {
         let Some(what) = self.with_rules(|rules| rules.irreversible()) else {
             return Ok(());
         };
-        let message = format!("no batch that is done whole or not at all can have it: {what}");
+        let message = format!(
+            "this operation cannot be part of a batch that is done as a whole or not at all: {what}"
+        );
         Err(ControlError::new(ControlErrorKind::Unimplemented, message))
     }
 
@@ -257,13 +261,13 @@ impl Operation {
         self.with_rules(|rules| rules.record(undo, state));
     }
 
-    /// What becomes of what a store has of the operation's entity.
+    /// The effect of the operation on the operations that a store has for the same entity.
     pub fn stored(&self) -> Stored {
         self.with_rules(|rules| rules.stored())
     }
 
-    /// The operations to store in place of `kept`, where [`Operation::stored`] says [`Stored::Combined`]. The program
-    /// or the command line may have made the entity; then `kept` is empty as long as no controller has written it.
+    /// The operations to store in place of `kept`, where [`Operation::stored`] says [`Stored::Combined`]. If the
+    /// program or the command line made the entity, `kept` is empty until a controller has written to the entity.
     pub fn combined(&self, kept: Vec<Operation>) -> Vec<Operation> {
         self.with_rules(|rules| rules.combined(kept))
     }
@@ -274,8 +278,8 @@ impl Operation {
 }
 
 impl WorkerState<'_> {
-    /// This worker's share of a count that a client writes. The first worker has all of it and the others 0, so that
-    /// the sum of all workers is the count.
+    /// This worker's share of a count that a client writes. The first worker gets the whole count and the other workers
+    /// 0, so that the sum of all workers is the count.
     fn share_of(&self, value: CounterValue) -> CounterValue {
         match self.worker {
             0 => value,

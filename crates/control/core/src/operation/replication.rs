@@ -9,7 +9,7 @@ use crate::error::OperationResult;
 /// A change of an entity, with its client data.
 pub(super) struct WithClientData<'a, T>(pub(super) &'a Update<T>, pub(super) &'a ClientData);
 
-/// A clone session by a port and a multicast group.
+/// A clone session that is given as a port and a multicast group, as in BMv2's Thrift API: its id and its targets.
 pub(super) struct Mirrored(pub(super) u32, pub(super) Mirror);
 
 impl Identified for MulticastGroup {
@@ -112,8 +112,8 @@ impl Rules for Mirrored {
 fn record_session(id: u32, undo: &mut Undo, state: &WorkerState<'_>) {
     let found = state.switch.clone_sessions_from(id, 1).into_iter().next();
     let was = found.filter(|session| session.id == id);
-    // For a session with a group, `was` also has the group's replicas. So the session is restored as a mirror, which
-    // names the group.
+    // If the session refers to a multicast group, `was` also has the group's replicas. So the session is restored as a
+    // `Mirror`, which refers to the group again.
     let mirrored = state.switch.mirrored(id).filter(|to| to.group.is_some());
     let client_data = state.client_data.session(id);
     undo.push(move |state| {

@@ -1,4 +1,5 @@
-//! What a program has one of, or the switch alone numbers: value sets, CRC parameters, handles.
+//! Settings that are replaced as a whole: the members of a value set, the parameters of a CRC, the entry handles of a
+//! table.
 
 use dataplane::{CrcParameters, MatchField, TableId, ValueSetId};
 
@@ -11,7 +12,7 @@ pub(super) struct Members<'a>(pub(super) ValueSetId, pub(super) &'a [Vec<MatchFi
 /// The parameters of a calculation.
 pub(super) struct Crc<'a>(pub(super) &'a String, pub(super) CrcParameters);
 
-/// The handles of a table, which begin anew.
+/// Restarts the numbering of the entry handles of this table.
 pub(super) struct Handles(pub(super) TableId);
 
 impl Rules for Members<'_> {
@@ -36,14 +37,14 @@ impl Rules for Members<'_> {
 
 impl Rules for Crc<'_> {
     fn irreversible(&self) -> Option<&'static str> {
-        Some("what a CRC was cannot be read")
+        Some("the earlier parameters of a CRC cannot be read")
     }
 
     fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         state.switch.set_crc_parameters(self.0, self.1)
     }
 
-    /// Nothing: see [`Rules::irreversible`].
+    /// Records nothing, because the change cannot be undone: see [`Rules::irreversible`].
     fn record(&self, _: &mut Undo, _: &mut WorkerState<'_>) {}
 
     fn stored(&self) -> Stored {
@@ -54,14 +55,14 @@ impl Rules for Crc<'_> {
 
 impl Rules for Handles {
     fn irreversible(&self) -> Option<&'static str> {
-        Some("handles that began anew cannot be told")
+        Some("the earlier numbering of handles cannot be restored")
     }
 
     fn run(&self, state: &mut WorkerState<'_>) -> OperationResult {
         state.switch.forget_handles(self.0)
     }
 
-    /// Nothing: see [`Rules::irreversible`].
+    /// Records nothing, because the change cannot be undone: see [`Rules::irreversible`].
     fn record(&self, _: &mut Undo, _: &mut WorkerState<'_>) {}
 
     /// Handles begin anew with each start.

@@ -1,5 +1,5 @@
-//! What a store keeps of an entity: the operations that make it in a switch on which only the pipeline was set, mostly
-//! one insert. For an entity of the program itself, that is a change or a deletion.
+//! The operations that a store keeps of an entity: they make the entity in a switch on which only the pipeline was set.
+//! Mostly this is one insert. For an entity that the program itself declares, it is a change or a deletion.
 
 use dataplane::{ActionProfileId, MeterId, RegisterId, TableId, ValueSetId};
 use serde::Serialize;
@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::{Identified, Operation, Update};
 use crate::client_data::EntryKey;
 
-/// The entity of an operation. The order of the kinds is one in which a switch takes them: an entity comes after those
-/// that it refers to.
+/// The entity of an operation. The order of the kinds is an order in which a switch accepts them: an entity comes after
+/// the entities to which it refers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum EntityKey {
     /// The parameters of a CRC, by its name.
@@ -40,15 +40,15 @@ pub enum EntityKey {
 /// The effect of an operation on the stored operations of its entity.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// This operation replaces them.
+    /// This operation replaces the stored operations.
     Replaced(EntityKey, Box<Operation>),
-    /// They are removed.
+    /// The stored operations are removed.
     Removed(EntityKey),
-    /// They are combined with the operation ([`Operation::combined`]).
+    /// The stored operations are combined with this operation ([`Operation::combined`]).
     Combined(EntityKey),
     /// Cells of an array are written ([`Operation::Cells`]).
     Cells,
-    /// Nothing that is kept changes.
+    /// The store changes nothing.
     Unchanged,
 }
 
@@ -57,7 +57,8 @@ impl Stored {
         Self::Replaced(entity, Box::new(operation))
     }
 
-    /// An insert of the new entity is stored, and nothing of one that is removed.
+    /// Returns the effect of an update: an insert of the new entity replaces the stored operations, and a deletion
+    /// removes them.
     pub(super) fn of_update<T: Identified + Clone>(
         update: &Update<T>,
         entity: EntityKey,

@@ -14,7 +14,7 @@ type Step = Box<dyn FnOnce(&mut WorkerState<'_>) -> OperationResult>;
 #[derive(Default)]
 pub(crate) struct Undo {
     steps: Vec<Step>,
-    /// Each action profile as it was before the first operation that concerns it.
+    /// The state of each action profile before the first operation that concerns it.
     profiles: HashMap<ActionProfileId, Option<ProfileSnapshot>>,
 }
 
@@ -41,7 +41,7 @@ impl Undo {
         self.profiles.entry(profile).or_insert_with(was);
     }
 
-    /// Records the table's action profile, since it counts the entries that use it.
+    /// Records the table's action profile, since a profile counts the entries that use its members and groups.
     pub(super) fn profile_of(&mut self, table: TableId, state: &WorkerState<'_>) {
         if let Some(profile) = state.profile_of(table) {
             self.profile(profile, state.switch);

@@ -1,7 +1,7 @@
 //! The primary role: the stream on which a client bids for it, and waiting for it among several controllers.
 //!
-//! A command bids the highest election id that the switch has seen plus one. A bid without an id returns that highest
-//! id (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
+//! A command bids one more than the highest election id that the switch has seen. A bid without an id returns that
+//! highest id (P4Runtime 1.4.1, "Client Arbitration and Controller Replication").
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) struct Primary {
     pub(super) stream: Stream,
 }
 
-/// Why a stream has ended while a client bids.
+/// The reason in an error if the stream ends while the client bids.
 const BY_THE_SWITCH: &str = "by the switch";
 
 /// Result of a bid for the primary role.
@@ -41,7 +41,7 @@ pub enum Bid {
     },
 }
 
-/// What a message about arbitration says.
+/// The content of an arbitration message.
 pub(super) struct Seen {
     pub(super) is_primary: bool,
     somebody_is_primary: bool,
@@ -132,9 +132,10 @@ impl Client {
         Err(ClientError::Outbid { highest })
     }
 
-    /// Waits until no controller is primary, then bids the highest election id seen at that moment plus one. So the bid
-    /// is never above that of a controller that became primary since, and one of several waiting controllers wins. If
-    /// this takes long, `waits` is called once, with the election id of the primary if there is one.
+    /// Waits until no controller is primary, then bids one more than the highest election id seen at that moment. So
+    /// the bid never exceeds the id of a controller that became primary since, and exactly one of several waiting
+    /// controllers wins. If the wait takes long, `waits` is called once, with the election id of the primary if there
+    /// is one.
     ///
     /// # Errors
     /// The switch has another device number, or another controller was still primary after `wait`.
@@ -226,7 +227,7 @@ impl Client {
         })
     }
 
-    /// Bids once, the highest id plus one. Updates about other controllers may arrive before the answer; they have
+    /// Bids once, one more than the highest id. Updates about other controllers may arrive before the answer; they have
     /// lower ids.
     async fn bid(&mut self, stream: Stream, highest: u128) -> Result<bool, ClientError> {
         let bid = self.bid_exactly(stream, highest.saturating_add(1)).await?;
@@ -309,7 +310,7 @@ impl Client {
     }
 }
 
-/// Calls `waits` once, when its time has come.
+/// Calls `waits` if the time `at` has come, and clears `at` so that this happens only once.
 fn report(at: &mut Option<Instant>, waits: &mut impl FnMut(Option<u128>), primary: Option<u128>) {
     if at.take_if(|at| Instant::now() >= *at).is_some() {
         waits(primary);

@@ -153,7 +153,7 @@ fn action_watch(watch: Option<&ActionWatch>) -> Option<Watch<'_>> {
     })
 }
 
-/// `None` if the bytes are empty or the number is 0, which was the old form's default.
+/// The watched port; `None` if the bytes are empty or the number is 0, which was the old form's default.
 fn watched_port(what: &str, watch: Option<Watch<'_>>) -> EntityResult<Option<PortId>> {
     let what = format!("{what}: watch_port");
     match watch {
@@ -163,8 +163,8 @@ fn watched_port(what: &str, watch: Option<Watch<'_>>) -> EntityResult<Option<Por
     }
 }
 
-/// Checks a one-shot action set. The entry's record keeps how the controller wrote selection mode and size semantics
-/// ([`form`]).
+/// Checks a one-shot action set. The entry's client data keeps how the controller wrote selection mode and size
+/// semantics ([`form`]).
 pub(super) fn one_shot(
     pipeline: &Pipeline,
     table: &Table,
@@ -174,7 +174,7 @@ pub(super) fn one_shot(
     let profile = pipeline.profile_of(table).filter(|it| it.has_groups);
     let profile = profile.ok_or_else(|| {
         EntityError::invalid(format!(
-            "{what} has no action selector, so its entries no groups"
+            "{what} has no action selector, so its entries have no groups"
         ))
     })?;
     expect_modes(profile, set, &what)?;
@@ -202,7 +202,7 @@ pub(super) fn one_shot(
     Ok(TableAction::OneShot(calls))
 }
 
-/// Accepts only the selector's own mode and size semantics.
+/// Refuses a selection mode or size semantics other than the action selector's own.
 fn expect_modes(profile: &Profile, set: &v1::ActionProfileActionSet, what: &str) -> EntityResult {
     let own = match profile.size {
         GroupSize::Weights => SizeSemantics::SumOfWeights,
@@ -225,7 +225,8 @@ fn expect_modes(profile: &Profile, set: &v1::ActionProfileActionSet, what: &str)
     )))
 }
 
-/// Packs selection mode and size semantics, as written, for the entry's record.
+/// Packs the selection mode and the size semantics, as the controller wrote them, into a number for the entry's client
+/// data.
 pub(super) fn form(action: Option<&v1::TableAction>) -> u32 {
     use v1::table_action::Type;
     match action.and_then(|action| action.r#type.as_ref()) {
@@ -236,7 +237,7 @@ pub(super) fn form(action: Option<&v1::TableAction>) -> u32 {
     }
 }
 
-/// `form` packs mode and size semantics as [`form`] does.
+/// The argument `form` is the number in which the function [`form`] packed selection mode and size semantics.
 pub(super) fn one_shot_to_proto(
     pipeline: &Pipeline,
     table: &Table,

@@ -12,7 +12,7 @@ use super::{cells, expect_modify, index, unset};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Counter, NewNames, Pipeline, Table};
 
-/// Without an index, the update applies to all cells.
+/// Translates an update. Without an index, the update applies to all cells.
 pub(super) fn operation(
     pipeline: &Pipeline,
     kind: Type,

@@ -1,7 +1,7 @@
 //! `ExternEntry`: the switch's packet generators.
 //!
 //! A generator is an instance of an extern type that every pipeline has on this target. No program declares the type,
-//! and no P4Info lists it; its number is one that P4Runtime leaves to architectures. The entry is a
+//! and no P4Info lists it. The type's number is one of those that P4Runtime leaves to architectures. The entry is a
 //! `google.protobuf.Struct`, so that a client needs no protobuf message of this project. Source: P4Runtime 1.5.0,
 //! "ExternEntry" and "ID Allocation for P4Info Objects"; docs/p4runtime.md lists the members.
 
@@ -199,7 +199,7 @@ fn read_member(change: &mut GeneratorChange, name: &str, kind: &Value) -> Entity
         ("running", other) => return Err(unexpected(name, "true or false", other)),
         (name, _) if COUNTED.contains(&name) => {
             return Err(EntityError::invalid(format!(
-                "{name} is the switch's to say: leave it out of a write"
+                "{name} cannot be written, since the switch determines it: leave it out"
             )));
         }
         (name, _) => {

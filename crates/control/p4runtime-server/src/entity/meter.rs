@@ -14,7 +14,7 @@ use super::{cells, expect_modify, index, unset};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{Meter, NewNames, Pipeline, Table};
 
-/// Without an index, the update applies to all cells.
+/// Translates an update. Without an index, the update applies to all cells.
 pub(super) fn operation(
     pipeline: &Pipeline,
     kind: Type,
@@ -119,7 +119,7 @@ pub(super) fn resets(data: Option<&v1::MeterCounterData>, what: &str) -> EntityR
     let mut counts = [green, yellow, red].into_iter().flatten();
     if counts.any(|count| *count != v1::CounterData::default()) {
         return Err(EntityError::invalid(format!(
-            "{what}: expected counters of colours that are zero, which resets them, found others"
+            "{what}: expected the counters of all colours to be zero, which resets them, found another value"
         )));
     }
     Ok(true)

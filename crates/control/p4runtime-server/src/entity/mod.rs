@@ -1,7 +1,7 @@
 //! P4 entities: converts updates to operations on the switch, and the switch's state to entities.
 //!
-//! An update is checked and translated before it is submitted; checks that depend on the switch's state happen there
-//! ([`control::Operation`]). Source: P4Runtime 1.5.0, "P4 Entity Messages".
+//! An update is checked and translated before it is submitted. Checks that depend on the switch's state happen when the
+//! switch executes the operation ([`control::Operation`]). Source: P4Runtime 1.5.0, "P4 Entity Messages".
 
 pub(crate) mod action_profile;
 pub(crate) mod counter;
@@ -67,7 +67,8 @@ pub(crate) fn operation(pipeline: &Pipeline, update: &Update) -> EntityResult<Op
     }
 }
 
-/// The names that entries, default actions, members, value sets and registers use.
+/// Collects the names (strings that controllers write in place of numbers) that entries, default actions, members,
+/// value sets and registers use.
 pub(crate) fn names_in_use(pipeline: &Pipeline, switch: &Switch) -> NamesInUse {
     let mut used = NamesInUse::default();
     for table in pipeline.tables().filter(|table| table.has_names()) {
@@ -99,7 +100,7 @@ pub(crate) fn unset(field: &str) -> EntityError {
     EntityError::invalid(format!("expected {field} to be set, found it unset"))
 }
 
-/// An update that is no deletion.
+/// Makes an insertion or a modification.
 fn update<T, K>(kind: Type, value: T) -> control::Update<T, K> {
     match kind {
         Type::Insert => control::Update::Insert(value),
@@ -107,7 +108,7 @@ fn update<T, K>(kind: Type, value: T) -> control::Update<T, K> {
     }
 }
 
-/// The entity always exists, so only MODIFY is possible.
+/// Refuses every type of update except MODIFY, for an entity that always exists.
 fn expect_modify(kind: Type, what: &str) -> EntityResult {
     if kind == Type::Modify {
         return Ok(());
@@ -118,7 +119,7 @@ fn expect_modify(kind: Type, what: &str) -> EntityResult {
     )))
 }
 
-/// The cells that an index selects in an array of `size` cells. Without an index: all.
+/// The cells that an index selects in an array of `size` cells. Without an index, these are all cells.
 pub(crate) fn cells(index: Option<Index>, size: u64, what: &str) -> EntityResult<Range<u64>> {
     let Some(Index { index }) = index else {
         return Ok(0..size);

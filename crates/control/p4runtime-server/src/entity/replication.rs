@@ -17,8 +17,8 @@ use super::update;
 use crate::bytestring;
 use crate::error::{EntityError, EntityResult};
 
-/// How a controller wrote the ports of replicas. The entry's record keeps it as a number, so that a Read returns the
-/// same form.
+/// How a controller wrote the ports of replicas. The entry's client data keeps the form as a number, so that a Read
+/// returns the same form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PortForm {
     /// `port`, a byte string.
@@ -142,7 +142,7 @@ fn replicas(given: &[v1::Replica], what: &str) -> EntityResult<(Vec<Replica>, Po
     Ok((replicas, form))
 }
 
-/// The backups of each replica, by the replica's position. The list ends at the last replica that has some.
+/// The backups of each replica, by the replica's position. The list ends at the last replica that has backups.
 fn backups(given: &[v1::Replica], what: &str) -> EntityResult<Vec<Vec<Replica>>> {
     let backup = |backup: &v1::BackupReplica| {
         Ok(Replica {

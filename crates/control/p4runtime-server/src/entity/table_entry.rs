@@ -82,8 +82,8 @@ fn insert(
 }
 
 /// Translates a MODIFY. An unset counter stays unchanged. If the action is unset, action, idle timeout and metadata
-/// stay unchanged. An unset meter config removes the rates, so the meter is green. Of a constant entry, only counter
-/// and meter can be set.
+/// stay unchanged. An unset meter config removes the rates, so the meter is green. Only the counter of a constant entry
+/// can be set.
 fn modify(
     pipeline: &Pipeline,
     table: &Table,
@@ -136,7 +136,7 @@ fn default_operation(table: &Table, kind: Type, entry: &v1::TableEntry) -> Entit
         meter::expect_direct_meter(table, entry)?;
     }
     if entry.counter_data.is_some() {
-        // BMv2 counts hits only; a value written here could never be read.
+        // BMv2 counts hits only, so a counter written to a default entry could never be read.
         return Err(EntityError::unimplemented(format!(
             "table \"{}\": the default entry has no direct counter",
             table.name
@@ -173,7 +173,7 @@ fn check_fields(table: &Table, kind: Type, entry: &v1::TableEntry) -> EntityResu
     }
     if entry.time_since_last_hit.is_some() {
         return Err(EntityError::invalid(format!(
-            "table \"{}\" cannot be written a time_since_last_hit",
+            "table \"{}\": time_since_last_hit cannot be written",
             table.name
         )));
     }
@@ -337,7 +337,7 @@ pub(super) fn call(table: &Table, given: &v1::Action, place: Scope) -> EntityRes
     })
 }
 
-/// An ordinary entry. `request` selects the optional fields.
+/// Converts an ordinary entry. `request` selects the optional fields.
 pub(crate) fn to_proto(
     pipeline: &Pipeline,
     table: &Table,
@@ -385,7 +385,7 @@ pub(crate) fn identified(
     }
 }
 
-/// Saturates at the protocol's maximum, 292 years.
+/// Converts a time to the protocol's signed number; times above its maximum, 292 years, become the maximum.
 fn nanoseconds(time: u64) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
@@ -469,7 +469,7 @@ pub(crate) fn note_names_of_action(table: &Table, action: &TableAction, used: &m
             let calls = calls.iter().map(|weighted| &weighted.call);
             calls.for_each(|call| note_names_of_call(table, call, used));
         }
-        // `names_in_use` visits the members itself.
+        // `names_in_use` visits the members of the action profile itself.
         TableAction::Member(_) | TableAction::Group(_) => {}
     }
 }
@@ -562,7 +562,7 @@ impl Filter {
     }
 }
 
-/// A Read of all tables takes no other filter.
+/// Refuses any filter in a Read of all tables.
 #[expect(deprecated, reason = "controllers of before P4Runtime 1.4 ask for it")]
 pub(crate) fn expect_no_filter(request: &v1::TableEntry) -> EntityResult {
     if request.r#match.is_empty()

@@ -88,7 +88,7 @@ fn match_field(
 
 /// An LPM, ternary or range match.
 fn partial(field: &Field, given: &FieldMatchType, what: &str) -> EntityResult<MatchField> {
-    // Bits of a translated value have no meaning in the data plane.
+    // Single bits of a translated value have no meaning in the data plane.
     let Some(bits) = field.values.common_bits() else {
         return Err(EntityError::unimplemented(format!(
             "{what}: its values are translated, so a match of kind {:?} can only be left out",
@@ -117,7 +117,8 @@ fn wrong_kind(kind: MatchKind, given: Option<&FieldMatchType>, what: &str) -> En
     ))
 }
 
-/// An optional match in the kind that the data plane has: one value, or every value if `None`.
+/// An optional match in the match kind that the data plane has for the field. It matches one value, or every value if
+/// `value` is `None`.
 fn optional(field: &Field, value: Option<Vec<u8>>) -> MatchField {
     match (field.key.kind, value) {
         (MatchKind::Ternary, Some(value)) => MatchField::Ternary {
@@ -235,7 +236,7 @@ pub(super) fn note_names(fields: &[Field], key: &[MatchField], used: &mut NamesI
     }
 }
 
-/// The single number of a match, which may have a name.
+/// The single number of a match, for which a name may stand; `None` if the match has no single number.
 fn number(given: &MatchField) -> Option<&[u8]> {
     match given {
         MatchField::Exact(value)

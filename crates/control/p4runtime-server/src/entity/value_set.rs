@@ -14,7 +14,7 @@ use super::{expect_modify, table_key};
 use crate::error::{EntityError, EntityResult};
 use crate::pipeline::{NewNames, Pipeline, ValueSet};
 
-/// The members replace all previous ones.
+/// Translates an update. The members in it replace all previous members.
 pub(super) fn operation(
     pipeline: &Pipeline,
     kind: Type,

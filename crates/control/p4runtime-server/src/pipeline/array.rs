@@ -129,7 +129,7 @@ pub(super) fn meters(
     p4info.meters.iter().map(bind).collect()
 }
 
-/// The type of a meter. Without a spec: two rates, three colors.
+/// The type of a meter. A meter without a spec has two rates and three colors.
 pub(super) fn meter_type(spec: Option<&p4info::MeterSpec>) -> Result<MeterType, String> {
     let kind = spec.map_or(0, |spec| spec.r#type);
     MeterType::try_from(kind).map_err(|_| format!("meters of type {kind} are not supported"))

@@ -1,6 +1,6 @@
 //! Logs where a P4Info differs from its program: objects that the P4Info lacks, and tables with another size.
 //!
-//! Neither is refused: BMv2's simple_switch_grpc does not compare the two (PI/src/pi_imp.cpp,
+//! Neither difference is refused: BMv2's simple_switch_grpc does not compare P4Info and program (PI/src/pi_imp.cpp,
 //! `_pi_update_device_start`), and a controller may omit objects on purpose. But it can neither write nor read an
 //! object that the P4Info lacks, hence the warning.
 

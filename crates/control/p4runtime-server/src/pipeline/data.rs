@@ -1,4 +1,5 @@
-//! Types of `P4Data`: a register's cell or a digest, down to the data plane's numbers.
+//! Types of `P4Data` in a register's cell or a digest, and the conversion of such data to and from the data plane's
+//! numbers.
 //!
 //! Source: P4Runtime 1.5.0, "Representation of Arbitrary P4 Types" and "Bytestrings".
 
@@ -24,7 +25,7 @@ pub(crate) enum DataType {
     Bool,
     /// A serializable enum of type `bit<W>`.
     EnumValue(u32),
-    /// A `type` with `@p4runtime_translation`: its name.
+    /// A `type` with `@p4runtime_translation`: its name, and how its values are translated.
     Translated(String, Values),
     Struct(Vec<DataType>),
     Tuple(Vec<DataType>),
@@ -57,7 +58,7 @@ impl DataType {
         }
     }
 
-    /// The name of the first unsupported type within this one.
+    /// The name of the first unsupported type within this type; `None` if all are supported.
     pub(crate) fn unsupported(&self) -> Option<&str> {
         match self {
             Self::Other(name) => Some(name),

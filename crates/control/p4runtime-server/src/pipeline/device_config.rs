@@ -31,8 +31,8 @@ pub(super) fn bmv2_json(device_config: &[u8]) -> PipelineResult<bmv2_json::Progr
         .map_err(|error| PipelineError(format!("{what} is not BMv2 JSON: {error}")))
 }
 
-/// Whether two device configs are the same program. Ignores source locations: a program whose source was moved is the
-/// same.
+/// Whether two device configs are the same program. Source locations are ignored, so a program whose source file was
+/// moved is the same program.
 pub(super) fn are_same(one: &[u8], other: &[u8]) -> bool {
     match (without_source(one), without_source(other)) {
         (Some(one), Some(other)) => one == other,
@@ -66,7 +66,7 @@ pub(crate) fn bmv2_json_text(device_config: &[u8]) -> PipelineResult<Cow<'_, [u8
             "expected a device config (BMv2 JSON), found none".into(),
         ));
     }
-    // No tag of the message looks like JSON.
+    // No `P4DeviceConfig` begins like JSON.
     if begins_like_json(device_config) {
         return Ok(Cow::Borrowed(device_config));
     }

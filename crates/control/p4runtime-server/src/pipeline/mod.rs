@@ -66,7 +66,7 @@ pub(crate) struct Pipeline {
     registers: BTreeMap<u32, Register>,
     packet_in: Option<PacketHeader>,
     packet_out: Option<PacketHeader>,
-    /// One per translated type, in the P4Info's order.
+    /// The names of each type that is translated to strings.
     names: Vec<Arc<Names>>,
     /// Name and annotated role of every object.
     objects: BTreeMap<u32, Object>,
@@ -126,7 +126,7 @@ impl Pipeline {
         &self.program
     }
 
-    /// Whether `other` has the same P4Info and the same program, wherever its source is.
+    /// Whether `other` has the same P4Info and the same program, ignoring where the program's source file is.
     pub(crate) fn is_same_program(&self, other: &Self) -> bool {
         let (ours, others) = (&self.config, &other.config);
         let (our_bytes, others_bytes) = (&ours.p4_device_config, &others.p4_device_config);
@@ -177,8 +177,8 @@ impl Pipeline {
         self.packet_out.as_ref()
     }
 
-    /// The role that an annotation gives an object to. An action profile without annotation has the role of its first
-    /// table.
+    /// The role to which an annotation assigns an object. An action profile without annotation has the role of its
+    /// first table.
     pub(crate) fn role_of(&self, id: u32) -> Option<&str> {
         let role = |id: &u32| self.objects.get(id)?.role.as_deref();
         let of_table = || role(self.profiles.get(&id)?.tables.first()?);
@@ -260,7 +260,7 @@ impl Pipeline {
         table.ok_or_else(|| {
             let name = &profile.name;
             EntityError::invalid(format!(
-                "action profile \"{name}\" has no table, so that no action can be its"
+                "action profile \"{name}\" has no table, so it has no actions"
             ))
         })
     }

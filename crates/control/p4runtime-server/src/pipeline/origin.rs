@@ -1,4 +1,5 @@
-//! What a store keeps of a pipeline to restore it after a restart: its config, and the names that stand for numbers.
+//! What a store keeps of a pipeline to restore it after a restart: its config, and which names (strings in the
+//! controller's messages) stand for which numbers.
 
 use control::Origin;
 use p4runtime_proto::p4::v1::ForwardingPipelineConfig;
@@ -6,7 +7,7 @@ use prost::Message;
 
 use super::{Pipeline, PipelineError, PipelineResult};
 
-/// Marks a store's pipelines that P4Runtime has set.
+/// The kind of a stored pipeline that was set by P4Runtime.
 pub const ORIGIN_KIND: &str = "p4runtime";
 
 /// For each type, its names and their numbers.

@@ -1,4 +1,4 @@
-//! The controller headers: packet metadata in front of a packet at the CPU port.
+//! The controller headers, which carry packet metadata in front of a packet at the CPU port.
 //!
 //! Source: P4Runtime 1.5.0, "ControllerPacketMetadata" and "Packet I/O".
 

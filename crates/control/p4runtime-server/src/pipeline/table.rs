@@ -26,7 +26,7 @@ pub(crate) struct Table {
     pub(crate) is_default_const: bool,
     pub(crate) has_priority: bool,
     pub(crate) has_direct_counter: bool,
-    /// The type of its direct meter, if it has one.
+    /// The type of the table's direct meter; `None` if the table has none.
     pub(crate) direct_meter: Option<MeterType>,
     pub(crate) has_idle_timeout: bool,
     /// The action profile that implements the table. `None` for a direct table.
@@ -40,7 +40,7 @@ pub(crate) struct Field {
     /// The data plane's field. Its kind can differ: BMv2 JSON has no `optional`, so p4c writes `ternary`.
     pub(crate) key: KeyField,
     pub(crate) values: Values,
-    /// Readers do not get the values of this field.
+    /// Whether readers do not get the values of this field.
     pub(crate) is_secret: bool,
 }
 

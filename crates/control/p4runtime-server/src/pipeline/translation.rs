@@ -1,8 +1,8 @@
 //! `@p4runtime_translation`: values as controllers write them and as the data plane holds them.
 //!
-//! A number stays the same number, whatever the two widths. A string is a name, which [`Names`] maps to a number of
-//! the data plane. Source: P4Runtime 1.5.0, "User-defined Types" and "PSA Metadata Translation"; PINS defines the
-//! annotation `@p4runtime_translation_mappings`.
+//! A number stays the same number, whatever its widths on the two sides. A string is called a name here, and [`Names`]
+//! maps it to a number of the data plane. Source: P4Runtime 1.5.0, "User-defined Types" and "PSA Metadata Translation";
+//! PINS defines the annotation `@p4runtime_translation_mappings`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ pub(crate) enum Values {
 pub(crate) enum NewNames {
     /// Give it a free number.
     Bound,
-    /// Refuse it as not found: no entry has this name.
+    /// Refuse it as not found, since no entry can have this name.
     Refused,
 }
 
@@ -79,7 +79,8 @@ impl Values {
         }
     }
 
-    /// The width of both sides if nothing is translated: only then may a match use parts of a value.
+    /// The common width of both sides if values are not translated, otherwise `None`. Only with a common width may a
+    /// match use parts of a value.
     pub(crate) fn common_bits(&self) -> Option<u32> {
         match self {
             Self::Numbers {
@@ -101,9 +102,9 @@ impl Values {
 /// The names of one type and their numbers in the data plane.
 ///
 /// A name of the annotation `@p4runtime_translation_mappings` has the number given there. A decimal number is its own
-/// number, so that controllers can write ports as numbers. Any other name gets the highest number without a name. It
-/// keeps the number as long as an entry uses the name, and then until another name needs the number. A number without
-/// a name reads as decimal.
+/// number, so that controllers can write ports as numbers. Any other name gets the highest number without a name. The
+/// name keeps the number as long as an entry uses the name, and then until another name needs the number. A number
+/// without a name is read as its decimal digits.
 pub(crate) struct Names {
     type_name: String,
     data_bits: u32,
@@ -202,7 +203,7 @@ impl Names {
         Ok(bytes(number))
     }
 
-    /// The value of a decimal number, unless another name has that number.
+    /// The value of a name that is a decimal number; an error if another name has that number.
     fn decimal(&self, digits: &str, bound: &Bound, what: &str) -> EntityResult<u64> {
         let number = digits.parse().ok();
         let number = number.filter(|number| *number <= highest(self.data_bits));
@@ -278,7 +279,7 @@ impl Names {
     }
 }
 
-/// The highest number of a width that gets a name.
+/// The highest number of this width that can have a name.
 fn highest(bits: u32) -> u64 {
     match bits {
         0..=63 => (1 << bits) - 1,
@@ -294,7 +295,7 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }
 
-/// Accepts a decimal number only without leading zeros, as it is read back.
+/// The digits of a name that is a decimal number without leading zeros, which is the form in which reads return it.
 fn decimal(name: &[u8]) -> Option<&str> {
     let is_decimal = match name {
         [] => false,
@@ -318,7 +319,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// The names of all types met so far.
+    /// The names of all translated types that the bound objects have.
     pub(super) fn into_names(self) -> Vec<Arc<Names>> {
         self.names.into_values().collect()
     }
@@ -357,8 +358,8 @@ impl<'a> Types<'a> {
         self.values(Some(named), controller_bits, data_bits)
     }
 
-    /// How controllers write values that have `controller_bits` in the P4Info and `data_bits` in the data plane.
-    /// Fails if the two do not fit.
+    /// How controllers write values that have `controller_bits` in the P4Info and `data_bits` in the data plane. Fails
+    /// if the widths do not fit the type.
     pub(super) fn values(
         &mut self,
         named: Option<&P4NamedType>,
@@ -464,7 +465,7 @@ fn without_comments(text: &str) -> String {
                 let len = inside.find(end).map_or(inside.len(), |at| at + end.len());
                 (0, 2 + len)
             }
-            // A comment's start within a string does not count.
+            // Within a string, `//` and `/*` do not begin a comment.
             None if first == '"' => {
                 let len = rest[1..].find('"').map_or(rest.len(), |at| at + 2);
                 (len, len)

@@ -290,7 +290,7 @@ async fn what_is_wrong_with_an_entry_is_said() {
         ),
         (with("count", number(0)), "a count of 1 at least"),
         (with("period_ns", number(0)), "1 at least, found 0"),
-        (with("sent", number(0)), "sent is the switch's to say"),
+        (with("sent", number(0)), "sent cannot be written"),
         (with("speed", number(0)), "found \"speed\""),
     ];
     let not_found = (of(0x82, 0x8200_0001, None), NotFound, "extern type 0x81");

@@ -1,5 +1,5 @@
 //! The transaction numbers in redb's header, as its design.md lays out format 3. If a file was not closed and its last
-//! transaction is damaged, redb silently goes back to the one before.
+//! transaction is damaged, redb silently goes back to the transaction before.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -7,27 +7,27 @@ use std::path::Path;
 
 /// The first bytes of redb's files.
 pub(super) const MAGIC: &[u8] = b"redb\x1a\x0a\xa9\x0d\x0a";
-/// The lowest bit of this byte names the commit slot that counts.
+/// The offset of a byte whose lowest bit selects the commit slot that is in force.
 const GOD_BYTE: usize = MAGIC.len();
 const SLOTS: [usize; 2] = [64, 192];
-/// Offset in a slot.
+/// The offset of the transaction number in a slot.
 const TRANSACTION: usize = 104;
 const HEADER_BYTES: usize = 320;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Transactions {
-    /// The number in the slot that counts.
+    /// The number in the slot that is in force.
     counts: u64,
     newest: u64,
 }
 
 impl Transactions {
-    /// `None` if they cannot be read: opening the file reports why.
+    /// Reads the numbers; `None` if they cannot be read. Opening the file then reports why.
     pub(super) fn of(path: &Path) -> Option<Self> {
         Self::of_file(&File::open(path).ok()?)
     }
 
-    /// The same for an open file.
+    /// Like [`Transactions::of`], for an open file.
     pub(super) fn of_file(file: &File) -> Option<Self> {
         let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0).ok()?;
@@ -46,8 +46,8 @@ impl Transactions {
         })
     }
 
-    /// Whether redb dropped the last transaction when it opened the file. Opening ends with a transaction of its own,
-    /// whose number follows that of the last transaction that redb has kept.
+    /// Whether redb dropped the last transaction when it opened the file. redb ends the opening with a transaction of
+    /// its own, whose number is one above the last transaction that redb has kept.
     pub(super) fn is_rolled_back(self, opened: Self) -> bool {
         opened.newest <= self.counts
     }

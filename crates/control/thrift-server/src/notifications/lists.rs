@@ -68,7 +68,7 @@ impl Lists {
         self.generation
     }
 
-    /// Replaces all lists by those of a program in BMv2 JSON.
+    /// Replaces all lists by the lists of a program in BMv2 JSON.
     pub(crate) fn begin(&mut self, generation: u64, json: &Value) {
         self.generation = generation;
         let all = json["learn_lists"].as_array().into_iter().flatten();
@@ -101,13 +101,14 @@ impl Lists {
             .collect()
     }
 
-    /// Nobody received the message: its samples may be sent again.
+    /// Forgets a message that nobody received, so that its samples may be sent again.
     pub(crate) fn forget(&mut self, learned: &Learned) {
         // Fails only if a new program has replaced the list.
         let _ = self.acknowledge(learned.list, learned.buffer, None);
     }
 
-    /// Acknowledges samples of a buffer, or all of them: they may be sent again.
+    /// Acknowledges the samples at these places of a buffer, or all if `samples` is `None`. They may be sent again from
+    /// now on.
     pub(crate) fn acknowledge(
         &mut self,
         list: i32,
@@ -178,7 +179,7 @@ impl List {
         Some(self.since? + self.timeout?)
     }
 
-    /// Adds a sample. True if the buffer is full now.
+    /// Adds a sample, and returns whether the buffer is full now.
     fn push(&mut self, members: &[Vec<u8>], now: Instant) -> bool {
         let mut sample = Vec::with_capacity(self.widths.iter().sum());
         for (width, member) in self.widths.iter().zip(members) {
@@ -223,7 +224,7 @@ impl List {
         }
     }
 
-    /// Ignores numbers that the buffer does not have.
+    /// Acknowledges the samples at these places of a buffer. Places that the buffer does not have are ignored.
     fn acknowledge_some(&mut self, buffer: u64, samples: &[i32]) {
         let Some(sent) = self.sent.get_mut(&buffer) else {
             return;

@@ -45,7 +45,7 @@ pub(crate) fn learn(
     message
 }
 
-/// Handles of a table's entries that were idle for their timeouts.
+/// Makes a message with the handles of a table's entries that were idle for their timeouts.
 pub(crate) fn ageing(device_id: u64, buffer: u64, table: i32, handles: &[u32]) -> Vec<u8> {
     let mut message = header(*b"AGE|", device_id);
     message.extend(CONTEXT.to_le_bytes());
@@ -58,7 +58,7 @@ pub(crate) fn ageing(device_id: u64, buffer: u64, table: i32, handles: &[u32]) -
     message
 }
 
-/// Ports whose link went up or down.
+/// Makes a message with the ports whose link went up (true) or down.
 pub(crate) fn ports(device_id: u64, ports: &[(u16, bool)]) -> Vec<u8> {
     let mut message = header(*b"PRT|", device_id);
     message.extend(count(ports.len()));

@@ -74,7 +74,7 @@ impl Notifications {
         lists
     }
 
-    /// False if there was no subscriber.
+    /// Publishes a message, and returns whether there was a subscriber.
     fn publish(&self, message: Vec<u8>) -> bool {
         self.messages.send(message.into()).is_ok()
     }
@@ -173,7 +173,7 @@ struct Aged {
 }
 
 impl Aged {
-    /// Publishes an aged entry together with those that wait behind it, one message per table.
+    /// Publishes an aged entry together with the aged entries that wait behind it, in one message per table.
     async fn publish(
         &mut self,
         ctx: &Context,
@@ -242,7 +242,7 @@ impl Aged {
     }
 }
 
-/// Publishes the ports whose link has changed since the last call. Ports start as down.
+/// Publishes the ports whose link has changed since the last call. A port counts as down before the first call.
 async fn publish_ports(ctx: &Context, up: &mut BTreeMap<u16, bool>) {
     let Ok(ports) = ctx.device.ports().await else {
         return;

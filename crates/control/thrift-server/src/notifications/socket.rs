@@ -162,7 +162,7 @@ impl Accept for tokio::net::TcpListener {
 
     async fn accept(&self) -> io::Result<Self::Stream> {
         let (stream, _) = self.accept().await?;
-        // Without it, short messages are only delayed.
+        // If this fails, short messages are only delayed.
         let _ = stream.set_nodelay(true);
         crate::server::keep_alive(&stream);
         Ok(stream)
@@ -179,7 +179,8 @@ impl Accept for tokio::net::UnixListener {
     }
 }
 
-/// Restricts the socket to its user before it exists as a file.
+/// Listens on a Unix socket. The permissions are set before the file exists, so that at no time other users can
+/// connect.
 fn listen_unix(path: &Path) -> io::Result<UnixListener> {
     stream_socket::expect_short(path).map_err(io::Error::other)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -192,7 +193,8 @@ fn listen_unix(path: &Path) -> io::Result<UnixListener> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Whether the path is a socket on which nobody listens. Does not wait: another process may have made it.
+/// Whether the path is a socket on which nobody listens. Does not wait for an answer, since another process may have
+/// made the socket.
 fn is_left(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     is_socket && stream_socket::is_listened_on(path).is_ok_and(|is_listened_on| !is_listened_on)
@@ -205,13 +207,13 @@ async fn accept_all<L: Accept>(listener: L, messages: Sender<Shared>) -> io::Res
         tokio::select! {
             Some(_) = subscribers.serving.join_next() => {}
             Some(done) = handshakes.waiting.join_next() => {
-                // Others sent something wrong, or nothing in time, and are closed.
+                // The other connections sent something wrong, or nothing in time, and are closed.
                 if let Ok(Ok((stream, messages))) = done {
                     subscribers.serve(stream, L::IS_IPC, messages);
                 }
             }
             accepted = Accept::accept(&listener) => match accepted {
-                // Subscribes before the handshake: the client gets messages even if it does not know yet that it is
+                // The subscription begins before the handshake, so the client gets all messages from the moment it is
                 // connected.
                 Ok(stream) => handshakes.begin(stream, messages.subscribe()),
                 // Without a free descriptor accept would fail again at once, over and over.
@@ -221,8 +223,8 @@ async fn accept_all<L: Accept>(listener: L, messages: Sender<Shared>) -> io::Res
     }
 }
 
-/// Connections without a handshake. They do not count as subscribers. If there are too many, the oldest is closed,
-/// since a subscriber sends its handshake at once.
+/// Connections that have not completed the handshake. They do not count as subscribers. If there are too many, the
+/// oldest is closed, since a subscriber sends its handshake at once.
 struct Handshakes<S> {
     waiting: JoinSet<io::Result<(S, Receiver<Shared>)>>,
     /// The tasks, the oldest first. Some may have ended.
@@ -305,7 +307,7 @@ impl Subscribers {
             event = "notifications_full",
             subscribers,
             total,
-            "subscribers of notifications were turned away, {subscribers} since this was said last: there are {SUBSCRIBERS_MAX}, as many as can be"
+            "{subscribers} subscribers of notifications were refused since the last such line: there are already {SUBSCRIBERS_MAX}, the most that the switch serves"
         );
     }
 }

@@ -47,7 +47,7 @@ fn code(kind: ControlErrorKind) -> ArrayCode {
     }
 }
 
-/// Distinguishes errors of the array from errors of the device.
+/// Converts an error of a read, and distinguishes errors of the array from errors of the device.
 fn of_reading(error: control::Error) -> Refusal {
     match error {
         control::Error::Refused(error) => declared(code)(error),

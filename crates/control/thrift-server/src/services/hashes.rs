@@ -29,7 +29,7 @@ fn code(kind: ControlErrorKind) -> HashCode {
     }
 }
 
-/// Thrift has no unsigned numbers: reinterprets the bits.
+/// Reads the parameters of a CRC. Thrift has no unsigned numbers, so the bits of signed numbers are reinterpreted.
 fn parameters(args: Args<'_>, bits: u32) -> Result<CrcParameters, Refusal> {
     let ([polynomial, initial, xor_out], [reflect_in, reflect_out]) = match bits {
         16 => {

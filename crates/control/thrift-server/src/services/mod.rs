@@ -1,4 +1,4 @@
-//! The calls of each service. A function implements one call, or a few similar ones.
+//! The calls of each service. A function implements one call, or a few similar calls.
 
 pub(crate) mod arrays;
 pub(crate) mod hashes;
@@ -24,7 +24,7 @@ use bmv2_thrift::wire::{Failure, FailureKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Service {
     Standard,
-    /// With and without LAGs. The arguments of both are compatible.
+    /// SimplePreLAG, and SimplePre, which has no LAGs. The arguments of both are compatible.
     Multicast,
     SimpleSwitch,
 }

@@ -1,11 +1,12 @@
 //! The service SimplePreLAG: multicast groups made of nodes.
 //!
 //! BMv2's replication engine has groups, which are lists of nodes. A node has a replication id, ports and LAGs. The
-//! data plane has only groups of replicas, which P4Runtime writes too. So this module keeps the nodes, and translates
-//! a change of a node to changes of its groups. The data plane decides: if another client has changed a group since,
-//! the group is split into new nodes, and its old nodes belong to no group.
+//! data plane has only groups of replicas, which P4Runtime writes too. So this module keeps the nodes, and translates a
+//! change of a node to changes of its groups. The data plane's state prevails: if another client has changed a group
+//! since, this module makes new nodes from the group's replicas, and the old nodes belong to no group.
 //!
-//! A LAG stands for one of its ports. BMv2 chooses it by a hash that is always 255, so the port is known in advance.
+//! A LAG sends a copy to one of its ports. BMv2 chooses the port by a hash that is always 255, so the port is known in
+//! advance.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -48,7 +49,8 @@ fn refuse<T>(code: MulticastCode, message: impl Into<String>) -> Result<T, Refus
 }
 
 impl Multicast {
-    /// Starts empty if the pipeline is another one, which has none of these groups.
+    /// Forgets all nodes and groups if the pipeline is another one than before, since that pipeline has none of the
+    /// groups.
     fn be_of(&mut self, generation: u64) {
         if self.generation != generation {
             *self = Self {
@@ -88,7 +90,7 @@ impl Multicast {
         }
     }
 
-    /// Adopts a group's state in the data plane.
+    /// Makes the nodes agree with a group's state in the data plane.
     fn know(&mut self, group: &MulticastGroup) {
         if self.groups.contains_key(&group.id) && self.replicas(group.id) == group.replicas {
             return;
@@ -114,7 +116,7 @@ impl Multicast {
         replicas.collect()
     }
 
-    /// `None` for a LAG without members.
+    /// The port to which a LAG sends its copy; `None` for a LAG without members.
     fn port_of(&self, lag: u16) -> Option<u16> {
         let ports = self.lags.get(&lag)?;
         let chosen = LAG_HASH.checked_rem(ports.len())?;
@@ -155,7 +157,8 @@ impl Multicast {
     }
 }
 
-/// The fewest nodes with the same copies: one for each run of replicas with one instance and ascending ports.
+/// Makes the fewest nodes that give a group's replicas: one node for each run of replicas with the same instance and
+/// ascending ports.
 fn nodes_of(group: &MulticastGroup) -> Vec<Node> {
     let follows =
         |one: &Replica, next: &Replica| one.instance == next.instance && one.port.0 < next.port.0;
@@ -173,11 +176,11 @@ fn nodes_of(group: &MulticastGroup) -> Vec<Node> {
 struct Call {
     exclusive: Exclusive,
     pipeline: Arc<Pipeline>,
-    /// The state after the call.
+    /// The nodes and groups, which the call changes.
     multicast: Multicast,
 }
 
-/// Runs a call under exclusive access to the device. Keeps the changes of nodes only if it succeeds.
+/// Runs a call under exclusive access to the device. The changes of nodes are kept only if the call succeeds.
 async fn exclusively<R, F>(
     ctx: &Arc<Context>,
     call: impl FnOnce(Call) -> F + Send + 'static,
@@ -205,7 +208,7 @@ where
 }
 
 impl Call {
-    /// Adopts a group's state in the data plane. False if the group does not exist there.
+    /// Makes the nodes agree with a group's state in the data plane, and returns whether the group exists there.
     async fn know(&mut self, id: u32) -> Result<bool, Refusal> {
         let group = group(self.exclusive.device(), &self.pipeline, id).await?;
         match &group {
@@ -266,7 +269,8 @@ impl Call {
     }
 }
 
-/// BMv2 has no backups: unchanged replicas keep the backups that P4Runtime has written.
+/// The backups of the new replicas. BMv2 has no backups, so unchanged replicas keep the backups that P4Runtime has
+/// written.
 fn backups(there: Option<&MulticastGroup>, replicas: &[Replica]) -> Vec<Vec<Replica>> {
     let there = there.filter(|group| !group.backups.is_empty());
     let of = |group: &MulticastGroup, replica: &Replica| {
@@ -281,7 +285,7 @@ fn backups(there: Option<&MulticastGroup>, replicas: &[Replica]) -> Vec<Vec<Repl
     there.map_or_else(Vec::new, |group| of_all(group).collect())
 }
 
-/// The data plane accepts only one copy for each port and instance.
+/// Refuses equal replicas, since the data plane accepts only one copy for each port and instance.
 fn expect_each_once(group: u32, replicas: &[Replica]) -> Result<(), Refusal> {
     let mut seen = HashSet::new();
     match replicas.iter().find(|replica| !seen.insert(**replica)) {
@@ -457,7 +461,7 @@ impl Multicast {
     }
 }
 
-/// Removes the node from its group first.
+/// Removes the node from its group, and then deletes the node.
 async fn destroy_node(ctx: &Arc<Context>, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let handle = args.i32(2)?;

@@ -17,7 +17,7 @@ fn refuse(what: &str, instead: &str) -> Answered {
 pub(crate) fn add(args: Args<'_>) -> Answered {
     refuse(
         &format!("port {}@{}", args.i32(2)?, args.text(1)?),
-        "an interface may go, and come later, under its name",
+        "an interface may be removed and added again under its name",
     )
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn add(args: Args<'_>) -> Answered {
 pub(crate) fn remove(args: Args<'_>) -> Answered {
     refuse(
         &format!("port {}", args.i32(1)?),
-        "gNMI's config/enabled takes one out and in again",
+        "gNMI's config/enabled disables a port and enables it again",
     )
 }
 

@@ -48,7 +48,7 @@ impl Target {
         }
     }
 
-    /// The action profile that field 2 names. Fails if it has no groups.
+    /// The action profile that field 2 names. Fails if the profile has no groups.
     fn with_groups(ctx: &Context, args: Args<'_>) -> Result<Self, Refusal> {
         let target = Self::of(ctx, args)?;
         let info = target.pipeline.program().action_profile_info(target.id);
@@ -143,7 +143,7 @@ fn group_code(kind: ControlErrorKind) -> TableCode {
 }
 
 /// Adds a member or a group under the lowest free id. Tries a remembered guess first, since reading all ids takes
-/// longer the more there are. If the guess was wrong, reads the ids.
+/// longer the more there are. If the guess was wrong, the ids are read.
 async fn add(
     ctx: &Context,
     target: Target,
@@ -284,10 +284,10 @@ async fn remove_from_group(ctx: &Context, args: Args<'_>) -> Answered {
     .await
 }
 
-/// Changes a group's members, as (member, weight), for one member.
+/// A function that adds a member to a group's list of (member, weight), or removes it.
 type ChangeMembers = fn(&mut Vec<(u32, u32)>, u32) -> Result<(), Refusal>;
 
-/// The member is in field 3, the group in field 4.
+/// Changes the group in field 4 for the member in field 3.
 async fn change_group(ctx: &Context, args: Args<'_>, change: ChangeMembers) -> Answered {
     let target = Target::with_groups(ctx, args)?;
     let (member, group) = (args.i32(3)?, args.i32(4)?);

@@ -110,7 +110,7 @@ fn place(resource: i32) -> Option<(&'static str, bool)> {
     })
 }
 
-/// Ids are those of BMv2 JSON, which no other call uses.
+/// Finds an id in the BMv2 JSON. No other call uses these ids.
 fn id_from_name(ctx: &Context, args: Args<'_>) -> Answered {
     expect_context(args)?;
     let (resource, name) = (args.i32(2)?, args.text(3)?);

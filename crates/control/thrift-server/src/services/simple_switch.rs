@@ -46,7 +46,8 @@ fn session(args: Args<'_>) -> Result<u32, Refusal> {
     Ok(args.i32(1)?.cast_unsigned())
 }
 
-/// A number of more than 16 bits becomes the highest, which is no valid port, so it is refused.
+/// The port with this number. A number of more than 16 bits becomes the highest, which the data plane refuses as no
+/// valid port.
 fn port(found: i32) -> PortId {
     PortId(u16::try_from(found).unwrap_or(u16::MAX))
 }
@@ -58,7 +59,7 @@ async fn mirror(ctx: &Context, session: u32, mirror: Mirror) -> Answered {
     Ok(Answer::Void)
 }
 
-/// 1 for success and 0 for an exception, as BMv2 returns.
+/// Converts the outcome to 1 for success and 0 for an exception, as BMv2 does for these calls.
 fn as_number(answered: Answered) -> Answered {
     match answered {
         Ok(_) => Ok(Answer::I32(1)),
@@ -121,7 +122,8 @@ async fn session_get(ctx: &Context, args: Args<'_>) -> Answered {
     }))
 }
 
-/// The queues that a call selects. The arguments are the fields with the port and the priority.
+/// The queues that a call selects. `port_field` and `queue` are the numbers of the fields with the port and the
+/// priority.
 fn queues(args: Args<'_>, port_field: Option<i16>, queue: Option<i16>) -> Result<Queues, Refusal> {
     let field = |id: Option<i16>| id.map(|id| args.i32(id)).transpose();
     let queue = field(queue)?.map(|queue| usize::try_from(queue).unwrap_or(usize::MAX));
@@ -146,7 +148,7 @@ async fn depth(
     .await
 }
 
-/// A rate of 0 means none. Several workers, each with its own queues, would exceed a rate together, so rates need a
+/// A rate of 0 means no limit. Several workers, each with its own queues, would exceed a rate together, so rates need a
 /// switch with one worker.
 async fn rate(
     ctx: &Context,
@@ -181,7 +183,7 @@ async fn set_queues(
     }
 }
 
-/// The time of the packets' timestamps.
+/// The current time of the clock from which packets get their timestamps.
 async fn elapsed(ctx: &Context) -> Answered {
     let answers = ctx.device.submit(|_, context| context.now);
     let now = answers.all().await?.into_iter().max().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `bm_serialize_state`: the written state as JSON for people. BMv2's text is for BMv2 only, which loads it when it
-//! starts; this switch restores its state from its own state file instead.
+//! `bm_serialize_state`: the state that clients have written, as JSON for people. BMv2's text is for BMv2 only, which
+//! loads it when it starts; this switch restores its state from its own state file instead.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ fn hex(bytes: &[u8]) -> String {
     format!("0x{}", HEXLOWER.encode(bytes))
 }
 
-/// The notation of command files.
+/// Writes a match in the notation of simple_switch_CLI.
 fn match_text(field: &MatchField) -> String {
     match field {
         MatchField::Exact(value) | MatchField::Optional(Some(value)) => hex(value),

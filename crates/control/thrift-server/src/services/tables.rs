@@ -237,8 +237,8 @@ fn key_of(target: &Target, entry: &TableEntry) -> EntryKey {
     }
 }
 
-/// In calls for direct tables, fields 4 and 5 have the action. In the others, field 4 has the handle of a member or
-/// group. The options follow.
+/// In calls for direct tables, fields 4 and 5 have the action. In the other calls, field 4 has the handle of a member
+/// or group. The options follow.
 async fn add(ctx: &Context, args: Args<'_>, kinds: &[Kind]) -> Answered {
     let target = Target::of(ctx, args)?.expect(kinds)?;
     let (action, options) = match kinds {
@@ -276,7 +276,7 @@ async fn add(ctx: &Context, args: Args<'_>, kinds: &[Kind]) -> Answered {
         Some(handle) => Ok(Answer::I32(handle.0.cast_signed())),
         None => refuse(
             TableCode::Error,
-            "the entry's place is beyond what a handle says".into(),
+            "the entry's position is too high for a handle".into(),
         ),
     }
 }
@@ -478,7 +478,8 @@ async fn write_action(ctx: &Context, target: Target, handle: i32, action: TableA
     at_handle(ctx, target, handle, Means::TheEntry, code, modify).await
 }
 
-/// Keeps the record that another protocol's client stores with the entry.
+/// Makes the operation that changes an entry's action and idle timeout. The entry keeps the client data that another
+/// protocol's client stores with it.
 fn changed_action(
     target: &Target,
     entry: TableEntry,
@@ -720,7 +721,7 @@ async fn set_meter_rates(ctx: &Context, args: Args<'_>) -> Answered {
     at_handle(ctx, target, args.i32(3)?, Means::ThePlace, code, set).await
 }
 
-/// The direct meters of a table as an array, which BMv2 offers as well. The index is the entry's position.
+/// The direct meters of a table, as an array whose index is the entry's position. BMv2 offers such an array too.
 pub(super) struct EntryMeters(Target);
 
 impl EntryMeters {
@@ -737,8 +738,8 @@ impl EntryMeters {
         Some(Self(Target { pipeline, id }))
     }
 
-    /// Sets the meters at some positions, or all. A position without an entry has nothing to set: a new entry has no
-    /// rates.
+    /// Sets the meters at some positions, or all if `places` is `None`. A position without an entry is skipped, since a
+    /// new entry starts without rates.
     pub(super) async fn set(
         self,
         ctx: &Context,

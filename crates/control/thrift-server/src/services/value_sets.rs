@@ -41,7 +41,7 @@ fn find(ctx: &Context, args: Args<'_>) -> Result<(Arc<Pipeline>, ValueSetId), Re
     Ok((pipeline, set))
 }
 
-/// Like BMv2, accepts an existing value.
+/// Adds a value. Like BMv2, accepts a value that the set already has.
 fn add(members: &mut Members, value: &[u8], parts: &[u32]) {
     if members.iter().all(|member| number(member, parts) != value) {
         let fields = split(value, parts).into_iter().map(canonical);

@@ -1,8 +1,9 @@
-//! Thrift's binary protocol as far as calls need it: the end of a call, its arguments, the encoding of an answer.
+//! Thrift's binary protocol, as far as calls need it: finds the end of a call, decodes its arguments, and encodes
+//! answers.
 //!
 //! A buffered transport does not give a call's length, so [`scan`] walks over the call, piece by piece as it arrives,
-//! to find its end. Source: "Thrift Binary protocol encoding" of Apache Thrift. Message heads have a strict and an
-//! old form: we read both and write the strict one.
+//! to find its end. Source: "Thrift Binary protocol encoding" of Apache Thrift. Message heads have a strict and an old
+//! form: this crate reads both and writes the strict form.
 
 pub mod read;
 pub mod scan;
@@ -49,7 +50,7 @@ pub enum Type {
     Bytes = 11,
     /// Fields, then the type 0.
     Struct = 12,
-    /// Both types and the number of pairs, then the pairs.
+    /// The types of key and value and the number of pairs, then the pairs.
     Map = 13,
     /// Encoded like a list.
     Set = 14,
@@ -113,7 +114,7 @@ pub struct Failure {
     pub message: String,
 }
 
-/// The kinds of failure that we send.
+/// The kinds of failure that the server sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
     /// Unknown service or call.

@@ -25,7 +25,7 @@ pub enum Value {
 pub struct Fields(Vec<(i16, Value)>);
 
 impl Fields {
-    /// The field with this id. The last one wins if there are two, as in generated code.
+    /// The field with this id. If there are several, the last one wins, as in generated code.
     pub fn get(&self, id: i16) -> Option<&Value> {
         let mut fields = self.0.iter().rev();
         fields.find(|(found, _)| *found == id).map(|(_, it)| it)
@@ -43,7 +43,7 @@ pub struct Message {
     pub fields: Fields,
 }
 
-/// Decodes a message. [`super::scan::Scan`] must have found its end.
+/// Decodes a message. [`super::scan::Scan`] must have found the message's end.
 ///
 /// # Errors
 /// The bytes are not a valid message.

@@ -32,7 +32,7 @@ impl Bounds {
     }
 }
 
-/// An open part of the message.
+/// A part of the message that is not walked over yet.
 #[derive(Debug, Clone, Copy)]
 enum Pending {
     Head,
@@ -43,18 +43,18 @@ enum Pending {
         of: Type,
         n_left: usize,
     },
-    /// Values of two types in turn; the two change places after each value.
+    /// Values of two types in turn. After each value, the types in `of` change places.
     Pairs {
         of: (Type, Type),
         n_left: usize,
     },
 }
 
-/// Walks over a message that arrives in pieces. Each call continues where the last one stopped, so it walks over
-/// every byte once.
+/// Walks over a message that arrives in pieces. Each step continues where the step before stopped, so every byte is
+/// walked over once.
 #[derive(Debug)]
 pub struct Scan {
-    /// The open parts, the innermost last. Empty when the message is complete.
+    /// The parts not walked over yet, the innermost last. Empty when the message is complete.
     pending: Vec<Pending>,
     at: usize,
     n_values: usize,
@@ -83,8 +83,8 @@ impl Scan {
         }
     }
 
-    /// The length of the message at the start of `bytes`. `None` if it is not complete. `bytes` must begin with the
-    /// bytes of the previous call.
+    /// The length of the message at the start of `bytes`. `None` if the message is not complete. `bytes` must begin
+    /// with the bytes of the previous call.
     ///
     /// # Errors
     /// The bytes do not begin with an acceptable message.
@@ -137,8 +137,8 @@ impl Scan {
         }
     }
 
-    /// If a value is incomplete, takes back the pending part for the values after it, and the count of the value: the
-    /// step runs again when more bytes arrive.
+    /// If a value is incomplete, removes the pending part for the values after it, and does not count the value,
+    /// because the step runs again when more bytes arrive.
     fn undo(&mut self, whole: &Option<()>) {
         if whole.is_none() {
             self.pending.pop();
@@ -191,7 +191,7 @@ impl Scan {
         self.value(bytes, of).inspect(|whole| self.undo(whole))
     }
 
-    /// Walks over a value of fixed size, or pushes the parts of another one.
+    /// Walks over a value of fixed size, or pushes the parts of a value of variable size.
     fn value(&mut self, bytes: &[u8], of: Type) -> Result<Option<()>, WireError> {
         self.n_values += 1;
         if self.n_values > self.bounds.n_values {

@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use prost::Message;
 
-/// Entry points; what they import comes along.
+/// The `.proto` files to read. The files that they import are included.
 const P4RUNTIME: &[&str] = &[
     "p4/v1/p4runtime.proto",
     "p4/config/v1/p4info.proto",

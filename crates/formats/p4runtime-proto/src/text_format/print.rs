@@ -1,7 +1,7 @@
 //! Writes a message as protobuf text: one field a line, a repeated field once per element.
 //!
-//! `prost-reflect` can print too, but puts repeated messages into `[{ }]` lists, which no other
-//! P4Info file has.
+//! `prost-reflect` can print too, but puts repeated messages into `[{ }]` lists, which P4Info files of other tools do
+//! not have.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -41,7 +41,7 @@ fn print_field(out: &mut String, depth: usize, name: &str, kind: &Kind, value: &
     out.push('\n');
 }
 
-/// A map is a repeated message of `key` and `value`; sorted by key, so that the text is one.
+/// Writes a map as a repeated message of `key` and `value`, sorted by key, so that equal messages have equal texts.
 fn print_map(
     out: &mut String,
     depth: usize,
@@ -108,12 +108,12 @@ fn print_scalar(out: &mut String, kind: &Kind, value: &Value) {
             },
             _ => write!(out, "{number}"),
         },
-        // The callers take these apart.
+        // The callers write the parts of these values one by one.
         Value::Message(_) | Value::List(_) | Value::Map(_) => Ok(()),
     };
 }
 
-/// A `string`: printable characters stand as they are.
+/// Writes a `string`. Printable characters are not escaped.
 fn print_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
@@ -129,7 +129,7 @@ fn print_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// A `bytes` value: what is not printable ASCII as three octal digits.
+/// Writes a `bytes` value. Bytes that are not printable ASCII are escaped, most of them as three octal digits.
 fn print_bytes(out: &mut String, bytes: &[u8]) {
     out.push('"');
     bytes.iter().for_each(|byte| print_byte(out, *byte));
