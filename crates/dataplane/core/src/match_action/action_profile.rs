@@ -288,13 +288,13 @@ impl Profile {
         }
         let weights = members.values().map(|(weight, _)| u64::from(*weight));
         let (total, of) = if group.counts_members {
-            (members.len() as u64, "members")
+            (members.len() as u64, "the number of members")
         } else {
-            (weights.sum(), "weights")
+            (weights.sum(), "the sum of weights")
         };
         let size = group.max_size;
         if size > 0 && total > u64::from(size) {
-            let message = format!("{}: {of} of {total}, its size is {size}", what());
+            let message = format!("{}: {of} is {total}, its size is {size}", what());
             return refuse(ControlErrorKind::ResourceExhausted, message);
         }
         Ok(members)

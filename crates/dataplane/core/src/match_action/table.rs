@@ -289,7 +289,7 @@ impl Table {
         match self.slot_mut(entry) {
             Some(slot) if !slot.is_const => Ok((entry, slot)),
             _ => {
-                let found = "has this entry from the program, which fixes it";
+                let found = "has this entry as a constant entry of the program";
                 let message = format!("table \"{}\" {found}", info.name);
                 refuse(ControlErrorKind::PermissionDenied, message)
             }

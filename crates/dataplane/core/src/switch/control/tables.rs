@@ -50,7 +50,7 @@ impl Target<'_> {
 
     fn writable(&self) -> Controlled {
         if self.info.is_const {
-            let message = format!("{}: the program fixes its entries", self.what());
+            let message = format!("{}: its entries are constant in the program", self.what());
             return refuse(ControlErrorKind::PermissionDenied, message);
         }
         Ok(())
@@ -340,7 +340,7 @@ impl Switch {
     ) -> Controlled {
         let mut target = self.target(table)?;
         if target.info.is_default_const {
-            let message = format!("{}: the program fixes the default action", target.what());
+            let message = format!("{}: its default action is constant", target.what());
             return refuse(ControlErrorKind::PermissionDenied, message);
         }
         let action = action.map(|action| target.action(&action, true));
