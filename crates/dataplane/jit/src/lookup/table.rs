@@ -69,8 +69,8 @@ impl TableIndex {
         }
     }
 
-    /// The bits of a key's field that may decide a lookup, the least significant 64 first: those that present and past
-    /// entries look at.
+    /// The bits of a key's field that may decide a lookup, the least significant 64 first. They are the bits that the
+    /// entries, including past ones, look at.
     pub fn looked_at(&self, field: usize) -> impl Iterator<Item = u64> {
         let place = self.shape.fields().get(field).copied();
         let words = place.map_or(0, |place| place.words());
