@@ -65,7 +65,7 @@ pub struct SwitchCounters {
     pub digests_lost: u64,
     /// Idle timeouts lost because the queue was full.
     pub idle_timeouts_lost: u64,
-    /// By port number; `None` if the port was not added.
+    /// Indexed by port number; `None` if the port was not added.
     ports: Vec<Option<PortCounters>>,
     /// In the order of [`DropReason::ALL`].
     drops: Vec<u64>,

@@ -32,7 +32,7 @@ pub enum Severity {
     Debug,
     /// `log_msg`.
     Info,
-    /// Not used for packets.
+    /// No line about a packet has this severity.
     Warn,
     /// Parser errors and indices out of range.
     Error,

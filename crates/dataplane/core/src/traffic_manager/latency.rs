@@ -32,9 +32,9 @@ pub struct LatencySummary {
 /// Summaries of all histograms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LatencyReport {
-    /// By output port, if packets left by it.
+    /// One summary for each output port by which packets left.
     pub ports: Vec<(PortId, LatencySummary)>,
-    /// By stream, if packets of it left.
+    /// One summary for each stream of which packets left.
     pub streams: Vec<(Stream, LatencySummary)>,
 }
 
@@ -143,7 +143,7 @@ impl Times {
 /// All latency histograms.
 #[derive(Debug, Clone, Default)]
 pub struct Latencies {
-    /// By port number.
+    /// Indexed by port number.
     ports: Vec<Option<Times>>,
     /// In the order in which each stream's first packet left.
     streams: Vec<(Stream, Times)>,

@@ -105,7 +105,7 @@ struct Timed {
 #[derive(Debug, Default)]
 struct Holds {
     held: BTreeSet<PortId>,
-    /// By port and priority, in order of departure. Every port here has a packet.
+    /// The packets by port and priority, in order of departure. Every port here has a packet.
     waiting: BTreeMap<PortId, [VecDeque<(Place, EgressPacket)>; N_QUEUES]>,
 }
 
@@ -245,7 +245,7 @@ pub(crate) struct EgressQueues {
     timed: Option<Box<Timed>>,
     /// Present while a port is held, or held packets wait.
     holds: Option<Box<Holds>>,
-    /// By port number.
+    /// Indexed by port number.
     depths: Vec<Depths>,
     /// The deepest queue of each port since the last reading.
     deepest: Vec<usize>,

@@ -114,7 +114,7 @@ impl ReplicationEntry {
 #[derive(Debug)]
 pub(crate) struct WithBackups {
     replicas: Vec<Replica>,
-    /// By the index of the replica.
+    /// The backups of each replica, by the replica's index.
     backups: Vec<Vec<Replica>>,
 }
 

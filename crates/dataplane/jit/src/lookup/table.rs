@@ -20,10 +20,11 @@ use super::{
 
 #[derive(Debug, Clone)]
 pub(super) enum Index {
-    /// Also for a table without a key, whose entry always matches.
+    /// For exact keys, and for a table without a key, whose entry always matches.
     Exact(ExactMap),
     Lpm(Box<LpmTrie>),
-    /// Also for prefixes in keys that are too wide for a trie: the prefix length is the priority.
+    /// For tables with priorities, and for prefixes in keys that are too wide for a trie: then the prefix length is the
+    /// priority.
     Ternary(Box<TernaryIndex>),
 }
 
