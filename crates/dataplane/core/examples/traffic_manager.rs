@@ -1,6 +1,7 @@
 //! Measures the cost of the switch itself per copy, with an engine that does nothing: a packet
-//! arrives, a multicast group copies it, all copies leave. Copies wait one by one, or as one item,
-//! as with `--optimise fanout-fusion`. With 0 copies, 32 frames at a time go to one port.
+//! arrives, a multicast group copies it, all copies leave. The copies are queued one by one, or as
+//! one item as with `--optimise fanout-fusion`. With the argument 0 there are no copies: 32 frames
+//! at a time go to one port.
 //!
 //! `cargo run --release -p dataplane --example traffic_manager -- [COPIES]...`
 #![allow(

@@ -18,21 +18,21 @@
 //!                                           +-- clone_egress --> egress ...
 //! ```
 //!
-//! The order of calls, for the one caller, the switch:
+//! The switch is the only caller. It calls in this order:
 //! - [`EngineFactory::load`] makes an engine for the program in a state; every later call has the same state.
-//! - `receive` gives a handle. It is good until `discard`, or until the packet's last copy has left.
-//! - `prefetch` may come between `receive` and `ingress`, any number of times. It leaves nothing that can be seen.
-//! - `ingress` runs once for a packet that comes to ingress. Then, in this order and only as its outcome asks:
+//! - `receive` returns a handle. The handle is valid until `discard`, or until the packet's last copy has left.
+//! - `prefetch` may come between `receive` and `ingress`, any number of times. It has no observable effect.
+//! - `ingress` runs once for a packet that comes to ingress. Then come, in this order and only as its outcome asks:
 //!   `clone_ingress`, `digest`, then one of `resubmit`, `replicate`, `egress`, `discard`.
-//! - `egress` runs once for each copy, or `fan_out` for several and `rounds` for a recirculating packet. Then, as its
-//!   outcome asks: `clone_egress`, then one of `deparse`, `discard`.
-//! - After `deparse`: `frame` as often as wanted, then `recirculate` (and `ingress` again) or `discard`.
-//! - `changed` reports changes of tables, profiles, value sets and calculations between two passes, after the state
-//!   has them.
+//! - `egress` runs once for each copy. Instead, `fan_out` may run for several copies, and `rounds` for a recirculating
+//!   packet. Then come, as the outcome asks: `clone_egress`, then one of `deparse`, `discard`.
+//! - After `deparse` come `frame`, any number of times, then `recirculate` (and `ingress` again) or `discard`.
+//! - `changed` reports changes of tables, profiles, value sets and calculations between two passes, after the change
+//!   is in the state.
 //!
 //! An engine must
 //! 1. agree with the reference interpreter in everything observable: frame bytes, verdicts and requests, table, counter
-//!    and register state, digests. The interpreter's `expression` defines what P4 leaves undefined;
+//!    and register state, digests. The interpreter's module `expression` defines what P4 leaves undefined;
 //! 2. show each control-plane write to a pass wholly or not at all. Writes come between passes; [`Engine::changed`]
 //!    reports them, so that the engine updates what it derived from tables;
 //! 3. make a clone or replica without copying the payload, and in steady state without allocating;
@@ -63,10 +63,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Digest, DropReason, Nanos, PortId};
 
-/// The verified program as an engine reads it: [`Program::ir`].
+/// The verified program as an engine reads it ([`crate::Program::ir`]).
 ///
 /// Expressions have infinite precision and are truncated where they are stored. Each construct documents the result of
-/// its undefined operations; for everything else the interpreter is the semantics.
+/// its undefined operations; the interpreter defines the semantics of everything else.
 pub mod ir {
     pub use crate::{program::ir::*, value::Int};
 }
@@ -171,7 +171,7 @@ pub enum EgressVerdict {
 /// The result of an egress pass. The traffic manager makes the clone first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EgressOutcome {
-    /// The packet that ran; its own handle where the given handle stood for several copies.
+    /// The packet that ran. If the given handle stood for several copies, this is a handle of this copy alone.
     pub packet: PacketHandle,
     /// What happens to the packet itself.
     pub verdict: EgressVerdict,
@@ -194,7 +194,7 @@ pub struct CloneCopies {
 /// All clones of one session, behind one handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clones {
-    /// Stands for every clone.
+    /// The handle, which stands for every clone.
     pub packet: PacketHandle,
     /// The clone's `priority`, if its field list preserves that metadata.
     pub priority: u64,
@@ -220,7 +220,7 @@ impl PayloadIds {
     }
 }
 
-/// A construct that an engine leaves to the interpreter, or an offload to the engine.
+/// A construct that an engine leaves to the interpreter, or that an offload leaves to the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interpreted {
     /// An action, a parser state or a source line.
@@ -232,7 +232,7 @@ pub struct Interpreted {
 /// Makes an engine for each program, in the thread that prepares the program ([`crate::ProgramLoader`]). Fixed for the
 /// life of a switch.
 pub trait EngineFactory: Send + Sync {
-    /// The name in `--engine`.
+    /// The engine's name, as the command-line option `--engine` takes it.
     fn name(&self) -> &'static str;
 
     /// Whether the engines report the events of a pass to a trace sink. If not, the interpreter replaces the engine
@@ -242,8 +242,8 @@ pub trait EngineFactory: Send + Sync {
     }
 
     /// Makes an engine for the state's program. The memory of tables, externs and counters (not of table entries) keeps
-    /// its address while the engine lives. It may move to another [`State`], which then takes over the identity of this
-    /// one.
+    /// its address while the engine lives. Another [`State`] may take over that memory, and the identity of this state
+    /// with it.
     fn load(&self, state: &mut State) -> Box<dyn Engine>;
 }
 
@@ -255,8 +255,8 @@ pub trait EngineFactory: Send + Sync {
 /// the next pass ([`Engine::changed`]).
 pub trait Engine: Send {
     /// Whether the traffic manager may queue all copies of a packet as one item, and pass a packet from ingress to
-    /// egress without a queue if nothing else waits. Either way the observable result is the same. The interpreter
-    /// returns false, to stay the reference.
+    /// egress without a queue if nothing else waits. The observable result is the same in both cases. The interpreter
+    /// returns false, because it is the reference.
     fn fuses_fanout(&self) -> bool {
         false
     }
@@ -294,8 +294,8 @@ pub trait Engine: Send {
     /// Makes the digest that the ingress pass asked for.
     fn digest(&mut self, state: &mut State, packet: PacketHandle) -> Digest;
 
-    /// Makes the clone that the ingress pass asked for: headers as they arrived, by a re-parse, and the metadata of its
-    /// field list. `input` is the one given to the pass.
+    /// Makes the clone that the ingress pass asked for. The clone has the headers as they arrived, which the engine
+    /// parses again, and the metadata of its field list. `input` is the input of the ingress pass.
     fn clone_ingress(
         &mut self,
         state: &mut State,
@@ -304,14 +304,15 @@ pub trait Engine: Send {
         copies: CloneCopies,
     ) -> Clones;
 
-    /// After ingress, makes the handle stand for `copies` replicas, each of which is then run through egress or
-    /// discarded. Cancels what the pass asked for, including a truncation: that applies only to the original packet.
+    /// After ingress, makes the handle stand for `copies` replicas, each of which then runs egress or is discarded.
+    /// Cancels what the ingress pass asked for, including a truncation: a truncation applies only to the original
+    /// packet.
     fn replicate(&mut self, packet: PacketHandle, copies: u32);
 
     /// After ingress, turns the packet back into the frame that arrived, with the metadata of its field list.
     fn resubmit(&mut self, packet: PacketHandle);
 
-    /// Runs the egress control. If the handle stands for several packets, takes one of them.
+    /// Runs the egress control. If the handle stands for several packets, runs it for one of them.
     fn egress(
         &mut self,
         state: &mut State,
@@ -319,8 +320,9 @@ pub trait Engine: Send {
         packet: PacketHandle,
     ) -> EgressOutcome;
 
-    /// Runs egress for several of the packets behind a handle, as [`one_by_one`] does: until `copies` has no more, or
-    /// until a packet does something other than leave; returns that packet's outcome.
+    /// Runs egress for several of the packets that a handle stands for, as [`one_by_one`] does. Stops when `copies`
+    /// gives no further copy, and returns `None`; or after a packet that does something other than leave, and returns
+    /// that packet's outcome.
     fn fan_out(
         &mut self,
         state: &mut State,
@@ -343,7 +345,8 @@ pub trait Engine: Send {
         Rounds::none(input)
     }
 
-    /// Makes the clone that the egress pass asked for: headers as they are now, and the metadata of its field list.
+    /// Makes the clone that the egress pass asked for. The clone has the headers as they are now, and the metadata of
+    /// its field list.
     fn clone_egress(
         &mut self,
         state: &mut State,
@@ -351,8 +354,9 @@ pub trait Engine: Send {
         copies: CloneCopies,
     ) -> Clones;
 
-    /// Runs checksum update, deparser and the payload extern that the pass asked for. Comes after egress; only
-    /// `clone_egress` may run in between. Turns the packet into a frame, truncated as asked, and returns its length.
+    /// Runs checksum update, deparser and the payload extern that the pass asked for. The switch calls this after
+    /// `egress`; only `clone_egress` may come in between. Turns the packet into a frame, truncated as the pass asked,
+    /// and returns the frame's length.
     ///
     /// # Errors
     /// The extern failed; the packet must be dropped for the returned reason.
@@ -361,7 +365,7 @@ pub trait Engine: Send {
     /// After the deparser, keeps the metadata of the packet's field list for the next ingress pass.
     fn recirculate(&mut self, packet: PacketHandle);
 
-    /// Returns the bytes of a packet that is a frame.
+    /// Returns the bytes of a packet that the deparser has turned into a frame.
     fn frame(&self, packet: PacketHandle) -> Frame<'_>;
 
     /// Ends a packet, or one of the packets that the handle stands for.

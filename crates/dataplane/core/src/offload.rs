@@ -19,7 +19,7 @@
 //!    loaded again. Slow preparation happens before, in the background ([`Offload::prepare`]), while the engine
 //!    forwards everything.
 //! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. It
-//!    names what to read again, not the call. Refused calls are not reported.
+//!    says what the offload must read again, not which call was made. Refused calls are not reported.
 //! e. *Show writes together.* The changes since the last [`Offload::commit`] become visible at once: a packet sees all
 //!    of them or none. The switch commits at the end of each control call, or at the end of a batch
 //!    ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at its end. The engine sees
@@ -30,11 +30,12 @@
 //!    that writes a counter collects first.
 //! g. *Count hits for the entry that was hit.* Hits not yet added when an entry is removed are lost; they must not go
 //!    to the next entry with that index.
-//! h. *Own a register or leave it alone.* Only one side may write a register or run a meter. If the program needs it on
-//!    both sides, the offload punts there or refuses the program. For a register of its own, the offload reports the
-//!    cells that packets wrote, except cells with an uncommitted control-plane write.
+//! h. *Own a register or leave it alone.* Only the engine or only the offload may write a register or run a meter. If
+//!    the program needs the register or meter in both, the offload punts the packets that use it, or refuses the
+//!    program. For a register of its own, the offload reports the cells that packets wrote, except cells with an
+//!    uncommitted control-plane write.
 //! i. *Drain.* After [`Offload::begin_drain`], [`Offload::is_drained`] returns true once no earlier packet is inside
-//!    and every new packet sees all earlier commits. An epoch that it was not given is drained.
+//!    and every new packet sees all earlier commits. An epoch that was never passed to `begin_drain` counts as drained.
 //! j. *Fail once.* [`Offload::commit`], [`Offload::collect`] and [`Offload::check`] may fail with a reason. The switch
 //!    then stops the offload, keeps the reason ([`Switch::offload_status`]) and does not load it before the next
 //!    program. The control call succeeds, because the engine takes over. If only room is missing, the offload may ask
@@ -77,21 +78,21 @@ pub trait Offload: Send {
         true
     }
 
-    /// Loads a program and everything written for it. Returns what it leaves to the engine, with reasons. From now on
-    /// it receives changes; it forwards once [`Offload::has_begun`].
+    /// Loads a program and everything written for it. Returns what the offload leaves to the engine, with reasons. From
+    /// now on the offload receives changes. It forwards as soon as [`Offload::has_begun`] returns true.
     ///
     /// # Errors
     /// The program is refused, or must be prepared again. The switch then stops the offload, to collect what it counted
     /// so far; the offload punts everything and receives no changes.
     fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, Unable>;
 
-    /// Whether it forwards the loaded program. Most do as soon as it is loaded.
+    /// Whether the offload forwards the loaded program. Most offloads forward as soon as the program is loaded.
     fn has_begun(&self) -> bool {
         true
     }
 
-    /// Checks which ports it can serve, after interfaces were replaced or the offload woke the caller. Returns true if
-    /// that changed something, which the switch then commits.
+    /// Checks which ports the offload can serve, after interfaces were replaced or the offload woke the caller. Returns
+    /// true if that changed something; the switch then commits the change.
     fn look_at_ports(&mut self, written: &Written<'_>) -> bool {
         let _ = written;
         false
@@ -104,7 +105,8 @@ pub trait Offload: Send {
         true
     }
 
-    /// Discards what was learnt about the program, which is replaced, loaded or not. Most learn nothing.
+    /// Discards what the offload learnt about the program, which is about to be replaced. The program need not be
+    /// loaded. Most offloads learn nothing.
     fn forget_program(&mut self) {}
 
     /// Reports a change by a control call; packets must not see it before [`Offload::commit`].
@@ -128,19 +130,19 @@ pub trait Offload: Send {
         0
     }
 
-    /// A descriptor that poll(2) finds readable while digests wait; `None` if there is none to wait for. Valid until
+    /// A descriptor that poll(2) finds readable while digests wait; `None` if the offload makes no digests. Valid until
     /// the offload is loaded, stopped or dropped.
     fn digests_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Checks whether it can continue, as far as that is free.
+    /// Checks whether the offload can continue, as far as a check costs nothing.
     ///
     /// # Errors
     /// The offload cannot continue.
     fn check(&mut self) -> Result<(), Unable>;
 
-    /// Marks the packets inside as of this epoch or older; epochs count up.
+    /// Marks the packets that are inside now as packets of this epoch or an older one; epochs count up.
     fn begin_drain(&mut self, epoch: u64);
 
     /// Whether no packet of this epoch or an older one is inside, and no packet can see the old state.
@@ -161,10 +163,10 @@ pub trait Offload: Send {
 /// Why an offload cannot continue. The switch stops it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unable {
-    /// It failed for this reason. The switch does not load it before the next program.
+    /// The offload failed for this reason. The switch does not load it before the next program.
     Failed(String),
-    /// The written state no longer fits. The switch loads it again at once with everything written; the engine forwards
-    /// meanwhile.
+    /// The written state no longer fits. The switch loads the offload again at once with everything written; the engine
+    /// forwards meanwhile.
     Anew,
 }
 
@@ -252,7 +254,8 @@ impl<'a> Written<'a> {
         self.traffic.groups.ids()
     }
 
-    /// A clone session; `None` if it does not exist. Includes the replicas of a group that it goes to.
+    /// A clone session; `None` if it does not exist. Its replicas include those of the multicast group to which the
+    /// session clones, if any.
     pub fn clone_session(&self, id: u32) -> Option<CloneSession> {
         let mut from = self.traffic.sessions.with_groups(&self.traffic.groups, id);
         let session = from.next()?.into_session();
@@ -337,7 +340,7 @@ impl Accounts<'_> {
         }
     }
 
-    /// Hits of an entry, the last at a time of the switch's clock; ignored if the entry was removed.
+    /// Hits of an entry, and the time of the last hit on the switch's clock; ignored if the entry was removed.
     pub fn entry(
         &mut self,
         table: TableId,

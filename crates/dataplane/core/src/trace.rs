@@ -1,7 +1,7 @@
 //! Traces: every step of a packet as an event, for people and tests.
 //!
-//! Costs nothing while no sink is set: events are made only for a sink. Events are complete; [`TraceRenderer`] omits
-//! uninteresting ones.
+//! Tracing costs nothing while no sink is set: events are made only for a sink. A sink gets every event;
+//! [`TraceRenderer`] omits uninteresting events.
 
 mod bmv2;
 mod names;
@@ -32,9 +32,11 @@ pub type TraceBytes = SmallVec<[u8; 16]>;
 pub struct TraceEvent {
     /// Time in nanoseconds of the caller's clock.
     pub now: Nanos,
-    /// The packet: `1`, its first clone `1.c1`, its second replica `1.r2`; `?` if no trace was on when it arrived.
+    /// The packet's name, for example `1` for a frame, `1.c1` for its first clone, `1.r2` for its second replica. The
+    /// name is `?` if no trace was on when the packet arrived.
     pub packet: Arc<str>,
-    /// The pass, from 1: recirculation and resubmission start the next. A copy belongs to the pass that made it.
+    /// The number of the pass, from 1: recirculation and resubmission start the next pass. A copy belongs to the pass
+    /// that made the copy.
     pub pass: u32,
     /// The P4 source line, for steps of a control.
     pub source: Option<SourceLine>,
@@ -83,12 +85,12 @@ pub enum TraceIndex {
     At(usize),
     /// Beyond the end of the array.
     OutOfRange,
-    /// Derived from a secret, and hidden.
+    /// The index was derived from a secret, and is hidden.
     Secret,
 }
 
 impl TraceIndex {
-    /// `None` is beyond the end of the array.
+    /// `cell` is `None` for an index beyond the end of the array.
     pub(crate) fn of(cell: Option<usize>, is_secret: bool) -> Self {
         match cell {
             _ if is_secret => Self::Secret,
@@ -257,7 +259,7 @@ pub enum TraceKind {
         port: PortId,
         /// Queue of the port; `None` if secret.
         queue: Option<usize>,
-        /// Packets in the queue before it.
+        /// Packets that were in the queue before this packet.
         depth: usize,
     },
     /// The deparser wrote the frame.
@@ -324,7 +326,7 @@ impl Tracer {
         self.sink.is_some()
     }
 
-    /// The name of the n-th frame received; `NONE` without a sink.
+    /// Names the n-th frame received; returns `NONE` without a sink.
     pub(crate) fn name_frame(&mut self, n: u64) -> NameId {
         if self.is_on() {
             self.names.add(n.to_string())

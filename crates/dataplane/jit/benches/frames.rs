@@ -1,8 +1,9 @@
-//! The cost of headers by the way they are edited, and of checksums by the way they are updated:
-//! CSV on standard output, in nanoseconds per packet through a whole switch without ports.
+//! Measures the cost of headers by the way they are edited, and of checksums by the way they are
+//! updated: CSV on standard output, in nanoseconds per packet through a whole switch that has no
+//! network interfaces.
 //!
-//! `added`: this many headers of eight bytes are put in front of the others. `edited`: this many
-//! are there already, and a field of each is changed.
+//! With `added`, the program puts this many headers of eight bytes in front of the others. With
+//! `edited`, the frame already has this many headers, and the program changes a field of each.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -18,7 +19,7 @@ use testkit::p4::program_of;
 
 /// Packets of one timing.
 const PACKETS: u32 = 4_000;
-/// Timings, of which the shortest counts: other work on the machine disturbs most of them.
+/// The number of timings. The shortest counts, because other work on the machine disturbs most timings.
 const ROUNDS: usize = 41;
 
 const PARTS: &str = "

@@ -1,12 +1,12 @@
-//! The cost of a flow cache's key by the number of its fields and by their places: the experiment
-//! of PISCES (a hash over five fields or two; the hashed fields moved into the first cache line)
-//! with the native engine's hash, on packets' blocks.
+//! Measures the cost of a flow cache's key by the number of its fields and by their places: the
+//! experiment of PISCES (a hash over five fields or two; the hashed fields moved into the first
+//! cache line) with the native engine's hash, on packets' blocks.
 //!
 //! `taskset -c 1 cargo bench -p dataplane-jit --bench hash_fields` prints CSV. A packet's block has
 //! 512 bytes; its hashed fields, a word each, are side by side from its first cache line on, or one
 //! in each cache line. `flows` packets take turns, each a flow of its own. So with many flows the
 //! blocks come from the second-level cache and beyond, like those of packets that a port has just
-//! written. The median of the rounds.
+//! written. Each time is the median of the rounds.
 
 use std::{hint::black_box, time::Instant};
 

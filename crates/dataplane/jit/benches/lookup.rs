@@ -1,10 +1,11 @@
-//! What a lookup costs: each structure beside a hash map of the standard library and a linear search,
-//! with 10, 1,000 and 100,000 entries.
+//! Measures what a lookup costs in each structure, and in a hash map of the standard library and a
+//! linear search, with 10, 1,000 and 100,000 entries.
 //!
 //! `taskset -c 1 cargo bench -p dataplane-jit --bench lookup [-- FILTER]` prints a Markdown table.
-//! Keys are 4,096 random ones that hit, the same in every row of a set. "one after the other": the
-//! next lookup begins when the last has ended, as the tables of a packet do; "many at once": the
-//! processor may overlap them. The least of thirty rounds.
+//! The keys are 4,096 random keys that hit, the same in every row of a set. In the column "one after
+//! the other", the next lookup begins when the last has ended, as in the tables of a packet. In the
+//! column "many at once", the processor may overlap the lookups. Each number is the least of thirty
+//! rounds.
 #![allow(
     clippy::unwrap_used,
     reason = "a measurement stops at what it did not expect"
@@ -69,7 +70,7 @@ fn least<const W: usize>(keys: &[Key<W>], run: impl Fn(&[Key<W>]) -> u64) -> f64
         black_box(run(black_box(keys)));
         start.elapsed().as_secs_f64() * 1e9
     };
-    // A slow peer gets fewer keys, so that a round takes about a millisecond.
+    // A slow structure gets fewer keys, so that a round takes about a millisecond.
     let one = round(&keys[..16]) / 16.0;
     let affordable = (ROUND_NS / one) as usize;
     let keys = &keys[..affordable.clamp(16, N_KEYS)];
@@ -206,7 +207,7 @@ fn and<const W: usize>(key: &Key<W>, mask: &Key<W>) -> Key<W> {
     std::array::from_fn(|word| key[word] & mask[word])
 }
 
-/// Prefixes of the first field; the one after it, if any, is exact and has values below 64.
+/// Measures prefixes of the first field. A second field, if there is one, is exact and has values below 64.
 fn lpm<const W: usize>(bench: &Bench, set: &str, widths: &[u32], lens: &[u32], entries: usize) {
     if !bench.wants(set) {
         return;
@@ -276,8 +277,8 @@ struct Rule {
     range: Option<(u64, u64)>,
 }
 
-/// Entries of a 5-tuple's fields in the order of their priorities, and keys that each match one of the last entries:
-/// the worst case of an access list, and the usual one.
+/// Returns rules over the fields of a 5-tuple, in the order of their priorities. [`ternary`] looks up keys that each
+/// match one of the last rules: the worst case of an access list, and the usual case.
 fn rules(masks: usize, ranges: bool, entries: usize, random: &mut fastrand::Rng) -> Vec<Rule> {
     let shape = KeyShape::new(&[32, 32, 8, 16, 16]);
     let mask = |random: &mut fastrand::Rng| -> Key<2> {

@@ -1,9 +1,10 @@
-//! How long programs take to compile to machine code, and which constructs are left to the
-//! interpreter.
+//! Measures how long programs take to compile to machine code, and lists which constructs are left
+//! to the interpreter.
 //!
 //! `cargo run --release -p dataplane-jit --example compile -- [FILE.p4]...` prints CSV: one program
-//! per line, the least of three rounds; then, as comments, the reasons why constructs are
-//! interpreted, the most frequent first. Without files it takes the project's own programs.
+//! per line, with the least time of three rounds. Then follow, as comments, the reasons why
+//! constructs are interpreted, the most frequent first. Without files the example takes the
+//! project's own programs.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,

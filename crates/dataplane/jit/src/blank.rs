@@ -1,5 +1,5 @@
-//! Which parts of a new packet's block must be made blank: those that it may read before it writes
-//! them. Found when a program is loaded.
+//! Finds, when a program is loaded, which parts of a new packet's block must be made blank: the
+//! parts that the program may read before it writes them.
 //!
 //! Metadata that nobody reads needs no value. A header that only the parser fills, and reads only
 //! after extracting it, is made blank at the parser's end if it was not extracted. The fields of an
@@ -15,9 +15,9 @@ use crate::{options::NativeOptions, usage::Usage};
 /// Which parts of a block must be blank, and when.
 #[derive(Debug, Clone)]
 pub(crate) struct Blanks {
-    /// By field: whether something reads it.
+    /// For each field, whether something reads it.
     is_read: Vec<bool>,
-    /// By header: whether it must be blank before the parser.
+    /// For each header, whether it must be blank before the parser.
     is_early: Vec<bool>,
 }
 
@@ -94,7 +94,7 @@ fn early(ir: &Ir) -> Vec<bool> {
     early
 }
 
-/// For each reachable state, the headers that every way to it extracts.
+/// For each reachable state, the headers that the parser has extracted on every way to the state.
 fn extracted_before(ir: &Ir) -> Vec<Option<Vec<bool>>> {
     let parser = &ir.parser;
     let mut before: Vec<Option<Vec<bool>>> = vec![None; parser.states.len()];

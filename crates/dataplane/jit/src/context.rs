@@ -84,8 +84,8 @@ pub struct PassContext {
     /// The deparsed headers of a frame that is parsed again; empty for a new frame.
     pub head: *const u8,
     pub head_len: u64,
-    /// The bytes after the head: before the parser the rest of the frame, after it what the parser
-    /// left.
+    /// The bytes after the head: before the parser, the rest of the frame; after the parser, the
+    /// bytes that the parser did not consume.
     pub payload: *const u8,
     pub payload_len: u64,
     /// In nanoseconds.
@@ -97,7 +97,7 @@ pub struct PassContext {
     /// Bytes that the parser extracted or skipped.
     pub consumed: u64,
     pub parser_error: u32,
-    /// 0, or the reason why a control aborted: its position in `DropReason::ALL`, plus 1.
+    /// 0, or the reason why a control aborted: the reason's position in `DropReason::ALL`, plus 1.
     pub failed: u32,
     pub requests: Requests,
     /// One pointer for each register array in the order of ids (null where the cells are wider than

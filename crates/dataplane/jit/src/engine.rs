@@ -2,13 +2,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `engine/ingress.rs` | ingress of a packet: new, prefetched, or again |
+//! | `engine/ingress.rs` | ingress of a packet that is new, prefetched, resubmitted or recirculated |
 //! | `engine/egress.rs` | egress of a packet, and its headers as bytes |
 //! | `engine/fan_out.rs` | the copies of one packet in one call, in a scratch packet |
-//! | `engine/rounds.rs` | a recirculating packet that leaves a clone each time, in one call |
+//! | `engine/rounds.rs` | several rounds of a recirculating packet that makes a clone each time, in one call |
 //!
-//! Each file has the fast path and calls out for rare cases. The interpreter's `mod.rs` does the same, written for
-//! reading.
+//! Each file has the fast path and calls other code for rare cases. The interpreter's `mod.rs` does the same in code
+//! that is written for reading.
 #![expect(unsafe_code, reason = "generated code is called by its address")]
 
 mod egress;
@@ -55,15 +55,15 @@ pub(crate) struct Native {
     /// Whether replicas share one place in a queue, and a packet passes egress and deparser in one call.
     fuses_fanout: bool,
     changes_payloads: bool,
-    /// Starts at 1. Increases when a control call changes what the parser reads.
+    /// A number that starts at 1 and increases when a control call changes what the parser reads.
     epoch: u64,
     /// In a box because generated code has its address.
     packets: Box<Packets>,
     context: Box<PassContext>,
 }
 
-// SAFETY: the context's pointers are set before each pass from what the engine is given then; in
-// between nobody follows them.
+// SAFETY: the engine sets the context's pointers before each pass, from the arguments that it is
+// given for the pass. Between passes nobody follows the pointers.
 unsafe impl Send for Native {}
 
 fn words_of(bytes: &[u8]) -> Box<[u64]> {
@@ -105,8 +105,8 @@ impl Native {
         &mut self.packets.pool
     }
 
-    /// Points the context to a packet: to its frame, or, if `is_parsed`, to what the parser left. Returns the packet's
-    /// block. Nothing else may touch what the pointers lead to until the generated code returns.
+    /// Points the context to a packet: to its frame, or, if `is_parsed`, to the bytes that the parser did not consume.
+    /// Returns the packet's block. Nothing else may touch what the pointers lead to until the generated code returns.
     #[inline(always)]
     fn attach(&mut self, state: &mut State, handle: PacketHandle, is_parsed: bool) -> *mut u64 {
         let Packets { pool, current, .. } = &mut *self.packets;
@@ -191,7 +191,7 @@ fn keep_variable(ir: &Ir, layout: &Layout, list: FieldListId, (from, to): (&Pack
     }
 }
 
-/// The requests that egress inherits; ingress has carried out the others.
+/// The requests of the ingress pass that egress inherits. The traffic manager has already carried out the others.
 #[inline]
 fn at_egress(requests: &Requests) -> Requests {
     Requests {
@@ -274,7 +274,7 @@ impl Engine for Native {
         let packet = self.packets.pool.packet_mut(clone);
         packet.vector.copy_from_slice(&self.blank);
         packet.ingress_bytes = input.ingress_bytes;
-        // Parsers may branch on the port: the clone's parser must see the same one.
+        // Parsers may branch on the port: the clone's parser must see the same port.
         let port = input.ingress_port.0.into();
         self.slots.ingress_port.set(&mut packet.vector, port);
         let block = self.attach(state, clone, false);

@@ -32,7 +32,7 @@ impl EngineFactory for NativeFactory {
     }
 }
 
-/// The interpreter, for machines without native code.
+/// The interpreter, which runs the whole program if the program cannot be compiled.
 struct Whole {
     engine: Box<dyn Engine>,
     reason: String,

@@ -5,7 +5,7 @@ use std::{
     hash::Hash,
 };
 
-/// The nodes that `start` leads to, each after all that lead to it. `None` if there is a cycle.
+/// The nodes that `start` leads to, each after all nodes that lead to it. `None` if there is a cycle.
 pub(crate) fn topological<T: Copy + Eq + Hash>(
     start: Option<T>,
     next: impl Fn(T) -> Vec<T>,

@@ -30,20 +30,20 @@ const SUM_WORDS: u32 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// Offset of the lowest word in bytes; of a packed field, of its header's bytes.
+    /// Offset in bytes of the lowest word; for a packed field, of the copy of its header's bytes.
     pub offset: u32,
     pub words: u32,
-    /// The width; of a varbit field the maximum.
+    /// The width in bits; for a varbit field, the maximum width.
     pub bits: u32,
     pub signed: bool,
     /// Whether it is a varbit field; its current width is at [`Layout::variable_bits`].
     pub variable: bool,
-    /// Of a packed field: the offset of its first bit from the beginning of its header's bytes, in bits.
+    /// For a packed field, the offset of its first bit from the beginning of its header's bytes, in bits.
     pub packed: Option<u32>,
 }
 
 impl Slot {
-    /// Every varbit field gets room for `widest` bits.
+    /// The slot of an unpacked field at this offset. Every varbit field gets room for `widest` bits.
     fn unpacked(field: &Field, offset: u32, widest: u32) -> Self {
         let bits = if field.variable { widest } else { field.bits };
         Self {
@@ -254,19 +254,19 @@ impl Layout {
         self.metadata.start as usize..self.metadata.end as usize
     }
 
-    /// The bytes of a header's fields; empty for metadata. Its validity and the width of its varbit field are
-    /// elsewhere.
+    /// The bytes of a header's fields; empty for metadata. The header's validity and the width of its varbit field are
+    /// not among these bytes.
     pub fn header(&self, header: HeaderId) -> Range<u32> {
         self.headers[header.index()].clone()
     }
 
-    /// The bytes of a header's wire copy, a whole number of words; empty where no field of it is packed.
+    /// The bytes of a header's wire copy, a whole number of words; empty if no field of the header is packed.
     pub fn packed(&self, header: HeaderId) -> Range<u32> {
         self.packed[header.index()].clone()
     }
 
-    /// Offset of a checksum's two words: 0 while the sum is unknown, else the sum plus 1; then the length of the
-    /// payload that the sum includes.
+    /// Offset of a checksum's two words. The first word is 0 while the sum is unknown, else the sum plus 1. The second
+    /// word is the length of the payload that the sum includes.
     pub(crate) fn sum(&self, number: usize) -> u32 {
         self.sums + count(number) * SUM_WORDS * WORD_BYTES
     }
@@ -284,8 +284,8 @@ impl Layout {
     }
 }
 
-/// The maximum width of any varbit field, in bits. All varbit fields get this room, so that any may be copied into any
-/// other.
+/// The maximum width of any varbit field, in bits. All varbit fields get this room, so that each of them may be copied
+/// into each other one.
 fn widest_variable(ir: &Ir) -> u32 {
     let widths = ir.headers.iter().filter_map(|header| {
         header.variable_field?;

@@ -1,12 +1,12 @@
-//! The optimisations of the native engine. Each can be turned off, to measure its worth and to test alone that it
-//! agrees with the interpreter.
+//! The optimisations of the native engine. Each can be turned off, so that benchmarks can measure its worth and tests
+//! can check that it agrees with the interpreter when it is the only optimisation.
 
-/// All optimisations are on by default. With all off the engine is what the benchmarks call naive: native code, nothing
-/// else.
+/// All optimisations are on by default. With all optimisations off, the engine is what the benchmarks call naive:
+/// native code and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NativeOptions {
-    /// Leaves out checks whose outcome the program fixes, reuses field values that are in registers, and merges the
-    /// writes of an action.
+    /// Leaves out checks whose outcome is known from the program, reuses field values that are in registers, and merges
+    /// the writes of an action.
     pub action_specialisation: bool,
     /// Caches what a control's tables found, for packets with equal inputs.
     pub microflow_cache: bool,
@@ -15,16 +15,16 @@ pub struct NativeOptions {
     /// Runs assignments that do the same to four sets of 32-bit fields as vector operations. Needs action
     /// specialisation.
     pub lane_vectorisation: bool,
-    /// Copies the bytes of fields that nobody uses instead of extracting them. Writes metadata, and blanks fields, only
-    /// where something reads them.
+    /// Copies the bytes of fields that nobody uses instead of extracting them. Writes metadata and blanks fields only
+    /// if something reads them.
     pub parser_specialisation: bool,
     /// Edits seldom used fields in place, among their header's bytes.
     pub inline_editing: bool,
-    /// Updates a verified checksum from the fields that changed since.
+    /// Updates a verified checksum from the fields that may have changed since.
     pub incremental_checksum: bool,
-    /// Queues the copies of one packet as one, and takes them through egress and deparser in one call. A packet that
-    /// finds empty queues goes from ingress to egress without queueing. A recirculated packet keeps its headers,
-    /// neither deparsed nor parsed, where the outcome is the same.
+    /// Queues the copies of one packet as one item, and takes them through egress and deparser in one call. A packet
+    /// that finds empty queues goes from ingress to egress without queueing. The headers of a recirculated packet are
+    /// kept, neither deparsed nor parsed again, if the outcome is the same.
     pub fanout_fusion: bool,
     /// Parses waiting frames a few frames ahead and prefetches their records in the ingress control's flow cache, which
     /// may then have more records. Needs a flow cache, parser specialisation and fan-out fusion.
@@ -76,7 +76,7 @@ impl NativeOptions {
         }
     }
 
-    /// `None` if [`NativeOptions::NAMES`] lacks the name.
+    /// The switch of the optimisation with this name; `None` if [`NativeOptions::NAMES`] lacks the name.
     pub fn by_name_mut(&mut self, name: &str) -> Option<&mut bool> {
         let switch = SWITCHES.iter().find(|(its, _)| *its == name);
         switch.map(|(_, of)| of(self))

@@ -4,8 +4,8 @@
 //! clones and replicas share. A new frame has no head; the deparser writes one, and never touches the payload. The
 //! first [`Packet::consumed`] bytes of a parsed packet are in the vector; the bytes after them are its rest.
 //!
-//! Packets and buffers are reused last in, first out, so that a burst's stay in the cache. What the vector's words mean
-//! is elsewhere ([`crate::layout`]).
+//! Packets and buffers are reused last in, first out, so that those of a burst stay in the cache. [`crate::layout`]
+//! defines what the vector's words mean.
 #![expect(
     unsafe_code,
     reason = "a payload is found without a look at its buffer, pass by pass"
@@ -17,8 +17,8 @@ use dataplane::engine::{PacketHandle, PayloadIds};
 
 use crate::context::Requests;
 
-/// Bytes after every piece of a frame that generated code may read, and write in a head, though they are not part of
-/// it: it moves eight bytes at a time.
+/// How many bytes after a piece of a frame generated code may read, and how many after a head it may write. They are
+/// not part of the frame; generated code moves eight bytes at a time.
 pub(crate) const SLACK_BYTES: usize = 16;
 
 /// Bytes of a buffer: an Ethernet frame with its tags, and the slack.
@@ -28,11 +28,11 @@ const BUFFER_BYTES: usize = 2048;
 /// a line.
 const LINE_BYTES: usize = 64;
 
-/// Spare buffers for longer frames, at most. Further ones are freed, so that a burst of long frames does not keep its
-/// memory for ever.
+/// The highest number of spare buffers for longer frames. Further buffers are freed, so that a burst of long frames
+/// does not keep its memory for ever.
 const SPARE_LONG_BUFFERS_MAX: usize = 256;
 
-/// Spare packets that keep their memory, at most: those of the largest group and as many again.
+/// The highest number of spare packets that keep their memory: twice the replicas of the largest group.
 const SPARE_PACKETS_MAX: usize = 16_384;
 
 /// A frame's bytes as they came in.
@@ -67,7 +67,8 @@ impl Buffer {
 #[derive(Clone, Copy)]
 struct Payload {
     buffer: u32,
-    /// The bytes stay in place and nobody writes them as long as the buffer has users; the packet is one.
+    /// The first byte. The bytes stay in place and nobody writes them as long as the buffer has users, of which this
+    /// packet is one.
     first: *const u8,
     len: usize,
     /// Identifies the buffer's bytes as long as it has users.
@@ -90,14 +91,14 @@ impl Default for Payload {
 
 impl Payload {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: so many bytes are there, see `first`.
+        // SAFETY: `len` bytes are there, see `first`.
         unsafe { std::slice::from_raw_parts(self.first, self.len) }
     }
 
     /// Removes bytes at the beginning, at most all.
     fn skip(&mut self, bytes: usize) {
         let bytes = bytes.min(self.len);
-        // SAFETY: that is at most one behind the last byte.
+        // SAFETY: the new pointer is at most one byte behind the last byte.
         self.first = unsafe { self.first.add(bytes) };
         self.len -= bytes;
     }
@@ -122,8 +123,8 @@ pub(crate) struct Packet {
     /// Packets that the handle stands for: this one, and copies that are not made yet. 0 once it has ended.
     pub copies: u32,
     pub requests: Requests,
-    /// Length of the frame of a recirculated packet whose headers are in the vector alone, as the deparser would write
-    /// them. The first [`Packet::consumed`] bytes are old ones then.
+    /// The length that the frame of a recirculated packet would have, if its headers are only in the vector and the
+    /// deparser has not written them. The first [`Packet::consumed`] bytes of the frame are then outdated.
     pub unwritten: Option<usize>,
     /// The value of `packet_length` in egress.
     pub packet_length: i64,
@@ -132,7 +133,7 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// Resets what an earlier packet left.
+    /// Resets what an earlier packet in the same place left behind.
     #[inline]
     fn begin(&mut self) {
         self.head_len = 0;
@@ -202,7 +203,7 @@ impl Packet {
         bytes.as_mut_ptr()
     }
 
-    /// Makes the frame the first `len` bytes that the deparser wrote, then the rest.
+    /// Makes the frame consist of the first `len` bytes that the deparser wrote, and the rest after them.
     #[inline]
     pub(crate) fn deparsed(&mut self, scratch: &mut Vec<u8>, len: usize) {
         if self.consumed < self.head_len {
@@ -215,7 +216,7 @@ impl Packet {
         self.unwritten = None;
     }
 
-    /// Makes the head the first `len` bytes of `other`, then the unconsumed part of the old head.
+    /// Makes the head consist of the first `len` bytes of `other`, and the unconsumed part of the old head after them.
     #[cold]
     fn put_in_front(&mut self, other: &mut Vec<u8>, len: usize) {
         let rest = &self.head[self.consumed..self.head_len];
@@ -268,7 +269,8 @@ impl Pool {
         packet
     }
 
-    /// As [`Pool::packet`].
+    /// # Panics
+    /// The packet does not exist or has ended.
     #[inline]
     pub(crate) fn packet_mut(&mut self, handle: PacketHandle) -> &mut Packet {
         let packet = &mut self.packets[handle.0 as usize];
@@ -282,13 +284,13 @@ impl Pool {
         &mut self.packets[handle.0 as usize]
     }
 
-    /// As [`Pool::same_mut`], with the other place where the deparser may write.
+    /// Returns the packet as [`Pool::same_mut`] does, and the scratch buffer for [`Packet::deparse_into`].
     #[inline]
     pub(crate) fn with_scratch(&mut self, handle: PacketHandle) -> (&mut Packet, &mut Vec<u8>) {
         (&mut self.packets[handle.0 as usize], &mut self.scratch)
     }
 
-    /// `None` if both are the same packet.
+    /// Returns two packets; `None` if both handles are the same.
     pub(crate) fn pair_mut(
         &mut self,
         first: PacketHandle,
@@ -318,21 +320,22 @@ impl Pool {
         handle
     }
 
-    /// A new packet with another's frame as it was before the parser. They share the payload; the vector holds old
-    /// values.
+    /// A new packet with the frame of packet `of` as it was before the parser. Both packets share the payload; the new
+    /// packet's vector holds old values.
     pub(crate) fn share_frame(&mut self, of: PacketHandle) -> PacketHandle {
         self.packet(of);
         self.share(of, 0)
     }
 
-    /// A new packet with another's rest. They share the payload; the vector holds old values.
+    /// A new packet with the rest of packet `of`. Both packets share the payload; the new packet's vector holds old
+    /// values.
     pub(crate) fn share_rest(&mut self, of: PacketHandle) -> PacketHandle {
         let consumed = self.packet(of).consumed;
         self.share(of, consumed)
     }
 
-    /// Splits one packet off a handle that stands for several. It has the rest, the requests, and what `copy_block`
-    /// takes of the vector.
+    /// Splits one packet off a handle that stands for several. The new packet has the original's rest and requests, and
+    /// the part of the vector that `copy_block` copies.
     #[inline]
     pub(crate) fn replicate(
         &mut self,
@@ -506,7 +509,7 @@ impl Pool {
         if head.is_empty() { payload } else { head }
     }
 
-    /// Makes the first `len` bytes of a frame contiguous; the frame has as many.
+    /// Makes the first `len` bytes of a frame contiguous; the frame must have at least that many.
     pub(crate) fn pull(&mut self, handle: PacketHandle, len: usize) {
         let packet = &mut self.packets[handle.0 as usize];
         if packet.head_len == 0 || len <= packet.head_len {

@@ -1,4 +1,4 @@
-//! The packets of an engine, and how functions that generated code calls find them.
+//! The packets of an engine. Functions that generated code calls find them through the context.
 #![expect(
     unsafe_code,
     reason = "generated code hands over pointers to the context"
@@ -23,7 +23,7 @@ pub(crate) struct Packets {
 /// The context, the engine's packets and the switch's state.
 ///
 /// # Safety
-/// The context is that of a running pass: its pointers are good and nobody else uses what they
+/// The context is that of a running pass: its pointers are valid and nobody else uses what they
 /// point to.
 pub(crate) unsafe fn world<'a>(
     context: *mut PassContext,
@@ -38,7 +38,8 @@ pub(crate) unsafe fn world<'a>(
     }
 }
 
-/// Points the context to what the parser did not consume. A contiguous rest becomes the second piece.
+/// Points the context to the bytes that the parser did not consume. If they are contiguous, they become the second
+/// piece.
 #[inline]
 pub(crate) fn point_to_rest(context: &mut PassContext, packet: &Packet) {
     let pieces = match packet.rest() {
@@ -48,7 +49,7 @@ pub(crate) fn point_to_rest(context: &mut PassContext, packet: &Packet) {
     point(context, pieces);
 }
 
-/// Points the context to the two pieces of a frame, or of its rest.
+/// Points the context to two pieces: of a whole frame, or of the bytes that the parser did not consume.
 #[inline]
 pub(crate) fn point(context: &mut PassContext, [head, payload]: [&[u8]; 2]) {
     context.head = head.as_ptr();

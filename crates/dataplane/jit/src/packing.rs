@@ -1,7 +1,7 @@
 //! Decides which fields stay packed, as they are on the wire, and which become words.
 //!
-//! A packed field costs nothing in the parser and the deparser, which copy its header's bytes; each access of it costs
-//! a little more, for byte swaps and shifts. So a field that nobody reads or writes is not extracted
+//! A packed field costs nothing in the parser and the deparser, which copy its header's bytes. Each access to the field
+//! costs a little more, for byte swaps and shifts. So a field that nobody reads or writes is not extracted
 //! (`parser-specialisation`), and a field that is seldom read or written is edited in place in the packet's head
 //! (`inline-editing`). A field that is used often becomes a word once and is put back once, which PISCES calls
 //! post-pipeline editing. Only speed depends on the choice.
@@ -22,8 +22,8 @@ pub(crate) struct Packing {
     packed: Vec<bool>,
 }
 
-/// Costs in instructions: how much more an access costs than that of a word, and what parser and deparser each pay for
-/// a word.
+/// Costs in instructions: how many more an access to a packed field needs than an access to a word, and how many parser
+/// and deparser each need to convert a word.
 struct Cost {
     read: u32,
     write: u32,
@@ -31,7 +31,7 @@ struct Cost {
 }
 
 impl Cost {
-    /// By the field's shape: a number that the processor loads at once, whole bytes, or bits.
+    /// The costs for the field's shape: a number that the processor loads at once, whole bytes, or bits.
     fn of(start: u32, bits: u32) -> Self {
         let [read, write, conversion] = match (start % 8, bits) {
             (0, 8) => [0, 0, 2],
@@ -52,9 +52,9 @@ impl Cost {
 struct Kind {
     accesses: Counted,
     n_headers: u32,
-    /// How many of parser and deparser touch it.
+    /// How many of parser and deparser handle the field: 0 to 2.
     n_conversions: u32,
-    /// Whether it must be a word.
+    /// Whether the field must be a word.
     is_fixed: bool,
 }
 
@@ -65,7 +65,7 @@ impl Packing {
         }
     }
 
-    /// Chooses what costs the program least.
+    /// Chooses the packing that costs the program least.
     pub(crate) fn choose(ir: &Ir, options: NativeOptions) -> Self {
         let mut packing = Self::none(ir);
         if !options.parser_specialisation && !options.inline_editing {
@@ -104,8 +104,8 @@ fn is_better_packed(options: NativeOptions, kind: Kind, cost: &Cost, bits: u32) 
     if reads + writes == 0 {
         return options.parser_specialisation;
     }
-    // Assumes that a packet passes every second place in the program that names the field. A conversion converts each
-    // word of the field.
+    // The estimate assumes that a packet passes half of the places in the program that access the field. A conversion
+    // converts each word of the field.
     let per_header = |count: u32| count.div_ceil(kind.n_headers.max(1));
     let packed = per_header(reads) * cost.read + per_header(writes) * cost.write;
     let unpacked = 2 * cost.conversion * kind.n_conversions * bits.div_ceil(64);

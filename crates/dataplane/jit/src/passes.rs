@@ -6,12 +6,12 @@
 //! | `begin` and `go_on` | the same in two halves, so that the first can run ahead |
 //! | `arrive_again` | a frame that was resubmitted or recirculated |
 //! | `arrive_headers` | a recirculated packet whose headers are in a block |
-//! | `depart` | egress metadata, egress control and, where the packet leaves as it is, the deparser |
+//! | `depart` | egress metadata, egress control and, if the packet simply leaves by its port, the deparser |
 //! | `copy`, `clone` | the part of a packet's block that a replica or a clone gets |
 //!
-//! [`start_ingress`] and [`start_egress`] write all of v1model's metadata. Which fields a program reads is known when
-//! it is loaded, so each is one store or none. A rare outcome of a pass (a clone, a drop, a multicast group) is in the
-//! context, where the engine reads it ([`crate::engine`]).
+//! [`start_ingress`] and [`start_egress`] write all of v1model's metadata. The fields that a program reads are known
+//! when the program is loaded, so each field costs one store or none. A rare outcome of a pass (a clone, a drop, a
+//! multicast group) is in the context, where the engine reads it ([`crate::engine`]).
 #![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
 mod blocks;
@@ -43,18 +43,18 @@ pub(crate) type Arrive = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u
 /// records are prefetched.
 pub(crate) type Begin = unsafe extern "C" fn(*mut PassContext, *mut u64, u64, u64);
 
-/// The second half. Takes the context, which points to what the parser left, and the packet's block. Returns what
-/// [`Arrive`] returns.
+/// The second half of [`Arrive`]. Takes the context, which points to the bytes that the parser did not consume, and the
+/// packet's block. Returns what [`Arrive`] returns.
 pub(crate) type GoOn = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u64;
 
 /// Takes the context, which points to the frame; the packet's new block, with any contents; its old block; the length
-/// of the frame; the code of the field list that it keeps ([`Requests::list_code`]); and its [`InstanceType`]. Returns
-/// what [`Arrive`] returns.
+/// of the frame; the code of the field list that the packet keeps ([`Requests::list_code`]); and its [`InstanceType`].
+/// Returns what [`Arrive`] returns.
 pub(crate) type ArriveAgain =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64, u64, u64, u64) -> u64;
 
-/// The same for a recirculated packet whose headers are in the old block; the context points to what follows them.
-/// Returns what [`Arrive`] returns, or [`NOT_PARSED`].
+/// The variant of [`ArriveAgain`] for a recirculated packet whose headers are in the old block. The context points to
+/// the bytes that follow the headers. Takes no instance type. Returns what [`Arrive`] returns, or [`NOT_PARSED`].
 pub(crate) type ArriveHeaders =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const u64, u64, u64) -> u64;
 
@@ -79,22 +79,22 @@ impl Plain {
 /// The result of an ingress pass with any other outcome, which is in the context and the block.
 pub(crate) const NOT_PLAIN: u64 = u64::MAX;
 
-/// The result of [`ArriveHeaders`] where the headers must become bytes first. Only the new block and the context have
-/// changed then.
+/// The result of [`ArriveHeaders`] if the headers must become bytes first. Then only the new block and the context have
+/// changed.
 pub(crate) const NOT_PARSED: u64 = u64::MAX - 1;
 
 /// Takes the context; the packet's block; the traffic manager's input; the instance type in it; where the headers go,
 /// or null. Returns the length of the headers that it wrote, or [`NOT_WRITTEN`] if the packet is dropped, cloned,
-/// truncated or recirculated, or has no room for its headers.
+/// truncated or recirculated, or if the place for the headers is null.
 pub(crate) type Depart =
     unsafe extern "C" fn(*mut PassContext, *mut u64, *const EgressInput, u64, *mut u8) -> u64;
 
-/// Takes the block of a packet's copy, and the packet's own. Copies what a copy needs.
+/// Takes the block of a packet's copy, and the packet's own block. Copies the words that a copy needs.
 pub(crate) type CopyBlock = unsafe extern "C" fn(*mut u64, *const u64);
 
-/// Takes the block of a packet's clone, the packet's own, and the code of a field list ([`Requests::clone_list`]).
-/// Copies the headers and the fields of the list. An ingress clone, whose headers are parsed already, gets the list
-/// alone.
+/// Takes the block of a packet's clone, the packet's own block, and the code of a field list
+/// ([`Requests::clone_list`]). Copies the headers and the fields of the list. An ingress clone, whose headers are
+/// parsed already, gets only the fields of the list.
 pub(crate) type CloneBlock = unsafe extern "C" fn(*mut u64, *const u64, u64);
 
 /// The result of [`Depart`] if the packet's headers are not written.
@@ -132,7 +132,7 @@ pub(crate) struct PassCode {
     pub clone_metadata: CloneBlock,
 }
 
-/// The ids of these functions, before they have addresses.
+/// The ids of the functions of [`PassCode`], before they have addresses.
 pub(crate) struct Passes {
     arrive: FuncId,
     begin: FuncId,
@@ -213,7 +213,7 @@ fn given<const N: usize>(more: &[Value]) -> [Value; N] {
     more.try_into().expect("as many as were declared")
 }
 
-/// The pass of a new frame up to the ingress control.
+/// Writes the pass of a new frame up to the ingress control.
 fn begin_pass(e: &mut Emit<'_, '_, '_>, parts: &Parts, [port, arrived]: [Value; 2]) {
     let metadata = &e.ir().metadata;
     let len = e.load_context(types::I64, offset_of!(PassContext, payload_len));
@@ -232,7 +232,8 @@ fn begin_pass(e: &mut Emit<'_, '_, '_>, parts: &Parts, [port, arrived]: [Value; 
     say_what_was_parsed(e, parts);
 }
 
-/// Writes the metadata with which a packet starts ingress; `how` writes what depends on how it came.
+/// Writes the metadata with which a packet starts ingress; `how` writes the metadata that depends on how the packet
+/// came to ingress.
 fn start_ingress(e: &mut Emit<'_, '_, '_>, len: Value, how: impl FnOnce(&mut Emit<'_, '_, '_>)) {
     blocks::blank(e);
     how(e);
@@ -264,7 +265,7 @@ fn say_what_was_parsed(e: &mut Emit<'_, '_, '_>, parts: &Parts) {
     }
 }
 
-/// The ingress control. Returns its result.
+/// Writes the call of the ingress control. Returns the result of the pass.
 fn ingress_control(e: &mut Emit<'_, '_, '_>, parts: &Parts) -> Value {
     let metadata = &e.ir().metadata;
     e.call_inside(parts.ingress, &[]);
@@ -311,7 +312,8 @@ fn read(e: &mut Emit<'_, '_, '_>, field: Option<FieldId>) -> Value {
     }
 }
 
-/// The pass of a frame that comes again: its block is blank, except for the field list that it keeps.
+/// Writes the pass of a frame that was resubmitted or recirculated. Its block is blank, except for the field list that
+/// it keeps.
 fn emit_arrive_again(
     e: &mut Emit<'_, '_, '_>,
     parts: &Parts,
@@ -326,7 +328,7 @@ fn emit_arrive_again(
     ingress_control(e, parts)
 }
 
-/// The same for headers in the old block.
+/// Writes the pass of a recirculated packet whose headers are in the old block.
 fn emit_arrive_headers(
     e: &mut Emit<'_, '_, '_>,
     parts: &Parts,
@@ -452,7 +454,7 @@ fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
         put(e, Some(queueing.deq_qdepth), |e| {
             load(e, types::I64, offset_of!(EgressInput, deq_depth))
         });
-        // BMv2 writes it together with the queueing metadata.
+        // BMv2 writes `qid` together with the queueing metadata.
         put(e, metadata.qid, |e| {
             load(e, types::I64, offset_of!(EgressInput, queue))
         });
@@ -460,7 +462,7 @@ fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
     put(e, Some(metadata.egress_port), |e| {
         load(e, types::I16, offset_of!(EgressInput, port))
     });
-    // Any value but the drop port: simple_switch writes 512, of which 9 bits are 0.
+    // Any value but the drop port will do. simple_switch writes 512, whose low 9 bits are 0.
     put(e, Some(metadata.egress_spec), |e| {
         e.constant(u64::from(limits::DROP_PORT) + 1)
     });
@@ -469,8 +471,8 @@ fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
     });
 }
 
-/// Whether the packet leaves as it is: it has not failed, it is not dropped, recirculated, truncated or cloned, and
-/// there is room for its headers.
+/// Whether the packet simply leaves by its port: it has not failed, it is not dropped, recirculated, truncated or
+/// cloned, and there is room for its headers.
 fn is_written(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     let requests = offset_of!(PassContext, requests);
     let asked = [

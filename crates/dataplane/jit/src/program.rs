@@ -36,16 +36,16 @@ impl NativeProgram {
     /// Compiles the program of a state.
     ///
     /// # Errors
-    /// [`CompileError`] where there is no native code for this machine.
+    /// [`CompileError`] if Cranelift cannot generate code for this machine.
     pub fn compile(state: &mut State, options: NativeOptions) -> Result<Self, CompileError> {
         Ok(Self::compile_with(state, options, None)?.0)
     }
 
-    /// The functions of a state's program by name, as Cranelift's IR before optimisation. The same on every machine:
-    /// names stand for addresses.
+    /// The functions of a state's program by name, as Cranelift's IR before optimisation. The text is the same on every
+    /// machine, because it has names instead of addresses.
     ///
     /// # Errors
-    /// As [`NativeProgram::compile`].
+    /// The same as for [`NativeProgram::compile`].
     pub fn listing(
         state: &mut State,
         options: NativeOptions,
@@ -95,7 +95,7 @@ impl NativeProgram {
         let program = Self {
             passes: passes.code(&code),
             is_prefetched: prefetched.is_some(),
-            // SAFETY: it was written with these parameters.
+            // SAFETY: the function was written with these parameters.
             ingress: unsafe { code.function(ingress) },
             frames: frames.code(&code),
             explained,
@@ -122,11 +122,12 @@ impl NativeProgram {
     /// Runs the ingress control over a packet's block, alone, without parser and deparser.
     ///
     /// # Panics
-    /// The block is shorter than the layout, or the state is not the one that was compiled for.
+    /// The block is shorter than the layout, or the program was compiled for another state.
     ///
     /// # Safety
-    /// The context's `head` and `payload` lead to as many bytes as it says, which live and are not
-    /// written until this returns, and its `packets` is null or an engine's.
+    /// The context's `head` and `payload` point to as many bytes as the context says. The bytes live,
+    /// and nobody writes them, until this returns. The context's `packets` is null or points to an
+    /// engine's packets.
     pub unsafe fn ingress(
         &mut self,
         context: &mut PassContext,

@@ -1,5 +1,5 @@
-//! Functions that generated code calls, and the data that it shares with them: entries of tables as words, pointers to
-//! arrays.
+//! Functions that generated code calls, and the data that generated code shares with them: entries of tables as words,
+//! pointers to arrays.
 #![expect(
     unsafe_code,
     reason = "generated code hands over the pointers that the engine gave it"
@@ -33,7 +33,7 @@ unsafe impl Sync for Address {}
 /// Name, address, parameters and result of a function that generated code may call.
 pub(crate) type Function = (&'static str, Address, &'static [Type], Option<Type>);
 
-/// Makes a list of them from lines `name(parameters) -> result;` with Cranelift's types.
+/// Makes a list of [`Function`]s from lines `name(parameters) -> result;` with Cranelift's types.
 macro_rules! functions {
     (@result) => { None };
     (@result $result:ident) => { Some(types::$result) };
@@ -79,8 +79,8 @@ pub struct Runtime {
     flows: Vec<Box<FlowCache>>,
 }
 
-// SAFETY: the pointers lead to what the runtime itself and the state own, which go with the
-// engine from thread to thread; nobody uses them outside of a pass.
+// SAFETY: the pointers lead to memory of the runtime itself and of the state, which both move with
+// the engine from thread to thread; nobody uses the pointers outside of a pass.
 unsafe impl Send for Runtime {}
 
 /// The number of the ingress control's flow cache, if it has one: it is the first that is made.
@@ -161,7 +161,7 @@ impl Runtime {
     }
 
     /// Points a context to the runtime and to the state, which must be the state that the runtime was made for: the
-    /// arrays of another may be gone.
+    /// runtime has pointers to the arrays of that state.
     pub fn attach(&mut self, context: &mut PassContext, state: &mut State) {
         assert!(
             self.state == state.identity(),
@@ -352,7 +352,7 @@ unsafe extern "C" fn interpret_condition(
     unsafe { interpret(context, vector, construct, args, run) }
 }
 
-/// The colour that a meter gives; more than any colour if there is no such meter.
+/// The colour that a meter gives; `u64::MAX` if there is no such meter cell.
 unsafe extern "C" fn execute_meter(context: *mut PassContext, meter: u32, index: u64) -> u64 {
     // SAFETY: generated code gives the context of the pass it is in.
     let world = unsafe { World::new(context) };
@@ -363,7 +363,7 @@ unsafe extern "C" fn execute_meter(context: *mut PassContext, meter: u32, index:
     color.map_or(u64::MAX, u64::from)
 }
 
-/// A random number between `low` and `high`; `low` is not the larger.
+/// A random number in `low..=high`; `low` must not be above `high`.
 unsafe extern "C" fn random(context: *mut PassContext, low: u64, high: u64) -> u64 {
     // SAFETY: generated code gives the context of the pass it is in.
     let World { state, .. } = unsafe { World::new(context) };

@@ -55,8 +55,8 @@ pub(crate) fn entry_words(program: &Program, table: TableId) -> u32 {
     actions.filter_map(of_action).max().unwrap_or(1)
 }
 
-/// The actions that a table may run, its own first. A member of a profile that tables share may run
-/// any action of those tables.
+/// The actions that a table may run, its own first. If several tables share an action profile, a
+/// member may run any action of these tables.
 pub(crate) fn runnable(program: &Program, table: TableId) -> Vec<ActionId> {
     let Some(info) = program.table_info(table) else {
         return Vec::new();
@@ -74,8 +74,8 @@ pub(crate) fn runnable(program: &Program, table: TableId) -> Vec<ActionId> {
     actions
 }
 
-/// The position of an action in a table's list. A member of a profile that tables share may be
-/// another table's copy of the action.
+/// The position of an action in a table's list. If several tables share an action profile, a member
+/// may have another table's copy of the action, which has the same name.
 pub(crate) fn position_of(program: &Program, info: &TableInfo, action: ActionId) -> Option<usize> {
     let name = |action| program.action_info(action).map(|info| &info.name);
     let position = info.actions.iter().position(|other| *other == action);
@@ -95,7 +95,7 @@ pub(crate) struct TableRecord {
     pub entries: *const u64,
     /// The counters and last hits of the entries.
     pub accounts: *mut EntryAccount,
-    /// The words of what a miss runs.
+    /// The words of the default action, which a miss runs.
     pub default: *const u64,
     pub n_entries: u64,
 }
@@ -104,7 +104,7 @@ pub(crate) struct TableRecord {
 struct NativeTable {
     id: TableId,
     profile: Option<ActionProfileId>,
-    /// Heads name an action by its position here.
+    /// The actions that the table may run. The head of an entry has a position in this list.
     actions: Vec<ActionId>,
     stride: usize,
     entries: Vec<u64>,
@@ -117,16 +117,16 @@ struct NativeTable {
 pub(crate) struct NativeTables {
     tables: Box<[NativeTable]>,
     records: Box<[TableRecord]>,
-    /// The words of an entry or default action that every packet resolves anew.
+    /// The words of an entry or default action that must be resolved again for every packet.
     resolved: Box<[u64]>,
 }
 
-// SAFETY: the pointers lead to what the tables themselves and the state own, which go with the
-// engine from thread to thread; nobody uses them outside of a pass.
+// SAFETY: the pointers lead to memory of the tables themselves and of the state, which both move
+// with the engine from thread to thread; nobody uses the pointers outside of a pass.
 unsafe impl Send for NativeTables {}
 
 fn head(action: u32, hit: bool) -> u64 {
-    // Written as the two 32-bit numbers that generated code reads.
+    // The head has the form of the two 32-bit numbers that generated code reads.
     let [a, b, c, d] = action.to_ne_bytes();
     let [e, f, g, h] = u32::from(hit).to_ne_bytes();
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
@@ -293,7 +293,7 @@ impl NativeTables {
         self.records[table.index()] = native.record(state);
     }
 
-    /// Makes the tables of an action profile resolve their entries anew, after a control call has
+    /// Makes the tables of an action profile resolve their entries again, after a control call has
     /// changed the profile.
     pub(crate) fn profile_changed(&mut self, profile: ActionProfileId) {
         let sharing = self.tables.iter_mut();
@@ -311,8 +311,8 @@ impl NativeTables {
     }
 
     /// Stores what an entry, or the default action, of a table with an action profile resolved to,
-    /// and returns its words. With `for_all` (a single member) they hold until the profile changes,
-    /// else for this packet.
+    /// and returns its words. With `for_all` (a single member) the words are valid until the profile
+    /// changes, otherwise only for this packet.
     pub(crate) fn keep_resolved(
         &mut self,
         program: &Program,

@@ -1,4 +1,4 @@
-//! Counts how often a program's code reads and writes each field. Every place in the text counts once, whichever way a
+//! Counts how often a program's code reads and writes each field. Every access in the code counts once, whichever way a
 //! packet takes. An access whose field is found at run time counts for every possible field.
 
 use dataplane::engine::ir::{
@@ -8,13 +8,13 @@ use dataplane::engine::ir::{
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// By expressions, table keys, parser transitions and digests.
+    /// Reads by expressions, table keys, parser transitions and digests.
     pub reads: u32,
     /// Assignments of the field alone.
     pub writes: u32,
-    /// Assignments of its whole header, `setValid` included.
+    /// Assignments of the field's whole header, `setValid` included.
     pub moves: u32,
-    /// Reads together with other fields: of the whole header, or by a calculation.
+    /// Reads of the field together with others: reads of the whole header, or by a calculation.
     pub copies: u32,
 }
 
@@ -56,7 +56,7 @@ impl<'p> Usage<'p> {
         usage
     }
 
-    /// The same, with the inputs of checksums, hashes and selectors.
+    /// Counts what [`Usage::of_program`] counts, and the inputs of checksums, hashes and selectors.
     pub(crate) fn of_everything(ir: &'p Ir) -> Self {
         let mut usage = Self::of_program(ir);
         let selectors = ir.action_profiles.iter();

@@ -1,4 +1,4 @@
-//! The packet's block as seen by functions that generated code calls.
+//! Access to the packet's block for functions that generated code calls.
 #![expect(unsafe_code, reason = "the block is where generated code has it")]
 
 use std::{ops::Range, ptr};
@@ -75,7 +75,7 @@ impl Vector {
     }
 
     fn bytes_mut(&mut self, range: Range<u32>) -> &mut [u8] {
-        // SAFETY: as above; the vector is borrowed for as long as the bytes are.
+        // SAFETY: as in `bytes`; the vector is borrowed for as long as the bytes are.
         unsafe { std::slice::from_raw_parts_mut(self.base.add(range.start as usize), range.len()) }
     }
 
@@ -95,7 +95,7 @@ impl Vector {
             wire::wrap(words, slot.bits, slot.signed);
             return run(words);
         }
-        // SAFETY: slots come from the layout of the block, which stands at a whole word.
+        // SAFETY: slots come from the layout of the block, which is aligned to a word.
         let words = unsafe {
             let first = self.base.add(slot.offset as usize);
             std::slice::from_raw_parts(first.cast::<u64>(), slot.words as usize)
@@ -103,7 +103,7 @@ impl Vector {
         run(words)
     }
 
-    /// Writes a field's words, which are cut and extended already.
+    /// Writes a field's words, which the caller has cut to the field's width and extended to whole words.
     pub(crate) fn put_words(&mut self, layout: &Layout, field: FieldId, words: &[u64]) {
         let slot = layout.field(field);
         if let Some(start) = slot.packed {
@@ -179,7 +179,7 @@ impl Vector {
         self.write(layout.next_index(stack), next);
     }
 
-    /// The current width.
+    /// The current width of a header's varbit field.
     pub(crate) fn variable_bits(&self, layout: &Layout, header: HeaderId) -> u32 {
         self.read(layout.variable_bits(header))
     }

@@ -1,5 +1,6 @@
 //! Moves fields between a packet's block and bytes, one at a time: for headers that generated code
-//! does not unroll, and for hashes. Network order: a header's first field has the highest bits.
+//! does not unroll, and for hashes. Bytes are in network order: a header's first field has the
+//! highest bits.
 
 use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Ir};
 

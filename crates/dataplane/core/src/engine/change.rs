@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change<'a> {
-    /// A table changed; the accounts of its entries may have moved.
+    /// A table changed. The slice that [`State::accounts`](super::State::accounts) returns may have moved in memory.
     Table(TableId, TableChange<'a>),
     /// Members or groups of an action profile changed.
     Profile(ActionProfileId),
@@ -37,11 +37,11 @@ pub enum Change<'a> {
 /// The kind of a table change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TableChange<'a> {
-    /// Entry added: [`State::entry`](super::State::entry).
+    /// An entry was added; [`State::entry`](super::State::entry) returns it.
     Inserted(EntryIndex),
-    /// Action, meter or idle timeout of an entry changed.
+    /// The action, meter or idle timeout of an entry changed.
     Modified(EntryIndex),
-    /// Entry removed; its index may be reused.
+    /// An entry was removed; its index may be reused.
     Removed {
         /// The index it had.
         entry: EntryIndex,
@@ -50,6 +50,6 @@ pub enum TableChange<'a> {
         /// Its former priority.
         priority: i32,
     },
-    /// Default action changed: [`State::default_action`](super::State::default_action).
+    /// The default action changed; [`State::default_action`](super::State::default_action) returns it.
     Default,
 }

@@ -1,8 +1,8 @@
-//! Passes of many copies of one packet in one call: the copies of a group or session, which reach egress one after the
-//! other, and the clones that a recirculating packet makes.
+//! The passes of many copies of one packet in one call of the engine: the copies of a group or session, which reach
+//! egress one after the other, and the clones that a recirculating packet makes.
 //!
 //! The caller decides where each copy goes, takes the frames that leave, and updates counters when the call returns.
-//! The engine prepares once what all copies share.
+//! The engine prepares only once what all copies share.
 
 use super::{
     EgressInput, EgressOutcome, EgressVerdict, Engine, IngressInput, IngressOutcome, PacketHandle,
@@ -18,7 +18,7 @@ pub trait Copies: Leave {
 }
 
 /// Runs [`Copies`] one by one through [`Engine::egress`], [`Engine::frame`] and [`Engine::discard`]. This defines
-/// [`Engine::fan_out`] for every engine. Stops at the first copy that is not simply a finished frame that leaves
+/// [`Engine::fan_out`] for every engine. Stops after the first copy that does not simply leave as a finished frame
 /// ([`EgressOutcome::is_plain`]), and returns its outcome.
 pub fn one_by_one<E: Engine + ?Sized>(
     engine: &mut E,
@@ -69,7 +69,7 @@ impl State {
     }
 
     /// Sends a copy whose headers are already written, or holds it for the extern. `shared` is the copy's frame without
-    /// the extern's change. Before it does anything else with the packet, the engine must call [`State::depart_held`].
+    /// the extern's change. The engine must call [`State::depart_held`] before it does anything else with the packet.
     #[inline]
     pub fn depart(
         &mut self,
@@ -88,8 +88,8 @@ impl State {
         }
     }
 
-    /// Sends the held copies; drops and counts those for which the extern failed. `shared` has the payload that they
-    /// share.
+    /// Sends the held copies; drops and counts those for which the extern failed. `shared` has the payload that all
+    /// copies share.
     pub fn depart_held(&mut self, shared: Frame<'_>, out: &mut dyn Leave) {
         if self.departures.is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! The state of a program: tables, externs, counters. The architecture owns it; control calls write it; passes read and
-//! write it through the engine. It is the same for every engine.
+//! The state of a program: tables, externs, counters. The architecture owns the state; control calls write it; the
+//! engine reads and writes it in passes. Every engine has the same kind of state.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ pub struct State {
     pub(crate) program: Program,
     pub(crate) tables: Tables,
     pub(crate) externs: Externs,
-    /// Kept across programs.
+    /// The registered payload externs; kept across programs.
     pub(crate) payloads: PayloadExterns,
     pub(crate) departures: Departures,
     pub(crate) counters: SwitchCounters,
@@ -147,7 +147,7 @@ impl State {
     }
 
     /// Resolves an entry's action or a default action, in a table with an action profile, to the call that runs. `hash`
-    /// computes the selector's hash and is called only for a choice. Returns `None` if there is no member to choose.
+    /// computes the selector's hash and is called only for a group. Returns `None` if there is no member to choose.
     pub fn resolve(
         &self,
         profile: ActionProfileId,

@@ -1,8 +1,8 @@
-//! The output of copies of one packet. Copies whose payload an extern changes ([`crate::PayloadExtern`]) are held, so
-//! that one call serves many.
+//! Sends the copies of one packet. Copies whose payload an extern changes ([`crate::PayloadExtern`]) are held, so that
+//! one call of the extern serves many copies.
 //!
-//! The order of copies is preserved. A copy without a request leaves with the shared payload, but if earlier copies are
-//! held, it is held, too.
+//! The order of copies is preserved. A copy without a request leaves with the shared payload, but while earlier copies
+//! are held, it is held, too.
 
 use super::payload::{Asking, PayloadCall, PayloadExterns, Work};
 use crate::{Frame, PortId, limits};

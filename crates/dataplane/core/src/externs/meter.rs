@@ -1,10 +1,10 @@
-//! Meters: the colour-blind two-rate three-colour marker of RFC 2698, as BMv2 computes it. With an excess burst: the
-//! single-rate marker of RFC 2697, which BMv2 lacks.
+//! Meters: the colour-blind two-rate three-colour marker of RFC 2698, as BMv2 computes it. A meter with an excess burst
+//! is the single-rate marker of RFC 2697, which BMv2 lacks.
 //!
-//! A bucket is filled by the difference of two totals, each rounded down to whole tokens, not by the time since the
-//! last packet; so rounding errors do not accumulate. A packet that the peak bucket cannot pay is red and changes
-//! nothing else; a packet that only the committed bucket cannot pay is yellow. Time is the switch's, in microseconds
-//! since the program was loaded. Without rates, and beyond the end of the array, a meter gives green.
+//! A bucket gains the difference of two totals since time 0, each rounded down to whole tokens. So rounding errors do
+//! not accumulate. If the peak bucket has too few tokens for a packet, the packet is red and takes no tokens; if only
+//! the committed bucket has too few, the packet is yellow. Time is the switch's time, in microseconds since the program
+//! was loaded. A meter without rates colours every packet green. An index beyond the end of the array gives no colour.
 
 use crate::{
     CounterValue, MeterConfig, MeterCounts, MeterId, Nanos,
@@ -49,7 +49,7 @@ impl Bucket {
         tokens - self.tokens
     }
 
-    /// Takes the packet's tokens, or none if there are too few.
+    /// Takes a packet's tokens, or none if there are too few; returns whether it took them.
     fn pay(&mut self, cost: u64) -> bool {
         match self.tokens.checked_sub(cost) {
             Some(rest) => {

@@ -1,23 +1,23 @@
 //! Payload externs, which change the payload of a copy: the interface, and what an implementation may rely on.
 //!
-//! A program calls one in egress like a function with integer arguments. The call is a request, carried out when the
-//! copy is about to leave. Contract:
+//! A program calls an extern in egress like a function with integer arguments. The call is a request, which the switch
+//! carries out when the copy is about to leave. Contract:
 //!
-//! (a) *When.* After checksum update and deparser, before truncation. Not for a dropped copy. The last call of a pass
-//!     counts; without a call, the payload stays.
-//! (b) *Payload.* Everything after the deparsed headers, shared by all copies of the packet. Read only; each result has
-//!     its own buffer.
+//! (a) *When.* The extern runs after checksum update and deparser, and before truncation. It does not run for a dropped
+//!     copy. Only the last call of a pass counts; without a call, the payload stays.
+//! (b) *Payload.* The payload is everything after the deparsed headers. All copies of the packet share it, so it is
+//!     read only; each result has its own buffer.
 //! (c) *Batches.* Copies of one packet may come in one call, in order, at most [`limits::PAYLOAD_BATCH_MAX`], or one by
 //!     one. A copy's result must not depend on this.
-//! (d) *Length.* A result may be shorter, or at most [`PayloadExtern::growth_bytes_max`] longer. The program sets
-//!     length fields in the same pass: it is written for the extern, knows the growth, and decides before the deparser
-//!     whatever depends on the length.
-//! (e) *Headers* are bytes by then, for an extern that authenticates them. It may write them, but not change their
-//!     length: a checksum over the payload (UDP's over IPv6) can only be completed here. Over IPv4 the program may
-//!     write 0, for no checksum.
+//! (d) *Length.* A result may be shorter than the payload, or at most [`PayloadExtern::growth_bytes_max`] longer. The
+//!     program must set length fields in the same pass, before the deparser, so it must know how many bytes the extern
+//!     adds.
+//! (e) *Headers.* The extern gets the headers as bytes, because it may authenticate them. It may overwrite the bytes,
+//!     but not change their number: a checksum over the payload (UDP's over IPv6) can only be completed here. For UDP
+//!     over IPv4, the program may write the checksum 0, which means no checksum.
 //! (f) *Failure.* A copy without [`PayloadCopy::finish`] is dropped and counted ([`DropReason::PayloadExternFailed`]).
-//! (g) *Afterwards.* The frame that leaves, goes to the control plane or recirculates has the new payload. A clone of
-//!     the egress pass was made before and has the old payload.
+//! (g) *Afterwards.* The frame that leaves, goes to the control plane or recirculates has the new payload. A clone that
+//!     the egress pass made was made before the extern ran, and has the old payload.
 //! (h) *State* belongs to the extern and survives a change of program. All calls come from the thread that runs the
 //!     switch.
 //!
@@ -34,10 +34,10 @@ use crate::{
 
 /// Changes payloads; see the module for the contract.
 pub trait PayloadExtern: Send {
-    /// Its parameters: at most [`limits::PAYLOAD_ARGS_MAX`], of up to 64 bits each.
+    /// The extern's parameters: at most [`limits::PAYLOAD_ARGS_MAX`], of up to 64 bits each.
     fn params(&self) -> Vec<ParamInfo>;
 
-    /// Most bytes that it adds to a payload, up to [`limits::PAYLOAD_GROWTH_BYTES_MAX`].
+    /// The highest number of bytes that the extern adds to a payload; at most [`limits::PAYLOAD_GROWTH_BYTES_MAX`].
     fn growth_bytes_max(&self) -> usize {
         0
     }
@@ -101,9 +101,9 @@ pub struct PayloadBatch<'a> {
     payload: &'a [u8],
     function: u32,
     n_args: usize,
-    /// Capacity for one result.
+    /// The size of the buffer for one result, in bytes.
     room_bytes: usize,
-    /// Distance between two results.
+    /// The distance in `rooms` from the buffer of one result to the next, in bytes.
     stride: usize,
     /// The remaining copies, including those that call nothing or another extern.
     copies: slice::IterMut<'a, Asking>,
@@ -275,7 +275,7 @@ impl PayloadExterns {
     /// Resolves the externs that a program calls.
     ///
     /// # Panics
-    /// If one is not registered: the program was loaded for another switch.
+    /// If an extern is not registered: the program was loaded for another switch.
     #[expect(
         clippy::panic,
         reason = "whoever loads a program names the switch's externs"

@@ -7,7 +7,7 @@ use crate::{MatchField, ValueSetId, program::ir::ValueSet, value::Int};
 pub(crate) struct Member {
     pub value: Int,
     pub mask: Int,
-    /// As the control plane wrote it.
+    /// The member as the control plane wrote it.
     pub fields: Vec<MatchField>,
 }
 

@@ -285,7 +285,7 @@ impl Pass<'_> {
         }
     }
 
-    /// An index beyond the end of the array leaves the destination unchanged.
+    /// Runs a meter. An index beyond the end of the array leaves the destination unchanged.
     fn execute_meter(&mut self, to: &Place, meter: MeterId, index: &Expr) {
         let index = self.index(index);
         let meters = &mut self.externs.meters;
@@ -381,7 +381,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Runs an action's primitives. Always ends: rounds of loops are limited.
+    /// Runs an action's primitives. The run always ends, because the rounds of loops are limited.
     fn action(&mut self, action: ActionId) {
         let ir = self.ir;
         let primitives = &ir.actions[action.index()].primitives;
@@ -550,7 +550,7 @@ fn apply(
         let packet = CounterValue::packet(pass.ingress_bytes);
         tables.tables[id.index()].count_hits(entry, packet, pass.now);
     }
-    // The selector of a group sees the packet after the direct meter.
+    // The selector's hash is computed after the direct meter has written its colour.
     let selector = node.profile.and_then(|profile| pass.ir.selector(profile));
     let hash = || {
         selector.map_or(0, |selector| {

@@ -1,8 +1,9 @@
 //! Evaluation of expressions, with infinite precision and no widths.
 //!
-//! Fixes what P4 leaves undefined, so that all engines can agree: an element beyond the end of a stack reads as zero
-//! and invalid; a register cell beyond the end reads as zero; a field of an invalid header reads as this packet's last
-//! write, or zero; division by zero gives zero; a shift by more than [`limits::FIELD_BITS_MAX`] bits leaves nothing.
+//! This module defines what P4 leaves undefined, so that all engines can agree: an element beyond the end of a stack
+//! reads as zero and invalid; a register cell beyond the end reads as zero; a field of an invalid header reads as this
+//! packet's last write, or zero; division by zero gives zero; a shift by more than [`limits::FIELD_BITS_MAX`] bits
+//! gives zero, or -1 if a negative number is shifted right.
 
 use super::phv::Phv;
 use crate::{
@@ -144,7 +145,7 @@ impl Scope<'_> {
             })
     }
 
-    /// Whether both unions have equal valid members, or both have none.
+    /// Whether both unions have equal valid members, or both have no valid member.
     fn same_union(&self, left: Option<UnionId>, right: Option<UnionId>) -> bool {
         let (Some(left), Some(right)) = (left, right) else {
             return false;

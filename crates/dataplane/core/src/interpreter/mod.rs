@@ -199,7 +199,7 @@ fn start_egress(ir: &Ir, now: Nanos, packet: &mut Packet, input: &EgressInput) {
             Meaning::DeqDepth => Int::from(input.deq_depth),
             Meaning::Queue => Int::from(input.queue),
             Meaning::EgressPort => Int::from(input.port.0),
-            // Any value but the drop port. simple_switch writes 512, whose low 9 bits are 0.
+            // Any value but the drop port will do. simple_switch writes 512, whose low 9 bits are 0.
             Meaning::EgressSpec => Int::from(u32::from(ir.architecture.drop_port) + 1),
             Meaning::PacketLength => Int::from(packet_length),
             _ => return None,

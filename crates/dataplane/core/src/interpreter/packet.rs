@@ -44,7 +44,7 @@ impl Payload {
     }
 }
 
-/// Reads a range of a frame in two pieces.
+/// Reads a range of a frame that consists of two pieces.
 pub(crate) fn bytes([head, payload]: [&[u8]; 2], range: Range<usize>) -> Cow<'_, [u8]> {
     let n_head = head.len();
     if range.end <= n_head {
@@ -123,13 +123,13 @@ pub(super) struct Asked {
 /// A packet: first a frame, then headers, metadata and payload, finally a frame again.
 #[derive(Debug, Default)]
 pub(super) struct Packet {
-    /// How many packets it stands for; 0 if the handle is free.
+    /// How many packets this packet stands for; 0 if the handle is free.
     pub references: u32,
     /// The frame as it arrived or as the deparser wrote it.
     pub frame: HeldFrame,
     /// Metadata preserved for the next ingress pass.
     pub kept: Vec<(FieldId, Int)>,
-    /// Has no fields before the first pass.
+    /// The header vector, which has no fields before the first pass.
     pub phv: Phv,
     pub payload: Payload,
     pub requests: Requests,

@@ -1,4 +1,4 @@
-//! The parser: reads headers from bytes. P4_16 section 13, with BMv2's choice that an error ends
+//! The parser reads headers from bytes, as section 13 of P4_16 describes. As in BMv2, an error ends
 //! the parser and sets `parser_error`, but ingress still runs.
 
 use super::{control_flow::Pass, packet, trace::header_values};

@@ -18,7 +18,7 @@ pub struct Phv {
 }
 
 impl Phv {
-    /// All fields zero; only metadata is valid.
+    /// Makes a vector in which all fields are zero and only metadata is valid.
     pub fn new(ir: &Ir) -> Self {
         Self {
             values: vec![Int::ZERO; ir.fields.len()],
@@ -29,7 +29,7 @@ impl Phv {
         }
     }
 
-    /// The least memory that the vector takes.
+    /// The least memory that the vector takes, in bytes.
     pub(crate) fn n_bytes(&self) -> usize {
         self.values.len() * size_of::<Int>()
     }
@@ -41,7 +41,7 @@ impl Phv {
 
     /// Resets to the state after `new`, without allocating.
     pub fn reset(&mut self, ir: &Ir) {
-        // Most values are zero already, and a store into an integer of any width is a call.
+        // Most values are zero already, and an assignment to an `Int` costs a function call.
         for value in self.values.iter_mut().filter(|value| !value.is_zero()) {
             *value = Int::ZERO;
         }

@@ -36,7 +36,7 @@ pub enum EntryAction {
 /// Weighted items, one of which a number selects.
 #[derive(Debug, Clone)]
 pub struct Choices<T> {
-    /// Each item with the sum of weights up to it.
+    /// Each item with the sum of the weights up to and including its own.
     items: Vec<(u64, T)>,
     /// The port that each item watches; empty if none watches any.
     watches: Vec<Option<PortId>>,
@@ -99,7 +99,7 @@ impl<T> Choices<T> {
 struct Member {
     id: u32,
     call: Call,
-    /// Number of entries and groups that refer to it.
+    /// Number of entries and groups that refer to the member.
     uses: usize,
 }
 
@@ -111,7 +111,7 @@ struct Group {
     choices: Choices<MemberHandle>,
     max_size: u32,
     counts_members: bool,
-    /// Number of entries that refer to it.
+    /// Number of entries that refer to the group.
     uses: usize,
 }
 
@@ -191,7 +191,7 @@ impl Profile {
         }
     }
 
-    /// Adds (1) or removes (-1) an entry's reference to what it runs.
+    /// Counts (1) or no longer counts (-1) an entry among the users of the member or group that it runs.
     pub(crate) fn count_use(&mut self, action: &EntryAction, change: isize) {
         match action {
             EntryAction::Call(_) => {}
@@ -264,7 +264,7 @@ impl Profile {
         self.n_one_shots
     }
 
-    /// Checks a group's members and sorts them by handle: each once, with a weight above 0.
+    /// Checks that each member of a group is listed once, with a weight above 0; returns the members by handle.
     fn group_members(&self, group: &ProfileGroup) -> Controlled<GroupMembers> {
         let what = || format!("{}: group {}", self.what, group.id);
         let mut members = BTreeMap::new();
@@ -281,20 +281,20 @@ impl Profile {
             match members.get_mut(&self.handle(*member)?) {
                 Some((_, watch)) => *watch = Some(*port),
                 None => {
-                    let found = format!("member {member} watches a port and is not in it");
+                    let found = format!("member {member} watches a port but is not in the group");
                     return invalid(format!("{}: {found}", what()));
                 }
             }
         }
         let weights = members.values().map(|(weight, _)| u64::from(*weight));
         let (total, of) = if group.counts_members {
-            (members.len() as u64, "members")
+            (members.len() as u64, "the number of members")
         } else {
-            (weights.sum(), "weights")
+            (weights.sum(), "the sum of weights")
         };
         let size = group.max_size;
         if size > 0 && total > u64::from(size) {
-            let message = format!("{}: {of} of {total}, its size is {size}", what());
+            let message = format!("{}: {of} is {total}, its size is {size}", what());
             return refuse(ControlErrorKind::ResourceExhausted, message);
         }
         Ok(members)

@@ -23,7 +23,7 @@ impl EntryIndex {
     }
 }
 
-/// Counters of an entry that packets update. Engines may write it in place.
+/// The counter and the times of an entry, which packets update. Engines may write the account in place.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct EntryAccount {
@@ -49,7 +49,7 @@ pub struct EntryView<'a> {
     pub has_meter: bool,
 }
 
-/// Converts a byte string that must fit the width.
+/// Converts a byte string; an error if it is empty or its value does not fit `bits` bits. `what` begins the message.
 pub(crate) fn number(what: &str, bytes: &[u8], bits: u32) -> Controlled<Int> {
     if bytes.is_empty() {
         return invalid(format!("{what}: expected at least one byte, found none"));
@@ -81,7 +81,7 @@ fn to_matcher(info: &TableInfo, field: &KeyField, given: &MatchField) -> Control
         (MatchKind::Exact, MatchField::Exact(value)) => Matcher::Exact(number(&what, value, bits)?),
         (MatchKind::Lpm, MatchField::Lpm { value, prefix_len }) => {
             if *prefix_len > bits {
-                return invalid(format!("{what}: a prefix of {prefix_len} of {bits} bits"));
+                return invalid(format!("{what}: {bits} bits, found a prefix of {prefix_len}"));
             }
             let value = number(&what, value, bits)?;
             if &value & value::prefix_mask(bits, *prefix_len) != value {

@@ -1,5 +1,6 @@
-//! Exact and longest prefix match: one hash map per prefix length, the longest first. The other
-//! fields of the key are exact; a key with exact fields only has a single length.
+//! Exact and longest prefix match: one hash map per prefix length, the longest first. At most one
+//! field of the key is a prefix, and all others are exact. A table without a prefix field has one
+//! hash map.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 

@@ -43,7 +43,7 @@ pub(crate) struct SlotSnapshot {
     pub entry: EntryIndex,
     slot: Slot,
     account: EntryAccount,
-    /// Entries of the same priority that lookups try after it.
+    /// Entries of the same priority that lookups try after this entry.
     pub younger: Vec<EntryIndex>,
 }
 
@@ -179,7 +179,7 @@ impl Table {
         self.slots.get_mut(entry.0)?.as_mut()
     }
 
-    /// Counts hits of an entry, with the time of the last.
+    /// Counts hits of an entry; `last` is the time of the last hit.
     pub(crate) fn count_hits(&mut self, entry: EntryIndex, hits: CounterValue, last: Nanos) {
         let Some(account) = self.accounts.get_mut(entry.0) else {
             return;
@@ -269,7 +269,7 @@ impl Table {
         Ok(self.put(info, slot, account))
     }
 
-    /// Makes sure that the search for idle entries runs when this one may be idle.
+    /// Makes sure that the search for idle entries runs when an entry with this last hit and timeout may be idle.
     pub(crate) fn watch(&mut self, last_hit: Nanos, idle_timeout_ns: u64) {
         watch(&mut self.next_idle, last_hit, idle_timeout_ns);
     }
@@ -289,7 +289,7 @@ impl Table {
         match self.slot_mut(entry) {
             Some(slot) if !slot.is_const => Ok((entry, slot)),
             _ => {
-                let found = "has this entry from the program, which fixes it";
+                let found = "has this entry as a constant entry of the program";
                 let message = format!("table \"{}\" {found}", info.name);
                 refuse(ControlErrorKind::PermissionDenied, message)
             }
@@ -349,8 +349,8 @@ impl Table {
         self.watch(snapshot.account.last_hit, snapshot.slot.idle_timeout_ns);
     }
 
-    /// Restores a deleted entry at its old position, which is free. The caller then moves younger entries of its
-    /// priority behind it.
+    /// Restores a deleted entry at its old position, which is free. The caller then moves the younger entries of the
+    /// same priority behind the restored entry.
     pub(crate) fn put_back(&mut self, info: &TableInfo, snapshot: &SlotSnapshot) {
         let place = snapshot.entry.0;
         match self.free.peek() {
@@ -392,7 +392,7 @@ impl Table {
         std::mem::replace(&mut self.default, action)
     }
 
-    /// Returns the entries that became idle; each only once.
+    /// Returns the entries that became idle since the last search.
     pub(crate) fn sweep_idle(&mut self, now: Nanos) -> Vec<EntryIndex> {
         if self.next_idle().is_none_or(|next| next > now) {
             return Vec::new();

@@ -40,7 +40,7 @@ impl OrderedIndex {
         self.order.insert(position, (priority, entry));
     }
 
-    /// Entries of the same priority that the search tries later.
+    /// Returns the entries of the same priority that the search tries after `entry`.
     pub(super) fn after(&self, entry: EntryIndex) -> Vec<EntryIndex> {
         let mut order = self.order.iter();
         let Some((priority, _)) = order.find(|(_, other)| *other == entry) else {

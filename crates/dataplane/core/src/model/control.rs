@@ -1,8 +1,8 @@
 //! The objects that a control plane reads and writes, modelled on P4Runtime's entities.
 //!
-//! Values are big-endian byte strings. On writing they may have any length, if the value fits the width. The switch
-//! returns them in canonical form (no leading zero byte, at least one byte), as P4Runtime 1.4 asks in section 8.4. Not
-//! here: protobuf messages, P4Info ids.
+//! Values are big-endian byte strings. A byte string that the control plane writes may have any length, if its value
+//! fits the width. The switch returns values in canonical form (no leading zero byte, at least one byte), as section
+//! 8.4 of P4Runtime 1.4 requires. Protobuf messages and P4Info ids are not part of this module.
 
 use serde::{Deserialize, Serialize};
 
@@ -129,7 +129,7 @@ pub struct ProfileGroup {
     pub counts_members: bool,
     /// Member ids and weights, from 1; on reading, in the order in which the hash counts them.
     pub members: Vec<(u32, u32)>,
-    /// Members that take part only while a port is up; on reading, in the same order.
+    /// Members that take part only while a port is up; on reading, in the order of `members`.
     pub watched: Vec<(u32, PortId)>,
 }
 
@@ -153,11 +153,11 @@ pub struct MeterConfig {
 /// Packets and bytes that a meter has seen, by resulting colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeterCounts {
-    /// Within the committed rate, or the meter is not configured.
+    /// Packets within the committed rate, and all packets while the meter has no configuration.
     pub green: CounterValue,
-    /// Above the committed rate, within the peak rate.
+    /// Packets above the committed rate, within the peak rate.
     pub yellow: CounterValue,
-    /// Above both rates.
+    /// Packets above the peak rate.
     pub red: CounterValue,
 }
 
@@ -268,7 +268,7 @@ pub struct CloneSession {
     pub class_of_service: u32,
 }
 
-/// The destination of a BMv2 mirroring session: a port, a multicast group with its members at the time of the clone,
+/// The destination of a BMv2 mirroring session: a port, a multicast group with its replicas at the time of the clone,
 /// both, or neither.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mirror {

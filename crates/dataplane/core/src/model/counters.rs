@@ -43,8 +43,8 @@ pub struct TableCounters {
 /// Counters that the switch keeps for every program.
 ///
 /// `received + created_by_clone + created_by_replication` always equals `transmitted + to_cpu +
-/// dropped_total() +` [`crate::Switch::packets_inside`], if one ignores what an offload has counted
-/// since [`crate::Switch::collect`].
+/// dropped_total() +` [`crate::Switch::packets_inside`], apart from what an offload has counted
+/// since the last [`crate::Switch::collect`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwitchCounters {
     /// Frames that arrived, including those of generators.
@@ -65,7 +65,7 @@ pub struct SwitchCounters {
     pub digests_lost: u64,
     /// Idle timeouts lost because the queue was full.
     pub idle_timeouts_lost: u64,
-    /// By port number; `None` if the port was not added.
+    /// Indexed by port number; `None` if the port was not added.
     ports: Vec<Option<PortCounters>>,
     /// In the order of [`DropReason::ALL`].
     drops: Vec<u64>,
@@ -128,7 +128,7 @@ impl SwitchCounters {
         }
     }
 
-    /// The counters of one table; zero if there is none.
+    /// The counters of one table; zero if the table does not exist.
     pub fn table(&self, table: TableId) -> TableCounters {
         self.tables.get(table.index()).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The reasons for which a packet ends inside the switch. Every packet that does not leave has one.
+//! The reasons for which a packet ends inside the switch. Every packet that does not leave the switch has a reason.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ drop_reasons! {
     PortUnknown => "port_unknown",
     /// The frame arrived or was to leave by a disabled port.
     PortDisabled => "port_disabled",
-    /// The program was replaced while the packet was inside.
+    /// The program was replaced while the packet was inside the switch.
     PipelineChanged => "pipeline_changed",
     /// The frame is longer than [`crate::limits::FRAME_BYTES_MAX`].
     FrameTooLong => "frame_too_long",
@@ -54,7 +54,7 @@ drop_reasons! {
     CloneSessionUnknown => "clone_session_unknown",
     /// The clone session has no replica. Only the clone is dropped.
     CloneSessionEmpty => "clone_session_empty",
-    /// The program's priority exceeds the port's queues.
+    /// The program set a priority for which output ports have no queue.
     PriorityOutOfRange => "priority_out_of_range",
     /// Too many packet-ins wait for the control plane.
     PacketInQueueFull => "packet_in_queue_full",
@@ -64,7 +64,7 @@ drop_reasons! {
     RecirculationLimit => "recirculation_limit",
     /// The packet was resubmitted too often.
     ResubmitLimit => "resubmit_limit",
-    /// Clones of clones: too many generations.
+    /// The clone would be a clone of clones over too many generations. Only the clone is dropped.
     CloneLimit => "clone_limit",
     /// The loops of one action ran too many rounds.
     LoopLimit => "loop_limit",

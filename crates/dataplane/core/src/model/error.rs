@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{message}")]
 pub struct ControlError {
-    /// Corresponds one to one to a canonical gRPC code.
+    /// The kind of the error, which corresponds to one canonical gRPC code.
     pub kind: ControlErrorKind,
     /// Names the object, what was expected and what was found.
     pub message: String,
@@ -39,7 +39,7 @@ pub enum ControlErrorKind {
     PermissionDenied,
     /// The current state does not allow the call, for example because no program is loaded.
     FailedPrecondition,
-    /// The call belongs to a set, of which another call was refused.
+    /// Another call of the same batch was refused.
     Aborted,
     /// The switch does not support the call.
     Unimplemented,

@@ -32,8 +32,8 @@ impl Pace {
         }
     }
 
-    /// When frame `number` is due, in nanoseconds after frame 0. Computed from the start each time, so that rounding
-    /// errors do not accumulate.
+    /// When frame `number` is due, in nanoseconds after frame 0. The time is always computed from frame 0, so that
+    /// rounding errors do not accumulate.
     pub(crate) fn due(self, number: u64) -> Nanos {
         let due = u128::from(number) * u128::from(self.per_ns) / u128::from(self.frames.max(1));
         Nanos::try_from(due).unwrap_or(Nanos::MAX)
@@ -47,7 +47,7 @@ pub struct GeneratorConfig {
     pub name: String,
     /// The frames' ingress port, which need not exist.
     pub port: PortId,
-    /// Sent in order, and again from the first after the last.
+    /// The frames, sent in order; after the last frame the generator continues with the first.
     pub frames: Arc<[Box<[u8]>]>,
     /// The rate of frames.
     pub pace: Pace,
@@ -118,7 +118,7 @@ pub struct GeneratorCounters {
     pub sent: u64,
     /// Frames that the switch refused; each also counts as a drop of the switch.
     pub dropped: u64,
-    /// Frames, accepted or refused, that were made after the next one was due.
+    /// Frames, accepted or refused, that the generator made only when the following frame was due, too.
     pub late: u64,
     /// The longest delay of a frame after its due time.
     pub late_max_ns: u64,
@@ -129,9 +129,9 @@ pub struct GeneratorCounters {
 pub struct GeneratorStatus {
     /// Chosen by the control plane, from 1.
     pub id: u32,
-    /// What it sends.
+    /// What the generator sends.
     pub config: GeneratorConfig,
-    /// Whether it runs.
+    /// Whether the generator runs.
     pub state: GeneratorState,
     /// Totals over all runs.
     pub counters: GeneratorCounters,

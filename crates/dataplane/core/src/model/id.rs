@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Monotonic nanoseconds, read by the caller from its clock.
+/// Monotonic time in nanoseconds, which the caller reads from its clock.
 pub type Nanos = u64;
 
 /// A port number: 9 bits in v1model, so 0 to 510; 511 is the drop port.
@@ -92,10 +92,10 @@ ids! {
     ValueSetId;
 }
 
-/// Groups packets for latency statistics.
+/// The group of packets to which a packet belongs in latency statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stream {
-    /// Not a copy.
+    /// Packets that are not copies.
     Unicast,
     /// A replica of this multicast group, or a packet made from a replica.
     MulticastGroup(u32),

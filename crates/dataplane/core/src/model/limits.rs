@@ -6,12 +6,12 @@ pub const FRAME_BYTES_MAX: usize = 65_536 + 256;
 /// Packets waiting for ingress: several bursts of a receive ring (1,024 frames).
 pub const INGRESS_QUEUE_PACKETS: usize = 4_096;
 
-/// Packets waiting to run ingress again. Each packet inside adds at most one, since recirculated packets run before new
-/// ones; the largest group may add a clone of each replica.
+/// Packets waiting to run ingress again. Each packet inside the switch adds at most one, because recirculated packets
+/// run before new packets; the replicas of the largest group may each add a clone.
 pub const RECIRCULATION_QUEUE_PACKETS: usize = 8_192;
 
-/// Packets waiting in one queue of an output port. Holds the replicas of the largest group, so that an empty queue
-/// loses none. There is one queue per priority.
+/// Packets waiting in one queue of an output port. An empty queue has room for all replicas of the largest group. A
+/// port has one queue per priority.
 pub const EGRESS_QUEUE_PACKETS: usize = 8_192;
 
 /// Queues of an output port: `priority` is `bit<3>` in v1model.
@@ -21,7 +21,7 @@ pub const EGRESS_QUEUES_PER_PORT: usize = 8;
 /// few enough that the results (80 KB at 1,200 bytes each) stay in the cache.
 pub const PAYLOAD_BATCH_MAX: usize = 64;
 
-/// Arguments of a payload extern: a key, a sequence number, and as many again.
+/// Arguments of a payload extern: a key, a sequence number, and two more.
 pub const PAYLOAD_ARGS_MAX: usize = 4;
 
 /// Bytes that an extern may add to a payload: a header and an authentication tag.
@@ -43,10 +43,11 @@ pub const CLONE_GENERATIONS_MAX: u32 = 65_536;
 /// batch (64 frames). A program whose packets recirculate up to the limit must not keep the caller from its other work.
 pub const STEPS_IN_VAIN_MAX: usize = 64;
 
-/// Packet generators of a switch: some flows, each with its own pace.
+/// Packet generators of a switch: enough for several flows, each with its own rate.
 pub const GENERATORS_MAX: usize = 16;
 
-/// Frames that a late generator makes at once: a receive batch, so that the switch treats it like a port.
+/// Frames that a late generator makes at once: as many as a receive batch has, so that the switch treats the generator
+/// like a port.
 pub const GENERATOR_BURST_FRAMES: usize = 64;
 
 /// Total bytes of a generator's frames: some ten thousand short frames. As base64 they still fit the 4 MiB that gRPC
@@ -59,15 +60,15 @@ pub const GENERATOR_FRAME_BYTES_MIN: usize = 14;
 /// Bytes of a generator's name, which is a label of the metrics.
 pub const GENERATOR_NAME_BYTES_MAX: usize = 64;
 
-/// Parser states entered for one packet. More than any header stack needs; without a limit a cycle that consumes
-/// nothing would never end. Beyond it the error is `ParserTimeout`.
+/// Parser states entered for one packet: more than any header stack needs. Without a limit, a cycle of states that
+/// extract nothing would never end. At the limit the parser stops with the error `ParserTimeout`.
 pub const PARSER_STEPS_MAX: u32 = 4_096;
 
 /// Rounds of the loops in one run of an action: a few for each byte of the longest frame, more than a program needs. A
 /// loop that does not end must not stop the switch.
 pub const LOOP_ROUNDS_MAX: u32 = 65_536;
 
-/// Replicas of a multicast group: two groups of 4,096 viewers together.
+/// Replicas of a multicast group: enough for two groups of 4,096 viewers together.
 pub const REPLICAS_PER_GROUP_MAX: usize = 8_192;
 
 /// Multicast groups: `mcast_grp` is `bit<16>`, and 0 means none.
@@ -106,15 +107,16 @@ pub use bmv2_json::limits::{ARRAY_CELLS_MAX, EXPRESSION_DEPTH_MAX, FIELD_BITS_MA
 /// of them would delay packets for milliseconds.
 pub const MAP_SHARDS: usize = 256;
 
-/// Egress passes between two look-aheads, if the program sets priorities (`traffic_manager/look_ahead.rs`). Few enough
-/// that a receive batch (64 frames) is known before the copies of its first four packets have left; many enough that
-/// copies leave in between.
+/// Egress passes between two look-aheads, if the program sets priorities. A look-ahead runs the ingress pass of a frame
+/// early (`traffic_manager/look_ahead.rs`). The number is so low that all priorities of a receive batch (64 frames) are
+/// known before the copies of its first four packets have left, and so high that copies leave in between.
 pub const COPIES_PER_LOOK: u32 = 4;
 
-/// Egress passes that pay for a look-ahead whose packet is dropped: five percent.
+/// Egress passes for each look-ahead whose packet is dropped. Such look-aheads thus cost at most five percent of the
+/// passes.
 pub const COPIES_PER_LOOK_IN_VAIN: u32 = 20;
 
-/// Look-aheads with a dropped packet that may be saved up.
+/// Look-aheads with a dropped packet that may run in a row, after enough egress passes without one.
 pub const LOOKS_IN_VAIN_BURST: u32 = 8;
 
 /// Frames to keep available for look-aheads, if the caller delivers frames every sixteen copies.
@@ -126,8 +128,8 @@ pub const LATENCY_STREAMS_MAX: usize = 256;
 /// The upper end of the latency histogram, in nanoseconds: a minute.
 pub const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
-/// Header vectors and frame buffers that the interpreter keeps for reuse: a burst of a receive ring (1,024 frames). It
-/// frees those beyond.
+/// Header vectors and frame buffers that the interpreter keeps for reuse: a burst of a receive ring (1,024 frames). The
+/// interpreter frees further ones.
 pub const SPARE_PACKETS_MAX: usize = 1_024;
 
 /// Total bytes of the header vectors kept for reuse, if a program's vectors are large.

@@ -69,12 +69,12 @@ impl<K: Hash + Eq, V> ShardedMap<K, V> {
 fn shard<Q: Hash + ?Sized>(key: &Q) -> usize {
     let mut fold = Fold(0);
     key.hash(&mut fold);
-    // The upper half depends on all bits of the factors.
+    // The upper half of the product depends on all bits of both factors.
     (fold.finish() >> 32) as usize % limits::MAP_SHARDS
 }
 
-/// Selects the shard. It is cheaper than the shard's own hash and must differ from it; otherwise the keys of one shard
-/// would collide there.
+/// The hash that selects the shard of a key. It is cheaper than the hash of the maps and must differ from that hash;
+/// otherwise the keys in one shard would collide in the shard's map.
 struct Fold(u64);
 
 impl Fold {

@@ -12,12 +12,12 @@ use dashu_int::{
 /// An integer without a width.
 pub type Int = IBig;
 
-/// A number of `bits` one bits.
+/// Returns the number whose lowest `bits` bits are one and all others zero.
 pub(crate) fn ones(bits: u32) -> Int {
     (Int::ONE << bits as usize) - Int::ONE
 }
 
-/// `bits` bits, of which the leading `prefix_len` are one.
+/// Returns a mask of `bits` bits, of which the leading `prefix_len` bits are one.
 pub(crate) fn prefix_mask(bits: u32, prefix_len: u32) -> Int {
     let prefix_len = prefix_len.min(bits);
     ones(prefix_len) << (bits - prefix_len) as usize
@@ -28,7 +28,7 @@ pub(crate) fn fits(value: &Int, bits: u32) -> bool {
     value.sign() == Sign::Positive && value.bit_len() <= bits as usize
 }
 
-/// Truncates a value as copying it into a field does.
+/// Truncates a value as an assignment to a field of `bits` bits does.
 pub(crate) fn wrap(value: Int, bits: u32, signed: bool) -> Int {
     if !signed {
         return if fits(&value, bits) {

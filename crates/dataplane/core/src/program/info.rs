@@ -58,7 +58,7 @@ pub struct KeyField {
 }
 
 impl KeyField {
-    /// The rank of a bit pattern among the field's values, from 0 for the least. Applied twice, gives the bit pattern
+    /// The rank of a bit pattern among the field's values, from 0 for the least. The rank of a rank is the bit pattern
     /// again.
     pub fn order(&self, bits: &Int) -> Int {
         if self.is_signed {
@@ -74,7 +74,7 @@ impl KeyField {
         (self.order(&Int::ZERO), self.order(&last))
     }
 
-    /// [`Self::whole_range`] in the control plane's form.
+    /// A match of all values ([`Self::whole_range`]) in the control plane's form.
     pub fn every_value(&self) -> MatchField {
         let (low, high) = self.whole_range();
         MatchField::Range {
@@ -105,9 +105,9 @@ pub struct TableInfo {
     pub size: usize,
     /// The actions that entries may use.
     pub actions: Vec<ActionId>,
-    /// Whether the program fixes the entries.
+    /// Whether the program declares the entries as constant.
     pub is_const: bool,
-    /// Whether the program fixes the default action.
+    /// Whether the program declares the default action as constant.
     pub is_default_const: bool,
     /// Whether the table has a direct counter.
     pub with_counters: bool,
@@ -139,7 +139,8 @@ impl TableInfo {
     }
 }
 
-/// Whether p4c or our compiler uses such names for generated tables. Names of P4 tables contain their control.
+/// Whether p4c or our compiler gives such a name to a table that it generates. The name of a table of the P4 source
+/// contains the name of its control.
 pub(crate) fn is_generated_name(table: &str) -> bool {
     table.starts_with("tbl_") && !table.contains('.')
 }
@@ -160,7 +161,7 @@ pub struct PayloadSignature {
     pub name: String,
     /// The extern's parameters, in order.
     pub params: Vec<ParamInfo>,
-    /// Most bytes that the extern adds to a payload.
+    /// The highest number of bytes that the extern adds to a payload.
     pub growth_bytes_max: usize,
 }
 

@@ -41,7 +41,7 @@ impl Program {
         Self::from_json_str_with(text, &[])
     }
 
-    /// As [`Program::from_json_str`], for a program that may call these payload externs.
+    /// Loads BMv2 JSON text for v1model. The program may call these payload externs.
     ///
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
@@ -66,7 +66,7 @@ impl Program {
         Self::from_json_with(&json, externs)
     }
 
-    /// The program of a switch without a program: it does nothing.
+    /// A program that does nothing, for a switch without a program.
     pub(crate) fn empty() -> Self {
         Self {
             ir: Arc::default(),
@@ -86,7 +86,7 @@ impl Program {
     /// Verifies BMv2 JSON of a program for another architecture.
     ///
     /// # Errors
-    /// As for [`Program::from_json`].
+    /// The same as for [`Program::from_json`].
     pub fn for_architecture(
         json: &bmv2_json::Program,
         architecture: &'static ir::Architecture,
@@ -94,8 +94,8 @@ impl Program {
         Self::load(json, architecture, &[])
     }
 
-    /// As [`Program::from_json`], for a program that may call these payload externs: those of its switch
-    /// ([`crate::Switch::payload_signatures`]).
+    /// Verifies BMv2 JSON of a v1model program, which may call these payload externs. They must be those of the
+    /// program's switch ([`crate::Switch::payload_signatures`]).
     ///
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.

@@ -1,7 +1,8 @@
-//! The state that one packet can leave for another.
+//! Finds the state through which one packet can influence another.
 //!
 //! Several switches with the same program, each with a share of the packets, behave like one switch only if no packet
-//! reads what another wrote. Counters do not matter: no program reads them, and they can be added.
+//! reads what another packet wrote. Counters do not matter: no program reads them, and a reader can add the counters of
+//! all switches.
 
 use super::{
     Program,
@@ -10,8 +11,8 @@ use super::{
 use crate::RegisterId;
 
 impl Program {
-    /// The registers that packets both write and read, and all meters, by kind and name: `register "seen"`. Registers
-    /// that packets only write are for the controller.
+    /// The registers that packets both write and read, and all meters. Each has its kind and name, for example
+    /// `register "seen"`. Registers that packets only write are for the controller, and are left out.
     pub fn kept_between_packets(&self) -> Vec<String> {
         let ir = self.ir();
         let mut kept: Vec<String> = self.registers_between_packets().map(named).collect();
@@ -22,8 +23,8 @@ impl Program {
         kept
     }
 
-    /// Those of [`kept_between_packets`](Self::kept_between_packets) that the program declares `@shared`: one instance
-    /// whatever the number of workers.
+    /// The registers of [`kept_between_packets`](Self::kept_between_packets) that the program declares `@shared`: all
+    /// workers must use one instance of them.
     pub fn shared_between_packets(&self) -> Vec<String> {
         let registers = self.registers_between_packets();
         let shared = registers.filter(|register| register.is_shared);

@@ -27,7 +27,7 @@ pub(crate) struct Generator {
     pub(crate) id: u32,
     pub(crate) config: GeneratorConfig,
     run: Run,
-    /// Frames that it may still make before the next [`Switch::generate`].
+    /// Frames that the generator may still make before the next [`Switch::generate`].
     n_allowed: usize,
     counters: GeneratorCounters,
 }
@@ -80,7 +80,7 @@ impl Generator {
         }
     }
 
-    /// Starts a pending run, and returns the number of the frame that is due.
+    /// Starts a pending run, and returns the number of the frame that is due, if any.
     fn due(&mut self, now: Nanos) -> Option<u64> {
         if matches!(self.run, Run::Begins) {
             self.run = Run::Goes {
@@ -132,7 +132,7 @@ impl Switch {
     }
 
     /// Makes the frames that are due and accepts them into the switch: at most [`limits::GENERATOR_BURST_FRAMES`] per
-    /// generator. Returns their number. To be called at the time of [`Switch::next_generated`], and followed by
+    /// generator. Returns their number. The caller calls this at the time of [`Switch::next_generated`], and then
     /// [`Switch::poll_transmit`] as after [`Switch::handle_frame`].
     pub fn generate(&mut self, now: Nanos) -> usize {
         for generator in &mut self.generators {
@@ -141,8 +141,8 @@ impl Switch {
         self.generate_more(now)
     }
 
-    /// Makes frames that became due since the last [`Switch::generate`], within what is left of its bound. Keeps frames
-    /// on time while a caller transmits for long.
+    /// Makes the frames that became due since the last [`Switch::generate`], as far as the bound of that call allows
+    /// further frames. A caller that transmits for long calls this in between, so that frames are made on time.
     pub fn generate_more(&mut self, now: Nanos) -> usize {
         if self.generators.is_empty() {
             return 0;

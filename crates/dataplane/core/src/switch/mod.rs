@@ -1,21 +1,27 @@
 //! The public interface: frames and control calls go in; frames, packet-ins and digests come out.
 //!
-//! The order of calls, for the one caller, an event loop:
+//! The only caller is an event loop. It makes these calls:
 //!
-//! - `add_port`, then `set_program`; both again at any time between two calls. A caller with waiting frames makes a
-//!   program ready in another thread (`loader`) and sets it with `set_ready_program`, which compiles nothing.
-//! - `handle_frame(now, port, frame)` as frames come. It is cheap and may refuse a frame, counted.
+//! - `add_port`, then `set_program`. Both may come again at any time between two other calls. A caller with waiting
+//!   frames makes a program ready in another thread (`loader`) and sets it with `set_ready_program`, which compiles
+//!   nothing.
+//! - `handle_frame(now, port, frame)` for each frame that arrives. The call is cheap. It may refuse a frame, and counts
+//!   the refusal.
 //! - `transmit(now, ...)` or `poll_transmit(now)` until they report that nothing can run at `now`; always after
 //!   `handle_frame` and `handle_timeout`.
-//! - `poll_packet_in`, `poll_digest`, `poll_idle_timeout` until each gives none, after `transmit`. With an offload
-//!   `take_offloaded_digests` before it, when `offloaded_digests_fd` is readable, or in every iteration.
-//! - `poll_timeout()` gives the time at which to call `handle_timeout(now)` and `transmit` though no frame comes.
-//! - Control calls (`control/`) between any two of these. A packet sees each wholly or not at all.
-//! - `begin_drain`, then `is_drained(token)` after `transmit`. With an offload it is asked again though nothing comes.
-//! - `set_offload` with an offload when frames may come, and with none before the last numbers are read. `begin_batch`
-//!   and `end_batch` around control calls that an offload must show at once. `collect` before numbers are read.
+//! - After `transmit`: `poll_packet_in`, `poll_digest`, `poll_idle_timeout`, until each returns `None`. With an
+//!   offload, `take_offloaded_digests` before `poll_digest`, when `offloaded_digests_fd` is readable, or in every
+//!   iteration.
+//! - `poll_timeout()`, which returns the time at which the caller must call `handle_timeout(now)` and `transmit` even
+//!   if no frame arrives.
+//! - Control calls (`control/`) between any two of these calls. A packet sees a control call wholly or not at all.
+//! - `begin_drain`, then `is_drained(token)` after each `transmit` until it returns true. With an offload, the caller
+//!   must ask again even if no frame arrives.
+//! - `set_offload` with an offload as soon as frames may arrive, and with `None` before the caller reads the last
+//!   numbers. `begin_batch` and `end_batch` around control calls that an offload must show at once. `collect` before
+//!   the caller reads numbers.
 //!
-//! Time never goes back: an earlier `now` counts as the latest.
+//! Time never goes back: if `now` is earlier than in a previous call, the switch uses the latest time instead.
 
 mod control;
 mod generator;
@@ -47,8 +53,8 @@ pub struct DrainToken(u64);
 ///
 /// Scheduling is part of the semantics: egress work comes first, then recirculated and resubmitted packets, then new
 /// frames. So the passes of one packet run back to back unless a rate holds a queue. If the program sets priorities,
-/// new frames sometimes run ingress while copies wait, so that a frame of high priority overtakes them:
-/// `traffic_manager/look_ahead.rs`.
+/// new frames sometimes run ingress while copies wait, so that a frame of high priority overtakes the copies
+/// (`traffic_manager/look_ahead.rs`).
 pub struct Switch {
     config: SwitchConfig,
     factory: Arc<dyn EngineFactory>,
@@ -57,7 +63,7 @@ pub struct Switch {
     /// Whether to replace the engine as soon as it holds no packet.
     is_engine_outdated: bool,
     offload: Option<Attached>,
-    /// Between [`Switch::begin_batch`] and `end_batch`.
+    /// Whether a batch is open: between [`Switch::begin_batch`] and [`Switch::end_batch`].
     is_in_batch: bool,
     pub(crate) model: V1Model,
     /// The last frame of [`Switch::poll_transmit`], and the length of its headers.
@@ -76,12 +82,12 @@ const NOTHING: Transmitted = Transmitted {
 };
 
 impl Switch {
-    /// A switch without ports and program, which drops every frame. It runs programs on the reference interpreter.
+    /// Makes a switch without ports and program, which drops every frame. It runs programs on the interpreter.
     pub fn new(config: SwitchConfig) -> Self {
         Self::with_engine(config, Box::new(InterpreterFactory))
     }
 
-    /// As [`Switch::new`], but with the engines of this factory.
+    /// Makes a switch as [`Switch::new`] does, but with the engines of this factory.
     pub fn with_engine(config: SwitchConfig, factory: Box<dyn EngineFactory>) -> Self {
         Self::with_shared_engine(config, factory.into())
     }
@@ -109,7 +115,7 @@ impl Switch {
         &self.config
     }
 
-    /// The chosen engine, as `--engine` names it.
+    /// The name of the chosen engine, as the command-line option `--engine` takes it.
     pub fn engine_name(&self) -> &'static str {
         self.factory.name()
     }
@@ -128,7 +134,7 @@ impl Switch {
     }
 
     /// Registers an extern that changes payloads, under the name that programs call. Programs loaded later may use it
-    /// ([`Program::from_json_with`]). It stays when the program is replaced.
+    /// ([`Program::from_json_with`]). The extern stays registered when the program is replaced.
     ///
     /// # Errors
     /// [`ControlError`] if the name is taken, or the extern exceeds [`limits`].
@@ -157,14 +163,15 @@ impl Switch {
         self.set_program_as(program, 0);
     }
 
-    /// As [`Switch::set_program`], and sets the number that `generation` returns. Callers that hold an entry or a
-    /// packet-out for a program compare it, to detect that the program was replaced.
+    /// Replaces the program as [`Switch::set_program`] does, and sets the number that [`Switch::generation`] returns. A
+    /// caller that holds an entry or a packet-out for a program compares that number, to detect that the program was
+    /// replaced.
     pub fn set_program_as(&mut self, program: Program, generation: u64) {
         let mut ready = self.loader().load(program);
         self.set_ready_program(&mut ready, generation);
     }
 
-    /// The number given with the loaded program; 0 by default.
+    /// The number that the caller gave with the loaded program; 0 by default.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -196,8 +203,8 @@ impl Switch {
         self.engine.as_ref().map(|_| &self.model.state.program)
     }
 
-    /// Accepts a frame. Cheap: [`Switch::poll_transmit`] does the work, and must be called afterwards until it returns
-    /// `None`. A packet-out is a frame from the CPU port.
+    /// Accepts a frame. The call is cheap: [`Switch::poll_transmit`] does the work, and must be called afterwards until
+    /// it returns `None`. A packet-out is a frame from the CPU port.
     pub fn handle_frame(&mut self, now: Nanos, port: PortId, frame: &[u8]) {
         let now = self.model.state.advance(now);
         let name = self.begin_frame(now, port, frame);
@@ -323,9 +330,9 @@ impl Switch {
         })
     }
 
-    /// As `max_frames` calls of [`Switch::poll_transmit`], but cheaper per frame: passes each frame to `send`, borrowed
-    /// from the engine. Sends fewer frames if nothing more can run at `now`, or after `max_frames` +
-    /// [`limits::STEPS_IN_VAIN_MAX`] scheduler steps. This bound returns control to the caller even if packets
+    /// Does the work of `max_frames` calls of [`Switch::poll_transmit`], but is cheaper per frame: passes each frame to
+    /// `send`, borrowed from the engine. Sends fewer frames if nothing more can run at `now`, or after `max_frames` +
+    /// [`limits::STEPS_IN_VAIN_MAX`] scheduler steps. With this bound the caller regains control even if packets
     /// recirculate or are dropped without end.
     pub fn transmit(
         &mut self,
@@ -337,9 +344,9 @@ impl Switch {
         transmitted.unwrap_or(NOTHING)
     }
 
-    /// As [`Switch::transmit`], but runs one scheduler step: a pass, and the passes that follow it without a queue in
-    /// between; at most one frame leaves. For a caller that must read its clock before each step
-    /// ([`Switch::is_timed`]).
+    /// Runs one scheduler step: a pass, and the passes that follow it without a queue in between. At most one frame
+    /// leaves, which goes to `send`. A caller that must read its clock before each step ([`Switch::is_timed`]) calls
+    /// this instead of [`Switch::transmit`].
     pub fn transmit_step(&mut self, now: Nanos, send: &mut dyn FnMut(Transmit<'_>)) -> Transmitted {
         let sent = self.run(now, send, |run| run.step(1)).flatten();
         sent.map_or(NOTHING, |n_frames| Transmitted {
@@ -355,7 +362,8 @@ impl Switch {
     }
 
     /// How many more frames the caller should deliver now, if it has any, although [`Switch::poll_transmit`] still
-    /// returns frames; otherwise their priorities come too late. To be asked after about every sixteen frames sent.
+    /// returns frames. If it delivers them later, their priorities come too late. The caller should ask after about
+    /// every sixteen frames sent.
     pub fn n_frames_wanted(&self) -> usize {
         let wanted = self.model.traffic.look_ahead.n_frames_wanted();
         wanted.saturating_sub(self.model.traffic.ingress.len())
@@ -391,8 +399,8 @@ impl Switch {
         self.model.digests.pop()
     }
 
-    /// When to call [`Switch::handle_timeout`] and [`Switch::poll_transmit`] next if no frame arrives: when a queue may
-    /// release its next packet, or an entry may have become idle.
+    /// The time at which the caller must call [`Switch::handle_timeout`] and [`Switch::poll_transmit`] next, if no
+    /// frame arrives earlier: when a queue may release its next packet, or an entry may have become idle.
     pub fn poll_timeout(&self) -> Option<Nanos> {
         let departures = [
             self.model.traffic.egress.next_departure(),
@@ -402,8 +410,8 @@ impl Switch {
         departures.into_iter().flatten().chain(idle).min()
     }
 
-    /// Looks for idle entries, when the time of [`Switch::poll_timeout`] has come. Queues need no such call; they use
-    /// the time given to [`Switch::poll_transmit`].
+    /// Looks for idle entries. The caller calls this when the time of [`Switch::poll_timeout`] has come. Queues need no
+    /// such call; they use the time given to [`Switch::poll_transmit`].
     pub fn handle_timeout(&mut self, now: Nanos) {
         self.model.state.advance(now);
         if self.model.state.tables.next_idle().is_some() {
@@ -447,8 +455,8 @@ impl Switch {
     }
 
     /// Sets or removes the trace sink. While a sink is set, the interpreter replaces an engine that does not trace, and
-    /// the offload punts everything. The engine changes at once if no packet is inside, otherwise with the next frame
-    /// that arrives when none is.
+    /// the offload punts everything. The engine changes at once if no packet is inside, otherwise when a frame arrives
+    /// while no packet is inside.
     pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
         let was_on = self.model.state.tracer.is_on();
         self.model.state.tracer.set_sink(sink);

@@ -104,7 +104,7 @@ impl Attached {
         };
     }
 
-    /// Stops an offload that cannot continue. With `Unable::Anew` it waits to be loaded again.
+    /// Stops an offload that cannot continue. After `Unable::Anew` the offload waits to be loaded again.
     fn end_unable(&mut self, model: &mut V1Model, result: Result<(), Unable>) {
         let status = match result {
             Ok(()) => return,
@@ -168,8 +168,8 @@ impl Attached {
 }
 
 impl Switch {
-    /// Sets or removes the offload beside the engine, and stops the previous one. It forwards at once if a program is
-    /// loaded, no trace is on and no port is disabled.
+    /// Sets or removes the offload beside the engine, and stops the previous one. The new offload is loaded at once if
+    /// a program is loaded, no trace is on and no port is disabled.
     pub fn set_offload(&mut self, offload: Option<Box<dyn Offload>>) {
         self.stop_offload(DropReason::OffloadStopped);
         self.offload = offload.map(|offload| Attached {
@@ -192,8 +192,8 @@ impl Switch {
         self.offload.as_mut()?.offload.poll_notice()
     }
 
-    /// Adds what the offload has counted to the switch's state. To be called before reading counters, tables,
-    /// registers, latencies or packets inside.
+    /// Adds what the offload has counted to the switch's state. The caller must call this before it reads counters,
+    /// tables, registers, latencies or the number of packets inside.
     pub fn collect(&mut self) {
         if let Some(attached) = &mut self.offload {
             attached.collect(&mut self.model);
@@ -201,8 +201,9 @@ impl Switch {
         }
     }
 
-    /// Moves at most `n_max` digests from the offload to [`Switch::poll_digest`], as far as that queue has room.
-    /// Returns their number; if it is `n_max`, there may be more. Nearly free if there are none.
+    /// Moves at most `n_max` digests from the offload to the queue of [`Switch::poll_digest`], as far as the queue has
+    /// room. Returns their number; if it is `n_max`, there may be more. The call costs almost nothing if no digest
+    /// waits.
     pub fn take_offloaded_digests(&mut self, n_max: usize) -> usize {
         let attached = self.offload.as_mut();
         attached.map_or(0, |it| it.take_digests(&mut self.model, n_max))
@@ -224,8 +225,8 @@ impl Switch {
         }
     }
 
-    /// Lets the offload continue its background work. To be called when the offload has woken the packet loop, or when
-    /// a port got another interface.
+    /// Lets the offload continue its background work. The caller calls this when the offload has woken the packet loop,
+    /// or when a port got another interface.
     pub fn look_at_offload(&mut self) {
         self.collect();
         if let Some(attached) = &mut self.offload {
@@ -234,8 +235,8 @@ impl Switch {
         }
     }
 
-    /// Starts a batch of control calls, up to [`Switch::end_batch`]. Packets in the offload see all of them or none,
-    /// including a new program. The engine sees each call at once.
+    /// Starts a batch of control calls, up to [`Switch::end_batch`]. A packet in the offload sees all calls of the
+    /// batch or none, including a new program. The engine sees each call at once.
     pub fn begin_batch(&mut self) {
         self.is_in_batch = true;
     }

@@ -1,5 +1,5 @@
-//! Prepares a program apart from the switch, in any thread: loads and compiles it, and writes its tables. The switch
-//! then swaps it in between two passes, which takes no longer for a large program.
+//! Prepares a program apart from the switch, in any thread: loads and compiles the program, and writes its tables. The
+//! switch then swaps the prepared program in between two passes, which takes no longer for a large program.
 //!
 //! Tables, arrays and counters keep their addresses in the swap, and the state's identity moves with them. So an engine
 //! that keeps addresses sees the same state before and after.
@@ -30,7 +30,7 @@ pub struct ProgramLoader {
 /// A program with its state and engine. After the swap it holds what the switch had before, to be freed off the packet
 /// path.
 pub struct ReadyProgram {
-    /// Receives no packets.
+    /// Holds the program and its state; receives no packets.
     switch: Switch,
     is_traced: bool,
 }
@@ -61,16 +61,16 @@ impl ProgramLoader {
 }
 
 impl ReadyProgram {
-    /// For control calls: the program starts with what they write. Generators must not be written here; they belong to
-    /// the real switch.
+    /// The switch that holds the program, for control calls: the program starts with what they write. Generators must
+    /// not be written here; they belong to the real switch.
     pub fn switch_mut(&mut self) -> &mut Switch {
         &mut self.switch
     }
 }
 
 impl Switch {
-    /// A switch that forwards nothing and holds a program in its initial state: to read its declarations and to try
-    /// writes. It uses the reference interpreter.
+    /// Makes a switch that forwards nothing and holds a program in its initial state, so that a caller can read the
+    /// program's declarations and try writes. The switch uses the reference interpreter.
     pub fn blank(program: Program) -> Self {
         let mut switch = Self::new(SwitchConfig::default());
         let payloads = &program.ir.payload_externs;
@@ -94,8 +94,8 @@ impl Switch {
         }
     }
 
-    /// As [`Switch::set_program_as`], for a program that this switch's loader prepared. Afterwards `ready` holds the
-    /// replaced program, which may take long to free.
+    /// Replaces the program, as [`Switch::set_program_as`] does, by a program that this switch's loader prepared.
+    /// Afterwards `ready` holds the replaced program, which may take long to free.
     ///
     /// # Panics
     /// If the program calls an extern that is not registered with this switch.

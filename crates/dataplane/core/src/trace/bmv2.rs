@@ -32,7 +32,7 @@ pub enum Severity {
     Debug,
     /// `log_msg`.
     Info,
-    /// Not used for packets.
+    /// No line about a packet has this severity.
     Warn,
     /// Parser errors and indices out of range.
     Error,
@@ -209,7 +209,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// Whether the event comes after the running part of the pipeline.
+/// Whether the running part of the pipeline ends before the event.
 fn ends_stage(kind: &TraceKind) -> bool {
     matches!(
         kind,
@@ -318,7 +318,7 @@ impl Lines<'_> {
         ));
     }
 
-    /// Events that need no state of the renderer.
+    /// Writes the lines of events that need no state of the renderer.
     fn other(&mut self, kind: &TraceKind) {
         match kind {
             TraceKind::ParserError(error) => {
@@ -472,7 +472,7 @@ fn number(value: &[u8]) -> String {
     u128::from_str_radix(&digits, 16).map_or(format!("0x{digits}"), |number| number.to_string())
 }
 
-/// BMv2's packet numbers: the frame's, from 0, and the copy's, 0 for the original.
+/// Assigns BMv2's packet numbers: the number of the frame, from 0, and the number of the copy, 0 for the original.
 #[derive(Debug, Default)]
 struct Numbers {
     /// Frames and their copies, the oldest frame first.

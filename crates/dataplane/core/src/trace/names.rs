@@ -1,15 +1,15 @@
-//! Names of packets in traces: `1`, its first clone `1.c1`, its second replica `1.r2`.
+//! Names of packets in traces, for example `1` for a frame, `1.c1` for its first clone, `1.r2` for its second replica.
 
 use std::sync::Arc;
 
 use crate::Stream;
 
-/// Refers to a packet's name. A number, because packets are moved often and rarely have a name.
+/// Refers to a packet's name. The id is a number, because packets are moved often and rarely have a name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct NameId(u32);
 
 impl NameId {
-    /// No trace was on when the packet arrived.
+    /// The id of a packet that arrived while no trace was on.
     pub(crate) const NONE: Self = Self(0);
 }
 
@@ -22,7 +22,7 @@ struct Name {
 
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// By id - 1.
+    /// The name with id `n` has the index `n - 1`.
     names: Vec<Option<Name>>,
     spare: Vec<NameId>,
 }

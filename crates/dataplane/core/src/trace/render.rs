@@ -30,9 +30,9 @@ pub struct TraceRenderer {
     headline: Option<(Arc<str>, u32)>,
     now: Option<Nanos>,
     stage: Option<Stage>,
-    /// Whether an action of a table runs, not the control itself.
+    /// Whether the current statements belong to an action of a table, not to the control itself.
     is_in_action: bool,
-    /// Whether the next action is the compiler's.
+    /// Whether the compiler made the next action.
     is_generated: bool,
     /// Whether the next action is that of the table reported last.
     follows_table: bool,
@@ -107,7 +107,7 @@ impl TraceRenderer {
                 (old.value == *new && !old.is_secret) || is_temporary(&old.name)
             }
             TraceKind::Table { table, key, .. } => key.is_empty() && is_generated_name(table),
-            // An action that follows no table is the compiler's.
+            // The compiler made every action that does not follow a table.
             TraceKind::Action { .. } => self.is_generated || !self.follows_table,
             _ => false,
         }
@@ -188,7 +188,7 @@ fn is_queueing(event: &TraceEvent) -> bool {
     matches!(event.kind, TraceKind::Enqueue { .. })
 }
 
-/// Whether a variable is the compiler's or a function's: its name contains no control.
+/// Whether a variable was made by the compiler or belongs to a function: then its name contains no control's name.
 fn is_temporary(field: &str) -> bool {
     let name = field.strip_prefix(SCALARS);
     name.is_some_and(|name| !name.contains('.'))
@@ -380,7 +380,7 @@ fn is_key(key: &[TraceValue], entry: &str) -> bool {
     entry == format!("({})", values.join(", "))
 }
 
-/// Shows the previous value, except 0, which mostly means unset.
+/// Writes an assignment with the previous value, except 0, which mostly means unset.
 fn fmt_assign(f: &mut fmt::Formatter<'_>, old: &TraceValue, new: &[u8]) -> fmt::Result {
     let name = old.name.strip_prefix(SCALARS).unwrap_or(&old.name);
     if old.is_secret {

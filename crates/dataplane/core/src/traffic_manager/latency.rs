@@ -1,9 +1,9 @@
-//! The time that packets spend in the switch, from the arrival of their root frame until they leave: one histogram per
-//! output port and one per stream. Always on.
+//! Records the time that packets spend in the switch, from the arrival of their root frame until they leave: one
+//! histogram per output port and one per stream. The recording is always on.
 //!
-//! The switch does not parse RTP. Its streams are what a program makes copies by: the replicas of a multicast group are
-//! one stream, the clones of a session are one, and everything else is one. These need no look into packets, and the
-//! controller knows their ids.
+//! The switch does not parse RTP. Instead, the replicas of a multicast group are one stream, the clones of a session
+//! are one stream, and all other packets are one stream. So the switch need not look into packets, and the controller
+//! knows the ids of the streams.
 //!
 //! Copies of a packet, and packets of a batch, mostly leave at the same reading of the caller's clock. Equal times in a
 //! row are counted and recorded once, so a packet costs two comparisons.
@@ -32,9 +32,9 @@ pub struct LatencySummary {
 /// Summaries of all histograms.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LatencyReport {
-    /// By output port, if packets left by it.
+    /// One summary for each output port by which packets left.
     pub ports: Vec<(PortId, LatencySummary)>,
-    /// By stream, if packets of it left.
+    /// One summary for each stream of which packets left.
     pub streams: Vec<(Stream, LatencySummary)>,
 }
 
@@ -50,7 +50,7 @@ pub struct RecentMaxima {
 }
 
 impl RecentMaxima {
-    /// Takes the larger value of both, for each port and stream.
+    /// Raises each value to that of `other`, if the latter is larger.
     pub fn add(&mut self, other: &RecentMaxima) {
         largest(&mut self.ports, &other.ports);
         largest(&mut self.streams, &other.streams);
@@ -74,7 +74,7 @@ struct Times {
     last_ns: Nanos,
     /// Packets with `last_ns`, not yet in the histogram.
     n_last: u64,
-    /// The longest since the last reading; `None` if no packet came.
+    /// The longest time since the last reading; `None` if no packet left since then.
     recent_max_ns: Option<Nanos>,
 }
 
@@ -143,7 +143,7 @@ impl Times {
 /// All latency histograms.
 #[derive(Debug, Clone, Default)]
 pub struct Latencies {
-    /// By port number.
+    /// Indexed by port number.
     ports: Vec<Option<Times>>,
     /// In the order in which each stream's first packet left.
     streams: Vec<(Stream, Times)>,

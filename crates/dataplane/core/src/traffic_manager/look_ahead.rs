@@ -6,20 +6,21 @@
 //! overtakes the copies. A frame of low priority waits, until its queue is full and refuses packets with all of their
 //! copies.
 //!
-//! The ingress pass of a refused packet is wasted. Egress passes pay for it: if an ingress pass costs no more than an
-//! egress pass, the rate of copies stays above 95 % of the rate without look-ahead, whatever the load. Frames beyond
-//! that are lost in the receive ring without a pass.
+//! The ingress pass of a refused packet is wasted. Each egress pass earns credit, and each wasted ingress pass costs
+//! credit: if an ingress pass costs no more time than an egress pass, the rate of copies stays above 95 % of the rate
+//! without look-ahead, whatever the load. Without credit there is no look-ahead, and further frames are lost in the
+//! receive ring without a pass.
 
 use crate::limits;
 
-/// Decides when to look ahead, and whether that is paid for.
+/// Decides when to look ahead, and accounts for the credit.
 #[derive(Debug, Default)]
 pub(crate) struct LookAhead {
     /// Whether the program sets priorities.
     is_on: bool,
     /// Egress passes since the last look-ahead.
     n_copies: u32,
-    /// Egress passes that pay for wasted look-aheads.
+    /// Egress passes whose credit is not yet spent on wasted look-aheads.
     credit: u32,
 }
 
@@ -60,7 +61,7 @@ impl LookAhead {
         self.credit >= limits::COPIES_PER_LOOK_IN_VAIN
     }
 
-    /// Accounts for a look-ahead; it was wasted if packets were dropped.
+    /// Accounts for a look-ahead, which was in vain if packets were dropped.
     pub(crate) fn pay(&mut self, was_in_vain: bool) {
         self.n_copies = 0;
         if was_in_vain {
@@ -68,7 +69,7 @@ impl LookAhead {
         }
     }
 
-    /// Frames that the caller should keep available until it asks again.
+    /// How many frames the caller should keep available in the ingress queue until it asks again.
     pub(crate) fn n_frames_wanted(&self) -> usize {
         if self.is_on && self.can_pay() {
             limits::LOOK_AHEAD_FRAMES

@@ -1,4 +1,4 @@
-//! Between the controls: queues, copies, and the count of packets inside.
+//! The traffic manager, between the controls: queues, copies, and the count of packets inside.
 
 pub(crate) mod digests;
 pub(crate) mod latency;
@@ -45,7 +45,8 @@ impl TrafficManager {
         }
     }
 
-    /// Takes a packet out of any queue, ignoring departure times: in scheduling order, without look-ahead.
+    /// Takes a packet out of any queue, whatever its departure time: a new frame first, then a recirculated packet,
+    /// then a packet that waits for egress.
     pub(crate) fn next_waiting(&mut self) -> Option<Common> {
         let mut next = self.ingress.pop_front();
         if next.is_none() {
@@ -57,7 +58,8 @@ impl TrafficManager {
         }
     }
 
-    /// Whether to look ahead now. Not while a packet recirculates: its passes run back to back.
+    /// Whether to look ahead now. While a packet recirculates, there is no look-ahead, because its passes run back to
+    /// back.
     #[inline]
     pub(crate) fn is_look_ahead_due(&self) -> bool {
         let is_due = self.look_ahead.is_due() && !self.ingress.is_empty();

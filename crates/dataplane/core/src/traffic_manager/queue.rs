@@ -1,12 +1,12 @@
 //! The queues of the output ports: bounded FIFOs, with rates in virtual time.
 //!
 //! Without a rate every packet may leave at once: higher priority first, then the older packet, so that replicas leave
-//! in the order in which they were made, whatever their ports. There is one ring per priority. A ring may hold all
-//! copies of a packet as one item, a replica batch.
+//! in the order in which they were made, whatever their ports. The packets of all ports wait in one ring per priority.
+//! A ring may hold all copies of a packet as one item, a replica batch.
 //!
-//! With a rate, which each queue may have of its own, a packet gets its departure time when it is queued: one interval
-//! after the previous packet of its queue. So the order does not depend on how often the caller polls. At the same
-//! time, higher priority goes first, then the older packet.
+//! Each queue may have its own rate. With a rate, a packet gets its departure time when it is queued: one interval
+//! after the previous packet of its queue. So the order does not depend on how often the caller polls. Among packets
+//! with the same departure time, higher priority goes first, then the older packet.
 //!
 //! Each queue, of one port and one priority, has its own bound: packets in one queue take no room from another.
 //!
@@ -43,7 +43,7 @@ enum Entry {
 #[derive(Debug)]
 struct Many {
     packet: EgressPacket,
-    /// Packets that waited before the batch, in the queue of each of its ports.
+    /// How many packets waited in the queue of each of the batch's ports before the batch; the same for all ports.
     depth: usize,
     copies: Arc<Copies>,
     /// How many copies have left.
@@ -105,7 +105,7 @@ struct Timed {
 #[derive(Debug, Default)]
 struct Holds {
     held: BTreeSet<PortId>,
-    /// By port and priority, in order of departure. Every port here has a packet.
+    /// The packets by port and priority, in order of departure. Every port here has a packet.
     waiting: BTreeMap<PortId, [VecDeque<(Place, EgressPacket)>; N_QUEUES]>,
 }
 
@@ -245,7 +245,7 @@ pub(crate) struct EgressQueues {
     timed: Option<Box<Timed>>,
     /// Present while a port is held, or held packets wait.
     holds: Option<Box<Holds>>,
-    /// By port number.
+    /// Indexed by port number.
     depths: Vec<Depths>,
     /// The deepest queue of each port since the last reading.
     deepest: Vec<usize>,
@@ -263,10 +263,10 @@ pub(crate) struct Departure {
 pub(crate) struct ReplicaBatch {
     pub packet: EgressPacket,
     pub queue: usize,
-    /// Packets that waited before the batch, in the queue of each of its ports.
+    /// How many packets waited in the queue of each of the batch's ports before the batch; the same for all ports.
     depth: usize,
     copies: Arc<Copies>,
-    /// How many copies left before.
+    /// How many copies of the packet left before.
     n_left: usize,
 }
 
@@ -338,7 +338,7 @@ impl EgressQueues {
         self.forget_times();
     }
 
-    /// Returns to rings once no rate is left.
+    /// Goes back to the rings once no queue has a rate and no packet waits for its departure time.
     fn forget_times(&mut self) {
         let is_over = |timed: &Timed| timed.packets.is_empty() && !timed.has_rates();
         if self.timed.as_deref().is_some_and(is_over) {
@@ -433,7 +433,7 @@ impl EgressQueues {
         packet: EgressPacket,
         copies: Arc<Copies>,
     ) {
-        // A batch of one costs more than the packet.
+        // A batch of one copy costs more than a single packet.
         if let [only] = copies.places[..] {
             let enq_depth = depth;
             return self.push(now, Place { enq_depth, ..only }, queue, packet);

@@ -16,7 +16,8 @@ pub(crate) struct Copies {
     pub replicas: Box<[Replica]>,
     /// Each port, and how many replicas go there.
     pub ports: Box<[(PortId, usize)]>,
-    /// Each replica's destination with its depth in an empty queue: the number of earlier replicas to the same port.
+    /// Each replica's destination, with the depth that it finds in its queue if the queue was empty before: the number
+    /// of earlier replicas to the same port.
     pub places: Box<[Place]>,
 }
 
@@ -55,7 +56,7 @@ fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
             return invalid(format!("{what}: port {port}, expected 0 to {max}"));
         }
         if !seen.insert(*replica) {
-            let message = format!("{what}: port {port} and instance {instance} are there twice");
+            let message = format!("{what}: a replica has port {port} and instance {instance}, too");
             return invalid(message);
         }
     }
@@ -67,7 +68,7 @@ fn check_replicas(what: &str, replicas: &[Replica]) -> Controlled {
 fn check_backups(what: &str, replicas: &[Replica], backups: &[Vec<Replica>]) -> Controlled {
     if backups.len() > replicas.len() {
         return invalid(format!(
-            "{what}: there are backups of more replicas than it has"
+            "{what}: found lists of backups for more replicas than it has"
         ));
     }
     let mut pairs = replicas.iter().zip(backups);
@@ -81,16 +82,16 @@ fn check_backups(what: &str, replicas: &[Replica], backups: &[Vec<Replica>]) -> 
     check_replicas(what, &all.copied().collect::<Vec<_>>())
 }
 
-/// What makes copies: a clone session, or a multicast group, which is stored as a session without truncation and queue.
+/// A clone session, or a multicast group, which is stored as a session without truncation and queue.
 #[derive(Debug, Clone)]
 pub(crate) struct ReplicationEntry {
     pub copies: Arc<Copies>,
     pub truncate_bytes: Option<u32>,
     /// 0 means the queue of the copies' priority.
     pub queue: u32,
-    /// Set if replicas have backups, which replace them while their ports are down.
+    /// Set if replicas have backups. A backup replaces its replica while the replica's port is down.
     pub with_backups: Option<Arc<WithBackups>>,
-    /// A multicast group that a clone also goes to, with its members at the time of the clone.
+    /// A multicast group to which clones also go, with its replicas at the time of the clone.
     pub group: Option<u32>,
 }
 
@@ -113,7 +114,7 @@ impl ReplicationEntry {
 #[derive(Debug)]
 pub(crate) struct WithBackups {
     replicas: Vec<Replica>,
-    /// By the index of the replica.
+    /// The backups of each replica, by the replica's index.
     backups: Vec<Vec<Replica>>,
 }
 
@@ -184,7 +185,7 @@ impl From<MulticastGroup> for Written {
 pub(crate) struct ReplicationEntries {
     kind: &'static str,
     id_max: u32,
-    /// By id, up to the highest id ever used.
+    /// Indexed by id, up to the highest id ever used.
     places: Vec<Option<ReplicationEntry>>,
     down: PortSet,
     /// Number of entries that go to a multicast group.
@@ -213,7 +214,7 @@ impl ReplicationEntries {
 
     /// The stored entries, by id, from id `first` on.
     pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = Written> {
-        // In this order, `zip` does not overflow the counter when no entries are left.
+        // The counter is the second operand of `zip`, so that it does not overflow when no entries are left.
         let all = self.places.iter().skip(first as usize).zip(first..);
         all.filter_map(|(entry, id)| {
             let entry = entry.as_ref()?;
@@ -264,7 +265,7 @@ impl ReplicationEntries {
             return invalid(format!("{what}: expected an id of 1 to {}", self.id_max));
         }
         if entry.truncate_bytes == Some(0) {
-            let found = "a clone of no byte at all; leave the length out for whole ones";
+            let found = "expected a length of at least 1 byte, or none for whole clones";
             return invalid(format!("{what}: {found}"));
         }
         let (queue, max) = (entry.class_of_service, limits::EGRESS_QUEUES_PER_PORT - 1);

@@ -48,8 +48,8 @@ impl Run<'_> {
         }
     }
 
-    /// Makes an egress clone, whose headers are as they are now. If the parent does not leave and the clone is the only
-    /// one and would run next, returns it instead of queueing it: the queue would cost more than the pass.
+    /// Makes an egress clone, whose headers are as they are now. If the parent does not leave, and the clone is the
+    /// only copy and would run next, returns the clone instead of queueing it: the queue would cost more than the pass.
     pub(super) fn clone_at_egress(
         &mut self,
         parent: &Common,
@@ -74,7 +74,8 @@ impl Run<'_> {
         only
     }
 
-    /// The session of a clone; without one, the clone is dropped and counted.
+    /// The session of a clone. Returns `None` if the clone cannot be made, and then counts the clone as made and
+    /// dropped.
     fn session(&mut self, parent: &Common, id: u32) -> Option<Session> {
         let traffic = &self.model.traffic;
         let session = traffic.sessions.get(id).map(|session| Session {
@@ -121,8 +122,8 @@ impl Run<'_> {
         (common, cloned)
     }
 
-    /// Replaces a packet by its replicas, in the order of the group's list. Returns a lone replica under the conditions
-    /// of a lone clone.
+    /// Replaces a packet by its replicas, in the order of the group's list. A lone replica that would run next is
+    /// returned instead of queued.
     pub(super) fn multicast(
         &mut self,
         parent: &Common,
@@ -158,7 +159,8 @@ impl Run<'_> {
         only
     }
 
-    /// Queues all copies of a packet, already counted; as one item if that makes no difference.
+    /// Queues all copies of a packet, which are already counted. They become one item if nothing observable depends on
+    /// it.
     fn send_copies(
         &mut self,
         parent: &Common,
@@ -222,8 +224,8 @@ impl Run<'_> {
 }
 
 impl V1Model {
-    /// The only copy of a packet, if it would run next at egress. Not of a clone: clones of clones could go on without
-    /// end in one scheduler step.
+    /// The only copy of a packet, if it would run next at egress. Returns `None` if the parent is a clone: clones of
+    /// clones could go on without end in one scheduler step.
     fn only_copy(
         &self,
         parent: &Common,

@@ -1,5 +1,5 @@
-//! The fast path: frames that find nothing waiting run ingress and egress and leave, one after the other. They are
-//! counted together after the last one; nothing reads the counters in between.
+//! The fast path: while nothing else waits, new frames run ingress and egress and leave, one after the other. Their
+//! counts are added to the counters together, after the last frame; nothing reads the counters in between.
 
 use super::{Run, V1Model, ingress_input};
 use crate::{
@@ -30,8 +30,8 @@ impl Tally {
 }
 
 impl V1Model {
-    /// Port and queue of a packet that may go from ingress to egress without waiting: it is unicast, makes nothing
-    /// else, and runs next.
+    /// Port and queue of a packet that may go from ingress to egress without waiting; `None` for others. Such a packet
+    /// is unicast, makes no clone and no digest, and would run next at egress.
     #[inline]
     pub(super) fn way_on(
         &self,
@@ -96,8 +96,8 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a frame to its end and adds it to the tally. `Err`: the frame left the fast path, and this many frames were
-    /// sent.
+    /// Runs a frame to its end and adds it to the tally. `Err` if the frame left the fast path, with the number of
+    /// frames sent there.
     #[inline]
     fn send_frame(&mut self, tally: &mut Tally, frame: &IngressPacket) -> Result<(), usize> {
         let common = &frame.common;
@@ -126,7 +126,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Egress of a packet that was not queued.
+    /// Runs egress for a packet that was not queued.
     #[inline]
     pub(super) fn egress_at_once(
         &mut self,

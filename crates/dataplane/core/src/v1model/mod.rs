@@ -1,11 +1,11 @@
-//! The v1model architecture as BMv2's `simple_switch` runs it: what happens to a packet between the controls. Source:
-//! behavioral-model, `simple_switch.cpp` and `docs/simple_switch.md`. The engine writes the standard metadata from the
-//! inputs it gets here.
+//! The v1model architecture as BMv2's `simple_switch` runs it: what happens to a packet between the controls. The
+//! sources are `simple_switch.cpp` and `docs/simple_switch.md` of behavioral-model. This module gives the engine the
+//! inputs from which the engine writes the standard metadata.
 //!
 //! Packets advance in scheduler steps ([`Run::step`]). Where possible, a step is a batch: frames on the [`fast_path`],
 //! the replicas of one packet ([`replica_batch`]), the rounds of a recirculating packet ([`rounds`]). A packet that
 //! needs anything else leaves the batch for the [`slow_path`], which queues the remaining work for a later step. With
-//! an engine that fuses nothing ([`Engine::fuses_fanout`]), every packet is queued.
+//! an engine for which [`Engine::fuses_fanout`] is false, every packet is queued.
 
 mod copies;
 mod fast_path;
@@ -40,11 +40,11 @@ pub(crate) struct V1Model {
     pub packet_ins: VecDeque<Vec<u8>>,
     pub digests: DigestQueue,
     cpu_port: Option<PortId>,
-    /// As the engine returned it ([`Engine::fuses_fanout`]).
+    /// The engine's [`Engine::fuses_fanout`].
     pub fuses_fanout: bool,
     /// Whether the program reads how long packets have been inside.
     pub is_timed: bool,
-    /// Kept for its allocation; empty between two replica batches.
+    /// A vector kept for its allocation; empty between two replica batches.
     tallies: Vec<PortTally>,
 }
 
@@ -56,12 +56,12 @@ struct PortTally {
     n_bytes: u64,
 }
 
-/// The architecture at work: the engine, and the consumer of frames that leave.
+/// What a scheduler step works with: the model, the engine, and the consumer of frames that leave.
 pub(crate) struct Run<'a> {
     pub model: &'a mut V1Model,
     pub engine: &'a mut dyn Engine,
     pub send: &'a mut dyn FnMut(Transmit<'_>),
-    /// Frames at the front of the ingress queue that were announced to the engine.
+    /// The number of frames at the front of the ingress queue for which [`Engine::prefetch`] was called.
     pub n_prefetched: usize,
 }
 
@@ -108,7 +108,8 @@ impl V1Model {
         self.state.exchange_program(&mut other.state);
     }
 
-    /// Whether packets may be queued as one item or skip the queue: the engine wants it, and no trace needs the events.
+    /// Whether the copies of a packet may be queued as one item, and packets may skip the queue: the engine allows it,
+    /// and no trace needs the events of each packet.
     #[inline]
     fn may_fuse(&self, common: &Common) -> bool {
         self.fuses_fanout && !self.state.tracer.is_on() && common.name == NameId::NONE
@@ -126,7 +127,7 @@ impl V1Model {
         traffic.egress.is_passable() && !is_frame_looked_at && !self.is_timed
     }
 
-    /// Whether frames leave by a port: it exists, is enabled, and is not the CPU port.
+    /// Whether frames can leave by a port: it exists, is enabled, and is not the CPU port.
     fn is_plain(&self, port: PortId) -> bool {
         is_plain(&self.state, self.cpu_port, port)
     }
@@ -145,7 +146,7 @@ impl V1Model {
         self.traffic.inside.leave_many(common.epoch, n_frames);
     }
 
-    /// Removes copies that an extern failed for, already counted as dropped, from the packets inside.
+    /// Subtracts copies for which an extern failed from the packets inside. They are already counted as dropped.
     fn leave_many(&mut self, common: &Common, n_copies: u32) {
         let inside = &mut self.traffic.inside;
         inside.leave_many(common.epoch, n_copies.into());
@@ -222,8 +223,9 @@ impl Run<'_> {
         n_sent
     }
 
-    /// Takes the next frame from a queue that is not empty. Copies it straight from the queue, where it was written
-    /// long ago: an `Option` would be moved in pieces other than those it was written in, and each move would stall.
+    /// Takes the next frame from the ingress queue, which must not be empty. Copies the frame straight from the queue,
+    /// where it was written long ago. The `Option` that `pop_front` returns would be written and at once read again in
+    /// pieces of other sizes, and each such read would stall.
     #[inline]
     fn next_frame(&mut self) -> IngressPacket {
         self.n_prefetched = self.n_prefetched.saturating_sub(1);
@@ -241,7 +243,7 @@ impl Run<'_> {
         self.after_ingress(waiting, &outcome)
     }
 
-    /// Continues after ingress: with egress at once if nothing goes before it, otherwise on the slow path.
+    /// Continues after ingress: with egress at once if nothing else must run first, otherwise on the slow path.
     fn after_ingress(&mut self, waiting: &IngressPacket, outcome: &IngressOutcome) -> usize {
         let Some((port, queue)) = self.model.way_on(&waiting.common, outcome) else {
             return self.finish_ingress(waiting, outcome);

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// The copies of a batch, as the engine takes them and sends them.
+/// Gives the copies of a batch to the engine, and takes the frames that leave.
 struct Leaving<'a, I> {
     batch: &'a ReplicaBatch,
     places: I,
@@ -63,7 +63,8 @@ impl<I> Leave for Leaving<'_, I> {
 }
 
 impl Run<'_> {
-    /// Sends up to `n_copies` copies of one packet, fewer if one does something other than leave.
+    /// Sends up to `n_copies` copies of one packet, fewer if a copy does something other than leave. Returns how many
+    /// frames left.
     pub(super) fn send_replicas(&mut self, batch: &ReplicaBatch, n_copies: usize) -> usize {
         let model = &mut *self.model;
         let waiting = &batch.packet;
@@ -114,8 +115,8 @@ impl Run<'_> {
 
 impl V1Model {
     /// The next replica batch, and how many of its copies (at least 1) may leave now: at most
-    /// `max_frames`, none beyond the next look-ahead, and none from the first port on that is not
-    /// plain.
+    /// `max_frames`, only those before the next look-ahead, and only those before the first copy
+    /// whose port is not plain ([`is_plain`](super::is_plain)).
     pub(super) fn replica_batch(&self, max_frames: usize) -> Option<(ReplicaBatch, usize)> {
         let batch = self.traffic.egress.replica_batch(self.state.now)?;
         if !self.may_fuse(&batch.packet.common) {
@@ -130,7 +131,7 @@ impl V1Model {
         (n_copies > 0).then_some((batch, n_copies))
     }
 
-    /// How many of the first copies go to ports that frames leave by.
+    /// How many copies come before the first copy whose port is not plain.
     fn n_plain(&self, places: impl Iterator<Item = Place>) -> usize {
         let mut last = None;
         let is_plain = |place: &Place| {

@@ -1,5 +1,6 @@
-//! The rounds of a packet that recirculates and leaves a clone each time: ingress, egress, the clone's egress, and
-//! again, in one call of the engine ([`crate::engine::Engine::rounds`]).
+//! The rounds of a packet that recirculates repeatedly and makes a clone each time. A round is the packet's ingress
+//! pass, its egress pass, and the egress pass of the clone. The engine runs several rounds in one call
+//! ([`crate::engine::Engine::rounds`]).
 
 use super::{Run, V1Model, ingress_input, is_plain};
 use crate::{
@@ -12,7 +13,7 @@ use crate::{
     },
 };
 
-/// The clones' session, once known, and what has left of the clones.
+/// The session of the clones, once it is known, and the counts of the clones that left or failed.
 struct Leaving<'a> {
     cpu_port: Option<PortId>,
     sessions: &'a ReplicationEntries,
@@ -106,7 +107,7 @@ impl Run<'_> {
         (rounds.n_rounds - n_failed) as usize + self.end_rounds(going, clone, &rounds)
     }
 
-    /// Does what is left after the rounds; returns how many frames left.
+    /// Continues where the packet stopped after its rounds. Returns how many frames this sent.
     fn end_rounds(
         &mut self,
         mut going: IngressPacket,
@@ -135,13 +136,13 @@ impl Run<'_> {
     }
 }
 
-/// The clones made, of which the last may still be inside.
+/// The number of clones made. The last clone may still be inside.
 fn n_clones(rounds: &Rounds) -> u32 {
     rounds.n_rounds + u32::from(matches!(rounds.end, RoundsEnd::Clone(_)))
 }
 
-/// Data of the last round's clone, made before its parent recirculated. Its length is stale, but is not read before the
-/// clone recirculates itself.
+/// The data of the last round's clone, which was made before its parent recirculated. `ingress_bytes` is outdated, but
+/// nothing reads it before the clone itself recirculates, which sets it.
 fn clone_of(parent: &Common, session: u32, rounds: &Rounds) -> Common {
     let mut common = parent.of_copy(Stream::CloneSession(session));
     common.recirculations += n_clones(rounds).saturating_sub(1);
@@ -169,8 +170,8 @@ impl V1Model {
         }
     }
 
-    /// How many rounds a packet may run in a row; 0 unless it is the only one that recirculates and nothing waits for
-    /// egress.
+    /// How many rounds a packet may run in a row; 0 unless it is the only packet that recirculates and nothing waits
+    /// for egress.
     fn n_rounds_max(&self, common: &Common, max_frames: usize) -> u32 {
         let traffic = &self.traffic;
         if !self.may_fuse(common)

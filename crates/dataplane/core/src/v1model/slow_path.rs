@@ -20,13 +20,13 @@ pub(super) struct Way {
     pub instance_type: InstanceType,
     /// `egress_rid` of a copy.
     pub instance: Option<u16>,
-    /// Whether the queue lacks room for all copies of the packet, so that it gets none.
+    /// Whether the queue lacks room for all copies of the packet, so that it gets none of them.
     pub is_refused: bool,
 }
 
 impl Run<'_> {
-    /// Follows an ingress outcome: makes the clone, then the digest, then applies the verdict; runs a lone replica at
-    /// once if nothing goes before it. Returns how many frames left, at most one.
+    /// Follows an ingress outcome: makes the clone, then the digest, then applies the verdict. Runs a lone replica at
+    /// once if nothing else must run first. Returns how many frames left, at most one.
     pub(super) fn finish_ingress(
         &mut self,
         waiting: &IngressPacket,
@@ -122,9 +122,9 @@ impl Run<'_> {
         egress.push(state.now, place, queue, waiting);
     }
 
-    /// Follows an egress outcome: makes the clone, then drops, or deparses and recirculates or transmits. A drop
-    /// overrides recirculation; the clone survives it. Finally runs the clone's pass if nothing goes before it. Returns
-    /// how many frames left, at most one.
+    /// Follows an egress outcome: makes the clone, then drops the packet, or deparses it and recirculates or transmits
+    /// it. A drop overrides recirculation, but does not drop the clone. Finally runs the clone's pass if nothing else
+    /// must run first. Returns how many frames left, at most one.
     pub(super) fn finish_egress(
         &mut self,
         common: &Common,

@@ -246,7 +246,7 @@ fn entries_of_the_program_are_fixed_unless_it_says_otherwise() {
     switch.insert_entry(t, more).unwrap();
     let refused = switch.delete_entry(t, &kind(3), 0).unwrap_err();
     assert_eq!(refused.kind, ControlErrorKind::PermissionDenied);
-    let expected = "table \"t\" has this entry from the program, which fixes it";
+    let expected = "table \"t\" has this entry as a constant entry of the program";
     assert_eq!(refused.message, expected);
     let is_const: Vec<bool> = switch
         .entries(t)

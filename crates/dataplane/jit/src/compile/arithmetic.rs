@@ -79,8 +79,8 @@ impl Emit<'_, '_, '_> {
         out
     }
 
-    /// Modulo the width of the words: long multiplication, a row for each word of the right
-    /// operand.
+    /// Multiplies modulo the width of the words: long multiplication, with a row for each word of the
+    /// right operand.
     fn multiply(&mut self, left: &[Value], right: &[Value]) -> Words {
         let n = left.len();
         if let ([left], [right]) = (left, right) {

@@ -1,4 +1,4 @@
-//! Finds dead stores in an action: stores that later ones overwrite before anybody reads.
+//! Finds dead stores in an action: stores that later stores overwrite before anybody reads the field.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use dataplane::engine::ir::{Expr, FieldId, HeaderExpr, Ir, Place, Primitive};
 
 use crate::usage::Usage;
 
-/// For each primitive of an action, the fields that it need not write.
+/// For each primitive of an action, the fields that the primitive need not write.
 pub(super) fn dead_stores(ir: &Ir, primitives: &[Primitive]) -> Vec<Vec<FieldId>> {
     let mut later = HashSet::new();
     let mut dead = vec![Vec::new(); primitives.len()];
@@ -39,8 +39,8 @@ pub(super) fn dead_stores(ir: &Ir, primitives: &[Primitive]) -> Vec<Vec<FieldId>
                 read(ir, index, &mut later);
                 read(ir, value, &mut later);
             }
-            // Any other primitive may read fields that are not followed here, or not go on to the
-            // next primitive.
+            // Any other primitive may read fields that are not followed here, or may not continue with
+            // the next primitive.
             _ => later.clear(),
         }
     }

@@ -46,7 +46,7 @@ struct Running {
 }
 
 impl Emit<'_, '_, '_> {
-    /// A whole control, from its first node to its end. A control with a flow cache is written
+    /// Writes a whole control, from its first node to its end. A control with a flow cache is written
     /// twice, so that a sleeping cache costs only the check whether it sleeps.
     pub(crate) fn control(&mut self, start: Option<NodeId>, capacity: Capacity) {
         let end = self.b.create_block();
@@ -101,8 +101,8 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// An action's primitives. Jumps to `end` if the control is over, otherwise continues after
-    /// them.
+    /// Writes an action's primitives. Their code jumps to `end` if the control is over; otherwise the
+    /// code after the action follows.
     pub(super) fn run_action(&mut self, action: ActionId, args: Option<Value>, end: Block) {
         let program = self.unit.program;
         let body = &program.ir().actions[action.index()];
@@ -220,7 +220,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Ends the block as the primitive wants it. Returns whether the next primitive is reached from
+    /// Ends the block as the primitive requires. Returns whether the next primitive is reached from
     /// here.
     fn follow(&mut self, running: &mut Running, position: usize, flow: Flow) -> bool {
         match flow {

@@ -1,6 +1,6 @@
 //! Expressions. A caller says how many words of a number it needs; that many lowest words are exact
-//! modulo their width. Where more counts (comparison, shift to the right, division, saturation,
-//! index) the operand's interval says how many words hold it exactly.
+//! modulo their width. Some operations depend on the exact number (comparison, shift to the right,
+//! division, saturation, index). For them the operand's range says how many words hold it exactly.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::RegisterId;
@@ -9,7 +9,7 @@ use dataplane::engine::ir::{Expr, HeaderExpr, HeaderId, Int, UnionExpr, instance
 use super::{Emit, Emitted, Region};
 use crate::context::PassContext;
 
-/// Maximum words of a number: wider ones are left to the interpreter.
+/// Maximum words of a number: wider numbers are left to the interpreter.
 pub(super) const WORDS_MAX: usize = 16;
 
 /// Maximum headers among which an index chooses by comparing.
@@ -21,7 +21,7 @@ pub(crate) type Words = Vec<Value>;
 /// The header that an expression gives, as far as it is known when compiling.
 pub(crate) enum Found {
     Header(HeaderId),
-    /// Beyond the end of a stack.
+    /// No header, beyond the end of a stack.
     Nothing,
     /// The header at the position that a value gives, if there is such a position.
     Among(Vec<HeaderId>, Value),

@@ -98,14 +98,14 @@ impl Emit<'_, '_, '_> {
         words.collect()
     }
 
-    /// What an earlier packet of this flow found in a table; `None` if the table is not cached.
+    /// The cell of a table: the number that an earlier packet of this flow found. `None` if the table is not cached.
     pub(super) fn cell(&mut self, table: TableId) -> Option<Value> {
         let flow = self.flow.as_ref()?;
         let (cells, place) = (flow.cells, *flow.places.get(&table)?);
         Some(self.load(types::I32, Region::State, cells, place))
     }
 
-    /// Stores what a lookup found in the table's cell.
+    /// Stores in the table's cell the number that a lookup found.
     pub(super) fn keep_cell(&mut self, table: TableId, number: Value) {
         let flow = self.flow.as_ref();
         let cell = flow.and_then(|flow| Some((flow.cells, *flow.places.get(&table)?)));

@@ -88,7 +88,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// After the parser: zeroes the fields of invalid headers that must be blank by now.
+    /// Zeroes, after the parser, the fields of invalid headers that must be blank from then on.
     pub(crate) fn blank_late_headers(&mut self) {
         for header in self.layout().late_headers() {
             let valid = self.valid(*header);

@@ -2,9 +2,9 @@
 //! under four keys, become operations on vectors of four words.
 //!
 //! A *group* is four consecutive blocks of assignments of the same form: each assignment of the first block is in the
-//! others, too, with other fields, and no block reads or writes what another writes. So it does not matter whether the
-//! blocks run one after the other or side by side. A *run* is consecutive groups; between them, fields stay in vectors.
-//! After the run each field is written that anything else may read.
+//! others, too, with other fields, and no block reads or writes what another block writes. So it does not matter
+//! whether the blocks run one after the other or side by side. A *run* is consecutive groups; between the groups,
+//! fields stay in vectors. At the end of the run, the code writes each field that anything else may read.
 //!
 //! A lane has the lowest 32 bits of a number; an assigned field has no more. A shift to the right needs all bits of its
 //! operand, so it becomes a lane operation only if the operand fits into 32 bits.
@@ -25,7 +25,7 @@ const LANE_BITS: u32 = 32;
 const VECTOR: Type = types::I32X4;
 /// Maximum assignments of one block.
 const BLOCK_MAX: usize = 16;
-/// With fewer, filling and emptying vectors costs more than it saves.
+/// Minimum steps of a run. With fewer steps, filling and emptying vectors costs more than it saves.
 const RUN_MIN: usize = 8;
 
 /// One field for each lane.
@@ -91,7 +91,7 @@ fn group_of(names: Names<'_>, primitives: &[Primitive]) -> Option<Vec<Step>> {
     })
 }
 
-/// The step that one assignment of each block forms, if they are alike.
+/// The step that four assignments form, one of each block, if they are alike.
 fn step_of(names: Names<'_>, assignments: [&Primitive; LANES]) -> Option<Step> {
     let assignments = of_each(assignments, |primitive| match primitive {
         Primitive::Assign {
@@ -169,7 +169,7 @@ fn operation_of(
     }
 }
 
-/// Applies `of` to each lane; `None` if it has no value for one.
+/// Applies `of` to each lane; `None` if `of` has no value for some lane.
 fn of_each<T, U>(lanes: [T; LANES], of: impl Fn(T) -> Option<U>) -> Option<[U; LANES]> {
     let [a, b, c, d] = lanes.map(of);
     Some([a?, b?, c?, d?])
@@ -194,7 +194,7 @@ fn amount_of(amounts: [&Expr; LANES]) -> Option<u32> {
 }
 
 impl Number {
-    /// Collects the fields that it reads, repeated ones too.
+    /// Collects the fields that the number reads, repeated ones too.
     fn reads(&self, reads: &mut Vec<Fields>) {
         match self {
             Number::Const(_) => {}
@@ -218,7 +218,7 @@ impl Step {
     }
 }
 
-/// Whether no lane reads or writes what another writes.
+/// Whether no lane reads or writes a field that another lane writes.
 fn are_apart(steps: &[Step]) -> bool {
     let in_lane = |lane: usize| -> [BTreeSet<FieldId>; 2] {
         let written = steps.iter().map(|step| step.to[lane]);

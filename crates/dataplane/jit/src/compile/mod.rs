@@ -53,7 +53,7 @@ pub(crate) use listing::Listing;
 /// the function: 20,000 parser states in a row took half a minute.
 const OPTIMISED_NODES: usize = 8_000;
 
-/// What expressions may name; the layout gives the widths of fields.
+/// The context of expressions; the layout gives the widths of fields.
 pub(crate) type Names<'p> = range::Names<'p, Layout>;
 
 #[derive(Debug, Error)]
@@ -177,8 +177,8 @@ impl<'p> Unit<'p> {
         signature
     }
 
-    /// Makes a function of context and block without a result. `body` fills it and ends every block but the last; the
-    /// function returns at the end of that one.
+    /// Makes a function that takes the context and the packet's block and has no result. `body` writes the function's
+    /// code and ends every block but the last; the function returns at the end of the last block.
     pub(crate) fn define(
         &mut self,
         name: &str,
@@ -190,7 +190,7 @@ impl<'p> Unit<'p> {
         })
     }
 
-    /// The same with `n_more` further parameters, words, and a result.
+    /// Makes a function as [`Unit::define`] does, with `n_more` further parameters of a word each, and a result.
     pub(crate) fn define_with(
         &mut self,
         name: &str,
@@ -264,7 +264,7 @@ pub(crate) struct Finished {
     pub code: Code,
     /// The constructs left to the interpreter.
     pub constructs: Vec<Construct>,
-    /// The same as text for people.
+    /// The places and reasons of these constructs, as text for people.
     pub explained: Vec<Interpreted>,
     #[expect(clippy::vec_box, reason = "the code has their addresses")]
     pub flows: Vec<Box<FlowCache>>,
@@ -319,7 +319,7 @@ pub(crate) struct Emit<'f, 'u, 'p> {
     bound: &'p [Int],
     /// The packet's flow, if the control has a cache.
     flow: Option<flow::Flow>,
-    /// Fields that the primitive need not write: a later one writes them before they are read.
+    /// Fields that the primitive need not write: a later primitive writes them before anything reads them.
     dead: Vec<FieldId>,
     /// The current place in the program, for explanations.
     pub place: String,
@@ -423,7 +423,8 @@ impl<'p> Emit<'_, '_, 'p> {
         self.known.clone()
     }
 
-    /// Switches to a block that is reached only from where these words are in registers, nothing written since.
+    /// Switches to a block that is reached only from a point where these words are in registers. Nothing may write the
+    /// fields on the way from that point.
     pub(crate) fn begin_knowing(&mut self, block: Block, known: Known) {
         self.known = known;
         self.b.switch_to_block(block);
@@ -454,7 +455,7 @@ impl<'p> Emit<'_, '_, 'p> {
         result
     }
 
-    /// As `call`, for a function with a result.
+    /// Calls a function of the runtime as `call` does, and returns its result.
     pub(crate) fn value_of(&mut self, name: &'static str, args: &[Value]) -> Value {
         self.call(name, args).expect("it gives a value")
     }
@@ -465,7 +466,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.call(name, &args)
     }
 
-    /// As `call_on_block`, for a function with a result.
+    /// Calls a function of the runtime as `call_on_block` does, and returns its result.
     pub(crate) fn ask(&mut self, name: &'static str, more: &[Value]) -> Value {
         self.call_on_block(name, more).expect("it gives a value")
     }
@@ -485,8 +486,8 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.inst_results(call).first().copied()
     }
 
-    /// Calls another function of the program with this one's context and block, and more. Forgets cached field values,
-    /// since it may have written them.
+    /// Calls another function of the program with the context and block of this function, and more. Forgets cached
+    /// field values, since the other function may have written the fields.
     pub(crate) fn call_inside(&mut self, function: FuncId, more: &[Value]) -> Option<Value> {
         let function = self.unit.module.declare_func_in_func(function, self.b.func);
         let args = [&[self.pass, self.vector], more].concat();
@@ -495,7 +496,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.inst_results(call).first().copied()
     }
 
-    /// A word of a field; beyond its words, its extension.
+    /// A word of a field; beyond the field's words, the word that extends the number: 0 or the sign.
     pub(crate) fn field_word(&mut self, field: FieldId, word: usize) -> Value {
         let slot = self.layout().field(field);
         let words = slot.words as usize;
@@ -520,7 +521,7 @@ impl<'p> Emit<'_, '_, 'p> {
         value
     }
 
-    /// Writes a word of a field; the value is already cut and extended.
+    /// Writes a word of a field; the value is already cut to the field's width and extended.
     pub(crate) fn put_field_word(&mut self, field: FieldId, word: usize, value: Value) {
         let slot = self.layout().field(field);
         if slot.packed.is_some() {
@@ -549,7 +550,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.load_vector(types::I8, self.layout().valid(header))
     }
 
-    /// Writes a header's validity; that of its union's other members stays.
+    /// Writes a header's validity; the validity of its union's other members stays.
     pub(crate) fn put_valid(&mut self, header: HeaderId, valid: bool) {
         let value = self.b.ins().iconst(types::I8, i64::from(valid));
         self.store_vector(value, self.layout().valid(header));

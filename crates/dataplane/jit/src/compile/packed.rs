@@ -38,7 +38,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Writes a word of a packed field; bits above its width do not count.
+    /// Writes a word of a packed field; bits of the value above the word's width are ignored.
     pub(super) fn put_packed_word(&mut self, slot: Slot, word: usize, value: Value) {
         let (offset, bits) = place(slot, word);
         let block = self.block_bytes();

@@ -287,7 +287,7 @@ impl Emit<'_, '_, '_> {
         self.if_true(inside, body)
     }
 
-    /// Checks that a place can be written natively. To be called before blocks are made.
+    /// Checks that a place can be written natively. The caller must call this before it makes blocks.
     pub(crate) fn check_place(&mut self, place: &Place) -> Emitted {
         let fields: Vec<FieldId> = match place {
             Place::Field(field) => vec![*field],
@@ -324,7 +324,7 @@ impl Emit<'_, '_, '_> {
         };
         let range = self.names().range(from);
         let value = self.low(from, words)?;
-        // A value without a known bound is cut like one of any width.
+        // A value without a known bound is cut like a value of any width.
         let range = range.unwrap_or(Range::ANY);
         self.put(to, value, &range)
     }

@@ -37,7 +37,7 @@ struct Applied<'p> {
 #[derive(Debug, Clone, Copy)]
 enum Hit {
     Known(bool),
-    /// The entry's hit flag says it.
+    /// The hit flag of this entry says it at run time.
     Entry(Value),
 }
 
@@ -137,7 +137,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.load(types::I64, Region::Entry, applied.records, offset)
     }
 
-    /// The miss of a table whose default action is constant.
+    /// Writes the miss of a table whose default action is constant.
     fn run_default(&mut self, control: &mut Control, applied: &Applied<'p>) {
         let init = &self.ir().table_inits[applied.id.index()];
         let Some(default) = &init.default else {
@@ -275,7 +275,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.b.inst_results(call)[0]
     }
 
-    /// The same for a function without a result, or whose result nobody needs.
+    /// Calls a function as `call_address` does, but returns the call instruction. The function may have no result.
     pub(super) fn call_any(
         &mut self,
         (function, name): (*const u8, &'static str),
@@ -430,7 +430,7 @@ impl<'p> Emit<'_, '_, 'p> {
         }
     }
 
-    /// [`KeyField::order`] of a value that is cut to its field's width.
+    /// Computes [`KeyField::order`] of a value that is cut to its field's width.
     fn order(&mut self, field: &KeyField, value: Vec<Value>) -> Vec<Value> {
         let least = field.order(&Int::ZERO);
         let least = least.as_sign_words().1;

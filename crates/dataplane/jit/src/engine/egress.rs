@@ -1,6 +1,6 @@
 //! Egress of a packet, from its egress metadata to its headers as bytes. One call of generated code ([`crate::passes`])
-//! does all of it if the packet leaves as it is. Otherwise the call ends after the egress control, and this file does
-//! the rest.
+//! does all of it if the packet simply leaves by its port. Otherwise the call ends after the egress control, and this
+//! file does the remaining work.
 
 use dataplane::{
     DropReason,
@@ -12,7 +12,8 @@ use super::{Native, at_egress};
 use crate::{frames::Deparse, passes::NOT_WRITTEN, vector::Vector};
 
 impl Native {
-    /// Returns the length of the frame if its headers are written. Otherwise only the egress control has run.
+    /// Runs egress. Returns the length of the frame if its headers are written; `None` if only the egress control has
+    /// run.
     #[inline]
     pub(super) fn depart(
         &mut self,
@@ -36,8 +37,8 @@ impl Native {
         let block = packet.vector.as_mut_ptr();
         let instance_type = input.instance_type as u64;
         let depart = self.program.passes.depart;
-        // SAFETY: context and block are the packet's, the code is the program's, and where `out` is
-        // something it has room for every header and the slack.
+        // SAFETY: context and block are the packet's, the code is the program's, and `out` is null or
+        // has room for every header and the slack.
         let written = unsafe { depart(&raw mut *self.context, block, input, instance_type, out) };
         if written == NOT_WRITTEN {
             return None;

@@ -35,8 +35,8 @@ impl Scratch {
 }
 
 impl Native {
-    /// Whether the copies of a packet may use the scratch packet: no varbit fields, no truncation, and they share
-    /// everything after the headers.
+    /// Whether the copies of a packet may use the scratch packet: the program has no varbit fields, the copies are not
+    /// truncated, and they share everything after the headers.
     pub(super) fn may_use_scratch(&self, packet: &Packet) -> bool {
         !self.slots.has_variable
             && packet.requests.truncate_bytes == Requests::WHOLE
@@ -61,7 +61,8 @@ impl Native {
         let mut n_gone = 0;
         let mut other = None;
         loop {
-            // Read in place: a move would stall on the narrower stores that wrote it.
+            // The input is read in place. A move would load several fields at once, and stall until the
+            // store of each field has reached the cache.
             let next = copies.next_copy();
             let Some(input) = &next else { break };
             // SAFETY: both are blocks of the layout that the code is for.
@@ -91,8 +92,8 @@ impl Native {
         other.map(|(input, copy)| self.after_egress(state, &input, copy))
     }
 
-    /// Egress of a copy whose block and requests are ready. Returns the length of its headers if they are written;
-    /// otherwise only the egress control has run.
+    /// Runs egress of a copy whose block and requests are ready. Returns the length of its headers if they are written;
+    /// `None` if only the egress control has run.
     #[inline(always)]
     pub(super) fn depart_scratch(&mut self, input: &EgressInput) -> Option<usize> {
         let Scratch { block, head } = &mut self.scratch;

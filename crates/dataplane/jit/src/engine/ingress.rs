@@ -1,18 +1,19 @@
 //! Ingress of a packet: one call of generated code ([`crate::passes`]), from its metadata to the end of the ingress
 //! control.
 //!
-//! A pass has three ways to begin: with a new frame, with a frame whose first half was prefetched, and with a packet
-//! that comes again. [`Native::ingress_outcome`] reads the outcome of all three.
+//! A pass has three ways to begin: with a new frame, with a frame for which the first half of the pass ran ahead, and
+//! with a packet that was resubmitted or recirculated. [`Native::ingress_outcome`] reads the outcome of all three.
 //!
 //! **Prefetch.** The engine runs the parser and checksum verification of waiting frames a few frames ahead, and the
-//! ingress control's flow cache prefetches their records ([`crate::flow`]). That has no visible effect: such a parser
-//! leaves nothing for the next packet and reads nothing but what control calls set. After such a call (a new epoch) the
-//! pass begins again.
+//! ingress control's flow cache prefetches their records ([`crate::flow`]). That has no visible effect, because the
+//! engine does it only for a parser that keeps no state between packets and reads nothing that changes except by
+//! control calls. After such a control call (a new epoch) the pass begins again.
 //!
 //! **Re-parse.** The parser would mostly extract the same headers that the deparser would write of a recirculating
 //! packet. So the headers stay in the packet's old block, and the parser's states copy them from there
-//! (`frames/parser/reparse.rs`). They become bytes where the parser's outcome would differ, and where the control wants
-//! a clone or a resubmission, which begin with the frame as it came in; the old block is kept until then.
+//! (`frames/parser/reparse.rs`). The engine writes the headers as bytes only if the parser's outcome would differ, or
+//! if the ingress control wants a clone or a resubmission, which begins with the frame as it came to ingress. The old
+//! block is kept until the control has run.
 
 use dataplane::{
     DropReason, PortId,
@@ -26,11 +27,12 @@ use crate::{
     passes::{ArriveHeaders, NOT_PARSED, NOT_PLAIN, Plain},
 };
 
-/// Frames parsed ahead, at most: about as many as pass while memory delivers a record.
+/// The highest number of frames that are parsed ahead: about as many as the engine processes while memory delivers a
+/// flow record.
 pub(super) const AHEAD_MAX: usize = 4;
 
 impl Native {
-    /// The whole pass of a new frame.
+    /// Runs the whole pass of a new frame.
     #[inline]
     pub(super) fn arrive(
         &mut self,
@@ -46,7 +48,7 @@ impl Native {
         unsafe { (self.program.passes.arrive)(context, block, port, arrived) }
     }
 
-    /// The first half of [`Native::arrive`]. `epoch` is the current one if the frame is parsed ahead, else 0.
+    /// Runs the first half of [`Native::arrive`]. `epoch` is the current epoch if the frame is parsed ahead, else 0.
     #[inline(always)]
     pub(super) fn begin(
         &mut self,
@@ -68,7 +70,7 @@ impl Native {
         packet.parsed_ahead = epoch;
     }
 
-    /// The second half of [`Native::arrive`].
+    /// Runs the second half of [`Native::arrive`].
     #[inline]
     pub(super) fn go_on(&mut self, state: &mut State, handle: PacketHandle) -> u64 {
         let block = self.attach(state, handle, true);
@@ -81,7 +83,7 @@ impl Native {
         usize::try_from(self.context.consumed).expect("a usize has 64 bits")
     }
 
-    /// The pass of a resubmitted or recirculated packet. Its old block becomes the spare one.
+    /// Runs the pass of a resubmitted or recirculated packet. The packet's old block becomes the spare block.
     #[inline(never)]
     pub(super) fn arrive_again(
         &mut self,
@@ -111,8 +113,8 @@ impl Native {
         unsafe { arrive_again(context, block, old, len, list, how) }
     }
 
-    /// The pass of a packet whose headers are in its block, if the parser can take them from there. The context points
-    /// to the packet.
+    /// Runs the pass of a packet whose headers are in its block. Returns [`NOT_PARSED`] if the parser cannot take the
+    /// headers from there. The context must point to the packet.
     #[inline(always)]
     pub(super) fn arrive_headers(
         &mut self,
@@ -132,7 +134,7 @@ impl Native {
         unsafe { arrive_headers(&raw mut *self.context, block, old, len, list) }
     }
 
-    /// Writes the headers in the spare block as bytes, because they could not be parsed there.
+    /// Writes the headers in the spare block as bytes, because the parser could not take them from the block.
     #[cold]
     pub(super) fn become_frame(&mut self, state: &State, handle: PacketHandle) {
         let packet = self.packets.pool.same_mut(handle);
@@ -203,7 +205,8 @@ impl Native {
         }
     }
 
-    /// Writes the frame as it came in, if the control wants a clone or a resubmission of headers that are not bytes.
+    /// Writes the frame as it came to ingress, if the control wants a clone or a resubmission and the packet's headers
+    /// are not bytes.
     fn write_what_came(&mut self, state: &State, handle: PacketHandle) {
         let packet = self.packets.pool.packet(handle);
         let is_wanted = packet.requests.clone != 0 || packet.requests.resubmit != 0;

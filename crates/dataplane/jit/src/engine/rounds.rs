@@ -1,4 +1,4 @@
-//! The rounds of a recirculating packet that leaves a clone each time, in one call ([`Engine::rounds`]). The context
+//! The rounds of a recirculating packet that makes a clone each time, in one call ([`Engine::rounds`]). The context
 //! points to the same bytes in all rounds, and a clone that is only transmitted uses the scratch packet
 //! ([`super::fan_out`]).
 //!
@@ -32,12 +32,12 @@ enum Stopped {
     /// Ingress, with its result.
     Ingress(u64),
     Egress(EgressInput),
-    /// Egress of its clone.
+    /// Egress of the packet's clone.
     Clone(EgressInput),
 }
 
 impl Native {
-    /// The code of a round, if the packet can go rounds without its bytes.
+    /// The code of a round, if the packet can run rounds while its headers stay in the block.
     pub(super) fn may_go_rounds(&self, handle: PacketHandle) -> Option<RoundCode> {
         let packet = self.packets.pool.packet(handle);
         let is_long = self.headers_len + packet.rest_len() > limits::FRAME_BYTES_MAX;
@@ -48,7 +48,7 @@ impl Native {
         })
     }
 
-    /// The rounds of a packet that can go rounds.
+    /// Runs the rounds of a packet for which [`Native::may_go_rounds`] returned the code.
     pub(super) fn go_rounds(
         &mut self,
         state: &mut State,
@@ -60,7 +60,8 @@ impl Native {
         let mut rounds = Rounds::none(input);
         let mut ingress = input.ingress;
         let now = state.now();
-        // Written in place: a move would stall on the narrower stores that wrote it.
+        // The inputs are made in place. A move would load several fields at once, and stall until the
+        // store of each field has reached the cache.
         let way = |port, queue, instance_type, instance| EgressInput {
             port,
             queue,
@@ -100,8 +101,8 @@ impl Native {
             let block = self.packets.pool.same_mut(handle).vector.as_mut_ptr();
             let context = &raw mut *self.context;
             let (instance_type, nowhere) = (own.instance_type as u64, ptr::null_mut());
-            // SAFETY: context and block are the packet's, the code is the program's, and nothing is
-            // written where there is no room.
+            // SAFETY: context and block are the packet's, the code is the program's. As the output
+            // pointer is null, no headers are written.
             unsafe { depart(context, block, &own, instance_type, nowhere) };
             let Some((lone, queue)) = self.lone_clone(state, handle, clones) else {
                 break Stopped::Egress(own);
@@ -166,8 +167,8 @@ impl Native {
         }
     }
 
-    /// The clone that a recirculating packet leaves, and the clone's queue, if the packet requested nothing else.
-    /// Writes the clone's block.
+    /// The clone that the packet requested, and the clone's queue, if the packet recirculates and requested nothing
+    /// else. Writes the clone's block.
     #[inline]
     fn lone_clone(
         &mut self,

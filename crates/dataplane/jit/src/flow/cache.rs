@@ -9,11 +9,11 @@ use std::{ffi::c_void, mem::offset_of};
 use super::plan::{FlowPlan, Looked};
 use crate::{lookup::hash_words, tables::NativeTables};
 
-/// Content of a cell whose table no packet of the flow has come to yet. It is neither an entry's number nor that of a
-/// miss.
+/// The content of a cell if no packet of the flow has come to the cell's table yet. It differs from the number of every
+/// entry, and from the number of a miss.
 pub(crate) const OPEN: u32 = u32::MAX - 1;
 
-/// The records of a set, any of which may hold a key.
+/// The number of records in a set. A key may be in any record of its set.
 const WAYS: usize = 2;
 
 /// The number of records of a cache. Most records have 64 to 192 bytes.
@@ -27,7 +27,7 @@ pub(crate) enum Capacity {
     Prefetched,
 }
 
-/// Words above which a prefetched cache gets fewer records.
+/// The highest number of words of a prefetched cache. With long records, the cache gets fewer of them.
 const WORDS_MAX: usize = 1 << 20;
 
 impl Capacity {
@@ -50,14 +50,14 @@ impl Capacity {
 /// Lookups after which the cache checks whether it is worth its cost.
 const WINDOW: u32 = 4_096;
 
-/// Hits that a window needs: a miss costs what a hit saves.
+/// The least number of hits in a window for which the cache is worth its cost: a miss costs what a hit saves.
 const WINDOW_HITS_MIN: u32 = WINDOW / 2;
 
-/// Windows with fewer hits that are tolerated after one with enough, as long as most misses find an unused place: an
-/// empty cache fills first.
+/// How many windows in a row may have too few hits, as long as most misses find an unused record: an empty cache must
+/// fill first.
 const POOR_WINDOWS_MAX: u32 = 16;
 
-/// Lookups that bypass a cache that was not worth its cost.
+/// How many lookups bypass the cache once it was not worth its cost.
 const SLEEP: u32 = 16 * WINDOW;
 
 const LINE_WORDS: usize = 8;
@@ -83,7 +83,7 @@ pub(crate) struct FlowCache {
     key_at: usize,
     /// Starts at 1; an unused record has 0.
     generation: u32,
-    /// The bits of the key that count.
+    /// The bits of the key that are compared.
     masks: Box<[u64]>,
     lookups: u32,
     hits: u32,
@@ -171,13 +171,13 @@ impl FlowCache {
 
     fn begin_generation(&mut self) {
         self.generation = self.generation.checked_add(1).unwrap_or_else(|| {
-            // Old records would count again.
+            // After the wrap, records of old generations would count as valid again.
             self.words.fill(0);
             1
         });
     }
 
-    /// Counts a lookup, and goes to sleep if too few hit.
+    /// Counts a lookup, and lets the cache sleep if too few lookups hit.
     fn count(&mut self) {
         self.lookups += 1;
         if self.lookups == WINDOW {
@@ -198,7 +198,7 @@ impl FlowCache {
         (self.lookups, self.hits, self.evictions) = (0, 0, 0);
     }
 
-    /// The part of a key that counts, and the first word of the set that it belongs to.
+    /// The bits of a key that are compared, and the first word of the set that the key belongs to.
     #[inline(always)]
     fn place<const WORDS: usize>(&self, key: &[u64; WORDS]) -> ([u64; WORDS], usize) {
         let mut masked = [0; WORDS];
@@ -263,7 +263,7 @@ fn prefetch_line(line: *const u64) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that could be seen, wherever it points.
+        // SAFETY: a prefetch has no visible effect, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -1,4 +1,4 @@
-//! What values depend on: the fields and validities that a packet has when a control begins.
+//! Traces what values depend on, back to the fields and validities that a packet has when a control begins.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -57,8 +57,8 @@ impl Inputs {
     }
 }
 
-/// What variables hold at a place of a control, as functions of what they held when it began. A
-/// variable that is not in the map still holds its first value.
+/// What variables hold at a place of a control, as functions of what they held when the control
+/// began. A variable that is not in the map still holds its first value.
 #[derive(Debug, Clone)]
 pub(crate) struct Values<'p> {
     ir: &'p Ir,
@@ -92,7 +92,7 @@ impl<'p> Values<'p> {
         self.reached = self.reached.and(&other.reached);
     }
 
-    /// Whether every variable depends on the same inputs.
+    /// Whether every variable depends on the same inputs in both.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         self.written == other.written && self.reached == other.reached
     }
@@ -109,7 +109,8 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// A variable that nobody has written. Times and queue metadata differ from packet to packet.
+    /// What a variable depends on that nobody has written. Times and queue metadata differ from packet to packet, so
+    /// they depend on anything.
     fn first(&self, variable: Variable) -> Inputs {
         let Variable::Field(field) = variable else {
             return Inputs::of(variable);
@@ -205,8 +206,8 @@ impl<'p> Values<'p> {
         })
     }
 
-    /// Makes a variable depend on these inputs and on what decided that it is written; unless it is
-    /// surely written, also on what it was.
+    /// Makes a variable depend on `value` and on what decided that this place is reached. If the
+    /// variable may stay unwritten (not `surely`), it also depends on its inputs so far.
     fn write(&mut self, variable: Variable, value: &Inputs, surely: bool) {
         let mut value = value.and(&self.reached);
         if !surely {

@@ -13,8 +13,9 @@
 //! The cache compares all bits of the inputs (microflows) or, with wildcards (megaflows), only the bits that some entry
 //! looks at. The indexes record these bits, so that flows that no entry tells apart share a record.
 //!
-//! A cache for more flows than a near one holds pays only if packets do not wait for their records: of frames that wait
-//! together, some are parsed ahead and their records prefetched ([`Capacity::Prefetched`], `engine/ingress.rs`).
+//! A cache with more records than the second-level cache holds pays only if packets do not wait for their records. So
+//! the engine parses some of the waiting frames ahead and prefetches their records ([`Capacity::Prefetched`],
+//! `engine/ingress.rs`).
 
 mod cache;
 mod dependence;

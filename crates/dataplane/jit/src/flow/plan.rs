@@ -1,4 +1,4 @@
-//! Which tables of a control are cached, and under which key.
+//! Decides which tables of a control are cached, and under which key.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,14 +15,14 @@ use crate::{
     tables::{position_of, runnable},
 };
 
-/// Words of a cache's key, at most.
+/// The highest number of words of a cache's key.
 pub(crate) const KEY_WORDS_MAX: usize = 8;
 
-/// Controls of more nodes get no cache.
+/// Controls with more nodes get no cache.
 const NODES_MAX: usize = 400;
 
-/// Approximate nanoseconds: of a lookup in the cache, of each of its inputs, and of table lookups
-/// by their kind.
+/// Costs in approximate nanoseconds: of a lookup in the cache, of each input of the lookup, and of
+/// table lookups by their kind.
 const CACHE_COST: u32 = 12;
 const INPUT_COST: u32 = 1;
 const EXACT_COST: u32 = 4;
@@ -283,8 +283,8 @@ impl<'p> Follower<'p> {
     }
 }
 
-/// Adds what a table's key depends on, and what the keys of those tables depend on whose entries it
-/// depends on.
+/// Adds the inputs of a table's key. If the key depends on the entry that another table found, adds
+/// the inputs of that table's key, too.
 fn add(
     inputs: &mut BTreeMap<Variable, Looked>,
     keys: &BTreeMap<TableId, Key>,

@@ -1,4 +1,4 @@
-//! Calculations as code. If every header of its input is valid, the Internet checksum is a sum of shifted fields,
+//! Calculations as code. If every header of the input is valid, the Internet checksum is a sum of shifted fields,
 //! without bytes, and the input of other algorithms is packed on the stack. Otherwise the runtime gathers the input.
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, condcodes::IntCC, types};
@@ -18,8 +18,8 @@ const PACKED_BITS_MAX: u32 = 4096;
 enum What<'p> {
     Field(FieldId),
     Constant(&'p Int),
-    /// Packed fields that are adjacent on the wire and in one word of the block; here is the block's bit at which they
-    /// begin. The parser stored that word whole; a load across two words would wait for both stores.
+    /// Packed fields that are adjacent on the wire and in one word of the block. The number is the bit of the block at
+    /// which they begin. The parser stored the word as a whole; a load across two words would wait for two stores.
     Run(u32),
 }
 
@@ -28,7 +28,7 @@ struct Piece<'p> {
     bits: u32,
     /// Bits from the beginning of the input to the end of the piece.
     end: u32,
-    /// Whether it may have changed since the checksums were verified.
+    /// Whether the piece may have changed since the checksums were verified.
     is_changing: bool,
 }
 
@@ -44,9 +44,10 @@ struct Input<'p> {
 #[derive(Clone, Copy)]
 pub(crate) enum Kept<'a> {
     Nothing,
-    /// Verification stores the sum of what cannot change under this number; the function tells which fields may change.
+    /// Verification stores the sum of everything that cannot change under this number. The function returns whether a
+    /// field may change.
     Put(usize, &'a dyn Fn(FieldId) -> bool),
-    /// The update loads the sum of this number, and adds what may have changed.
+    /// The update loads the sum with this number, and adds the fields that may have changed.
     Use(usize, &'a dyn Fn(FieldId) -> bool),
 }
 
@@ -85,7 +86,7 @@ pub(crate) fn elements<'p>(ir: &'p Ir, input: &'p [CalculationInput]) -> (Vec<El
 }
 
 impl<'p> Input<'p> {
-    /// `None` if it has a varbit field, or is very long.
+    /// The input of a calculation; `None` if it has a varbit field, or is very long.
     fn of(
         ir: &'p Ir,
         layout: &Layout,
@@ -247,7 +248,7 @@ fn internet_checksum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, kept: Kept<'_>
     bits::fold(&mut e.b, sum)
 }
 
-/// The unfolded sum of the pieces that may change, or of the others.
+/// The unfolded sum of the pieces that may change, or of those that cannot.
 fn sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, is_changing: bool) -> Value {
     let mut sum = iconst(&mut e.b, 0);
     // Zeros fill the last word.
@@ -300,13 +301,13 @@ pub(crate) fn put_nothing(e: &mut Emit<'_, '_, '_>, number: usize) {
     e.store_vector(nothing, e.layout().sum(number));
 }
 
-/// The sum of what cannot change: the stored one, or one computed now.
+/// The sum of everything that cannot change: the stored sum if it is known, else a sum computed now.
 fn known_sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, number: usize) -> Value {
     let offset = e.layout().sum(number);
     let known = e.load_vector(types::I64, offset);
     let mut is_known = e.b.ins().icmp_imm_u(IntCC::NotEqual, known, 0);
     if input.with_payload {
-        // The stored sum includes bytes that were cut off since.
+        // If the payload was cut since, the stored sum includes bytes that are gone.
         let len = payload_len(e);
         let then = e.load_vector(types::I64, offset + 8);
         let is_whole = e.b.ins().icmp(IntCC::Equal, len, then);

@@ -1,5 +1,5 @@
 //! Functions that generated parsers, deparsers and calculations call, for bytes of frames and for fields that are not
-//! unrolled. Every function gets the context of the pass; a block is that of its packet, or of a copy.
+//! unrolled. Every function gets the context of the pass. A block is that of the pass's packet, or of a copy of it.
 #![expect(
     unsafe_code,
     reason = "generated code hands over pointers to the context and the packet's block"
@@ -47,12 +47,12 @@ fn to_u32(number: u64) -> u32 {
     u32::try_from(number).expect("it was masked")
 }
 
-/// An error as generated code expects it.
+/// Encodes an error for generated code: the complement of its number, which is negative.
 fn failed(code: u32) -> i64 {
     !i64::from(code)
 }
 
-/// Makes the first `end` bytes of the frame contiguous; it has as many.
+/// Makes the first `end` bytes of the frame contiguous; the frame must have at least that many.
 unsafe extern "C" fn pull(context: *mut PassContext, end: u64) {
     // SAFETY: called by generated code only, in a pass.
     let (context, packets, _) = unsafe { world(context) };
@@ -70,7 +70,7 @@ unsafe extern "C" fn leave_rest(context: *mut PassContext) {
 }
 
 unsafe extern "C" fn copy_words(to: *mut u64, from: *const u64, n_words: u64) {
-    // SAFETY: generated code gives places in two blocks of the layout, or in one and the blank one.
+    // SAFETY: generated code gives places in two blocks of the layout, one of which may be the blank block.
     unsafe { std::ptr::copy_nonoverlapping(from, to, to_usize(n_words)) };
 }
 
@@ -85,7 +85,7 @@ unsafe extern "C" fn read_header(
     let (world, vector) = unsafe { (World::new(context), Vector::new(block)) };
     let (header, ir) = (HeaderId(header), world.state.program().ir());
     let n_bytes = ir.headers[header.index()].fixed_bits / 8;
-    // SAFETY: the generated code has looked whether the frame has so many bytes in one piece.
+    // SAFETY: the generated code has checked that the frame has so many bytes in one piece.
     let bytes = unsafe { std::slice::from_raw_parts(bytes, n_bytes as usize) };
     let layout = &world.runtime.layout;
     Block { vector, layout, ir }.read_header(header, 0, bytes);
@@ -194,16 +194,16 @@ unsafe extern "C" fn calculate_packed(
     state.calculate(CalculationId(calculation), bytes)
 }
 
-/// The one's complement sum of what follows the headers. With `begins_low`, its first byte is the low one of a 16-bit
-/// word.
+/// The one's complement sum of the bytes that follow the headers. With `begins_low`, the first byte is the low byte of
+/// a 16-bit word.
 unsafe extern "C" fn sum_payload(context: *mut PassContext, begins_low: u64) -> u64 {
     // SAFETY: called by generated code only, in a pass: the context's pieces are the packet's rest.
     let rest = unsafe { pieces(&*context) };
     sum::of_pieces(rest, begins_low != 0).into()
 }
 
-/// Gathers the input of a calculation. Leaves out what belongs to an invalid header. The payload begins on a byte
-/// boundary, after everything else, wherever the program names it.
+/// Gathers the input of a calculation. Leaves out the fields of invalid headers. The payload begins on a byte boundary,
+/// after everything else, whatever its position in `input`.
 pub(crate) fn gather(
     block: &Block<'_>,
     input: &[CalculationInput],
@@ -253,7 +253,7 @@ unsafe extern "C" fn is_member(
         .iter()
         .map(|part| part.bits().div_ceil(64))
         .sum();
-    // SAFETY: the generated code has written so many.
+    // SAFETY: the generated code has written so many words.
     let key = unsafe { std::slice::from_raw_parts(key, n_words as usize) };
     let TransitionCase::ValueSet { set, mask } = &parser_state.transitions[to_usize(arrow)].case
     else {

@@ -1,5 +1,5 @@
-//! The deparser as code: stores each valid header after the one before, eight bytes at a time. Copies packed fields as
-//! they are, and inserts words.
+//! The deparser as code: stores each valid header after the one before, eight bytes at a time. Packed fields are copied
+//! as they are; the other fields are inserted from their words.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use dataplane::engine::ir::HeaderId;
@@ -21,7 +21,7 @@ pub(crate) fn emit(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
 pub(crate) fn prepare(e: &mut Emit<'_, '_, '_>) {
     e.place = "deparser".to_owned();
     for primitive in &e.ir().deparser.primitives {
-        // Only a control can jump or end; here that has no effect.
+        // Jumps and `exit` have an effect only in a control.
         e.primitive(primitive);
     }
 }
@@ -34,7 +34,7 @@ pub(crate) fn headers(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     e.b.ins().isub(end, out)
 }
 
-/// The number of bytes that the headers would have.
+/// The number of bytes that the deparser would write.
 pub(crate) fn len(e: &mut Emit<'_, '_, '_>) -> Value {
     let ir = e.ir();
     let mut sum = e.constant(0);
@@ -48,7 +48,7 @@ pub(crate) fn len(e: &mut Emit<'_, '_, '_>) -> Value {
     sum
 }
 
-/// Writes a header if it is valid. Returns where the next one goes.
+/// Writes a header if it is valid. Returns where the next header goes.
 fn header_at(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
     let is_valid = e.valid(header);
     e.where_true(is_valid, out, |e| fields(e, header, out))

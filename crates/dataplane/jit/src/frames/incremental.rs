@@ -1,26 +1,27 @@
-//! Which checksums are updated from the changed fields alone.
+//! Decides which checksums are updated from the changed fields alone.
 //!
 //! RFC 1624 subtracts a changed field's old value from the checksum and adds the new one, and then cannot tell which of
-//! the two zeros of one's complement the result is. Here the sum is kept, not the checksum. Verification splits it into
-//! fields that the program may change before the update (fields that are written, alone or with their header; every
-//! field of metadata) and what cannot change (other fields, the payload), and stores the sum of the latter with the
-//! packet. The update adds the former as they are then. Both parts together are the full sum, and the folded sum is 0
-//! only if all summands are 0. So the result is that of the full computation, whether the checksum was right or not. If
-//! verification did not compute the sum (its condition did not hold, a header was invalid), or if the payload was cut,
-//! the update computes all of it.
+//! the two zeros of one's complement the result is. This module keeps a sum instead of the checksum. Some fields may
+//! change between verification and update: fields that the program writes, alone or with their header, and all
+//! metadata. Verification sums everything else (the other fields and the payload), and stores this sum with the packet.
+//! The update adds the values that the changing fields then have. Both parts together are the full sum, and the folded
+//! sum is 0 only if all summands are 0. So the result is that of the full computation, whether the checksum was right
+//! or not. If verification did not compute the sum (its condition did not hold, a header was invalid), or if the
+//! payload was cut, the update computes the full sum.
 
 use dataplane::engine::ir::{Algorithm, CalculationInput, Checksum, FieldId, Ir};
 
 use super::calculation::{Element, elements};
 use crate::{options::NativeOptions, usage::Usage};
 
-/// Minimum unchanging fields for which storing and loading a sum beats adding them again; a payload always pays.
+/// The least number of unchanging fields for which storing and loading their sum is faster than adding them again. With
+/// a payload, storing the sum is always faster.
 const FIELDS_MIN: usize = 4;
 
 /// The sums that are kept from verification to update.
 pub(crate) struct Sums {
     changing: Vec<bool>,
-    /// By checksum: the number of the sum that its verification stores (`put`) or its update loads (`used`).
+    /// For each checksum, the number of the sum that its verification stores (`put`) or its update loads (`used`).
     put: Vec<Option<usize>>,
     used: Vec<Option<usize>>,
     len: usize,

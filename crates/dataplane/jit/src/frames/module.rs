@@ -20,11 +20,11 @@ pub(crate) type Deparse = unsafe extern "C" fn(*mut PassContext, *mut u64, *mut 
 /// Updates checksums, and returns how many bytes of headers the deparser would write.
 pub(crate) type Measure = unsafe extern "C" fn(*mut PassContext, *mut u64) -> u64;
 
-/// [`Reparse`] with addresses.
+/// The functions of [`Reparse`] that the engine calls, with their addresses.
 #[derive(Clone, Copy)]
 pub(crate) struct ReparseCode {
     pub measure: Measure,
-    /// What the deparser does after `measure`, if the headers must become bytes after all.
+    /// Writes the headers as bytes after `measure`, if they must become bytes after all.
     pub write: Deparse,
 }
 
@@ -34,11 +34,11 @@ pub(crate) struct FrameCode {
     pub parse: Parse,
     /// Checksum update and deparser.
     pub deparse: Deparse,
-    /// `None` if nothing recirculates, or no frame could be parsed this way.
+    /// `None` if the program never recirculates, or no packet could be parsed from its block.
     pub reparse: Option<ReparseCode>,
 }
 
-/// The same functions before they have addresses.
+/// A program's functions for frames before they have addresses.
 pub(crate) struct Frames {
     pub parse: FuncId,
     /// Returns 1 if every checksum is right, else 0. `None` if no checksum is verified.
@@ -49,11 +49,11 @@ pub(crate) struct Frames {
     pub reparse: Option<Reparse>,
 }
 
-/// Functions that save a recirculated packet's headers from becoming bytes.
+/// Functions with which a recirculated packet keeps its headers in a block, without bytes.
 pub(crate) struct Reparse {
     measure: FuncId,
-    /// The parser over headers that are not bytes. Takes the context, the new block and the old
-    /// one; returns 0 if they must become bytes.
+    /// The parser of headers in a block. Takes the context, the new block and the old block; returns
+    /// 0 if the headers must become bytes.
     pub parse: FuncId,
     write: FuncId,
 }

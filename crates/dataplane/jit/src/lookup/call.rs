@@ -21,13 +21,13 @@ type OfKey = unsafe extern "C" fn(*const c_void, *const u64) -> u32;
 /// A lookup that generated code calls. It returns the entry's number, or [`MISS`].
 ///
 /// # Safety
-/// The function's first argument is what [`TableIndex::target`] gives for a live index of the kind
-/// that it is for, which nobody writes meanwhile. The others are the words of a key of the index's
-/// shape, or a pointer to as many.
+/// The function's first argument is the [`TableIndex::target`] of a live index that gave this
+/// function or an equal one. Nobody writes the index during the call. The other arguments are the
+/// words of a key of the index's shape, or a pointer to these words.
 #[derive(Debug, Clone, Copy)]
 pub struct LookupFunction {
     pub address: *const u8,
-    /// Whether it takes the words of a key; otherwise a pointer to them.
+    /// Whether the function takes the words of a key; otherwise it takes a pointer to them.
     pub takes_words: bool,
 }
 
@@ -60,7 +60,7 @@ impl TableIndex {
         }
     }
 
-    /// The function's first argument. Valid as long as the index stays where it is.
+    /// The first argument for [`TableIndex::function`]. Valid as long as the index stays where it is.
     pub fn target(&self) -> *const c_void {
         let words = self.shape().words();
         match &self.index {
@@ -74,7 +74,7 @@ impl TableIndex {
     }
 }
 
-/// Any structure, any number of words.
+/// The lookup for any structure and any number of words.
 unsafe extern "C" fn any(table: *const c_void, key: *const u64) -> u32 {
     // SAFETY: the caller gives a live index.
     let table = unsafe { &*table.cast::<TableIndex>() };

@@ -56,19 +56,19 @@ impl ExactMap {
         }
     }
 
-    /// As [`ExactMap::lookup`] where the caller knows the number of words.
+    /// Looks up a key as [`ExactMap::lookup`] does, with the number of words known when compiling.
     #[inline(always)]
     pub fn lookup_words<const WORDS: usize>(&self, key: &[u64; WORDS]) -> u32 {
         self.find(WORDS, |word| key[word])
     }
 
-    /// As `lookup`, for a key that is given word by word.
+    /// Looks up a key that is given word by word.
     #[inline(always)]
     fn find(&self, words: usize, key: impl Fn(usize) -> u64) -> u32 {
         self.lookup_hashed(words, hash_words(words, &key), key)
     }
 
-    /// As `find`, with a hash that the caller computed.
+    /// Looks up a key that is given word by word, with a hash that the caller computed.
     #[inline(always)]
     pub(super) fn lookup_hashed(&self, words: usize, hash: u64, key: impl Fn(usize) -> u64) -> u32 {
         if self.len == 0 {
@@ -76,7 +76,7 @@ impl ExactMap {
         }
         let stride = words + 1;
         let mut position = start(hash, self.mask);
-        // There always is an empty slot, so this ends.
+        // There always is an empty slot, so the loop ends.
         loop {
             let slot = &self.slots[position * stride..][..stride];
             if slot[words] == EMPTY {
@@ -193,7 +193,7 @@ fn value_of(cell: u64) -> u32 {
 
 #[inline(always)]
 fn start(hash: u64, mask: usize) -> usize {
-    // Not the lowest bits: the product's middle bits depend on every bit of the factors.
+    // The position comes from the product's middle bits, because they depend on every bit of the factors.
     usize::try_from(hash >> 20).expect("a usize has 64 bits") & mask
 }
 

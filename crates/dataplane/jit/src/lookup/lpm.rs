@@ -73,9 +73,9 @@ pub struct LpmTrie {
     bits: u32,
     prefix_bits: u32,
     root: Node,
-    /// Those of the root, then those of each node.
+    /// The slots of the root, then those of each node.
     slots: Vec<Slot>,
-    /// By a node's first slot: how many prefixes end in the node or below, at least two.
+    /// For each node, by its first slot: how many prefixes end in the node or below, at least two.
     n_prefixes: HashMap<usize, usize>,
     free: Vec<usize>,
     /// For each entry, the words of its prefix's key and of its mask.
@@ -139,7 +139,7 @@ impl LpmTrie {
         }
     }
 
-    /// As [`LpmTrie::lookup`] where the caller knows the number of words, which is the shape's.
+    /// Looks up a key as [`LpmTrie::lookup`] does, with the shape's number of words known when compiling.
     #[inline(always)]
     pub fn lookup_words<const WORDS: usize>(&self, key: &[u64; WORDS]) -> u32 {
         let mut low = self.root.low;
@@ -161,12 +161,12 @@ impl LpmTrie {
             });
             entry = if differs == 0 { leaf + 1 } else { entry };
         }
-        // None becomes `MISS`.
+        // 0, which is no entry, becomes `MISS`.
         entry.wrapping_sub(1)
     }
 
-    /// Sets the entry of the prefix of `len` bits of a key's field. Returns the old entry. No other prefix has this
-    /// entry.
+    /// Sets the entry of the prefix of `len` bits of a key's field. Returns the old entry. No other prefix may have
+    /// this entry.
     pub fn insert(&mut self, key: &[u64], len: u32, entry: u32) -> Option<u32> {
         let prefix = self.prefix(key, len);
         self.set_prefix(entry, &prefix);
@@ -202,7 +202,7 @@ impl LpmTrie {
     fn prefix(&self, key: &[u64], len: u32) -> Prefix {
         let mut prefix = Prefix::new(key, self.prefix_bits - len);
         for (word, part) in prefix.key.iter_mut().enumerate() {
-            // Bits above the fields do not count.
+            // Bits above the fields are ignored.
             *part &= !word_mask(word, self.bits);
         }
         prefix
@@ -303,7 +303,7 @@ impl LpmTrie {
     }
 }
 
-/// The slots of a node that a prefix covers if it ends in the node; otherwise the slot that leads to it.
+/// The slots of a node that a prefix covers if it ends in the node; otherwise the slot that leads to the prefix.
 fn covered(node: Node, prefix: &Prefix) -> std::ops::Range<usize> {
     let first = node.first + read(&prefix.key, node.low, node.bits);
     first..first + (1 << prefix.after.saturating_sub(node.low))

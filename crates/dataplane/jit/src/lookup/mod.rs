@@ -1,8 +1,8 @@
 //! Lookup structures: they map keys, packed into words, to numbers of entries.
 //!
-//! Each is measured against a hash map of the standard library and a linear search (docs/performance.md; `cargo bench
-//! -p dataplane-jit --bench lookup`). They know nothing of tables, actions or counters. Random tests hold them to what
-//! the interpreter's index finds (`dataplane`'s `match_action`).
+//! A benchmark measures each structure against a hash map of the standard library and a linear search
+//! (docs/performance.md; `cargo bench -p dataplane-jit --bench lookup`). The structures know nothing of tables, actions
+//! or counters. Random tests check that they find what the interpreter's index finds (`dataplane`'s `match_action`).
 
 pub mod call;
 pub mod exact;

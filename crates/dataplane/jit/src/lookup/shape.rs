@@ -1,4 +1,4 @@
-//! Where a key's fields are in its words.
+//! The places of a key's fields in the key's words.
 //!
 //! A key is packed into as few 64-bit words as whole fields allow. A field of up to 64 bits is in one word, so that
 //! reading or writing it takes one shift and one mask. A wider field has words of its own, the least significant first,
@@ -10,7 +10,7 @@ const WORD_BITS: u32 = 64;
 pub struct FieldPlace {
     /// The word of the field's least significant bit.
     pub word: usize,
-    /// The position of that bit in the word; 0 where the field is wider than a word.
+    /// The position of that bit in the word; 0 if the field is wider than a word.
     pub shift: u32,
     pub bits: u32,
 }
@@ -41,7 +41,7 @@ impl FieldPlace {
     }
 }
 
-/// The lowest `bits` bits set.
+/// The number whose lowest `bits` bits are one.
 pub fn low_ones(bits: u32) -> u64 {
     match bits {
         0 => 0,
@@ -62,8 +62,8 @@ impl KeyShape {
         Self::with_lowest(widths, None)
     }
 
-    /// As [`KeyShape::new`], with the field `lowest`, if given, in the lowest bits: all others are above it if the
-    /// words are read as one number, the first word lowest.
+    /// Places fields as [`KeyShape::new`] does, but puts the field `lowest`, if given, into the lowest bits: if the
+    /// words are read as one number, the first word lowest, all other fields are above this field.
     pub fn with_lowest(widths: &[u32], lowest: Option<usize>) -> Self {
         let mut order: Vec<usize> = (0..widths.len()).collect();
         order.sort_by_key(|field| (Some(*field) != lowest, std::cmp::Reverse(widths[*field])));
@@ -74,7 +74,7 @@ impl KeyShape {
             bits: 0,
         };
         let mut fields = vec![nowhere; widths.len()];
-        // A field without bits has no place, but a key with fields has a word.
+        // A field without bits has no place, but a key with fields has at least one word.
         for index in order.into_iter().filter(|index| widths[*index] > 0) {
             let bits = widths[index];
             let room = used.iter().position(|used| used + bits <= WORD_BITS);

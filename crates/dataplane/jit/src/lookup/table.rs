@@ -20,10 +20,11 @@ use super::{
 
 #[derive(Debug, Clone)]
 pub(super) enum Index {
-    /// Also for a table without a key, whose entry always matches.
+    /// For exact keys, and for a table without a key, whose entry always matches.
     Exact(ExactMap),
     Lpm(Box<LpmTrie>),
-    /// Also for prefixes in keys that are too wide for a trie: the prefix length is the priority.
+    /// For tables with priorities, and for prefixes in keys that are too wide for a trie: then the prefix length is the
+    /// priority.
     Ternary(Box<TernaryIndex>),
 }
 
@@ -69,8 +70,8 @@ impl TableIndex {
         }
     }
 
-    /// The bits of a key's field that may decide a lookup, the least significant 64 first: those that present and past
-    /// entries look at.
+    /// The bits of a key's field that may decide a lookup, the least significant 64 first. They are the bits that the
+    /// entries, including past ones, look at.
     pub fn looked_at(&self, field: usize) -> impl Iterator<Item = u64> {
         let place = self.shape.fields().get(field).copied();
         let words = place.map_or(0, |place| place.words());

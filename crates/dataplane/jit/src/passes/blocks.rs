@@ -1,5 +1,5 @@
 //! Operations on blocks between passes: blanking for the parser, copying for a replica or a clone, keeping a field
-//! list. Which words they touch is known when a program is loaded.
+//! list. The words that they touch are known when a program is loaded.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub(super) fn blank(e: &mut Emit<'_, '_, '_>) {
     }
 }
 
-/// Sets words of a block to those of a blank one.
+/// Sets words of a block to those of a blank block.
 fn fill(e: &mut Emit<'_, '_, '_>, words: Range<usize>, to: Value) {
     let blank = &e.layout().blank()[words.start * 8..words.end * 8];
     if words.len() > UNROLLED_WORDS_MAX {
@@ -74,7 +74,7 @@ fn copy_call(e: &mut Emit<'_, '_, '_>, words: Range<usize>, (from, to): (Value, 
     e.call_outside("copy_words", &[to, from, n_words]);
 }
 
-/// The function's first parameter is the copy's block, its second the packet's.
+/// Writes a function whose first parameter is the copy's block, and whose second parameter is the packet's block.
 pub(super) fn emit_copy(e: &mut Emit<'_, '_, '_>) {
     let blocks = (e.vector, e.pass);
     for words in e.layout().copied_words() {
@@ -82,8 +82,8 @@ pub(super) fn emit_copy(e: &mut Emit<'_, '_, '_>) {
     }
 }
 
-/// The function's first parameter is the clone's block, its second the packet's. The clone gets the fields of a list,
-/// and the headers unless it has its own already.
+/// Writes a function whose first parameter is the clone's block, and whose second parameter is the packet's block. The
+/// clone gets the fields of a list. With `with_headers`, it also gets the headers; otherwise it already has its own.
 pub(super) fn emit_clone(e: &mut Emit<'_, '_, '_>, list: Value, with_headers: bool) {
     let (from, to) = (e.vector, e.pass);
     let metadata = e.layout().metadata().start / 8;
@@ -96,8 +96,8 @@ pub(super) fn emit_clone(e: &mut Emit<'_, '_, '_>, list: Value, with_headers: bo
     keep(e, list, (from, to));
 }
 
-/// Copies the fields of the list with this code ([`Requests::list_code`]) from block to block. Varbit fields need no
-/// copy: they belong to headers, which are blank here, or the same.
+/// Copies the fields of the list with this code ([`Requests::list_code`]) from block to block. Varbit fields are not
+/// copied: they belong to headers, which are blank at this point, or the same in both blocks.
 pub(super) fn keep(e: &mut Emit<'_, '_, '_>, list: Value, (from, to): (Value, Value)) {
     let ir = e.ir();
     let end = e.b.create_block();
@@ -111,7 +111,7 @@ pub(super) fn keep(e: &mut Emit<'_, '_, '_>, list: Value, (from, to): (Value, Va
         for field in &fields.fields {
             let slot = e.layout().field(*field);
             let first = (slot.offset / WORD_BYTES) as usize;
-            // One by one: a load across several recent stores stalls.
+            // Words are copied one by one, because a load across several recent stores stalls.
             for word in (first..first + slot.words as usize).filter(|_| !slot.variable) {
                 copy(e, word..word + 1, (from, to));
             }

@@ -1,7 +1,8 @@
 //! Cyclic redundancy checks, including those with parameters from the control plane.
 //!
-//! Processes eight bytes at a time. The remainder has 64 bits whatever the CRC's width, so eight
-//! bytes replace all of it; one table for each of the eight bytes gives its contribution.
+//! The division processes eight bytes at a time. The remainder is kept in 64 bits, whatever the
+//! CRC's width, so eight bytes replace the whole remainder. Each of the eight bytes has a table
+//! with the byte's contribution to the new remainder.
 
 use crate::{
     CrcParameters,
@@ -14,14 +15,14 @@ type Tables = [[u64; 256]; 8];
 /// A CRC with its tables.
 #[derive(Debug, Clone)]
 pub struct Crc {
-    /// Its width, 8 to 64.
+    /// The width in bits, 8 to 64.
     pub bits: u32,
-    /// Its parameters.
+    /// The polynomial and the other parameters.
     pub parameters: CrcParameters,
     tables: Box<Tables>,
 }
 
-/// Advances the remainder by one zero byte; its highest term is the top bit of the word.
+/// Advances the remainder by one zero byte; the remainder's highest term is the top bit of the word.
 fn one_byte(mut remainder: u64, polynomial: u64) -> u64 {
     for _ in 0..8 {
         let carry = remainder >> 63 == 1;
@@ -60,7 +61,8 @@ impl Crc {
         }
     }
 
-    /// The remainder of one byte; its highest term is the lowest bit with `reflect_in`, otherwise bit `bits - 1`.
+    /// The remainder of one byte. The remainder's highest term is the lowest bit with `reflect_in`, otherwise bit
+    /// `bits - 1`.
     pub fn remainder(&self, byte: u8) -> u64 {
         let remainder = self.tables[0][usize::from(byte)];
         if self.parameters.reflect_in {
@@ -78,7 +80,7 @@ impl Crc {
         } else {
             self.divide(initial, bytes)
         };
-        // If both reflections agree, the lowest bit is already the CRC's lowest.
+        // Moves the CRC to the lowest bits, in the order that `reflect_out` asks for.
         remainder = match (parameters.reflect_in, parameters.reflect_out) {
             (false, false) => remainder >> (64 - self.bits),
             (false, true) => remainder.reverse_bits(),
@@ -119,7 +121,7 @@ impl Crc {
         remainder
     }
 
-    /// The contribution of eight bytes; the first byte is followed by seven others.
+    /// The contribution of eight bytes. The first byte uses the last table, because seven bytes follow it.
     fn look_up(&self, bytes: [u8; 8]) -> u64 {
         let tables = self.tables.iter().rev();
         let parts = tables

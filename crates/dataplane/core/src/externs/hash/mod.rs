@@ -1,7 +1,7 @@
 //! The hash and checksum algorithms of v1model's `HashAlgorithm`.
 //!
 //! CRC parameters: crc16 is CRC-16/ARC, crc32 is CRC-32/ISO-HDLC. The `_custom` algorithms use the
-//! same until the control plane sets others.
+//! same parameters until the control plane sets others.
 
 mod crc;
 
@@ -30,7 +30,7 @@ impl Algorithm {
         }
     }
 
-    /// The CRC, for a custom one with the parameters that it has first; `None` if it is none.
+    /// The CRC; `None` if the algorithm is not a CRC. A custom CRC has its initial parameters.
     pub fn crc(self) -> Option<&'static Crc> {
         static CRC_8: LazyLock<Crc> = LazyLock::new(|| plain_crc(8, 0x07, 0, false));
         static CRC_16: LazyLock<Crc> = LazyLock::new(|| plain_crc(16, 0x8005, 0, true));
@@ -59,8 +59,8 @@ impl Algorithm {
     }
 }
 
-/// A CRC whose final XOR equals the initial value if it is reflected. Of v1model's CRCs that
-/// matters for CRC-32 alone.
+/// A CRC without final XOR value, or a reflected CRC whose final XOR value is its initial value.
+/// Among v1model's reflected CRCs, only CRC-32 has a value other than 0.
 fn plain_crc(bits: u32, polynomial: u64, initial: u64, reflected: bool) -> Crc {
     let parameters = CrcParameters {
         polynomial,
@@ -93,7 +93,7 @@ fn big_endian(bytes: &[u8]) -> u64 {
     bytes.fold(0, |number, byte| (number << 8) | u64::from(*byte))
 }
 
-/// XOR of the words of `word_bytes`, the last padded with trailing zeros.
+/// XOR of the words of `word_bytes` bytes; the last word is padded with trailing zeros.
 fn xor_words(bytes: &[u8], word_bytes: usize) -> u64 {
     bytes.chunks(word_bytes).fold(0, |result, word| {
         result ^ (big_endian(word) << (8 * (word_bytes - word.len())))

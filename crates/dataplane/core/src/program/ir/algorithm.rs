@@ -15,7 +15,7 @@ pub enum Algorithm {
     Crc16,
     /// CRC-16 with configurable parameters.
     Crc16Custom,
-    /// CRC-16/CCITT.
+    /// CRC-16/IBM-3740, also called CRC-16/CCITT-FALSE.
     CrcCcitt,
     /// CRC-32/ISO-HDLC.
     Crc32,

@@ -2,8 +2,8 @@
 //! its blocks, and the verdicts after each control. [`V1MODEL`] is the only instance; `docs/architectures.md` describes
 //! what others need.
 //!
-//! Each purpose of a field has one name here, whatever a program calls the field: a [`Meaning`]. The loader finds the
-//! fields; engines read and write by meaning.
+//! A [`Meaning`] names the purpose of a field, whatever a program calls the field. The loader finds the field for each
+//! meaning; engines read and write fields by meaning.
 
 use super::metadata::{
     Meaning::{
@@ -39,22 +39,22 @@ pub enum Block {
 pub struct Intrinsic {
     /// The purpose of the field.
     pub meaning: Meaning,
-    /// Candidates, as `header.field` or an alias; the first that the program has is used.
+    /// Possible names, as `header.field` or an alias; the first name that the program has is used.
     pub names: &'static [&'static str],
     /// Minimum width.
     pub bits_min: u32,
-    /// Whether a program without the field is refused; otherwise the target does not write it.
+    /// Whether the loader refuses a program without the field; otherwise the target skips a missing field.
     pub is_required: bool,
     /// When the target writes the field; empty if it only reads the field.
     pub written: &'static [Moment],
-    /// Other fields that the program must have, or this one is ignored.
+    /// Other fields that the program must have; otherwise this field is ignored.
     pub needs: &'static [Meaning],
 }
 
 /// The condition of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// A primitive asked for it.
+    /// A primitive asked for the verdict.
     Asked,
     /// A field has this value.
     Is(Meaning, u64),
@@ -80,11 +80,11 @@ pub enum Verdict {
 /// An architecture.
 #[derive(Debug)]
 pub struct Architecture {
-    /// Named after its P4 file.
+    /// The name of its P4 file, without extension.
     pub name: &'static str,
-    /// In the order of the pipeline.
+    /// The blocks, in the order of the pipeline.
     pub blocks: &'static [Block],
-    /// In the order in which they are written at a moment.
+    /// The shared fields, in the order in which the target writes them at a moment.
     pub metadata: &'static [Intrinsic],
     /// Verdicts after the first control; the first rule that holds applies.
     pub ingress_verdicts: &'static [(When, Verdict)],

@@ -113,9 +113,9 @@ pub enum BoolExpr {
     Const(bool),
     /// Compares two numbers.
     Compare(Comparison, Expr, Expr),
-    /// Both valid, of one type and equal in all fields.
+    /// Whether both headers are valid, have the same type and are equal in all fields.
     SameHeader(HeaderExpr, HeaderExpr),
-    /// The same member is valid and equal in both, or no member is valid in either.
+    /// Whether the same member is valid and equal in both unions, or no member is valid in either.
     SameUnion(UnionExpr, UnionExpr),
     /// Logical equality.
     SameBool(Box<BoolExpr>, Box<BoolExpr>),

@@ -16,7 +16,7 @@ pub fn members(ir: &Ir, unions: &[UnionId]) -> Vec<HeaderId> {
     members.flatten().copied().collect()
 }
 
-/// One member of each union.
+/// The member of each union at position `offset`.
 fn members_at(ir: &Ir, unions: &[UnionId], offset: u32) -> Vec<HeaderId> {
     let members = unions.iter().map(|union| &ir.unions[union.index()].members);
     let members = members.filter_map(|members| members.get(offset as usize));
@@ -32,14 +32,14 @@ pub fn headers(ir: &Ir, header: &HeaderExpr) -> Vec<HeaderId> {
     }
 }
 
-/// One field of each header that an expression may select.
+/// The field at position `offset` of each header that an expression may select.
 pub fn fields(ir: &Ir, header: &HeaderExpr, offset: u32) -> Vec<FieldId> {
     let headers = headers(ir, header).into_iter();
     let fields = headers.map(|header| ir.headers[header.index()].field_at(offset));
     fields.collect()
 }
 
-/// The headers that a stack element may be; of a stack of unions, the member `member` of each.
+/// The headers that an element of a stack may be. For a stack of unions: the member of each union at position `member`.
 pub fn elements(ir: &Ir, stack: AnyStack, member: u32) -> Vec<HeaderId> {
     match stack {
         AnyStack::Headers(stack) => ir.stacks[stack.index()].elements.clone(),

@@ -2,7 +2,7 @@
 
 use super::id::FieldId;
 
-/// When the target writes a field. It may write the same field several times in a pass.
+/// When the target writes a field. The target may write the same field several times in a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
     /// Before the parser, for a new frame only.

@@ -62,7 +62,7 @@ pub struct Header {
     pub variable_field: Option<FieldId>,
     /// Maximum length with the varbit field; 0 if the program does not give one.
     pub max_bytes: u32,
-    /// The header union that it belongs to.
+    /// The header union that the header belongs to.
     pub union: Option<UnionId>,
 }
 
@@ -140,7 +140,7 @@ pub struct TableNode {
     pub key: Vec<KeySource>,
     /// The successor.
     pub next: NextNode,
-    /// The successor if it depends on the action and none ran.
+    /// The successor if `next` depends on the action and no action ran.
     pub default_next: Option<NodeId>,
     /// The source line.
     pub line: Option<SourceLine>,
@@ -177,7 +177,7 @@ pub enum Node {
     },
 }
 
-/// An action with arguments that the program fixes.
+/// An action with constant arguments.
 #[derive(Debug, Clone)]
 pub struct BoundAction {
     /// The action to run.
@@ -259,7 +259,7 @@ impl Ir {
         declared.selector.as_ref()
     }
 
-    /// A header of a stack (of a stack of unions, the given member); `None` beyond its end.
+    /// A header of a stack; for a stack of unions, the given member of a union. `None` beyond the end of the stack.
     pub fn element(&self, stack: AnyStack, member: u32, index: usize) -> Option<HeaderId> {
         match stack {
             AnyStack::Headers(stack) => self.stacks[stack.index()].elements.get(index).copied(),
@@ -344,15 +344,15 @@ pub(crate) enum Array {
 /// The whole program.
 #[derive(Debug, Clone, Default)]
 pub struct Ir {
-    /// By [`FieldId`].
+    /// Indexed by [`FieldId`].
     pub fields: Vec<Field>,
-    /// By [`HeaderId`].
+    /// Indexed by [`HeaderId`].
     pub headers: Vec<Header>,
-    /// By [`StackId`].
+    /// Indexed by [`StackId`].
     pub stacks: Vec<Stack>,
-    /// By [`UnionId`].
+    /// Indexed by [`UnionId`].
     pub unions: Vec<Union>,
-    /// By [`UnionStackId`].
+    /// Indexed by [`UnionStackId`].
     pub union_stacks: Vec<UnionStack>,
     /// The architecture that the program is written for.
     pub architecture: &'static Architecture,
@@ -366,37 +366,37 @@ pub struct Ir {
     pub parser: Parser,
     /// The headers to write.
     pub deparser: Deparser,
-    /// By [`ActionId`].
+    /// Indexed by [`ActionId`].
     pub actions: Vec<Action>,
-    /// By table id.
+    /// Indexed by table id.
     pub table_nodes: Vec<TableNode>,
-    /// Initial contents, by table.
+    /// The initial contents of the tables, indexed by table id.
     pub table_inits: Vec<TableInit>,
-    /// By [`NodeId`]; both controls share the ids.
+    /// Indexed by [`NodeId`]; both controls share the ids.
     pub nodes: Vec<Node>,
     /// The first node of ingress; `None` does nothing.
     pub ingress: Option<NodeId>,
     /// The first node of egress; `None` does nothing.
     pub egress: Option<NodeId>,
-    /// By [`CalculationId`].
+    /// Indexed by [`CalculationId`].
     pub calculations: Vec<Calculation>,
     /// In the order in which they are verified and updated.
     pub checksums: Vec<Checksum>,
-    /// By [`FieldListId`].
+    /// Indexed by [`FieldListId`].
     pub field_lists: Vec<FieldList>,
-    /// By [`DigestId`].
+    /// Indexed by [`DigestId`].
     pub digests: Vec<DigestList>,
-    /// By [`RegisterId`].
+    /// Indexed by [`RegisterId`].
     pub registers: Vec<RegisterArray>,
-    /// By [`CounterId`].
+    /// Indexed by [`CounterId`].
     pub counters: Vec<CounterArray>,
-    /// By [`MeterId`].
+    /// Indexed by [`MeterId`].
     pub meters: Vec<MeterArray>,
-    /// By [`ValueSetId`].
+    /// Indexed by [`ValueSetId`].
     pub value_sets: Vec<ValueSet>,
-    /// By [`ActionProfileId`].
+    /// Indexed by [`ActionProfileId`].
     pub action_profiles: Vec<ActionProfile>,
-    /// By [`PayloadExternId`]; only those that the program calls.
+    /// The externs that the program calls, indexed by [`PayloadExternId`].
     pub payload_externs: Vec<PayloadSignature>,
     /// What traces and logs must hide.
     pub(crate) secrets: Secrets,

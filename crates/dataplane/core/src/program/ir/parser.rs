@@ -132,7 +132,7 @@ pub struct State {
 /// The parser.
 #[derive(Debug, Clone, Default)]
 pub struct Parser {
-    /// By state id.
+    /// Indexed by [`StateId`].
     pub states: Vec<State>,
     /// The first state; `None` extracts nothing.
     pub start: Option<StateId>,

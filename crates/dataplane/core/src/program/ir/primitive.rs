@@ -141,7 +141,7 @@ pub enum Primitive {
     Resubmit(Option<FieldListId>),
     /// Asks for a recirculation with this field list; `None` cancels.
     Recirculate(Option<FieldListId>),
-    /// Asks an extern to change the payload after the deparser. Only in egress.
+    /// Asks an extern to change the payload after the deparser. The loader allows this only in egress.
     ChangePayload {
         /// The extern to call.
         function: PayloadExternId,

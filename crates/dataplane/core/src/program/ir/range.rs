@@ -1,8 +1,8 @@
-//! The ranges of expressions: the numbers of so many bits, computed from the widths of the
-//! operands.
+//! The ranges of expressions. A range is all numbers of a given width; the range of an expression
+//! follows from the ranges of its operands.
 //!
 //! Expressions have infinite precision. The range decides how many words hold a value exactly, and
-//! whether they are signed.
+//! whether the words are signed.
 
 use dashu_int::ops::BitTest;
 
@@ -22,7 +22,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// Wider than every field.
+    /// A range that contains the range of every field.
     pub const ANY: Self = Self {
         bits: u32::MAX,
         signed: true,
@@ -56,12 +56,12 @@ impl Range {
         self.signed
     }
 
-    /// Whether this is the signed range of `bits` bits, whose lowest value has no negation.
+    /// Whether this is the signed range of `bits` bits. The negation of its lowest value is outside of the range.
     pub fn is_signed_of(&self, bits: u32) -> bool {
         self.signed && self.bits == bits
     }
 
-    /// Number of 64-bit words that hold every value, signed or not as in [`Range::is_signed`].
+    /// Number of 64-bit words that hold every value. The words are signed if [`Range::is_signed`].
     pub fn words(&self) -> u32 {
         self.bits.div_ceil(64).max(1)
     }
@@ -96,7 +96,7 @@ impl Range {
         }
     }
 
-    /// The smallest range that contains both.
+    /// The smallest range that contains both ranges.
     pub fn join(&self, other: &Self) -> Self {
         let signed = self.signed || other.signed;
         Self {
@@ -220,7 +220,7 @@ impl<W: Widths> Names<'_, W> {
             Arithmetic::Add => Range::of(both.bits + 1, both.signed),
             Arithmetic::Sub => Range::of(both.magnitude() + 2, true),
             Arithmetic::Mul => Range::of(left.bits + right.bits, both.signed),
-            // Neither increases the magnitude, except that the lowest value may be negated.
+            // Neither operation increases the magnitude, except that the negated lowest value needs one more bit.
             Arithmetic::Div | Arithmetic::Mod => {
                 let signed = left.signed || op == Arithmetic::Div && right.signed;
                 Range::of(left.bits + u32::from(signed), signed)

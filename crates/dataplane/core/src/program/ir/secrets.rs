@@ -1,8 +1,9 @@
-//! The values that derive from `@secret` parameters and registers written by controllers. Traces and logs hide them.
+//! Finds the values that derive from the parameters and registers that the program declares `@secret`. Traces and logs
+//! hide these values.
 //!
 //! The analysis ignores paths and order: a field is secret if a secret is copied or computed into it anywhere, and an
-//! array's index is secret if a secret is used in it anywhere. Not secret: which path a packet took, what leaves in a
-//! frame or digest, the port, and the length.
+//! array's index is secret if a secret is used in it anywhere. The path that a packet takes, the contents of frames and
+//! digests that leave, the port, and the length are not secret.
 
 use super::{
     Array, CalculationId, CalculationInput, Checksum, Expr, FieldId, HeaderId, Ir, ParserOp,
@@ -176,7 +177,7 @@ impl<'a> Flow<'a> {
         (fields, self.registers)
     }
 
-    /// Headers are copied field by field to headers of the same type.
+    /// The fields that become secret because a header is copied to a header of the same type, field by field.
     fn fields_of_headers(&self) -> Vec<FieldId> {
         let mut reached = Vec::new();
         for from in self.copied.iter().map(|id| &self.ir.headers[id.index()]) {

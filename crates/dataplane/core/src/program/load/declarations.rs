@@ -161,7 +161,7 @@ impl<'a> Loader<'a> {
                     json::Value::Field((header, field)) => {
                         fields.push(self.at(&context).field(header, field)?);
                     }
-                    // A constant preserves nothing.
+                    // A constant in a field list preserves nothing.
                     json::Value::Hexstr(_) => {}
                     other => return context.fail(format!("expected a field, found {other:?}")),
                 }
@@ -280,7 +280,7 @@ impl Context {
         self.check_field_width(what, bits)
     }
 
-    /// As [`Context::check_width`], but allows `bit<0>`, as P4 does.
+    /// Refuses a width above the limit. Allows `bit<0>`, as P4 does.
     pub(super) fn check_field_width(&self, what: &str, bits: u32) -> Load {
         let max = limits::FIELD_BITS_MAX;
         if bits > max {

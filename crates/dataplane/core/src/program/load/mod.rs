@@ -128,7 +128,7 @@ pub(super) struct Loader<'a> {
     payload_externs: (&'a [PayloadSignature], RefCell<Vec<PayloadSignature>>),
 }
 
-/// The loader with a position; parses values.
+/// The loader, with the position of the value that it parses.
 #[derive(Clone, Copy)]
 struct At<'l, 'a> {
     loader: &'l Loader<'a>,

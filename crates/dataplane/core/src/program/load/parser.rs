@@ -61,7 +61,8 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// JSON gives the value of a set as one number; the width of its parts comes from the keys matched with it.
+    /// BMv2 JSON gives only the total width of a value set's members. The widths of their parts come from the key of a
+    /// state that uses the set.
     fn split_value_sets(&mut self) {
         for state in &self.ir.parser.states {
             for transition in &state.transitions {

@@ -82,7 +82,7 @@ impl Loader<'_> {
                 path.push((node, branch + 1));
                 if marks[next.index()] == Mark::Open {
                     let context = Context::new("control graph", self.node_name(next));
-                    return context.fail("comes back to this node");
+                    return context.fail("a path leads from this node back to it");
                 }
                 path.push((next.index(), 0));
             }

@@ -275,7 +275,7 @@ impl At<'_, '_> {
                 let prefix_len = *prefix_length;
                 if prefix_len > bits {
                     return self.fail(format!(
-                        "key \"{name}\": a prefix of {prefix_len} of {bits} bits"
+                        "key \"{name}\": {bits} bits, found a prefix of {prefix_len}"
                     ));
                 }
                 Matcher::Lpm {

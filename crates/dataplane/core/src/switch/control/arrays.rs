@@ -28,14 +28,14 @@ impl Switch {
     /// Writes a cell of a counter array.
     ///
     /// # Errors
-    /// As for [`Switch::counter_cell`].
+    /// The same as for [`Switch::counter_cell`].
     pub fn set_counter_cell(
         &mut self,
         counter: CounterId,
         index: u64,
         value: CounterValue,
     ) -> Controlled {
-        // Checked first: for `u64::MAX`, `index + 1` would overflow.
+        // The index is checked first, because `index + 1` overflows for `u64::MAX`.
         self.counter_cell(counter, index)?;
         self.set_counter_cells(counter, index..index + 1, value)
     }
@@ -43,7 +43,7 @@ impl Switch {
     /// Writes one value to a range of cells; on an error writes none.
     ///
     /// # Errors
-    /// As for [`Switch::counter_cell`].
+    /// The same as for [`Switch::counter_cell`].
     pub fn set_counter_cells(
         &mut self,
         counter: CounterId,
@@ -81,14 +81,14 @@ impl Switch {
     /// Writes a cell of a register array.
     ///
     /// # Errors
-    /// As for [`Switch::register_cell`], and `InvalidArgument` if the value does not fit.
+    /// The same as for [`Switch::register_cell`], and `InvalidArgument` if the value does not fit.
     pub fn set_register_cell(
         &mut self,
         register: RegisterId,
         index: u64,
         value: &[u8],
     ) -> Controlled {
-        // Checked first, as for counters.
+        // The index is checked first, because `index + 1` overflows for `u64::MAX`.
         self.register_cell(register, index)?;
         self.set_register_cells(register, index..index + 1, value)
     }
@@ -96,7 +96,7 @@ impl Switch {
     /// Writes one value to a range of cells; on an error writes none.
     ///
     /// # Errors
-    /// As for [`Switch::set_register_cell`].
+    /// The same as for [`Switch::set_register_cell`].
     pub fn set_register_cells(
         &mut self,
         register: RegisterId,
@@ -169,7 +169,7 @@ fn last(cells: &Range<u64>) -> Option<u64> {
     cells.clone().next_back()
 }
 
-/// Converts indices that were checked against an array.
+/// Converts a range of cells. The caller has checked that the array has these cells.
 fn places(cells: Range<u64>) -> Range<usize> {
     let place = |cell| usize::try_from(cell).expect("an array is in memory");
     place(cells.start)..place(cells.end)

@@ -27,7 +27,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Changes, starts or stops a generator. A new port, pace, count or set of frames restarts a running one; its
+    /// Changes, starts or stops a generator. A new port, pace, count or set of frames restarts a running generator; its
     /// counters continue.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Removes a generator and its counters. The frames that it made are processed.
+    /// Removes a generator and its counters. The switch still processes the frames that the generator made.
     ///
     /// # Errors
     /// `NotFound`.

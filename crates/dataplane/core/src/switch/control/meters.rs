@@ -36,7 +36,7 @@ impl Switch {
     /// What a meter cell has counted since the program was loaded or the counts were reset.
     ///
     /// # Errors
-    /// As for [`Switch::meter_cell`].
+    /// The same as for [`Switch::meter_cell`].
     pub fn meter_counts(&self, meter: MeterId, index: u64) -> Controlled<MeterCounts> {
         let index = self.place_in_meter(meter, index)?;
         let cell = self.loaded()?.externs.meters.get(meter, index);
@@ -46,7 +46,7 @@ impl Switch {
     /// Resets the counts of a meter cell; keeps its rates and buckets.
     ///
     /// # Errors
-    /// As for [`Switch::meter_cell`].
+    /// The same as for [`Switch::meter_cell`].
     pub fn reset_meter_counts(&mut self, meter: MeterId, index: u64) -> Controlled {
         let index = self.place_in_meter(meter, index)?;
         if let Some(cell) = self.loaded_mut()?.externs.meters.get_mut(meter, index) {
@@ -58,7 +58,7 @@ impl Switch {
     /// Resets the counts of an entry's meter; keeps its rates and buckets.
     ///
     /// # Errors
-    /// As for [`Switch::direct_meter`].
+    /// The same as for [`Switch::direct_meter`].
     pub fn reset_direct_meter_counts(
         &mut self,
         table: TableId,
@@ -77,8 +77,8 @@ impl Switch {
     /// Sets the rates of a meter cell and fills its buckets; `None` colours every packet green.
     ///
     /// # Errors
-    /// As for [`Switch::meter_cell`], and `InvalidArgument` if the peak rate is below the committed
-    /// rate.
+    /// The same as for [`Switch::meter_cell`], and `InvalidArgument` if the peak rate is below the
+    /// committed rate.
     pub fn set_meter_cell(
         &mut self,
         meter: MeterId,
@@ -122,7 +122,7 @@ impl Switch {
     /// Sets the rates of an entry's meter and fills its buckets; `None` colours every packet green.
     ///
     /// # Errors
-    /// As for [`Switch::direct_meter`], and `InvalidArgument` if the peak rate is below the
+    /// The same as for [`Switch::direct_meter`], and `InvalidArgument` if the peak rate is below the
     /// committed rate.
     pub fn set_direct_meter(
         &mut self,

@@ -45,7 +45,7 @@ impl Switch {
     }
 }
 
-/// Checks an index into an array, whose kind and name are for the error.
+/// Checks an index into an array; the array's kind and name are for the error message.
 fn place((kind, name): (&str, &str), index: u64, cells: usize) -> Controlled<usize> {
     match usize::try_from(index) {
         Ok(place) if place < cells => Ok(place),

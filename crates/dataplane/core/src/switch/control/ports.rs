@@ -1,4 +1,4 @@
-//! Ports that are down or disabled, and the reports to what watches them.
+//! Marks ports as down or disabled, and reports this to the action profiles and multicast groups that watch ports.
 
 use crate::{
     ActionProfileId, ControlErrorKind, Controlled, DropReason, PortId, engine::Change,
@@ -6,8 +6,9 @@ use crate::{
 };
 
 impl Switch {
-    /// Sets whether a port's link is up; initially every link is. Between two passes, members of action profiles and
-    /// replicas with backups that watch the port follow. Frames still go to the port.
+    /// Sets whether a port's link is up; initially every link is up. While the link is down, action profiles do not
+    /// select members that watch the port, and multicast groups replace replicas that have backups. Frames still go to
+    /// the port.
     pub fn set_port_up(&mut self, port: PortId, is_up: bool) {
         let before = self.model.state.ports_down();
         self.model.state.links_down.set(port, !is_up);
@@ -52,8 +53,8 @@ impl Switch {
         }
     }
 
-    /// Refuses to watch a port that the switch does not have. The switch of a pipeline that waits for its commit has no
-    /// ports, and leaves this check to the switch that has them.
+    /// Refuses to watch a port that the switch does not have. A switch without ports checks nothing: it only holds a
+    /// saved pipeline, and the switch that later forwards with the pipeline makes this check.
     pub(super) fn check_watched(&self, ports: impl Iterator<Item = PortId>) -> Controlled {
         let counters = &self.model.state.counters;
         if counters.ports().next().is_none() {

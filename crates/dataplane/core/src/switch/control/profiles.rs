@@ -24,7 +24,7 @@ impl Switch {
         self.profile_mut(id)
     }
 
-    /// The call of an action that some table of the profile has.
+    /// Checks and converts the call of an action, which some table of the profile must have.
     fn profile_call(&self, id: ActionProfileId, call: &ActionCall) -> Controlled<Call> {
         let program = &self.loaded()?.program;
         let tables = program.tables.iter();
@@ -109,7 +109,7 @@ impl Switch {
     /// Replaces the members of a group; its maximum size is fixed.
     ///
     /// # Errors
-    /// As for [`Switch::insert_group`], `NotFound` for the group, `InvalidArgument` for another size.
+    /// The same as for [`Switch::insert_group`], `NotFound` for the group, `InvalidArgument` for another size.
     pub fn modify_group(&mut self, profile: ActionProfileId, group: ProfileGroup) -> Controlled {
         self.check_watched(group.watched.iter().map(|(_, port)| *port))?;
         self.profile_with_groups(profile)?.modify_group(&group)?;

@@ -34,7 +34,8 @@ impl Switch {
         })
     }
 
-    /// Restores the entry. Uses of action profiles are not updated; restore the profile's snapshot, too.
+    /// Restores the entry. Does not update the use counts in the action profile, so the caller must restore the
+    /// profile's snapshot, too.
     ///
     /// # Errors
     /// The table no longer exists.
@@ -131,7 +132,7 @@ impl Switch {
         }
     }
 
-    /// Whether no packet is between two passes. Then a change applies to whole packets.
+    /// Whether no packet waits between two of its passes. If so, a change now applies to all passes of each packet.
     pub fn is_between_packets(&self) -> bool {
         let traffic = &self.model.traffic;
         traffic.egress.is_empty() && traffic.recirculation.is_empty()

@@ -50,7 +50,7 @@ impl Target<'_> {
 
     fn writable(&self) -> Controlled {
         if self.info.is_const {
-            let message = format!("{}: the program fixes its entries", self.what());
+            let message = format!("{}: its entries are constant in the program", self.what());
             return refuse(ControlErrorKind::PermissionDenied, message);
         }
         Ok(())
@@ -182,12 +182,13 @@ impl Switch {
         })
     }
 
-    /// Adds an entry. Its direct counter starts at the given value, its meter with full buckets, its idle timeout now.
+    /// Adds an entry. Its direct counter starts at the given value, its meter starts with full buckets, and its idle
+    /// timeout starts now.
     ///
     /// # Errors
     /// `InvalidArgument` if key, priority, action or arguments do not fit the table, `AlreadyExists`,
-    /// `ResourceExhausted`, `PermissionDenied` if the program fixes the entries, `NotFound` for the table, a member or
-    /// a group, `FailedPrecondition` for a meter if the table has none.
+    /// `ResourceExhausted`, `PermissionDenied` if the program declares the entries as constant, `NotFound` for the
+    /// table, a member or a group, `FailedPrecondition` for a meter if the table has none.
     pub fn insert_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
         let now = self.model.state.now;
         self.check_watched(watched_by(&entry.action))?;
@@ -217,7 +218,7 @@ impl Switch {
     /// restarts.
     ///
     /// # Errors
-    /// As for [`Switch::insert_entry`], and `NotFound` for the entry.
+    /// The same as for [`Switch::insert_entry`], and `NotFound` for the entry.
     pub fn modify_entry(&mut self, table: TableId, entry: TableEntry) -> Controlled {
         let now = self.model.state.now;
         self.check_watched(watched_by(&entry.action))?;
@@ -241,7 +242,7 @@ impl Switch {
     /// Removes an entry.
     ///
     /// # Errors
-    /// `InvalidArgument`, `NotFound`, `PermissionDenied` if the program fixes the entry.
+    /// `InvalidArgument`, `NotFound`, `PermissionDenied` if the program declares the entry as constant.
     pub fn delete_entry(
         &mut self,
         table: TableId,
@@ -266,8 +267,8 @@ impl Switch {
         self.entries_in(table, 0..usize::MAX)
     }
 
-    /// Entries in a range of the table's slots, of which there are [`Switch::entry_places`]. An entry keeps its slot,
-    /// so a large table can be read in pieces.
+    /// Entries in a range of the table's slots. An entry keeps its slot, so a caller can read a large table in pieces.
+    /// [`Switch::entry_places`] gives the number of slots.
     pub fn entries_in(&self, table: TableId, places: Range<usize>) -> Vec<TableEntry> {
         let view = self.table_view(table);
         view.map_or_else(Vec::new, |view| view.entries_in(places))
@@ -304,7 +305,7 @@ impl Switch {
         table.handle(table.find(&key, priority)?)
     }
 
-    /// As [`Switch::entries_in`], with each entry's handle.
+    /// Entries in a range of the table's slots ([`Switch::entries_in`]), each with its handle.
     pub fn entries_with_handles_in(
         &self,
         table: TableId,
@@ -328,10 +329,10 @@ impl Switch {
         Ok(())
     }
 
-    /// Sets the default action; `None` restores the program's.
+    /// Sets the default action; `None` restores the default action that the program declares.
     ///
     /// # Errors
-    /// `InvalidArgument`, `NotFound`, `PermissionDenied` if the program fixes it.
+    /// `InvalidArgument`, `NotFound`, `PermissionDenied` if the program declares the default action as constant.
     pub fn set_default_action(
         &mut self,
         table: TableId,
@@ -339,7 +340,7 @@ impl Switch {
     ) -> Controlled {
         let mut target = self.target(table)?;
         if target.info.is_default_const {
-            let message = format!("{}: the program fixes the default action", target.what());
+            let message = format!("{}: its default action is constant", target.what());
             return refuse(ControlErrorKind::PermissionDenied, message);
         }
         let action = action.map(|action| target.action(&action, true));
@@ -377,7 +378,7 @@ impl Switch {
     /// Writes the direct counter of an entry.
     ///
     /// # Errors
-    /// As for [`Switch::direct_counter`].
+    /// The same as for [`Switch::direct_counter`].
     pub fn set_direct_counter(
         &mut self,
         table: TableId,
@@ -395,8 +396,8 @@ impl Switch {
         Ok(())
     }
 
-    /// The next entry that [`Switch::handle_timeout`] found idle. Each is reported once, and again only after another
-    /// hit.
+    /// The next entry that [`Switch::handle_timeout`] found idle. Each idle entry is reported once, and again only if
+    /// it becomes idle after another hit.
     pub fn poll_idle_timeout(&mut self) -> Option<IdleTimeout> {
         self.idle_timeouts.pop_front()
     }

@@ -19,7 +19,8 @@ impl Switch {
         self.done(change)
     }
 
-    /// Writes a multicast group. Clone sessions that go to the group change with it, so they are reported, too.
+    /// Writes a multicast group. Clone sessions that clone to the group change with the group, so they are reported,
+    /// too.
     fn write_group(
         &mut self,
         id: u32,
@@ -77,7 +78,7 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.modify(session))
     }
 
-    /// Adds or replaces a clone session by what BMv2 calls a mirroring session.
+    /// Sets the destination of a clone session, which need not exist. BMv2 calls such a session a mirroring session.
     ///
     /// # Errors
     /// `InvalidArgument`, `FailedPrecondition`.
@@ -86,7 +87,7 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.mirror(session, mirror))
     }
 
-    /// A clone session as a mirroring session; of several replicas only the first is shown.
+    /// The destination of a clone session as a mirroring session has it: only the first replica, and the group.
     pub fn mirrored(&self, session: u32) -> Option<Mirror> {
         let session = self.model.traffic.sessions.get(session)?;
         let first = session.copies.replicas.first();
@@ -105,8 +106,8 @@ impl Switch {
         self.write_traffic(&change, |traffic| traffic.sessions.delete(id))
     }
 
-    /// Reads clone sessions in pieces: by id from `first` on, until their replicas, plus one per session, reach
-    /// `n_replicas`. Returns at least one session unless there are no more.
+    /// Returns clone sessions by id from `first` on, until the number of replicas plus the number of sessions reaches
+    /// `n_replicas`. So a caller can read the sessions in pieces. The result is empty only if no session is left.
     pub fn clone_sessions_from(&self, first: u32, n_replicas: usize) -> Vec<CloneSession> {
         let traffic = &self.model.traffic;
         let sessions = some(
@@ -147,7 +148,7 @@ impl Switch {
         self.write_group(id, |traffic| traffic.groups.delete(id))
     }
 
-    /// Reads multicast groups in pieces, as [`Switch::clone_sessions_from`].
+    /// Returns multicast groups by id from `first` on, in pieces as [`Switch::clone_sessions_from`] does.
     pub fn multicast_groups_from(&self, first: u32, n_replicas: usize) -> Vec<MulticastGroup> {
         let groups = some(self.model.traffic.groups.from(first), n_replicas);
         groups.into_iter().map(Written::into_group).collect()

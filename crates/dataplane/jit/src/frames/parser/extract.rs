@@ -1,5 +1,5 @@
-//! Extraction: moves a header's bytes into the packet's block. Packed fields are copied with
-//! everything around them, eight bytes at a time; the others become words.
+//! Extraction: moves a header's bytes into the packet's block. Packed fields are copied with the
+//! bytes around them, eight bytes at a time; other fields become words.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Switch;
@@ -29,7 +29,7 @@ impl Writer<'_, '_, '_, '_> {
         Ok(())
     }
 
-    /// The fields of a header whose bytes are present and contiguous.
+    /// Extracts the fields of a header whose bytes are present and contiguous.
     fn fields(&mut self, state: &State, header: HeaderId) {
         if let Some(standing) = self.standing {
             return self.keep(&standing, header);
@@ -45,7 +45,7 @@ impl Writer<'_, '_, '_, '_> {
         }
         let mut offset = 0;
         for (at, to) in (0..).step_by(8).zip(self.words_of(header)) {
-            // In memory order: no byte swap.
+            // The word keeps its memory order, without a byte swap.
             let word = bits::load_word(&mut self.e.b, bytes, at);
             self.e.store_vector(word, to);
         }

@@ -1,9 +1,9 @@
 //! The parser as code: one block per state.
 //!
-//! Before a header's fields are loaded, one check makes sure that the frame has its bytes and that they are contiguous
-//! (a recirculated frame's head may end among them; then the runtime joins them). The same code, with other
-//! extractions, is written a second time for headers that never were bytes (`reparse.rs`). What an error means is
-//! decided elsewhere, by the engine.
+//! Before a header's fields are loaded, one check makes sure that the frame has the header's bytes and that they are
+//! contiguous (the head of a recirculated frame may end among these bytes; then the runtime joins them). The same code,
+//! with other extractions, is written a second time for headers that were not written as bytes (`reparse.rs`). This
+//! code only stores the number of a parser error in the context.
 
 mod extract;
 mod reparse;
@@ -36,7 +36,7 @@ struct Writer<'e, 'f, 'u, 'p> {
     at: Variable,
     /// The beginning of the frame.
     front: Variable,
-    /// Contiguous bytes there.
+    /// How many contiguous bytes begin at `front`.
     front_len: Variable,
     len: Value,
     steps: Option<Variable>,
@@ -224,7 +224,7 @@ impl Writer<'_, '_, '_, '_> {
         self.e.b.def_var(self.at, after);
     }
 
-    /// Writes one operation. An error if it has no native code; nothing was written then.
+    /// Writes one operation. An error if the operation has no native code; then no code was written.
     fn operation(&mut self, state: &State, op: &ParserOp) -> Emitted {
         match op {
             ParserOp::Extract(target) => self.extract(state, target)?,
@@ -252,7 +252,7 @@ impl Writer<'_, '_, '_, '_> {
                 let bits = self.length(bits)?;
                 self.skip(bits);
             }
-            // Only a control can jump or end; here that has no effect.
+            // Jumps and `exit` have an effect only in a control.
             ParserOp::Primitive(primitive) => {
                 self.e.primitive(primitive);
             }
@@ -277,9 +277,9 @@ impl Writer<'_, '_, '_, '_> {
         self.e.primitive(&primitive);
     }
 
-    /// A number of bits as a signed word. A negative number, or one of more than 64 bits, becomes negative. A number of
-    /// 64 bits whose highest bit is set becomes another one that is longer than every frame; its lowest three bits
-    /// stay, so it is a whole number of bytes if it was one.
+    /// A number of bits as a signed word. A negative number, or a number of more than 64 bits, becomes negative. A
+    /// number of 64 bits whose highest bit is set becomes another number that is longer than every frame. Its lowest
+    /// three bits stay, so it is a whole number of bytes exactly if the original number was.
     fn length(&mut self, bits: &Expr) -> Emitted<Value> {
         let (words, signed) = self.e.exact(bits)?;
         let range = self.e.names().range(bits);

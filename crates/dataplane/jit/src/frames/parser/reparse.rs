@@ -1,9 +1,10 @@
 //! Re-parse: runs the parser of a recirculating packet over the headers in its old block instead of bytes.
 //!
-//! The deparser would write the valid headers in its order, and the parser would extract them from there. An extraction
-//! of the header that comes next in that order would give it the fields that it has, so they are copied to the new
-//! block. In every other case (another header, more or fewer headers, a parser error, any other look at bytes) this
-//! parser gives up. Only the new block has changed then, and the frame goes through the parser as bytes.
+//! The deparser would write the valid headers in its order, and the parser would extract them from the bytes. If the
+//! parser extracts the header that comes next in the deparser's order, the header would get the same fields again, so
+//! this code copies them to the new block. In every other case (another header, more or fewer headers, a parser error,
+//! any other look at bytes) the re-parse gives up. Then only the new block has changed, and the frame goes through the
+//! parser as bytes.
 
 use std::mem::offset_of;
 
@@ -20,11 +21,11 @@ use crate::{
     frames::UNROLLED_WORDS_MAX,
 };
 
-/// Headers that are in a block and not bytes.
+/// The headers of a packet that are in its old block and not written as bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Standing {
     old: Value,
-    /// The headers that were not extracted yet: a bit each in the deparser's order.
+    /// The headers that were not extracted yet: one bit for each place in the deparser's order.
     left: Variable,
     /// The block to jump to when the parser gives up.
     otherwise: Block,
@@ -37,15 +38,16 @@ fn places(order: &[HeaderId], header: HeaderId) -> u64 {
     places.fold(0, |bits, (place, _)| bits | 1 << place)
 }
 
-/// Whether the packets of a program may be parsed this way at all.
+/// Whether packets of the program can be parsed from their block at all.
 pub(in crate::frames) fn is_possible(ir: &Ir) -> bool {
     let is_whole = |header: &HeaderId| ir.headers[header.index()].fixed_bits.is_multiple_of(8);
     let order = &ir.deparser.order;
     order.len() <= 64 && order.iter().all(is_whole)
 }
 
-/// Writes the body: from the block `old` to the function's own, which already has the metadata that it has before the
-/// parser. Returns 1, or 0 if the frame must be parsed as bytes.
+/// Writes the body of a function that parses the headers in the block `old` into the function's own block. The own
+/// block already has the metadata that a packet has before the parser. The function returns 1, or 0 if the frame must
+/// be parsed as bytes.
 pub(in crate::frames) fn emit(e: &mut Emit<'_, '_, '_>, old: Value) -> Value {
     let ir = e.ir();
     let mut all = iconst(&mut e.b, 0);
@@ -102,7 +104,7 @@ impl Writer<'_, '_, '_, '_> {
                 let elements = &self.e.ir().stacks[stack.index()].elements;
                 elements.iter().all(|header| self.may_stand(*header))
             }
-            // A register would keep the write after the parser gives up.
+            // A register would keep the written value after the re-parse gives up.
             ParserOp::Set { to, .. } => !matches!(to, Place::RegisterCell { .. }),
             ParserOp::Verify { .. } => true,
             ParserOp::Extract(_)
@@ -138,7 +140,7 @@ impl Writer<'_, '_, '_, '_> {
         self.e.begin_inner(next);
     }
 
-    /// Extracts a header if it is the next one, else gives up.
+    /// Extracts a header if it is next in the deparser's order, else gives up.
     pub(super) fn keep(&mut self, standing: &Standing, header: HeaderId) {
         let ir = self.e.ir();
         let wanted = places(&ir.deparser.order, header);

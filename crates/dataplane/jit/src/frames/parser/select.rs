@@ -1,4 +1,4 @@
-//! The transitions of a state: its key is compared with the cases in their order.
+//! Writes the transitions of a state: code that compares the key with the cases in their order.
 
 use cranelift_codegen::ir::{Block, InstBuilder, Value, condcodes::IntCC, types};
 use cranelift_frontend::Switch;
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{fallback::Interpretable, vector::words_of};
 
-/// From this many single-value transitions on, a search beats comparing one after the other.
+/// From this many single-value transitions on, a search is faster than one comparison after the other.
 const SWITCH_ARROWS: usize = 4;
 
 /// A part of a key: its words, and its width.

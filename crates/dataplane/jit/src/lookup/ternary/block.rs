@@ -1,9 +1,10 @@
-//! The entries that no hash finds, in blocks of up to 64 by rank, filtered by bitmaps.
+//! The entries that are in no tuple. They are in blocks of up to 64 entries in the order of rank, and bitmaps filter
+//! the entries of a block.
 //!
 //! For each group of four key bits and each of its 16 values, a block has one word that says which of its entries allow
-//! the value. The words of a key's groups, anded, are the entries that may match, and the first that does match is the
-//! block's answer. This takes about two instructions per group for 64 entries, whatever their masks (the bit vectors of
-//! Lakshman and Stiliadis, 1998, on groups of bits in place of fields).
+//! the value. The bitwise AND of the words for a key's groups gives the entries that may match, and the first of them
+//! that does match is the block's answer. This takes about two instructions per group for 64 entries, whatever their
+//! masks (the bit vectors of Lakshman and Stiliadis, 1998, on groups of bits in place of fields).
 
 use super::store::{Rank, Store};
 
@@ -13,8 +14,8 @@ const BLOCK_ENTRIES: usize = 64;
 /// Two neighbours with at most this many entries together are merged.
 const MERGE_AT: usize = BLOCK_ENTRIES / 2;
 
-/// Up to this many entries it costs less to compare each: a comparison takes about as long as the bitmaps of three
-/// groups, and keys have twenty groups and more.
+/// Up to this many entries, comparing each entry costs less than the bitmaps: a comparison takes about as long as the
+/// bitmaps of three groups, and keys have twenty groups and more.
 const SCAN_ENTRIES_MAX: usize = 12;
 
 /// Maximum groups that a block filters by. Leaving groups out is safe: an entry is compared whole in the end.
@@ -35,7 +36,7 @@ struct Run {
 
 #[derive(Debug, Clone)]
 struct Block {
-    /// By rank.
+    /// The entries, in the order of rank.
     entries: Vec<u32>,
     first: Rank,
     /// For each group and each value, the entries that allow it, as bits at their positions.
@@ -118,7 +119,7 @@ impl Blocks {
         None
     }
 
-    /// The block that contains this rank, or would.
+    /// The block in which an entry of this rank is or would be.
     fn block_of(&self, rank: Rank) -> usize {
         let after = self.blocks.partition_point(|block| block.first <= rank);
         after.saturating_sub(1)

@@ -23,11 +23,12 @@ use tuple::Tuple;
 
 use super::{MISS, shape::FieldPlace};
 
-/// Entries of one mask from which on they form a tuple. Measured, see docs/performance.md.
+/// The number of entries with one mask from which on they form a tuple. The number was measured, see
+/// docs/performance.md.
 const TUPLE_ENTRIES_MIN: usize = 16;
 
-/// A tuple that shrinks to this many entries is dissolved. Fewer than it began with, so that one entry that comes and
-/// goes moves nothing.
+/// A tuple that shrinks to this many entries is dissolved. The number is lower than that of a new tuple, so that one
+/// entry that is added and removed repeatedly does not move the others.
 const TUPLE_ENTRIES_KEPT: usize = 6;
 
 #[derive(Debug, Clone, Default)]
@@ -91,7 +92,7 @@ impl TernaryIndex {
         self.order.len()
     }
 
-    /// About how many bytes it holds.
+    /// About how many bytes of memory the index takes.
     pub fn memory_bytes(&self) -> usize {
         let tuples = self.tuples.iter().map(Tuple::memory_bytes);
         self.store.memory_bytes() + self.blocks.memory_bytes() + tuples.sum::<usize>()
@@ -108,7 +109,7 @@ impl TernaryIndex {
         }
     }
 
-    /// As [`TernaryIndex::lookup`] where the caller knows the number of words.
+    /// Looks up a key as [`TernaryIndex::lookup`] does. The caller gives the number of words.
     #[inline(always)]
     pub(super) fn find(&self, words: usize, key: &[u64]) -> u32 {
         let key = &key[..words];
@@ -178,7 +179,7 @@ impl TernaryIndex {
             }
             return;
         }
-        // It is in a block: its mask has no tuple, or its value has too many entries.
+        // The entry is in a block: its mask has no tuple, or its value has too many entries.
         if let Some(group) = self.groups.get_mut(&mask) {
             group.loose.retain(|other| *other != entry);
             if group.loose.is_empty() && group.tuple.is_none() {
@@ -192,7 +193,7 @@ impl TernaryIndex {
         TUPLE_ENTRIES_KEPT.min(self.tuple_entries_min / 2)
     }
 
-    /// Moves the entries with this one's mask from the blocks to a new tuple.
+    /// Moves the entries with the mask of `entry` from the blocks to a new tuple.
     fn make_tuple(&mut self, entry: u32) {
         let mask: Box<[u64]> = self.store.mask(entry).into();
         let Some(group) = self.groups.get_mut(&mask) else {

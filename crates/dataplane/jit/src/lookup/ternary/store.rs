@@ -8,7 +8,7 @@ use crate::lookup::{MISS, shape::FieldPlace};
 pub(super) struct Rank(u128);
 
 impl Rank {
-    /// After every entry.
+    /// The rank after those of all entries.
     pub(super) const LAST: Self = Self(u128::MAX);
 
     pub(super) fn new(priority: i32, age: u64) -> Self {
@@ -131,8 +131,8 @@ impl Store {
         })
     }
 
-    /// Bit n is set if the entry may match a key whose four bits at `shift` of a word are n. It may
-    /// be set although the entry does not match, but is never clear although it does.
+    /// Bit n is set if the entry may match a key whose four bits at `shift` of a word are n. If the
+    /// entry matches such a key, the bit is surely set; if not, the bit may still be set.
     pub(super) fn nibbles(&self, entry: u32, word: usize, shift: u32) -> u16 {
         let (value, mask) = (self.value(entry)[word], self.mask(entry)[word]);
         let (value, mask) = (value >> shift & 15, mask >> shift & 15);

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::store::{Rank, Store};
 use crate::lookup::{MISS, exact::ExactMap, hash::hash_words};
 
-/// Maximum entries of one value (with different priorities or ranges). Further ones are in blocks,
-/// which filter them.
+/// Maximum entries of one value (with different priorities or ranges). Further entries are in
+/// blocks, which filter them.
 const CHAIN_ENTRIES_MAX: usize = 8;
 
 /// Minimum bits of the filter for each value: one absent value in sixteen passes.
@@ -20,7 +20,7 @@ pub(super) struct Tuple {
     filter: Vec<u64>,
     /// Values added to the filter since it was built.
     in_filter: usize,
-    /// By value, its first entry; the others are linked to it by rank.
+    /// The first entry of each value. The value's other entries follow in a linked list, by rank.
     heads: ExactMap,
     /// Every entry by rank; the first is the tuple's best.
     ranks: BTreeSet<(Rank, u32)>,
@@ -100,7 +100,7 @@ impl Tuple {
         self.mark(store.value(entry));
     }
 
-    /// Adds an entry; false if too many have its value.
+    /// Adds an entry; false if too many entries have its value.
     pub(super) fn insert(&mut self, store: &mut Store, entry: u32) -> bool {
         let rank = store.rank(entry);
         let head = self.heads.lookup(store.value(entry));
