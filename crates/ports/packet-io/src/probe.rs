@@ -65,7 +65,7 @@ pub struct InterfaceReport {
     pub ring_slots: Option<[u32; 4]>,
     /// The driver's AF_XDP features; `None` on a kernel that does not report them (before 6.3).
     pub xdp: Option<XdpFeatures>,
-    /// Those that the driver reports.
+    /// The offloads that the driver reports.
     pub offloads: Vec<Offload>,
     /// Whether it has an IP address that is not link-local.
     pub has_address: bool,

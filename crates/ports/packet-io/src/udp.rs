@@ -100,7 +100,7 @@ impl UdpPort {
         self.local
     }
 
-    /// The source address to send a frame from, if the socket leaves a choice.
+    /// Returns the source address that the socket must send a frame from; `None` if the kernel chooses the address.
     fn source(&self, of_frame: IpAddr) -> Option<IpAddr> {
         self.spoken_to.contains(&of_frame).then_some(of_frame)
     }

@@ -53,7 +53,8 @@ pub(super) fn assemble(destinations: &[Destination], sockets: &Map) -> Vec<Instr
     code.link(|_| sockets.as_fd())
 }
 
-/// Returns [`XDP_PASS`] for a frame to none of the destinations, and falls through for others with R1 unchanged.
+/// Returns instructions that end the program with [`XDP_PASS`] for a frame to none of the destinations, and fall
+/// through for other frames with R1 unchanged.
 pub(super) fn filter(destinations: &[Destination]) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     add_filter(&mut asm, destinations);
@@ -86,8 +87,9 @@ struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// `immediate` is in the byte order of the frame, like the value loaded from it. Compares 32 bits, so that it is
-    /// not sign-extended to a number no field has.
+    /// Jumps if `register` differs from `immediate`, which is in the byte order of the frame, like the value loaded
+    /// from the frame. Compares 32 bits: a comparison of 64 bits would sign-extend `immediate` to a number that no
+    /// field has.
     fn jump_if_not(&mut self, register: Reg, immediate: i32, to: Label) {
         self.asm.jump32_if_imm(Jump::Ne, register, immediate, to);
     }

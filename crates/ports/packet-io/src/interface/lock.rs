@@ -13,7 +13,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 pub(crate) struct InterfaceLock(#[expect(dead_code, reason = "held, not used")] UnixDatagram);
 
 impl InterfaceLock {
-    /// `None` if another process holds it.
+    /// Returns `None` if the lock is already held.
     pub(crate) fn acquire(interface_index: i32) -> io::Result<Option<InterfaceLock>> {
         let name = format!("reprise-switch/interface/{interface_index}");
         let address = SocketAddr::from_abstract_name(name)?;

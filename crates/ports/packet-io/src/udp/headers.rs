@@ -100,7 +100,7 @@ fn write_ipv6(header: &mut [u8], udp_bytes: u16, from: Ipv6Addr, to: Ipv6Addr) {
 pub(super) struct Datagram<'a> {
     pub(super) source: IpAddr,
     pub(super) destination: SocketAddr,
-    /// Without padding, in the frame's two pieces.
+    /// The payload without the frame's padding, in the frame's two pieces.
     pub(super) payload: [&'a [u8]; 2],
 }
 
