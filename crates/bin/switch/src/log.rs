@@ -190,7 +190,7 @@ impl Drop for Log {
 }
 
 thread_local! {
-    /// The writing thread reports dropped lines; this report must not be dropped itself.
+    /// Whether this thread writes the log. It also reports dropped lines, and this report must not be dropped itself.
     static WRITES: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -218,11 +218,11 @@ fn write_lines(mut output: impl Write, queued: &Receiver<Vec<u8>>, lines: &Lines
 struct Lines(Arc<Queue>);
 
 struct Queue {
-    /// `None` once the log ends.
+    /// `None` after the log has ended.
     sender: Mutex<Option<SyncSender<Vec<u8>>>>,
     /// Lines not written yet.
     n_waiting: AtomicUsize,
-    /// By event name, of which the code has a few tens.
+    /// The budgets by event name; the code has a few tens of names.
     events: Mutex<BTreeMap<String, Allowance>>,
 }
 
@@ -294,7 +294,7 @@ impl Queue {
             })
     }
 
-    /// Returns the dropped lines by event since the last call.
+    /// Returns how many lines of each event were dropped since the last call.
     fn take_left_out(&self) -> Vec<(String, u64)> {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let counted = events.iter_mut().map(|(event, allowance)| {

@@ -66,7 +66,7 @@ pub(crate) struct Services {
     serving: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
-/// Everything that is served, bound while the thread still has the privileges for it.
+/// All listeners, bound while the thread still has the privileges for that.
 pub(crate) struct Listeners {
     tls: Option<tls::Server>,
     p4runtime: Option<(Bound, Address)>,
@@ -252,7 +252,7 @@ impl Services {
             let _ = is_shut_down.await;
             gnmi.end();
         };
-        // Before the switch is ready, so that every packet-in is counted.
+        // Called before the switch is ready, so that every packet-in is counted.
         let serving = server.serve_beside(service, listener, shut_down);
         let served = self.runtime.spawn(async move {
             if let Err(error) = serving.await {
@@ -628,7 +628,7 @@ async fn note_signal(mut signal: Signal, name: &'static str) {
         tracing::info!(
             event = "signal_ignored",
             signal = name,
-            "{name} means nothing to the switch: its counts are in the metrics, and in the totals at its end"
+            "{name} is ignored: the switch's counts are in the metrics, and in the totals at its end"
         );
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Probes(Vec<Arc<Probe>>);
 #[derive(Default)]
 struct Probe {
     n_done: AtomicU64,
-    /// A request is in its queue.
+    /// Whether a probe is in the loop's queue.
     is_asked: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ impl Probe {
     }
 
     fn done(&self) {
-        // In this order, a thread that has seen the count may submit again.
+        // With the flag cleared first, a thread that has seen the count may submit again.
         self.is_asked.store(false, Ordering::Release);
         self.n_done.fetch_add(1, Ordering::AcqRel);
     }

@@ -54,10 +54,11 @@ impl Recent {
         }
     }
 
-    /// Adds what the event loops have seen since the last call to the current part; `None` if the switch has stopped.
+    /// Adds the maxima that the event loops have seen since the last call to the current part. Returns `None` if the
+    /// switch has stopped.
     pub(crate) async fn take(&self, device: &Device) -> Option<()> {
         let recent = self.clone();
-        // In the loop, so that nothing is lost if the caller has gone.
+        // The loop adds the maxima, so that none are lost if the caller has gone.
         let taken = device.submit(move |_, context| {
             recent.add(&context.switch.take_recent_maxima());
         });
