@@ -1,5 +1,6 @@
 //! How the event loop drives the offload beside the engine, from the first frame until the ports are closed. The
-//! offload wakes the loop for digests, and when it has loaded a program; the loop polls it for everything else.
+//! offload wakes the loop for digests, and when it has finished work in the background; the loop polls it for
+//! everything else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! The program of a group's copies: which copy is this, egress, deparser. A device map runs it for each copy.
+//! The program of a group's copies. It finds which copy the frame is, runs egress, and deparses. A device map runs the
+//! program for each copy.
 
 use dataplane::{
     DropReason,

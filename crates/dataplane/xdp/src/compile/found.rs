@@ -50,8 +50,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Generates `some` for each possible element, and `none` for an index beyond the end. Overwrites registers from
-    /// `free` on.
+    /// Generates the code of `some` for each possible element, and the code of `none` for an index beyond the end.
+    /// Overwrites registers from `free` on.
     pub(super) fn for_found<T: Copy>(
         &mut self,
         found: &Found<'_, T>,

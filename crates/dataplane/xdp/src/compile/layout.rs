@@ -7,7 +7,7 @@ use dataplane::engine::ir::{
 
 use crate::image::{Heap, TableLayout};
 
-/// A value of a per-CPU map and an instruction's offset can be no larger.
+/// The largest state, in bytes. A value of a per-CPU map and an instruction's offset can be no larger.
 const BYTES_MAX: u32 = 32 * 1024 - 8;
 
 /// Words other than fields.
@@ -20,7 +20,7 @@ pub(super) enum Word {
     OutPort,
     /// Arrival time, `CLOCK_MONOTONIC` in nanoseconds.
     Arrival,
-    /// The group whose copies are a stream; 0 without a group.
+    /// The packet's multicast group, whose copies are a stream in the latency counts; 0 without a group.
     Stream,
     /// Length of the frame as received.
     IngressBytes,
@@ -37,7 +37,7 @@ pub(super) enum Word {
     ChecksumError,
     /// 1 if the headers in the frame are not exactly the valid ones in the deparser's order.
     Irregular,
-    /// Position of the last requested digest plus 1.
+    /// Position of the last requested digest plus 1; 0 if none was requested.
     Digest,
     Exited,
     End,

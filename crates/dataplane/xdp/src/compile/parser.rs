@@ -129,7 +129,7 @@ impl<'p> Emit<'p> {
         label
     }
 
-    /// Fails if the frame has fewer than `end` bytes.
+    /// Jumps to a failure if the frame has fewer than `end` bytes.
     pub(super) fn ensure(&mut self, end: u32, at: u32, parsing: &mut Parsing<'_>) {
         if end <= parsing.n_checked {
             return;

@@ -50,7 +50,8 @@ pub(super) struct Paths {
     pub is_regular: bool,
     /// For each visit, whether after it the headers are out of the deparser's order or have gaps.
     ends_irregular: Vec<bool>,
-    /// Some visit was walked before all headers that may precede it were known, so any visit may be irregular.
+    /// Whether some visit was walked before all headers that may precede it were known, so that any visit may be
+    /// irregular.
     is_unsure: bool,
     /// For each visit, the visits that may follow.
     next: Vec<Vec<usize>>,
@@ -319,7 +320,7 @@ impl Paths {
         self.ends_irregular.get(visit) == Some(&true)
     }
 
-    /// Whether that may be so although `ends_irregular` is false.
+    /// Whether the headers may be so after a visit although [`Paths::ends_irregular`] is false.
     pub(super) fn is_unsure(&self) -> bool {
         self.is_unsure
     }

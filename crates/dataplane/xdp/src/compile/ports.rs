@@ -117,7 +117,8 @@ impl Emit<'_> {
         self.asm.exit();
     }
 
-    /// From an interface's number to its description's address in `R2` and its port plus 1 in [`FRAME_END`].
+    /// Finds an interface by its number. Puts the address of the interface's description into `R2`, and its port plus 1
+    /// into [`FRAME_END`]. Jumps to `unknown` if the interface is no port.
     pub(super) fn find_interface(&mut self, number: Reg, heap: Heap, unknown: Label) {
         self.asm
             .jump_if_imm(Jump::Ge, number, heap.n_interfaces as i32, unknown);

@@ -71,7 +71,7 @@ impl Interface {
     /// Size in the heap.
     pub const BYTES: u32 = 8;
 
-    /// Encodes it for the heap: the port plus 1 or 0, then the sockets.
+    /// Encodes the description for the heap: the port plus 1, or 0 without a port; then the position of the sockets.
     pub fn to_bytes(self) -> [u8; 8] {
         let port = self.port.map_or(0, |port| u32::from(port.0) + 1);
         let mut bytes = [0; 8];
@@ -122,9 +122,10 @@ impl Counters {
 }
 
 /// Layout of entries' bodies. A body consists of, 8 bytes each:
+/// - the versions from which slot 0 and slot 1 hold,
 /// - a link. With [`Index::Ternary`] it is the rank, not 0 and constant while the entry exists: the greatest rank of
 ///   the matching entries wins. With [`Index::Lpm`] it is the number of the body of the next shorter prefix, whether
-///   that one is visible or not, or 0. Other indices have no link,
+///   that prefix is visible or not, or 0. Other indices have no link,
 /// - slot 0: its action, then its arguments; slot 1 likewise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Body {
@@ -219,8 +220,8 @@ pub enum Index {
         /// Size of the key, including the number; a multiple of 8.
         key_bytes: u32,
         /// Offset of the number of masks in the heap, 4 bytes. Masks are added before the entries that need them, and
-        /// removed from the end a grace period after those. A mask without entries may be replaced by another one, a
-        /// grace period after the entries are gone and a grace period before the next entry.
+        /// removed from the end of the list a grace period after these entries. A mask without entries may be replaced
+        /// by another one, a grace period after the entries are gone and a grace period before the next entry.
         n_masks: u32,
         /// Offset of the first mask in the heap.
         masks: u32,
@@ -288,8 +289,8 @@ pub struct FanOut {
     pub tables: Vec<TableId>,
 }
 
-/// The metadata in front of each leaving frame. A copy's metadata begins with it; a packet to one port has nothing
-/// else, and may lack even this.
+/// The metadata in front of each leaving frame. A copy's metadata begins with an origin; a packet to one port has only
+/// an origin, or no metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin;
 

@@ -93,7 +93,7 @@ pub enum MapRole {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapSpec {
     pub role: MapRole,
-    /// For people; the kernel keeps 15 bytes.
+    /// A name for people; the kernel keeps 15 bytes.
     pub name: String,
     pub kind: MapKind,
     pub key_bytes: u32,

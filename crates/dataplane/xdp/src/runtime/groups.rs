@@ -49,7 +49,7 @@ struct Devices {
 }
 
 impl Devices {
-    /// Writes only the places that differ. In a conference all copies leave by the same port, so few do.
+    /// Writes only the places that differ. In a conference all copies leave by the same port, so few places differ.
     fn write(&mut self, replicas: &[Replica], target: &Target) -> io::Result<()> {
         for (place, replica) in replicas.iter().enumerate() {
             let device = target.devices.get(&replica.port);
@@ -325,7 +325,7 @@ impl FanOuts {
         }));
     }
 
-    /// Returns why the last spares could not be inserted, if so.
+    /// Returns why the kernel refused the last spares, if it did.
     pub(crate) fn take_refused(&mut self) -> Option<io::Error> {
         self.receive();
         self.refused.take()
@@ -438,7 +438,8 @@ fn await_there(outer: &Map, new: &[New], result: &OnceLock<io::Result<()>>) -> i
     for New { number, map } in new {
         let id = map.id()?.to_ne_bytes();
         loop {
-            // Read before the lookup: then the lookup sees all that was inserted by that result.
+            // The result is read before the lookup: then the lookup sees all maps that were inserted before the result
+            // was set.
             let is_over = result.get();
             if outer.look_up(&number.to_ne_bytes())?.as_deref() == Some(&id) {
                 break;

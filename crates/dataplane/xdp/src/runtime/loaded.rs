@@ -77,7 +77,7 @@ pub(super) struct Loaded {
     undetached: Option<Reason>,
     /// The thread that gives the ports their own programs back.
     withdrawing: Option<JoinHandle<Option<Reason>>>,
-    /// The kernel programs must keep running when this is dropped.
+    /// Whether the kernel programs must keep running when this is dropped.
     is_left: bool,
     wake: Option<Wake>,
 }
@@ -347,7 +347,7 @@ impl Loaded {
         }
     }
 
-    /// A reused body starts with the counts of its previous entry: assigns those to the table.
+    /// Assigns the counts that reused bodies have from their previous entries to the tables.
     fn change_owners(&mut self) -> Result<(), Reason> {
         let counters = self
             .maps

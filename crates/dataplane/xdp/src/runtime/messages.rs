@@ -12,7 +12,7 @@ use super::grace::Moment;
 use super::table::TableOp;
 use crate::image::EncodedKey;
 
-/// Ops that are made visible together at most, unless a single commit has more.
+/// The most ops that are made visible together, unless a single commit has more.
 const GATHERED_MAX: usize = 1024;
 
 /// A table of the program, or the table from groups to fan-outs.
@@ -121,9 +121,9 @@ impl From<io::Error> for Failure {
 pub(crate) struct Progress {
     /// Epochs below this one are drained.
     pub(crate) drained: AtomicU64,
-    /// This many commits are visible to all packets.
+    /// How many commits are visible to all packets.
     pub(crate) n_seen: AtomicU64,
-    /// The program runs on the ports.
+    /// Whether the program runs on the ports.
     pub(crate) has_begun: AtomicBool,
     failure: Mutex<Option<Failure>>,
     notices: Mutex<VecDeque<OffloadNotice>>,
@@ -153,8 +153,8 @@ impl Progress {
     }
 }
 
-/// Commits that will become visible as one, and the messages behind them. Merging commits keeps a writer that waits
-/// for grace periods from falling behind.
+/// Commits that will become visible as one, and the messages that wait behind these commits. Merging commits keeps a
+/// writer that waits for grace periods from falling behind.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     pub(crate) ops: Vec<Op>,

@@ -234,7 +234,7 @@ impl Offload for KernelOffload {
                 Ok(left)
             }
             Err(Refused { half, why }) => {
-                // `stop` reports what it has forwarded.
+                // `stop` reports what the half-started program has forwarded.
                 self.loaded = half;
                 let unable = self.refused(why, written);
                 if let Unable::Failed(_) = unable {

@@ -2,7 +2,8 @@
 //!
 //! XDP has no flag for such frames. On a virtual interface they are recognised by their contents: the checksum field
 //! holds the pseudo-header's sum. Ports do the same with frames that they receive
-//! ([`packet_io::offload::complete_partial_checksum`] gives the reasons); here it is the first part of a program.
+//! ([`packet_io::offload::complete_partial_checksum`] gives the reasons); this code is the first part of the ports'
+//! program.
 
 use std::io;
 

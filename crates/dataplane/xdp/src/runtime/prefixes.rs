@@ -1,5 +1,5 @@
-//! The prefixes of a trie and, for each, the next shorter one: a packet continues there if an entry is not visible to
-//! it.
+//! The prefixes of a trie, and the next shorter prefix of each: if a prefix's entry is not visible to a packet, the
+//! packet continues at the next shorter prefix.
 
 use std::collections::BTreeMap;
 

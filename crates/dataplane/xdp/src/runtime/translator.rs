@@ -168,7 +168,7 @@ pub(crate) struct Translator {
     /// Tables that copies reach.
     copied: HashSet<usize>,
     /// Bodies whose slot is a punt, in tables that copies reach. Copies cannot be punted, so while there is such a
-    /// body, all packets to groups are.
+    /// body, all packets to groups are punted.
     punting: HashSet<(usize, u32)>,
     ops: Vec<Op>,
     /// Bodies that were assigned to another entry, and whose old counts must be collected first.
