@@ -57,7 +57,7 @@ pub(crate) enum SwitchError {
         service: &'static str,
         address: Address,
         source: io::Error,
-        /// What to do; begins with a semicolon.
+        /// Advice to the user; begins with a semicolon.
         hint: String,
     },
     #[error(

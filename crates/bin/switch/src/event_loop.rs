@@ -60,7 +60,7 @@ const TIMED_PASSES: usize = CLOCK_BATCH_FRAMES + limits::STEPS_IN_VAIN_MAX;
 /// and timers should not wait longer.
 const ROUNDS_PER_SHARE: u32 = 64;
 
-/// The same limit in nanoseconds, for slow passes: those of the interpreter, or of a program with long loops.
+/// The same limit in nanoseconds, for slow passes: passes of the interpreter, or of a program with long loops.
 const SHARE_NS: Nanos = 2_000_000;
 
 /// Iterations of a spinning loop between two tries to send what a port could not send. An iteration without frames
@@ -80,7 +80,7 @@ pub(crate) enum Wait {
     Spin,
 }
 
-/// What remains of an iteration's limit for the work, or for the frames.
+/// The rest of an iteration's limit for work, or of its limit for frames.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     n_rounds: u32,
@@ -390,7 +390,7 @@ impl EventLoop {
             .ports
             .iter()
             .filter_map(|attached| attached.port.next_frame_at());
-        // What is due now was run in the last iteration. The event is one nanosecond later at least, so that a virtual
+        // The last iteration has run what is due now. The event is one nanosecond later at least, so that a virtual
         // clock advances.
         let queues = self
             .switch
@@ -528,7 +528,7 @@ impl EventLoop {
         self.going_on(received, id)
     }
 
-    /// Runs the switch until it is idle or the share is used up, and has the ports send what leaves.
+    /// Runs the switch until it is idle or the share is used up, and has the ports send the frames that leave.
     fn run_switch(&mut self, mut now: Nanos) -> Result<(), LoopError> {
         self.is_busy = true;
         while !self.share.is_spent() {

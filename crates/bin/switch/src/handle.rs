@@ -159,7 +159,7 @@ impl SwitchHandle for LoopHandle {
     }
 
     fn submit(&self, worker: usize, work: Work) {
-        // Without a loop the work is dropped unrun, as the trait says.
+        // If the loop has ended, the work is dropped without being run, as the trait says.
         if let Some(to) = self.workers.get(worker)
             && to.work.send(work).is_ok()
         {

@@ -1,8 +1,9 @@
 //! Watches the interfaces beneath the ports, on a thread of its own.
 //!
-//! Sockets of an interface that is removed, or moves to another network namespace, lose their binding for good. So its
-//! port is lost: a [`LostPort`] replaces it in every event loop and counts what cannot be sent, until an interface of
-//! the same name can be opened with the same checks as at the start. The states of a lost port, one after the other:
+//! Sockets of an interface that is removed, or moves to another network namespace, lose their binding for good. So the
+//! port of such an interface is lost: a [`LostPort`] replaces it in every event loop and counts what cannot be sent,
+//! until an interface of the same name can be opened with the same checks as at the start. The states of a lost port,
+//! one after the other:
 //!
 //! - The interface is gone. The port counts what it cannot send.
 //! - The loops have lost ports, and the old sockets are closed.
@@ -207,7 +208,7 @@ impl Interfaces {
     }
 }
 
-/// A port, and what the log has about it.
+/// A port, and what was already logged about it.
 struct Place {
     port: Watched,
     /// Why the port could not be opened again, as last logged.
@@ -474,7 +475,8 @@ impl Watch {
         );
     }
 
-    /// Counts the receive queues that an interface got after its port was opened; frames of these go past the switch.
+    /// Counts the receive queues that an interface got after its port was opened; the switch does not get the frames of
+    /// these queues.
     fn count_queues(&mut self) {
         for place in &mut self.ports {
             let Watched {

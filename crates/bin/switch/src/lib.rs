@@ -121,7 +121,7 @@ fn of_command_line(error: &clap::Error) -> ExitCode {
 /// The result of a switch on ports that the caller gave.
 #[derive(Debug, Clone)]
 pub struct Forwarded {
-    /// As `--json` prints them.
+    /// The totals as `--json` prints them.
     pub totals: String,
     /// How long the event loops ran.
     pub elapsed: Duration,

@@ -39,7 +39,7 @@ const BURST_LINES: f64 = 200.0;
 /// that none crowds out another.
 const LINES_PER_SECOND: f64 = 5.0;
 
-/// The name under which lines that a slow reader did not take are counted.
+/// The event name under which lines are counted that a slow reader did not take.
 const UNREAD: &str = "any";
 
 /// How often dropped lines are reported.
@@ -84,7 +84,7 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// Writes lines while it lives; when dropped, it writes the remaining ones.
+/// Writes lines while it lives; when dropped, it writes the remaining lines.
 pub(crate) struct Log {
     lines: Lines,
     /// Receives a message when the writing thread has ended.
@@ -126,8 +126,8 @@ fn layer(format: LogFormat, lines: Lines) -> Box<dyn Layer<Registry> + Send + Sy
     }
 }
 
-/// Like the library's fields, but quotes every value that contains white space. An event stays one line, whatever names
-/// others have chosen.
+/// Formats fields like the library, but quotes every value that contains white space. An event stays one line, whatever
+/// names others have chosen.
 fn text_fields() -> impl for<'a> FormatFields<'a> + 'static {
     let show = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
         let (name, shown) = (field.name(), format!("{value:?}"));

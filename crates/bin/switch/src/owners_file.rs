@@ -76,7 +76,7 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         ),
         _ => error,
     })?;
-    // From now on writing waits for a slow reader, as usual.
+    // From now on a write waits for a slow reader of a pipe, as usual.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }

@@ -1,4 +1,4 @@
-//! What is built into a switch beyond the choices of its command line.
+//! The parts that are built into a switch beyond the choices of its command line.
 
 use dataplane::{ControlError, Offload, PayloadExtern, PortId, Switch};
 

@@ -1,4 +1,4 @@
-//! The threads beside the loop: P4Runtime and gNMI, Thrift, metrics, signals.
+//! The threads beside the event loop: P4Runtime and gNMI, Thrift, metrics, signals.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -183,7 +183,7 @@ impl Services {
     }
 
     /// Gives the switch the program and the entries of the command line, the way a controller would, unless its state
-    /// file has a pipeline. Returns what forwards then; `None` if the switch was stopped meanwhile.
+    /// file has a pipeline. Returns the program that forwards then; `None` if the switch was stopped meanwhile.
     pub(crate) fn configure(
         &self,
         workers: &mut Workers,

@@ -145,8 +145,8 @@ impl KeptFile {
     }
 }
 
-/// Checks the file regularly, so that a removed file or a full disk is logged before the next call fails. Stores what
-/// could not be stored as soon as that is possible.
+/// Checks the file regularly, so that a removed file or a full disk is logged before the next call fails. As soon as
+/// the file can be written again, stores the operations that could not be stored.
 async fn watch(kept: Weak<KeptFile>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;

@@ -123,7 +123,7 @@ impl Alu {
     }
 }
 
-/// Condition of a jump; names with `S` compare as signed.
+/// Condition of a jump. Conditions whose name begins with `S` compare signed numbers, except [`Jump::Set`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jump {
     Eq,
@@ -210,7 +210,8 @@ impl MapRef {
     }
 }
 
-/// What a 64-bit immediate load puts into its register. [`Code::link`] completes the load with the map's descriptor.
+/// The address that a 64-bit immediate load puts into its register. [`Code::link`] completes the load with the map's
+/// descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Symbol {
     /// A map (`BPF_PSEUDO_MAP_FD`).
@@ -224,7 +225,7 @@ pub enum Symbol {
 pub struct Code {
     /// The instructions, with resolved jumps.
     pub instructions: Vec<Instruction>,
-    /// Positions of 64-bit immediate loads and what they load, ordered by position.
+    /// Positions of 64-bit immediate loads, each with the symbol that it loads, ordered by position.
     pub symbols: Vec<(usize, Symbol)>,
     /// Positions and texts for the listing, ordered by position.
     pub notes: Vec<(usize, String)>,

@@ -331,7 +331,7 @@ impl Map {
         unsafe { call(&mut attributes) }.map(drop)
     }
 
-    /// Reads all entries. If the map changes meanwhile, an entry may appear twice.
+    /// Reads all entries. If the map changes during the call, an entry may appear twice.
     ///
     /// # Errors
     /// The kernel's error.

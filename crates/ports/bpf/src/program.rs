@@ -1,4 +1,4 @@
-//! Programs, and what the verifier reports about them.
+//! Programs, and the verifier's reports about them.
 
 #![expect(unsafe_code, reason = "instructions go to bpf(2) as addresses")]
 

@@ -67,7 +67,7 @@ impl Drop for Pages {
     }
 }
 
-/// A ring buffer and its reader. For poll(2) it is readable while it has an unread record.
+/// A ring buffer and its reader. The ring is readable for poll(2) while it has an unread record.
 ///
 /// A program wakes the reader only if its record is the first unread one. [`RingBuffer::read`] stores the reader's
 /// position once, at its end, so programs do not wake a slow reader for each record.
@@ -103,7 +103,7 @@ impl RingBuffer {
         })?)
     }
 
-    /// Opens a ring for reading. There must be no other reader: it would take records from this one.
+    /// Opens a ring for reading. There must be no other reader, which would take records away.
     ///
     /// # Errors
     /// The kernel's error, or another kind of map.

@@ -9,10 +9,10 @@
 //! `PACKET_VNET_HDR` says exactly what is unfinished. A frame that does not fit a slot of the ring comes through the
 //! socket's queue (`PACKET_COPY_THRESH`), in the ring's order.
 //!
-//! A second socket sends. It is bound to protocol 0, so it receives nothing, and errors of one direction do not appear
-//! in the other. A port that also receives the frames that other programs send out by its interface
-//! ([`AfPacketConfig::takes_outgoing`]) sends by its receiving socket, because the kernel gives a socket every outgoing
-//! frame but its own.
+//! A second socket sends. This socket is bound to protocol 0, so it receives nothing, and an error of one direction
+//! does not appear in the other direction. A port that also receives the frames that other programs send out by its
+//! interface ([`AfPacketConfig::takes_outgoing`]) sends by its receiving socket, because the kernel gives a socket
+//! every outgoing frame but its own.
 
 mod ring;
 pub(crate) mod socket;
@@ -84,7 +84,7 @@ pub struct AfPacketPort {
     lock: Arc<InterfaceLock>,
 }
 
-/// What happens to a frame that somebody on this host sends out by the interface.
+/// How the port treats a frame that somebody on this host sends out by the interface.
 enum Outgoing {
     Taken,
     /// The first such frame calls this, if it is set.
@@ -117,7 +117,8 @@ impl AfPacketPort {
         if n_ports == 1 {
             return Ok(vec![AfPacketPort::open(name, config)?]);
         }
-        // Looked up once: all ports are on one interface, even if another takes its name meanwhile.
+        // The interface is looked up once, so that all ports are on it even if another interface takes its name
+        // meanwhile.
         let interface = Interface::find(name)?;
         interface.check_usable()?;
         let mut ports: Vec<AfPacketPort> = Vec::with_capacity(n_ports);
@@ -362,7 +363,7 @@ impl Port for AfPacketPort {
     }
 }
 
-/// Reports the first outgoing frame that is no announcement, and has the kernel filter out the others.
+/// Reports the first outgoing frame that is no announcement, and has the kernel filter out all further outgoing frames.
 fn ignore_outgoing(
     fd: BorrowedFd<'_>,
     slot: &Slot<'_>,

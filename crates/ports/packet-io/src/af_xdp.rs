@@ -373,7 +373,7 @@ impl Port for AfXdpPort {
             completes_checksums: self.completes_checksums,
             take,
         };
-        // The queues take turns at being first, so that none waits behind a busy one for ever.
+        // The queues take turns at being first, so that no queue waits for ever behind a busy queue.
         for place in 0..n_queues {
             let queue = &mut self.queues[(self.next_queue + place) % n_queues];
             n_frames += queue.receive(max_frames - n_frames, &mut |piece| taker.take_piece(piece));

@@ -59,7 +59,7 @@ pub enum PortError {
     )]
     XdpNotKept {
         interface: String,
-        /// Where the switch would keep its program.
+        /// The path at which the switch would keep its program.
         path: PathBuf,
     },
     #[error(
@@ -101,7 +101,7 @@ pub enum PortError {
     #[error("capture file {path}: {message}", path = path.display())]
     CaptureFormat {
         path: PathBuf,
-        /// What was expected, what was found, and where.
+        /// A message that says what was expected, what was found, and where.
         message: String,
     },
 }

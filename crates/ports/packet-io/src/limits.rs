@@ -14,8 +14,8 @@ pub const RX_SLOT_ALIGN_BYTES: usize = 1024;
 /// Bytes of a slot that are not frame: the kernel's header, the virtio header, alignment.
 pub const RX_SLOT_OVERHEAD_BYTES: usize = 128;
 
-/// The largest frame taken from the kernel in one piece, in bytes: a super-frame of 64 KiB and its
-/// headers. Longer ones ("BIG TCP") are counted as `rx_oversized`.
+/// The largest frame taken from the kernel in one piece, in bytes: a super-frame of 64 KiB and its headers. Longer
+/// super-frames ("BIG TCP") are counted as `rx_oversized`.
 pub const MAX_SUPER_FRAME_BYTES: usize = 128 * 1024;
 
 /// Frames sent with one system call. A call costs about 150 ns, which is 2 ns for each of 64 frames. A larger batch
@@ -29,8 +29,8 @@ pub const TX_FIRST_BATCH_FRAMES: usize = 1;
 /// with four calls.
 pub const TX_BATCH_GROWTH: usize = 4;
 
-/// Payloads of at least this length, two cache lines, are shared by the frames of a batch: for shorter ones a second
-/// piece of a frame is not worth the kernel's bookkeeping.
+/// Payloads of at least this length, two cache lines, are shared by the frames of a batch: for shorter payloads a
+/// second piece of a frame is not worth the kernel's bookkeeping.
 pub const SHARED_PAYLOAD_BYTES_MIN: usize = 128;
 
 /// Empty reads of a packet socket's ring per check of the socket's error, which takes a system call of 100 ns. A
@@ -76,8 +76,8 @@ pub const XDP_LARGE_CHUNK_BYTES: usize = 4096;
 /// Bytes that the kernel keeps free in front of a received frame (`XDP_PACKET_HEADROOM`).
 pub const XDP_CHUNK_HEADROOM_BYTES: usize = 256;
 
-/// Chunks that circulate between a queue's fill and receive rings. All are written in turn, so receiving uses this much
-/// of the cache: 4 MiB. At 400,000 frames/s they bridge 5 ms.
+/// Chunks that circulate between a queue's fill and receive rings. All chunks are written in turn, so receiving uses
+/// their 4 MiB of the cache. At 400,000 frames/s they bridge 5 ms.
 pub const XDP_RX_CHUNKS: usize = 2048;
 
 /// Chunks for sending. They are used last in, first out, so the port touches only as many as are on their way at once.

@@ -61,7 +61,7 @@ struct Output {
 struct Tail {
     /// Bytes of the file once the buffer is written.
     end: u64,
-    /// For each of the last frames: where it begins and ends in the file, and its length.
+    /// The last frames: where each begins and ends in the file, and its length.
     frames: VecDeque<(u64, u64, u64)>,
 }
 

@@ -13,7 +13,7 @@ pub type Nanos = u64;
 /// A place where Ethernet frames arrive and leave. Frames are whole, from the destination address
 /// on, with their VLAN tags and finished checksums, without the frame check sequence.
 pub trait Port: Send {
-    /// The name to print: an interface's, or a capture's.
+    /// The name to print: the name of an interface, an address or a capture.
     fn name(&self) -> &str;
 
     /// Hands up to `max_frames` frames that have arrived by `now` to `take`, in order of arrival, and returns their
@@ -210,7 +210,7 @@ impl PortStatistics {
         of_direction.map(|(_, count)| count).sum()
     }
 
-    /// Every drop reason by name with its count; receiving first.
+    /// Returns every drop reason's name with its count, the reasons of receiving first.
     pub fn drops(&self) -> [(&'static str, u64); 14] {
         [
             ("rx_ring_full", self.rx_ring_full),

@@ -1,4 +1,4 @@
-//! What this machine and its interfaces can do as ports, found out without changing anything.
+//! Reports on how this machine and its interfaces can serve as ports, without changing anything.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use crate::af_packet::socket as packet_socket;
 use crate::interface::{Interface, RingSlots};
 use crate::{PortError, af_xdp, netlink, socket};
 
-/// What this process may do; an error is the kernel's reason why not.
+/// The operations that this process may do. An error is the kernel's reason why the process may not.
 #[derive(Debug)]
 pub struct Permissions {
     /// Open a packet socket (AF_PACKET ports).

@@ -54,7 +54,7 @@ struct Queue {
 #[derive(Default)]
 struct Gathered {
     entries: Vec<Entry>,
-    /// How many entries are ready to be written; the others belong to an unfinished packet.
+    /// How many entries are ready to be written. The other entries belong to an unfinished packet.
     n_ready: usize,
     is_closed: bool,
 }

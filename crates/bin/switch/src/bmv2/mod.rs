@@ -77,7 +77,7 @@ impl Name {
     }
 }
 
-/// What a BMv2 command line asks for that `reprise-switch` has no option for.
+/// The requests of a BMv2 command line for which `reprise-switch` has no option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bmv2 {
     pub(crate) name: Name,
@@ -204,7 +204,7 @@ struct Request {
     notices: Vec<String>,
     program: Option<String>,
     is_without_program: bool,
-    /// As on the command line.
+    /// The ports as the command line gives them.
     ports: Vec<String>,
     ports_max: usize,
     uses_files: bool,

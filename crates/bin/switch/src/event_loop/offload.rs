@@ -102,8 +102,8 @@ impl Offloading {
         self.logged = status.cloned();
     }
 
-    /// Logs the places of the program that the offload leaves to the engine from now on, because of what was written to
-    /// the tables.
+    /// Logs the places of the program that the offload leaves to the engine from now on, because of entries that were
+    /// written to the tables.
     fn log_newly_left(&self, generation: u64, left: &[Interpreted]) {
         let before = match &self.left {
             Some((of, before)) if *of == generation => before,
@@ -208,7 +208,7 @@ impl EventLoop {
         }
     }
 
-    /// Tells the offload that the port in a place was replaced; it goes on forwarding for the others.
+    /// Informs the offload that the port in a place was replaced. The offload goes on forwarding for the other ports.
     pub(super) fn serve_anew(&mut self, place: usize) {
         let Some(kernel) = &self.offloading.kernel else {
             return;
@@ -226,8 +226,8 @@ impl EventLoop {
         self.offloading.explains = explains;
     }
 
-    /// Gives the offload the program. In the kernel that may take some hundred milliseconds, since the verifier checks
-    /// every path through it; the engine forwards meanwhile.
+    /// Gives the offload the program. In the kernel this may take some hundred milliseconds, since the verifier checks
+    /// every path through the program; the engine forwards meanwhile.
     pub(crate) fn begin_offload(&mut self) {
         if let Some(offload) = self.offloading.waiting.take() {
             self.switch.set_offload(Some(offload));

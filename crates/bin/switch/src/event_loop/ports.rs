@@ -1,4 +1,4 @@
-//! The ports of an event loop: their places, links and statistics, and what they have still to send.
+//! The ports of an event loop: their places, links and statistics, and the frames that they have still to send.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -193,13 +193,13 @@ impl AttachedPorts {
         sent.map_err(|source| (attached.id, source))
     }
 
-    /// Sends what was queued since the last flush.
+    /// Sends the frames that were queued since the last flush.
     pub(super) fn flush_queued(&mut self) -> Result<(), LoopError> {
         let mut queued = self.all.iter_mut().filter(|it| it.has_queued);
         queued.try_for_each(AttachedPort::flush)
     }
 
-    /// Sends what is queued, and retries what could not be sent.
+    /// Sends queued frames, and retries frames that could not be sent.
     pub(super) fn flush_all(&mut self) -> Result<(), LoopError> {
         self.all.iter_mut().try_for_each(AttachedPort::flush)
     }

@@ -17,8 +17,8 @@ use super::{Labels, Metrics};
 /// Cells or entries that one event-loop iteration reads: some tens of microseconds.
 const CHUNK: usize = 512;
 
-/// Wider fields are shown in hexadecimal, since most of them are addresses; narrower ones are ports, groups or
-/// instances.
+/// Key fields up to this width are shown in decimal: most are ports, groups or instances. Wider fields are shown in
+/// hexadecimal, since most are addresses.
 const DECIMAL_BITS_MAX: u32 = 16;
 
 #[derive(Debug, Default)]
@@ -201,7 +201,7 @@ async fn entries(
             return Some(());
         };
         shown.extend(part.entries);
-        // Every worker has the same entries, so the other workers' counters are added to them.
+        // Every worker has the same entries, so the other workers' counters are added to the first worker's.
         for entry in parts.flat_map(|other| other.entries) {
             let key = (entry.key, entry.priority);
             add(others.entry(key).or_default(), entry.counter);
@@ -285,7 +285,7 @@ fn number(width_bits: u32, bytes: &[u8]) -> String {
     value.to_string()
 }
 
-/// Without leading zero bytes, so that a value has one form.
+/// Leaves out leading zero bytes, so that a value has only one form.
 fn hex(bytes: &[u8]) -> String {
     let n_zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     let n_zeros = n_zeros.min(bytes.len().saturating_sub(1));
@@ -293,7 +293,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Selection {
-    /// Logs names that are cut or unknown, once, and again if they were neither in between.
+    /// Logs each name that is cut or unknown once, and again if it was neither in between.
     fn log(&self, selected: &Selected) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *logged);

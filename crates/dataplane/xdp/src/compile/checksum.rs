@@ -83,7 +83,7 @@ impl Emit<'_> {
         self.try_or_punt(place, emit)
     }
 
-    /// Whether each field's position within 16-bit words is the same whichever headers are valid.
+    /// Whether each field's position within 16-bit words does not depend on which headers are valid.
     pub(super) fn is_sum_of_fields(&self, calculation: &Calculation) -> Emitted<bool> {
         let runs = self.runs(calculation)?;
         let mut whole = runs.iter().rev().skip(1);

@@ -1,5 +1,5 @@
 //! The deparser writes fields back into the frame. If the valid headers are those that were parsed, it writes only
-//! what may have changed, in place. Otherwise it moves the frame's beginning and writes all headers.
+//! fields that may have changed, in place. Otherwise it moves the frame's beginning and writes all headers.
 
 use dataplane::engine::ir::{FieldId, HeaderId};
 

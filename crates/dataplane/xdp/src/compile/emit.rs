@@ -78,7 +78,7 @@ pub(super) struct Ends {
     pub punt: Label,
     /// Drops the packet for the reason in [`Word::Reason`].
     pub drop: Label,
-    /// Counts what the journal records, then ends the packet according to [`Word::End`].
+    /// Counts the packet as the journal says, then ends it according to [`Word::End`].
     pub finish: Label,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Emit<'p> {
     pub is_in_ingress: bool,
     /// Digests that the program requests.
     pub digests: BTreeSet<DigestId>,
-    /// For each entry of the journal, the first counter that it may count at.
+    /// For each entry of the journal, the number of the first counter that the entry may increment.
     pub journal: Vec<u32>,
 }
 

@@ -1,6 +1,6 @@
-//! Numbers. An expression's value has infinite precision; the code loads one 64-bit word of it into a register. Where
-//! more than the low bits matter (comparison, shift right, division, saturation, index), the operand's range says how
-//! many words hold it exactly.
+//! Numbers. An expression's value has infinite precision; the code loads one 64-bit word of it into a register. In
+//! operations for which more than the low bits matter (comparison, shift right, division, saturation, index), the
+//! operand's range says how many words hold the operand exactly.
 
 use dataplane::engine::ir::{
     AnyStack, Arithmetic, Expr, FieldId, HeaderExpr, HeaderId, Int,

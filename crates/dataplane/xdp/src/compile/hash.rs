@@ -14,7 +14,7 @@ use super::{
 };
 use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 
-/// Where bytes are written.
+/// The address to which the next bytes are written.
 const TO: Reg = R4;
 /// Zero bytes after the input.
 const PADDING_BYTES: u32 = 8;

@@ -35,7 +35,7 @@ pub(super) enum Word {
     ParserError,
     /// 1 if a checksum was wrong.
     ChecksumError,
-    /// 1 if the headers in the frame are not exactly the valid ones in the deparser's order.
+    /// 1 if the headers in the frame are not exactly the valid headers in the deparser's order.
     Irregular,
     /// Position of the last requested digest plus 1; 0 if none was requested.
     Digest,
@@ -55,10 +55,11 @@ pub(super) enum Word {
     Places,
 }
 
-/// The longest input of a hash, including zeros behind it.
+/// The longest input of a hash, including the zeros after the input.
 const BUFFER_BYTES_MAX: u32 = 512;
 
-/// Size of the buffer: the input of the program's longest hash, each part rounded up to bytes, and 8 zeros behind it.
+/// Size of the buffer: the input of the program's longest hash, each part rounded up to bytes, and 8 zeros after the
+/// input.
 fn buffer_bytes(ir: &Ir) -> u32 {
     let bits = |input: &CalculationInput| match input {
         CalculationInput::Field(field) => ir.fields[field.index()].bits,

@@ -185,7 +185,7 @@ impl Emit<'_> {
             .store_imm(Size::B4, R10, STACK_KEY, bits.cast_signed());
         let prefix = parts.iter().map(|part| part.at).max();
         for (source, part) in key.iter().zip(parts) {
-            // The prefix field is left-aligned, the others are right-aligned.
+            // The prefix field is left-aligned, all other fields are right-aligned.
             let behind = if Some(part.at) == prefix {
                 8 * part.bytes - part.bits
             } else {

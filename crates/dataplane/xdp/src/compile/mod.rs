@@ -7,10 +7,10 @@
 //! program of their own ([`copies`]), which reads the headers again from the frame that ingress has written, and the
 //! metadata from the record in front of it ([`note`]).
 //!
-//! *Punts.* What cannot be compiled becomes a punt, at the smallest enclosing construct: an action, a table, a parser
-//! state, a condition, a checksum. A punted packet must be unchanged and not counted. So the code first records in a
-//! journal what to count. Only the deparser writes to the frame. Counting, and sending a digest, follow once the
-//! packet's end is certain.
+//! *Punts.* What cannot be compiled becomes a punt: the packet is left to the engine. The punt takes the place of the
+//! smallest enclosing construct: an action, a table, a parser state, a condition or a checksum. A punted packet must be
+//! unchanged and not counted. So the code first records in a journal which counters the packet increments. Only the
+//! deparser writes to the frame. Counting, and sending a digest, follow once the packet's end is certain.
 //!
 //! *State.* Fields are in per-processor memory, not on the stack, which has only 512 bytes. So the verifier does not
 //! track their values, and sees few paths through a program.

@@ -9,7 +9,7 @@ use dataplane::{
 
 use super::{uses::Uses, wire};
 
-/// What the parts of a program need from each other.
+/// The fields and headers that the parts of a program need from each other.
 #[derive(Debug)]
 pub(super) struct Needs<'p> {
     ir: &'p Ir,

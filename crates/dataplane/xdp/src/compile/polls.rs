@@ -25,8 +25,8 @@ const KNOWN_FOR_NS: i32 = 20_000_000;
 const COPIES_MIN: i32 = 32;
 
 impl Emit<'_> {
-    /// At the first packet of a poll, marks this processor as polling ([`Heap::polls`]). If a writer saw the
-    /// processor outside a poll before this, all later reads see what was written by then.
+    /// At the first packet of a poll, marks this processor as polling ([`Heap::polls`]). If a writer saw the processor
+    /// outside a poll before that, all later reads of the packet see everything that the writer had written.
     pub(super) fn begin_poll(&mut self, aborted: Label) {
         self.asm.note("the first packet of a poll?");
         let heap = self.memory.heap;

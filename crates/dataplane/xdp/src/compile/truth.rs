@@ -306,7 +306,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Falls through if in each pair of members both are equal or both invalid.
+    /// Falls through if the members of each pair are equal, or both are invalid.
     fn same_members(
         &mut self,
         left: UnionId,

@@ -35,8 +35,8 @@ pub struct Heap {
 impl Heap {
     /// v1model's ports, including the drop port.
     pub const N_PORTS: u32 = 512;
-    /// Log2 of the distance of processors' words, in bytes. It is two cache lines, as some processors fetch lines in
-    /// pairs.
+    /// Log2 of the distance of processors' words, in bytes. The distance is two cache lines, because some processors
+    /// fetch lines in pairs.
     pub const PROCESSOR_SHIFT: u32 = 7;
 
     /// Returns an interface's offset, or `None` if there is no room for its number.
@@ -58,7 +58,7 @@ impl Heap {
     }
 }
 
-/// What the program knows of an interface: two words of 4 bytes.
+/// The description of an interface for the program: two words of 4 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interface {
     /// `None` if the interface is not a port of ours; its frames then go to the host.
@@ -176,14 +176,14 @@ pub struct KeyPart {
 pub enum KeyPlace {
     /// Each part in host order; a part of more than 8 bytes as words of 8 bytes, lowest first.
     Host,
-    /// Each part in network order, zero-padded in front; the last part, the prefix, is zero-padded behind.
+    /// Each part in network order, zero-padded in front; the last part, the prefix, is zero-padded at its end.
     Network,
 }
 
 /// How a table's keys lead to bodies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Index {
-    /// Without a key: always body 0.
+    /// The table has no key: all packets find body 0.
     None,
     /// The concatenated fields, the first one highest, are a position in an array of 4-byte body numbers in the heap;
     /// 0 means no entry.
@@ -233,7 +233,7 @@ pub enum Index {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableLayout {
-    /// From key to body.
+    /// How keys lead to bodies.
     pub index: Index,
     /// Width in bits of each field of the key.
     pub key_bits: Vec<u32>,
@@ -303,8 +303,8 @@ impl Origin {
     pub const STREAM: i16 = 8;
 }
 
-/// Offsets in a processor's scratch memory of what happened to its last packet, 8 bytes each; entries of the journal
-/// have 4 bytes.
+/// Offsets in a processor's scratch memory: of words of 8 bytes that say what happened to the processor's last packet,
+/// and of the journal's entries of 4 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scratch {
     /// How the packet ended: 0 dropped, 1 sent by a port, 2 replicated, 3 dropped before replication.
@@ -312,7 +312,8 @@ pub struct Scratch {
     /// Position of the drop reason in [`DropReason::ALL`].
     pub reason: u32,
     pub out_port: u32,
-    /// Entries of the journal for the ports' program, then for the copies' program: what the packet counts.
+    /// Entries of the journal for the ports' program, then for the copies' program: the counters that the packet
+    /// increments.
     pub journals: [Vec<Noted>; 2],
 }
 

@@ -63,7 +63,7 @@ struct CellCounts {
     n: u32,
 }
 
-/// What a counter's packets mean.
+/// The meaning of a counter's packets.
 #[derive(Clone, Copy)]
 enum Kind {
     Received(PortId),
@@ -109,7 +109,7 @@ impl Counts {
     pub(crate) fn add_device(&mut self, port: PortId, interface: u32) {
         self.ports.insert(port);
         let mut devices = self.devices.iter_mut();
-        // The interface was used before. What it counted until now stays with the previous port.
+        // The interface was used before. The packets that it counted until now stay with the previous port.
         if let Some(device) = devices.find(|it| it.interface == interface) {
             device.port = port;
             device.retired = None;
@@ -123,7 +123,7 @@ impl Counts {
         });
     }
 
-    /// Marks an interface that its port stops using. What packets on their way still do there is counted.
+    /// Marks an interface that its port stops using. Packets that are still on their way to the interface are counted.
     pub(crate) fn retire_device(&mut self, port: PortId, interface: u32, now: Moment) {
         let mut devices = self.devices.iter_mut();
         let device = devices.find(|it| it.port == port && it.interface == interface);
@@ -341,7 +341,7 @@ impl Counts {
         Ok(())
     }
 
-    /// Adds digests that found no room. The others are counted when they are taken.
+    /// Adds digests that found no room. All other digests are counted when they are taken.
     fn digests(&mut self, counters: &Map, accounts: &mut Accounts<'_>) -> io::Result<()> {
         if self.makes_digests {
             let new = self.read(counters, self.layout.digests_lost, 1)?;
@@ -351,9 +351,10 @@ impl Counts {
         Ok(())
     }
 
-    /// Counts lost packets. `n_begun` packets had begun before a grace period that has ended. Each of them was inside
-    /// for less than one NAPI poll, and no grace period ends within a poll: if fewer have ended by now, the others were
-    /// lost on the way to a device. Packets that came later may hide a loss until no more packets come.
+    /// Counts lost packets. `n_begun` packets had begun before a grace period that has ended. Each of these packets was
+    /// inside for less than one NAPI poll, and no grace period ends within a poll. So if fewer packets have ended by
+    /// now, the missing ones were lost on the way to a device. Packets that came later may hide a loss until no more
+    /// packets come.
     fn lose(&mut self, n_begun: u64, accounts: &mut Accounts<'_>) {
         let n_lost = n_begun.saturating_sub(self.n_ended);
         accounts.dropped(DropReason::DeviceRefused, n_lost);

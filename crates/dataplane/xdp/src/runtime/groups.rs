@@ -2,10 +2,10 @@
 //! copies.
 //!
 //! Inserting a device map into the outer map takes a grace period of RCU; writing into a device map does not. So a
-//! fan-out that no packet sees any more keeps its map, for a later version of any group with about as many replicas;
-//! and when there is time, spare fan-outs are created ([`FanOuts::stock`]). Without a spare, a thread waits for the
-//! kernel, and nobody else does: packets find the new map at once ([`FanOuts::publish`]). An empty place costs a
-//! packet some 9 ns, so a map has at most a quarter more places than its group has replicas.
+//! fan-out that no packet sees any more (a spare) keeps its map, for a later version of any group with about as many
+//! replicas; and when there is time, spare fan-outs are created ([`FanOuts::stock`]). Without a spare, a thread waits
+//! for the kernel, and nobody else does: packets find the new map at once ([`FanOuts::publish`]). An empty place costs
+//! a packet some 9 ns, so a map has at most a quarter more places than its group has replicas.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -40,7 +40,7 @@ fn n_places(n_replicas: u32) -> u32 {
 /// A device map whose contents no packet sees.
 #[derive(Debug)]
 struct Devices {
-    /// Its position in the outer map.
+    /// The map's position in the outer map.
     number: u32,
     map: Arc<Map>,
     n_places: u32,
@@ -86,7 +86,7 @@ struct Device {
     number: u64,
 }
 
-/// What the places of device maps refer to.
+/// The program and the interfaces to which the places of device maps refer.
 #[derive(Debug)]
 struct Target {
     egress: Program,
@@ -171,7 +171,7 @@ impl FanOuts {
         }
     }
 
-    /// Sets a port's interface. Without one, no copies are made for the port.
+    /// Sets a port's interface. Without an interface, no copies are made for the port.
     pub(crate) fn set_interface(&mut self, port: PortId, interface: Option<Interface>) {
         let devices = &mut self.target.devices;
         match interface {

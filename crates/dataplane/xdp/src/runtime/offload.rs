@@ -238,7 +238,7 @@ impl Offload for KernelOffload {
                 self.loaded = half;
                 let unable = self.refused(why, written);
                 if let Unable::Failed(_) = unable {
-                    // Also detaches what an earlier process may have left on the ports.
+                    // Also detaches programs that an earlier process may have left on the ports.
                     for port in self.ports.there() {
                         let _ = port.interface.run_own();
                     }

@@ -43,7 +43,7 @@ impl Prefixes {
         let (bits, length) = split(key);
         let from = (bits.clone(), length + 1);
         let mut found = Vec::new();
-        // The prefixes that begin with this one follow it in the map. Skip those that begin with a prefix found
+        // The prefixes that begin with this one follow it in the map. Skip prefixes that begin with a prefix found
         // already.
         let mut last: Option<(Vec<u8>, u32)> = None;
         for ((other, other_length), body) in self.bodies.range(from..) {

@@ -33,7 +33,7 @@ pub struct KernelPort {
 }
 
 impl KernelPort {
-    /// Whether both are the same port on the same interface, not opened again.
+    /// Whether `self` and `other` are the same port on the same interface, which was not opened again.
     pub(super) fn is(&self, other: &KernelPort) -> bool {
         self.id == other.id && self.interface.is_same(&other.interface)
     }
@@ -262,7 +262,7 @@ impl Serving {
 
     fn attach(&self, port: &KernelPort, is_to_write: bool) -> Result<Served, Reason> {
         let program = self.program_of(port)?;
-        // Holds the lock until the program runs, so that whoever ends serving detaches it afterwards.
+        // Holds the lock until the program runs, so that a thread that ends serving detaches the program afterwards.
         let mut state = self.state();
         let State {
             is_over,
@@ -408,7 +408,7 @@ impl Serving {
             let Err(error) = port.interface.run_own() else {
                 continue;
             };
-            // Nobody would count what the program forwards there, so stop it from forwarding.
+            // Nobody would count the packets that the program forwards there, so stop it from forwarding.
             self.forget_interface(port);
             let (id, name) = (port.id, port.interface.name());
             undetached.get_or_insert(format!(

@@ -157,8 +157,8 @@ impl Transmit {
         Ok(transmit)
     }
 
-    /// Starts to count for the ports' interfaces. With a map of role [`MapRole::Polls`], in which somebody counts
-    /// NAPI polls, this also reports there which ports refused copies.
+    /// Starts to count for the ports' interfaces. If there is a map of role [`MapRole::Polls`], in which `PollEnds`
+    /// counts NAPI polls, the tracepoint's program also reports there which ports refused copies.
     ///
     /// # Errors
     /// The kernel's error, or the kernel has no tracepoint `xdp_devmap_xmit`.

@@ -28,7 +28,7 @@ const QUIET: Duration = Duration::from_millis(20);
 /// next, and its commit would otherwise wait for another grace period. Some control calls take this long.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
-/// With more keys of removed entries than this, they are deleted without waiting for quiet.
+/// If there are more keys of removed entries than this, they are deleted without waiting for quiet.
 const KEYS_MAX: usize = 64;
 
 /// A removed entry's key, which packets may still see.
@@ -243,7 +243,7 @@ impl Writer {
         self.last_commit.elapsed() >= QUIET
     }
 
-    /// Frees what no packet sees any more, if it is time for that, and creates spares.
+    /// Frees resources that no packet sees any more, if it is time for that, and creates spares.
     fn tidy(&mut self) -> io::Result<()> {
         self.free()?;
         let is_quiet = self.is_quiet();

@@ -37,7 +37,7 @@ pub(super) struct RxRing {
 // to it.
 unsafe impl Send for RxRing {}
 
-/// A slot that holds a frame. It stays ours until [`RxRing::release`].
+/// A slot that holds a frame. The slot stays ours until [`RxRing::release`].
 pub(super) struct Slot<'a> {
     /// `TP_STATUS_*`.
     pub(super) status: u32,

@@ -39,7 +39,8 @@ pub(super) struct Attached {
     frame_bytes_max: usize,
     is_virtual: bool,
     destinations: Vec<Destination>,
-    /// Where in the BPF file system the link is pinned to keep its program; `None` without a folder for that.
+    /// The path in the BPF file system at which the link is pinned to keep its program; `None` without a folder for
+    /// that.
     kept: Option<PathBuf>,
     /// Whether this process has pinned the link there. Somebody may have removed the pin since.
     is_kept: AtomicBool,
@@ -223,7 +224,7 @@ impl XdpInterface {
         program::filter(&self.destinations)
     }
 
-    /// Puts the sockets of the port's queues into a map; that of queue 0 goes to `first`.
+    /// Puts the sockets of the port's queues into a map; the socket of queue 0 goes to position `first`.
     ///
     /// # Errors
     /// The port is closed; the kernel's error.

@@ -1,8 +1,9 @@
 //! One AF_XDP socket on one queue of an interface: its memory (umem), its four rings, its calls.
 //!
-//! The memory is cut into chunks. The first ones circulate through the fill and receive rings. The others are for
-//! sending and are used last in, first out, so that the next chunk to be written is still in the cache. If the kernel
-//! copies transmitted frames, places for payloads that many frames share follow the chunks ([`shared`](super::shared)).
+//! The memory is cut into chunks. The first chunks circulate through the fill and receive rings. The other chunks are
+//! for sending, and are used last in, first out, so that the next chunk to be written is still in the cache. If the
+//! kernel copies transmitted frames, places for payloads that many frames share follow the chunks
+//! ([`shared`](super::shared)).
 
 #![expect(
     unsafe_code,
@@ -145,7 +146,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Gives the first chunks to the fill ring, the others to sending.
+    /// Gives the first chunks to the fill ring, and keeps the other chunks for sending.
     fn share_out(&mut self, config: &QueueConfig) {
         let address = |chunk: u32| u64::from(chunk) * self.chunk_bytes as u64;
         for chunk in 0..config.n_rx_chunks {

@@ -1,9 +1,8 @@
 //! A lock: one switch per interface.
 //!
-//! Packet sockets do not exclude one another: two switches on one interface would both forward every frame,
-//! and an XDP program would take them all from a packet socket. The lock is a Unix socket bound to a name in
-//! the abstract namespace. That namespace belongs to the network namespace, and the kernel frees the name
-//! however the process ends.
+//! Packet sockets do not exclude one another: two switches on one interface would both forward every frame, and an XDP
+//! program would take all frames away from a packet socket. The lock is a Unix socket bound to a name in the abstract
+//! namespace. That namespace belongs to the network namespace, and the kernel frees the name however the process ends.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;

@@ -77,7 +77,7 @@ impl Output {
         }
     }
 
-    /// Writes a frame. One that is too long for any capture is cut in the file only.
+    /// Writes a frame. A frame that is too long for any capture is cut in the file only.
     fn record(&mut self, timestamp_ns: u64, frame: &[u8]) -> io::Result<()> {
         let kept = frame.len().min(PCAP_SNAPLEN_BYTES as usize);
         self.write(timestamp_ns, &frame[..kept])

@@ -91,8 +91,8 @@ fn find(asm: &mut Assembler, polls: MapRef, missing: Label) {
     asm.jump_if_imm(Jump::Eq, R0, 0, missing);
 }
 
-/// Handles a port that refused frames: limits the copies of later polls to those of the packets before, and stops
-/// copies for the port in this poll. R0 is the port's count. Overwrites R0 to R6.
+/// Handles a port that refused frames: limits the copies of later polls to the number that this poll made for earlier
+/// packets, and stops copies for the port in this poll. R0 is the port's count. Overwrites R0 to R6.
 pub(super) fn limit(asm: &mut Assembler) {
     let end = asm.label();
     asm.load(Size::B8, R1, R0, count::PORT);
@@ -131,7 +131,7 @@ fn learn(asm: &mut Assembler) {
     let [first, unknown, any, learned] = [(); 4].map(|()| asm.label());
     asm.jump_if(Jump::Eq, R3, R1, first);
     // The refused copies belong to the last packet, or to the one before, which was still in the device's queue. The
-    // limit excludes both.
+    // limit excludes the copies of both packets.
     asm.alu(Alu::Sub, R3, R1);
     asm.alu_imm(Alu::Sub, R3, QUEUE_FRAMES as i32);
     asm.jump_if_imm(Jump::Sgt, R3, 0, learned);
