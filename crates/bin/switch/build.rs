@@ -1,4 +1,4 @@
-//! Which commit a switch is built from, for `--version` and `reprise_build_info`.
+//! Finds the commit that the switch is built from, for `--version` and `reprise_build_info`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ fn main() {
     println!("cargo::rustc-env=REPRISE_COMMIT={commit}");
 }
 
-/// `None` outside a repository of these sources, as in a tarball, or without git.
+/// Returns the abbreviated commit. `None` outside a repository of these sources, as in a tarball, or without git.
 fn commit() -> Option<String> {
     let folder = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR")?);
     let root = folder.join("../../..").canonicalize().ok()?;
@@ -22,8 +22,8 @@ fn commit() -> Option<String> {
     {
         return None;
     }
-    // At least one of them changes with every commit and checkout. A missing file would rerun this script in every
-    // build.
+    // At least one of these files changes with every commit and checkout. Naming a missing file would rerun this script
+    // in every build.
     for file in ["HEAD", "logs/HEAD"] {
         let path = git(&["rev-parse", "--path-format=absolute", "--git-path", file])?;
         if Path::new(&path).exists() {

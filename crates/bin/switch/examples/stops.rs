@@ -1,9 +1,9 @@
-//! How long controller calls keep the switch from its ports: the most processor time that the event loop takes between
-//! two checks of a port while a large conference is applied, read, exported and deleted.
+//! Measures how long controller calls keep the switch from its ports: the most processor time that the event loop takes
+//! between two checks of a port while a large conference is applied, read, exported and deleted.
 //!
-//! `cargo run --release -p reprise-switch --example stops -- [ROUNDS] [VIEWERS] [GROUPS]`, in the project's
-//! folder, `reprise` built before. Processor time is the loop's own: other work on the machine does not
-//! count. The medians over the rounds are the last lines.
+//! Run `cargo run --release -p reprise-switch --example stops -- [ROUNDS] [VIEWERS] [GROUPS]` in the project's folder,
+//! after building `reprise`. Only the loop's own processor time counts, not other work on the machine. The last lines
+//! are the medians over the rounds.
 
 #![expect(unsafe_code, reason = "the C library's clock of a thread")]
 
@@ -112,7 +112,7 @@ fn reprise(words: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Runs the controller's steps; returns the longest stop during each.
+/// Runs the controller's steps. Returns the longest time between two checks of the port during each step.
 fn steps(longest_ns: &AtomicU64, full: &str, empty: &str) -> Result<Vec<(String, u64)>, String> {
     let began = std::time::Instant::now();
     while let Err(error) = reprise(&["show"]) {

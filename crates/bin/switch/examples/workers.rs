@@ -1,10 +1,10 @@
-//! The gain from a second worker: copies a second on ports in memory, with the native engine and the replication
-//! program of the SFU, alternately with one worker and with two.
+//! Measures the gain from a second worker: copies a second on ports in memory, with the native engine and the
+//! replication program of the SFU, alternately with one worker and with two.
 //!
-//! `cargo run --release -p reprise-switch --example workers -- [ROUNDS] [WORKERS]`, in the project's
-//! folder. Copies a second need a quiet core for each worker; copies in a second of the worker's
-//! processor time do not, and show what workers cost each other. The medians' ratios are the last
-//! lines.
+//! Run `cargo run --release -p reprise-switch --example workers -- [ROUNDS] [WORKERS]` in the project's folder. The
+//! copies per second are meaningful only if each worker has a quiet core. The copies per second of the worker's
+//! processor time need no quiet core, and show what workers cost each other. The last lines are the ratios of the
+//! medians.
 
 use std::{
     fs,
@@ -54,7 +54,7 @@ impl Endless {
         }
     }
 
-    /// Must run on the worker's own thread.
+    /// Records the calling thread's processor time and the copies so far. Must run on the worker's own thread.
     fn look(&self) {
         let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         let Some(Ok(cpu_ns)) = text.split_whitespace().next().map(str::parse) else {

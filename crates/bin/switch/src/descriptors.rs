@@ -10,7 +10,8 @@ const BASE: u64 = 48;
 /// Descriptors of a port in each worker: two sockets, the interface's lock, an XDP program's map and link.
 const PER_PORT: u64 = 5;
 
-/// Checks the limit (proc(5)); if it cannot be read, the operation that fails reports it.
+/// Checks the limit (proc(5)). If the limit cannot be read, the check passes; an operation that later fails for it
+/// reports the error.
 pub(crate) fn expect_enough(options: &Options) -> Result<(), SwitchError> {
     let n_ports = options.ports.len() as u64 * u64::from(options.workers);
     let expected = BASE + PER_PORT * n_ports;

@@ -7,7 +7,8 @@ use control::Counted;
 use dataplane::DropReason;
 use p4runtime_server::Server;
 
-/// Drops that a program decided, or of frames for a controller that was absent: logged as information, not as warnings.
+/// Reasons for which a program drops packets on purpose, or for which messages to controllers are dropped. They are
+/// logged as information, not as warnings.
 const DECIDED: [&str; 8] = [
     DropReason::IngressDrop.name(),
     DropReason::EgressDrop.name(),

@@ -3,14 +3,14 @@
 use dataplane::{engine::EngineFactory, interpret::InterpreterFactory};
 use dataplane_jit::{NativeFactory, NativeOptions};
 
-/// As `--engine` names them.
+/// The engines that `--engine` can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EngineOption {
     /// The reference interpreter.
     Interpreter,
     /// Machine code, compiled when a program is set. With --trace the interpreter executes the program.
     Native,
-    /// The program in the kernel's receive path, on ports through XDP; what it leaves, the native engine does.
+    /// The program in the kernel's receive path, on ports through XDP; the native engine does what the kernel leaves.
     Kernel,
 }
 

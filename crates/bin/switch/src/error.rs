@@ -10,7 +10,7 @@ use stream_socket::Address;
 use crate::event_loop::LoopError;
 use crate::options::UsageError;
 
-/// Printed behind "error: ".
+/// The error that ends the switch, printed after "error: ".
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SwitchError {
     #[error("{0} (see --help)")]
@@ -45,7 +45,7 @@ pub(crate) enum SwitchError {
     State { path: PathBuf, message: String },
     #[error("--generate {text}: {message}")]
     Generator { text: String, message: String },
-    /// A name is taken, or an extern needs more than there is: a mistake of whoever built the switch.
+    /// The parts that were built into this switch do not fit: a name is taken, or an extern needs more than there is.
     #[error("this switch cannot be built: {0}")]
     Parts(#[from] ControlError),
     #[error(transparent)]
@@ -57,7 +57,7 @@ pub(crate) enum SwitchError {
         service: &'static str,
         address: Address,
         source: io::Error,
-        /// What to do; begins with a semicolon.
+        /// Advice to the user; begins with a semicolon.
         hint: String,
     },
     #[error(
@@ -95,7 +95,8 @@ impl SwitchError {
         }
     }
 
-    /// 2 for a wrong command line, as is usual; 3 for a supervisor that waits for an interface; 1 otherwise.
+    /// Returns 2 for a wrong command line, as is usual; 3 after the loss of a port, for a supervisor that then waits
+    /// for the interface; 1 otherwise.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             SwitchError::Usage(_) => 2,

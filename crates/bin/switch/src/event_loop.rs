@@ -1,19 +1,21 @@
-//! The only event loop of the data plane: a thread that owns a switch, its ports and a clock. Each worker has one
-//! ([`crate::workers`]).
+//! The event loop of the data plane: a thread that owns a switch, its ports and a clock. Each worker has a loop of its
+//! own ([`crate::workers`]).
 //!
-//! An iteration runs submitted work; receives up to a batch of frames from each port that has some, and after each
-//! port's batch runs the switch until it is idle and flushes the ports; then notifies callers that wait for a drain.
-//! Generators are served like a port. Those of their frames that become due while copies leave are added meanwhile, so
-//! that they are on time even if the switch is busy. Between iterations the loop waits for ports, work, timeouts of the
-//! switch, and generators. System calls are amortised over a batch: one `ppoll` an iteration, one `sendmmsg` for up to
-//! 64 frames, none to receive. A spinning loop does not wait, and checks mailbox and ports in every iteration.
+//! An iteration first runs submitted work. Then it receives up to a batch of frames from each port that has some; after
+//! each port's batch it runs the switch until the switch is idle, and flushes the ports. Last, it notifies callers that
+//! wait for a drain: until all packets have left that were inside at their call. Packet generators are served like a
+//! port. Generated frames that become due while copies leave are added between the copies, so that they are on time
+//! even if the switch is busy. Between iterations the loop waits for ports, work, timeouts of the switch, and
+//! generators. Batches keep system calls few: one `ppoll` for an iteration, one `sendmmsg` for up to 64 frames, none to
+//! receive. A spinning loop does not wait, and checks mailbox and ports in every iteration.
 //!
-//! Work and frames have a [`Share`] of each iteration. If the switch is not idle when the share is used up, the loop is
-//! busy: the switch goes on in the next iteration, which runs one piece of work and receives no frames, since those
-//! wait better in the receive rings. Receiving resumes at the port where it stopped.
+//! Work and frames each have a [`Share`] of an iteration's time. If the switch is not idle when a share is used up, the
+//! loop is busy: the switch goes on in the next iteration, which runs one piece of work and receives no frames, since
+//! frames wait better in the receive rings. Receiving resumes at the port where it stopped.
 //!
-//! An offload may forward beside the engine on some of the ports (`offload`): frames that it punts arrive through the
-//! ports, frames that it forwards the loop does not see. Its digests are taken in every iteration.
+//! An offload, such as a program in the kernel, may forward beside the engine on some of the ports (`offload`). Frames
+//! that the offload punts arrive through the ports; the loop does not see frames that the offload forwards. Every
+//! iteration takes the offload's digests.
 
 mod offload;
 mod ports;
@@ -37,35 +39,35 @@ use ports::AttachedPorts;
 /// ports, with up to 4,096 queued frames, wait for one batch only.
 const RX_BATCH_FRAMES: usize = 64;
 
-/// Pieces of submitted work before frames are processed: a controller that writes without pause delays frames by some
-/// tens of microseconds.
+/// Pieces of submitted work that run before frames are processed. A controller that writes without pause so delays
+/// frames by some tens of microseconds.
 const WORK_BATCH: usize = 64;
 
-/// Updates of tables, groups and so on before frames are processed: a few tenths of a millisecond with cold caches
-/// (`examples/stops.rs`).
+/// Updates of tables, groups and so on that run before frames are processed. They take a few tenths of a millisecond
+/// with cold caches (`examples/stops.rs`).
 const UPDATES_PER_ITERATION: usize = 128;
 
 /// Frames that leave between two readings of the clock, each of which takes 25 ns or more. This is the precision of the
 /// time in the switch.
 const CLOCK_BATCH_FRAMES: usize = 16;
 
-/// Passes before the loop checks for other work, where it reads the clock before each pass ([`Switch::is_timed`]): one
+/// Passes between two checks for other work, if the loop reads the clock before each pass ([`Switch::is_timed`]): one
 /// for each frame of a clock batch, and the limit of passes that transmit nothing.
 const TIMED_PASSES: usize = CLOCK_BATCH_FRAMES + limits::STEPS_IN_VAIN_MAX;
 
 /// Rounds of up to [`CLOCK_BATCH_FRAMES`] frames that the switch may run for the work of an iteration, and again for
-/// its frames. They take a millisecond or two with packet sockets, sixteen full send batches; control calls and timers
-/// should not wait longer.
+/// its frames. With packet sockets these rounds fill sixteen send batches and take a millisecond or two; control calls
+/// and timers should not wait longer.
 const ROUNDS_PER_SHARE: u32 = 64;
 
-/// The same limit in nanoseconds, for slow passes: those of the interpreter, or of a program with long loops.
+/// The same limit in nanoseconds, for slow passes: passes of the interpreter, or of a program with long loops.
 const SHARE_NS: Nanos = 2_000_000;
 
-/// Iterations of a spinning loop before it retries to send what a port could not. An iteration without frames takes
-/// some tens of nanoseconds.
+/// Iterations of a spinning loop between two tries to send what a port could not send. An iteration without frames
+/// takes some tens of nanoseconds.
 const SPINS_PER_RETRY: u32 = 64;
 
-/// Nanoseconds before the loop retries to send what a port could not: a network card sends a few hundred frames in that
+/// Nanoseconds between two tries to send what a port could not send: a network card sends a few hundred frames in that
 /// time.
 const UNSENT_RETRY_NS: Nanos = 200_000;
 
@@ -78,7 +80,7 @@ pub(crate) enum Wait {
     Spin,
 }
 
-/// What remains of an iteration's limit for the work, or for the frames.
+/// The rest of an iteration's limit for work, or of its limit for frames.
 #[derive(Debug, Clone, Copy)]
 struct Share {
     n_rounds: u32,
@@ -125,25 +127,25 @@ pub(crate) enum AfterReplay {
     End,
 }
 
-/// When the loop last read the clock, which shows whether it was stopped or not scheduled.
+/// The loop's last reading of the clock. A long time since then shows that the loop was stopped or not scheduled.
 #[derive(Default)]
 struct LastLook {
     /// Frames that waited longer are dropped; `None` keeps all.
     age_max: Option<Nanos>,
     at: Nanos,
-    /// How long control calls have taken since.
+    /// How long control calls have taken since `at`.
     worked: Nanos,
 }
 
 /// A time without receiving, after which frames may have waited for too long.
 struct Absence {
     age_max: Nanos,
-    /// The loop was stopped or not scheduled for longer than that: its own work was not what took so long.
+    /// Whether the loop was stopped or not scheduled for longer than `age_max`: its own work was not what took so long.
     was_away: bool,
 }
 
 impl LastLook {
-    /// Notes that it is `now`.
+    /// Stores the time `now`. Returns an absence if more than `age_max` has passed since the last reading.
     #[inline]
     fn update(&mut self, now: Nanos) -> Option<Absence> {
         let gap = now.saturating_sub(std::mem::replace(&mut self.at, now));
@@ -160,7 +162,7 @@ pub(crate) struct EventLoop {
     ports: AttachedPorts,
     clock: Clock,
     mailbox: Mailbox,
-    /// The rest of unfinished work.
+    /// The part of a piece of work that is not done yet.
     rest: Option<Work>,
     drain_waiters: DrainWaiters,
     waiter: Waiter,
@@ -173,9 +175,9 @@ pub(crate) struct EventLoop {
     next_place: usize,
     is_woken: bool,
     share: Share,
-    /// The switch has more to process at once.
+    /// Whether the switch has more to process at once.
     is_busy: bool,
-    /// Frames may come, and generators make theirs.
+    /// Whether frames are received and generators make frames.
     is_forwarding: bool,
     packet_ins_unclaimed: u64,
     offloading: Offloading,
@@ -222,7 +224,7 @@ impl EventLoop {
         let Some(place) = self.ports.place_of(id) else {
             return Ok(());
         };
-        // Takes what came before the interface went: at most a ring of frames, since nothing more comes.
+        // Takes the frames that came before the interface went: at most a ring of frames, since no more come.
         while self.take_frames(place, RX_BATCH_FRAMES)? > 0 {
             let now = self.clock.now();
             self.share = Share::from(now);
@@ -244,7 +246,7 @@ impl EventLoop {
         received.map_err(|source| LoopError::Port { id, source })
     }
 
-    /// With a virtual clock the loop never waits.
+    /// Sets what the loop does while there is nothing to do. With a virtual clock the loop never waits.
     pub(crate) fn set_wait(&mut self, wait: Wait) {
         self.wait = wait;
     }
@@ -255,8 +257,8 @@ impl EventLoop {
     }
 
     /// Drops frames that waited too long because the loop was stopped or not scheduled. A busy loop reads the clock all
-    /// the time and drops nothing. After a long control call it drops only where the kernel reports the age of frames,
-    /// since a frame that comes right after the call's answer has not waited.
+    /// the time and drops nothing. After a long control call the loop drops frames only of ports whose kernel reports
+    /// the age of frames, since a frame that comes right after the call's answer has not waited.
     #[inline]
     fn look_at_clock(&mut self, now: Nanos) -> Result<(), LoopError> {
         match self.last_look.update(now) {
@@ -324,7 +326,7 @@ impl EventLoop {
 
     /// Forwards until stopped, or until a replay is over and `after` says to end.
     pub(crate) fn run(&mut self, after: AfterReplay) -> Result<(), LoopError> {
-        // Runs work that was submitted before in the first iteration.
+        // The first iteration runs work that was submitted before.
         self.mailbox.waker().wake();
         self.begin_offload();
         self.log_offload();
@@ -353,7 +355,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Removes the offload, whose packets inside are counted, and closes the ports, so that capture files are complete.
+    /// Removes the offload, counting the packets that are still inside it, and closes the ports, so that capture files
+    /// are complete.
     pub(crate) fn close(&mut self) -> Result<(), LoopError> {
         self.offloading.leave_or_end();
         self.switch.set_offload(None);
@@ -387,7 +390,8 @@ impl EventLoop {
             .ports
             .iter()
             .filter_map(|attached| attached.port.next_frame_at());
-        // What is due now was run in the last iteration; one nanosecond later, so that time advances.
+        // The last iteration has run what is due now. The event is one nanosecond later at least, so that a virtual
+        // clock advances.
         let queues = self
             .switch
             .poll_timeout()
@@ -442,8 +446,8 @@ impl EventLoop {
         self.finish_iteration()
     }
 
-    /// Receives from every port and from the generators, and runs the switch after each. Stops when the switch is busy,
-    /// and resumes with the next one.
+    /// Receives from every port and from the generators, and runs the switch after each. Stops when the switch is busy;
+    /// the next call resumes with the next port.
     fn receive_all(&mut self, now: Nanos) -> Result<(), LoopError> {
         while !self.is_busy && self.next_place <= self.ports.len() {
             let n_frames = if self.next_place < self.ports.len() {
@@ -507,7 +511,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Receives a few frames of one port, but none of captures, which are not due yet.
+    /// Receives a few frames of one port, but no frames of a capture, which are not due yet.
     fn look_at_port(
         &mut self,
         place: usize,
@@ -524,7 +528,7 @@ impl EventLoop {
         self.going_on(received, id)
     }
 
-    /// Runs the switch until it is idle or the share is used up, and has the ports send what leaves.
+    /// Runs the switch until it is idle or the share is used up, and has the ports send the frames that leave.
     fn run_switch(&mut self, mut now: Nanos) -> Result<(), LoopError> {
         self.is_busy = true;
         while !self.share.is_spent() {
@@ -549,7 +553,7 @@ impl EventLoop {
                 self.packet_ins_unclaimed += 1;
             }
         }
-        // Without subscribers they stay in the switch, which counts those for which it has no room.
+        // Without subscribers idle timeouts stay in the switch, which counts those for which it has no room.
         while self.mailbox.sends_idle_timeouts()
             && let Some(idle) = self.switch.poll_idle_timeout()
         {
@@ -635,8 +639,8 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Ends a replay when a capture fails. A switch that serves others goes on: the port counts what it cannot write,
-    /// and nothing more comes of what it cannot read.
+    /// Returns the error of a port, which ends a replay, if the clock is virtual. A switch in real time only logs the
+    /// error and goes on: the port counts what it cannot write, and receives no more frames of what it cannot read.
     fn going_on<T: Default>(
         &self,
         result: Result<T, PortError>,
@@ -650,15 +654,15 @@ impl EventLoop {
                     event = "port_failed",
                     port = id.0,
                     %error,
-                    "port {id} does no more: {error}"
+                    "port {id} has failed: {error}"
                 );
                 Ok(T::default())
             }
         }
     }
 
-    /// Retries to send what the ports could not, and notifies of drains: what left the switch in this iteration has
-    /// left the ports too.
+    /// Retries to send what the ports could not send, and notifies callers that wait for a drain: the packets that left
+    /// the switch in this iteration have left the ports too.
     fn finish_iteration(&mut self) -> Result<(), LoopError> {
         if !self.is_spinning() || self.n_spins.is_multiple_of(SPINS_PER_RETRY) {
             self.ports.flush_all()?;

@@ -1,4 +1,4 @@
-//! `--explain-engine` and `--listing`: what the engines make of a program.
+//! `--explain-engine` and `--listing`: they print how the engines run a program.
 
 use dataplane::Switch;
 use dataplane_xdp::compile::compile;
@@ -6,7 +6,7 @@ use dataplane_xdp::image::Room;
 
 use crate::{say, say_lines};
 
-/// Prints which engine runs the program, and what it leaves to the interpreter.
+/// Prints which engine runs the program, and which constructs it leaves to the interpreter.
 pub(crate) fn engine(switch: &mut Switch) {
     let name = switch.engine_name();
     let interpreted = switch.interpreted();
@@ -19,8 +19,8 @@ pub(crate) fn engine(switch: &mut Switch) {
     }
 }
 
-/// Prints what the kernel engine makes of the program, whichever engine runs it; needs neither XDP ports nor
-/// permissions.
+/// Prints the eBPF code that the kernel engine would make of the program, whichever engine runs it. This needs neither
+/// XDP ports nor permissions.
 pub(crate) fn listing(switch: &mut Switch) {
     let Some(program) = switch.program() else {
         return say("listing: there is no program");

@@ -46,7 +46,8 @@ pub(crate) struct LoopHandle {
     is_stopped: Arc<AtomicBool>,
 }
 
-/// A port that replaces the one with the same number; the sender closes the old one.
+/// A port that replaces the port with the same number. The loop returns the old port through `replaced`, and the
+/// receiver closes it.
 pub(crate) struct PortChange {
     pub(crate) id: PortId,
     pub(crate) port: Box<dyn Port>,
@@ -111,8 +112,8 @@ impl LoopHandle {
         self.wake();
     }
 
-    /// Replaces a port in every worker, waits until the loops have done it, and returns the old ports. Loops that have
-    /// ended keep theirs.
+    /// Replaces a port in every worker, waits until the loops have done so, and returns the old ports. Loops that have
+    /// ended keep their old ports.
     pub(crate) fn replace_port(&self, id: PortId, ports: Vec<Box<dyn Port>>) -> Vec<Box<dyn Port>> {
         let mut replaced = Vec::new();
         for (worker, port) in self.workers.iter().zip(ports) {
@@ -133,7 +134,8 @@ impl LoopHandle {
             .collect()
     }
 
-    /// After a link has changed: the loops look at it before the next frame, and subscribers are notified.
+    /// Makes the loops look at the links before the next frame, and notifies subscribers. Called after a link has
+    /// changed.
     pub(crate) fn notify_links(&self) {
         self.wake();
         let links = self.subscribers.links.lock();
@@ -157,7 +159,7 @@ impl SwitchHandle for LoopHandle {
     }
 
     fn submit(&self, worker: usize, work: Work) {
-        // Without a loop the work is dropped unrun, as the trait says.
+        // If the loop has ended, the work is dropped without being run, as the trait says.
         if let Some(to) = self.workers.get(worker)
             && to.work.send(work).is_ok()
         {

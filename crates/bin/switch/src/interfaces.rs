@@ -1,17 +1,18 @@
 //! Watches the interfaces beneath the ports, on a thread of its own.
 //!
-//! Sockets of an interface that is removed, or moves to another network namespace, lose their binding for good. So its
-//! port is lost: a [`LostPort`] replaces it in every event loop and counts what cannot be sent, until an interface of
-//! the same name can be opened with the same checks as at the start. The steps, and the state between them:
+//! Sockets of an interface that is removed, or moves to another network namespace, lose their binding for good. So the
+//! port of such an interface is lost: a [`LostPort`] replaces it in every event loop and counts what cannot be sent,
+//! until an interface of the same name can be opened with the same checks as at the start. The states of a lost port,
+//! one after the other:
 //!
 //! - The interface is gone. The port counts what it cannot send.
 //! - The loops have lost ports, and the old sockets are closed.
 //! - An interface of that name exists, and the port is opened.
 //! - The loops have the new port.
 //!
-//! If an interface goes while its port is being opened, opening fails. If it goes later, the kernel reports it, since
-//! the monitor listened before. A bound port follows its interface's index, whatever its name becomes; a lost port
-//! waits for the name from the command line.
+//! If an interface goes while its port is being opened, opening fails. If the interface goes later, the kernel reports
+//! that, since the monitor has listened from before. A bound port follows its interface's index, whatever its name
+//! becomes; a lost port waits for the name from the command line.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -180,7 +181,7 @@ impl Interfaces {
             is_unwatched: false,
         };
         // Earlier events are already part of the current state. Problems of existing interfaces are logged before the
-        // switch is up; lost interfaces have to wait for the event loops.
+        // switch is up. Interfaces that are already lost are handled when the event loops run.
         let past = watch.monitor.receive();
         past.map_err(system("ask for the interfaces"))?;
         let now = packet_io::links().map_err(system("ask for the interfaces"))?;
@@ -207,10 +208,10 @@ impl Interfaces {
     }
 }
 
-/// A port, and what the log has about it.
+/// A port, and what was already logged about it.
 struct Place {
     port: Watched,
-    /// Why it could not be opened again, as logged.
+    /// Why the port could not be opened again, as last logged.
     refusal: Option<String>,
     addresses: BTreeSet<IpAddr>,
     n_queues: Option<usize>,
@@ -247,9 +248,9 @@ struct Watch {
     handle: LoopHandle,
     exits_on_loss: bool,
     stop: Arc<Stop>,
-    /// The events do not give the whole state, so it must be read.
+    /// Whether the events do not give the whole state, so that it must be read.
     is_to_look: bool,
-    /// The kernel has refused to report the interfaces.
+    /// Whether the kernel has refused to report the interfaces.
     is_unwatched: bool,
 }
 
@@ -290,8 +291,8 @@ impl Watch {
     /// Takes the events; if that fails, the switch goes on forwarding.
     fn read_events(&mut self) {
         let taken = self.take_events();
-        // Notifies of every event, since the receivers read the links anyway. Not right after a port was opened again,
-        // whose link is unknown yet.
+        // Notifies after any event, since the receivers read the links anyway. Does not notify right after a port was
+        // opened again, because its link is not known yet.
         if !self.is_to_look {
             self.handle.notify_links();
         }
@@ -314,7 +315,7 @@ impl Watch {
             tracing::error!(
                 event = "interfaces_unwatched",
                 %error,
-                "the kernel does not say how the interfaces are, lost ports stay lost: {error}"
+                "the kernel does not report the state of the interfaces, so lost ports stay lost: {error}"
             );
         }
     }
@@ -430,12 +431,12 @@ impl Watch {
             port,
             interface = name,
             before,
-            "port {port}: interface \"{before}\" is called \"{name}\" now; the port stays on it, and should it be removed waits for one that is called \"{given}\""
+            "port {port}: interface \"{before}\" is called \"{name}\" now; the port stays on it; if it is removed, the port waits for an interface called \"{given}\""
         );
     }
 
-    /// Opens a port again if somebody has detached its XDP program, since frames then go past the port. Warns if a kept
-    /// program's name was removed.
+    /// Opens a port again if somebody has detached its XDP program, since frames then go past the port. Warns if the
+    /// pin of a kept program was removed.
     fn look_at_programs(&mut self) {
         for place in 0..self.ports.len() {
             self.warn_of_removed_name(place);
@@ -474,7 +475,8 @@ impl Watch {
         );
     }
 
-    /// Counts the receive queues that an interface got after its port was opened; frames of these go past the switch.
+    /// Counts the receive queues that an interface got after its port was opened; the switch does not get the frames of
+    /// these queues.
     fn count_queues(&mut self) {
         for place in &mut self.ports {
             let Watched {
@@ -585,7 +587,7 @@ impl Watch {
         );
         self.ports[place].refusal = None;
         self.ports[place].n_queues = self.ports[place].port.served_queues;
-        // To learn its carrier and its addresses.
+        // The next look at the interfaces finds its carrier and its addresses.
         self.is_to_look = true;
         Ok(())
     }

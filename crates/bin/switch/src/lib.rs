@@ -1,14 +1,14 @@
 //! `reprise-switch`: a program, ports and a P4Runtime server around the data plane.
 //!
-//! The main thread owns the switch and its ports ([`event_loop`]); with several workers, each has a thread with its
-//! part ([`workers`]). Other threads serve P4Runtime and wait for signals ([`services`]), and reach the switch through
-//! [`handle`]. [`bmv2`] has the command line and the log of BMv2's programs.
+//! The main thread owns the switch and its ports ([`event_loop`]). With several workers, each worker has a thread with
+//! a switch and ports of its own ([`workers`]). Other threads serve P4Runtime and wait for signals ([`services`]), and
+//! reach the switches through [`handle`]. [`bmv2`] has the command line and the log of BMv2's programs.
 
 #![forbid(unsafe_code)]
 #![warn(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "the macros panic where nobody reads; `say` does not"
+    reason = "the macros panic if the output is closed; `say` does not"
 )]
 
 mod bmv2;
@@ -65,8 +65,8 @@ use crate::totals::{Detail, Totals};
 use crate::trace::TraceEnd;
 use crate::workers::Workers;
 
-/// Runs the command, with the arguments of the process and these parts. Started under the name of one of BMv2's
-/// programs, it takes that program's arguments.
+/// Runs the command, with the arguments of the process and these parts. If the process was started under the name of
+/// one of BMv2's programs, the command takes that program's arguments.
 pub fn main(parts: &Parts) -> ExitCode {
     let options = match read_command_line() {
         Ok(options) => options,
@@ -97,7 +97,7 @@ fn read_command_line() -> Result<Options, ExitCode> {
     bmv2::read(name, words.map(|word| word.to_string_lossy().into_owned()))
 }
 
-/// Prints a text that was requested instead of a switch.
+/// Prints a text, such as the help, that was requested instead of a running switch.
 fn print(text: &str) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {
         Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
@@ -121,7 +121,7 @@ fn of_command_line(error: &clap::Error) -> ExitCode {
 /// The result of a switch on ports that the caller gave.
 #[derive(Debug, Clone)]
 pub struct Forwarded {
-    /// As `--json` prints them.
+    /// The totals as `--json` prints them.
     pub totals: String,
     /// How long the event loops ran.
     pub elapsed: Duration,
@@ -157,7 +157,7 @@ pub fn forward(
         workers: open.collect(),
         watched: Vec::new(),
     };
-    // The process belongs to the caller.
+    // The process belongs to the caller, so it keeps its privileges.
     let keeps_privileges = |_: &Options| Ok(());
     let opened = |_: &Options, _: &mut StartTimeout| Ok(open);
     let stopped = prepare(&options, parts, opened, keeps_privileges).and_then(|mut prepared| {
@@ -190,7 +190,7 @@ fn run(options: &Options, parts: &Parts) -> Result<(), SwitchError> {
         source,
     })?;
     let log = log::start(options.log.log_level, options.log.log_format)?;
-    // Before the ports are opened, so that it sees every later event of their interfaces.
+    // The monitor is made before the ports are opened, so that it sees every later event of their interfaces.
     let is_watched = options
         .ports
         .iter()
@@ -396,18 +396,18 @@ fn event_loops(
     Ok((handle.with_payload_signatures(signatures), loops))
 }
 
-/// Prints a line on standard error; if that fails, there is nobody to report it to. Names that others chose, of
+/// Prints a line on standard error. If that fails, there is nobody to report it to. Names that others have chosen, of
 /// programs or files, cannot begin a second line.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{}", printable::line(line));
 }
 
-/// Prints text whose line ends nobody else has chosen.
+/// Prints several lines. Their line ends must be this switch's own, not part of names that others have chosen.
 fn say_lines(lines: &str) {
     let _ = writeln!(io::stderr(), "{}", printable::lines(lines));
 }
 
-/// Scripts wait for a line that begins with "ready: ".
+/// Returns the line that says that the switch is up. Scripts wait for its beginning, "ready: ".
 fn ready_line(
     options: &Options,
     ports: &[String],

@@ -39,7 +39,7 @@ const BURST_LINES: f64 = 200.0;
 /// that none crowds out another.
 const LINES_PER_SECOND: f64 = 5.0;
 
-/// The name under which lines that a slow reader did not take are counted.
+/// The event name under which lines are counted that a slow reader did not take.
 const UNREAD: &str = "any";
 
 /// How often dropped lines are reported.
@@ -84,7 +84,7 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// Writes lines while it lives; when dropped, it writes the remaining ones.
+/// Writes lines while it lives; when dropped, it writes the remaining lines.
 pub(crate) struct Log {
     lines: Lines,
     /// Receives a message when the writing thread has ended.
@@ -126,8 +126,8 @@ fn layer(format: LogFormat, lines: Lines) -> Box<dyn Layer<Registry> + Send + Sy
     }
 }
 
-/// Like the library's fields, but quotes every value that contains white space. An event stays one line, whatever names
-/// others have chosen.
+/// Formats fields like the library, but quotes every value that contains white space. An event stays one line, whatever
+/// names others have chosen.
 fn text_fields() -> impl for<'a> FormatFields<'a> + 'static {
     let show = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
         let (name, shown) = (field.name(), format!("{value:?}"));
@@ -190,7 +190,7 @@ impl Drop for Log {
 }
 
 thread_local! {
-    /// The writing thread reports dropped lines; this report must not be dropped itself.
+    /// Whether this thread writes the log. It also reports dropped lines, and this report must not be dropped itself.
     static WRITES: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -218,11 +218,11 @@ fn write_lines(mut output: impl Write, queued: &Receiver<Vec<u8>>, lines: &Lines
 struct Lines(Arc<Queue>);
 
 struct Queue {
-    /// `None` once the log ends.
+    /// `None` after the log has ended.
     sender: Mutex<Option<SyncSender<Vec<u8>>>>,
     /// Lines not written yet.
     n_waiting: AtomicUsize,
-    /// By event name, of which the code has a few tens.
+    /// The budgets by event name; the code has a few tens of names.
     events: Mutex<BTreeMap<String, Allowance>>,
 }
 
@@ -294,7 +294,7 @@ impl Queue {
             })
     }
 
-    /// Returns the dropped lines by event since the last call.
+    /// Returns how many lines of each event were dropped since the last call.
     fn take_left_out(&self) -> Vec<(String, u64)> {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let counted = events.iter_mut().map(|(event, allowance)| {

@@ -185,7 +185,7 @@ fn process(metrics: &mut Metrics, served: &Served) {
     metrics.sample(name, &[], format!("{:.3}", served.started_s));
 }
 
-/// Only with a state file.
+/// Shows whether the state file is current, if there is one.
 fn stored(metrics: &mut Metrics, is_stored: Option<bool>) {
     let name = "reprise_state_current";
     let help = "1 where the state file has all that was answered as done, 0 where it is gone, was written to by somebody else, or cannot be written.";
@@ -304,10 +304,10 @@ fn port_counters(metrics: &mut Metrics, counted: &Counted) {
     }
 }
 
-/// For ports on interfaces only.
+/// Shows the link states of ports on interfaces.
 fn port_states(metrics: &mut Metrics, counted: &Counted) {
     let name = "reprise_port_link";
-    let help = "Whether the interface is up, down, or lost (removed): 1 for what it is.";
+    let help = "Whether the interface is up, down, or lost (removed): 1 for its state.";
     metrics.family(name, "gauge", help);
     let on_interfaces = |port: &&PortStatus| port.link != LinkState::None;
     for port in counted.ports.iter().filter(on_interfaces) {
@@ -322,7 +322,7 @@ fn port_states(metrics: &mut Metrics, counted: &Counted) {
     }
 }
 
-/// For ports on interfaces only.
+/// Shows the queues that ports on interfaces do not serve.
 fn port_queues(metrics: &mut Metrics, counted: &Counted) {
     let name = "reprise_port_unserved_queues";
     let help = "Receive queues of the interface that the port does not serve.";
@@ -334,7 +334,7 @@ fn port_queues(metrics: &mut Metrics, counted: &Counted) {
     }
 }
 
-/// For ports that an offload serves only.
+/// Shows whether the offload forwards, for ports that an offload serves.
 fn port_offloads(metrics: &mut Metrics, counted: &Counted) {
     let name = "reprise_port_offloaded";
     let help = "1 where the offload of the port forwards beside the engine, 0 where it does not.";

@@ -46,7 +46,7 @@ Examples:
   Run a capture through a program in the capture's own time, with a trace of every packet:
     reprise-switch -i 1@pcap:in.pcap,out.pcap --entries viewers.txtpb --trace p4/sfu.p4
 
-  Past the kernel's stack, without sleeping; the kernel keeps what is not for the SFU:
+  Past the kernel's stack, without sleeping; the kernel keeps the frames that are not for the SFU:
     reprise-switch -i 1@afxdp:eth1,10.0.1.100 --wait spin p4/sfu.p4
 
   On two cores; the interface needs two queues (ethtool -L eth1 rx 2 tx 2):
@@ -64,8 +64,8 @@ Ports:
   promiscuous mode; one reprise-switch an interface. Offloads may stay on: unfinished
   checksums, VLAN tags and super-frames of local senders are finished on arrival.
 
-  With capture ports only, time is the captures': the switch runs through them, prints
-  its totals and ends, unless --grpc is given. Beside an interface they replay in real time.
+  With capture ports only, time is the captures' own: the switch runs through them, prints
+  its totals and ends, unless --grpc is given. Beside an interface captures replay in real time.
 
 When it is up the switch prints one line that begins with \"ready: \" on standard error.
 It ends on Ctrl-C, SIGTERM, SIGHUP and SIGQUIT and prints its totals on standard output; exit
@@ -81,14 +81,13 @@ pub(crate) const VERSION: &str =
 #[derive(Debug, Parser)]
 #[command(name = "reprise-switch", version = VERSION, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Options {
-    /// The P4 program: source (.p4) or compiled for BMv2 (.json). Left out: a controller sets it
+    /// The P4 program: source (.p4) or compiled for BMv2 (.json). Without it a controller sets the program
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: Option<PathBuf>,
 
-    /// A port, one option each: its number (0 to 510), and an interface (1@veth1, or through AF_XDP
-    /// 1@afxdp:veth1, with destinations behind commas if the rest is the kernel's), a UDP address
-    /// (1@udp:127.0.0.1:5004), or capture files to read and to write (1@pcap:in.pcap,out.pcap; either
-    /// may be left out)
+    /// A port, one option each: its number (0 to 510), and an interface (1@veth1, or through AF_XDP 1@afxdp:veth1,
+    /// followed by commas and destinations if the kernel keeps all other frames), a UDP address (1@udp:127.0.0.1:5004),
+    /// or capture files to read and to write (1@pcap:in.pcap,out.pcap; either may be left out)
     #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE")]
     pub(crate) ports: Vec<PortOption>,
 
@@ -124,30 +123,30 @@ pub(crate) struct Options {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = RegisterOption::Refuse)]
     pub(crate) registers: RegisterOption,
 
-    /// Serve P4Runtime on this address, or "off"; port 0 takes a free one, which the ready line says. unix:PATH
-    /// is a Unix socket, which only those can use who may write to its file [default: 127.0.0.1:9559; off with
-    /// capture ports only]
+    /// Serve P4Runtime on this address, or "off"; port 0 takes a free port, which the ready line says. unix:PATH is a
+    /// Unix socket: only users who may write to its file can use it [default: 127.0.0.1:9559; off with capture ports
+    /// only]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) grpc: Option<GrpcOption>,
 
     #[command(flatten)]
     pub(crate) grpc_access: GrpcAccess,
 
-    /// Serve BMv2's Thrift services on this port, for simple_switch_CLI and its like; 0 takes a free one, which the
+    /// Serve BMv2's Thrift services on this port, for simple_switch_CLI and its like; 0 takes a free port, which the
     /// ready line says
     #[arg(long, value_name = "PORT")]
     pub(crate) thrift_port: Option<u16>,
 
-    /// Serve BMv2's Thrift services on a Unix socket, the file PATH, which only those can use who may write to it
+    /// Serve BMv2's Thrift services on a Unix socket, the file PATH: only users who may write to the file can use it
     #[arg(long, value_name = "PATH", value_parser = socket_path, conflicts_with_all = ["thrift_port", "thrift_addr"])]
     pub(crate) thrift_socket: Option<PathBuf>,
 
-    /// The permissions of Unix sockets (--grpc unix:PATH, --thrift-socket), in octal: 660 lets the group of the
-    /// file in too, which is that of its folder if the folder is set-group-ID [default: 600]
+    /// The permissions of Unix sockets (--grpc unix:PATH, --thrift-socket), in octal: 660 lets the file's group in too,
+    /// which is the group of its folder if the folder is set-group-ID [default: 600]
     #[arg(long, value_name = "MODE", value_parser = socket_mode)]
     pub(crate) socket_mode: Option<u32>,
 
-    /// Where Thrift is served
+    /// The IP address at which Thrift is served
     #[arg(long, value_name = "IP", default_value_t = IpAddr::from([127, 0, 0, 1]), requires = "thrift_port")]
     pub(crate) thrift_addr: IpAddr,
 
@@ -194,9 +193,9 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) explain_engine: bool,
 
-    /// With --engine kernel: what forwards in the kernel goes on when the switch ends, also when it is killed,
-    /// and a switch that is started with the same folder takes over from it. FOLDER is one of a BPF file
-    /// system, such as /sys/fs/bpf/reprise, and is made
+    /// With --engine kernel: the program in the kernel goes on forwarding when the switch ends, even if it is killed,
+    /// and a switch that is started with the same folder takes over. FOLDER is a folder of a BPF file system, such as
+    /// /sys/fs/bpf/reprise; the switch makes it
     #[arg(long, value_name = "FOLDER")]
     pub(crate) keep_forwarding: Option<PathBuf>,
 
@@ -255,16 +254,16 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) queues: QueueOptions,
 
-    /// What a command line of BMv2's asks for besides.
+    /// What a BMv2 command line asks for that these options do not have.
     #[arg(skip)]
     pub(crate) bmv2: Option<Bmv2>,
 }
 
-/// Who may come to P4Runtime, and how fast.
+/// Who may use P4Runtime, and how fast.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GrpcAccess {
-    /// Serve P4Runtime over TLS, with the certificate in this PEM file, and those between it and its authority
-    /// behind it. A file that is replaced is read again by itself, as are the next two
+    /// Serve P4Runtime over TLS, with the certificate in this PEM file, followed by the certificates between it and its
+    /// authority. The switch reads this file and the next two again when they are replaced
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
 
@@ -280,8 +279,8 @@ pub(crate) struct GrpcAccess {
     #[arg(long, conflicts_with = "tls_cert")]
     pub(crate) insecure: bool,
 
-    /// Messages a second of one connection at most: calls, and messages of its stream. Those that come faster
-    /// wait [default: no limit]
+    /// Messages a second of one connection at most: calls, and messages of its stream. Faster messages wait [default:
+    /// no limit]
     #[arg(long, value_name = "N")]
     pub(crate) grpc_rate: Option<PerSecond>,
 }
@@ -335,7 +334,7 @@ pub(crate) struct QueueOptions {
     #[arg(long, value_name = "N", default_value_t = limits::RECIRCULATION_QUEUE_PACKETS, value_parser = at_least_one())]
     pub(crate) recirculation_queue: usize,
 
-    /// Packets that wait in each queue of an output port at most; one a priority
+    /// Packets that wait in each queue of an output port at most; there is one queue for each priority
     #[arg(long, value_name = "N", default_value_t = limits::EGRESS_QUEUE_PACKETS, value_parser = at_least_one())]
     pub(crate) egress_queue: usize,
 
@@ -344,8 +343,8 @@ pub(crate) struct QueueOptions {
     #[arg(long, value_name = "N", value_parser = ring_slots)]
     pub(crate) rx_ring: Option<usize>,
 
-    /// Milliseconds that a frame may have waited for the switch while that was away (stopped,
-    /// suspended, not scheduled); it drops older ones when it is back, and 0 keeps them
+    /// How many milliseconds a frame may have waited while the switch was away (stopped, suspended, not scheduled): the
+    /// switch drops older frames when it is back; 0 keeps them
     #[arg(long, value_name = "MS", default_value_t = 200)]
     pub(crate) max_age_ms: u64,
 }
@@ -358,12 +357,12 @@ impl QueueOptions {
     }
 }
 
-/// What becomes of registers that packets write.
+/// How several workers treat registers that packets write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RegisterOption {
-    /// Several workers refuse a program that has any.
+    /// Several workers refuse a program with such registers.
     Refuse,
-    /// Each worker has its own, which only its own packets change.
+    /// Each worker has registers of its own, which only its own packets change.
     PerWorker,
 }
 
@@ -454,7 +453,7 @@ impl Options {
                 PortSource::Interface(interface) | PortSource::Xdp { interface, .. } => {
                     format!("interface \"{interface}\"")
                 }
-                // Each port 0 is another one.
+                // Each port 0 takes another free port.
                 PortSource::Udp(address) if address.port() != 0 => format!("address {address}"),
                 PortSource::Udp(_) | PortSource::Capture { .. } => continue,
             };
@@ -534,7 +533,7 @@ impl Options {
             return Ok(());
         }
         Err(UsageError(format!(
-            "--grpc {address}: expected TLS for an address that others than this machine reach, found none: give --tls-cert and --tls-key, and --tls-client-ca, so that only your controllers rule the switch; or an address like 127.0.0.1:9559; or --insecure if whoever reaches it may"
+            "--grpc {address}: expected TLS for an address that others than this machine reach, found none: give --tls-cert and --tls-key, and --tls-client-ca, so that only your controllers rule the switch; or an address like 127.0.0.1:9559; or --insecure to let whoever reaches the address rule the switch"
         )))
     }
 
@@ -581,7 +580,7 @@ impl Options {
     }
 
     /// Refuses several workers where there is one capture, generator or trace for all of them, or a rate, which each
-    /// worker would have to itself.
+    /// worker would apply on its own.
     fn check_workers(&self) -> Result<(), UsageError> {
         let is_capture = |port: &&PortOption| matches!(port.source, PortSource::Capture { .. });
         let capture = self.ports.iter().find(is_capture);
@@ -616,7 +615,7 @@ impl Options {
         Ok(())
     }
 
-    /// Each server needs an address of its own; each port 0 is another one.
+    /// Checks that each server has an address of its own. Each port 0 takes another free port.
     fn check_addresses(&self) -> Result<(), UsageError> {
         let (Some(Address::Ip(grpc)), Some(metrics)) = (self.grpc_address(), self.metrics) else {
             return Ok(());
@@ -665,8 +664,8 @@ impl Options {
         has_one.then_some(PortId(self.cpu_port))
     }
 
-    /// Whether all ports are captures, so that time can be theirs. BMv2's captures replace interfaces instead, and
-    /// start late enough for controllers to set up the switch.
+    /// Whether all ports are captures, so that the clock can follow the captures. BMv2's captures replace interfaces
+    /// instead, and start late enough for controllers to set up the switch.
     pub(crate) fn is_replay(&self) -> bool {
         if self.bmv2.is_some() {
             return false;
@@ -684,7 +683,7 @@ impl Options {
         }
     }
 
-    /// Entries need the names and numbers of a P4Info.
+    /// Checks that there is a P4Info if there are entries: entries need its names and numbers.
     pub(crate) fn check_entries(&self, program: Option<&LoadedProgram>) -> Result<(), UsageError> {
         let has_p4info = program.is_some_and(|program| program.p4info.is_some());
         if self.entries.is_none() || has_p4info {

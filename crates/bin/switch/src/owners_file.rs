@@ -1,5 +1,6 @@
 //! Files with data of packets and controllers, such as traces and logs, which only their owner may read. Other users
-//! may be able to make files in the folder, so an existing file is checked before it is used, and never waited for.
+//! may be able to make files in the folder, so an existing file is checked before it is used, and opening a file never
+//! waits for other users.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -38,7 +39,8 @@ pub(crate) fn emptied(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file to append to it. Another user's file keeps its owner and mode: whoever named it wants that.
+/// Opens a file to append to it. Another user's file keeps its owner and mode: whoever named the file on the command
+/// line wants that.
 ///
 /// # Errors
 /// The system refuses.
@@ -74,7 +76,7 @@ fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         ),
         _ => error,
     })?;
-    // From now on writing waits for a slow reader, as usual.
+    // From now on a write waits for a slow reader of a pipe, as usual.
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }

@@ -1,4 +1,4 @@
-//! What is built into a switch beyond the choices of its command line.
+//! The parts that are built into a switch beyond the choices of its command line.
 
 use dataplane::{ControlError, Offload, PayloadExtern, PortId, Switch};
 
@@ -16,7 +16,7 @@ pub type MadePayloadExtern = Box<dyn Fn() -> Box<dyn PayloadExtern>>;
 
 /// An offload beside the engine, and the ports that it serves.
 pub struct Offloaded {
-    /// Starts when frames may come.
+    /// Starts when the switch begins to forward.
     pub offload: Box<dyn Offload>,
     /// Ports whose frames the offload receives and sends; the frames that it punts arrive through them.
     pub ports: Vec<PortId>,

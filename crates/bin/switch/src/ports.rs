@@ -49,7 +49,7 @@ pub(crate) struct Opening {
     way_out: WayOut,
     n_workers: usize,
     observers: Observers,
-    /// The warning about frames that someone sends at the switch's own end of a cable was logged.
+    /// Whether the warning was logged that somebody sends frames at the switch's own end of a cable.
     is_outgoing_logged: Arc<AtomicBool>,
 }
 
@@ -182,7 +182,8 @@ fn log_adding(options: &Options, option: &PortOption, log: Option<&Log>) {
     }
 }
 
-/// Opens all ports. The captures' time 0 is the earliest first frame, unless they replace interfaces.
+/// Opens all ports. Time 0 of captures is the earliest timestamp of their first frames, unless they replace interfaces
+/// (BMv2's `--use-files`).
 pub(crate) fn open(
     options: &Options,
     log: Option<&Log>,

@@ -1,4 +1,4 @@
-//! The threads beside the loop: P4Runtime and gNMI, Thrift, metrics, signals.
+//! The threads beside the event loop: P4Runtime and gNMI, Thrift, metrics, signals.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -66,7 +66,7 @@ pub(crate) struct Services {
     serving: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
-/// Everything that is served, bound while the thread still has the privileges for it.
+/// All listeners, bound while the thread still has the privileges for that.
 pub(crate) struct Listeners {
     tls: Option<tls::Server>,
     p4runtime: Option<(Bound, Address)>,
@@ -183,7 +183,7 @@ impl Services {
     }
 
     /// Gives the switch the program and the entries of the command line, the way a controller would, unless its state
-    /// file has a pipeline. Returns what forwards then; `None` if the switch was stopped meanwhile.
+    /// file has a pipeline. Returns the program that forwards then; `None` if the switch was stopped meanwhile.
     pub(crate) fn configure(
         &self,
         workers: &mut Workers,
@@ -252,7 +252,7 @@ impl Services {
             let _ = is_shut_down.await;
             gnmi.end();
         };
-        // Before the switch is ready, so that every packet-in is counted.
+        // Called before the switch is ready, so that every packet-in is counted.
         let serving = server.serve_beside(service, listener, shut_down);
         let served = self.runtime.spawn(async move {
             if let Err(error) = serving.await {
@@ -628,7 +628,7 @@ async fn note_signal(mut signal: Signal, name: &'static str) {
         tracing::info!(
             event = "signal_ignored",
             signal = name,
-            "{name} means nothing to the switch: its counts are in the metrics, and in the totals at its end"
+            "{name} is ignored: the switch's counts are in the metrics, and in the totals at its end"
         );
     }
 }

@@ -15,7 +15,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The timeout of a start, shared by all resources.
 pub(crate) struct StartTimeout {
-    /// Set at the first refusal.
+    /// When the timeout ends; set at the first refusal.
     until: Option<Instant>,
 }
 

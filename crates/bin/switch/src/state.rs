@@ -54,7 +54,7 @@ impl StateAtStart {
             warn_of_open_to(&path, was_open_to);
         }
         if contents.is_rolled_back {
-            // Usual for a switch that was killed within a call; a disk that lost bytes looks the same.
+            // A switch that was killed within a call leaves such a file; a disk that lost bytes looks the same.
             tracing::info!(
                 event = "state_rolled_back",
                 path = %path.display(),
@@ -72,7 +72,7 @@ impl StateAtStart {
             // The event loop was stopped and reports that itself.
             Err(RestoreError::Refused(Error::Stopped)) => return Ok(Some(path)),
             Err(error) => {
-                let message = format!("what it has cannot be set again: {error}");
+                let message = format!("its contents cannot be restored: {error}");
                 return Err(SwitchError::State { path, message });
             }
         }
@@ -145,8 +145,8 @@ impl KeptFile {
     }
 }
 
-/// Checks the file regularly, so that a removed file or a full disk is logged before the next call fails. Stores what
-/// could not be stored as soon as that is possible.
+/// Checks the file regularly, so that a removed file or a full disk is logged before the next call fails. As soon as
+/// the file can be written again, stores the operations that could not be stored.
 async fn watch(kept: Weak<KeptFile>) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -178,7 +178,7 @@ async fn restore(server: &Server, contents: Contents) -> Result<(), RestoreError
         is_rolled_back: _,
         was_open_to: _,
     } = contents;
-    // Before the pipeline, and long before the first frame.
+    // Ports are disabled before the pipeline is set, and long before the first frame.
     let ports = ports_disabled.into_iter().map(|port| (port, false));
     let disabled = server
         .device()

@@ -83,7 +83,8 @@ struct TextTrace {
 }
 
 impl TextTrace {
-    /// Ends the trace at its first error, with a warning; the exit code reports it too. Packets go on.
+    /// Ends the trace at its first error, with a warning; the exit code reports the error too. The switch goes on
+    /// forwarding.
     fn note(&mut self, result: io::Result<()>) {
         if let Err(error) = result
             && !self.is_broken

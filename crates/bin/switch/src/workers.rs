@@ -1,8 +1,8 @@
 //! Workers: event loops side by side, each with a switch and ports of its own and a part of the traffic.
 //!
 //! Workers share nothing on a packet's path: the worker is chosen before the packet is received (by queue or by flow),
-//! and processes the packet with all its copies. All have the same entries, groups and sessions, since every control
-//! call reaches each (`control`). The first worker runs on the thread that made them.
+//! and processes the packet with all its copies. All workers have the same entries, groups and sessions, since every
+//! control call reaches each of them (`control`). The first worker runs on the thread that made the workers.
 
 use std::panic;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! How many copies a second the kernel makes of 1,400-byte frames that come by a veth and leave by it: by hand
-//! (a broadcast whose egress program only counts places), and by a compiled program (`tests/programs/exchange.p4`,
-//! whose egress writes a field). Sender and copies share one processor, as everything is done in the sender's
-//! system call.
+//! Measures how many copies a second the kernel makes of 1,400-byte frames that come and leave by a veth: with
+//! hand-written programs (a broadcast whose egress program only counts places), and with a compiled program
+//! (`tests/programs/exchange.p4`, whose egress writes a field). Sender and copies share one processor, because the
+//! sender's system call does everything.
 //!
 //! As root, in a network namespace that is thrown away:
 //! `unshare -n cargo run --release -p dataplane-xdp --example fan_out_rate`.

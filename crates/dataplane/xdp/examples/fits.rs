@@ -1,4 +1,4 @@
-//! Which programs fit into the kernel, and why the others do not: `fits [--stf] [FOLDER]...`, as root.
+//! Prints which programs fit into the kernel, and why others do not: `fits [--stf] [FOLDER]...`, as root.
 //!
 //! A program fits whole if nothing of it is punted, in part if something is, and not at all if nothing of it can run
 //! or the verifier refuses it. With `--stf` only programs with an STF test beside them count; the test's frames also

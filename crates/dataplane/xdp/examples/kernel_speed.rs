@@ -1,7 +1,7 @@
-//! Nanoseconds that a packet takes in the kernel, by `BPF_PROG_TEST_RUN`: `kernel_speed [REPEAT]`, as root.
+//! Prints the nanoseconds that a packet takes in the kernel, by `BPF_PROG_TEST_RUN`: `kernel_speed [REPEAT]`, as root.
 //!
-//! Of the pipelines of `p4/bench` each frame of their STF test is run, of `p4/sfu.p4` a presenter's packet
-//! and its copies.
+//! For the pipelines of `p4/bench`, the example runs each frame of their STF tests; for `p4/sfu.p4`, a presenter's
+//! packet and its copies.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

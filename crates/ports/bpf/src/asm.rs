@@ -123,7 +123,7 @@ impl Alu {
     }
 }
 
-/// Condition of a jump; names with `S` compare as signed.
+/// Condition of a jump. Conditions whose name begins with `S` compare signed numbers, except [`Jump::Set`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jump {
     Eq,
@@ -157,7 +157,7 @@ impl Jump {
         }
     }
 
-    /// Returns the condition that holds exactly when this one does not.
+    /// Returns the condition that holds exactly when `self` does not; `None` for [`Jump::Set`], which has no inverse.
     pub fn inverse(self) -> Option<Self> {
         Some(match self {
             Self::Eq => Self::Ne,
@@ -200,7 +200,7 @@ pub enum Helper {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(u32);
 
-/// A map that code refers to, by its position in the loader's list.
+/// A map that code refers to: a position in a list of maps. [`Code::link`] replaces the position by a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MapRef(pub u32);
 
@@ -210,7 +210,8 @@ impl MapRef {
     }
 }
 
-/// A 64-bit immediate load that the loader completes.
+/// The address that a 64-bit immediate load puts into its register. [`Code::link`] completes the load with the map's
+/// descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Symbol {
     /// A map (`BPF_PSEUDO_MAP_FD`).
@@ -219,16 +220,17 @@ pub enum Symbol {
     Value(MapRef, u32),
 }
 
-/// Instructions that refer to maps by `MapRef`, as there are no descriptors yet.
+/// Assembled instructions. They refer to maps by [`MapRef`] until [`Code::link`] fills in the maps' descriptors.
 #[derive(Debug, Clone, Default)]
 pub struct Code {
-    /// Jumps are resolved.
+    /// The instructions, with resolved jumps.
     pub instructions: Vec<Instruction>,
-    /// Positions of 64-bit immediate loads and what they load, ordered by position.
+    /// Positions of 64-bit immediate loads, each with the symbol that it loads, ordered by position.
     pub symbols: Vec<(usize, Symbol)>,
     /// Positions and texts for the listing, ordered by position.
     pub notes: Vec<(usize, String)>,
-    /// Positions of loads of `egress_ifindex` from the context, which only a device map's program may do.
+    /// Positions of loads of `egress_ifindex` from the context. The kernel allows such loads only in a device map's
+    /// program.
     pub egress_interface_loads: Vec<usize>,
 }
 
@@ -264,7 +266,7 @@ impl Code {
     }
 }
 
-/// A jump does not fit into 16 bits, or its label was never placed.
+/// The error for a jump whose distance does not fit into 16 bits, or whose label was never placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a jump of {distance} instructions, expected at most 32767")]
 pub struct TooFar {
@@ -300,7 +302,7 @@ impl Assembler {
         ])
     }
 
-    /// Removes everything added since, and unplaces labels placed since.
+    /// Removes everything that was added after `mark`, and forgets where labels were placed after it.
     pub fn rollback(&mut self, mark: Mark) {
         let [position, symbols, notes, loads, jumps] = mark.0;
         self.code.instructions.truncate(position);
@@ -354,7 +356,7 @@ impl Assembler {
         self.add(ALU32 | op.code(), to, Reg(0), 0, immediate);
     }
 
-    /// Signed division or modulo, 64 bits: the forms with offset 1.
+    /// Signed division or modulo, 64 bits. RFC 9669 encodes it as the unsigned operation with offset 1.
     pub fn signed_alu(&mut self, op: Alu, to: Reg, from: Reg) {
         self.add(ALU64 | X | op.code(), to, from, 1, 0);
     }
@@ -382,7 +384,7 @@ impl Assembler {
         }
     }
 
-    /// `to = symbol`; the loader completes the instruction.
+    /// `to = symbol`; [`Code::link`] completes the instruction.
     pub fn symbol(&mut self, to: Reg, symbol: Symbol) {
         let position = self.position();
         self.code.symbols.push((position, symbol));
@@ -462,7 +464,7 @@ impl Assembler {
     /// Resolves jumps and returns the code. Removes unreachable instructions, which the verifier would refuse.
     ///
     /// # Errors
-    /// A jump cannot reach its label.
+    /// A jump is too far from its label, or its label was never placed.
     pub fn finish(mut self) -> Result<Code, TooFar> {
         let targets: HashMap<usize, usize> = self
             .jumps

@@ -11,8 +11,9 @@ use std::mem;
 /// `MEMBARRIER_CMD_GLOBAL`: the kernel waits for a grace period of RCU (`synchronize_rcu`).
 const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
 
-/// Waits, some milliseconds, until every program that is running at the call has ended. A program that starts later
-/// sees everything written before the call. A frame and all copies made of it within one NAPI poll count as one run.
+/// Waits, some milliseconds, until every BPF program that is running at the call has ended. A program that starts later
+/// sees everything that was written before the call. The wait covers whole NAPI polls: at its end, the programs have
+/// also ended that run on a frame's copies in the same poll.
 ///
 /// # Errors
 /// The kernel has no membarrier(2), or keeps some processors free of the scheduler (`nohz_full`).
@@ -29,10 +30,10 @@ pub fn wait_for_programs() -> io::Result<()> {
 pub fn is_realtime() -> bool {
     // SAFETY: `utsname` is plain data, of which all bytes zero is a value.
     let mut names: libc::utsname = unsafe { mem::zeroed() };
-    // SAFETY: the address is of `names`, which lives through the call. It fails for a bad address only.
+    // SAFETY: the address is of `names`, which lives through the call. `uname` fails for a bad address only.
     unsafe { libc::uname(&raw mut names) };
     let version = names.version.map(|c| c.to_ne_bytes()[0]);
-    // As `uname -v` prints it.
+    // `uname -v` prints this version.
     String::from_utf8_lossy(&version).contains("PREEMPT_RT")
 }
 

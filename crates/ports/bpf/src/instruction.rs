@@ -14,7 +14,7 @@ pub struct Instruction {
     pub immediate: i32,
 }
 
-/// What `load_map` puts into the register.
+/// The address that [`Instruction::load_map`] puts into the register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapReference {
     /// The map itself, as helpers expect it.

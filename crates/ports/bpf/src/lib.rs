@@ -1,11 +1,12 @@
-//! Safe functions around bpf(2): maps, programs with the verifier's messages, test runs, links; and an assembler.
+//! Safe functions around bpf(2): maps, programs with the verifier's messages, test runs and links, and an eBPF
+//! assembler.
 //!
-//! There is no loader: no ELF file, no C library, no BPF compiler at build time. RFC 9669 defines the instructions,
-//! Linux (`linux/bpf.h`) the maps and helpers.
+//! Programs are assembled in this process: no ELF file, no C library and no BPF compiler is needed. RFC 9669 defines
+//! the instructions, Linux (`linux/bpf.h`) defines the maps and helper functions.
 //!
-//! Descriptors hold everything: when the last descriptor closes, however the process ends, the kernel detaches a
-//! program from its interface, and frees it and its maps. Only pinned objects stay ([`Link::pin`], [`Map::pin`],
-//! [`Program::pin`]).
+//! Every object lives as long as a descriptor of it is open. When a process ends, however it ends, the kernel detaches
+//! its programs from their interfaces and frees the programs and their maps. Only pinned objects stay ([`Link::pin`],
+//! [`Map::pin`], [`Program::pin`]).
 
 pub mod asm;
 mod grace;

@@ -113,13 +113,13 @@ impl Link {
             info_bytes: size_of::<LinkInfo>() as u32,
             info: &raw mut info as u64,
         };
-        // SAFETY: the kernel writes no more than so many bytes, all of which are numbers.
+        // SAFETY: the kernel writes at most `info_bytes` bytes, into fields that are all integers.
         unsafe { call(&mut attributes) }?;
         let is_alive = info.link_type == BPF_LINK_TYPE_XDP && info.interface_index != 0;
         Ok(is_alive.then_some(info.interface_index))
     }
 
-    /// Names the link in the BPF file system, so that it outlives the process.
+    /// Pins the link: gives it a name in the BPF file system, so that it outlives the process.
     ///
     /// # Errors
     /// The kernel's error.

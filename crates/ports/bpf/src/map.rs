@@ -86,7 +86,7 @@ pub struct Map {
     fd: OwnedFd,
     kind: MapKind,
     key_bytes: usize,
-    /// As bpf(2) copies it: in a per-CPU map, the values of all processors.
+    /// Bytes of a value as bpf(2) copies it: in a per-CPU map, of the values of all processors.
     value_bytes: usize,
     n_entries_max: u32,
 }
@@ -111,7 +111,7 @@ impl MapInfo {
             info_bytes: size_of::<MapInfo>() as u32,
             info: &raw mut info as u64,
         };
-        // SAFETY: the kernel writes no more than so many bytes, all of which are numbers.
+        // SAFETY: the kernel writes at most `info_bytes` bytes, into fields that are all integers.
         unsafe { call(&mut attributes) }?;
         Ok(info)
     }
@@ -199,7 +199,7 @@ impl Map {
         Map::of(fd, expected.kind, key_bytes, value_bytes, n_entries_max)
     }
 
-    /// Names the map in the BPF file system, so that it outlives the process.
+    /// Pins the map: gives it a name in the BPF file system, so that it outlives the process.
     ///
     /// # Errors
     /// The kernel's error.
@@ -331,7 +331,7 @@ impl Map {
         unsafe { call(&mut attributes) }.map(drop)
     }
 
-    /// Reads all entries. If the map changes meanwhile, an entry may appear twice.
+    /// Reads all entries. If the map changes during the call, an entry may appear twice.
     ///
     /// # Errors
     /// The kernel's error.
@@ -341,7 +341,7 @@ impl Map {
         let mut all = Batch::default();
         let mut keys = vec![0; ENTRIES * self.key_bytes];
         let mut values = vec![0; ENTRIES * self.value_bytes];
-        // The kernel's position is a key of an array, or four bytes for a hash; eight bytes hold either.
+        // The kernel writes its position here: a key of an array, or four bytes for a hash. Eight bytes hold either.
         let mut position = vec![0_u8; self.key_bytes.max(8)];
         let mut is_first = true;
         loop {
@@ -378,7 +378,7 @@ impl Map {
     /// Reads the values of `n_entries` entries of an array, from `first` on.
     ///
     /// # Errors
-    /// The kernel's error, or the array ends before.
+    /// The kernel's error, or the array ends before the last of these entries.
     pub fn look_up_range(&self, first: u32, n_entries: u32) -> io::Result<Vec<u8>> {
         self.check(self.key_bytes == 4)?;
         let mut keys = vec![0; n_entries as usize * self.key_bytes];

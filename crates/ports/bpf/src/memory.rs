@@ -17,7 +17,7 @@ pub struct Memory {
     start: NonNull<u8>,
 }
 
-// SAFETY: the memory is the mapping's, of which `Memory` is the only owner; it is used as atomics only.
+// SAFETY: `Memory` alone owns the mapping, and accesses it through atomics only.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
@@ -49,7 +49,7 @@ impl Memory {
             let message = "expected an array of one entry";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        // SAFETY: a new mapping, the kernel chooses where and refuses a map that was not made for it.
+        // SAFETY: a new mapping at an address of the kernel's choice; the kernel refuses a map that cannot be mapped.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -73,7 +73,7 @@ impl Memory {
 
     /// The memory as 64-bit words, without an incomplete last one.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping begins with a page, has so many bytes and lives as long as `self`.
+        // SAFETY: the mapping begins at a page boundary, has `value_bytes` bytes and lives as long as `self`.
         unsafe {
             std::slice::from_raw_parts(self.start.as_ptr().cast(), self.map.value_bytes() / 8)
         }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::sync::OnceLock;
 
-/// Returns how many processors this machine can ever have: a per-CPU map has as many values for each entry.
+/// Returns how many processors this machine can ever have: each entry of a per-CPU map has a value for each of them.
 ///
 /// # Errors
 /// The kernel's list cannot be read.

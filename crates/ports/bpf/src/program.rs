@@ -1,4 +1,4 @@
-//! Programs, and what the verifier reports about them.
+//! Programs, and the verifier's reports about them.
 
 #![expect(unsafe_code, reason = "instructions go to bpf(2) as addresses")]
 
@@ -51,7 +51,7 @@ pub struct ProgramConfig<'a> {
     pub kind: ProgramKind,
     /// Whether the program accepts frames in several buffers.
     pub has_fragments: bool,
-    /// Maps are referred to by descriptor.
+    /// The instructions refer to maps by descriptor.
     pub instructions: &'a [Instruction],
 }
 
@@ -83,7 +83,7 @@ impl Program {
         self.n_verified
     }
 
-    /// Names the program in the BPF file system, so that it outlives the process.
+    /// Pins the program: gives it a name in the BPF file system, so that it outlives the process.
     ///
     /// # Errors
     /// The kernel's error.
@@ -98,7 +98,7 @@ impl AsFd for Program {
     }
 }
 
-/// Adds the verifier's log to the error, if there is one.
+/// Adds the verifier's log to the error, if the verifier wrote one.
 fn explained(config: &ProgramConfig<'_>, error: io::Error) -> io::Error {
     let is_verifiers = matches!(
         error.raw_os_error(),
@@ -108,7 +108,7 @@ fn explained(config: &ProgramConfig<'_>, error: io::Error) -> io::Error {
         return error;
     }
     let mut log = vec![0; VERIFIER_LOG_BYTES];
-    // Even if this load succeeds, the first error is returned.
+    // The second load is only for its longer log: even if it succeeds, the first error is returned.
     let _ = load(config, LOG_STEPS | LOG_STATISTICS, &mut log);
     let log = text(&log);
     let lines: Vec<&str> = log.lines().collect();

@@ -30,7 +30,7 @@ impl Pages {
     fn map(map: &Map, offset: usize, n_bytes: usize, protection: i32) -> io::Result<Pages> {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
         let fd = map.as_fd().as_raw_fd();
-        // SAFETY: a new mapping, the kernel chooses where and refuses a map that has no such pages.
+        // SAFETY: a new mapping at an address of the kernel's choice; the kernel refuses a map that has no such pages.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -49,8 +49,8 @@ impl Pages {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping begins with a page, has so many bytes and lives as long as `self`; atomic loads need no
-        // right to write.
+        // SAFETY: the mapping begins at a page boundary, has `n_bytes` bytes and lives as long as `self`; atomic loads
+        // need no right to write.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.n_bytes / 8) }
     }
 
@@ -67,7 +67,7 @@ impl Drop for Pages {
     }
 }
 
-/// A ring buffer and its reader. For poll(2) it is readable while it has an unread record.
+/// A ring buffer and its reader. The ring is readable for poll(2) while it has an unread record.
 ///
 /// A program wakes the reader only if its record is the first unread one. [`RingBuffer::read`] stores the reader's
 /// position once, at its end, so programs do not wake a slow reader for each record.
@@ -81,7 +81,7 @@ pub struct RingBuffer {
     record: Vec<u8>,
 }
 
-// SAFETY: the mappings are the ring's, of which `RingBuffer` is the only owner; they are used as atomics only.
+// SAFETY: `RingBuffer` alone owns the mappings, and accesses them through atomics only.
 unsafe impl Send for RingBuffer {}
 // SAFETY: as above.
 unsafe impl Sync for RingBuffer {}
@@ -103,7 +103,7 @@ impl RingBuffer {
         })?)
     }
 
-    /// Opens a ring for reading. There must be no other reader: it would take records from this one.
+    /// Opens a ring for reading. There must be no other reader, which would take records away.
     ///
     /// # Errors
     /// The kernel's error, or another kind of map.
@@ -129,8 +129,8 @@ impl RingBuffer {
         &self.map
     }
 
-    /// Passes finished records to `take` in order, at most `n_records_max`, and returns how many. Stops at the
-    /// records that existed at the call, so it returns however fast programs write.
+    /// Passes finished records to `take` in order, at most `n_records_max`, and returns how many. Reads only records
+    /// that existed at the call, so the function returns however fast programs write.
     pub fn read(&mut self, n_records_max: usize, take: &mut dyn FnMut(&[u8])) -> usize {
         let [consumer, ..] = self.consumer.words() else {
             return 0;

@@ -50,7 +50,7 @@ pub struct TestRun {
     pub verdict: Verdict,
     /// The frame after the last run.
     pub frame: Vec<u8>,
-    /// The average of a run. Each run starts with the frame that the previous run left.
+    /// The average duration of a run. Each run starts with the frame that the previous run left.
     pub duration: Duration,
 }
 
@@ -76,8 +76,9 @@ impl Program {
         self.run(frame, repeat, None)
     }
 
-    /// Like `test_run`, with the first `n_metadata_bytes` of `frame` as metadata in front of the frame. The
-    /// resulting frame begins with the resulting metadata.
+    /// Like `test_run`, as if the interface with this index had received the frame, and with the first
+    /// `n_metadata_bytes` of `frame` as metadata in front of the frame. The resulting frame begins with the resulting
+    /// metadata.
     ///
     /// # Errors
     /// The kernel's error.
@@ -97,8 +98,8 @@ impl Program {
         self.run(frame, repeat, Some(&context))
     }
 
-    /// Runs the program on `n_frames` frames like this one and carries out each verdict. The kernel sends up to 64
-    /// frames to a device before the receiver runs.
+    /// Runs the program on `n_frames` frames like this one and has the kernel carry out each verdict. The kernel sends
+    /// up to 64 frames to a device before the receiver runs.
     ///
     /// # Errors
     /// The kernel's error.

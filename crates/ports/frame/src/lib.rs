@@ -1,9 +1,9 @@
-//! The frame that the data plane hands to a port: the only type that both know.
+//! The frame that the data plane hands to a port: the only type that the data plane and the ports share.
 
-/// An Ethernet frame in two pieces; either may be empty. The port copies both once, into its send buffer.
+/// An Ethernet frame in two pieces; either may be empty. The port copies each piece once, into its send buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// The headers, made for this copy.
+    /// The headers, made for this copy of a packet.
     pub head: &'a [u8],
     /// The bytes after the headers, shared with other copies.
     pub payload: &'a [u8],

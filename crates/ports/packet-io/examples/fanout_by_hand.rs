@@ -1,11 +1,11 @@
-//! The capacity of a port: a bare loop sends every arriving frame back as N copies.
+//! Measures the capacity of a port: a bare loop sends every arriving frame back as N copies.
 //!
 //!     cargo run --release -p packet-io --example fanout_by_hand -- afxdp:v1 v0 64 3
 //!
 //! The first interface gets the loop. The second one, its veth peer, sends 1,400-byte frames and counts the copies that
-//! come back; it keeps some hundred copies on their way. The last number is seconds. Both spin, so this takes two
-//! cores. Prints copies per second, and the loop's time per copy: the first percentile of its iterations, and the
-//! median, which a busy machine disturbs less.
+//! come back; it keeps some hundred copies on their way. The last number is seconds. The loop and the peer spin, so the
+//! program takes two cores. Prints copies per second, and the loop's time per copy: the first percentile of its
+//! iterations, and the median, which a busy machine disturbs less.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use packet_io::{
 
 const FRAME_BYTES: usize = 1400;
 
-/// Bytes of a copy that belong to it alone: Ethernet, IPv4 and UDP headers.
+/// Bytes that each copy has of its own: Ethernet, IPv4 and UDP headers.
 const HEAD_BYTES: usize = 42;
 
 /// Copies on their way at once.

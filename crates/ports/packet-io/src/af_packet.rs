@@ -1,18 +1,18 @@
-//! A Linux network interface as a port: AF_PACKET, TPACKET_V2 ring in, `sendmmsg` out.
+//! A Linux network interface as an AF_PACKET port, which receives through a TPACKET_V2 ring and sends with `sendmmsg`.
 //!
 //! The interface must carry no IP address: the host's own stack sees every frame too, and would
 //! answer (ARP, ICMP "port unreachable", TCP resets) or forward in addition to the switch. Any
 //! Ethernet interface will do; the port sets it to promiscuous mode and changes nothing else.
 //!
-//! Offloads stay on. The port finishes what a sender leaves to the card (transport checksum, VLAN
-//! tag, segmentation of TCP and UDP super-frames), so `ethtool -K` is not needed for correctness:
-//! frames arrive as they would be on a wire. `PACKET_VNET_HDR` says exactly what is unfinished. A
-//! frame that does not fit a slot comes through the socket's queue (`PACKET_COPY_THRESH`), in the
-//! ring's order.
+//! Offloads stay on. The port finishes what a sender leaves to the card (transport checksum, VLAN tag, segmentation of
+//! TCP and UDP super-frames), so `ethtool -K` is not needed for correctness: frames arrive as they would be on a wire.
+//! `PACKET_VNET_HDR` says exactly what is unfinished. A frame that does not fit a slot of the ring comes through the
+//! socket's queue (`PACKET_COPY_THRESH`), in the ring's order.
 //!
-//! A second socket sends. It is bound to protocol 0, so it receives nothing, and errors of one direction do not appear
-//! in the other. A port that receives what others send out by its interface ([`AfPacketConfig::takes_outgoing`]) sends
-//! by its receiving socket, because the kernel gives a socket every outgoing frame but its own.
+//! A second socket sends. This socket is bound to protocol 0, so it receives nothing, and an error of one direction
+//! does not appear in the other direction. A port that also receives the frames that other programs send out by its
+//! interface ([`AfPacketConfig::takes_outgoing`]) sends by its receiving socket, because the kernel gives a socket
+//! every outgoing frame but its own.
 
 mod ring;
 pub(crate) mod socket;
@@ -39,8 +39,7 @@ pub struct AfPacketConfig {
     /// Minimum frames that the kernel buffers while the switch does not run.
     pub rx_ring_slots: usize,
     pub way_out: WayOut,
-    /// Whether frames that others on this host send out by the interface are received too, as by
-    /// BMv2.
+    /// Whether the port also receives frames that others on this host send out by the interface, as BMv2 does.
     pub takes_outgoing: bool,
 }
 
@@ -79,13 +78,13 @@ pub struct AfPacketPort {
     retry_policy: RetryPolicy,
     way_out: WayOut,
     outgoing: Outgoing,
-    /// Whether the socket has no room for the queue.
+    /// Whether the socket has no room for the queued frames.
     is_full: bool,
     statistics: PortStatistics,
     lock: Arc<InterfaceLock>,
 }
 
-/// What happens to a frame that somebody on this host sends out by the interface.
+/// How the port treats a frame that somebody on this host sends out by the interface.
 enum Outgoing {
     Taken,
     /// The first such frame calls this, if it is set.
@@ -118,7 +117,8 @@ impl AfPacketPort {
         if n_ports == 1 {
             return Ok(vec![AfPacketPort::open(name, config)?]);
         }
-        // Looked up once: all ports are on one interface, even if another takes its name meanwhile.
+        // The interface is looked up once, so that all ports are on it even if another interface takes its name
+        // meanwhile.
         let interface = Interface::find(name)?;
         interface.check_usable()?;
         let mut ports: Vec<AfPacketPort> = Vec::with_capacity(n_ports);
@@ -138,7 +138,8 @@ impl AfPacketPort {
         Ok(ports)
     }
 
-    /// With a lock, the port is one of several, and gets no frame before they share flows.
+    /// Opens one port. If `lock` is given, the port is one of several on the interface, and receives no frame before
+    /// `share_flows`.
     fn open_one(
         interface: &Interface,
         config: AfPacketConfig,
@@ -172,7 +173,7 @@ impl AfPacketPort {
             .map_err(system("set up the receive ring"))?;
         set_up_sending(tx.as_fd(), interface, config).map_err(system("set up sending"))?;
         let (outgoing, tx_queue) = if config.takes_outgoing {
-            // This socket expects a virtio header from us, too.
+            // The receiving socket also sends here, so frames to send need a virtio header, too.
             (Outgoing::Taken, TxBatch::with_header(VIRTIO_HEADER_BYTES))
         } else {
             (Outgoing::Ignored(None), TxBatch::new())
@@ -202,23 +203,24 @@ impl AfPacketPort {
     }
 
     /// Sets a callback for the first frame that somebody on this host sends out by the interface. The port does not
-    /// receive such frames; their sender most likely takes this end of a cable for the other. Announcements to
-    /// multicast addresses, by the kernel and other protocols, do not count.
+    /// receive such frames; their sender has most likely mistaken this end of a virtual cable for the other end.
+    /// Announcements to multicast addresses, by the kernel and other protocols, do not count.
     pub fn on_first_outgoing(&mut self, notify: impl FnOnce() + Send + 'static) {
         if let Outgoing::Ignored(notified) = &mut self.outgoing {
             *notified = Some(Box::new(notify));
         }
     }
 
-    /// Takes the socket's error once in a while: until then the kernel reports POLLERR again and again. Not on every
-    /// call, because a spinning switch makes many.
+    /// Counts a call of `receive` that found no frame, and at some of these calls takes the socket's pending error: as
+    /// long as nobody takes the error, the kernel reports POLLERR again and again. A spinning switch makes too many
+    /// calls to look for an error at each.
     fn note_nothing_came(&mut self) {
         let is_due = self.n_empty.is_multiple_of(EMPTY_RECEIVES_PER_ERROR_CHECK);
         self.n_empty = self.n_empty.wrapping_add(1);
         if !is_due {
             return;
         }
-        // `link.rs` reports that the link is down.
+        // The error itself does not matter: `link.rs` reports that the link is down.
         let _ = crate::socket::take_error(self.rx.as_fd());
     }
 
@@ -307,7 +309,7 @@ impl Port for AfPacketPort {
 
     fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
         if self.is_full && self.tx_queue.is_full() {
-            // The port reported that it is full, and the switch went on.
+            // The port reported that it is full, and the switch went on sending.
             self.statistics.tx_no_room += 1;
             return Ok(());
         }
@@ -345,7 +347,7 @@ impl Port for AfPacketPort {
     }
 
     fn abandon(&mut self) -> PortStatistics {
-        // The kernel refuses every frame, and each is counted.
+        // The interface is gone, so the kernel refuses every frame, and `send_queue` counts each.
         self.send_queue();
         self.statistics.tx_no_room += self.tx_queue.len() as u64;
         self.tx_queue.clear();
@@ -361,7 +363,7 @@ impl Port for AfPacketPort {
     }
 }
 
-/// Reports the first outgoing frame that is no announcement, and has the kernel filter out the others.
+/// Reports the first outgoing frame that is no announcement, and has the kernel filter out all further outgoing frames.
 fn ignore_outgoing(
     fd: BorrowedFd<'_>,
     slot: &Slot<'_>,
@@ -380,7 +382,7 @@ fn ignore_outgoing(
     if is_announcement {
         return;
     }
-    // If the kernel refuses the filter, this function ignores the frames.
+    // If the kernel refuses the filter, this function goes on ignoring each outgoing frame.
     let _ = socket::ignore_outgoing(fd);
     if let Some(notify) = notify.take() {
         notify();
@@ -420,7 +422,7 @@ fn set_up_sending(
         crate::socket::set_buffers(fd, SOCKET_BUFFER_BYTES)?;
     }
     if config.takes_outgoing {
-        // It is already bound, to receive.
+        // The socket is the receiving one, which is already bound.
         Ok(())
     } else {
         socket::bind(fd, 0, interface.index)
@@ -483,7 +485,7 @@ impl Taker<'_> {
             return;
         }
         if let Some((start, offset)) = header.unfinished_checksum() {
-            // False only if the field is outside the frame, which no sender's kernel reports.
+            // The result is false only if the checksum field is outside the frame, which no kernel reports.
             offload::complete_checksum(frame, start, offset);
         }
         self.hand_over(buffer, tag);
@@ -544,8 +546,9 @@ impl VirtioHeader {
         self.gso_type != 0
     }
 
-    /// `None` for a kind that the port does not cut, or without the offset of the transport header. The kernel reports
-    /// the offset for every super-frame, as their checksums are never finished.
+    /// Returns how to cut the super-frame. `None` if the port does not cut super-frames of this kind, or if the offset
+    /// of the transport header is missing. The kernel reports the offset for every super-frame, because a super-frame's
+    /// checksum is never finished.
     fn segmentation(&self) -> Option<Segmentation> {
         let transport = match self.gso_type {
             Self::GSO_TCPV4 | Self::GSO_TCPV6 => Transport::Tcp,
@@ -560,7 +563,8 @@ impl VirtioHeader {
         })
     }
 
-    /// Where the checksummed bytes begin, and the offset of the checksum in them.
+    /// Returns where the checksummed bytes begin, and the offset of the checksum in them; `None` if the checksum is
+    /// finished.
     fn unfinished_checksum(&self) -> Option<(usize, usize)> {
         let place = (
             usize::from(self.checksum_start),

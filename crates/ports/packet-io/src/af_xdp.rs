@@ -1,15 +1,15 @@
 //! A Linux network interface as a port: AF_XDP sockets, one for each receive queue.
 //!
-//! A small XDP program ([`program`]) gives frames to the sockets before the kernel's stack sees them; frames
-//! that it need not take go on to the kernel. It runs in the driver if the driver supports it (native),
-//! otherwise on the kernel's own packet (generic). If the driver supports zero copy, frames are not copied
-//! between card and socket. The interface has its program as long as the port lives: the kernel detaches it
-//! when the process ends, however it ends.
+//! A small XDP program ([`program`]) gives frames to the sockets before the kernel's network stack sees them; frames
+//! that the program need not take go on to the kernel. The program runs in the driver if the driver supports XDP
+//! (native mode), otherwise on the kernel's own packets (generic mode). If the driver supports zero copy, frames are
+//! not copied between card and socket. The program stays attached as long as the port lives: the kernel detaches it
+//! when the process ends, however the process ends.
 //!
 //! XDP does not report checksums that a sender on this machine left to a card. Behind a software interface (veth, tap,
 //! virtio) the port recognises and finishes such a checksum ([`offload::complete_partial_checksum`]); a card's frames
 //! came over a wire and stay unchanged. XDP does not see a VLAN tag that the sender or the card keeps beside the frame,
-//! and a super-frame does not fit in generic mode: those offloads must be off (docs/ports.md).
+//! and a super-frame does not fit in generic mode, so VLAN and segmentation offloads must be off (docs/ports.md).
 //!
 //! The first queue's socket sends.
 
@@ -45,7 +45,7 @@ pub(crate) use attached::try_load;
 pub use attached::{XdpInterface, kept_path, make_kept_folder};
 use queue::{Piece, Queue, QueueConfig};
 
-/// The frames that the XDP program takes from the kernel.
+/// An address whose frames the XDP program takes from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     pub address: IpAddr,
@@ -59,8 +59,8 @@ pub struct AfXdpConfig {
     pub rx_ring_slots: usize,
     /// The switch's destinations; if empty, the port takes every frame.
     pub destinations: Vec<Destination>,
-    /// A folder of a BPF file system. A program that forwards in the kernel can be kept there beyond the process
-    /// ([`XdpInterface::keep`]), and a kept one is taken over.
+    /// A folder of a BPF file system. A program that forwards in the kernel can be kept (pinned) there, so that it
+    /// outlives the process ([`XdpInterface::keep`]). A port that is opened later takes over a kept program.
     pub kept: Option<PathBuf>,
 }
 
@@ -106,7 +106,7 @@ pub struct AfXdpPort {
     queues: Vec<Queue>,
     poll_set: Option<PollSet>,
     next_queue: usize,
-    /// The pieces that have come so far of a frame in several pieces.
+    /// The pieces received so far of a frame that comes in several pieces.
     pieces: Vec<u8>,
     completes_checksums: bool,
     frame_bytes_max: usize,
@@ -114,7 +114,7 @@ pub struct AfXdpPort {
     n_pushed: usize,
     pace: TxPace,
     is_link_down: bool,
-    /// Whether the kernel did not take all, although the link is up.
+    /// Whether the kernel did not take all pushed frames, although the link is up.
     has_unsent: bool,
     statistics: PortStatistics,
 }
@@ -276,15 +276,15 @@ impl AfXdpPort {
         self.queues[0].n_free() >= n_chunks
     }
 
-    /// Publishes pushed frames, and makes the kernel send until nothing is left or it makes no progress. Frames that
-    /// are left then stay in the ring, and leave with the next call.
+    /// Publishes pushed frames, and makes the kernel send until no frame is left or the kernel makes no progress.
+    /// Remaining frames stay in the ring, and leave with the next call.
     fn send_queue(&mut self) {
         self.n_pushed = 0;
         self.has_unsent = false;
         let queue = &mut self.queues[0];
         queue.publish();
         let mut retries_left = TX_RETRIES_PER_FLUSH;
-        // Looked up once at most: it takes a microsecond.
+        // The carrier is looked up once at most: a look-up takes a microsecond.
         let mut has_carrier = None;
         loop {
             let n_before = queue.n_untaken();
@@ -295,7 +295,8 @@ impl AfXdpPort {
             let n_done = queue.reap();
             let has_moved = n_done > 0 || queue.n_untaken() < n_before;
             match result.as_ref().map_err(io::Error::raw_os_error) {
-                // A zero-copy driver sends by itself. In copy mode all is taken now, and the loop ends.
+                // A zero-copy driver sends by itself. In copy mode the kernel has now taken all frames, and the next
+                // iteration ends the loop.
                 Ok(()) if queue.is_zero_copy() => break,
                 // The device has dropped the last frame that it was given: it has no room, or no carrier.
                 Err(Some(libc::EBUSY)) if has_moved => {
@@ -330,7 +331,7 @@ impl AfXdpPort {
     }
 }
 
-/// A tag of 802.1Q does not count towards the MTU; other tags do.
+/// Whether the frame has an IEEE 802.1Q tag, which does not count towards the MTU. Other tags do count.
 fn has_tag(&Frame { head, payload, .. }: &Frame<'_>) -> bool {
     match head.get(12..14) {
         Some(ether_type) => ether_type == [0x81, 0x00],
@@ -343,7 +344,8 @@ fn has_tag(&Frame { head, payload, .. }: &Frame<'_>) -> bool {
     }
 }
 
-/// Yields on the first tries: on one core the receiver may have to run before there is room.
+/// Waits a moment until the kernel may have room. Yields on the first tries: on one core the receiver may have to run
+/// before there is room.
 fn wait_for_kernel(retries_left: u32) {
     if retries_left > TX_RETRIES_PER_FLUSH / 2 {
         thread::yield_now();
@@ -371,7 +373,7 @@ impl Port for AfXdpPort {
             completes_checksums: self.completes_checksums,
             take,
         };
-        // The queues take turns at being first, so that none waits behind a busy one for ever.
+        // The queues take turns at being first, so that no queue waits for ever behind a busy queue.
         for place in 0..n_queues {
             let queue = &mut self.queues[(self.next_queue + place) % n_queues];
             n_frames += queue.receive(max_frames - n_frames, &mut |piece| taker.take_piece(piece));

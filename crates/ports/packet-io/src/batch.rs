@@ -1,8 +1,8 @@
 //! Frames or payloads that wait to be sent with one system call, back to back in one buffer.
 //!
-//! The buffer is reused for every batch, so it stays in the cache and no frame allocates memory. If
-//! frames in a row have the same payload, as a packet's copies do, it is in the buffer once, and
-//! they are sent from two places.
+//! The buffer is reused for every batch, so it stays in the cache and no frame allocates memory. If frames in a row
+//! have the same payload, as a packet's copies do, the payload is in the buffer once, and each frame is sent from two
+//! places of the buffer.
 
 use frame::{Frame, PayloadIdentity};
 

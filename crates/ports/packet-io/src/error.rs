@@ -55,11 +55,11 @@ pub enum PortError {
     )]
     XdpInUse { interface: String },
     #[error(
-        "interface \"{interface}\" carries an XDP program, and {path} is not what keeps it, as it would be for this interface of this network namespace: stop whoever put the program there, or remove the file that keeps it", path = path.display()
+        "interface \"{interface}\" carries an XDP program that no reprise-switch has kept there: a switch would have pinned it at {path}, by its network namespace and interface: stop whoever put the program there, or remove the file that pins it", path = path.display()
     )]
     XdpNotKept {
         interface: String,
-        /// Where its program would be kept.
+        /// The path at which the switch would keep its program.
         path: PathBuf,
     },
     #[error(
@@ -85,7 +85,7 @@ pub enum PortError {
     },
     #[error("interface \"{interface}\": cannot {operation}: {source}")]
     System {
-        /// The interface's name, or that of the thing in its place.
+        /// The name of the interface, or of whatever else the operation concerns.
         interface: String,
         /// The attempted action, as a verb phrase.
         operation: &'static str,
@@ -101,7 +101,7 @@ pub enum PortError {
     #[error("capture file {path}: {message}", path = path.display())]
     CaptureFormat {
         path: PathBuf,
-        /// What was expected, what was found, and where.
+        /// A message that says what was expected, what was found, and where.
         message: String,
     },
 }

@@ -1,6 +1,6 @@
 //! The kernel's data about a network interface: netdevice(7) and ethtool's requests.
 //!
-//! They concern the network namespace of the calling thread, which sysfs may not show.
+//! The requests concern the network namespace of the calling thread. sysfs may show another one.
 
 #![expect(
     unsafe_code,
@@ -21,8 +21,8 @@ use crate::socket::check;
 /// ARPHRD_ETHER, and the loopback interface's type, which has an Ethernet header too.
 const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
 
-/// Drivers whose card is the host of a virtual machine. The host may pass on frames of other virtual machines
-/// unchanged.
+/// Drivers whose "card" is the host of this virtual machine. The host may pass on frames of other virtual machines
+/// unchanged, with unfinished checksums.
 const PARAVIRTUAL_DRIVERS: [&str; 4] = ["virtio_net", "vmxnet3", "vif", "hv_netvsc"];
 
 pub(crate) struct Interface {
@@ -68,7 +68,7 @@ impl Interface {
         socket.and_then(ask).is_ok()
     }
 
-    /// Whether it can be a port now: Ethernet, and up.
+    /// Checks that the interface can be a port now: that it is Ethernet, and up.
     ///
     /// # Errors
     /// [`PortError::NotEthernet`], [`PortError::InterfaceDown`].
@@ -169,7 +169,7 @@ impl Interface {
         })
     }
 
-    /// A setting by its request (`ETHTOOL_G*`): on or off, or the word of flags.
+    /// Returns the setting that a request (`ETHTOOL_G*`) reads: on or off, or a word of flags.
     pub(crate) fn setting(&self, request: u32) -> io::Result<u32> {
         let mut setting = Setting {
             command: request,

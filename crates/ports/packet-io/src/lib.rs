@@ -1,17 +1,16 @@
 //! Ports: the sources and destinations of frames.
 //!
-//! A [`Port`] hands over whole Ethernet frames, as they are on the wire, and takes frames to send.
-//! Five kinds: [`AfPacketPort`] and [`AfXdpPort`] (a Linux network interface, through packet sockets
-//! or past the kernel's stack), [`UdpPort`] (a UDP socket, without any privilege), [`PcapPort`]
-//! (capture files, in the capture's own time) and [`MemoryPort`] (a pair of ports in memory, for
-//! tests). A [`LostPort`] replaces a port whose interface was removed; a [`LinkMonitor`] reports such
-//! removals.
+//! A [`Port`] hands over whole Ethernet frames, as they are on the wire, and takes frames to send. There are five
+//! kinds: [`AfPacketPort`] and [`AfXdpPort`] (a Linux network interface, through packet sockets or past the kernel's
+//! network stack), [`UdpPort`] (a UDP socket, without any privilege), [`PcapPort`] (capture files, in the capture's own
+//! time) and [`MemoryPort`] (a pair of ports in memory, for tests). A [`LostPort`] replaces a port whose interface was
+//! removed; a [`LinkMonitor`] reports such removals.
 //!
 //! This crate knows frames and ports, nothing of P4. It reads no clock: time is an argument, in nanoseconds.
 //! Every frame that a port receives or gets to send either goes on or is counted in [`PortStatistics`] with
 //! its reason; none is lost silently.
 //!
-//! `unsafe` is in files of one mechanism each: socket calls (`socket.rs`, `af_packet/socket.rs`, `udp/socket.rs`),
+//! Each file with `unsafe` code has one mechanism: socket calls (`socket.rs`, `af_packet/socket.rs`, `udp/socket.rs`),
 //! requests about an interface (`interface.rs`, `netlink.rs`), memory shared with the kernel (`af_packet/ring.rs`,
 //! `af_xdp/ring.rs`, `af_xdp/queue.rs`, `af_xdp/shared.rs`), waiting (`wait.rs`). The crate `bpf` calls bpf(2).
 

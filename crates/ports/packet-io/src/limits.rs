@@ -1,11 +1,11 @@
 //! Every limit of the ports, with its unit and its reason.
 
-/// Slots of a receive ring. At 400,000 frames/s this rides out 10 ms in which the switch does not
-/// run, which a busy two-core machine needs; with 2 KiB slots it is 8 MiB of kernel memory.
+/// Slots of a receive ring. At 400,000 frames/s the ring bridges 10 ms in which the switch does not run, as happens on
+/// a busy two-core machine. With slots of 2 KiB it takes 8 MiB of kernel memory.
 pub const RX_RING_SLOTS: usize = 4096;
 
-/// Bytes of one block of the receive ring: a power of two of pages, so that the kernel's page
-/// allocator wastes nothing; small enough to be found on a fragmented machine.
+/// Bytes of one block of the receive ring. A power of two of pages wastes nothing in the kernel's page allocator; a
+/// small block can be found on a machine with fragmented memory.
 pub const RX_RING_BLOCK_BYTES: usize = 64 * 1024;
 
 /// Slots are a multiple of this many bytes, so that they fill a block evenly at the usual MTUs.
@@ -14,12 +14,12 @@ pub const RX_SLOT_ALIGN_BYTES: usize = 1024;
 /// Bytes of a slot that are not frame: the kernel's header, the virtio header, alignment.
 pub const RX_SLOT_OVERHEAD_BYTES: usize = 128;
 
-/// The largest frame taken from the kernel in one piece, in bytes: a super-frame of 64 KiB and its
-/// headers. Longer ones ("BIG TCP") are counted as `rx_oversized`.
+/// The largest frame taken from the kernel in one piece, in bytes: a super-frame of 64 KiB and its headers. Longer
+/// super-frames ("BIG TCP") are counted as `rx_oversized`.
 pub const MAX_SUPER_FRAME_BYTES: usize = 128 * 1024;
 
-/// Frames sent with one system call. A call costs about 150 ns: over 64 frames, 2 ns each. More
-/// would only delay the first.
+/// Frames sent with one system call. A call costs about 150 ns, which is 2 ns for each of 64 frames. A larger batch
+/// would only delay its first frame.
 pub const TX_BATCH_FRAMES: usize = 64;
 
 /// Frames of the first batch after a pause: the first copy of a packet waits for no other.
@@ -29,8 +29,8 @@ pub const TX_FIRST_BATCH_FRAMES: usize = 1;
 /// with four calls.
 pub const TX_BATCH_GROWTH: usize = 4;
 
-/// Payloads of at least this length, two cache lines, are shared by the frames of a batch: for shorter ones a second
-/// piece of a frame is not worth the kernel's bookkeeping.
+/// Payloads of at least this length, two cache lines, are shared by the frames of a batch: for shorter payloads a
+/// second piece of a frame is not worth the kernel's bookkeeping.
 pub const SHARED_PAYLOAD_BYTES_MIN: usize = 128;
 
 /// Empty reads of a packet socket's ring per check of the socket's error, which takes a system call of 100 ns. A
@@ -44,18 +44,19 @@ pub const TX_BATCH_BYTES: usize = 128 * 1024;
 /// How often a flush waits for the kernel to have room before it counts frames as dropped.
 pub const TX_RETRIES_PER_FLUSH: u32 = 8;
 
-/// The longest such wait, in microseconds. With [`TX_RETRIES_PER_FLUSH`] a flush is held up by less than the receive
-/// ring can buffer.
+/// The longest wait for room, in microseconds. All waits of a flush ([`TX_RETRIES_PER_FLUSH`]) take less time than the
+/// receive ring can bridge.
 pub const TX_RETRY_WAIT_US: u64 = 100;
 
 /// Socket buffers, in bytes, of an AF_PACKET port: room for 2,000 frames of 1,500 bytes as the
 /// kernel accounts them (about 2,300 bytes each).
 pub const SOCKET_BUFFER_BYTES: i32 = 4 * 1024 * 1024;
 
-/// Waiting frames that one call drops as too old, at most: more than any ring holds. New frames may arrive meanwhile.
+/// The most waiting frames that one call of [`crate::Port::drop_old`] drops: more than any ring holds. The limit ends
+/// the call even if new frames keep arriving.
 pub const WAITING_FRAMES_MAX: usize = 1 << 20;
 
-/// Frames that such a call takes at once.
+/// Frames that [`crate::Port::drop_old`] takes at once.
 pub const DROPPED_AT_ONCE: usize = 64;
 
 /// The shortest frame, in bytes: an Ethernet header (IEEE 802.3, without preamble and FCS).
@@ -69,23 +70,22 @@ pub const PCAP_SNAPLEN_BYTES: u32 = 262_144;
 /// smaller chunk stays in the cache longer.
 pub const XDP_CHUNK_BYTES: usize = 2048;
 
-/// Bytes of a chunk where frames do not fit [`XDP_CHUNK_BYTES`]; longer ones take several.
+/// Bytes of a chunk where frames do not fit [`XDP_CHUNK_BYTES`]; frames that do not fit either take several chunks.
 pub const XDP_LARGE_CHUNK_BYTES: usize = 4096;
 
 /// Bytes that the kernel keeps free in front of a received frame (`XDP_PACKET_HEADROOM`).
 pub const XDP_CHUNK_HEADROOM_BYTES: usize = 256;
 
-/// Chunks that circulate between a queue's fill and receive rings. All are written in turn, so receiving uses this much
-/// of the cache: 4 MiB. At 400,000 frames/s it bridges 5 ms.
+/// Chunks that circulate between a queue's fill and receive rings. All chunks are written in turn, so receiving uses
+/// their 4 MiB of the cache. At 400,000 frames/s they bridge 5 ms.
 pub const XDP_RX_CHUNKS: usize = 2048;
 
-/// Chunks for sending. Used last in, first out, so only as many are touched as are on their way at once. Room for the
-/// copies of several of the largest groups that a receiver has not yet taken.
+/// Chunks for sending. They are used last in, first out, so the port touches only as many as are on their way at once.
+/// They have room for the copies of several of the largest groups that a receiver has not yet taken.
 pub const XDP_TX_CHUNKS: usize = 4096;
 
-/// Frames that AF_XDP sends with one system call, on kernels that can be asked for more than 32.
-/// Measured at 64 copies: with 32 a call 2 to 3 % fewer copies a second, with 8 or 16 some 5 to 10 %;
-/// with 128 no more.
+/// Frames that AF_XDP sends with one system call, on kernels that can be asked for more than 32. Measured at 64 copies:
+/// 32 frames a call give 2 to 3 % fewer copies a second, 8 or 16 frames some 5 to 10 % fewer, 128 frames no more.
 pub const XDP_TX_BATCH_FRAMES: usize = 64;
 
 /// In copy mode, payloads that frames on their way to the kernel can share at once.
@@ -94,8 +94,9 @@ pub const XDP_SHARED_PAYLOADS: usize = 16;
 /// Frames that can share one payload: as many as are sent at once.
 pub const XDP_SHARERS: usize = XDP_TX_BATCH_FRAMES;
 
-/// The part of a process's mappings (`vm.max_map_count`, usually 65,530) that queues use for shared payloads: a half,
-/// 15 queues of 2,049 each. The process needs others for everything else; without free mappings it gets no more memory.
+/// Queues may use one part in this many of a process's mappings (`vm.max_map_count`, usually 65,530) for shared
+/// payloads: a half is enough for 15 queues of 2,049 mappings each. The process needs the other mappings for everything
+/// else; without free mappings it gets no more memory.
 pub const XDP_MAPPINGS_DIVISOR: usize = 2;
 
 /// How often taking a queue or an interface is tried again while a program that has just ended

@@ -51,7 +51,7 @@ pub enum LinkEvent {
     /// The kernel has an address at an interface.
     Address {
         index: i32,
-        /// An address for which the kernel answers there.
+        /// The host's own address at this interface (not the peer's, on a point-to-point link).
         address: IpAddr,
     },
 }
@@ -78,9 +78,9 @@ impl LinkMonitor {
         self.socket.as_fd()
     }
 
-    /// All events since the last call; never waits. `None` if events were lost, because the kernel buffers only a few
-    /// hundred kilobytes: then [`links`] gives the current state. The buffered events are older than that state and are
-    /// discarded, too.
+    /// Returns all events since the last call, without waiting. `None` if events were lost, because the kernel buffers
+    /// only a few hundred kilobytes: then [`links`] gives the current state. The buffered events are older than that
+    /// state and are discarded, too.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -118,9 +118,11 @@ pub fn links() -> io::Result<Vec<LinkEvent>> {
     events
 }
 
-/// The interface at the other end of a virtual cable. `None` if that is in another namespace, or if this is no cable.
+/// Returns the name of the interface at the other end of a virtual cable. `None` if the other end is in another
+/// namespace, or if the interface with this index is not the end of a cable.
 pub fn other_end(index: i32) -> Option<String> {
-    // Each end names the other. A VLAN's interface names the one beneath it, which does not name the VLAN's.
+    // Each end of a cable refers to the other end (`IFLA_LINK`). A VLAN interface refers to the interface beneath it,
+    // which does not refer back.
     let mut named = Vec::new();
     let dumped = netlink::dump(RTM_GETLINK, LINK_HEADER_BYTES, &mut |kind, body| {
         let Some((_, attributes)) = body.split_at_checked(LINK_HEADER_BYTES) else {
@@ -155,7 +157,7 @@ fn ask() -> io::Result<Vec<LinkEvent>> {
     Ok(events)
 }
 
-/// `None` for a message that is none of our events.
+/// Returns `None` for a message that reports no [`LinkEvent`].
 fn parse(kind: u16, body: &[u8]) -> Option<LinkEvent> {
     match kind {
         RTM_NEWLINK | RTM_DELLINK => parse_link(kind, body),

@@ -11,7 +11,7 @@ use crate::{Frame, Nanos, Port, PortError, PortStatistics, Waker};
 /// One direction of the cable.
 struct Wire {
     frames: Mutex<VecDeque<Vec<u8>>>,
-    /// Woken while there are frames.
+    /// Holds a wake-up while there are frames.
     waker: Waker,
 }
 

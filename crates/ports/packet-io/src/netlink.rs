@@ -1,5 +1,5 @@
-//! Netlink's messages, and a query for an interface driver's XDP features: generic netlink, family "netdev"
-//! (Linux 6.3, `Documentation/netlink/specs/netdev.yaml`). It needs no privilege and changes nothing.
+//! Netlink's messages, and a query for an interface driver's XDP features: generic netlink, family "netdev" (Linux 6.3,
+//! `Documentation/netlink/specs/netdev.yaml`). The query needs no privilege and changes nothing.
 
 #![expect(
     unsafe_code,
@@ -32,7 +32,7 @@ const NETDEV_A_DEV_XDP_FEATURES: u16 = 3;
 /// Bytes of `struct nlmsghdr` and `struct genlmsghdr`.
 const HEADERS_BYTES: usize = MESSAGE_HEADER_BYTES + 4;
 
-/// Maximum bytes of an answer; those requested here have some hundreds.
+/// Maximum bytes of an answer; the answers requested here have some hundred bytes.
 const ANSWER_BYTES_MAX: usize = 8192;
 
 /// Bytes of a datagram of events, or of a part of a long answer; the kernel fills at most 32 KiB.
@@ -75,7 +75,7 @@ fn ask(
     request.extend((n_bytes as u32).to_ne_bytes());
     request.extend(family.to_ne_bytes());
     request.extend(NLM_F_REQUEST.to_ne_bytes());
-    // Sequence number and sender: one question at a time, and the kernel knows the sender.
+    // Sequence number and sender may be 0: this socket has one question at a time, and the kernel knows the sender.
     request.extend([0; 8]);
     request.extend([command, 1, 0, 0]);
     request.extend((attribute_bytes as u16).to_ne_bytes());
@@ -214,7 +214,7 @@ pub(crate) fn dump(
     Err(io::ErrorKind::UnexpectedEof.into())
 }
 
-/// Returns whether a part of an answer was the last.
+/// Hands the messages of a part of an answer to `take`. Returns whether the part was the last.
 fn take_part(datagram: &[u8], take: &mut dyn FnMut(u16, &[u8])) -> io::Result<bool> {
     for Message { kind, flags, body } in messages(datagram) {
         if flags & NLM_F_DUMP_INTR != 0 {

@@ -12,7 +12,7 @@ pub trait Observer: Send {
     /// A frame that the switch sends; whether the kernel takes it is not known yet.
     fn sent(&mut self, now: Nanos, frame: &[u8]);
 
-    /// No more frames for now.
+    /// Called when no more frames pass for now.
     fn flush(&mut self);
 }
 
@@ -63,7 +63,7 @@ impl Port for ObservedPort {
             take(frame);
         })?;
         if n_frames > 0 {
-            // If the switch drops the frame, no flush of the port follows that would do this.
+            // If the switch drops the frame, no flush of the port follows, which would flush the observer too.
             observer.flush();
         }
         Ok(n_frames)

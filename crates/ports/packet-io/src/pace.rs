@@ -1,8 +1,8 @@
 //! The number of frames that are sent at once: few at first, then more.
 //!
-//! A send costs a system call, however many frames it has. If a packet has many copies, the first
-//! should not wait until the last is made. If copies follow each other, most should share a call.
-//! So the first one after a pause leaves alone, then four together, and so on.
+//! A send costs a system call, however many frames it has. If a packet has many copies, the first should not wait until
+//! the last is made. If copies follow each other at once, most of them should share a call. So the first copy after a
+//! pause leaves alone, then four copies leave together, and so on.
 
 use crate::limits::{TX_BATCH_GROWTH, TX_FIRST_BATCH_FRAMES};
 
@@ -26,12 +26,12 @@ impl TxPace {
         n_waiting >= self.n_frames
     }
 
-    /// After a batch, when more frames follow at once: makes the next batch larger.
+    /// Makes the next batch larger. Called after a batch, when more frames may follow at once.
     pub(crate) fn grow(&mut self) {
         self.n_frames = (self.n_frames * TX_BATCH_GROWTH).min(self.n_frames_max);
     }
 
-    /// When no frame follows for now: starts again with the smallest batch.
+    /// Starts again with the smallest batch. Called when no frame follows for now.
     pub(crate) fn rest(&mut self) {
         *self = TxPace::new(self.n_frames_max);
     }

@@ -5,8 +5,8 @@
 //! so that several files replay in step. A timestamp before its predecessor counts as equal to it: frames stay in the
 //! file's order.
 //!
-//! [`PcapPort::replay_at`] is for a running clock: all frames arrive at one time, in the order of the timestamps of all
-//! captures, and a flush writes the sent frames to the file.
+//! [`PcapPort::replay_at`] is for a clock that runs on by itself: all frames arrive at one time, in the order of the
+//! timestamps of all captures, and a flush writes the sent frames to the file.
 
 mod order;
 mod reader;
@@ -61,7 +61,7 @@ struct Output {
 struct Tail {
     /// Bytes of the file once the buffer is written.
     end: u64,
-    /// For each of the last frames: where it begins and ends in the file, and its length.
+    /// The last frames: where each begins and ends in the file, and its length.
     frames: VecDeque<(u64, u64, u64)>,
 }
 
@@ -80,14 +80,15 @@ impl Tail {
         }
     }
 
-    /// Cuts the file after its last whole frame. Returns the lengths of the frames that it lacks.
+    /// Cuts the file after its last whole frame. Returns the lengths of the frames that the file lacks.
     fn cut_off(self, file: &File) -> impl Iterator<Item = u64> {
         let written = file.metadata().map_or(0, |file| file.len());
         let is_lost = move |(_, end, _): &(u64, u64, u64)| *end > written;
         let first = self.frames.iter().find(|frame| is_lost(frame));
         let begin = first.map_or(self.end, |(begin, ..)| *begin);
         if begin < written {
-            // A reader reports a capture with half a frame at its end as broken. If cutting fails, it stays so.
+            // A reader reports a capture with half a frame at its end as broken. If cutting fails, the capture stays
+            // broken.
             let _ = file.set_len(begin);
         }
         self.frames
@@ -156,7 +157,7 @@ impl PcapPort {
         }
     }
 
-    /// Ends the output after its last whole frame, and counts the frames that it lacks.
+    /// Ends the output after its last whole frame, and counts the frames that the file lacks as refused.
     fn break_off(
         &mut self,
         (path, buffered, tail): (PathBuf, BufWriter<File>, Tail),
@@ -164,7 +165,7 @@ impl PcapPort {
         source: io::Error,
     ) -> PortError {
         self.is_broken = true;
-        // A drop would write the remaining bytes after half a frame.
+        // Dropping the buffer would write its remaining bytes after half a frame.
         let (file, _) = buffered.into_parts();
         for n_bytes in tail.cut_off(&file) {
             self.statistics.tx_frames = self.statistics.tx_frames.saturating_sub(1);
@@ -330,7 +331,7 @@ impl Output {
             TsResolution::MicroSecond => 1_000,
             TsResolution::NanoSecond => 1,
         };
-        // Seconds until the year 2106. Longer frames were counted before and are not written.
+        // 32 bits of seconds last until the year 2106. Callers pass no frame longer than `PCAP_SNAPLEN_BYTES`.
         let seconds = (timestamp_ns / 1_000_000_000) as u32;
         let fraction = (timestamp_ns % 1_000_000_000 / unit_ns) as u32;
         for word in [seconds, fraction, frame.len() as u32, frame.len() as u32] {

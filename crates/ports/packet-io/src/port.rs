@@ -13,7 +13,7 @@ pub type Nanos = u64;
 /// A place where Ethernet frames arrive and leave. Frames are whole, from the destination address
 /// on, with their VLAN tags and finished checksums, without the frame check sequence.
 pub trait Port: Send {
-    /// The name to print: an interface's, or a capture's.
+    /// The name to print: the name of an interface, an address or a capture.
     fn name(&self) -> &str;
 
     /// Hands up to `max_frames` frames that have arrived by `now` to `take`, in order of arrival, and returns their
@@ -29,8 +29,8 @@ pub trait Port: Send {
     ) -> Result<usize, PortError>;
 
     /// Drops frames that came before this time, in nanoseconds since 1970, and waited while nobody received. If the
-    /// kernel does not report arrival times, drops all waiting frames. Does nothing on a port where frames do not
-    /// arrive by themselves.
+    /// kernel does not report arrival times, drops all waiting frames. Does nothing on a port that is a capture file or
+    /// in memory.
     ///
     /// # Errors
     /// As [`Port::receive`].
@@ -44,9 +44,9 @@ pub trait Port: Send {
         false
     }
 
-    /// Queues a frame for sending. Copies its pieces to the memory that is sent from: a payload at most once for each
-    /// frame, and not at all if the same payload is already there. Sends the queue once it is enough for a batch, and
-    /// the first frame after a flush at once. [`Port::flush`] always sends it.
+    /// Queues a frame for sending. Copies its pieces into the memory that the port sends from, except a payload that is
+    /// already there. Sends the queue when it is long enough for a batch; the first frame after a flush is a batch of
+    /// its own. [`Port::flush`] always sends the queue.
     ///
     /// # Errors
     /// A capture file that cannot be written.
@@ -59,12 +59,14 @@ pub trait Port: Send {
     /// A capture file that cannot be written.
     fn flush(&mut self) -> Result<(), PortError>;
 
-    /// Whether the last [`Port::flush`] left frames that it could neither send nor had to drop: flush again soon.
+    /// Whether the last [`Port::flush`] kept frames that it could not send but need not drop: the caller should flush
+    /// again soon.
     fn has_unsent(&self) -> bool {
         false
     }
 
-    /// Whether the way out is full: the switch should hold further frames until a [`Port::flush`] has made progress.
+    /// Whether the kernel has no room for further frames: the switch should hold them until a [`Port::flush`] has made
+    /// progress.
     fn is_full(&self) -> bool {
         false
     }
@@ -77,7 +79,8 @@ pub trait Port: Send {
         self.flush()
     }
 
-    /// Readable when frames wait. `None` if the kernel cannot wake us for this port; see [`Port::next_frame_at`].
+    /// A descriptor that is readable when frames wait. `None` if the kernel cannot wake us for this port; see
+    /// [`Port::next_frame_at`].
     fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -92,7 +95,8 @@ pub trait Port: Send {
         None
     }
 
-    /// Where an XDP program other than the port's own may run; `None` where frames must come to the port.
+    /// The interface on which an XDP program other than the port's own may run; `None` if all frames must come to the
+    /// port.
     fn xdp_interface(&self) -> Option<XdpInterface> {
         None
     }
@@ -140,7 +144,7 @@ pub struct PortStatistics {
     pub rx_unsegmentable: u64,
     /// Shorter than an Ethernet header.
     pub rx_too_short: u64,
-    /// Waited too long, because the switch was away.
+    /// Waited too long, because the switch did not run.
     pub rx_too_old: u64,
     pub tx_frames: u64,
     pub tx_bytes: u64,
@@ -206,7 +210,7 @@ impl PortStatistics {
         of_direction.map(|(_, count)| count).sum()
     }
 
-    /// Every drop reason by name with its count; receiving first.
+    /// Returns every drop reason's name with its count, the reasons of receiving first.
     pub fn drops(&self) -> [(&'static str, u64); 14] {
         [
             ("rx_ring_full", self.rx_ring_full),

@@ -1,4 +1,4 @@
-//! What this machine and its interfaces can do as ports, found out without changing anything.
+//! Reports on how this machine and its interfaces can serve as ports, without changing anything.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use crate::af_packet::socket as packet_socket;
 use crate::interface::{Interface, RingSlots};
 use crate::{PortError, af_xdp, netlink, socket};
 
-/// What this process may do; an error is the kernel's reason why not.
+/// The operations that this process may do. An error is the kernel's reason why the process may not.
 #[derive(Debug)]
 pub struct Permissions {
     /// Open a packet socket (AF_PACKET ports).
@@ -65,7 +65,7 @@ pub struct InterfaceReport {
     pub ring_slots: Option<[u32; 4]>,
     /// The driver's AF_XDP features; `None` on a kernel that does not report them (before 6.3).
     pub xdp: Option<XdpFeatures>,
-    /// Those that the driver reports.
+    /// The offloads that the driver reports.
     pub offloads: Vec<Offload>,
     /// Whether it has an IP address that is not link-local.
     pub has_address: bool,

@@ -10,9 +10,9 @@ use crate::batch::TxBatch;
 use crate::limits::{MIN_FRAME_BYTES, TX_RETRIES_PER_FLUSH, TX_RETRY_WAIT_US};
 use crate::{interface, socket};
 
-/// Decides whether to wait until the kernel takes a frame. A link whose far end refuses frames, or only long ones
-/// (another MTU there), looks like a link that has no room just now. Waiting for it in every flush would delay all
-/// other ports.
+/// Decides whether to wait until the kernel takes a frame. A link whose far end refuses frames, or only long frames
+/// (because its MTU is smaller), looks like a link that has no room just now. Waiting for it in every flush would delay
+/// all other ports.
 #[derive(Debug)]
 pub(crate) struct RetryPolicy {
     /// A wait for frames of at least this many bytes was in vain, and none of them has left since.
@@ -129,8 +129,8 @@ pub(crate) fn send_batch(
     batch.clear();
 }
 
-/// As [`send_batch`], but the first frame for which the socket has no room stays in the batch, with all frames after
-/// it. A frame that the queue behind the socket refuses is dropped and counted.
+/// Like [`send_batch`], but the first frame for which the socket has no room stays in the batch, with all frames after
+/// it. A frame that a later queue, such as the queueing discipline, refuses is dropped and counted.
 pub(crate) fn send_in_order(
     fd: BorrowedFd<'_>,
     batch: &mut TxBatch,
@@ -160,7 +160,7 @@ pub(crate) fn send_in_order(
 fn wait_for_room(fd: BorrowedFd<'_>, error: &io::Error) {
     let wait = Duration::from_micros(TX_RETRY_WAIT_US);
     if error.raw_os_error() == Some(libc::ENOBUFS) {
-        // A queue behind the socket is full, which poll does not report.
+        // A queue between the socket and the wire is full. poll(2) does not report when such a queue has room.
         std::thread::sleep(wait);
     } else {
         socket::wait_for_room(fd, wait);

@@ -31,7 +31,7 @@ pub(crate) fn set_buffers(fd: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
     set_receive_buffer(fd, bytes)
 }
 
-/// The same for the receive buffer alone.
+/// Requests a receive buffer of that size.
 pub(crate) fn set_receive_buffer(fd: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
         .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &bytes))
@@ -66,8 +66,8 @@ pub(crate) fn get_option<T: Copy>(
 ) -> io::Result<()> {
     let mut len = size_of::<T>() as libc::socklen_t;
     let value = std::ptr::from_mut(value).cast();
-    // SAFETY: pointer and length describe `value`, which lives through the call; both `T`s in use
-    // are integers or made of them, so any bytes are a value.
+    // SAFETY: pointer and length describe `value`, which lives through the call; every `T` in use is an integer or made
+    // of integers, so any bytes are a value.
     check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, option, value, &raw mut len) })?;
     Ok(())
 }
@@ -120,8 +120,8 @@ pub(crate) fn send_batch<'frame>(
     Ok(sent as usize)
 }
 
-/// A frame's two pieces as the kernel expects them. It only reads them: `iovec` serves both
-/// directions and has no const form.
+/// A frame's two pieces as the kernel expects them. The kernel only reads the pieces: `iovec` serves both directions
+/// and has no const form.
 pub(crate) fn pieces_of(frame: [&[u8]; 2]) -> [libc::iovec; 2] {
     frame.map(|piece| libc::iovec {
         iov_base: piece.as_ptr().cast_mut().cast(),
@@ -129,7 +129,7 @@ pub(crate) fn pieces_of(frame: [&[u8]; 2]) -> [libc::iovec; 2] {
     })
 }
 
-/// How many of them the kernel must look at.
+/// How many of a frame's pieces the kernel must look at: an empty second piece does not count.
 pub(crate) fn n_pieces(pieces: &[libc::iovec; 2]) -> usize {
     if pieces[1].iov_len == 0 { 1 } else { 2 }
 }

@@ -32,7 +32,7 @@ pub struct UdpPort {
     rx: RxBatch,
     tx: TxBatch,
     pace: TxPace,
-    /// Where each frame of `tx` goes, and how long it was.
+    /// The destination of each frame of `tx`, and the length of the frame.
     targets: Vec<(Target, usize)>,
     /// Local addresses that datagrams came to, if the socket is bound to the unspecified address.
     spoken_to: Vec<IpAddr>,
@@ -59,7 +59,7 @@ impl UdpPort {
     pub fn open_shared(address: SocketAddr, n_ports: usize) -> Result<Vec<UdpPort>, PortError> {
         let mut ports: Vec<UdpPort> = Vec::with_capacity(n_ports);
         while ports.len() < n_ports {
-            // The first socket may get a free port; the others take the same.
+            // The first socket may get a free port; the other sockets take the same port.
             let address = ports.first().map_or(address, UdpPort::local_address);
             ports.push(UdpPort::bind(address, Sharing::Yes)?);
         }
@@ -100,7 +100,7 @@ impl UdpPort {
         self.local
     }
 
-    /// The source address to send a frame from, if the socket leaves a choice.
+    /// Returns the source address that the socket must send a frame from; `None` if the kernel chooses the address.
     fn source(&self, of_frame: IpAddr) -> Option<IpAddr> {
         self.spoken_to.contains(&of_frame).then_some(of_frame)
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::socket::check;
 
-/// Wakes a thread that waits in a [`Waiter`]. All wake-ups before it runs count as one.
+/// Wakes a thread that waits in a [`Waiter`]. All wake-ups before the thread runs count as one.
 #[derive(Debug)]
 pub struct Waker {
     event: File,

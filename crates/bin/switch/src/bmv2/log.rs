@@ -1,9 +1,9 @@
 //! BMv2's log: `[HH:MM:SS.mmm] [bmv2] [D] [thread N] ...`, the time in UTC.
 //!
-//! A thread of its own formats and writes the entries that packets and the switch queue: at most a millisecond later if
-//! it is idle, or after each packet with `--log-flush`. Waking it for each packet would cost a third of what the packet
-//! costs. A packet waits for it only if the queue is full, so nothing is dropped, and the log is complete if the switch
-//! stops in order ([`Log::close`]).
+//! A thread of its own formats and writes the log. Packets and the switch put entries into a queue to this thread. If
+//! the thread is idle, it writes an entry at most a millisecond later, or after each packet with `--log-flush`. Waking
+//! the thread for each packet would cost a third of what the packet costs. A packet waits for the thread only if the
+//! queue is full, so no entry is dropped, and the log is complete if the switch stops in order ([`Log::close`]).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,8 +19,8 @@ use super::{Bmv2, LogTo};
 use crate::error::SwitchError;
 use crate::{owners_file, say};
 
-/// Entries in the queue before packets wait; a packet through a small program has 40. An entry has some hundred bytes,
-/// so a full queue has a few megabytes.
+/// Entries in the queue before packets wait. A packet through a small program makes 40 entries of some hundred bytes
+/// each, so a full queue takes a few megabytes.
 const ENTRIES_WAITING_MAX: usize = 16_384;
 
 /// How long the woken thread lets entries gather.
@@ -43,9 +43,9 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     gathered: Mutex<Gathered>,
-    /// Entries are ready, or the log is closed.
+    /// Notified when entries are ready, or when the log is closed.
     is_something: Condvar,
-    /// The thread has taken the entries.
+    /// Notified when the thread has taken the entries.
     is_room: Condvar,
     /// Writing has failed, which was reported; nothing more is written.
     is_broken: AtomicBool,
@@ -54,13 +54,13 @@ struct Queue {
 #[derive(Default)]
 struct Gathered {
     entries: Vec<Entry>,
-    /// How many entries are ready to be written; the others belong to an unfinished packet.
+    /// How many entries are ready to be written. The other entries belong to an unfinished packet.
     n_ready: usize,
     is_closed: bool,
 }
 
 enum Entry {
-    /// The time of the entries that follow, which stay in one file.
+    /// The time of the entries that follow. The log does not rotate its file between them.
     Moment(SystemTime),
     Event(TraceEvent),
     Line {
@@ -115,7 +115,7 @@ impl Log {
         }))))
     }
 
-    /// Logs a line of the switch itself, and does not wait for a packet.
+    /// Logs a line of the switch itself at once, without waiting for the end of a packet.
     pub(crate) fn line(&self, severity: Severity, text: &str) {
         self.gather(severity, text);
         self.write();
@@ -231,7 +231,7 @@ impl Queue {
 struct Writer {
     out: Out,
     from: Severity,
-    /// Packets belong to the main thread, whose number is the process's.
+    /// The thread number in every line: packets belong to the main thread, whose number is the process's.
     thread: u32,
     flushes_each: bool,
     renderer: Bmv2Renderer,
@@ -314,7 +314,7 @@ impl Writer {
         self.queue.is_broken.load(Ordering::Relaxed)
     }
 
-    /// Ends the log at its first error, and reports that. Packets go on.
+    /// Ends the log at its first error, and reports the error. The switch goes on forwarding.
     fn note(&self, result: io::Result<()>) {
         if let Err(error) = result
             && !self.queue.is_broken.swap(true, Ordering::Relaxed)
@@ -344,7 +344,7 @@ impl Shape {
         }
     }
 
-    /// Many packets within a millisecond have the same time.
+    /// Makes the common parts anew only in another millisecond: many packets have the same time.
     fn set_time(&mut self, at: SystemTime, thread: u32) {
         if self.millis != millis_of(at) {
             *self = Shape::of(self.from, at, thread);
@@ -414,7 +414,7 @@ impl TraceSink for PacketLog {
         self.take(event.clone());
     }
 
-    /// Lines show only the names and lengths of headers.
+    /// The log's lines show only the names and lengths of headers.
     fn wants_fields(&self) -> bool {
         false
     }
@@ -478,7 +478,7 @@ impl Rotating {
         })
     }
 
-    /// Lines of one packet stay in one file.
+    /// Writes the lines of a packet into one file, the next one if the current file is full.
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let n_lines_bytes = lines.len() as u64;
         if self.n_bytes > 0 && self.n_bytes + n_lines_bytes > self.bytes_max {
@@ -500,7 +500,8 @@ impl Rotating {
         written
     }
 
-    /// If it is stopped between two steps, a number is missing in the row; only the oldest file is lost.
+    /// Renames each file to the next number, and begins a new current file. If the process is stopped between two
+    /// steps, a number is missing in the row; only the oldest file is lost.
     fn rotate(&mut self) -> io::Result<()> {
         for n in (0..self.files_max).rev() {
             let (from, to) = (file_name(&self.path, n), file_name(&self.path, n + 1));

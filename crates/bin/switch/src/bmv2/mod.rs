@@ -1,8 +1,9 @@
 //! The switch under the names of BMv2's programs, `simple_switch` and `simple_switch_grpc`, with their command line.
 //! The name by which this binary is started selects it.
 //!
-//! A command line becomes one of `reprise-switch` ([`translate`]), plus what that has no option for ([`Bmv2`]). An
-//! unsupported option is refused if a script would miss its effect, and otherwise accepted with a notice.
+//! [`translate`] turns a BMv2 command line into one of `reprise-switch`. [`Bmv2`] holds the requests for which
+//! `reprise-switch` has no option. An unsupported option is refused if a script would miss its effect, and otherwise
+//! accepted with a notice.
 
 mod log;
 mod options;
@@ -76,7 +77,7 @@ impl Name {
     }
 }
 
-/// What a BMv2 command line asks for that `reprise-switch` has no option for.
+/// The requests of a BMv2 command line for which `reprise-switch` has no option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bmv2 {
     pub(crate) name: Name,
@@ -203,7 +204,7 @@ struct Request {
     notices: Vec<String>,
     program: Option<String>,
     is_without_program: bool,
-    /// As on the command line.
+    /// The ports as the command line gives them.
     ports: Vec<String>,
     ports_max: usize,
     uses_files: bool,
@@ -480,7 +481,7 @@ impl Request {
             }
         }
         match (asks_clients, authorities) {
-            (true, None) => fail("--grpc-server-with-client-auth: expected --grpc-server-cacert FILE, whose authorities clients' certificates are to be of, found none".to_owned()),
+            (true, None) => fail("--grpc-server-with-client-auth: expected --grpc-server-cacert FILE with the authorities that sign clients' certificates, found none".to_owned()),
             (false, Some(_)) => {
                 self.tls.authorities = None;
                 let notice = "--grpc-server-cacert: clients are not asked for certificates, since --grpc-server-with-client-auth is not given";
@@ -521,7 +522,7 @@ impl Request {
         if let Some(port) = self.cpu_port {
             option("--cpu-port", port.to_string());
         }
-        // An address on the command line was chosen on purpose.
+        // The user has chosen an address on the command line on purpose, so `--insecure` is implied.
         if self.seen.contains(&"grpc-server-addr") && !self.tls.is_on {
             words.push("--insecure".to_owned());
         }
@@ -558,7 +559,7 @@ fn fail<T>(message: String) -> Result<T, Mistake> {
     Err(Mistake(message))
 }
 
-/// clap's message without the usage of `reprise-switch`, which nobody has typed.
+/// Returns clap's message without the usage of `reprise-switch`, a command that the user did not type.
 fn first_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! The options of `simple_switch` and `simple_switch_grpc`: their names, values and effects here.
 //!
-//! Names and defaults are those of behavioral-model 1.15; `--thrift-addr` is this switch's.
+//! Names and defaults are those of behavioral-model 1.15; only `--thrift-addr` is this switch's own.
 
 use super::{Mistake, Name};
 
@@ -36,7 +36,7 @@ pub(super) enum Does {
     PriorityQueues,
     /// A number whose limit is always large enough here.
     Number,
-    /// No effect, since it is always so here.
+    /// No effect, because this switch always behaves so.
     NoEffect,
     /// Accepted without effect, for this reason.
     Notice(&'static str),
@@ -57,9 +57,9 @@ pub(super) enum Takes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     General,
-    /// After it, in both programs.
+    /// After the `--`, in both programs.
     Target,
-    /// After it, in this program only.
+    /// After the `--`, in this program only.
     TargetOf(Name),
 }
 
@@ -163,7 +163,7 @@ pub(super) const OPTIONS: &[Spec] = &[
         "thrift-addr",
         Value("IP"),
         D::ThriftAddr,
-        "where they are served, 0.0.0.0 for others than this machine; not an option of BMv2's, which serves on 0.0.0.0 [default: 127.0.0.1]",
+        "the address of the Thrift services, 0.0.0.0 to let other machines in; BMv2 has no such option, and serves on 0.0.0.0 [default: 127.0.0.1]",
     ),
     general(
         "device-id",
@@ -196,7 +196,7 @@ pub(super) const OPTIONS: &[Spec] = &[
         "log-flush",
         Nothing,
         D::LogFlush,
-        "write the log behind each packet, also where others wait",
+        "write the log after each packet, even if other packets wait",
     ),
     general(
         "log-file-max-size",
@@ -238,7 +238,7 @@ pub(super) const OPTIONS: &[Spec] = &[
         "notifications-addr",
         Value("ADDRESS"),
         D::NotificationsAddr,
-        "digests, ports, ageing entries by nanomsg: ipc://PATH or tcp://HOST:PORT",
+        "publish digests, port changes and aged entries by nanomsg: ipc://PATH or tcp://HOST:PORT",
     ),
     general("debugger", Nothing, NO_DEBUGGER, "accepted with a notice"),
     general(
@@ -269,7 +269,7 @@ pub(super) const OPTIONS: &[Spec] = &[
             "drop-port",
             Value("PORT"),
             D::DropPort,
-            "511, which is the default, and no other",
+            "must be 511, the default",
         ),
     ),
     behind(
@@ -336,7 +336,7 @@ pub(super) const OPTIONS: &[Spec] = &[
         "grpc-server-addr",
         Value("ADDRESS"),
         D::GrpcServerAddr,
-        "serve P4Runtime and gNMI there, without --grpc-server-ssl unencrypted [default: 127.0.0.1:9559]",
+        "serve P4Runtime and gNMI there, unencrypted without --grpc-server-ssl [default: 127.0.0.1:9559]",
     )),
     of_grpc(general(
         "cpu-port",
@@ -348,7 +348,7 @@ pub(super) const OPTIONS: &[Spec] = &[
         "grpc-server-ssl",
         Nothing,
         D::GrpcSsl,
-        "serve P4Runtime and gNMI over TLS, with the next two",
+        "serve P4Runtime and gNMI over TLS, with --grpc-server-cert and --grpc-server-key",
     )),
     of_grpc(general(
         "grpc-server-cacert",
@@ -372,7 +372,7 @@ pub(super) const OPTIONS: &[Spec] = &[
         "grpc-server-with-client-auth",
         Nothing,
         D::GrpcClientAuth,
-        "let only clients in that show a certificate of --grpc-server-cacert",
+        "let in only clients with a certificate of an authority in --grpc-server-cacert",
     )),
     of_grpc(general(
         "dp-grpc-server-addr",

@@ -65,7 +65,7 @@ impl Recording {
                 event = "recording_ended",
                 port,
                 %error,
-                "port {port} is recorded no further, and forwards on: {error}"
+                "the recording of port {port} ends, the port goes on forwarding: {error}"
             );
         }
     }
@@ -80,7 +80,7 @@ impl Observer for Recording {
         self.recorder.sent(now, frame);
     }
 
-    /// Follows every batch of frames, so that a recording's end is logged in time.
+    /// The port calls this after every batch of frames, so that a recording's end is logged in time.
     fn flush(&mut self) {
         self.recorder.flush();
         self.log_ends();

@@ -1,5 +1,6 @@
-//! The offload beside the engine, as the event loop drives it, from when frames may come until the ports are closed. It
-//! wakes the loop only for digests; the loop polls it for everything else.
+//! How the event loop drives the offload beside the engine, from the first frame until the ports are closed. The
+//! offload wakes the loop for digests, and when it has finished work in the background; the loop polls it for
+//! everything else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,8 @@ use super::EventLoop;
 use crate::parts::Offloaded;
 use crate::say;
 
-/// How often to ask whether the offload is drained, in nanoseconds: about one NAPI poll of a driver in the kernel.
+/// How often to check whether the offload is drained, in nanoseconds. The time is about one NAPI poll of a driver in
+/// the kernel.
 const DRAIN_RETRY_NS: Nanos = 200_000;
 
 /// How often to check that the offload can go on, in nanoseconds. If it cannot, the engine forwards.
@@ -29,15 +31,16 @@ struct Kernel {
     has_called: Arc<AtomicBool>,
 }
 
-/// What the loop knows of its offload, beside what the switch knows.
+/// What the loop knows of its offload, in addition to what the switch knows.
 #[derive(Default)]
 pub(super) struct Offloading {
     /// The offload that is to start when frames may come.
     waiting: Option<Box<dyn Offload>>,
     kernel: Option<Kernel>,
-    /// Its status as last logged.
+    /// The offload's status as last logged.
     logged: Option<OffloadStatus>,
-    /// Generation of the program that it last forwarded, and what it left of that to the engine.
+    /// The generation of the program that the offload forwarded last, and the places of that program that it left to
+    /// the engine.
     left: Option<(u64, Vec<Interpreted>)>,
     explains: bool,
     /// Called once, when the offload has loaded or refused the first program.
@@ -45,14 +48,14 @@ pub(super) struct Offloading {
     keeps_forwarding: bool,
     /// Programs of an earlier switch may still forward in the kernel.
     has_earlier: bool,
-    /// Whether its programs go on forwarding when it is stopped.
+    /// Whether the offload's programs go on forwarding when the offload is stopped.
     leaves: Arc<AtomicBool>,
-    /// When to check next whether it can go on.
+    /// When to check next whether the offload can go on.
     next_check: Nanos,
 }
 
 impl Offloading {
-    /// Whether a forwarding offload serves a port that it has.
+    /// Whether an offload that forwards serves this port, which is one of its ports.
     pub(super) fn serves(&self, id: PortId) -> bool {
         let kernel = self.kernel.as_ref();
         kernel.is_none_or(|it| it.ports.is_served(id))
@@ -99,8 +102,8 @@ impl Offloading {
         self.logged = status.cloned();
     }
 
-    /// Logs the places of the program that the offload leaves to the engine from now on, because of what was written to
-    /// the tables.
+    /// Logs the places of the program that the offload leaves to the engine from now on, because of entries that were
+    /// written to the tables.
     fn log_newly_left(&self, generation: u64, left: &[Interpreted]) {
         let before = match &self.left {
             Some((of, before)) if *of == generation => before,
@@ -118,8 +121,8 @@ impl Offloading {
 }
 
 impl EventLoop {
-    /// Sets an offload; all ports must have been added. It forwards when [`EventLoop::run`] begins, so no packet comes
-    /// before everything on the command line is written.
+    /// Sets an offload; all ports must have been added. The offload starts when [`EventLoop::run`] begins, so that it
+    /// forwards no packet before everything on the command line is written.
     pub(crate) fn set_offload(&mut self, offloaded: Offloaded) {
         for attached in self.ports.iter_mut() {
             attached.set_offloaded(offloaded.ports.contains(&attached.id));
@@ -171,8 +174,8 @@ impl EventLoop {
         self.offloading.notify_ready(&self.switch);
     }
 
-    /// Lets the programs in the kernel run on when the loop is closed. Until the switch has a program, those of an
-    /// earlier switch run.
+    /// Lets the programs in the kernel run on when the loop is closed. Until the switch has a program, the programs of
+    /// an earlier switch go on.
     pub(crate) fn keep_forwarding(&mut self) {
         self.offloading.keeps_forwarding = true;
         self.offloading.has_earlier = true;
@@ -205,7 +208,7 @@ impl EventLoop {
         }
     }
 
-    /// Tells the offload that the port in a place was replaced; it goes on forwarding for the others.
+    /// Informs the offload that the port in a place was replaced. The offload goes on forwarding for the other ports.
     pub(super) fn serve_anew(&mut self, place: usize) {
         let Some(kernel) = &self.offloading.kernel else {
             return;
@@ -218,13 +221,13 @@ impl EventLoop {
         self.log_offload();
     }
 
-    /// Sets whether to print what the offload takes of each program, and what it leaves.
+    /// Sets whether to print which part of each program the offload takes, and which part it leaves to the engine.
     pub(crate) fn set_explains_offload(&mut self, explains: bool) {
         self.offloading.explains = explains;
     }
 
-    /// Gives the offload the program. In the kernel that may take some hundred milliseconds, since the verifier checks
-    /// every path through it; the engine forwards meanwhile.
+    /// Gives the offload the program. In the kernel this may take some hundred milliseconds, since the verifier checks
+    /// every path through the program; the engine forwards meanwhile.
     pub(crate) fn begin_offload(&mut self) {
         if let Some(offload) = self.offloading.waiting.take() {
             self.switch.set_offload(Some(offload));
@@ -250,8 +253,9 @@ impl EventLoop {
         }
     }
 
-    /// Publishes digests of what the offload has forwarded. These include digests that it returned when it failed, and
-    /// those in a queue that was full before anybody subscribed: nothing wakes the loop for either.
+    /// Publishes digests of packets that the offload has forwarded. Every iteration calls this, because nothing wakes
+    /// the loop for some digests: those that the offload returned when it failed, and those in a queue that was full
+    /// before anybody subscribed.
     pub(super) fn take_digests(&mut self) {
         if self.switch.offload_status().is_some() {
             self.switch.take_offloaded_digests(DIGESTS_PER_ITERATION);
@@ -294,7 +298,7 @@ fn log_status(status: &OffloadStatus, was_forwarding: bool) {
         ),
         OffloadStatus::Waiting if was_forwarding => tracing::info!(
             event = "offload_stopped",
-            "the engine forwards all, as long as somebody listens to a trace or a port is disabled"
+            "the engine forwards all, as long as packets are traced or a port is disabled"
         ),
         OffloadStatus::Loading | OffloadStatus::Waiting => {}
     }
@@ -313,8 +317,8 @@ fn log_notice(notice: &OffloadNotice) {
             entries = n_entries,
             room = n_entries_max,
             taken_ms = taken_ns / NS_PER_MS,
-            "the offload had no room for the {n_entries} entries of {table} beside those that packets still saw, \
-             {n_entries_max} in all: it was loaded anew in {} ms",
+            "the offload has room for {n_entries_max} entries of {table}, too few for {n_entries} beside those that \
+             packets still saw: it was loaded anew in {} ms",
             taken_ns / NS_PER_MS
         ),
         OffloadNotice::LeavesPort { port, reason } => tracing::warn!(

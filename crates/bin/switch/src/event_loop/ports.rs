@@ -1,4 +1,4 @@
-//! The ports of an event loop: their places, links and statistics, and what they have still to send.
+//! The ports of an event loop: their places, links and statistics, and the frames that they have still to send.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ pub(super) struct AttachedPort {
     pub(super) port: Box<dyn Port>,
     /// Index of its descriptor in the waiter's list.
     pub(super) wait_place: Option<usize>,
-    /// It may have frames that it has not sent yet.
+    /// Whether the port may have frames that it has not sent yet.
     has_queued: bool,
     /// Statistics of the ports that were in this place before.
     earlier: PortStatistics,
     /// State of the interface, if it is watched.
     link: Option<Arc<LinkStatus>>,
     pub(super) is_offloaded: bool,
-    /// An offload serves or has served it, so its statistics lack some of its frames.
+    /// Whether an offload serves or has served the port, so that the port's statistics lack some of its frames.
     pub(super) was_offloaded: bool,
-    /// As last reported to the switch.
+    /// The state of the link as last reported to the switch.
     is_up: bool,
     multicast: MulticastCounters,
-    /// The switch was asked to hold frames for it.
+    /// Whether the switch was asked to hold frames for the port.
     is_held: bool,
 }
 
@@ -76,7 +76,7 @@ impl AttachedPort {
     }
 }
 
-/// In the order in which they were added.
+/// The ports, in the order in which they were added.
 pub(super) struct AttachedPorts {
     all: Vec<AttachedPort>,
     /// Index in `all` by port number.
@@ -163,7 +163,7 @@ impl AttachedPorts {
         self.all.iter_mut()
     }
 
-    /// In the order of [`AttachedPort::wait_place`].
+    /// Returns the ports' descriptors, in the order of [`AttachedPort::wait_place`].
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.all.iter().filter_map(|it| it.port.poll_fd())
     }
@@ -193,13 +193,13 @@ impl AttachedPorts {
         sent.map_err(|source| (attached.id, source))
     }
 
-    /// Sends what was queued since the last flush.
+    /// Sends the frames that were queued since the last flush.
     pub(super) fn flush_queued(&mut self) -> Result<(), LoopError> {
         let mut queued = self.all.iter_mut().filter(|it| it.has_queued);
         queued.try_for_each(AttachedPort::flush)
     }
 
-    /// Sends what is queued, and retries what could not be sent.
+    /// Sends queued frames, and retries frames that could not be sent.
     pub(super) fn flush_all(&mut self) -> Result<(), LoopError> {
         self.all.iter_mut().try_for_each(AttachedPort::flush)
     }
@@ -224,7 +224,7 @@ impl AttachedPorts {
         }
     }
 
-    /// Reports ports that went down or came up to the switch before the next frame, for whatever watches them.
+    /// Reports ports that went down or came up to the switch, before the switch gets the next frame.
     pub(super) fn report_links(&mut self, switch: &mut Switch) {
         for attached in &mut self.all {
             let Some(link) = &attached.link else { continue };
@@ -262,7 +262,8 @@ impl AttachedPorts {
         }
     }
 
-    /// Updates what earlier work of an iteration may have changed: who is enabled, and for whom an offload forwards.
+    /// Updates what earlier work of an iteration may have changed: which ports are enabled, and on which an offload
+    /// forwards.
     pub(super) fn refresh_switched(
         &mut self,
         switch: &Switch,
@@ -275,8 +276,8 @@ impl AttachedPorts {
         }
     }
 
-    /// If an offload serves a port or has served it before its interface went, the port's frames are those that the
-    /// switch has counted, which include the offload's.
+    /// Returns the totals of all ports. If an offload serves a port, or served it before the port's interface went, the
+    /// port's frames are those that the switch has counted, which include the offload's.
     pub(super) fn totals(&mut self, counted: impl Fn(PortId) -> PortCounters) -> Vec<PortTotals> {
         let ports = self.all.iter_mut().zip(&self.statuses);
         let totals = ports.map(|(attached, status)| {

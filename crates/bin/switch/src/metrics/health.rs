@@ -1,4 +1,4 @@
-//! Liveness and readiness, for whoever restarts the switch and whoever sends to it.
+//! Liveness, for a supervisor that restarts the switch, and readiness, for senders and load balancers.
 //!
 //! The switch lives if every event loop finishes an empty piece of work within a second. A stuck loop gets only one
 //! such piece at a time, however often it is asked. The switch is ready if it has a program, and every port has its
@@ -29,7 +29,7 @@ pub(crate) struct Probes(Vec<Arc<Probe>>);
 #[derive(Default)]
 struct Probe {
     n_done: AtomicU64,
-    /// A request is in its queue.
+    /// Whether a probe is in the loop's queue.
     is_asked: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ impl Probe {
     }
 
     fn done(&self) {
-        // In this order, a thread that has seen the count may submit again.
+        // The flag is cleared first, so that a thread that has seen the new count can submit again.
         self.is_asked.store(false, Ordering::Release);
         self.n_done.fetch_add(1, Ordering::AcqRel);
     }
@@ -105,7 +105,7 @@ fn stuck(worker: usize) -> String {
     format!("the event loop of worker {worker} has not finished an iteration for {seconds} s")
 }
 
-/// What keeps the switch from forwarding, one line each.
+/// Returns the faults that keep the switch from forwarding, a line for each.
 fn lacking(context: &SwitchContext<'_>) -> Vec<String> {
     let mut lacks = Vec::new();
     if context.switch.program().is_none() {

@@ -28,7 +28,7 @@ impl Recent {
     pub(crate) async fn keep(self, device: Arc<Device>) {
         while self.take(&device).await.is_some() {
             tokio::time::sleep(PART).await;
-            // Maxima that were not read meanwhile belong to the part that ends.
+            // Maxima that nobody has read since belong to the part that ends.
             if self.take(&device).await.is_none() {
                 return;
             }
@@ -54,10 +54,11 @@ impl Recent {
         }
     }
 
-    /// Adds what the event loops have seen since the last call to the current part; `None` if the switch has stopped.
+    /// Adds the maxima that the event loops have seen since the last call to the current part. Returns `None` if the
+    /// switch has stopped.
     pub(crate) async fn take(&self, device: &Device) -> Option<()> {
         let recent = self.clone();
-        // In the loop, so that nothing is lost if the caller has gone.
+        // The loop adds the maxima, so that none are lost if the caller has gone.
         let taken = device.submit(move |_, context| {
             recent.add(&context.switch.take_recent_maxima());
         });

@@ -1,8 +1,8 @@
 //! Counters of the program, cell by cell and entry by entry: only those that were asked for, within a limit of series.
 //!
-//! The switch does not know conferences; a program counts by group and viewer in counter arrays and in the direct
-//! counters of its tables. They are read a few cells or entries at a time, so that a large table delays packets no more
-//! than a small one.
+//! The switch does not know what a program counts: a conference's program counts by group and viewer, in counter arrays
+//! and in the direct counters of its tables. The counters are read a few cells or entries at a time, so that a large
+//! table delays packets no more than a small one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -17,8 +17,8 @@ use super::{Labels, Metrics};
 /// Cells or entries that one event-loop iteration reads: some tens of microseconds.
 const CHUNK: usize = 512;
 
-/// Wider fields are shown in hexadecimal, since most of them are addresses; narrower ones are ports, groups or
-/// instances.
+/// Key fields up to this width are shown in decimal: most are ports, groups or instances. Wider fields are shown in
+/// hexadecimal, since most are addresses.
 const DECIMAL_BITS_MAX: u32 = 16;
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Selection {
     pub(crate) tables: Vec<String>,
     /// Maximum number of series, of all selected counters and tables together.
     pub(crate) series_max: usize,
-    /// Names that the log already has as cut or unknown.
+    /// Names that were already logged as cut or unknown.
     pub(crate) logged: Mutex<BTreeSet<String>>,
 }
 
@@ -201,7 +201,7 @@ async fn entries(
             return Some(());
         };
         shown.extend(part.entries);
-        // Every worker has the same entries.
+        // Every worker has the same entries, so the other workers' counters are added to the first worker's.
         for entry in parts.flat_map(|other| other.entries) {
             let key = (entry.key, entry.priority);
             add(others.entry(key).or_default(), entry.counter);
@@ -285,7 +285,7 @@ fn number(width_bits: u32, bytes: &[u8]) -> String {
     value.to_string()
 }
 
-/// Without leading zero bytes, so that a value has one form.
+/// Leaves out leading zero bytes, so that a value has only one form.
 fn hex(bytes: &[u8]) -> String {
     let n_zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     let n_zeros = n_zeros.min(bytes.len().saturating_sub(1));
@@ -293,7 +293,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 impl Selection {
-    /// Logs names that are cut or unknown, once, and again if they were neither in between.
+    /// Logs each name that is cut or unknown once, and again if it was neither in between.
     fn log(&self, selected: &Selected) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *logged);
@@ -328,7 +328,7 @@ pub(super) fn render(metrics: &mut Metrics, selected: &Selected) {
     let parts: [Part; 2] = [("packets", |it| it.packets), ("bytes", |it| it.bytes)];
     for (unit, read) in parts {
         let name = format!("reprise_counter_{unit}_total");
-        let help = "Counter arrays of the program that were asked for, cells that have counted.";
+        let help = "Selected counter arrays of the program: the cells that have counted.";
         metrics.family(&name, "counter", help);
         for cell in &selected.cells {
             let labels: Labels<'_> = &[("counter", &cell.counter), ("index", &cell.index)];
@@ -355,7 +355,7 @@ pub(super) fn render(metrics: &mut Metrics, selected: &Selected) {
         metrics.sample(name, &[("of", of)], left_out);
     }
     let name = "reprise_metrics_unknown";
-    let help = "Asked for, and no counter nor table with direct counters of the program.";
+    let help = "1 for each selected name that is no counter, and no table with direct counters, of the program.";
     metrics.family(name, "gauge", help);
     for of in &selected.unknown {
         metrics.sample(name, &[("of", of)], 1);

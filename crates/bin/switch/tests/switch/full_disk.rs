@@ -155,7 +155,7 @@ fn recordings_end_where_the_disk_is_full_and_their_ports_forward_on() {
         for (file, port) in [("a1_in", 1), ("b1_out", 2), ("b1_in", 2), ("a1_out", 1)] {
             let file = disk.join(format!("{file}.pcap"));
             let expected = format!(
-                "port {port} is recorded no further, and forwards on: capture file {}: cannot write: No space left on device (os error 28)",
+                "the recording of port {port} ends, the port goes on forwarding: capture file {}: cannot write: No space left on device (os error 28)",
                 file.display()
             );
             assert_eq!(said.matches(&expected).count(), 1, "{expected}: {said}");

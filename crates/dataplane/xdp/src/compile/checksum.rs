@@ -83,7 +83,7 @@ impl Emit<'_> {
         self.try_or_punt(place, emit)
     }
 
-    /// Whether each field's position within 16-bit words is the same whichever headers are valid.
+    /// Whether each field's position within 16-bit words does not depend on which headers are valid.
     pub(super) fn is_sum_of_fields(&self, calculation: &Calculation) -> Emitted<bool> {
         let runs = self.runs(calculation)?;
         let mut whole = runs.iter().rev().skip(1);
@@ -96,7 +96,7 @@ impl Emit<'_> {
     /// Computes the checksum of RFC 1071 into [`SUM`], for [a sum of fields](Self::is_sum_of_fields).
     ///
     /// Adding 16-bit words with end-around carry is addition modulo 2^16 - 1. So a field of any width counts by the
-    /// position of its last bit in a word. As with the addition word by word, the sum is 0 only if all words are 0.
+    /// position of its last bit in a word. The sum is 0 only if all words are 0, as in an addition word by word.
     pub(super) fn internet_checksum(&mut self, calculation: &Calculation) -> Emitted<()> {
         self.asm.mov_imm(SUM, 0);
         for (header, parts) in self.runs(calculation)? {

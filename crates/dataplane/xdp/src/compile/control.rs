@@ -83,7 +83,7 @@ pub(super) fn actions_of(program: &Program, table: TableId) -> Vec<ActionId> {
 }
 
 impl Emit<'_> {
-    /// Generates a control, which ends at `end`.
+    /// Generates the code of a control, which ends at `end`.
     pub(super) fn control(&mut self, start: Option<NodeId>, end: Label) -> Emitted<()> {
         let order = reachable(self.program, start);
         let n_nodes = self.ir.nodes.len();
@@ -134,7 +134,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Generates code, or a punt if that fails. The copies' program cannot punt, so it fails.
+    /// Generates code, or a punt if that fails. The copies' program cannot punt, so there this function fails.
     pub(super) fn try_or_punt(
         &mut self,
         place: String,
@@ -185,7 +185,7 @@ impl Emit<'_> {
         self.note_line(&format!("table {}", info.name), node.line.as_ref());
         let layout = &memory.tables[table.index()];
         if layout.index == Index::Left {
-            // Planning the maps has already recorded why.
+            // Planning the maps has already recorded why the table is left.
             let punt = self.ends.punt;
             self.asm.jump(punt);
             return match self.kind {

@@ -1,4 +1,5 @@
-//! The program of a group's copies: which copy is this, egress, deparser. A device map runs it for each copy.
+//! The program of a group's copies. It finds which copy the frame is, runs egress, and deparses. A device map runs the
+//! program for each copy.
 
 use dataplane::{
     DropReason,
@@ -119,7 +120,7 @@ impl Emit<'_> {
         self.asm.note("which copy: the port's first, or the next");
         let (next, known, punt) = (self.asm.label(), self.asm.label(), self.ends.punt);
         let places = self.layout.word(Word::Places);
-        // One word for each port: serial number in the high half, position in the low half.
+        // Each port has a word: the packet's serial number in the high half, the copy's position in the low half.
         self.load_word(FRAME, Word::OutPort);
         self.asm.jump_if_imm(Jump::Gt, FRAME, 511, punt);
         self.asm.alu_imm(Alu::Lsh, FRAME, 3);

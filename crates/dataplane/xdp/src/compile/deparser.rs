@@ -1,5 +1,5 @@
 //! The deparser writes fields back into the frame. If the valid headers are those that were parsed, it writes only
-//! what may have changed, in place. Otherwise it moves the frame's beginning and writes all headers.
+//! fields that may have changed, in place. Otherwise it moves the frame's beginning and writes all headers.
 
 use dataplane::engine::ir::{FieldId, HeaderId};
 
@@ -20,7 +20,7 @@ const POSITION_MAX: u32 = HEADER_BYTES_MAX + VARIABLE_BYTES_MAX;
 pub(super) enum Place {
     /// Bytes from the frame's beginning.
     Constant(u32),
-    /// In the header's offset in the state.
+    /// The offset that the packet's state holds for the header.
     Noted,
 }
 
@@ -32,12 +32,12 @@ pub(super) struct Writing<'a> {
     pub is_changed: &'a dyn Fn(FieldId) -> bool,
     /// Whether headers may have become valid or invalid.
     pub may_change_validity: bool,
-    /// The target if the frame cannot be moved; nothing is changed then.
+    /// The target if the frame's beginning cannot be moved; the frame is unchanged then.
     pub refused: Label,
 }
 
 impl Emit<'_> {
-    /// Returns the headers that the deparser emits, in order. Each may be there once.
+    /// Returns the headers that the deparser emits, in order. Each header may appear once.
     pub(super) fn emitted(&self) -> Emitted<Vec<HeaderId>> {
         let order = &self.ir.deparser.order;
         let mut emitted: Vec<HeaderId> = Vec::new();
@@ -105,7 +105,7 @@ impl Emit<'_> {
         };
         self.asm.mov(R1, base);
         self.asm.alu_imm(Alu::Add, R1, (offset + end) as i32);
-        // Cannot happen: the parser has found the header there. The verifier requires the check.
+        // The frame is never shorter, since the parser has found the header there; the verifier requires the check.
         self.asm.jump_if(Jump::Gt, R1, FRAME_END, writing.refused);
         for group in &groups {
             self.write_group(group, base, offset + group.at)?;
@@ -170,7 +170,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// The contents of a field of variable width are only in the frame, so its header is not written anew.
+    /// Jumps to `refused` if the header has a field of variable width that is not empty. The contents of such a field
+    /// are only in the frame, so its header cannot be written anew.
     fn refuse_variable(&mut self, header: HeaderId, refused: Label) {
         let Some(field) = self.ir.headers[header.index()].variable_field else {
             return;

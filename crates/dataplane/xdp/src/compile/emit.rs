@@ -1,4 +1,4 @@
-//! Shared by all parts of the code generator: registers, the stack, fields, validity, ends.
+//! The common parts of the code generator: registers, the stack, fields, validity, ends.
 
 use std::collections::BTreeSet;
 
@@ -25,10 +25,11 @@ use crate::{
 
 pub(super) const CONTEXT: Reg = R6;
 pub(super) const SCRATCH: Reg = R7;
-/// In parser and deparser the frame; in a control the slot whose action runs.
+/// The frame's address in parser and deparser. In a control, the same register is [`SLOT`]: the slot whose action runs.
 pub(super) const FRAME: Reg = R8;
 pub(super) const SLOT: Reg = R8;
-/// In parser and deparser the frame's end; in a control the number of the body that was found.
+/// The end of the frame in parser and deparser. In a control, the same register is [`BODY`]: the number of the body
+/// that was found.
 pub(super) const FRAME_END: Reg = R9;
 pub(super) const BODY: Reg = R9;
 
@@ -77,7 +78,7 @@ pub(super) struct Ends {
     pub punt: Label,
     /// Drops the packet for the reason in [`Word::Reason`].
     pub drop: Label,
-    /// Counts what the journal records, then ends the packet according to [`Word::End`].
+    /// Counts the packet as the journal says, then ends it according to [`Word::End`].
     pub finish: Label,
 }
 
@@ -97,7 +98,7 @@ pub(super) struct Emit<'p> {
     pub is_in_ingress: bool,
     /// Digests that the program requests.
     pub digests: BTreeSet<DigestId>,
-    /// For each entry of the journal, the first counter that it may count at.
+    /// For each entry of the journal, the number of the first counter that the entry may increment.
     pub journal: Vec<u32>,
 }
 
@@ -253,7 +254,7 @@ impl<'p> Emit<'p> {
         self.asm.store_imm(Size::B8, SCRATCH, at, value);
     }
 
-    /// Jumps if the header is valid, or if it is not. Overwrites `free`.
+    /// Jumps to `to` if the header is valid (`is`), or if it is invalid (not `is`). Overwrites `free`.
     pub(super) fn jump_if_valid(&mut self, header: HeaderId, is: bool, to: Label, free: Reg) {
         if self.ir.headers[header.index()].metadata {
             if is {

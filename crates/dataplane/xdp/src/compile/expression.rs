@@ -1,6 +1,6 @@
-//! Numbers. An expression's value has infinite precision; the code loads one 64-bit word of it into a register. Where
-//! more than the low bits matter (comparison, shift right, division, saturation, index), the operand's range says how
-//! many words hold it exactly.
+//! Numbers. An expression's value has infinite precision; the code loads one 64-bit word of it into a register. In
+//! operations for which more than the low bits matter (comparison, shift right, division, saturation, index), the
+//! operand's range says how many words hold the operand exactly.
 
 use dataplane::engine::ir::{
     AnyStack, Arithmetic, Expr, FieldId, HeaderExpr, HeaderId, Int,
@@ -42,7 +42,7 @@ impl Emit<'_> {
         Ok(range)
     }
 
-    /// Loads an index or a count. A negative one, compared as unsigned, is beyond every bound.
+    /// Loads an index or a count. A negative number, compared as unsigned, is beyond every bound.
     pub(super) fn index(&mut self, expr: &Expr, to: Reg) -> Emitted<()> {
         self.exact(expr, to).map(|_| ())
     }
@@ -112,7 +112,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Loads a word above all words that hold the number: its sign.
+    /// Loads a word above all words that hold the number: all its bits are the number's sign.
     fn above(&mut self, expr: &Expr, range: Range, to: Reg) -> Emitted<()> {
         if !range.signed {
             self.asm.mov_imm(to, 0);
@@ -158,7 +158,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Loads a field of a header found at run time; beyond the end of a stack it is zero.
+    /// Loads a field of a header found at run time. The field is zero if the index is beyond the end of a stack.
     fn access(&mut self, header: &HeaderExpr, offset: u32, word: u32, to: Reg) -> Emitted<()> {
         let found = self.header_of(header);
         let some = |emit: &mut Self, header: HeaderId| {
@@ -238,7 +238,7 @@ impl Emit<'_> {
         }
     }
 
-    /// An operation whose words depend only on the same words of the operands.
+    /// Applies an operation whose words depend only on the same words of the operands.
     fn simple(&mut self, alu: Alu, left: &Expr, right: &Expr, word: u32, to: Reg) -> Emitted<()> {
         let constant = match right {
             Expr::Const(value) => i32::try_from(low_word(value, word).cast_signed()).ok(),
@@ -263,7 +263,7 @@ impl Emit<'_> {
         })
     }
 
-    /// A word of a sum, or of a difference (complement and carry 1). The words below give the carry.
+    /// Computes a word of a sum, or of a difference (complement and carry 1). The lower words give the carry.
     fn wide_sum(
         &mut self,
         left: &Expr,
@@ -355,7 +355,7 @@ impl Emit<'_> {
         let range = self.bounded(left)?;
         let arithmetic = if range.signed { Alu::Arsh } else { Alu::Rsh };
         if let Some(amount) = range::constant_amount(right) {
-            // Wider than every field: only the sign remains.
+            // A greater amount is wider than every field: only the sign remains.
             let amount = amount.unwrap_or(dataplane::limits::FIELD_BITS_MAX);
             let (whole, part) = (amount / 64, (amount % 64) as i32);
             let from = word + whole;

@@ -5,11 +5,11 @@ use dataplane::engine::ir::{AnyStack, Expr, HeaderExpr, HeaderId, UnionExpr, Uni
 use super::emit::{Emit, Emitted};
 use crate::asm::{Jump, Reg};
 
-/// What an expression refers to.
+/// The header or union to which an expression refers.
 pub(super) enum Found<'e, T> {
     /// Known at compile time. `None` is beyond the end of a stack.
     Known(Option<T>),
-    /// One of these, by an index known at run time.
+    /// One of these elements, selected by an index that is known at run time.
     ByIndex(&'e Expr, Vec<T>),
 }
 
@@ -50,8 +50,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Generates `some` for each possible element, and `none` for an index beyond the end. Overwrites registers from
-    /// `free` on.
+    /// Generates the code of `some` for each possible element, and the code of `none` for an index beyond the end.
+    /// Overwrites registers from `free` on.
     pub(super) fn for_found<T: Copy>(
         &mut self,
         found: &Found<'_, T>,

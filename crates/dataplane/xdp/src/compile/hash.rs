@@ -14,7 +14,7 @@ use super::{
 };
 use crate::asm::{Alu, Jump, Label, Reg, Size, reg::*};
 
-/// Where bytes are written.
+/// The address to which the next bytes are written.
 const TO: Reg = R4;
 /// Zero bytes after the input.
 const PADDING_BYTES: u32 = 8;
@@ -276,7 +276,8 @@ impl Emit<'_> {
         self.asm.place(done);
     }
 
-    /// Bytes after the input are zero, so the last word may reach beyond the end.
+    /// Joins the words of the input by `alu`. Bytes after the input are zero, so the last word may reach beyond the
+    /// end.
     fn join_words(&mut self, n_bytes: u32, size: Size, alu: Alu) {
         let buffer = self.layout.buffer();
         self.asm.mov_imm(SUM, 0);

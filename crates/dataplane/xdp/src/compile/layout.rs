@@ -7,7 +7,7 @@ use dataplane::engine::ir::{
 
 use crate::image::{Heap, TableLayout};
 
-/// A value of a per-CPU map and an instruction's offset can be no larger.
+/// The largest state, in bytes. A value of a per-CPU map and an instruction's offset can be no larger.
 const BYTES_MAX: u32 = 32 * 1024 - 8;
 
 /// Words other than fields.
@@ -20,7 +20,7 @@ pub(super) enum Word {
     OutPort,
     /// Arrival time, `CLOCK_MONOTONIC` in nanoseconds.
     Arrival,
-    /// The group whose copies are a stream; 0 without a group.
+    /// The packet's multicast group, whose copies are a stream in the latency counts; 0 without a group.
     Stream,
     /// Length of the frame as received.
     IngressBytes,
@@ -35,9 +35,9 @@ pub(super) enum Word {
     ParserError,
     /// 1 if a checksum was wrong.
     ChecksumError,
-    /// 1 if the headers in the frame are not exactly the valid ones in the deparser's order.
+    /// 1 if the headers in the frame are not exactly the valid headers in the deparser's order.
     Irregular,
-    /// Position of the last requested digest plus 1.
+    /// Position of the last requested digest plus 1; 0 if none was requested.
     Digest,
     Exited,
     End,
@@ -55,10 +55,11 @@ pub(super) enum Word {
     Places,
 }
 
-/// The longest input of a hash, including zeros behind it.
+/// The longest input of a hash, including the zeros after the input.
 const BUFFER_BYTES_MAX: u32 = 512;
 
-/// Size of the buffer: the input of the program's longest hash, each part rounded up to bytes, and 8 zeros behind it.
+/// Size of the buffer: the input of the program's longest hash, each part rounded up to bytes, and 8 zeros after the
+/// input.
 fn buffer_bytes(ir: &Ir) -> u32 {
     let bits = |input: &CalculationInput| match input {
         CalculationInput::Field(field) => ir.fields[field.index()].bits,

@@ -1,4 +1,5 @@
-//! Table lookups: from a key to the number of a body, then to the slot that holds for the packet.
+//! Table lookups: from a key to the number of an entry's body ([`Body`]), then to the body's slot that holds for the
+//! packet.
 
 use dataplane::{
     TableId,
@@ -19,7 +20,8 @@ use crate::{
 const LPM_ATTEMPTS: u32 = 4;
 
 impl Emit<'_> {
-    /// Looks up a table's key: body in [`BODY`], slot in [`SLOT`]. The body is 0 on a miss.
+    /// Looks up a table's key. Puts the number of the body into [`BODY`], which is 0 on a miss, and the address of the
+    /// slot into [`SLOT`].
     pub(super) fn find_body(&mut self, table: TableId, layout: &TableLayout) -> Emitted<()> {
         let ir = self.ir;
         let key = &ir.table_nodes[table.index()].key;
@@ -61,7 +63,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Looks up a group's slot; `R1` is the group's number.
+    /// Finds the slot of the group whose number is in `R1`.
     pub(super) fn find_group(&mut self, layout: &TableLayout) -> Emitted<()> {
         let Index::Hash { map, .. } = &layout.index else {
             return Err("groups are not found by a hash".into());
@@ -72,7 +74,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Loads the body of the key on the stack.
+    /// Loads the number of the body to which the key on the stack leads; 0 if the map does not have the key.
     fn look_up_body(&mut self, map: MapRef) {
         let missing = self.asm.label();
         self.look_up(map, STACK_KEY);
@@ -183,7 +185,7 @@ impl Emit<'_> {
             .store_imm(Size::B4, R10, STACK_KEY, bits.cast_signed());
         let prefix = parts.iter().map(|part| part.at).max();
         for (source, part) in key.iter().zip(parts) {
-            // The prefix field is left-aligned, the others are right-aligned.
+            // The prefix field is left-aligned, all other fields are right-aligned.
             let behind = if Some(part.at) == prefix {
                 8 * part.bytes - part.bits
             } else {
@@ -284,7 +286,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// From a body's address to the address of the slot that holds for the packet. Overwrites `R1`, `R3` and `R4`.
+    /// Replaces a body's address in `at` by the address of the body's slot that holds for the packet. Jumps to `none`
+    /// if no slot does. Overwrites `R1`, `R3` and `R4`.
     fn slot_that_holds(&mut self, at: Reg, body: &Body, none: Label) {
         let (first, second, found) = (self.asm.label(), self.asm.label(), self.asm.label());
         self.asm.load(Size::B8, R1, R10, STACK_VERSION);
@@ -309,8 +312,8 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, to, R1);
     }
 
-    /// From the body's number in [`BODY`] to the slot that holds for the packet, in [`SLOT`]. If no slot of the body
-    /// holds, tries the next shorter prefix, or body 0.
+    /// Finds the slot that holds for the packet, from the body's number in [`BODY`], and puts its address into
+    /// [`SLOT`]. If no slot of the body holds, tries the body of the next shorter prefix, or body 0.
     fn find_slot(&mut self, body: &Body, attempts: u32) {
         let is_trie = attempts == LPM_ATTEMPTS;
         let punt = self.ends.punt;

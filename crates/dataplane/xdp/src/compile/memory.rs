@@ -31,7 +31,7 @@ const MAPS_MAX: usize = 64;
 /// A cache line: parts of the heap are aligned to it.
 const LINE_BYTES: u32 = 64;
 
-/// Everything outside the code.
+/// Everything of an image except the code.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub maps: Vec<MapSpec>,

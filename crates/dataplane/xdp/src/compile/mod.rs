@@ -7,10 +7,10 @@
 //! program of their own ([`copies`]), which reads the headers again from the frame that ingress has written, and the
 //! metadata from the record in front of it ([`note`]).
 //!
-//! *Punts.* What cannot be compiled becomes a punt, at the smallest enclosing construct: an action, a table, a parser
-//! state, a condition, a checksum. A punted packet must be unchanged and not counted. So the code first records in a
-//! journal what to count. Only the deparser writes to the frame. Counting, and sending a digest, follow once the
-//! packet's end is certain.
+//! *Punts.* What cannot be compiled becomes a punt: the packet is left to the engine. The punt takes the place of the
+//! smallest enclosing construct: an action, a table, a parser state, a condition or a checksum. A punted packet must be
+//! unchanged and not counted. So the code first records in a journal which counters the packet increments. Only the
+//! deparser writes to the frame. Counting, and sending a digest, follow once the packet's end is certain.
 //!
 //! *State.* Fields are in per-processor memory, not on the stack, which has only 512 bytes. So the verifier does not
 //! track their values, and sees few paths through a program.
@@ -69,7 +69,7 @@ pub fn compile(program: &Program, room: &Room) -> Result<Image, Refused> {
     image(program, room).map_err(Refused)
 }
 
-/// Tries with fewer visits of the parser if jumps would be too far.
+/// Compiles a program. If jumps would be too far, tries again with fewer visits of parser states ([`Paths`]).
 fn image(program: &Program, room: &Room) -> Emitted<Image> {
     let all = image_of(program, room, room.parser_visits);
     let fewer = [room.parser_visits / 4, room.parser_visits / 16].into_iter();

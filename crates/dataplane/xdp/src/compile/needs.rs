@@ -9,7 +9,7 @@ use dataplane::{
 
 use super::{uses::Uses, wire};
 
-/// What the parts of a program need from each other.
+/// The fields and headers that the parts of a program need from each other.
 #[derive(Debug)]
 pub(super) struct Needs<'p> {
     ir: &'p Ir,
@@ -18,7 +18,7 @@ pub(super) struct Needs<'p> {
     reads: BTreeSet<FieldId>,
     unguarded: BTreeSet<FieldId>,
     writes: BTreeSet<FieldId>,
-    /// Some path writes whole headers, so all fields in the frame are kept.
+    /// Whether some path writes whole headers, so that all fields in the frame are kept.
     pub is_rewritten: bool,
     emitted: BTreeSet<HeaderId>,
     /// Fields that share bytes with a written field.
@@ -158,7 +158,7 @@ impl<'p> Needs<'p> {
         self.emitted.contains(&header)
     }
 
-    /// Returns headers that copies read, and in which ingress may leave values although they are invalid.
+    /// Returns the headers that copies read, and which may be invalid but still have values that ingress left there.
     pub(super) fn stale(&self) -> Vec<HeaderId> {
         self.stale.clone()
     }

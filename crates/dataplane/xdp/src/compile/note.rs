@@ -1,5 +1,5 @@
-//! What copies need to know from ingress in addition to the headers in their frame: a record in front of the frame,
-//! as XDP metadata, which each copy has.
+//! The note that ingress writes for a packet's copies: a record in front of the frame, as XDP metadata, with what
+//! copies need in addition to the headers in their frame. Each copy has the record.
 
 use dataplane::engine::ir::{AnyStack, FieldId, HeaderId, Meaning, Moment};
 
@@ -25,7 +25,7 @@ enum Item {
 }
 
 impl Item {
-    /// A word that both have at the same place.
+    /// A word that ingress and copies have at the same place.
     fn same(word: Word) -> Self {
         Item::Word(word, word)
     }
@@ -121,14 +121,14 @@ impl Note {
         self.bytes
     }
 
-    /// Headers that copies read, and in which ingress may leave values although they are invalid.
+    /// Returns the headers that copies read, and which may be invalid but still have values that ingress left there.
     pub(super) fn stale(&self, needs: &Needs<'_>) -> Vec<HeaderId> {
         needs.stale()
     }
 }
 
 impl Emit<'_> {
-    /// Writes the record at `R3`; it must end before `R4`.
+    /// Writes the record at the address in `R3`. Jumps to `refused` if the record would end after the address in `R4`.
     pub(super) fn write_note(&mut self, note: &Note, refused: Label) {
         self.check_note(note, refused);
         for (item, size, at) in &note.items {
@@ -137,7 +137,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Reads the record at `R3`; it must end before `R4`.
+    /// Reads the record at the address in `R3`. Jumps to `refused` if the record would end after the address in `R4`.
     pub(super) fn read_note(&mut self, note: &Note, refused: Label) {
         self.check_note(note, refused);
         for (item, size, at) in &note.items {

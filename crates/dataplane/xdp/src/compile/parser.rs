@@ -21,7 +21,7 @@ struct Failure {
     at: u32,
 }
 
-/// What the code of a state needs to know.
+/// The data that generating a state's code needs.
 pub(super) struct Parsing<'a> {
     paths: &'a Paths,
     labels: HashMap<&'a Visit, (usize, Label)>,
@@ -129,7 +129,7 @@ impl<'p> Emit<'p> {
         label
     }
 
-    /// Fails if the frame has fewer than `end` bytes.
+    /// Jumps to a failure if the frame has fewer than `end` bytes.
     pub(super) fn ensure(&mut self, end: u32, at: u32, parsing: &mut Parsing<'_>) {
         if end <= parsing.n_checked {
             return;
@@ -321,11 +321,11 @@ impl<'p> Emit<'p> {
             }
             return;
         }
-        // Two loads: at most 32 bits at the end, and those before them.
+        // Two loads: at most 32 bits at the end, and the bits before.
         let low = bits.min(32);
         let high = bits - low;
         if high == 0 {
-            // There is no room for a wider load, so load single bytes.
+            // A wider load would read outside of the frame, so load single bytes.
             self.load_bytes(to, base, start, bits);
             return;
         }
@@ -377,7 +377,7 @@ impl<'p> Emit<'p> {
                 kept.push(self.spill(R1)?);
             }
         }
-        // With more values than registers, each is loaded when it is compared.
+        // If there are more values than registers, each value is loaded when it is compared.
         let stays = kept.len() > registers.len();
         if !stays {
             for (kept, register) in kept.iter().zip(registers) {

@@ -8,9 +8,9 @@ use dataplane::engine::ir::{
     AnyStack, Expr, ExtractTarget, HeaderId, Ir, ParserOp, Primitive, State, StateId,
 };
 
-/// The most bytes of headers, without parts of variable width; longer ones are punted.
+/// The most bytes of headers, without parts of variable width. Packets with longer headers are punted.
 pub(super) const HEADER_BYTES_MAX: u32 = 1024;
-/// The most bytes of variable width in a frame's headers; more are punted.
+/// The most bytes of variable width in a frame's headers. Packets with more are punted.
 pub(super) const VARIABLE_BYTES_MAX: u32 = 2048;
 
 /// A state at a position.
@@ -23,7 +23,7 @@ pub(super) struct Visit {
     pub next: BTreeMap<(bool, u32), u32>,
     /// Whether the parser has skipped something, or extracted in an order other than the deparser's.
     pub is_irregular: bool,
-    /// Whether something before has variable width, which adds to `at`.
+    /// Whether a part before has variable width, which adds to `at`.
     pub is_moved: bool,
 }
 
@@ -42,15 +42,16 @@ pub(super) struct Paths {
     pub visits: Vec<Visit>,
     /// Where each header may begin.
     offsets: BTreeMap<HeaderId, BTreeSet<u32>>,
-    /// Headers that may begin behind something of variable width.
+    /// Headers that may begin after a part of variable width.
     moved: BTreeSet<HeaderId>,
-    /// Whether anything has variable width.
+    /// Whether the parser extracts or skips parts of variable width.
     pub has_variable: bool,
     /// Whether all extracted headers are always in the deparser's order, without gaps.
     pub is_regular: bool,
-    /// For each visit, whether after it the headers are out of the deparser's order or have gaps.
+    /// For each visit, whether the headers after the visit are out of the deparser's order or have gaps.
     ends_irregular: Vec<bool>,
-    /// Some visit was walked before all headers that may precede it were known, so any visit may be irregular.
+    /// Whether some visit was walked before all headers that may precede it were known, so that any visit may be
+    /// irregular.
     is_unsure: bool,
     /// For each visit, the visits that may follow.
     next: Vec<Vec<usize>>,
@@ -69,7 +70,7 @@ pub(super) struct Walk {
     emitted: BTreeMap<HeaderId, usize>,
 }
 
-/// What a statement does to a walk.
+/// The effect of a statement on a walk.
 pub(super) enum Step {
     /// Extracts a header that begins at this position.
     Extracts(HeaderId, u32),
@@ -230,7 +231,7 @@ impl Paths {
         paths
     }
 
-    /// Removes visits that were found but not walked: what they extract is unknown.
+    /// Removes visits that were found but not walked: the headers that they extract are unknown.
     fn cut(&mut self, n_walked: usize) {
         self.is_cut = n_walked < self.visits.len();
         self.visits.truncate(n_walked);
@@ -314,12 +315,12 @@ impl Paths {
         (walk.is_irregular, next)
     }
 
-    /// Whether after a visit the headers are out of the deparser's order or have gaps.
+    /// Whether the headers after a visit are out of the deparser's order or have gaps.
     pub(super) fn ends_irregular(&self, visit: usize) -> bool {
         self.ends_irregular.get(visit) == Some(&true)
     }
 
-    /// Whether that may be so although `ends_irregular` is false.
+    /// Whether the headers may be so after a visit although [`Paths::ends_irregular`] is false.
     pub(super) fn is_unsure(&self) -> bool {
         self.is_unsure
     }

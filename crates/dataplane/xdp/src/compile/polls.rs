@@ -1,6 +1,6 @@
-//! The beginning of a NAPI poll, and dropping packets before their copies are made because the port's device would
-//! refuse some or all copies in this poll. [`Polls`] describes the data; `runtime/transmit/polls.rs` computes the
-//! limits.
+//! The code at the beginning of a NAPI poll, and the code that drops a packet before its copies are made, because the
+//! port's device would refuse some or all copies in this poll. [`Polls`] describes the data;
+//! `runtime/transmit/polls.rs` computes the limits.
 
 use dataplane::DropReason;
 
@@ -19,14 +19,14 @@ use crate::{
 /// most this long.
 const KNOWN_FOR_NS: i32 = 20_000_000;
 
-/// Packets with fewer copies are always copied. Dropping one costs nearly as much, and whoever empties the ring
-/// meanwhile makes room for the next: with 8 copies and NAPI in a kernel thread of its own, half as many copies left
-/// when packets were dropped.
+/// Packets with fewer copies are always copied. Dropping such a packet costs nearly as much as copying it, and the
+/// receiver that empties the ring meanwhile makes room for the next packet: with 8 copies and NAPI in a kernel thread
+/// of its own, half as many copies left when packets were dropped.
 const COPIES_MIN: i32 = 32;
 
 impl Emit<'_> {
-    /// At the first packet of a poll, marks this processor as polling ([`Heap::polls`]). If a writer saw the
-    /// processor outside a poll before this, all later reads see what was written by then.
+    /// At the first packet of a poll, marks this processor as polling ([`Heap::polls`]). If a writer saw the processor
+    /// outside a poll before that, all later reads of the packet see everything that the writer had written.
     pub(super) fn begin_poll(&mut self, aborted: Label) {
         self.asm.note("the first packet of a poll?");
         let heap = self.memory.heap;
@@ -91,8 +91,8 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, R1, R0);
     }
 
-    /// Drops the packet, and all later ones for this port in this poll, so that no smaller group overtakes. If the
-    /// limit is too old, forgets it instead.
+    /// Drops the packet, and all later ones for this port in this poll, so that no packet of a smaller group overtakes.
+    /// If the limit is too old, forgets it instead.
     fn refuse_or_forget(&mut self) {
         let forgotten = self.asm.label();
         self.load_word(R2, Word::Arrival);

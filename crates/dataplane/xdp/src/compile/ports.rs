@@ -117,7 +117,8 @@ impl Emit<'_> {
         self.asm.exit();
     }
 
-    /// From an interface's number to its description's address in `R2` and its port plus 1 in [`FRAME_END`].
+    /// Finds an interface by its number. Puts the address of the interface's description into `R2`, and its port plus 1
+    /// into [`FRAME_END`]. Jumps to `unknown` if the interface is no port.
     pub(super) fn find_interface(&mut self, number: Reg, heap: Heap, unknown: Label) {
         self.asm
             .jump_if_imm(Jump::Ge, number, heap.n_interfaces as i32, unknown);
@@ -198,7 +199,7 @@ impl Emit<'_> {
         let metadata = &self.ir.metadata;
         let (punt, unicast) = (self.ends.punt, self.asm.label());
         if let Some(priority) = self.needs.priority() {
-            // A queue that does not exist: the engine decides what happens to the packet.
+            // The packet names a queue that does not exist, so the engine decides what happens to it.
             self.field_word(priority, 0, R1);
             self.asm
                 .jump_if_imm(Jump::Ge, R1, limits::EGRESS_QUEUES_PER_PORT as i32, punt);
@@ -278,7 +279,7 @@ impl Emit<'_> {
         );
     }
 
-    /// Stores the switch's clock into those fields that something reads.
+    /// Stores the switch's clock into the fields with these meanings, if something reads them.
     fn write_time(&mut self, moment: Moment, meanings: &[Meaning]) {
         let fields = meanings.iter();
         let fields = fields.filter_map(|meaning| self.needs.metadata(moment, *meaning));
@@ -527,7 +528,7 @@ impl Emit<'_> {
         self.asm.place(missing);
     }
 
-    /// Counts what the journal records.
+    /// Increments the counters that the journal records.
     pub(super) fn count_journal(&mut self) {
         for entry in 0..self.journal.len() {
             let first = self.journal[entry];
@@ -542,7 +543,7 @@ impl Emit<'_> {
     }
 }
 
-/// Where the parser has found a header.
+/// Returns the position at which the parser has found a header.
 fn place(paths: &Paths, header: HeaderId) -> Place {
     match paths.offset(header) {
         Some(offset) => Place::Constant(offset),

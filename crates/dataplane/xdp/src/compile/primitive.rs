@@ -101,7 +101,8 @@ impl Emit<'_> {
         Ok(Some((rounds, most as i32)))
     }
 
-    /// The verifier goes through every iteration, so they are limited; beyond that the packet is punted.
+    /// Counts an iteration, and punts the packet after too many: the verifier goes through every iteration, so they are
+    /// limited.
     fn count_round(&mut self, (rounds, most): (i16, i32)) {
         let punt = self.ends.punt;
         self.asm.load(Size::B8, R0, R10, rounds);
@@ -338,7 +339,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Copies a header; an invalid one invalidates the other.
+    /// Copies a header. If `from` is invalid, `to` becomes invalid.
     fn copy_header(&mut self, to: HeaderId, from: HeaderId) -> Emitted<()> {
         let headers = &self.ir.headers;
         if headers[to.index()].variable_field.is_some() {
@@ -367,7 +368,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Copies an element of a stack; without `from`, invalidates it.
+    /// Copies an element of a stack into the element `to`; without `from`, invalidates that element.
     fn move_element(
         &mut self,
         stack: AnyStack,

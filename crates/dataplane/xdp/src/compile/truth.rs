@@ -128,7 +128,7 @@ impl Emit<'_> {
         self.for_found(&found, free, some, |emit| emit.jump_unless(wanted, to))
     }
 
-    /// The value is false: jumps if false is wanted.
+    /// Jumps if false is wanted, for a condition whose value is false.
     fn jump_unless(&mut self, wanted: bool, to: Label) {
         if !wanted {
             self.asm.jump(to);
@@ -245,8 +245,9 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Jumps if two headers or unions are equal, or if they are not. An index beyond its stack equals nothing. `same`
-    /// compares two existing ones, and falls through if they are equal.
+    /// Jumps if two headers or unions are equal and true is wanted, or if they differ and false is wanted. An index
+    /// beyond its stack equals nothing. `same` compares two existing headers or unions, and falls through if they are
+    /// equal.
     fn same_found<T: Copy>(
         &mut self,
         left: &Found<'_, T>,
@@ -273,7 +274,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Falls through if both are valid, of one type, and have equal fields.
+    /// Falls through if both headers are valid, of one type, and have equal fields.
     fn same_fields(
         &mut self,
         left: HeaderId,
@@ -305,7 +306,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Falls through if in each pair of members both are equal or both invalid.
+    /// Falls through if the members of each pair are equal, or both are invalid.
     fn same_members(
         &mut self,
         left: UnionId,

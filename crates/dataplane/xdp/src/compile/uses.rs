@@ -107,7 +107,7 @@ impl<'p> Uses<'p> {
         uses
     }
 
-    /// Returns the union of both.
+    /// Returns the accesses of `self` and `other` together.
     pub(super) fn and(mut self, other: &Self) -> Self {
         self.reads.extend(&other.reads);
         self.unguarded.extend(&other.unguarded);

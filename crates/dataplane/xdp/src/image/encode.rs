@@ -23,9 +23,9 @@ pub enum EncodedKey {
     Position(u32),
     /// A key of the index's map.
     Bytes(Vec<u8>),
-    /// A mask, and a key of the map with mask number 0. Its first 4 bytes must become the mask's number.
+    /// A mask, and a key of the map with mask number 0. The first 4 bytes of the key must become the mask's number.
     Masked {
-        /// As long as `key`.
+        /// The mask, as long as `key`.
         mask: Vec<u8>,
         /// The masked key.
         key: Vec<u8>,

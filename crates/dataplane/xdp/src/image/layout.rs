@@ -35,8 +35,8 @@ pub struct Heap {
 impl Heap {
     /// v1model's ports, including the drop port.
     pub const N_PORTS: u32 = 512;
-    /// Log2 of the distance of processors' words, in bytes. It is two cache lines, as some processors fetch lines in
-    /// pairs.
+    /// Log2 of the distance of processors' words, in bytes. The distance is two cache lines, because some processors
+    /// fetch lines in pairs.
     pub const PROCESSOR_SHIFT: u32 = 7;
 
     /// Returns an interface's offset, or `None` if there is no room for its number.
@@ -58,7 +58,7 @@ impl Heap {
     }
 }
 
-/// What the program knows of an interface: two words of 4 bytes.
+/// The description of an interface for the program: two words of 4 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interface {
     /// `None` if the interface is not a port of ours; its frames then go to the host.
@@ -71,7 +71,7 @@ impl Interface {
     /// Size in the heap.
     pub const BYTES: u32 = 8;
 
-    /// Encodes it for the heap: the port plus 1 or 0, then the sockets.
+    /// Encodes the description for the heap: the port plus 1, or 0 without a port; then the position of the sockets.
     pub fn to_bytes(self) -> [u8; 8] {
         let port = self.port.map_or(0, |port| u32::from(port.0) + 1);
         let mut bytes = [0; 8];
@@ -122,9 +122,10 @@ impl Counters {
 }
 
 /// Layout of entries' bodies. A body consists of, 8 bytes each:
+/// - the versions from which slot 0 and slot 1 hold,
 /// - a link. With [`Index::Ternary`] it is the rank, not 0 and constant while the entry exists: the greatest rank of
 ///   the matching entries wins. With [`Index::Lpm`] it is the number of the body of the next shorter prefix, whether
-///   that one is visible or not, or 0. Other indices have no link,
+///   that prefix is visible or not, or 0. Other indices have no link,
 /// - slot 0: its action, then its arguments; slot 1 likewise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Body {
@@ -175,14 +176,14 @@ pub struct KeyPart {
 pub enum KeyPlace {
     /// Each part in host order; a part of more than 8 bytes as words of 8 bytes, lowest first.
     Host,
-    /// Each part in network order, zero-padded in front; the last part, the prefix, is zero-padded behind.
+    /// Each part in network order, zero-padded in front; the last part, the prefix, is zero-padded at its end.
     Network,
 }
 
 /// How a table's keys lead to bodies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Index {
-    /// Without a key: always body 0.
+    /// The table has no key: all packets find body 0.
     None,
     /// The concatenated fields, the first one highest, are a position in an array of 4-byte body numbers in the heap;
     /// 0 means no entry.
@@ -219,8 +220,8 @@ pub enum Index {
         /// Size of the key, including the number; a multiple of 8.
         key_bytes: u32,
         /// Offset of the number of masks in the heap, 4 bytes. Masks are added before the entries that need them, and
-        /// removed from the end a grace period after those. A mask without entries may be replaced by another one, a
-        /// grace period after the entries are gone and a grace period before the next entry.
+        /// removed from the end of the list a grace period after these entries. A mask without entries may be replaced
+        /// by another one, a grace period after the entries are gone and a grace period before the next entry.
         n_masks: u32,
         /// Offset of the first mask in the heap.
         masks: u32,
@@ -232,7 +233,7 @@ pub enum Index {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableLayout {
-    /// From key to body.
+    /// How keys lead to bodies.
     pub index: Index,
     /// Width in bits of each field of the key.
     pub key_bits: Vec<u32>,
@@ -288,8 +289,8 @@ pub struct FanOut {
     pub tables: Vec<TableId>,
 }
 
-/// The metadata in front of each leaving frame. A copy's metadata begins with it; a packet to one port has nothing
-/// else, and may lack even this.
+/// The metadata in front of each leaving frame. A copy's metadata begins with an origin; a packet to one port has only
+/// an origin, or no metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin;
 
@@ -302,8 +303,8 @@ impl Origin {
     pub const STREAM: i16 = 8;
 }
 
-/// Offsets in a processor's scratch memory of what happened to its last packet, 8 bytes each; entries of the journal
-/// have 4 bytes.
+/// Offsets in a processor's scratch memory: of words of 8 bytes that say what happened to the processor's last packet,
+/// and of the journal's entries of 4 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scratch {
     /// How the packet ended: 0 dropped, 1 sent by a port, 2 replicated, 3 dropped before replication.
@@ -311,7 +312,8 @@ pub struct Scratch {
     /// Position of the drop reason in [`DropReason::ALL`].
     pub reason: u32,
     pub out_port: u32,
-    /// Entries of the journal for the ports' program, then for the copies' program: what the packet counts.
+    /// Entries of the journal for the ports' program, then for the copies' program: the counters that the packet
+    /// increments.
     pub journals: [Vec<Noted>; 2],
 }
 

@@ -93,7 +93,7 @@ pub enum MapRole {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapSpec {
     pub role: MapRole,
-    /// For people; the kernel keeps 15 bytes.
+    /// A name for people; the kernel keeps 15 bytes.
     pub name: String,
     pub kind: MapKind,
     pub key_bytes: u32,
@@ -111,7 +111,7 @@ pub struct Room {
     pub interfaces: u32,
     /// The most multicast groups, including old versions that packets can still see.
     pub groups: u32,
-    /// The most replicas of all groups, counted likewise.
+    /// The most replicas of all groups, including old versions that packets can still see.
     pub replicas: u32,
     /// The most masks of one ternary table.
     pub masks: u32,
@@ -148,9 +148,9 @@ pub struct Image {
     /// Constant contents of the heap, by offset: bytes in whole words of 8.
     pub constants: Vec<(u32, Vec<u8>)>,
     pub counters: Counters,
-    /// Where a processor's last packet leaves what happened to it.
+    /// The place where a processor's last packet records what happened to the packet.
     pub scratch: Scratch,
-    /// By [`dataplane::TableId`].
+    /// The tables' layouts, by [`dataplane::TableId`].
     pub tables: Vec<TableLayout>,
     /// How groups are written; `None` if packets to groups are punted.
     pub fan_out: Option<FanOut>,

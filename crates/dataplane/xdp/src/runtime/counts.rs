@@ -30,7 +30,8 @@ pub(crate) struct Counts {
     /// Packets received plus copies beyond the first of each packet, and packets that have ended.
     n_begun: u64,
     n_ended: u64,
-    /// A moment, and how many packets had begun by then: once it is past, those have ended or were lost.
+    /// A moment, and how many packets had begun by then: once the moment is past, these packets have ended or were
+    /// lost.
     checked: Option<(Moment, u64)>,
 }
 
@@ -38,7 +39,7 @@ struct Device {
     port: PortId,
     interface: u32,
     seen: DeviceCount,
-    /// When the port stopped to use the interface.
+    /// When the port stopped using the interface.
     retired: Option<Moment>,
 }
 
@@ -62,7 +63,7 @@ struct CellCounts {
     n: u32,
 }
 
-/// What a counter's packets mean.
+/// The meaning of a counter's packets.
 #[derive(Clone, Copy)]
 enum Kind {
     Received(PortId),
@@ -108,7 +109,7 @@ impl Counts {
     pub(crate) fn add_device(&mut self, port: PortId, interface: u32) {
         self.ports.insert(port);
         let mut devices = self.devices.iter_mut();
-        // The interface was used before. What it counted until now stays with the previous port.
+        // The interface was used before. The packets that it counted until now stay with the previous port.
         if let Some(device) = devices.find(|it| it.interface == interface) {
             device.port = port;
             device.retired = None;
@@ -122,7 +123,7 @@ impl Counts {
         });
     }
 
-    /// A port stops to use an interface. What packets on their way still do there is counted.
+    /// Marks an interface that its port stops using. Packets that are still on their way to the interface are counted.
     pub(crate) fn retire_device(&mut self, port: PortId, interface: u32, now: Moment) {
         let mut devices = self.devices.iter_mut();
         let device = devices.find(|it| it.port == port && it.interface == interface);
@@ -340,7 +341,7 @@ impl Counts {
         Ok(())
     }
 
-    /// Adds digests that found no room. The others are counted when they are taken.
+    /// Adds digests that found no room. All other digests are counted when they are taken.
     fn digests(&mut self, counters: &Map, accounts: &mut Accounts<'_>) -> io::Result<()> {
         if self.makes_digests {
             let new = self.read(counters, self.layout.digests_lost, 1)?;
@@ -350,9 +351,10 @@ impl Counts {
         Ok(())
     }
 
-    /// Counts lost packets. `n_begun` packets had begun before a grace period that has ended. Each of them was inside
-    /// for less than one NAPI poll, and no grace period ends within a poll: if fewer have ended by now, the others
-    /// were lost on the way to a device. Packets that came later may hide a loss until they pause.
+    /// Counts lost packets. `n_begun` packets had begun before a grace period that has ended. Each of these packets was
+    /// inside for less than one NAPI poll, and no grace period ends within a poll. So if fewer packets have ended by
+    /// now, the missing ones were lost on the way to a device. Packets that came later may hide a loss until no more
+    /// packets come.
     fn lose(&mut self, n_begun: u64, accounts: &mut Accounts<'_>) {
         let n_lost = n_begun.saturating_sub(self.n_ended);
         accounts.dropped(DropReason::DeviceRefused, n_lost);

@@ -10,7 +10,7 @@ use dataplane::offload::Accounts;
 use super::maps::Maps;
 use crate::image::{DigestRecord, Image, MapRole};
 
-/// Reads digests; without a ring if the program sends none.
+/// Reads digests. `ring` is `None` if the program sends none.
 pub(super) struct Digests {
     ring: Option<RingBuffer>,
     program: Program,

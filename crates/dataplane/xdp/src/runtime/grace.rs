@@ -1,8 +1,9 @@
 //! Counts grace periods, so that the writer does not overwrite what packets may still see.
 //!
-//! There are two kinds. RCU's take 7 to 30 ms each. A thread of its own waits for them, so that the writer blocks
-//! only where it must not write yet; the thread sleeps while nobody asks for one. NAPI polls make shorter ones
-//! ([`polls`]), which callers check by looking. Both run in parallel, and the first one to end counts.
+//! There are two kinds of grace periods. A period of RCU takes 7 to 30 ms. A thread of its own waits for it, so that
+//! the writer blocks only where it must not write yet; the thread sleeps while nobody asks for a period. NAPI polls end
+//! shorter periods ([`polls`]), which callers check by looking. Periods of both kinds run in parallel, and the first
+//! one to end counts.
 
 use std::collections::VecDeque;
 use std::io;
@@ -44,7 +45,7 @@ struct Counts {
     reported: u64,
     /// The period that polls are to end.
     running: Option<Running>,
-    /// What the thread does in place of waiting.
+    /// Jobs that the thread does in place of waiting, since each takes a grace period.
     jobs: VecDeque<Job>,
     failure: Option<(io::ErrorKind, String)>,
     is_stopped: bool,
@@ -206,7 +207,7 @@ impl Graces {
         result
     }
 
-    /// Queues a job for the thread that takes at least a grace period.
+    /// Queues a job for the thread. The job takes at least a grace period.
     pub(crate) fn do_within(&self, job: Job) {
         self.counts().jobs.push_back(job);
         self.changed.notify_all();
@@ -221,7 +222,7 @@ impl Graces {
         self.counts().ended > moment.0
     }
 
-    /// Requests that a moment become past soon.
+    /// Requests that a moment become past soon: that a grace period end which began after the moment.
     pub(crate) fn ask(&self, moment: Moment) {
         let mut counts = self.counts();
         if counts.wanted > moment.0 {
@@ -235,8 +236,8 @@ impl Graces {
         }
     }
 
-    /// Checks whether polls have ended the wanted period. Only one caller may use this; it looks again as
-    /// [`Looked::again`] says.
+    /// Checks whether polls have ended the wanted period. Only one caller may use this function, and calls it again
+    /// after [`Looked::again`].
     pub(crate) fn look(&self) -> Looked {
         let mut counts = self.counts();
         self.look_at(&mut counts);

@@ -2,10 +2,10 @@
 //! copies.
 //!
 //! Inserting a device map into the outer map takes a grace period of RCU; writing into a device map does not. So a
-//! fan-out that no packet sees any more keeps its map, for a later version of any group with about as many replicas;
-//! and when there is time, spare fan-outs are created ([`FanOuts::stock`]). Without a spare, a thread waits for the
-//! kernel, and nobody else does: packets find the new map at once ([`FanOuts::publish`]). An empty place costs a
-//! packet some 9 ns, so a map has at most a quarter more places than its group has replicas.
+//! fan-out that no packet sees any more (a spare) keeps its map, for a later version of any group with about as many
+//! replicas; and when there is time, spare fan-outs are created ([`FanOuts::stock`]). Without a spare, a thread waits
+//! for the kernel, and nobody else does: packets find the new map at once ([`FanOuts::publish`]). An empty place costs
+//! a packet some 9 ns, so a map has at most a quarter more places than its group has replicas.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -40,7 +40,7 @@ fn n_places(n_replicas: u32) -> u32 {
 /// A device map whose contents no packet sees.
 #[derive(Debug)]
 struct Devices {
-    /// Its position in the outer map.
+    /// The map's position in the outer map.
     number: u32,
     map: Arc<Map>,
     n_places: u32,
@@ -49,7 +49,7 @@ struct Devices {
 }
 
 impl Devices {
-    /// Writes only the places that differ. In a conference all copies leave by the same port, so few do.
+    /// Writes only the places that differ. In a conference all copies leave by the same port, so few places differ.
     fn write(&mut self, replicas: &[Replica], target: &Target) -> io::Result<()> {
         for (place, replica) in replicas.iter().enumerate() {
             let device = target.devices.get(&replica.port);
@@ -86,7 +86,7 @@ struct Device {
     number: u64,
 }
 
-/// What the places of device maps refer to.
+/// The program and the interfaces to which the places of device maps refer.
 #[derive(Debug)]
 struct Target {
     egress: Program,
@@ -171,7 +171,7 @@ impl FanOuts {
         }
     }
 
-    /// Sets a port's interface. Without one, no copies are made for the port.
+    /// Sets a port's interface. Without an interface, no copies are made for the port.
     pub(crate) fn set_interface(&mut self, port: PortId, interface: Option<Interface>) {
         let devices = &mut self.target.devices;
         match interface {
@@ -325,7 +325,7 @@ impl FanOuts {
         }));
     }
 
-    /// Returns why the last spares could not be inserted, if so.
+    /// Returns why the kernel refused the last spares, if it did.
     pub(crate) fn take_refused(&mut self) -> Option<io::Error> {
         self.receive();
         self.refused.take()
@@ -438,7 +438,8 @@ fn await_there(outer: &Map, new: &[New], result: &OnceLock<io::Result<()>>) -> i
     for New { number, map } in new {
         let id = map.id()?.to_ne_bytes();
         loop {
-            // Read before the lookup: then the lookup sees all that was inserted by that result.
+            // The result is read before the lookup: then the lookup sees all maps that were inserted before the result
+            // was set.
             let is_over = result.get();
             if outer.look_up(&number.to_ne_bytes())?.as_deref() == Some(&id) {
                 break;

@@ -81,7 +81,8 @@ impl Keys {
         body.copied()
     }
 
-    /// Returns a moment: once it is past, a new key can be inserted without waiting, except for a mask's number.
+    /// Returns a moment: once it is past, a new key can be inserted without waiting, except for a ternary key that
+    /// needs a mask's number.
     pub(crate) fn free_from(&self, layout: &TableLayout) -> Moment {
         match layout.index {
             Index::Direct { .. } => Moment::NEVER,

@@ -45,7 +45,7 @@ impl From<Reason> for Refused {
     }
 }
 
-/// A program in the kernel. It handles its ports' frames until this is dropped.
+/// A program in the kernel. It handles its ports' frames until this value is dropped.
 pub(super) struct Loaded {
     ports: KernelPorts,
     image: Arc<Image>,
@@ -77,7 +77,7 @@ pub(super) struct Loaded {
     undetached: Option<Reason>,
     /// The thread that gives the ports their own programs back.
     withdrawing: Option<JoinHandle<Option<Reason>>>,
-    /// The kernel programs must keep running when this is dropped.
+    /// Whether the kernel programs must keep running when this is dropped.
     is_left: bool,
     wake: Option<Wake>,
 }
@@ -102,8 +102,8 @@ fn begin(writer: &mut Writer, first: &[Op], serving: &Serving) -> Result<(), Fai
 }
 
 impl Loaded {
-    /// Starts to forward with a prepared program and the written state. With `wake`, starts in the background and
-    /// calls `wake` when there is something to look at. Without `wake`, returns when the program forwards.
+    /// Starts to forward with a prepared program and the written state. With `wake`, starts in the background and calls
+    /// `wake` when the caller should look at the offload. Without `wake`, returns when the program forwards.
     ///
     /// # Errors
     /// Why the program is refused, or one more table that the kernel engine must punt.
@@ -250,7 +250,7 @@ impl Loaded {
                 progress.fail(failure.clone());
             }
             progress.has_begun.store(is_begun, Ordering::Release);
-            // With `wake` nobody receives this.
+            // With `wake` nobody receives the result.
             let _ = begun_to.send(result);
             wake.iter().for_each(|wake| wake());
             if is_begun {
@@ -347,7 +347,7 @@ impl Loaded {
         }
     }
 
-    /// A reused body starts with the counts of its previous entry: assigns those to the table.
+    /// Assigns the counts that reused bodies have from their previous entries to the tables.
     fn change_owners(&mut self) -> Result<(), Reason> {
         let counters = self
             .maps
@@ -454,7 +454,7 @@ impl Loaded {
         }
     }
 
-    /// Lets the programs run on without this process. Nobody counts what they forward from now on.
+    /// Lets the programs run on without this process. Nobody counts the packets that the programs forward from now on.
     pub(super) fn leave(&mut self) {
         self.is_left = true;
     }

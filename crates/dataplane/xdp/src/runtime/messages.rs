@@ -12,7 +12,7 @@ use super::grace::Moment;
 use super::table::TableOp;
 use crate::image::EncodedKey;
 
-/// Ops that are made visible together at most, unless a single commit has more.
+/// The most ops that are made visible together, unless a single commit has more.
 const GATHERED_MAX: usize = 1024;
 
 /// A table of the program, or the table from groups to fan-outs.
@@ -116,14 +116,14 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What the threads report.
+/// The reports of the threads.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     /// Epochs below this one are drained.
     pub(crate) drained: AtomicU64,
-    /// This many commits are visible to all packets.
+    /// How many commits are visible to all packets.
     pub(crate) n_seen: AtomicU64,
-    /// The program runs on the ports.
+    /// Whether the program runs on the ports.
     pub(crate) has_begun: AtomicBool,
     failure: Mutex<Option<Failure>>,
     notices: Mutex<VecDeque<OffloadNotice>>,
@@ -153,8 +153,8 @@ impl Progress {
     }
 }
 
-/// Commits that will become visible as one, and the messages behind them. Merging commits keeps a writer that waits
-/// for grace periods from falling behind.
+/// Commits that will become visible as one, and the messages that wait behind these commits. Merging commits keeps a
+/// writer that waits for grace periods from falling behind.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     pub(crate) ops: Vec<Op>,
@@ -183,7 +183,7 @@ impl Waiting {
         }
     }
 
-    /// Takes what becomes visible as one, and leaves the messages behind it.
+    /// Takes the commits and drains that become visible as one, and leaves the messages that wait behind them.
     pub(crate) fn take(&mut self) -> Waiting {
         let behind = std::mem::take(&mut self.behind);
         let next = Waiting {
@@ -193,7 +193,7 @@ impl Waiting {
         std::mem::replace(self, next)
     }
 
-    /// Adds messages from behind as far as they can be merged.
+    /// Adds the messages that wait behind, as far as they can be merged.
     pub(crate) fn refill(&mut self, free_from: impl Fn(&[Op]) -> Moment) {
         while let Some(message) = self.behind.pop_front() {
             if let Some(message) = self.join(message, &free_from) {
@@ -216,7 +216,7 @@ impl Waiting {
                 add(&mut self.ops, ops);
                 self.n_commits += 1;
             }
-            // A drain waits only for earlier commits; later ones may become visible together with those.
+            // A drain waits only for earlier commits; later commits may become visible together with the earlier ones.
             Message::Drain(epoch) => self.drains.push(epoch),
             Message::Hurry | Message::Look => {}
         }
@@ -224,7 +224,7 @@ impl Waiting {
     }
 }
 
-/// Whether a commit inserts keys that need the place of removed ones: a key leads to one body only, and there are few
+/// Whether a commit inserts keys that need the place of removed keys: a key leads to one body only, and there are few
 /// masks. Packets must see the removal first.
 fn needs_place(removed: &HashSet<(TableRef, EncodedKey)>, ops: &[Op]) -> bool {
     let is_masked = |table, (other, key): &(TableRef, EncodedKey)| {

@@ -234,11 +234,11 @@ impl Offload for KernelOffload {
                 Ok(left)
             }
             Err(Refused { half, why }) => {
-                // `stop` reports what it has forwarded.
+                // `stop` reports what the half-started program has forwarded.
                 self.loaded = half;
                 let unable = self.refused(why, written);
                 if let Unable::Failed(_) = unable {
-                    // Also detaches what an earlier process may have left on the ports.
+                    // Also detaches programs that an earlier process may have left on the ports.
                     for port in self.ports.there() {
                         let _ = port.interface.run_own();
                     }

@@ -2,7 +2,8 @@
 //!
 //! XDP has no flag for such frames. On a virtual interface they are recognised by their contents: the checksum field
 //! holds the pseudo-header's sum. Ports do the same with frames that they receive
-//! ([`packet_io::offload::complete_partial_checksum`] gives the reasons); here it is the first part of a program.
+//! ([`packet_io::offload::complete_partial_checksum`] gives the reasons); this code is the first part of the ports'
+//! program.
 
 use std::io;
 
@@ -141,8 +142,8 @@ fn find_in_ipv6(asm: &mut Assembler, done: Label) {
     }
 }
 
-/// Makes the verifier forget all about [`AT`] except that it follows `behind` by less than a power of two. Then all
-/// paths to this place look alike to the verifier, and it verifies the following code only once.
+/// Makes the verifier forget everything about [`AT`] except that [`AT`] is at most `n_bytes_max - 1` bytes after
+/// `behind`. Then all paths to this place look alike to the verifier, and it verifies the following code only once.
 fn forget(asm: &mut Assembler, behind: Reg, n_bytes_max: i32) {
     asm.alu(Alu::Sub, AT, behind);
     asm.alu_imm(Alu::And, AT, n_bytes_max - 1);

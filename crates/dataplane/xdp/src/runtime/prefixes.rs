@@ -1,5 +1,5 @@
-//! The prefixes of a trie and, for each, the next shorter one: a packet continues there if an entry is not visible to
-//! it.
+//! The prefixes of a trie, and the next shorter prefix of each: if a prefix's entry is not visible to a packet, the
+//! packet continues at the next shorter prefix.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ impl Prefixes {
         let (bits, length) = split(key);
         let from = (bits.clone(), length + 1);
         let mut found = Vec::new();
-        // The prefixes that begin with this one follow it in the map. Skip those that begin with a prefix found
+        // The prefixes that begin with this one follow it in the map. Skip prefixes that begin with a prefix found
         // already.
         let mut last: Option<(Vec<u8>, u32)> = None;
         for ((other, other_length), body) in self.bodies.range(from..) {

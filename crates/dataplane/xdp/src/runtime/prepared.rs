@@ -24,7 +24,7 @@ use crate::image::{Image, MapRef, MapRole, Room, TableLayout};
 /// Minimum room for interface numbers: each new veth pair takes two.
 const INTERFACES_MIN: u32 = 1 << 14;
 
-/// Room for sockets in addition to twice the present ones.
+/// Room for sockets in addition to twice the number of present sockets.
 const SOCKETS_BESIDE: u32 = 64;
 
 pub(super) struct Prepared {

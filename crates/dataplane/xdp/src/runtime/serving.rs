@@ -1,4 +1,4 @@
-//! Ports that run the program: their frames go to it, and packets leave through them.
+//! Serves ports: the program runs on their interfaces, and packets leave through them.
 //!
 //! The program is independent of which ports exist. A port is an interface in the heap, sockets, a device, and the
 //! link by which the program runs on the interface. So a new or removed port needs no program to be verified, and the
@@ -33,13 +33,14 @@ pub struct KernelPort {
 }
 
 impl KernelPort {
-    /// Whether both are the same port on the same interface, not opened again.
+    /// Whether `self` and `other` are the same port on the same interface, which was not opened again.
     pub(super) fn is(&self, other: &KernelPort) -> bool {
         self.id == other.id && self.interface.is_same(&other.interface)
     }
 }
 
-/// A shared handle to the ports: which should be served, as their owner changes them, and which are.
+/// A shared handle to the ports. It holds the ports that should be served, which their owner changes, and the ports
+/// that are served.
 #[derive(Clone, Default)]
 pub struct KernelPorts(Arc<Mutex<Ports>>);
 
@@ -112,7 +113,7 @@ type Beginning = Vec<[u8; 8]>;
 pub(super) struct Serving {
     maps: Arc<Maps>,
     image: Arc<Image>,
-    /// Runs on packets to one port when they leave; ingress has already completed them.
+    /// The program that runs on packets to one port when they leave. Ingress has already completed these packets.
     unicast: Program,
     programs: Mutex<BTreeMap<Beginning, Arc<Program>>>,
     state: Mutex<State>,
@@ -120,7 +121,7 @@ pub(super) struct Serving {
 
 #[derive(Default)]
 struct State {
-    /// No further port gets the program.
+    /// Whether no further port gets the program.
     is_over: bool,
     entered: Vec<Entered>,
     /// Ports that started to be served since the last `take_news`.
@@ -261,7 +262,7 @@ impl Serving {
 
     fn attach(&self, port: &KernelPort, is_to_write: bool) -> Result<Served, Reason> {
         let program = self.program_of(port)?;
-        // Holds the lock until the program runs, so that whoever ends serving detaches it afterwards.
+        // Holds the lock until the program runs, so that a thread that ends serving detaches the program afterwards.
         let mut state = self.state();
         let State {
             is_over,
@@ -407,7 +408,7 @@ impl Serving {
             let Err(error) = port.interface.run_own() else {
                 continue;
             };
-            // Nobody would count what the program forwards there, so stop it from forwarding.
+            // Nobody would count the packets that the program forwards there, so stop it from forwarding.
             self.forget_interface(port);
             let (id, name) = (port.id, port.interface.name());
             undetached.get_or_insert(format!(

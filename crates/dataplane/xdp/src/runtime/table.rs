@@ -144,7 +144,7 @@ impl Table {
             return Err(io::Error::other(format!("there is no body {body}")));
         };
         let place = match state.newest {
-            // This commit is not visible yet.
+            // The newest slot is this commit's, which is not visible yet.
             Some(newest) if state.version == version => newest,
             Some(newest) => {
                 graces.wait_past(state.shown)?;

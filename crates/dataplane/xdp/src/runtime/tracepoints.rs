@@ -21,8 +21,7 @@ pub(super) struct Tracepoints {
 }
 
 impl Tracepoints {
-    /// # Errors
-    /// The kernel's error, or the kernel does not report what devices take.
+    /// # Errors The kernel's error, or the kernel does not report which frames devices take.
     pub(super) fn new(n_ports: usize, image: &Image, maps: &Maps) -> io::Result<Tracepoints> {
         let map = image.map(MapRole::Heap);
         let map = map.ok_or_else(|| io::Error::other("the image has no heap"))?;
@@ -40,7 +39,7 @@ impl Tracepoints {
         })
     }
 
-    /// Returns what grace periods read, if polls can end them.
+    /// Returns the function by which grace periods read the processors' words, if polls can end grace periods.
     pub(super) fn polls(&self, maps: &Arc<Maps>) -> Option<ReadPolls> {
         self.poll_ends.as_ref().ok().filter(|_| !self.is_realtime)?;
         let (maps, heap) = (Arc::clone(maps), self.heap);
@@ -51,7 +50,7 @@ impl Tracepoints {
         }))
     }
 
-    /// Returns a notice about what is missing.
+    /// Returns a notice if the kernel does not report ends of polls, or if they prove nothing.
     pub(super) fn notice(&self) -> Option<OffloadNotice> {
         let (what, reason) = match &self.poll_ends {
             Err(error) => (

@@ -1,5 +1,5 @@
-//! Translates control-plane changes into ops of the next commit. This runs within the control call; the writer's
-//! thread does what takes time.
+//! Translates control-plane changes into ops of the next commit. The translation runs within the control call; the
+//! writer's thread does the work that takes time.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender};
@@ -168,7 +168,7 @@ pub(crate) struct Translator {
     /// Tables that copies reach.
     copied: HashSet<usize>,
     /// Bodies whose slot is a punt, in tables that copies reach. Copies cannot be punted, so while there is such a
-    /// body, all packets to groups are.
+    /// body, all packets to groups are punted.
     punting: HashSet<(usize, u32)>,
     ops: Vec<Op>,
     /// Bodies that were assigned to another entry, and whose old counts must be collected first.
@@ -216,7 +216,7 @@ impl Translator {
         std::mem::take(&mut self.ops)
     }
 
-    /// Takes the bodies assigned since the last call. Their counts so far belong to no entry.
+    /// Takes the bodies assigned since the last call. The counts that these bodies have so far belong to no entry.
     pub(crate) fn take_taken(&mut self) -> Vec<Freed> {
         std::mem::take(&mut self.taken)
     }
@@ -354,8 +354,8 @@ impl Translator {
         let counted = bodies.count_mask(&key);
         counted.map_err(|reason| left(at, reason))?;
         let rank = bodies.rank(priority);
-        // The entry takes over the body of an entry with the same key that this commit removes. Not in a ternary
-        // table, where the body's rank includes the removed entry's age.
+        // The entry takes over the body of an entry with the same key that this commit removes. This does not hold for
+        // a ternary table, where the body's rank includes the removed entry's age.
         if !bodies.has_age
             && let Some(body) = bodies.removed.remove(&key)
         {

@@ -1,4 +1,4 @@
-//! Counts what leaves by our ports at the place where it is known: when a device takes the frames.
+//! Counts the frames that leave by our ports at the place where this is known: when a device takes the frames.
 //!
 //! The kernel queues redirected frames, up to 16 for each device and processor. When it flushes a queue, it runs the
 //! device map's program on each frame, passes the remaining frames to the driver, and hits a tracepoint
@@ -41,9 +41,8 @@ const XDP_PASS: u64 = 2;
 /// frames, and the table of [`times::bits`].
 ///
 /// The counters are in memory because the verifier tracks the values of registers: it would verify the rest of the
-/// program once for each number of frames, and for each pair of taken and refused ones. It does not track values
-/// loaded from memory.
-/// does not know.
+/// program once for each number of frames, and for each pair of taken and refused ones. It does not track values loaded
+/// from memory.
 mod note {
     pub(super) const INTERFACE: i16 = 0;
     pub(super) const N_FRAMES: i16 = 4;
@@ -158,8 +157,8 @@ impl Transmit {
         Ok(transmit)
     }
 
-    /// Starts to count for the ports' interfaces. With a map of role [`MapRole::Polls`], in which somebody counts
-    /// NAPI polls, this also reports there which ports refused copies.
+    /// Starts to count for the ports' interfaces. If there is a map of role [`MapRole::Polls`], in which `PollEnds`
+    /// counts NAPI polls, the tracepoint's program also reports there which ports refused copies.
     ///
     /// # Errors
     /// The kernel's error, or the kernel has no tracepoint `xdp_devmap_xmit`.
@@ -175,7 +174,8 @@ impl Transmit {
         Ok(transmit)
     }
 
-    /// Starts without interfaces, with room for `n_ports`, and as many again while old ones are not yet forgotten.
+    /// Starts without interfaces, with room for `n_ports` interfaces, and for as many again while old ones are not yet
+    /// forgotten.
     ///
     /// # Errors
     /// The kernel's error, or the kernel has no tracepoint `xdp_devmap_xmit`.
@@ -236,7 +236,7 @@ impl Transmit {
         self.counts.update(&key, &counts, Write::Any)
     }
 
-    /// Stops to count for an interface. No packet may be on its way to it.
+    /// Stops counting for an interface. No packet may be on its way to the interface.
     ///
     /// # Errors
     /// The kernel's error.

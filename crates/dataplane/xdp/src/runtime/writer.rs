@@ -1,8 +1,8 @@
 //! The thread that writes control-plane changes into the kernel's maps.
 //!
-//! This needs a thread of its own because it may block: it must not overwrite what packets may still see before a
-//! grace period has ended. It carries out commits in order and merges those that wait, also those that arrive
-//! meanwhile, into one. In the meantime it removes what packets no longer see ([`Writer::tidy`]).
+//! The writer needs a thread of its own because it may block: it must not overwrite what packets may still see before a
+//! grace period has ended. It carries out commits in order. It merges commits that wait, including those that arrive
+//! meanwhile, into one. Between commits it removes what packets no longer see ([`Writer::tidy`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -24,11 +24,11 @@ use crate::image::{EncodedKey, GroupArg, TableLayout};
 /// new key can be inserted, so a commit that needs one waits.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// After a drain, commits that needed a grace period of RCU are held back this long: whoever drained will write next,
-/// and would otherwise wait for another grace period. Some control calls take this long.
+/// How long commits that need a grace period of RCU are held back after a drain. The controller that drained will write
+/// next, and its commit would otherwise wait for another grace period. Some control calls take this long.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
-/// With more keys of removed entries than this, they are deleted without waiting for quiet.
+/// If there are more keys of removed entries than this, they are deleted without waiting for quiet.
 const KEYS_MAX: usize = 64;
 
 /// A removed entry's key, which packets may still see.
@@ -75,9 +75,9 @@ pub(crate) struct Writer {
     last_commit: Instant,
     /// Waiting commits stay hidden until then.
     held_until: Option<Instant>,
-    /// Groups have changed since spares were last created.
+    /// Whether groups have changed since spares were last created.
     is_stock_due: bool,
-    /// Creating spares has failed, and the failure was reported.
+    /// Whether creating spares has failed, and the failure was reported.
     is_without_spares: bool,
     /// The notice to report next.
     notice: Option<OffloadNotice>,
@@ -243,7 +243,7 @@ impl Writer {
         self.last_commit.elapsed() >= QUIET
     }
 
-    /// Frees what no packet sees any more, if it is time for that, and creates spares.
+    /// Frees resources that no packet sees any more, if it is time for that, and creates spares.
     fn tidy(&mut self) -> io::Result<()> {
         self.free()?;
         let is_quiet = self.is_quiet();
@@ -367,7 +367,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Something is ready to be made visible and waits for no grace period.
+    /// Whether something is ready to be made visible and waits for no grace period.
     fn is_ready(&self, waiting: &Waiting) -> bool {
         !waiting.is_empty() && self.graces.is_past(waiting.free_from)
     }

@@ -1,7 +1,7 @@
 //! The receive ring: slots in memory shared with the kernel, TPACKET_V2.
 //!
-//! Not TPACKET_V3: it hands over whole blocks and waits for them to fill, which delays every single
-//! frame by half a millisecond. See `Documentation/networking/packet_mmap.rst`.
+//! TPACKET_V3 does not fit here: it hands over whole blocks and waits for a block to fill, which delays a lone frame by
+//! half a millisecond. See `Documentation/networking/packet_mmap.rst`.
 //!
 //! A slot's status word says who owns it. The kernel writes a frame, then sets `TP_STATUS_USER`; we
 //! read it, then set `TP_STATUS_KERNEL`. Slots are filled and emptied in order.
@@ -23,7 +23,7 @@ use crate::offload::VLAN_TAG_BYTES;
 /// Bytes of `struct virtio_net_hdr`, which precedes every frame.
 pub(super) const VIRTIO_HEADER_BYTES: usize = 10;
 
-/// A mapped receive ring. Its socket may be closed before it.
+/// A mapped receive ring. Its socket may be closed before the ring is unmapped.
 pub(super) struct RxRing {
     memory: NonNull<u8>,
     memory_bytes: usize,
@@ -37,7 +37,7 @@ pub(super) struct RxRing {
 // to it.
 unsafe impl Send for RxRing {}
 
-/// A slot that holds a frame. It stays ours until [`RxRing::release`].
+/// A slot that holds a frame. The slot stays ours until [`RxRing::release`].
 pub(super) struct Slot<'a> {
     /// `TP_STATUS_*`.
     pub(super) status: u32,
@@ -128,8 +128,8 @@ impl RxRing {
             self.slot_bytes,
         );
         let captured_bytes = (header.tp_snaplen as usize).min(self.slot_bytes - frame_start);
-        // SAFETY: inside the slot as just bounded; ours until `release`, which needs the borrow of
-        // `self` that the result holds to have ended. The header's bytes are not part of it.
+        // SAFETY: both ranges are inside the slot, as just bounded. The slot is ours until `release`, which nobody can
+        // call while the result borrows `self`. The slot's header, with its status word, is not part of the buffer.
         let (virtio_header, buffer) = unsafe {
             let virtio = base.add(frame_start - VIRTIO_HEADER_BYTES);
             let virtio = virtio.cast::<[u8; VIRTIO_HEADER_BYTES]>().read();
@@ -174,8 +174,8 @@ impl RxRing {
 
 impl Drop for RxRing {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `map`, of that length; nothing borrows from it any more.
-        // It can only fail for a mapping that is not there.
+        // SAFETY: the mapping made in `map`, of that length; nothing borrows from it any more. `munmap` fails only for
+        // a mapping that does not exist.
         unsafe { libc::munmap(self.memory.as_ptr().cast(), self.memory_bytes) };
     }
 }

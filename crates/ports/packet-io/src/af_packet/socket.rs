@@ -54,8 +54,8 @@ pub(super) fn take_nothing(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_filter(fd, &mut [instruction(RETURN, 0, 0, DROP)])
 }
 
-/// Filters out the frames that the host sends out by the interface. Unlike `PACKET_IGNORE_OUTGOING` this works for a
-/// socket of a group, too.
+/// Filters out the frames that the host sends out by the interface. Unlike `PACKET_IGNORE_OUTGOING` this filter also
+/// works for a socket of a fanout group.
 pub(super) fn ignore_outgoing(fd: BorrowedFd<'_>) -> io::Result<()> {
     let mut not_outgoing = [
         instruction(LOAD_BYTE, 0, 0, PACKET_TYPE),
@@ -66,7 +66,8 @@ pub(super) fn ignore_outgoing(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_filter(fd, &mut not_outgoing)
 }
 
-/// Makes bound sockets of one interface share its frames: those of one flow come to one socket.
+/// Makes bound sockets share the frames of their interface: all frames of a flow come to the same socket. Lets frames
+/// through again after [`take_nothing`].
 pub(super) fn share_flows(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut id = 0;
     for (place, fd) in fds.iter().enumerate() {
@@ -92,7 +93,8 @@ pub(super) fn share_flows(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
 const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
 const JUMP_IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
-/// `SKF_AD_OFF + SKF_AD_PKTTYPE`: where a packet came from, in place of its bytes.
+/// `SKF_AD_OFF + SKF_AD_PKTTYPE`: a load from this offset returns the packet's type (received, outgoing and others)
+/// instead of a byte of the packet.
 const PACKET_TYPE: u32 = 0xffff_f000 + 4;
 const DROP: u32 = 0;
 const WHOLE: u32 = u32::MAX;
@@ -110,7 +112,7 @@ fn instruction(code: u32, jump_true: u8, jump_false: u8, operand: u32) -> libc::
 /// Sets, or replaces, the filter that decides which frames come to the socket.
 fn set_filter(fd: BorrowedFd<'_>, program: &mut [libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
-        // A few instructions.
+        // A program here has only a few instructions.
         len: program.len() as libc::c_ushort,
         filter: program.as_mut_ptr(),
     };

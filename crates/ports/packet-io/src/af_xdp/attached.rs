@@ -1,5 +1,5 @@
-//! An interface with the XDP program that runs there: the port's own, or another that forwards in the kernel and gives
-//! the port the frames that it leaves.
+//! An interface with the XDP program that runs there: the port's own program, or a program that forwards in the kernel
+//! and gives the remaining frames to the port.
 
 use std::fs;
 use std::io;
@@ -26,11 +26,11 @@ pub(super) struct Attached {
     // Detached first: fields drop in order.
     link: Link,
     sockets: Map,
-    /// By queue: a duplicate of its socket, for the maps of other programs.
+    /// The queues' numbers, each with a duplicate of the queue's socket, for the maps of other programs.
     opened: Mutex<Vec<(u32, OwnedFd)>>,
     own: Program,
     pub(super) mode: AttachMode,
-    /// Why the driver does not run the program, in generic mode.
+    /// In generic mode: why the driver does not run the program.
     why_generic: Option<String>,
     has_fragments: bool,
     name: String,
@@ -39,11 +39,12 @@ pub(super) struct Attached {
     frame_bytes_max: usize,
     is_virtual: bool,
     destinations: Vec<Destination>,
-    /// The link's name in the BPF file system while it is kept.
+    /// The path in the BPF file system at which the link is pinned to keep its program; `None` without a folder for
+    /// that.
     kept: Option<PathBuf>,
-    /// Whether it has that name, unless somebody has removed it.
+    /// Whether this process has pinned the link there. Somebody may have removed the pin since.
     is_kept: AtomicBool,
-    /// Held for the membership that makes the interface promiscuous.
+    /// A packet socket, held open because its membership makes the interface promiscuous.
     _promiscuous: OwnedFd,
     _lock: InterfaceLock,
 }
@@ -101,7 +102,7 @@ impl Attached {
             match link {
                 Ok(link) => break (link, own, mode, has_fragments),
                 Err(error) if is_occupied(&error) => {
-                    // A program that an earlier switch has kept there forwards until this switch's program runs.
+                    // An earlier switch may have kept a program there. It forwards until this switch's program runs.
                     if let Some(link) = kept.as_deref().and_then(|path| kept_at(path, index)) {
                         break (link, own, mode, has_fragments);
                     }
@@ -153,11 +154,11 @@ impl Attached {
         Ok(())
     }
 
-    /// Removes what is kept of an interface that is gone.
+    /// Removes the pinned link of an interface that is gone.
     pub(super) fn forget_kept(&self) {
         self.is_kept.store(false, Ordering::Relaxed);
         if let Some(path) = &self.kept {
-            // If it stays there, it runs nowhere.
+            // If the link stays pinned, its program runs nowhere.
             let _ = remove(path);
         }
     }
@@ -207,23 +208,23 @@ impl XdpInterface {
     }
 
     /// Maximum bytes of a frame that another interface's program may send by this one: the kernel has room for a VLAN
-    /// tag, whether there is one or not.
+    /// tag, whether the frame has a tag or not.
     pub fn redirected_bytes_max(&self) -> u32 {
         (self.frame_bytes_max + VLAN_TAG_BYTES) as u32
     }
 
-    /// Whether it is only software: a sender on this machine may leave checksums unfinished.
+    /// Whether the interface is only software, so that a sender on this machine may leave checksums unfinished.
     pub fn is_virtual(&self) -> bool {
         self.is_virtual
     }
 
-    /// The beginning of a program that runs here. It passes frames that are not the switch's to the kernel, and falls
-    /// through for the others with R1 unchanged. It writes registers R6 to R9.
+    /// Returns the first instructions for a program on this interface. They pass frames that are not the switch's to
+    /// the kernel, and fall through for the switch's frames with R1 unchanged. They write registers R6 to R9.
     pub fn filter(&self) -> Vec<Instruction> {
         program::filter(&self.destinations)
     }
 
-    /// Puts the sockets of the port's queues into a map; that of queue 0 goes to `first`.
+    /// Puts the sockets of the port's queues into a map; the socket of queue 0 goes to position `first`.
     ///
     /// # Errors
     /// The port is closed; the kernel's error.
@@ -235,7 +236,8 @@ impl XdpInterface {
         opened.try_for_each(|(queue, socket)| map.set_socket(first + queue, socket.as_fd()))
     }
 
-    /// Whether both are of the same port, which was not opened anew.
+    /// Whether `self` and `other` belong to the same open port. A port that was closed and opened again is another
+    /// port.
     pub fn is_same(&self, other: &XdpInterface) -> bool {
         Weak::ptr_eq(&self.attached, &other.attached)
     }
@@ -252,7 +254,7 @@ impl XdpInterface {
         attached.is_some_and(|it| matches!(it.link.interface_index(), Ok(None)))
     }
 
-    /// Replaces the running program. Every frame meets one of the two.
+    /// Replaces the running program. Every frame meets either the old or the new program.
     ///
     /// # Errors
     /// The port is closed, or its interface is gone; the kernel's error.
@@ -260,18 +262,18 @@ impl XdpInterface {
         self.attached()?.link.replace(program)
     }
 
-    /// Makes the port's own program run again, which ends with this process: all frames come to the port. Does nothing
-    /// if the port is closed or its interface is gone.
+    /// Makes the port's own program run again, so that all frames come to the port. This program ends with the process.
+    /// Does nothing if the port is closed or its interface is gone.
     ///
     /// # Errors
-    /// The kernel's error; the program that was there runs on.
+    /// The kernel's error; the previous program runs on.
     pub fn run_own(&self) -> io::Result<()> {
         let Some(attached) = self.attached.upgrade() else {
             return Ok(());
         };
         attached.is_kept.store(false, Ordering::Relaxed);
         if let Some(path) = &attached.kept {
-            // If removing fails, the name keeps the port's own program.
+            // If removing fails, the pin keeps the port's own program running.
             let _ = remove(path);
         }
         let replaced = attached.link.replace(&attached.own);
@@ -281,8 +283,8 @@ impl XdpInterface {
         })
     }
 
-    /// Makes the running program outlive this process, however the process ends, if there is a folder for that
-    /// ([`AfXdpConfig::kept`]).
+    /// Keeps the running program: pins its link in the folder of [`AfXdpConfig::kept`], so that the program outlives
+    /// this process, however the process ends. Does nothing without such a folder.
     ///
     /// # Errors
     /// The port is closed; the kernel's error.
@@ -291,15 +293,15 @@ impl XdpInterface {
         let Some(path) = &attached.kept else {
             return Ok(());
         };
-        // A link that has this name is this one, or that of an interface that is gone.
+        // A link that is already pinned at this path is this link, or that of an interface that is gone.
         remove(path)?;
         attached.link.pin(path)?;
         attached.is_kept.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// The path at which the program was kept, if somebody has removed it: the program now ends with this process.
-    /// Returned only once.
+    /// Returns the path at which the program was kept, if somebody has removed it, so that the program now ends with
+    /// this process. Later calls return `None`.
     pub fn take_removed_name(&self) -> Option<PathBuf> {
         let attached = self.attached.upgrade()?;
         let path = attached.kept.as_ref()?;
@@ -308,8 +310,9 @@ impl XdpInterface {
         (is_removed && attached.is_kept.swap(false, Ordering::Relaxed)).then(|| path.clone())
     }
 
-    /// Whether frames arrive that other interfaces' programs send by this one, as the kernel reports it (Linux 6.3);
-    /// `None` if it does not. On veth they are lost as long as the peer has neither an XDP program nor GRO.
+    /// Whether the interface sends frames that other interfaces' programs redirect to it, as the kernel reports since
+    /// Linux 6.3; `None` if the kernel does not report it. A veth interface loses such frames as long as its peer has
+    /// neither an XDP program nor GRO.
     pub fn takes_redirected(&self) -> Option<bool> {
         let bits = crate::netlink::xdp_features(self.index.cast_signed()).ok()?;
         Some(bits & crate::probe::XDP_TRANSMIT != 0)
@@ -356,8 +359,8 @@ fn expect_few(interface: &str, destinations: &[Destination]) -> Result<(), PortE
     }
 }
 
-/// Where a port's program is kept: named by its network namespace and its interface's index there, so that no other
-/// switch with the same folder means another interface by it.
+/// Returns where a port's program is kept. The file's name has the network namespace and the interface's index there,
+/// so that two switches with the same folder never use one name for different interfaces.
 ///
 /// # Errors
 /// The kernel does not report the namespace.
@@ -380,8 +383,8 @@ fn why_not_native(interface: &Interface, error: &io::Error) -> String {
     }
 }
 
-/// The link that is kept there, if it is this interface's. The link of a removed interface has none, and a program on
-/// another interface of that name may be anybody's.
+/// Returns the link that is pinned at `path` if it is attached to this interface. A link of a removed interface is
+/// attached to none, and a link on another interface may be anybody's.
 fn kept_at(path: &Path, interface_index: u32) -> Option<Link> {
     let link = Link::pinned(path).ok()?;
     (link.interface_index().ok()? == Some(interface_index)).then_some(link)

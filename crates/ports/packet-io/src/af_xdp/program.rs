@@ -1,7 +1,7 @@
-//! The XDP program: sends the switch's frames to its sockets, and passes the others to the kernel.
+//! The XDP program: sends the switch's frames to its sockets, and passes all other frames to the kernel.
 //!
-//! It is written here instruction by instruction, some tens of them. So building the switch needs no BPF compiler and
-//! no unreadable object file. The kernel's verifier checks every load. In words:
+//! The program is written here instruction by instruction, some tens of instructions. So building the switch needs no
+//! BPF compiler and no unreadable object file. The kernel's verifier checks every load. In words:
 //!
 //! 1. Without destinations every frame is the switch's. With destinations, an IPv4 or IPv6 packet
 //!    is the switch's if its destination address is one of them and, if that destination has a
@@ -28,7 +28,7 @@ const XDP_MD_DATA_END: i16 = 4;
 const XDP_MD_RX_QUEUE_INDEX: i16 = 16;
 const XDP_PASS: u64 = 2;
 
-// Where fields are in an untagged frame.
+// Offsets of fields in an untagged frame.
 const ETHER_TYPE: i16 = 12;
 const IP: i16 = 14;
 const IPV4_HEADER_BYTES: i16 = 20;
@@ -39,7 +39,7 @@ const UDP: i32 = 17;
 /// Why every jump reaches its label.
 const NEAR: &str = "destinations are limited, so the program has far less than 2^15 instructions";
 
-/// The port's own program for these destinations; without any, it takes all frames.
+/// Returns the port's own program for these destinations. Without destinations, the program takes all frames.
 pub(super) fn assemble(destinations: &[Destination], sockets: &Map) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     add_filter(&mut asm, destinations);
@@ -53,7 +53,8 @@ pub(super) fn assemble(destinations: &[Destination], sockets: &Map) -> Vec<Instr
     code.link(|_| sockets.as_fd())
 }
 
-/// Returns [`XDP_PASS`] for a frame to none of the destinations, and falls through for others with R1 unchanged.
+/// Returns instructions that end the program with [`XDP_PASS`] for a frame to none of the destinations, and fall
+/// through for other frames with R1 unchanged.
 pub(super) fn filter(destinations: &[Destination]) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     add_filter(&mut asm, destinations);
@@ -86,8 +87,9 @@ struct Filter<'a> {
 }
 
 impl Filter<'_> {
-    /// `immediate` is in the byte order of the frame, like the value loaded from it. Compares 32 bits, so that it is
-    /// not sign-extended to a number no field has.
+    /// Jumps if `register` differs from `immediate`, which is in the byte order of the frame, like the value loaded
+    /// from the frame. Compares 32 bits: a comparison of 64 bits would sign-extend `immediate` to a number that no
+    /// field has.
     fn jump_if_not(&mut self, register: Reg, immediate: i32, to: Label) {
         self.asm.jump32_if_imm(Jump::Ne, register, immediate, to);
     }
@@ -151,7 +153,7 @@ impl Filter<'_> {
         self.asm.place(addresses);
     }
 
-    /// Compares the address at `offset` with the destinations that have as many bytes.
+    /// Compares the address at `offset` with the destinations of the same IP version.
     fn compare(&mut self, offset: i16) {
         let is_ipv4 = offset == IP + 16;
         for destination in self.destinations {

@@ -1,8 +1,9 @@
 //! One AF_XDP socket on one queue of an interface: its memory (umem), its four rings, its calls.
 //!
-//! The memory is cut into chunks. The first ones circulate through the fill and receive rings. The others are for
-//! sending and are used last in, first out, so that the next chunk to be written is still in the cache. If the kernel
-//! copies transmitted frames, places for payloads that many frames share follow the chunks ([`shared`](super::shared)).
+//! The memory is cut into chunks. The first chunks circulate through the fill and receive rings. The other chunks are
+//! for sending, and are used last in, first out, so that the next chunk to be written is still in the cache. If the
+//! kernel copies transmitted frames, places for payloads that many frames share follow the chunks
+//! ([`shared`](super::shared)).
 
 #![expect(
     unsafe_code,
@@ -45,7 +46,7 @@ impl QueueConfig {
         if self.sends {
             XDP_TX_CHUNKS as u32
         } else {
-            // A socket always has both rings.
+            // A socket that does not send has a transmit ring too.
             1
         }
     }
@@ -65,7 +66,7 @@ pub(super) struct Queue {
     free_tx: Vec<u64>,
     /// Offset of the end of the chunks.
     chunks_end: u64,
-    /// Only in copy mode.
+    /// Places for shared payloads; only in copy mode.
     shared: Option<SharedPayloads>,
     socket: OwnedFd,
 }
@@ -145,7 +146,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Gives the first chunks to the fill ring, the others to sending.
+    /// Gives the first chunks to the fill ring, and keeps the other chunks for sending.
     fn share_out(&mut self, config: &QueueConfig) {
         let address = |chunk: u32| u64::from(chunk) * self.chunk_bytes as u64;
         for chunk in 0..config.n_rx_chunks {
@@ -225,14 +226,14 @@ impl Queue {
         address & !(self.chunk_bytes as u64 - 1)
     }
 
-    /// The bytes that a received descriptor names, bounded by the memory so that no number from
-    /// outside leads out of it.
+    /// Returns the bytes at an address of the queue's memory. They are bounded by the memory, so that a wrong number in
+    /// the kernel's descriptor does not lead out of it.
     fn piece(&mut self, address: u64, n_bytes: usize) -> &mut [u8] {
         let start = (address as usize).min(self.memory.n_bytes());
         let n_bytes = n_bytes.min(self.memory.n_bytes() - start);
-        // SAFETY: inside the mapping as just bounded. A received chunk is ours from its descriptor to
-        // the fill ring's next publication; one for sending, and a place's head, from the completion
-        // of the frame that was in it to the transmit ring's next publication. Both are behind this
+        // SAFETY: inside the mapping as just bounded. A received chunk is ours from its descriptor to the fill ring's
+        // next publication. A chunk for sending, or the head of a place, is ours from the completion of its previous
+        // frame to the transmit ring's next publication. Both publications borrow the queue, so they come after this
         // borrow.
         unsafe {
             let start = self.memory.start().add(start);
@@ -347,8 +348,7 @@ impl Queue {
     fn wake_receiver(&self) {
         let (fd, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT);
         let (none, no_address) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: no buffer and no address. What it returns does not matter: it is tried again with
-        // the next batch.
+        // SAFETY: no buffer and no address. The result does not matter: the next batch tries again.
         unsafe { libc::recvfrom(fd, none, 0, flags, no_address, std::ptr::null_mut()) };
     }
 
@@ -385,7 +385,8 @@ impl Queue {
     }
 }
 
-/// Repeats `attempt` while it fails because something is still held.
+/// Repeats `attempt` while it fails with `EBUSY`, because a program that has just ended still holds the queue or the
+/// interface.
 pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..XDP_BIND_RETRIES {
         match attempt() {

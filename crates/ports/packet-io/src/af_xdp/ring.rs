@@ -11,18 +11,17 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Memory mapped for as long as the value lives.
+/// Memory that stays mapped as long as the value lives.
 pub(super) struct Mapping {
     start: NonNull<u8>,
     n_bytes: usize,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread; who may access it when is its owner's
-// to say.
+// SAFETY: the mapping belongs to the process, not to a thread; its owner decides who may access it and when.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Memory of our own, whole pages, all zero.
+    /// Maps memory of our own: whole pages, all zero.
     pub(super) fn anonymous(n_bytes: usize) -> io::Result<Mapping> {
         Mapping::new(n_bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
@@ -44,7 +43,7 @@ impl Mapping {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-        // SAFETY: the pages are this mapping's, as just looked at, and are unmapped with it.
+        // SAFETY: the pages are this mapping's, as just checked, and are unmapped with it.
         let start = unsafe {
             let start = self.start.add(at).as_ptr().cast();
             libc::mmap(start, n_bytes, protection, flags, file.as_raw_fd(), offset)
@@ -89,14 +88,13 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`, of that length; pointers into it live no longer than
-        // their owner, which has this value as a field.
-        // It can only fail for a mapping that is not there.
+        // SAFETY: the mapping made in `new`, of that length; pointers into it live no longer than their owner, which
+        // has this value as a field. `munmap` fails only for a mapping that does not exist.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.n_bytes) };
     }
 }
 
-/// One ring. The methods that are used decide whether we are its producer or its consumer.
+/// One ring. This process is its producer or its consumer; callers use the methods of that side only.
 pub(super) struct Ring<T> {
     _mapping: Mapping,
     producer: NonNull<AtomicU32>,
@@ -104,7 +102,7 @@ pub(super) struct Ring<T> {
     flags: NonNull<AtomicU32>,
     entries: NonNull<T>,
     n_entries: u32,
-    /// Our own index, not yet published; both indices count on for ever and wrap.
+    /// The index of our side, which may not be published yet. Both indices only grow, and wrap around.
     ours: u32,
     /// The kernel's index when we last read it.
     theirs: u32,
@@ -130,7 +128,7 @@ impl<T: Copy> Ring<T> {
             if end.is_none_or(|end| end > mapping.n_bytes()) {
                 return Err(io::Error::from(io::ErrorKind::InvalidData));
             }
-            // SAFETY: inside the mapping, as just looked at.
+            // SAFETY: inside the mapping, as just checked.
             Ok(unsafe { mapping.start().add(offset as usize) })
         };
         let word = |offset| place(offset, 4).map(NonNull::cast);
@@ -153,13 +151,14 @@ impl<T: Copy> Ring<T> {
         flags.load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
     }
 
-    /// As producer: room for new entries.
+    /// Producer: returns for how many new entries there is room.
     pub(super) fn n_free(&mut self) -> u32 {
         self.theirs = load(self.consumer);
         self.n_entries - self.ours.wrapping_sub(self.theirs)
     }
 
-    /// The same, but reads the kernel's index only if there seems to be no room.
+    /// Producer: like [`Ring::n_free`], but reads the kernel's index only if there seems to be no room. The result may
+    /// be too small.
     pub(super) fn n_free_at_least(&mut self) -> u32 {
         match self.n_entries - self.ours.wrapping_sub(self.theirs) {
             0 => self.n_free(),
@@ -167,25 +166,25 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// As producer: writes an entry that the kernel does not see before [`Ring::publish`]. The
-    /// caller knows that there is room.
+    /// Producer: writes an entry, which the kernel does not see before [`Ring::publish`]. The caller has checked that
+    /// there is room.
     pub(super) fn push(&mut self, entry: T) {
         // SAFETY: the index is within the ring; the entry is ours until the producer index passes it.
         unsafe { self.entry(self.ours).write(entry) };
         self.ours = self.ours.wrapping_add(1);
     }
 
-    /// As producer: publishes pushed entries to the kernel.
+    /// Producer: publishes pushed entries to the kernel.
     pub(super) fn publish(&mut self) {
         store(self.producer, self.ours);
     }
 
-    /// As producer: pushed entries that the kernel has not taken.
+    /// Producer: returns how many pushed entries the kernel has not taken.
     pub(super) fn n_untaken(&mut self) -> u32 {
         self.n_entries - self.n_free()
     }
 
-    /// As producer: the entry that the kernel took last, as we wrote it.
+    /// Producer: returns the entry that the kernel took last, as we wrote it.
     pub(super) fn last_taken(&mut self) -> T {
         self.theirs = load(self.consumer);
         // SAFETY: within the ring, whose places are all mapped; as producer we alone write them, and
@@ -193,7 +192,7 @@ impl<T: Copy> Ring<T> {
         unsafe { self.entry(self.theirs.wrapping_sub(1)).read() }
     }
 
-    /// As producer: the entries that the kernel has not taken, as we wrote them.
+    /// Producer: returns the entries that the kernel has not taken, as we wrote them.
     pub(super) fn untaken(&mut self) -> impl Iterator<Item = T> {
         self.theirs = load(self.consumer);
         let n_untaken = self.ours.wrapping_sub(self.theirs);
@@ -203,7 +202,7 @@ impl<T: Copy> Ring<T> {
         })
     }
 
-    /// As consumer: takes the oldest entry, if there is one. [`Ring::release`] returns its place to the kernel.
+    /// Consumer: takes the oldest entry, if there is one. [`Ring::release`] returns its place to the kernel.
     pub(super) fn pop(&mut self) -> Option<T> {
         if self.ours == self.theirs {
             self.theirs = load(self.producer);
@@ -218,14 +217,14 @@ impl<T: Copy> Ring<T> {
         Some(entry)
     }
 
-    /// As consumer: returns the places of popped entries.
+    /// Consumer: returns the places of popped entries to the kernel.
     pub(super) fn release(&mut self) {
         store(self.consumer, self.ours);
     }
 
     fn entry(&self, index: u32) -> NonNull<T> {
         let place = (index & (self.n_entries - 1)) as usize;
-        // SAFETY: below `n_entries`, which many are inside the mapping.
+        // SAFETY: the place is below `n_entries`, and that many entries are inside the mapping.
         unsafe { self.entries.add(place) }
     }
 }

@@ -12,7 +12,7 @@
 //! A place is free again when the kernel reports that its frame has left (the completion ring). Drivers that
 //! send by zero copy refuse frames that cross a page boundary, so this is for copy mode.
 //!
-//! Each page is a mapping, and the kernel limits a process's mappings. The first queues that ask share
+//! Each page is a mapping, and the kernel limits a process's mappings. So only the first queues of a process share
 //! payloads; later queues write each payload as often as it is sent.
 
 #![expect(
@@ -46,7 +46,7 @@ const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
 /// Mappings that the queues of this process use.
 static MAPPINGS: AtomicUsize = AtomicUsize::new(0);
 
-/// The right to a queue's mappings, returned when it is dropped.
+/// A queue's share of the mappings that queues may use. Dropping the value returns the share.
 struct Reservation;
 
 /// The places of frames that share payloads.
@@ -55,22 +55,22 @@ pub(super) struct SharedPayloads {
     payloads: [Shared; XDP_SHARED_PAYLOADS],
     /// Offset of the places in the queue's memory.
     address: u64,
-    /// The payload that was used last.
+    /// The index of the payload that was used last.
     current: usize,
-    /// The payload that came last. The first frame with it uses no shared place.
+    /// The payload of the last frame. The first frame with a payload uses no shared place.
     seen: Option<PayloadIdentity>,
 }
 
 /// A payload and the places of the frames that share it.
 struct Shared {
     identity: Option<PayloadIdentity>,
-    /// The kernel's address of the first place's payload; the head ends there.
+    /// The kernel's address of the first place's payload; the head of its frame ends there.
     address: u64,
     /// The process's address of the same payload.
     start: NonNull<u8>,
-    /// Places that were given out since all were free; they are the first ones.
+    /// How many places were given out since all were free. They are the first ones.
     n_used: usize,
-    /// Frames in them that the kernel still holds.
+    /// In how many of them the kernel still holds a frame.
     n_out: usize,
 }
 
@@ -81,13 +81,13 @@ impl SharedPayloads {
     /// Bytes of the places in the queue's memory.
     const N_BYTES: usize = XDP_SHARED_PAYLOADS * XDP_SHARERS * PLACE_BYTES;
 
-    /// Maps the places after the first `at` bytes of a queue's memory, which end with a page. `None` if this machine
-    /// has pages of another size, or if the queues of this process use as many mappings as they may.
+    /// Maps a queue's memory: `at` bytes, which end with a page, then the places. Returns `None` if this machine has
+    /// pages of another size, or if the queues of this process already use as many mappings as they may.
     ///
     /// # Errors
     /// The kernel's error.
     pub(super) fn map(at: usize) -> io::Result<Option<(Mapping, SharedPayloads)>> {
-        // SAFETY: only asks.
+        // SAFETY: the call only returns a number.
         let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         if usize::try_from(page_bytes) != Ok(PAGE_BYTES) {
             return Ok(None);
@@ -144,8 +144,8 @@ impl SharedPayloads {
         })
     }
 
-    /// Where to write the head of a frame so that its payload follows. `None` if the payload has no identity, if this
-    /// is the first frame with it, or if every place is in use.
+    /// Returns the address to write a frame's head to, so that the frame's payload follows the head in memory. `None`
+    /// if the payload has no identity, if this is the first frame with it, or if every place is in use.
     #[inline]
     pub(super) fn place(&mut self, frame: Frame<'_>) -> Option<u64> {
         let identity = frame.payload_identity()?;
@@ -175,7 +175,8 @@ impl SharedPayloads {
         }
     }
 
-    /// Writes a payload, no longer than a page, to a page that no frame uses.
+    /// Writes a payload, no longer than a page, to a payload page that no frame uses. Returns the payload's index;
+    /// `None` if frames use every page.
     fn write(&mut self, payload: &[u8], identity: PayloadIdentity) -> Option<usize> {
         // The first such page is the most likely to be in the cache.
         let number = self.payloads.iter().position(|shared| shared.n_out == 0)?;

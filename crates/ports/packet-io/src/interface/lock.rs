@@ -1,9 +1,8 @@
 //! A lock: one switch per interface.
 //!
-//! Packet sockets do not exclude one another: two switches on one interface would both forward every frame,
-//! and an XDP program would take them all from a packet socket. The lock is a Unix socket bound to a name in
-//! the abstract namespace. That namespace belongs to the network namespace, and the kernel frees the name
-//! however the process ends.
+//! Packet sockets do not exclude one another: two switches on one interface would both forward every frame, and an XDP
+//! program would take all frames away from a packet socket. The lock is a Unix socket bound to a name in the abstract
+//! namespace. That namespace belongs to the network namespace, and the kernel frees the name however the process ends.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -13,7 +12,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 pub(crate) struct InterfaceLock(#[expect(dead_code, reason = "held, not used")] UnixDatagram);
 
 impl InterfaceLock {
-    /// `None` if another process holds it.
+    /// Returns `None` if the lock is already held.
     pub(crate) fn acquire(interface_index: i32) -> io::Result<Option<InterfaceLock>> {
         let name = format!("reprise-switch/interface/{interface_index}");
         let address = SocketAddr::from_abstract_name(name)?;

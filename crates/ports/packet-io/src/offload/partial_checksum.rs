@@ -6,11 +6,10 @@ use super::{ETHER_TYPE_VLAN_OUTER, complete_checksum, internet_checksum};
 /// Finishes the UDP or TCP checksum of a frame straight over IPv4 or IPv6 if it is partial. Returns
 /// whether it was.
 ///
-/// A sender's kernel that leaves the checksum to a card writes the pseudo-header's sum into the
-/// field. A finished field holds that number only if it is the right checksum anyhow (then this
-/// writes the same number again), or if a wrong one happens to: 1 in 65,536 frames that were
-/// damaged on their way would be taken for partial. So this is for frames that cannot be damaged,
-/// from a sender on the same machine.
+/// A sender's kernel that leaves the checksum to a card writes the pseudo-header's sum into the field. A finished field
+/// holds that number only if the number is the right checksum anyhow (then this function writes it again), or by chance
+/// if the frame is damaged: one in 65,536 damaged frames would be taken for partial. So this function is for frames
+/// that cannot be damaged, from a sender on the same machine.
 pub fn complete_partial_checksum(frame: &mut [u8]) -> bool {
     let Some(transport) = Transport::find(frame) else {
         return false;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Captures that are replayed together. The frame with the earliest timestamp is the next; among equal ones, that of
-/// the capture that joined first.
+/// Captures that are replayed together. The frame with the earliest timestamp is the next; among equal timestamps, the
+/// frame of the capture that joined first.
 #[derive(Clone, Default)]
 pub struct ReplayOrder(Arc<Mutex<Vec<Option<u64>>>>);
 

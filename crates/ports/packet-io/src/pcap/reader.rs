@@ -161,7 +161,7 @@ fn next_generation_frame(
                 packet.original_len,
                 packet.data.into_owned(),
             ),
-            // It has no timestamp: it counts as captured with the frame before it.
+            // A simple packet block has no timestamp: its frame counts as captured with the frame before it.
             Ok(Block::SimplePacket(packet)) => {
                 (0, 0, packet.original_len, packet.data.into_owned())
             }

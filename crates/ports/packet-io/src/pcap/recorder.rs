@@ -10,8 +10,8 @@ use super::Output;
 use crate::limits::PCAP_SNAPLEN_BYTES;
 use crate::{Nanos, Observer, PortError};
 
-/// Writes the frames of a port into two capture files with microseconds, which every reader knows. A file that cannot
-/// be written further ends after its last whole frame; the other goes on.
+/// Writes the frames of a port into two capture files with timestamps in microseconds, which every reader knows. A file
+/// that cannot be written further ends after its last whole frame; the other file goes on.
 pub struct Recorder {
     received: Option<Output>,
     sent: Option<Output>,
@@ -66,7 +66,7 @@ impl Output {
     /// Cuts the file after its last whole frame.
     fn end(self, source: io::Error) -> PortError {
         let (path, buffered, tail) = self.into_parts();
-        // A drop would write the remaining bytes after half a frame.
+        // Dropping the buffer would write its remaining bytes after half a frame.
         let (file, _) = buffered.into_parts();
         // A recorder does not count the frames that the file lacks.
         let _ = tail.cut_off(&file);
@@ -77,7 +77,7 @@ impl Output {
         }
     }
 
-    /// Writes a frame. One that is too long for any capture is cut in the file only.
+    /// Writes a frame. A frame that is too long for any capture is cut in the file only.
     fn record(&mut self, timestamp_ns: u64, frame: &[u8]) -> io::Result<()> {
         let kept = frame.len().min(PCAP_SNAPLEN_BYTES as usize);
         self.write(timestamp_ns, &frame[..kept])

@@ -19,8 +19,8 @@ pub(super) const HEADROOM_BYTES: usize = ETHERNET_BYTES + IPV6_BYTES + UDP_BYTES
 /// Longest headers of a frame, in bytes, with two VLAN tags and IPv4 options.
 const HEADERS_BYTES_MAX: usize = ETHERNET_BYTES + 2 * TAG_BYTES + IPV4_BYTES_MAX + UDP_BYTES;
 
-/// The MAC address that stands for an IP address behind a UDP port: locally administered (02:00),
-/// then the address's last four bytes. 10.0.1.4 is 02:00:0a:00:01:04.
+/// The MAC address that frames of a UDP port have for an IP address: locally administered (02:00), then the address's
+/// last four bytes. 10.0.1.4 is 02:00:0a:00:01:04.
 pub fn mac_of(address: IpAddr) -> [u8; 6] {
     let last = match address {
         IpAddr::V4(address) => address.octets(),
@@ -32,9 +32,8 @@ pub fn mac_of(address: IpAddr) -> [u8; 6] {
     [2, 0, last[0], last[1], last[2], last[3]]
 }
 
-/// Writes headers in front of the payload that begins [`HEADROOM_BYTES`] into `buffer`. Returns the
-/// frame, or `None` if it is too long for its length fields, or if one address is IPv4 and the
-/// other IPv6.
+/// Writes headers in front of the payload that begins [`HEADROOM_BYTES`] into `buffer`. Returns the frame, or `None` if
+/// the frame is too long for its length fields, or if one address is IPv4 and the other IPv6.
 pub(super) fn write_headers(
     buffer: &mut [u8],
     source: SocketAddr,
@@ -100,7 +99,7 @@ fn write_ipv6(header: &mut [u8], udp_bytes: u16, from: Ipv6Addr, to: Ipv6Addr) {
 pub(super) struct Datagram<'a> {
     pub(super) source: IpAddr,
     pub(super) destination: SocketAddr,
-    /// Without padding, in the frame's two pieces.
+    /// The payload without the frame's padding, in the frame's two pieces.
     pub(super) payload: [&'a [u8]; 2],
 }
 

@@ -78,7 +78,7 @@ pub(super) fn n_overflows(fd: BorrowedFd<'_>) -> io::Result<u32> {
 
 pub(super) struct Received<'a> {
     pub(super) source: SocketAddr,
-    /// The address that it came to, if the socket reports it.
+    /// The address that the datagram came to, if the socket reports it.
     pub(super) local_address: Option<IpAddr>,
     /// [`HEADROOM_BYTES`] of room, then the payload.
     pub(super) buffer: &'a mut [u8],
@@ -155,7 +155,7 @@ impl RxBatch {
                 std::ptr::null_mut(),
             )
         };
-        // There is none, or an error that the next call meets again if it matters.
+        // A negative result means that no datagram waits, or an error that the next call meets again if it matters.
         let n_received = usize::try_from(n_received).unwrap_or(0);
         for place in 0..n_received {
             let header = &self.messages[place].msg_hdr;
@@ -178,10 +178,11 @@ impl RxBatch {
     }
 }
 
-/// The address in a control message `IP_PKTINFO` or `IPV6_PKTINFO`; no other is enabled.
+/// Returns the address in a control message `IP_PKTINFO` or `IPV6_PKTINFO`. The socket enables no other control
+/// messages.
 fn local_of(control: &Control, n_bytes: usize) -> Option<IpAddr> {
-    // `struct cmsghdr`: length (header included), level, type; then the data. As 64-bit Linux aligns it, and 32-bit
-    // Linux too for these structures.
+    // `struct cmsghdr`: length (header included), level, type; then the data. The alignment is that of 64-bit Linux,
+    // and for these structures of 32-bit Linux too.
     const HEADER_BYTES: usize = size_of::<libc::cmsghdr>();
     let bytes = control.0.get(..n_bytes)?;
     let header_word = |at: usize| -> Option<libc::c_int> {

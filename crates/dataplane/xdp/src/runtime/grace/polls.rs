@@ -32,7 +32,7 @@ pub(crate) type ReadPolls = Box<dyn Fn() -> Vec<u64> + Send + Sync>;
 /// How often a running period is checked.
 const EVERY: Duration = Duration::from_micros(100);
 
-/// How long it is checked. If polls do not end it by then, RCU will soon.
+/// How long a running period is checked. If polls do not end the period by then, RCU will soon.
 const AT_MOST: Duration = Duration::from_millis(5);
 
 /// A period that has begun and not ended.

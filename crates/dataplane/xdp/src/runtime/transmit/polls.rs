@@ -1,5 +1,5 @@
-//! Ends of NAPI polls: reported to the programs of the ports ([`Polls`]) and to the writer's grace periods
-//! ([`Heap::polls`]), with the ports that refused copies during the poll.
+//! Reports the ends of NAPI polls to the programs of the ports ([`Polls`]) and to the writer's grace periods
+//! ([`Heap::polls`]), and which ports refused copies during a poll.
 
 use std::io;
 
@@ -29,7 +29,7 @@ pub(in crate::runtime) struct PollEnds {
 }
 
 impl PollEnds {
-    /// Reports them in the heap, and in the map of [`Polls`] if there is one.
+    /// Reports ends of polls in the heap, and in the map of [`Polls`] if there is one.
     ///
     /// # Errors
     /// The kernel's error, or the kernel has no tracepoint `napi_poll`.
@@ -91,8 +91,8 @@ fn find(asm: &mut Assembler, polls: MapRef, missing: Label) {
     asm.jump_if_imm(Jump::Eq, R0, 0, missing);
 }
 
-/// A port refused frames: limits the copies of later polls to those of the packets before, and stops copies for the
-/// port in this poll. R0 is the port's count. Overwrites R0 to R6.
+/// Handles a port that refused frames: limits the copies of later polls to the number that this poll made for earlier
+/// packets, and stops copies for the port in this poll. R0 is the port's count. Overwrites R0 to R6.
 pub(super) fn limit(asm: &mut Assembler) {
     let end = asm.label();
     asm.load(Size::B8, R1, R0, count::PORT);
@@ -131,15 +131,15 @@ fn learn(asm: &mut Assembler) {
     let [first, unknown, any, learned] = [(); 4].map(|()| asm.label());
     asm.jump_if(Jump::Eq, R3, R1, first);
     // The refused copies belong to the last packet, or to the one before, which was still in the device's queue. The
-    // limit excludes both.
+    // limit excludes the copies of both packets.
     asm.alu(Alu::Sub, R3, R1);
     asm.alu_imm(Alu::Sub, R3, QUEUE_FRAMES as i32);
     asm.jump_if_imm(Jump::Sgt, R3, 0, learned);
     // A packet with many copies followed one with few.
     asm.mov(R3, R2);
     asm.jump(unknown);
-    // The poll's first packet was refused, so the ring is full of copies from earlier polls. A limit that they had
-    // was too high; without one nothing is known.
+    // The poll's first packet was refused, so the ring is full of copies from earlier polls. If those polls had a
+    // limit, it was too high; without a limit nothing is known.
     asm.place(first);
     asm.jump_if_imm(Jump::Eq, R2, 0, any);
     asm.mov(R3, R2);
