@@ -36,7 +36,7 @@ pub const INLINE_DEPTH: usize = 32;
 pub const KNOWN_ROUNDS: usize = 4_096;
 /// Iterations of a loop that the compiler unrolls; a longer loop jumps back.
 pub const UNROLLED_ROUNDS: usize = 32;
-/// Elements of a header stack; an attack detector in the field has as many.
+/// Elements of a header stack. A real program, an attack detector, has as many.
 pub const STACK_SIZE: u32 = 8_192;
 /// Transitions to which one `select` with ranges may expand.
 pub const SELECT_CASES: usize = 4_096;
@@ -48,5 +48,5 @@ pub const COMPARED_ENTRIES: usize = 8_000_000;
 /// Errors shown, and as many warnings; the rest is only counted. A broken `#include` can cause thousands.
 pub const ERRORS: usize = 100;
 
-/// Bytes of a condition's source text in the JSON, which traces show beside its place.
+/// Bytes of a condition's source text in the JSON. Traces show this text next to the condition's line.
 pub const CONDITION_TEXT_BYTES: usize = 70;

@@ -97,7 +97,7 @@ const SURROUNDINGS: &[(&str, &str)] = &[
     ),
 ];
 
-/// `code` is written in any case.
+/// Returns the explanation of a code, in upper or lower case; `None` if there is no such code.
 pub fn explain(code: &str) -> Option<Explanation> {
     explanations().find(|found| found.code.eq_ignore_ascii_case(code.trim()))
 }

@@ -341,7 +341,7 @@ fn begins_line(group: &Group) -> bool {
     first.is_some_and(|first| first.newlines > 0)
 }
 
-/// Characters on one line; `None` if the nodes cannot be on one line.
+/// Returns how many characters the nodes take on one line; `None` if they cannot be on one line.
 fn flat_width(nodes: &[Node]) -> Option<usize> {
     let mut width = 0;
     for (at, node) in nodes.iter().enumerate() {
