@@ -50,7 +50,7 @@ impl Lower<'_> {
         self.standing_at(at.unwrap_or(locals.len()))
     }
 
-    /// The place of a control that is applied by its type's name.
+    /// Returns the place of the next control that is applied by its type's name.
     pub fn behind_declarations(&mut self) -> DeclaredAt {
         self.standing.n_by_type += 1;
         self.standing_at(self.declarations().len() + self.standing.n_by_type)
