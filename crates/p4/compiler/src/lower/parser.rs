@@ -423,7 +423,7 @@ impl Lower<'_> {
                 .and_then(|ty| self.program.width(&ty))
                 .unwrap_or(0);
             if offset > limits::FIELD_BITS_MAX {
-                let message = format!("no frame has {offset} bits to look ahead of");
+                let message = format!("no frame has {offset} bits for a `lookahead`");
                 self.sink.error("E0503", span, message);
                 return None;
             }

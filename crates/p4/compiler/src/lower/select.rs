@@ -146,7 +146,7 @@ impl Lower<'_> {
                 lower.sink.error(
                     "E0502",
                     expr.span,
-                    "what a key is matched with must be known at compile time",
+                    "a key's value, mask or range must be known at compile time",
                 );
                 None
             }

@@ -158,7 +158,7 @@ fn unreached(parser: &mut Parser) -> bool {
         let kinds = state.transitions.iter().map(|arrow| arrow.kind.as_deref());
         kinds.into_iter().any(|kind| kind == Some("parse_vset"))
     };
-    // A state stays for the members of its value sets, which only it describes.
+    // A state with a value set stays, because only this state describes the value set's members.
     let filling = parser.parse_states.iter().filter(fills);
     let mut open: Vec<String> = filling.map(|state| state.name.clone()).collect();
     open.push(parser.init_state.clone());

@@ -6,7 +6,7 @@ use crate::limits;
 use crate::source::Span;
 
 impl Preprocessor<'_> {
-    /// `kind` is `if`, `ifdef` or `ifndef`.
+    /// Evaluates the condition of an `#if`, `#ifdef` or `#ifndef`; `kind` is `if`, `ifdef` or `ifndef`.
     pub(super) fn condition(&mut self, kind: &str, rest: &[PpToken], span: Span) -> bool {
         if kind != "if" {
             let Some(name) = self.macro_name(kind, rest, span) else {
@@ -16,7 +16,7 @@ impl Preprocessor<'_> {
             return self.macros.contains_key(&name.text) == (kind == "ifdef");
         }
         if rest.is_empty() {
-            self.refuse(span, "nothing stands behind it");
+            self.refuse(span, "it is empty");
             return false;
         }
         let before = std::mem::replace(&mut self.in_condition, true);
@@ -40,7 +40,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// Expands the condition, except the names after `defined`, which become 0 or 1.
+    /// Expands the condition. A `defined` becomes 0 or 1, and the name after it is not expanded.
     fn condition_tokens(&mut self) -> Result<Vec<PpToken>, Problem> {
         let mut tokens = Vec::new();
         loop {

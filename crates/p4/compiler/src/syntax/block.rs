@@ -65,7 +65,8 @@ impl Parser<'_> {
         })
     }
 
-    /// Reports declarations and statements after `apply`, and reads them as if they were before it and in it.
+    /// Reports declarations and statements after `apply`. Then reads the declarations as if they were before `apply`,
+    /// and the statements as if they were in it.
     fn behind_apply(
         &mut self,
         locals: &mut Vec<Local>,
@@ -262,7 +263,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Reports `keys = {`: only a list has such entries, so its name is misspelt.
+    /// Reports a misspelt name of a list, for example `keys = {`, and returns the name that was meant. Only `key`,
+    /// `actions` and `entries` have a `{` there.
     fn misspelt_list(&mut self, name: &Ident) -> Option<String> {
         const LISTS: [&str; 3] = ["key", "actions", "entries"];
         if LISTS.contains(&&*name.name) || !self.at("{") {
@@ -276,7 +278,7 @@ impl Parser<'_> {
         Some(meant)
     }
 
-    /// Reads actions, each with its `;`. Any number of commas is reported once.
+    /// Reads actions, each with its `;`. Commas in place of `;` are reported once.
     fn action_list(&mut self) -> Parsed<Vec<ActionRef>> {
         let mut has_commas = false;
         self.braced(|parser| {
@@ -493,7 +495,7 @@ impl Parser<'_> {
         Ok(Transition::Select(keys, cases, span))
     }
 
-    /// A value to select on. If there is a set in its place, it is reported and skipped.
+    /// Parses a value to select on. If there is a mask or range in its place, reports it and skips its second part.
     fn select_key(&mut self) -> Parsed<Expr> {
         let key = self.expression()?;
         let (what, example) = match self.peek().tok {
@@ -557,7 +559,7 @@ impl Parser<'_> {
     }
 }
 
-/// The expressions of a keyset, also if it is one list.
+/// Returns the expressions of a keyset, also if they are in one list.
 pub fn flatten_keys(keys: &[Expr]) -> Vec<Expr> {
     match keys {
         [only] => match &*only.kind {

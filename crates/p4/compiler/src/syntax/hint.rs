@@ -3,10 +3,11 @@
 use super::RESERVED;
 use crate::lex::{Tok, Token};
 
-/// Tokens between an unexpected one and the first of its statement, at most, for a hint by that.
+/// The most tokens between an unexpected token and the first token of its statement for which the first token gives a
+/// hint.
 const FIRST_WITHIN: usize = 100;
 
-/// Help for the unexpected token at `at`, where `wanted` was expected.
+/// Returns a help text for the unexpected token at `at`, where `wanted` was expected.
 pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
     let found = tokens.get(at)?;
     let before = at.checked_sub(1).and_then(|at| tokens.get(at));
@@ -69,8 +70,8 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
     }
 }
 
-/// The first token of the statement or declaration that contains `at`; `None` if it is far away. A production that is
-/// only tried asks for a hint, too, so each must take constant time in an expression of any length.
+/// The first token of the statement or declaration that contains `at`; `None` if it is far away. The parser asks for a
+/// hint even when it only tries a production, so the search takes constant time in an expression of any length.
 fn first_of_statement(tokens: &[Token], at: usize) -> Option<&Token> {
     let from = at.saturating_sub(FIRST_WITHIN);
     let before = tokens[from..at]

@@ -52,7 +52,7 @@ impl Rules<'_> {
     }
 }
 
-/// What an annotation with a fixed form lacks.
+/// Returns what an annotation with a fixed form lacks, for example a string.
 fn unstructured_problem(name: &str, tokens: &[Token]) -> Option<&'static str> {
     let strings = !tokens.is_empty()
         && tokens

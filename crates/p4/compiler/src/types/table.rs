@@ -514,7 +514,7 @@ impl Checker<'_> {
             self.sink.error(
                 "E0502",
                 value.span,
-                "what a key is matched with must be known at compile time",
+                "a key's value, mask or range must be known at compile time",
             );
         }
         checked
