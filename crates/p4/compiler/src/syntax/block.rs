@@ -48,7 +48,7 @@ impl Parser<'_> {
             };
             self.sink
                 .error("E0201", self.span(), "expected `apply`, found `{`")
-                .suggest(here, "apply ", "what the control does stands in `apply`");
+                .suggest(here, "apply ", "the control's statements stand in `apply`");
         } else {
             self.apply_of_control()?;
         }
@@ -132,7 +132,7 @@ impl Parser<'_> {
         if self.at("}") {
             let raw = self.unexpected("`apply`");
             if let Some(found) = self.sink.last() {
-                found.help("a control ends with what it does: `apply { ... }`");
+                found.help("a control ends with its statements: `apply { ... }`");
             }
             return raw;
         }
@@ -503,7 +503,7 @@ impl Parser<'_> {
             Tok::Punct("..") => ("a range", "`select (x) { 1 .. 5: state; }`"),
             _ => return Ok(key),
         };
-        let message = format!("{what} is what a case matches with, not what is selected on");
+        let message = format!("{what} belongs in a case, not in the value to select on");
         self.sink
             .error("E0201", self.span(), message)
             .help(format!("write it in the case: {example}"));
@@ -520,7 +520,7 @@ impl Parser<'_> {
         let message = format!("expected `(`, found {}", self.found());
         self.sink
             .error("E0201", start, message)
-            .help("what is selected on stands in parentheses: `select (x) { ... }`");
+            .help("the values to select on stand in parentheses: `select (x) { ... }`");
         if self.at("{") {
             return Ok(Vec::new());
         }

@@ -49,10 +49,10 @@ pub fn hint(tokens: &[Token], at: usize, wanted: &str) -> Option<String> {
             "an instance has a name behind its arguments; that of the package is `main`".to_owned(),
         ),
         Tok::Punct("[") if wanted == "`;`" => {
-            Some("instances do not stack: declare each by a name of its own".to_owned())
+            Some("P4 has no arrays of instances: declare each one under its own name".to_owned())
         }
         _ if wanted == "`(`" && matches!(word_before, Some("if" | "switch" | "for" | "select")) => {
-            Some("it stands in parentheses".to_owned())
+            Some("the text after the keyword stands in parentheses".to_owned())
         }
         Tok::Punct("*") if wanted.contains("name") => Some("P4 has no pointers".to_owned()),
         Tok::Punct("{") if wanted == "an expression" => None,
@@ -86,7 +86,7 @@ fn first_of_statement(tokens: &[Token], at: usize) -> Option<&Token> {
 fn foreign_statement(word: &str) -> Option<&'static str> {
     Some(match word {
         "while" | "do" | "loop" | "repeat" => {
-            "P4 has no `while`: the number of steps is known when it is compiled; use `for` with bounds, a parser's loop, or recirculate the packet"
+            "P4 has no `while`: the number of steps must be known at compile time; use `for` with bounds, a parser's loop, or recirculate the packet"
         }
         "goto" => "P4 has no `goto`; a parser's states go on with `transition`",
         "elif" | "elsif" | "elseif" => "write `else if`",

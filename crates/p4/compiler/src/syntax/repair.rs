@@ -288,7 +288,7 @@ impl Closer<'_> {
             } else {
                 raw.note_at(
                     before.span,
-                    "by its indentation it ends before this".to_owned(),
+                    "by its indentation the block ends before this".to_owned(),
                 )
                 .help(format!("add `}}` before line {line}"));
             }

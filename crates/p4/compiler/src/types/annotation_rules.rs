@@ -17,7 +17,7 @@ impl Rules<'_> {
                 other.name == annotation.name && (is_structured(other) || is_structured(annotation))
             });
             if let Some(before) = before {
-                let message = format!("@{} is structured and there twice", annotation.name);
+                let message = format!("@{} is structured and is given twice", annotation.name);
                 self.sink
                     .error("E0427", annotation.span, message)
                     .note_at(before.span, "first here");

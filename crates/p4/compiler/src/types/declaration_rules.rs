@@ -47,7 +47,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of a constant or variable; reports open parts.
+    /// Returns the type of a constant or variable. Reports a type argument `_`, which would leave the type open.
     pub fn whole_type(&mut self, ty: &ast::Type) -> Type {
         let arguments = match &ty.kind {
             ast::TypeKind::Name(_, _, arguments) => &arguments[..],

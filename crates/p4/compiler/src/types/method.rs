@@ -89,7 +89,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `h.minSizeInBits()` and the like, which are constants.
+    /// Checks `h.minSizeInBits()` and similar calls, which are constants.
     fn size_method(&mut self, ty: &Type, method: &ast::Ident, span: Span) -> Expr {
         let bits = self.program.packed_bits(ty, method.name.starts_with("max"));
         let value = match (&*method.name, bits) {
