@@ -364,7 +364,7 @@ impl Checker<'_> {
     pub fn inferred(&mut self, types: &[Type], is_constructor: bool, span: Span) -> bool {
         for ty in types {
             let why = match ty {
-                Type::Int => "the number has no width, and nothing else says one",
+                Type::Int => "the number has no width, and nothing else gives a width",
                 Type::RecordOf(_) => "nothing says which struct `{...}` makes",
                 Type::DontCare if is_constructor => "no argument says what it is",
                 _ => continue,
