@@ -53,7 +53,7 @@ impl<F: Fn(&str) -> Option<String>> SourceProvider for F {
 pub struct Options {
     /// Folders that `#include <...>` searches; `#include "..."` first tries the including file's own folder.
     pub include_dirs: Vec<String>,
-    /// Macros, as by `-D name=value`.
+    /// Macros that `-D name=value` defines.
     pub defines: Vec<(String, String)>,
     /// Macros that `-U name` undefines again.
     pub undefines: Vec<String>,

@@ -1,4 +1,4 @@
-//! Annotations with a meaning in P4Info: structured ones, key-value lists, match kinds, the sizes
+//! Reads the annotations that have a meaning in P4Info: structured annotations, key-value lists, match kinds, the sizes
 //! of selectors.
 
 use num_bigint::BigInt;

@@ -98,7 +98,8 @@ impl Printer {
         }
     }
 
-    /// Puts lines that begin with `*` under the first one if all do; otherwise leaves the lines as they are.
+    /// Writes a block comment. If all lines after the first begin with `*`, puts them under the first line; otherwise
+    /// leaves them as they are.
     fn block_comment(&mut self, piece: &Piece) {
         let mut lines = piece.text.lines();
         self.write(lines.next().unwrap_or_default().trim_end(), piece.space);

@@ -247,7 +247,7 @@ pub struct Entry {
     pub keys: Vec<Expr>,
     pub action: ActionUse,
     pub priority: Option<Expr>,
-    /// `@priority`: the lowest wins.
+    /// The number in `@priority`: the entry with the lowest number wins.
     pub rank: Option<u32>,
     pub is_const: bool,
     pub span: Span,

@@ -135,7 +135,8 @@ fn is_unused(subject: &Subject<'_>, span: Span) -> bool {
         .any(|declared| declared.span == span && !names.is_used(declared))
 }
 
-/// The first bracketed group. An annotation has it at its third token or has none.
+/// Returns the tokens up to the end of their first bracketed group. An annotation has this group at its third token, or
+/// has none.
 fn group<'a>(tokens: &'a [Token], open: &[&str], close: &[&str]) -> &'a [Token] {
     if tokens.first().is_some_and(|first| first.is("@"))
         && !tokens

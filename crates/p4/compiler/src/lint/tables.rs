@@ -140,7 +140,7 @@ type Wanted = HashMap<String, Vec<usize>>;
 #[derive(Default)]
 pub struct Earlier {
     shapes: HashMap<Vec<Part>, usize>,
-    /// In the order of each shape's first entry.
+    /// The entries of each shape, in the order of the shapes' first entries.
     by_shape: Vec<(Vec<Part>, Wanted)>,
     comparisons: usize,
 }

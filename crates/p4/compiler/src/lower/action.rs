@@ -149,8 +149,8 @@ impl Lower<'_> {
         (is_global && !copies.is_empty()).then(|| format!("leaving {copies:?}"))
     }
 
-    /// The action already lowered under this key. An action with `exit` is reused only where the same copy-outs are
-    /// due; another control gets its own action with the same name.
+    /// Returns the action that is already lowered under this key, if it can be reused. An action with `exit` is reused
+    /// only where the same copy-outs are due; another control gets its own action with the same name.
     fn action_done(&self, key: &str, leaving: Option<&str>) -> Option<u32> {
         let has_exit = |id: &u32| {
             let primitives = &self.json.actions[*id as usize].primitives;

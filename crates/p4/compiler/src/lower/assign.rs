@@ -31,7 +31,7 @@ impl Lower<'_> {
         self.emit(op, vec![parameter(target), parameter(value)], span);
     }
 
-    /// `place = expression`, for every type.
+    /// Emits `place = expression`, for every type.
     pub fn assign(&mut self, place: &Place, expr: &Expr) {
         let expr = &self.resolve(expr);
         let span = expr.span;
@@ -236,7 +236,7 @@ impl Lower<'_> {
         let bits = (mask(high - low + 1)) << low;
         let keep: BigInt = mask(width) ^ &bits;
         let value = self.data(right);
-        // A slice of a slice is written through the inner one.
+        // A write to a slice of a slice is a write to the inner slice.
         let old = self.value(inner);
         let kept = operation("&", Some(old), Some(hex(&keep, width)));
         let shifted = if low == 0 {

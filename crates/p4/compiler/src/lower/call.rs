@@ -74,7 +74,7 @@ impl Lower<'_> {
 
     fn function_value(&mut self, id: usize, arguments: &[Option<Expr>], span: Span) -> Value {
         let function = &self.program.functions[id];
-        // A body that is one `return` needs no storage for its result.
+        // A body whose only `return` is its last statement needs no storage for its result.
         if let Some((StatementKind::Return(Some(result)), rest)) = function
             .body
             .split_last()
@@ -365,7 +365,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `header.setInvalid()`. If the header is a member of a union, the union becomes invalid (section 8.20).
+    /// Emits `header.setInvalid()`. If the header is a member of a union, the union becomes invalid (section 8.20).
     pub fn set_invalid(&mut self, place: &Place, span: Span) {
         let (target, _) = self.read_raw(place);
         self.emit("remove_header", vec![parameter(target)], span);

@@ -389,7 +389,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `condition ? yes : no`, where only the chosen side may apply its table.
+    /// Hoists the tables of `condition ? yes : no`, where only the chosen side may apply its table.
     fn hoist_choice(&mut self, condition: &Expr, yes: &Expr, no: &Expr) -> Expr {
         let span = condition.span;
         let result = self.temp("tmp", &yes.ty, span);

@@ -64,7 +64,7 @@ impl Lower<'_> {
         place
     }
 
-    /// `parameter = argument` before the call.
+    /// Emits `parameter = argument` before the call.
     pub fn copy_in(&mut self, parameter: &Place, target: &Target, argument: &Expr) {
         match target {
             Target::Place(place) => self.copy(parameter, place, argument.span),
@@ -72,7 +72,7 @@ impl Lower<'_> {
         }
     }
 
-    /// `argument = parameter` after the call.
+    /// Emits `argument = parameter` after the call.
     pub fn copy_out(&mut self, copy: &CopyOut, span: Span) {
         match &copy.target {
             Target::Place(place) => self.copy(place, &copy.source, span),

@@ -286,7 +286,7 @@ impl Lower<'_> {
     }
 }
 
-/// The extern objects that simple_switch has.
+/// Whether simple_switch has this kind of extern object.
 fn is_v1model(kind: &str) -> bool {
     matches!(
         kind,

@@ -224,7 +224,7 @@ impl Lower<'_> {
             {
                 self.new_stack(name, &element, size)
             }
-            // An array of anything else becomes as many variables.
+            // An array of anything else becomes a variable for each element.
             Type::Stack(element, size) => {
                 let members = (0..size)
                     .map(|at| self.allocate(&format!("{name}[{at}]"), &element, span))

@@ -677,7 +677,7 @@ impl Lower<'_> {
     }
 }
 
-/// `path.name`; a name that begins with a dot is absolute.
+/// Returns `path.name`; a name that begins with a dot is absolute.
 pub fn qualify(path: &str, name: &str) -> String {
     match name.strip_prefix('.') {
         Some(absolute) => absolute.to_owned(),

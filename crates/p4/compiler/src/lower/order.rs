@@ -20,7 +20,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Enters a control; returns the place outside.
+    /// Enters a control; returns the place outside the control, to which `leave` returns.
     pub fn enter(
         &mut self,
         block: &BlockInstance,
@@ -36,7 +36,7 @@ impl Standing {
         )
     }
 
-    /// Returns to the place outside.
+    /// Leaves a control; `outer` is what `enter` returned.
     pub fn leave(&mut self, outer: (DeclaredAt, Option<usize>)) {
         (self.order, self.control) = outer;
     }

@@ -1,6 +1,6 @@
-//! The control graph: removes branches and code without effect, and joins consecutive nodes.
+//! Simplifies the control graph: removes branches and code without effect, and joins consecutive nodes.
 //!
-//! `flow` redirects edges past branches whose condition is constant or whose ways are the same, and past internal
+//! `flow` redirects edges past branches whose condition is constant or whose successors are the same, and past internal
 //! tables without code. It removes unreachable branches and internal tables. It joins an internal table with its only
 //! successor if no other node leads there. `calls` turns internal tables into direct action calls, which look nothing
 //! up. Both are sound because an operand has no side effects, an internal table always runs its one action, no other

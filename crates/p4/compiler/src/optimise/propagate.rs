@@ -194,7 +194,7 @@ fn join(pending: &mut HashMap<usize, Facts>, to: usize, facts: Facts) {
     }
 }
 
-/// An operand without the parentheses of a parameter.
+/// Returns an operand without the expressions that only wrap it.
 pub fn unwrapped(value: &Value) -> &Value {
     match value {
         Value::Expression(expression) => match &**expression {

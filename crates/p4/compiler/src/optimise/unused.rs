@@ -258,7 +258,7 @@ fn headers(program: &mut Program) {
     });
 }
 
-/// Removes metadata fields that nothing names, and pads the rest again.
+/// Removes metadata fields that nothing names, and pads the remaining fields again.
 fn fields(program: &mut Program) {
     let model = Model::new(program);
     let mut used: HashSet<(String, String)> = HashSet::default();

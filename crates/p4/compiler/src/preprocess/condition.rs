@@ -87,7 +87,7 @@ impl Preprocessor<'_> {
         }
     }
 
-    /// `(<file>)` or `("file")` after `__has_include`: whether the file would be found.
+    /// Reads `(<file>)` or `("file")` after `__has_include`; returns whether the file would be found.
     pub(super) fn has_include(&mut self, name: &PpToken) -> bool {
         let open = self.next_token();
         let file = self.next_token();
@@ -419,7 +419,7 @@ fn shifted(value: Value, by: Value, left: bool) -> Value {
     Value { bits, ..value }
 }
 
-/// An integer in C's syntax: 0x, 0b, 0 for octal, and suffixes.
+/// Parses an integer in C's syntax: 0x, 0b, 0 for octal, and suffixes.
 fn number(text: &str) -> Result<Value, String> {
     let lower = text.to_ascii_lowercase();
     let (radix, digits) = if let Some(digits) = lower.strip_prefix("0x") {
@@ -460,7 +460,7 @@ fn number(text: &str) -> Result<Value, String> {
     })
 }
 
-/// `'a'`, with C's escapes; several characters have one value together.
+/// Parses `'a'`, with C's escapes; several characters have one value together.
 fn character(text: &str) -> Result<Value, String> {
     let inner = text.get(1..text.len() - 1).unwrap_or("");
     let mut bytes = inner.bytes().peekable();

@@ -78,6 +78,6 @@ impl Rules<'_> {
                 "the first entry has no priority, though a later one has",
             )
             .note_at(given, "this one")
-            .help("begin it with `priority = NUMBER:`; entries without one follow from the one before");
+            .help("begin it with `priority = NUMBER:`; an entry without a priority gets it from the entry before");
     }
 }

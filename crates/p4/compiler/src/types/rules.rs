@@ -27,7 +27,7 @@ pub fn check(declarations: &[Declaration], sink: &mut Sink) {
 /// Where parameters are declared, which decides whether they may be `@optional`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// Declared by the architecture: parameters may be optional.
+    /// A declaration without a body, as in the architecture: its parameters may be optional.
     Signature,
     /// The `apply` parameters of a control or parser.
     Apply,

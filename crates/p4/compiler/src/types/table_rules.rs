@@ -178,7 +178,7 @@ impl Checker<'_> {
                 .error(
                     "E0425",
                     entry.span,
-                    "an entry with these keys is there already",
+                    "an earlier entry already has the same keys",
                 )
                 .note_at(twin.span, "first here");
         }

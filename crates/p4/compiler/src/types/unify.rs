@@ -404,7 +404,7 @@ impl Checker<'_> {
         }
         match below {
             (Type::Bool, Type::ApplyResult(_)) => {
-                raw.help("say what of it: `t.apply().hit`, or `.miss`");
+                raw.help("use `t.apply().hit` or `t.apply().miss`");
             }
             (Type::Bool, Type::Int) => {
                 raw.help("a bool is `true` or `false`, not a number");

@@ -313,7 +313,7 @@ impl Flow<'_> {
         }
     }
 
-    /// The facts after a table: after each action of a hit, and after a miss.
+    /// Returns the facts after a table: after each action of a hit, and after a miss.
     pub fn apply_table(
         &mut self,
         id: usize,

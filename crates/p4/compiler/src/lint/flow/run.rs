@@ -505,7 +505,7 @@ impl Flow<'_> {
         if self.reported.insert((var.span, "W0822")) {
             self.sink.warning("W0822", var.span, message);
         }
-        // The callers do not report the parameter again.
+        // So the callers do not report the parameter again.
         node.map(&|is_header, fact| if is_header { fact } else { Fact::Good });
     }
 }
